@@ -158,7 +158,7 @@ impl<K: Keyed, G: Copy + Default, const N: usize> Batch<K, G, N> {
         self.requests.truncate(from);
     }
 
-    /// Reads requests until it is full, or `read` says that what comes next does not belong into a batch. `read` pushes the request that begins where it is told.
+    /// Reads requests until it is full, or `read` says that what comes next does not belong into a batch. `read` pushes the request that begins at the given position.
     #[inline(always)]
     pub(crate) fn fill<E>(&mut self, mut read: impl FnMut(&mut Self, usize) -> Result<(), E>) -> Option<E> {
         while !self.requests.is_full() {
@@ -206,7 +206,7 @@ pub(crate) fn is_local<S: Session, K: Execute<S>>(forwarding: &Forwarding<S::Pin
 }
 
 impl<S: Session> Interpreter<S> {
-    /// Executes a batch in order, here or at other workers: all of it, unless a request has to wait, stops it, or fills the outbox. `replied` is told of each
+    /// Executes a batch in order, here or at other workers: all of it, unless a request has to wait, stops it, or fills the outbox. `replied` is called for each
     /// request that was answered here, right after its reply.
     #[inline(always)]
     pub(crate) fn run_batch<K: Execute<S>, const N: usize>(
@@ -247,7 +247,7 @@ impl<S: Session> Interpreter<S> {
 }
 
 impl<S: Session> Interpreter<S> {
-    /// Reads a batch with `read`, which pushes the request that begins where it is told, and executes it. Returns how many bytes were taken.
+    /// Reads a batch with `read`, which pushes the request that begins at the given position, and executes it. Returns how many bytes were taken.
     ///
     /// # Errors
     /// What comes first, if it does not belong into a batch.

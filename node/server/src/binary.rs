@@ -1,9 +1,10 @@
-//! The binary protocol: packets in, batches of requests out; and values that arrive in pieces.
+//! The binary protocol: packets in, batches of requests out.
 
 use crate::batch::{Batch, Kind};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use guira_commands::{Data, Incoming, Item, ItemPacket};
-use guira_contract::{Key, PendingValue, Session};
+use crate::long_value::Announcement;
+use guira_commands::{Item, ItemPacket};
+use guira_contract::Session;
 use guira_protocol::binary::{
     Binary, BinaryFault, HEADER_BYTES, ItemOperation, Packet, PacketStore, REQUEST_MAGIC, reply_status,
 };
@@ -22,15 +23,6 @@ pub(crate) enum Special<'a> {
     Fault(Packet, BinaryFault),
     /// A store whose value has not arrived altogether, and its key.
     Incomplete(Packet, PacketStore, &'a [u8]),
-}
-
-/// A value that arrives in pieces.
-#[derive(Debug)]
-pub(crate) struct PacketValue<D> {
-    packet: Packet,
-    store: PacketStore,
-    key: Box<[u8]>,
-    pending: D,
 }
 
 impl<S: Session> Interpreter<S> {
@@ -107,8 +99,7 @@ impl<S: Session> Interpreter<S> {
             }
             Special::Fault(packet, fault) => {
                 let (status, phase) = match fault {
-                    BinaryFault::Swallow(status) if packet.body_len() == 0 => (status, Phase::Command),
-                    BinaryFault::Swallow(status) => (status, Phase::Swallow(u64::from(packet.body_len()))),
+                    BinaryFault::Swallow(status) => (status, Phase::skip(u64::from(packet.body_len()))),
                     BinaryFault::Close(status) => (status, Phase::Over),
                 };
                 reply_status(packet, status, 0, outbox);
@@ -118,50 +109,11 @@ impl<S: Session> Interpreter<S> {
             // This worker stores it, wherever its key is at home.
             Special::Incomplete(..) if outbox.open_slots() > 0 => 0,
             Special::Incomplete(packet, store, key) => {
-                match self.executor.binary_receive(packet, &store, key, outbox) {
-                    Incoming::Whole => return 0,
-                    Incoming::Pending(pending) => {
-                        let value = PacketValue { packet, store, key: key.into(), pending };
-                        state.phase = Phase::PacketValue(Box::new(value));
-                    }
-                    // The value is not empty: some of it has not arrived.
-                    Incoming::Refused => state.phase = Phase::Swallow(u64::from(packet.value_len())),
-                }
-                HEADER_BYTES + packet.head_len()
+                let incoming = self.executor.binary_receive(packet, &store, key, outbox);
+                let announcement = || Announcement::Packet { packet, store, key: key.into() };
+                let (head, value) = (HEADER_BYTES + packet.head_len(), u64::from(packet.value_len()));
+                state.phase.await_value(incoming, announcement, head, value)
             }
         }
-    }
-
-    /// Takes a piece of a long value. Returns how many bytes were taken.
-    pub(crate) fn packet_value(
-        &mut self,
-        state: &mut ProtocolState<S>,
-        input: &[u8],
-        outbox: &mut Outbox<S::Pin>,
-    ) -> usize {
-        let Phase::PacketValue(value) = &mut state.phase else {
-            return 0;
-        };
-        let missing = value.pending.missing();
-        let part = input.len().min(missing);
-        if self.executor.extend(&mut value.pending, &input[..part]).is_err() {
-            let rest = match missing - part {
-                0 => Phase::Command,
-                left => Phase::Swallow(left as u64),
-            };
-            if let Phase::PacketValue(value) = std::mem::replace(&mut state.phase, rest) {
-                self.executor.binary_give_up(value.packet, &value.store, &value.key, outbox);
-            }
-            return part;
-        }
-        if value.pending.missing() == 0
-            && let Phase::PacketValue(value) = std::mem::take(&mut state.phase)
-        {
-            let PacketValue { packet, store, key, pending } = *value;
-            let key = Key { bytes: &key, hash: self.executor.prefetch(&key) };
-            let data = Data::Pending(pending);
-            self.executor.binary_store(packet, &store, key, S::Guess::default(), data, outbox);
-        }
-        part
     }
 }

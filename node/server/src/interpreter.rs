@@ -6,10 +6,9 @@
 use crate::VERSION;
 use crate::admin::Admin;
 use crate::background::BackgroundTask;
-use crate::binary::PacketValue;
 use crate::forward::{Forwarding, Leftover};
+use crate::long_value::LongValue;
 use crate::shared::{Shared, WorkerCounters};
-use crate::text::LongValue;
 use crate::watch::EventSink;
 use guira_commands::Executor;
 use guira_contract::Session;
@@ -29,16 +28,21 @@ pub(crate) enum Phase<D> {
     Command,
     /// This many bytes of unwanted data come next.
     Swallow(u64),
-    /// The data block of this command comes next, in pieces.
+    /// The value of a store comes next, in pieces.
     Value(Box<LongValue<D>>),
-    /// The value of a packet comes next, in pieces.
-    PacketValue(Box<PacketValue<D>>),
     /// More keys of a get come next, in a line whose end has arrived.
     Keys(Unique, Option<Exptime>),
     /// Nothing, until this is done.
     Background(Box<BackgroundTask>),
     /// Nothing: it is over.
     Over,
+}
+
+impl<D> Phase<D> {
+    /// After this many bytes of unwanted data, a command comes next.
+    pub(crate) fn skip(bytes: u64) -> Self {
+        if bytes == 0 { Phase::Command } else { Phase::Swallow(bytes) }
+    }
 }
 
 /// Where a connection is in its protocol.
@@ -104,7 +108,7 @@ impl<S: Session> Conversation for ProtocolState<S> {
     }
 
     fn is_midway(&self) -> bool {
-        matches!(self.phase, Phase::Value(_) | Phase::PacketValue(_) | Phase::Swallow(_))
+        matches!(self.phase, Phase::Value(_) | Phase::Swallow(_))
     }
 
     fn bytes(&self) -> usize {
@@ -195,7 +199,6 @@ impl<S: Session> Interpreter<S> {
                     taken
                 }
                 Phase::Value(_) => self.value(state, rest, outbox),
-                Phase::PacketValue(_) => self.packet_value(state, rest, outbox),
                 Phase::Keys(unique, touch) => {
                     let (unique, touch) = (*unique, *touch);
                     self.more_keys(state, rest, (unique, touch), outbox)

@@ -1,25 +1,15 @@
-//! The text protocols, classic and meta: lines in, batches of requests out; and what is answered in pieces.
+//! The text protocols, classic and meta: lines in, batches of requests out; and gets that are answered in pieces.
 
 use crate::batch::{Batch, KeyOfGet, Kind, Pause};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use arrayvec::ArrayVec;
-use guira_commands::{Data, Effect, GetKey, Incoming, Item, refuse_block};
-use guira_contract::{Key, KeyHash, PendingValue, Session};
+use crate::long_value::{Announcement, LINE_END};
+use guira_commands::{Data, Effect, GetKey, Item, refuse_block};
+use guira_contract::{Key, KeyHash, Session};
 use guira_protocol::{
     Command, Cut, Exptime, Fault, Get, KeyBuffer, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Replies,
     Store, Unique, cut, parse,
 };
 use guira_serving::Outbox;
-
-/// A value that arrives in pieces.
-#[derive(Debug)]
-pub(crate) struct LongValue<D> {
-    /// The command line, without its end.
-    line: Box<[u8]>,
-    pending: D,
-    /// The line end after the value, as far as it has arrived.
-    end: ArrayVec<u8, 2>,
-}
 
 /// What a line asks for that does not go into a batch.
 #[derive(Debug)]
@@ -228,52 +218,12 @@ impl<S: Session> Interpreter<S> {
                 self.executor.meta_receive(set.key.bytes(&mut buffer), &set, outbox)
             }
         };
-        match incoming {
-            Incoming::Whole => 0,
-            Incoming::Pending(pending) => {
-                let value = LongValue { line: line.text.into(), pending, end: ArrayVec::new() };
-                state.phase = Phase::Value(Box::new(value));
-                line.length
-            }
-            Incoming::Refused => {
-                state.phase = Phase::Swallow(u64::from(announced.length()) + 2);
-                line.length
-            }
-        }
+        let (head, value) = (line.length, u64::from(announced.length()) + LINE_END.len() as u64);
+        state.phase.await_value(incoming, || Announcement::Line(line.text.into()), head, value)
     }
 
-    /// Takes a piece of a long value. Returns how many bytes were taken.
-    pub(crate) fn value(
-        &mut self,
-        state: &mut ProtocolState<S>,
-        input: &[u8],
-        outbox: &mut Outbox<S::Pin>,
-    ) -> usize {
-        let Phase::Value(value) = &mut state.phase else {
-            return 0;
-        };
-        let missing = value.pending.missing();
-        let part = input.len().min(missing);
-        if self.executor.extend(&mut value.pending, &input[..part]).is_err() {
-            let left = (missing - part) as u64 + 2;
-            if let Phase::Value(value) = std::mem::replace(&mut state.phase, Phase::Swallow(left)) {
-                self.give_up(&value.line, outbox);
-            }
-            return part;
-        }
-        let end = &input[part..input.len().min(part + value.end.remaining_capacity())];
-        value.end.extend(end.iter().copied());
-        let taken = part + end.len();
-        if value.end.is_full()
-            && let Phase::Value(value) = std::mem::take(&mut state.phase)
-        {
-            self.finish_value(*value, outbox);
-        }
-        taken
-    }
-
-    /// There is no memory for the rest of a value.
-    fn give_up(&mut self, line: &[u8], outbox: &mut Outbox<S::Pin>) {
+    /// There is no memory for the rest of the value that `line` announced.
+    pub(crate) fn give_up_line(&mut self, line: &[u8], outbox: &mut Outbox<S::Pin>) {
         match Announced::of(line) {
             Some(Announced::Store(store)) => self.executor.give_up(&store, outbox),
             Some(Announced::Meta(set)) => {
@@ -284,24 +234,31 @@ impl<S: Session> Interpreter<S> {
         }
     }
 
-    fn finish_value(&mut self, value: LongValue<S::Pending>, outbox: &mut Outbox<S::Pin>) {
-        let Some(announced) = Announced::of(&value.line) else {
+    /// Stores the value that `line` announced; `end` follows it.
+    pub(crate) fn store_line(
+        &mut self,
+        line: &[u8],
+        value: S::Pending,
+        end: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) {
+        let Some(announced) = Announced::of(line) else {
             return;
         };
-        let whole = value.end.as_slice() == b"\r\n";
+        let whole = end == LINE_END;
         match &announced {
             Announced::Store(store) if whole => {
                 let key = Key { bytes: store.key, hash: self.executor.prefetch(store.key) };
-                self.executor.store(key, S::Guess::default(), store, Data::Pending(value.pending), outbox);
+                self.executor.store(key, S::Guess::default(), store, Data::Pending(value), outbox);
             }
             Announced::Meta(set) if whole => {
                 let mut buffer: KeyBuffer = [0; 336];
                 let bytes = set.key.bytes(&mut buffer);
                 let key = Key { bytes, hash: self.executor.prefetch(bytes) };
-                self.executor.meta_set(key, S::Guess::default(), set, Data::Pending(value.pending), outbox);
+                self.executor.meta_set(key, S::Guess::default(), set, Data::Pending(value), outbox);
             }
             Announced::Store(store) => refuse_block(store.noreply, outbox),
-            // It is told even if the ms is quiet.
+            // A bad block is reported even if the ms is quiet.
             Announced::Meta(_) => refuse_block(Noreply::No, outbox),
         }
     }

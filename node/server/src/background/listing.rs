@@ -41,7 +41,7 @@ pub(crate) enum Listing {
     MetaGet(ClassFilter),
     /// How many there are of each size, in steps of 32 bytes.
     Sizes,
-    /// Keys, sizes and times of a class, so many at most.
+    /// Keys, sizes and times of a class, this many at most.
     Cachedump {
         /// The class's number.
         class: u8,

@@ -130,6 +130,6 @@ mod tests {
             waited.add(Duration::from_secs(1));
             waited.took(2 * SLOWEST);
         }
-        assert_eq!(waited.0, Duration::ZERO, "whoever goes on at a good pace is waited for");
+        assert_eq!(waited.0, Duration::ZERO, "a client at a good pace is waited for");
     }
 }

@@ -1,4 +1,4 @@
-//! What clients are told of the server, so that their datagrams reach the right worker.
+//! What clients learn of the server, so that their datagrams reach the right worker.
 
 use guira_contract::{Access, Partitioning};
 use guira_protocol::mica::{Directory, HashFunction, PartitionAccess};
@@ -16,7 +16,7 @@ pub(crate) fn describe(partitioning: Option<Partitioning>, workers: usize, port:
     let hash = if partitioning.is_some() { HashFunction::RapidMicro } else { HashFunction::Servers };
     let (bits, seed) =
         partitioning.map_or((0, 0), |partitioning| (partitioning.bits as u16, partitioning.seed));
-    // Whoever goes by another division or another hash has another generation, and is told so.
+    // A client with another division or another hash has another generation, and is refused.
     let mut hasher = DefaultHasher::new();
     (access as u8, hash as u8, bits, seed, workers).hash(&mut hasher);
     Directory {

@@ -3,7 +3,7 @@
 use guira_sync::counters::Counters;
 use guira_transport::BURST_MAX;
 
-/// Sizes that are told apart: 1, 2, up to 4, up to 8, …
+/// Sizes that are counted apart: 1, 2, up to 4, up to 8, …
 const SIZES: usize = BURST_MAX.ilog2() as usize + 1;
 
 /// How often bursts of which size came, for one worker.

@@ -55,7 +55,7 @@ pub(crate) fn shared_bytes(options: &Options) -> usize {
     options.xdp.as_ref().map_or(0, |interface| interface.options(Vec::new(), 0, options.workers).memory())
 }
 
-/// A path, and what its clients are told of the server.
+/// A path, and what its clients learn of the server.
 #[derive(Debug)]
 pub(crate) struct DirectPath {
     pub(crate) path: Box<dyn ServerPath>,
@@ -113,7 +113,7 @@ impl DatagramListener {
                 }
             };
             self.sizes.note(count);
-            // After they have come: what was told to have expired before they were sent has.
+            // After they have come: what had to expire before they were sent has.
             executor.look_at_clock();
             tap.serve(way.path.bell().as_raw_fd());
             let answers = Burst::new(&mut *way.path, &way.directory, self.place, (counters, traffic))
@@ -125,7 +125,7 @@ impl DatagramListener {
             total += count;
         }
         if let Some((number, error)) = failed {
-            // Whoever comes by another way is served on.
+            // Clients of other paths are served on.
             let way = self.ways.swap_remove(number);
             let name = way.path.name();
             tracing::error!(path = name, %error, worker = self.place.worker, "a path of datagrams is of no more use");

@@ -43,7 +43,7 @@ pub enum DirectError {
     },
 }
 
-/// A path that was opened, of which nobody has been told yet.
+/// A path that was opened, and is not announced to clients yet.
 pub(crate) struct OpenPath {
     path: Box<dyn ServerPath>,
     /// Where the first worker takes datagrams that come by it; 0 if it has no port.
@@ -98,7 +98,7 @@ fn deal<P: ServerPath + 'static>(
     }
 }
 
-/// The paths with what their clients are told: how the engine is divided.
+/// The paths with what their clients have to know: how the engine is divided.
 pub(crate) fn describe_all(
     workers: Vec<Vec<OpenPath>>,
     partitioning: Option<Partitioning>,

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The longest that the thread waits.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// No line is longer: a key of 250 bytes, three for each, and what is told of it.
+/// No line is longer: a key of 250 bytes, three for each, and what is reported of it.
 const LINE_MAX: usize = 1 << 10;
 /// Nor a line that tells how many were skipped.
 const SKIPPED_MAX: usize = 32;
@@ -113,12 +113,12 @@ pub(crate) struct Hub {
 struct Newcomer {
     detached: DetachedConnection,
     kinds: LogKinds,
-    /// It is told of nothing that was before.
+    /// It learns of nothing that was before.
     since: u64,
 }
 
 impl Hub {
-    /// A hub for so many workers, whose buffers are of this room.
+    /// A hub for this many workers, whose buffers have this room.
     ///
     /// # Errors
     /// What the system says.
@@ -156,7 +156,7 @@ impl Hub {
         self.worker_max.min(self.budget.for_logs() / 2 / (self.buffers.len() + 1))
     }
 
-    /// What each of so many watchers may take.
+    /// What each of this many watchers may take.
     fn watcher_limit(&self, watchers: usize) -> usize {
         self.watcher_max.min(self.budget.for_logs() / 2 / watchers.max(1))
     }
@@ -273,7 +273,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// Adds a line, if it fits. False if not, and then it is told later how many did not.
+    /// Adds a line, if it fits. False if not, and then the watcher learns later how many did not.
     fn put(&mut self, line: &[u8], limit: usize, room: &ConnBudget) -> bool {
         let fits = self.out.len() + line.len() <= limit
             && grow(&mut self.out, line.len() + SKIPPED_MAX, limit + SKIPPED_MAX, &mut self.lent, room);

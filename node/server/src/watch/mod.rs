@@ -1,4 +1,4 @@
-//! Live logs: clients that `watch` are told of what happens, as lines of text.
+//! Live logs: clients that `watch` get events as lines of text.
 //!
 //! ```text
 //! worker ── EventSink ── lines ──┐
@@ -8,7 +8,7 @@
 //!
 //! A worker writes lines into a buffer of its own, and only of kinds that are watched. One thread, which lives as long as there
 //! are watchers, hands them out. Both the workers' buffers and the watchers' are bounded: what does not fit is dropped and counted, so
-//! that nobody waits for a watcher.
+//! that no thread waits for a watcher.
 
 mod hub;
 mod lines;

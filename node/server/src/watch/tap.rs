@@ -28,7 +28,7 @@ impl EventSink {
         EventSink { hub, prefixes, advisor, clock, worker, cfd: AtomicU32::new(0) }
     }
 
-    /// What is to be told of at the moment.
+    /// What is reported at the moment.
     pub(crate) fn kinds(&self) -> Kinds {
         if self.prefixes.is_on() {
             return Kinds::GETS.with(Kinds::STORES).with(Kinds::DELETES);
@@ -47,7 +47,7 @@ impl EventSink {
         kinds
     }
 
-    /// Events of keys whose hash is below are to be told.
+    /// Events of keys whose hash is below are reported.
     pub(crate) fn threshold(&self) -> u64 {
         self.advisor.as_ref().map_or(0, |advisor| advisor.threshold())
     }
