@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long)]
     list: bool,
     /// File README, raw data and plots in a new folder <date>-<machine> below this one; a bench of everything
-    /// (neither --only nor --quick) is always filed, in docs/bench unless told otherwise.
+    /// (neither --only nor --quick) is always filed, in docs/bench by default.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]

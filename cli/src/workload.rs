@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// What a broken line of a trace leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BrokenLine {
-    /// Its number and what is wrong with it are told, and nothing is done.
+    /// Its number and what is wrong with it are shown, and nothing is done.
     Refuse,
     /// It is left out.
     Skip,

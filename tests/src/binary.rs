@@ -177,7 +177,7 @@ impl Response {
     ///
     /// # Panics
     /// If the value is no text.
-    pub fn told(&self) -> (u16, &str) {
+    pub fn outcome(&self) -> (u16, &str) {
         (self.status, std::str::from_utf8(&self.value).expect("a text"))
     }
 }

@@ -41,7 +41,7 @@ pub enum Security {
     Mutual,
 }
 
-/// The name of a listener, of 1 to 8 bytes. It is taken, checked and told again as memcached's, whose proxy knows listeners by it; here nothing
+/// The name of a listener, of 1 to 8 bytes. It is taken, checked and shown as memcached's, whose proxy knows listeners by it; here nothing
 /// else is done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag(String);

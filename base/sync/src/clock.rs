@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seconds(pub u32);
 
-/// How far behind the start the base lies. Expiry times that have passed can then be told from zero.
+/// How far behind the start the base lies. Expiry times that have passed then differ from zero.
 const BASE_BEFORE_START: u64 = 2;
 
 /// The origin of a clock and the time that it has reached: all that is needed to continue it in another process.

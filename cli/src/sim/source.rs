@@ -45,7 +45,7 @@ impl Source {
         }
     }
 
-    /// What a miss leads to, unless told otherwise.
+    /// What a miss leads to, by default.
     pub(super) fn on_miss(&self) -> OnMiss {
         match self {
             Self::Trace { .. } => OnMiss::Fill,

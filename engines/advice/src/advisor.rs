@@ -15,7 +15,7 @@ pub struct Advisor {
     threshold: AtomicU64,
     /// Requests that were not looked at since another thread was just at it. Relaxed: a count.
     dropped: AtomicU64,
-    /// LOCK: model. Leaf; nobody who serves requests waits for it.
+    /// LOCK: model. Leaf; no worker waits for it.
     model: Mutex<Model>,
 }
 
@@ -34,13 +34,13 @@ impl Advisor {
         }
     }
 
-    /// Requests for keys whose hash is below are to be told.
+    /// Requests for keys whose hash is below are to be reported.
     #[inline]
     pub fn threshold(&self) -> u64 {
         self.threshold.load(Ordering::Relaxed)
     }
 
-    /// A request was made. It is not looked at if another thread is just telling something else: nobody waits.
+    /// A request was made. It is not looked at if another thread holds the model: no thread waits.
     pub fn see(&self, observed: Observed<'_>, now: Seconds) {
         let mut model = match self.model.try_lock() {
             Ok(model) => model,

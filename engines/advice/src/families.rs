@@ -2,7 +2,7 @@
 
 use crate::advice::SCALES;
 
-/// So many families are told apart; the keys of others are one family. Clients choose keys, so there must be an end.
+/// This many families are told apart; the keys of others are one family. Clients choose keys, so there must be an end.
 pub(crate) const FAMILIES_MAX: usize = 64;
 /// A longer prefix is none.
 const PREFIX_MAX: usize = 128;
@@ -98,13 +98,13 @@ impl Families {
     }
 
     /// Each family that was read: number, prefix, and what was counted of this window and the one before.
-    pub(crate) fn told(&self) -> impl Iterator<Item = (u16, &[u8], Uses)> {
+    pub(crate) fn used(&self) -> impl Iterator<Item = (u16, &[u8], Uses)> {
         let numbered = self.all.iter().enumerate();
-        let told = numbered.filter_map(|(number, family)| {
+        let used = numbered.filter_map(|(number, family)| {
             let family = family.as_ref()?;
             Some((number as u16, &*family.prefix, family.now.with(family.before)))
         });
-        told.filter(|(_, _, uses)| uses.reads > 0.0)
+        used.filter(|(_, _, uses)| uses.reads > 0.0)
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
             assert_eq!(read(&mut families, key), OTHERS);
         }
         let told: Vec<(Vec<u8>, f64)> =
-            families.told().map(|(_, prefix, uses)| (prefix.to_vec(), uses.reads)).collect();
+            families.used().map(|(_, prefix, uses)| (prefix.to_vec(), uses.reads)).collect();
         assert_eq!(told, [(b"".to_vec(), 3.0), (b"user".to_vec(), 2.0), (b"page".to_vec(), 1.0)]);
     }
 
@@ -145,6 +145,6 @@ mod tests {
         read(&mut families, "7:x");
         families.turn();
         assert_ne!(read(&mut families, "one more:x"), OTHERS);
-        assert_eq!(families.told().count(), 3, "others, 7 and one more");
+        assert_eq!(families.used().count(), 3, "others, 7 and one more");
     }
 }

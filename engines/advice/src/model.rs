@@ -23,7 +23,7 @@ pub(crate) const LEAST_BUDGET: usize = 2 * SKETCH_BYTES + *KEYS_RANGE.start() * 
 const PER_CPU_SECOND: f64 = 5_000.0;
 /// Sampled requests between two pulses, after which fewer keys are sampled at once …
 const PER_PULSE: u64 = 5_000;
-/// … and, if that was not enough, after every so many more.
+/// … and, if that was not enough, after every this many more.
 const PER_PULSE_MORE: u64 = 500;
 
 /// The share of keys that a server begins with.
@@ -48,10 +48,10 @@ pub(crate) struct Model {
     /// Requests looked at since the last pulse, and in this window.
     looked_at: u64,
     looked_at_in_window: u64,
-    /// Beyond so many since the last pulse fewer keys are sampled.
+    /// Beyond this many since the last pulse fewer keys are sampled.
     allowed: u64,
     last: Option<Pulse>,
-    /// The pulse since which requests are counted in `looked_at`: one in a second, however often somebody asks for advice.
+    /// The pulse since which requests are counted in `looked_at`: one in a second, however often advice is asked for.
     counted_since: Option<Pulse>,
     window_began: Option<Pulse>,
 }
@@ -172,7 +172,7 @@ impl Model {
         }
     }
 
-    /// Counts a read, which stands for so many, for the policy that is served.
+    /// Counts a read, which stands for this many, for the policy that is served.
     fn count_served(&mut self, hash: u64, family: u16, reads: f64, missed: [f64; SCALES.len()]) {
         let part = &mut self.now.by_part[(hash % PARTS as u64) as usize];
         part.iter_mut().zip(missed).for_each(|(misses, missed)| *misses += missed);
@@ -345,8 +345,8 @@ impl Model {
             is_served: number == self.served,
             hit_ratios: tally.misses[number].map(|misses| tally.hit_ratio(misses)),
         };
-        let all: f64 = self.families.told().map(|(_, _, uses)| uses.reads).sum();
-        let families = self.families.told().map(|(number, prefix, uses)| Family {
+        let all: f64 = self.families.used().map(|(_, _, uses)| uses.reads).sum();
+        let families = self.families.used().map(|(number, prefix, uses)| Family {
             prefix: prefix.into(),
             share: uses.reads / all,
             hit_ratios: uses.misses.map(|misses| 1.0 - misses / uses.reads),

@@ -108,7 +108,7 @@ fn of<'a>(advice: &'a Advice, policy: &str) -> &'a crate::OfPolicy {
     advice.policies.iter().find(|one| one.policy.name == policy).unwrap()
 }
 
-/// The hit ratio of strict LRU with so many objects, after as many requests to warm up.
+/// The hit ratio of strict LRU with this many objects, after as many requests to warm up.
 fn exact(objects: u64, requests: u32, keys: f64) -> f64 {
     let mut cache = Miniature::new(InOrder::new(Lru::default()), objects);
     let mut zipf = Zipf { state: 1, keys };

@@ -1,4 +1,4 @@
-//! Which keys were asked for in a window: the ones with the lowest hashes, of which there are so many that they speak for all (Bar-Yossef and
+//! Which keys were asked for in a window: the ones with the lowest hashes, of which there are enough to represent all (Bar-Yossef and
 //! others, "Counting distinct elements in a data stream", RANDOM 2002).
 
 use std::collections::BTreeMap;

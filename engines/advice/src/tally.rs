@@ -41,7 +41,7 @@ impl Tally {
         sum
     }
 
-    /// The hit ratio that follows from so many misses; `None` before anything was read and sampled.
+    /// The hit ratio that follows from this many misses; `None` before anything was read and sampled.
     pub(crate) fn hit_ratio(&self, misses: f64) -> Option<f64> {
         (self.reads > 0 && self.seen > 0).then(|| (1.0 - misses / self.reads as f64).clamp(0.0, 1.0))
     }

@@ -47,7 +47,7 @@ pub trait Control: Debug + Send + Sync + 'static {
     fn tune(&self, tuning: Tuning);
 
     /// Moves a page from class `from`, or from any class, to class `to`, or to the pool if that is 0. Classes are numbered from 1. Items in the page
-    /// that nobody has read are evicted.
+    /// that were never read are evicted.
     fn reassign(&self, from: Option<u32>, to: u32) -> Reassign;
 
     /// From now on the engine may commit `memory` bytes. It uses more at once; it gives memory back step by step, in [`Session::maintain`], and evicts

@@ -31,7 +31,7 @@ impl ItemState {
     pub const FETCHED: Self = ItemState(1);
     /// It was marked as outdated and may still be served.
     pub const STALE: Self = ItemState(2);
-    /// Somebody was told to renew it (meta's win flag, or a lease).
+    /// A client was asked to renew it (meta's win flag, or a lease).
     pub const TOKEN_SENT: Self = ItemState(4);
     /// Its key was given in base64, and is given back so.
     pub const BINARY_KEY: Self = ItemState(8);
@@ -153,7 +153,7 @@ pub struct NewItem<'d> {
     pub flags: u32,
     /// When it expires.
     pub expiry: Expiry,
-    /// Its cas unique, not 0; without one it gets one when somebody asks.
+    /// Its cas unique, not 0; without one it gets one when a client asks.
     pub cas: Option<u64>,
     /// Facts that hold from the start.
     pub state: ItemState,

@@ -148,7 +148,7 @@ pub trait Session {
     /// only the same lie finds. Other engines hash the key themselves.
     const CLIENT_HASHES: bool = false;
 
-    /// Whether items may be lost. After a refused store, the command layer of a cache removes the old item, so that nobody reads what is older than the
+    /// Whether items may be lost. After a refused store, the command layer of a cache removes the old item, so that no client reads what is older than the
     /// refused value; in a store the old item stays.
     fn lossiness(&self) -> Lossiness;
 

@@ -69,7 +69,7 @@ pub struct ClassStats {
     pub free_chunks: u64,
     /// What became of its items.
     pub counts: ClassCounts,
-    /// For how long nobody has read or stored the item that eviction looks at next, in seconds.
+    /// Seconds since the last read or store of the item that eviction looks at next.
     pub age: u64,
 }
 
@@ -82,7 +82,7 @@ guira_sync::snapshot! {
         Evicted / evicted = "evicted", Count, "Items evicted.";
         EvictedNonzero / evicted_nonzero = "evicted_nonzero", Count, "Evicted items that would have expired later.";
         EvictedUnfetched / evicted_unfetched = "evicted_unfetched", Count, "Evicted items that were never read.";
-        EvictedTime / evicted_time = "evicted_time", Seconds, "For how long nobody had read or stored the item last evicted.";
+        EvictedTime / evicted_time = "evicted_time", Seconds, "Time from the last read or store of the item last evicted to its eviction.";
         Reclaimed / reclaimed = "reclaimed", Count, "Items removed that had expired or were flushed.";
         ExpiredUnfetched / expired_unfetched = "expired_unfetched", Count, "Reclaimed items that were never read.";
         CrawlerReclaimed / crawler_reclaimed = "crawler_reclaimed", Count, "Items removed by the crawler.";

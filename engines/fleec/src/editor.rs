@@ -77,7 +77,7 @@ impl<'s> Editor<'s> {
     }
 
     /// Removes the item at `at` if it is in the table under this hash: for [`Removal::Dead`] only if it is dead, for [`Removal::Evicted`] only if
-    /// nobody holds it. True if it was removed. A dead item counts as dead whatever the reason.
+    /// no session holds it. True if it was removed. A dead item counts as dead whatever the reason.
     pub(crate) fn remove_at(&mut self, at: Offset, hash: u64, why: Removal, now: Seconds) -> bool {
         let (core, counters) = (self.core, self.counters);
         loop {

@@ -84,7 +84,7 @@ impl Local {
         }
     }
 
-    /// Frees the retired items that nobody has announced.
+    /// Frees the retired items that no session has announced.
     pub(crate) fn reclaim(&mut self) {
         let Local { core, cache, retired, .. } = self;
         retired.reclaim(&core.announcements, |at| is_long_at(core, at), |at| free_item(core, cache, at));
@@ -144,7 +144,7 @@ fn is_long_at(core: &Core, at: Offset) -> bool {
     core.item(at, Seconds(0)).is_some_and(|item| is_long(&item))
 }
 
-/// Frees the chunks of an item that nobody can find any more.
+/// Frees the chunks of an item that no session can find any more.
 fn free_item(core: &Core, cache: &mut ChunkCache, at: Offset) {
     if let Some(item) = core.item(at, Seconds(0)) {
         Pieces::chunks(core.shell.region(), &item).into_iter().for_each(|at| cache.keep(&core.memory, at));

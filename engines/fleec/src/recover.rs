@@ -23,7 +23,7 @@ struct Claims<'n> {
 }
 
 impl Core {
-    /// Checks all items. Nobody uses the engine yet. Returns the usage of each class; `None` if list and pages do not fit together.
+    /// Checks all items. The engine is not in use yet. Returns the usage of each class; `None` if list and pages do not fit together.
     pub(crate) fn recover(&self) -> Option<Vec<ClassUsage>> {
         let mut claims = Claims {
             core: self,

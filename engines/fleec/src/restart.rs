@@ -149,7 +149,7 @@ fn restore(
 }
 
 impl Core {
-    /// Continues with the contents of the Region. Nobody uses the engine yet.
+    /// Continues with the contents of the Region. The engine is not in use yet.
     fn restore(&self, saved: &Saved) -> Result<(), Failure> {
         let damaged = || Failure::from(Loss::Damaged);
         let is_sound =
@@ -188,7 +188,7 @@ impl Core {
         Ok(())
     }
 
-    /// Completes the insert of a bucket that a session left half done. Nobody else uses the engine.
+    /// Completes the insert of a bucket that a session left half done. No other thread uses the engine.
     pub(crate) fn finish_growth(&self) {
         let (hazard, mut retired) = (self.announcements.claim(), Vec::new());
         // Items that leave the list here are freed by the restart, as those that sessions retired.

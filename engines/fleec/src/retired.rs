@@ -1,6 +1,6 @@
 //! Items that left the list and are not free yet: another session may have announced them before.
 //!
-//! From time to time a session looks at all announcements and frees those of its retired items that nobody has announced (Michael, "Hazard pointers",
+//! From time to time a session looks at all announcements and frees those of its retired items that no session has announced (Michael, "Hazard pointers",
 //! IEEE TPDS 15(6), 2004).
 
 use guira_contract::ItemView;
@@ -22,7 +22,7 @@ pub(crate) fn is_long(item: &Item<'_>) -> bool {
 pub(crate) struct Announcements {
     /// The items that sessions work on.
     hazards: Arc<Hazards>,
-    /// The items whose long values are being sent. There may be many more of them, and nobody looks here for short ones.
+    /// The items whose long values are being sent. There may be many more of them, and short ones are never looked for here.
     pins: Arc<Hazards>,
     /// LOCK: orphans. What sessions that ended or went idle could not free. Leaf; taken by sessions that end or go idle, and tried in idle time.
     orphans: Mutex<Vec<Offset>>,
@@ -88,7 +88,7 @@ impl Retired {
         new >= RETIRED_MAX || (new > 0 && (has_long() || is_scarce()))
     }
 
-    /// Passes to `free` what nobody has announced, and keeps the rest.
+    /// Passes to `free` what no session has announced, and keeps the rest.
     pub(crate) fn reclaim(
         &mut self,
         announcements: &Announcements,

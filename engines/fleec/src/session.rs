@@ -274,7 +274,7 @@ impl Session for FleecSession {
         self.core().shell.next_cas()
     }
 
-    /// Nobody waits for quiescent points here; but another session may have found no memory.
+    /// No session waits for quiescent points here; but another session may have found no memory.
     #[inline]
     fn quiesce(&mut self) {
         self.allocator.local_mut().heed_recalls();

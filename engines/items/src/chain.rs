@@ -61,7 +61,7 @@ impl Continuation {
 }
 
 /// Claims the other chunks of a long item, and appends them to `claimed`. False if they do not make up the rest of its value, or one is longer than what `room_in` says for
-/// its class. Nobody uses the memory.
+/// its class. The memory is not in use.
 pub fn claim_chain(
     region: &Region,
     chunks: &mut HandedOut<'_>,

@@ -58,7 +58,7 @@ pub struct Removed {
     pub is_fetched: bool,
     /// Whether it would have expired by itself.
     pub expires: bool,
-    /// For how long nobody had read or stored it.
+    /// For how long it had not been read or stored.
     pub idle: Seconds,
 }
 
@@ -73,7 +73,7 @@ const COUNTS_AT: usize = 2;
 pub struct SessionCounters {
     counts: Counters<{ Counter::COUNT }>,
     classes: Vec<Counters<OF_CLASS>>,
-    /// For how long nobody had used the item of each class that was evicted last. Shared by all sessions; Relaxed, as all statistics.
+    /// For how long the item of each class had not been used that was evicted last. Shared by all sessions; Relaxed, as all statistics.
     evicted_time: Arc<[AtomicU64]>,
 }
 
@@ -112,7 +112,7 @@ impl SessionCounters {
         self.use_class(class, ClassUsage { items: 1u64.wrapping_neg(), bytes: bytes.wrapping_neg() });
     }
 
-    /// So many items more are in the table, and so many bytes: numbers that wrap.
+    /// Adds items and bytes to what is in the table: numbers that wrap.
     pub fn items_added(&self, class: Option<ClassId>, items: u64, bytes: u64) {
         self.use_class(class, ClassUsage { items, bytes });
     }
@@ -197,7 +197,7 @@ struct Base {
 }
 
 impl Registry {
-    /// Nothing counted yet, for so many classes.
+    /// Nothing counted yet, for this many classes.
     pub fn new(classes: usize) -> Self {
         let evicted_time = (0..classes).map(|_| AtomicU64::new(0)).collect();
         let base = Base { counts: [0; Counter::COUNT], classes: vec![[0; ClassCounter::COUNT]; classes] };

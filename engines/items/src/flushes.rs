@@ -35,7 +35,7 @@ impl FlushWord {
 #[derive(Debug)]
 pub struct Flushes<T> {
     word: AtomicU64,
-    /// LOCK: flush. Before all others. Taken by whoever asks for a flush, and by the first to meet one that has fallen due.
+    /// LOCK: flush. Before all others. Taken by the session that asks for a flush, and by the first to meet one that has fallen due.
     dirty: Mutex<Dirty<T>>,
 }
 
@@ -88,7 +88,7 @@ impl<T> Default for Flushes<T> {
 impl<T> Flushes<T> {
     #[inline(always)]
     fn word(&self) -> FlushWord {
-        // Relaxed: a flush is ordered with what follows it by the reply to whoever asked for it.
+        // Relaxed: a flush is ordered with what follows it by the reply to the client that asked for it.
         FlushWord(self.word.load(Ordering::Relaxed))
     }
 
@@ -111,8 +111,8 @@ impl<T> Flushes<T> {
         item.expiry().passed(now).then_some(MissKind::Expired)
     }
 
-    /// Whether items of `generation` are still alive, asked after an item of it was put into the table. Of two, one learns of the other: whoever puts an item
-    /// there and asks, or whoever begins a generation and starts the crawler, which then finds the item.
+    /// Whether items of `generation` are still alive, asked after an item of it was put into the table. Of two, one learns of the other: the session that puts an item
+    /// there and asks, or the one that begins a generation and starts the crawler, which then finds the item.
     #[inline(always)]
     pub fn is_still(&self, generation: u32) -> bool {
         // SeqCst: after the compare-and-swap that has put the item there; pairs with the fence in `begin_crawl`.

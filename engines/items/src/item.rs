@@ -14,13 +14,13 @@
 //! ```
 //!
 //! memcached's header takes 48 bytes, and 56 with a cas unique; this one 8, and most items have no other field. The cas
-//! unique is added when somebody asks for it.
+//! unique is added when a client asks for it.
 //!
 //! A value of 256 bytes or more begins at a multiple of 8, so that it is copied by whole words.
 //!
 //! **Who may store what.** A chunk that no slot or link refers to belongs to the session that took it, and is filled by it alone; stale
 //! readers may still load from it. In the slab engines the words of a linked item are stored only by a holder of the version counters of the item's
-//! buckets, in FLeeC by nobody; with exceptions: a reader that has validated an item replaces the header by
+//! buckets, in FLeeC by none; with exceptions: a reader that has validated an item replaces the header by
 //! compare-and-swap to note the access, and so does FLeeC's hand to clear bit 63; who has announced an item of FLeeC swaps its expiry, or gives it a cas
 //! unique. A swap fails if anything about its word has changed.
 
@@ -74,7 +74,7 @@ const STATE_SHIFT: u32 = 56;
 const GENERATION_SHIFT: u32 = 60;
 const OVERWROTE: u64 = 1 << 63;
 
-/// A read is not noted if another was within so many seconds: the compare-and-swap costs as much as the rest of a
+/// A read is not noted if another was within this many seconds: the compare-and-swap costs as much as the rest of a
 /// lookup that hits the caches. memcached waits for 60.
 pub const NOTED_FOR: u64 = 8;
 
@@ -295,7 +295,7 @@ impl<'a> Item<'a> {
         self.header.shape()
     }
 
-    /// The same, told its class.
+    /// The same, for a known class.
     pub fn of_class(self, class: u8) -> Self {
         Item { class, ..self }
     }
@@ -344,7 +344,7 @@ impl<'a> Item<'a> {
         Some(Chain { total: self.total, next: Offset::from_bytes(words::load(&self.words[at + 1])) })
     }
 
-    /// The item as it is counted when it is removed from `class`, where it counts for so many bytes.
+    /// The item as it is counted when it is removed from `class`, where it counts for this many bytes.
     pub fn removed(&self, class: Option<ClassId>, bytes: u64, now: Seconds) -> Removed {
         Removed {
             class,
@@ -378,7 +378,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Notes that the item takes the place of a live one. It is nobody else's yet.
+    /// Notes that the item takes the place of a live one. No other session sees it yet.
     pub fn note_overwriting(&self) {
         self.store_header(self.header.overwriting());
     }
@@ -475,7 +475,7 @@ impl ItemView for Item<'_> {
             cas: self.cas(),
             last_access: self.header.last_access(self.now),
             state: self.header.state(),
-            // A torn length of a chain may be anything; nobody believes it then.
+            // A torn length of a chain may be anything; it is not believed then.
             size: self.size_before_value().wrapping_add(self.value_len()),
             class: self.class,
         }

@@ -99,7 +99,7 @@ pub fn open_lasting<C>(
     Ok(Begun { core: begin(region).map_err(told)?, file, opening, notes: Vec::new() })
 }
 
-/// The shell of an engine with these options and so many classes that goes on with what the file holds, and what is damaged of it.
+/// The shell of an engine with these options and this many classes that goes on with what the file holds, and what is damaged of it.
 ///
 /// # Errors
 /// If the system refuses address space, or to lock memory.

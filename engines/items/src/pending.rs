@@ -46,7 +46,7 @@ pub trait ChunkHome: fmt::Debug + Send + Sync {
     fn give(&self, at: Offset);
 }
 
-/// Memory for one item whose value is not there yet. A function that takes a chunk for so many bytes is passed wherever one may be needed.
+/// Memory for one item whose value is not there yet. A function that takes a chunk for that many bytes is passed wherever one may be needed.
 #[derive(Debug)]
 pub struct Pending<H: ChunkHome> {
     home: Arc<H>,
@@ -156,7 +156,7 @@ impl<H: ChunkHome> Pending<H> {
     }
 }
 
-/// Release fence: pairs with the Acquire fence of a reader's validation. Whoever sees what is written into a chunk from now on also sees that its last item
+/// Release fence: pairs with the Acquire fence of a reader's validation. A reader that sees what is written into a chunk from now on also sees that its last item
 /// has left the table.
 fn fence_after_taking() {
     fence(Ordering::Release);

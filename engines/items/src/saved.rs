@@ -208,7 +208,7 @@ impl<'a> Numbers<'a> {
         Ok(rows.rows(ClassCounter::ALL.map(ClassCounter::name)).collect())
     }
 
-    /// The usage of so many classes.
+    /// The usage of this many classes.
     ///
     /// # Errors
     /// If it is not there.

@@ -57,10 +57,10 @@ pub enum Hashing {
     Fixed(fn(&[u8]) -> u64),
 }
 
-/// Growth from one slab class to the next, unless told otherwise: see docs/decisions/0005-balance-of-classes.md.
+/// Growth from one slab class to the next, by default: see docs/decisions/0005-balance-of-classes.md.
 pub const DEFAULT_FACTOR: f64 = 1.06;
 
-/// Room for key, value and flags in the smallest chunk, in bytes, unless told otherwise.
+/// Room for key, value and flags in the smallest chunk, in bytes, by default.
 pub const DEFAULT_SMALLEST_ITEM: usize = 16;
 
 /// Why an engine cannot be opened.

@@ -50,7 +50,7 @@ impl ShellState {
 }
 
 impl Shell {
-    /// A shell around `bytes` bytes of address space, with counters for so many slab classes.
+    /// A shell around `bytes` bytes of address space, with counters for this many slab classes.
     ///
     /// # Errors
     /// If the system refuses address space, or to lock memory.

@@ -478,7 +478,7 @@ impl ItemHeaderSpec<'_> {
     }
 
     /// Writes everything but key and value over an item of the same key with the same fields. The caller holds the partition, and the bucket is open
-    /// unless nobody else reads.
+    /// unless no other session reads.
     #[inline(always)]
     pub(crate) fn write_over(self, words: &[AtomicU64], shape: Shape) {
         words::store(&words[1], Header::new(shape, self.state, self.accessed).0);

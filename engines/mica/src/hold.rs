@@ -75,7 +75,7 @@ impl PartitionLock {
 
     /// Takes it as soon as it is free. Calls `meanwhile` again and again while it waits.
     ///
-    /// LOCK: partitions. A session that waits for one gives back, `meanwhile`, those of its own that others wait for: so nobody waits in a circle.
+    /// LOCK: partitions. A session that waits for one gives back, `meanwhile`, those of its own that others wait for: so no sessions wait in a circle.
     #[cold]
     #[inline(never)]
     pub(crate) fn take(&self, waiting: &Waiting, mut meanwhile: impl FnMut()) {

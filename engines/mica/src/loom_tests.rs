@@ -58,7 +58,7 @@ fn loom_whoever_holds_a_partition_sees_what_others_did_there() {
     });
 }
 
-/// The holder looks at the end of each batch whether there was a recall, and only then which partition is wanted. Whoever waits gets it, though the holder never
+/// The holder looks at the end of each batch whether there was a recall, and only then which partition is wanted. The session that waits gets it, though the holder never
 /// goes away.
 #[test]
 fn loom_a_recall_is_heeded_by_one_who_looks_once() {

@@ -43,7 +43,7 @@ impl<S: ItemStore> ValuePin for MicaPin<S> {
     }
 
     fn piece(&self, from: usize) -> &[u8] {
-        // SAFETY: nobody stores to the value of a pinned entry: an item is not changed in place then, and the log goes around it. Its first two words, which do
+        // SAFETY: no thread stores to the value of a pinned entry: an item is not changed in place then, and the log goes around it. Its first two words, which do
         // change, lie before the value.
         let bytes = unsafe { self.core.shell.region().bytes(self.at, self.skip + self.length) };
         bytes.get(self.skip + from..).unwrap_or_default()

@@ -8,7 +8,7 @@ use crate::store::{ItemStore, OffsetSum};
 use guira_items::ClassUsage;
 use guira_memory::Region;
 
-/// The usage of a partition that nobody uses yet, if everything there is as it should be.
+/// The usage of a partition that is not in use yet, if everything there is as it should be.
 pub(crate) fn recover<S: ItemStore>(
     region: &Region,
     plan: &Plan,

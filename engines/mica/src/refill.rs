@@ -68,7 +68,7 @@ where
     if !is_smaller || !entry.suits(shape.units()) {
         return false;
     }
-    // Nothing moves: what was guessed of the bucket stays true. Under EREW nobody else reads meanwhile, and its line need not be written.
+    // Nothing moves: what was guessed of the bucket stays true. Under EREW no other session reads meanwhile, and its line need not be written.
     let open = (writer.core().locks.access() != Access::Erew).then(|| bucket.open());
     header_spec.write_over(entry.words(), shape);
     hooks::pause(Window::Refilling);

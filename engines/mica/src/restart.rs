@@ -165,7 +165,7 @@ fn restore<S: ItemStore>(
 }
 
 impl<S: ItemStore> Core<S> {
-    /// Continues with the contents of the Region. Nobody uses the engine yet.
+    /// Continues with the contents of the Region. The engine is not in use yet.
     fn restore(&self, saved: &Saved, damage: &Damage) -> Result<Dropped, Failure> {
         let damaged = || Failure::from(Loss::Damaged);
         self.flushes.restore(saved.flushes);

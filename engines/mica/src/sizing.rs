@@ -41,7 +41,7 @@ impl Sizing {
         sizing
     }
 
-    /// Called when the limit changes, or what arriving values take. These may take more than is reserved for them as long as nobody else needs it; then logs
+    /// Called when the limit changes, or what arriving values take. These may take more than is reserved for them as long as nothing else needs it; then logs
     /// end earlier.
     fn compute_share(&self) {
         let memory = self.memory();

@@ -46,7 +46,7 @@ impl<S: ItemStore> MicaWalk<S> {
         }
         let mut shown = Vec::new();
         let beyond = local.holding(self.partition, now, |writer| show(writer, self.place, &mut shown));
-        // Nobody waits meanwhile.
+        // No session waits meanwhile.
         shown.iter().for_each(|item| see(WalkedItem { key: &item.key, meta: item.meta }));
         (self.partition, self.place) =
             beyond.map_or((self.partition + 1, 0), |place| (self.partition, place));

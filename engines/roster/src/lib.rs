@@ -60,7 +60,7 @@ enum Family {
 
 /// What can be done with an engine, whichever it is.
 ///
-/// An engine is a type, so that nothing of it is dispatched while requests are served; whoever runs one is compiled once for each.
+/// An engine is a type, so that nothing of it is dispatched while requests are served; its host is compiled once for each.
 pub trait Host {
     /// What comes of it.
     type Output;
@@ -348,7 +348,7 @@ fn open_mica<S: ItemStore>(
     }
 }
 
-/// Opens an engine with the reserve that is wanted. One that nobody has asked for is done without if the system refuses it.
+/// Opens an engine with the reserve that is wanted. A default reserve is done without if the system refuses it.
 fn open_with<E>(
     setup: &Setup,
     open: impl Fn(EngineOptions) -> Result<Opened<E>, OpenError>,

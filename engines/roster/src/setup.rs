@@ -3,7 +3,7 @@
 use guira_items::{ClassOptions, EngineOptions, Hashing, MAX_MEMORY};
 use guira_slab::RegionPlace;
 
-/// Unless told otherwise, memory can be made so many times larger.
+/// By default, memory can be made this many times larger.
 const RESERVE_FACTOR: usize = 4;
 
 /// How an engine is to be opened.
@@ -15,7 +15,7 @@ pub struct Setup {
     pub classes: ClassOptions,
     /// The most bytes that it can be resized to; `None`: four times the memory, and `reserve_least`, but no more than the machine has.
     pub reserve: Option<usize>,
-    /// Address space of which this much costs nobody anything.
+    /// Address space of which this much is free of cost.
     pub reserve_least: usize,
     /// Memory of the machine in bytes, if that is known.
     pub machine: Option<usize>,
@@ -51,7 +51,7 @@ impl Setup {
         let memory = self.engine.memory;
         let usual = memory.saturating_mul(RESERVE_FACTOR).max(self.reserve_least);
         let usual = usual.min(self.machine.unwrap_or(usize::MAX));
-        // A cache that is too big is refused; a reserve that nobody asked for is not what it is refused for.
+        // A cache that is too big is refused; a default reserve is not what it is refused for.
         self.reserve.unwrap_or(usual.min(MAX_MEMORY)).max(memory)
     }
 }

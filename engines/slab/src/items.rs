@@ -68,7 +68,7 @@ impl Items {
         Some(self.shell.hash(item.key(&mut buffer)))
     }
 
-    /// All chunks of the item at `at`, which nobody changes.
+    /// All chunks of the item at `at`, which no thread changes.
     pub(crate) fn chunks_of(&self, at: Offset) -> Vec<Offset> {
         let item = self.at(at, Seconds(0));
         let mut chunks = item.map_or_else(Vec::new, |item| Pieces::chunks(self.region(), &item));

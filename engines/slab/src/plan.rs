@@ -34,7 +34,7 @@ const ALIGNED: usize = 2 * MIB;
 /// How many bytes a table begins with, at the least and at the most.
 const TABLE_LEAST: usize = 4096;
 const TABLE_FIRST: usize = 2 * MIB;
-/// Of memory, a table begins with one part in so many.
+/// The fraction of memory that a table begins with.
 const TABLE_PART: usize = 64;
 
 impl Plan {
@@ -59,7 +59,7 @@ impl Plan {
         }
     }
 
-    /// Whether a Region for it has so many bytes.
+    /// Whether a Region for it has this many bytes.
     pub(crate) fn fills(&self, bytes: usize) -> bool {
         self.total <= bytes && bytes - self.total < ALIGNED
     }

@@ -189,7 +189,7 @@ fn restore<X: Scheme>(
     Ok((core, Dropped { blocks: damage.count(), items }))
 }
 
-/// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
+/// Goes on with what lies in the Region. The engine is new and not in use yet.
 fn take_up<X: Scheme>(core: &mut Core<X>, saved: &Saved, damage: &Damage) -> Result<(), Failure> {
     let damaged = || Failure::from(Loss::Damaged);
     let first_table = core.index.committed(core.index.buckets().0);
@@ -215,7 +215,7 @@ fn take_up<X: Scheme>(core: &mut Core<X>, saved: &Saved, damage: &Damage) -> Res
         return Err(Emptied::Contents(lost).into());
     }
     let has_room = || core.index.back_tables() && core.pool.memory().back_serving(saved.touched);
-    // Of a block that was damaged nobody knows whether it has kept its room. Found before anything is written: without room the Region is left as it is.
+    // A damaged block may have lost its space. Found before anything is written: without room the Region is left as it is.
     if !damage.is_none() && !has_room() {
         return Err(Failure::Open(OpenError::Full));
     }

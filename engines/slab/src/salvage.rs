@@ -1,4 +1,4 @@
-//! What is left of a Region in which blocks are damaged: they are zero, since nobody knows what was in them.
+//! What is left of a Region in which blocks are damaged: they are zero, since their contents are unknown.
 //!
 //! A page that is damaged is in no class any more, and a bucket that is damaged is empty. What the index leads to in such a page is removed from it, and so is a
 //! long item that has lost any of its chunks; a chunk to which nothing leads any more is freed. Recency bits that are zero say that nothing was read lately.

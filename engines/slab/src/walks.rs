@@ -73,7 +73,7 @@ impl Walks {
     /// The walk is over.
     pub(crate) fn end(&self) {
         *self.moved() = Moved::default();
-        // Relaxed: a session that still believes in the walk notes a key that nobody reads, and the next walk forgets it.
+        // Relaxed: a session that still believes in the walk notes a key in vain, and the next walk forgets it.
         self.cursor.store(NOWHERE, Ordering::Relaxed);
     }
 

@@ -192,7 +192,7 @@ mod tests {
             source("0,ab,5,0,1,get,0\n1,ab,5,9000,1,set,60\n2,ab,2,7,1,set,9999999\n3,ab,2,7,1,delete,0\n");
         let mut key = Vec::new();
         assert_eq!(source.next_operation(), Some(Operation::Get));
-        assert_eq!(source.append_key(&mut key).value_len, 1000, "no size told: the default");
+        assert_eq!(source.append_key(&mut key).value_len, 1000, "no size in the trace: the default");
         assert_eq!(key, b"ab...", "the key takes the room of the real one");
         assert_eq!(source.next_operation(), Some(Operation::Set));
         let set = source.append_key(&mut Vec::new());

@@ -283,7 +283,7 @@ impl History {
         };
         if found.is_empty() && matches!(self.kind(key), Kind::Warm | Kind::Bulk) {
             let legal = log.empty >= claim.floor;
-            return if legal { Ok(()) } else { wrong("nobody stored an empty value".to_owned(), &log) };
+            return if legal { Ok(()) } else { wrong("an empty value was never stored".to_owned(), &log) };
         }
         let newest = match self.sequence(key, claim.owner, found, flags) {
             Ok(newest) => newest,

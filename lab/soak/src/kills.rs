@@ -218,7 +218,7 @@ fn end(
         Ending::Damaged if status.success() => Finds::Part,
         _ if status.success() => Finds::Everything,
         _ => {
-            field.fail(format!("the server ended with {status} when it was told to stop"));
+            field.fail(format!("the server ended with {status} when it was asked to stop"));
             Finds::Nothing
         }
     })

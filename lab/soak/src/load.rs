@@ -199,7 +199,7 @@ fn end(field: &Field, server: &mut ServerProcess) {
     server.signal(Signal::TERM);
     match server.wait(REST) {
         Ok(status) if status.success() => {}
-        Ok(status) => field.fail(format!("the server ended with {status} when it was told to stop")),
+        Ok(status) => field.fail(format!("the server ended with {status} when it was asked to stop")),
         Err(error) => field.fail(error.to_string()),
     }
 }

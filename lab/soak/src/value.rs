@@ -175,7 +175,7 @@ pub(crate) const HIGH: u64 = 900_000_000_000_000;
 /// When no write stored this number.
 pub(crate) fn check_number(owner: Owner, found: u64) -> Result<u64, String> {
     let sequence = found / 1000;
-    if number(owner, sequence) == found { Ok(sequence) } else { Err(format!("nobody stored {found}")) }
+    if number(owner, sequence) == found { Ok(sequence) } else { Err(format!("{found} was never stored")) }
 }
 
 #[cfg(test)]

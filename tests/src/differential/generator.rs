@@ -145,7 +145,7 @@ impl Generator {
     }
 
     /// A number of any length. Old servers sometimes take a stored number of 64 bits for a negative one, so they
-    /// are spared those, and sums that would become so large: their numbers lack so many bits.
+    /// are spared those, and sums that would become so large: their numbers lack this many bits.
     fn number(&mut self, spared: u32) -> u64 {
         let shift = if self.dialect == Dialect::Law { 0 } else { spared };
         (self.random.bits() >> shift) >> self.random.below(64)

@@ -32,7 +32,7 @@ impl Uniques {
 #[derive(Clone, Debug)]
 enum Piece {
     Bytes(Vec<u8>),
-    /// The unique of the key of the request that was seen so many before the newest.
+    /// The unique of the key of the request that was seen this many before the newest.
     Unique(usize),
 }
 

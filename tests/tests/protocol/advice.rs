@@ -3,14 +3,14 @@
 use guira_tests::{Client, Setup};
 use std::collections::BTreeSet;
 
-/// A number that `stats mrc` tells.
-fn told(client: &mut Client, name: &str) -> f64 {
+/// A number of `stats mrc`.
+fn number(client: &mut Client, name: &str) -> f64 {
     let stats = client.stats("mrc");
     stats[name].parse().unwrap_or_else(|_| panic!("{name}: {:?}", stats[name]))
 }
 
 #[test]
-fn hit_ratios_are_told_for_each_policy_size_and_prefix() {
+fn hit_ratios_are_reported_for_each_policy_size_and_prefix() {
     let server = Setup::new().start_guira();
     let mut client = server.connect();
     for round in 0..2 {
@@ -38,26 +38,26 @@ fn hit_ratios_are_told_for_each_policy_size_and_prefix() {
             assert!((ratio - 0.75).abs() < 0.15, "{policy} {scale}: {ratio}");
         }
     }
-    let keys = told(&mut client, "working_set_keys");
+    let keys = number(&mut client, "working_set_keys");
     assert!((3500.0..8500.0).contains(&keys), "{keys}");
-    assert!(told(&mut client, "prefix:user:hit_ratio:1") > 0.99);
-    let page = told(&mut client, "prefix:page:hit_ratio:1");
+    assert!(number(&mut client, "prefix:user:hit_ratio:1") > 0.99);
+    let page = number(&mut client, "prefix:page:hit_ratio:1");
     assert!((0.35..0.65).contains(&page), "{page}");
-    assert!(told(&mut client, "sample_bytes") < f64::from(64 << 20) / 100.0);
+    assert!(number(&mut client, "sample_bytes") < f64::from(64 << 20) / 100.0);
 }
 
 #[test]
-fn counting_begins_anew_when_it_is_told_to() {
+fn a_reset_makes_counting_begin_anew() {
     let server = Setup::new().start_guira();
     let mut client = server.connect();
     client.ask("get a\r\n");
-    assert!(told(&mut client, "reads") > 0.0);
+    assert!(number(&mut client, "reads") > 0.0);
     client.exchange("stats reset\r\n", "RESET\r\n");
-    assert!(told(&mut client, "reads") == 0.0);
+    assert!(number(&mut client, "reads") == 0.0);
 }
 
 #[test]
-fn whoever_may_not_list_keys_is_told_no_prefixes() {
+fn a_client_that_may_not_list_keys_gets_no_prefixes() {
     let server = Setup::new().guira_argument("--disable-dumping").start_guira();
     let mut client = server.connect();
     for key in 0..500 {

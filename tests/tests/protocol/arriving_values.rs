@@ -19,7 +19,7 @@ fn silent(server: &Server) -> Vec<Client> {
 }
 
 #[test]
-fn what_is_announced_and_does_not_come_keeps_nobody_from_storing() {
+fn what_is_announced_and_does_not_come_keeps_no_client_from_storing() {
     let server = Server::start();
     let clients = silent(&server);
     let mut other = server.connect();
@@ -51,7 +51,7 @@ fn a_value_that_finds_no_memory_half_way_is_refused_and_passed_over() {
     let server = Setup::new().max_item_mib(16).start();
     let value = vec![b'x'; 15 * MIB];
     // A server that comes late has read little: of each value the sockets hold
-    // up to 10 MiB. What it holds of so many does not fit all the same.
+    // up to 10 MiB. What it holds of that many does not fit all the same.
     let holders: Vec<Client> = (0..16)
         .map(|index| {
             let mut client = server.connect();

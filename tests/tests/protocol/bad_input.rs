@@ -137,8 +137,8 @@ fn every_fault_of_a_store_whose_length_is_known_takes_the_data() {
     ];
     for line in lines {
         client.send(format!("{line}\r\nincr i 1\r\n\r\n"));
-        let told = client.loose_line();
-        assert!(told.starts_with("CLIENT_ERROR "), "{line}: {told}");
+        let error = client.loose_line();
+        assert!(error.starts_with("CLIENT_ERROR "), "{line}: {error}");
         client.sync();
     }
 }

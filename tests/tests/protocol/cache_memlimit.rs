@@ -54,16 +54,16 @@ fn a_cache_that_was_started_small_can_become_large() {
     client.exchange("cache_memlimit 64\r\n", "OK\r\n");
 }
 
-/// The number of MiB at the end of the first line of the log that says `told`.
-fn figure(server: &Server, told: &str) -> usize {
+/// The number of MiB at the end of the first line of the log with `text`.
+fn figure(server: &Server, text: &str) -> usize {
     let line =
-        wait_for("the reason", || server.log().lines().find(|line| line.contains(told)).map(str::to_owned));
+        wait_for("the reason", || server.log().lines().find(|line| line.contains(text)).map(str::to_owned));
     let figure = line.rsplit(' ').next().and_then(|word| word.strip_suffix("MiB"));
     figure.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no figure in \"{line}\""))
 }
 
 #[test]
-fn a_limit_that_is_refused_is_told_with_the_one_that_is_not() {
+fn a_limit_that_is_refused_is_reported_with_the_one_that_is_not() {
     const REFUSED: &str = "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
     for engine in engines() {
         let start = || Setup::new().engine(engine).guira_argument("--reserve=128MiB").start_guira();

@@ -118,7 +118,7 @@ fn a_bad_unique_is_refused_and_the_data_taken() {
 }
 
 #[test]
-fn where_there_are_no_uniques_0_is_told_and_nothing_is_equal() {
+fn where_there_are_no_uniques_0_is_shown_and_nothing_is_equal() {
     let server = Setup::new().options(&["-C"]).start();
     let mut client = server.connect();
     client.talk(&[
@@ -155,20 +155,20 @@ fn where_there_are_no_uniques_0_is_told_and_nothing_is_equal() {
 fn where_there_are_no_uniques_binary_stores_are_not_compared() {
     let server = Setup::new().options(&["-C"]).start();
     let mut client = server.connect();
-    let mut told = |request: Request| {
+    let mut status = |request: Request| {
         let response = client.ask_binary(&request);
         assert_eq!(response.cas, 0, "{request:?}");
         response.status
     };
     let count = |opcode| Request::new(opcode).long(1).long(0).word(0).key("n");
-    assert_eq!(told(set("k", 0, "v")), 0);
-    assert_eq!(told(get("k")), 0);
-    assert_eq!(told(set("k", 0, "w").cas(5)), 0);
-    assert_eq!(told(set("new", 0, "w").cas(5)), 0);
-    assert_eq!(told(Request::new(0x0e).key("k").value("r").cas(5)), 0);
-    assert_eq!(told(Request::new(0x1d).word(0).key("k")), 0);
-    assert_eq!(told(count(0x05)), 0);
-    assert_eq!(told(count(0x05).cas(5)), 2);
-    assert_eq!(told(Request::new(0x04).key("k").cas(5)), 2);
-    assert_eq!(told(Request::new(0x04).key("k")), 0);
+    assert_eq!(status(set("k", 0, "v")), 0);
+    assert_eq!(status(get("k")), 0);
+    assert_eq!(status(set("k", 0, "w").cas(5)), 0);
+    assert_eq!(status(set("new", 0, "w").cas(5)), 0);
+    assert_eq!(status(Request::new(0x0e).key("k").value("r").cas(5)), 0);
+    assert_eq!(status(Request::new(0x1d).word(0).key("k")), 0);
+    assert_eq!(status(count(0x05)), 0);
+    assert_eq!(status(count(0x05).cas(5)), 2);
+    assert_eq!(status(Request::new(0x04).key("k").cas(5)), 2);
+    assert_eq!(status(Request::new(0x04).key("k")), 0);
 }

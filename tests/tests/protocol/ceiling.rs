@@ -66,7 +66,7 @@ fn clients_that_never_read_their_replies() {
             expect_below(&server, 32, "slow readers");
         }
     }
-    // Whoever reads is served all the while.
+    // A client that reads is served all the while.
     client.expect_value("small", "s".repeat(2000));
     client.exchange("set other 0 0 1\r\nx\r\n", "STORED\r\n");
     wait_for("those that hold most to be closed", || {
@@ -115,7 +115,7 @@ fn room_is_given_back_when_connections_go() {
     for _ in 0..3 {
         let mut blind: Vec<Client> = (0..20).map(|_| server.connect()).collect();
         blind.iter_mut().for_each(|client| send_blindly(client, "get small\r\n", 20_000));
-        wait_for("replies that nobody takes", || (used(&mut client) > before + 20 * 2000).then_some(()));
+        wait_for("replies that are not taken", || (used(&mut client) > before + 20 * 2000).then_some(()));
         blind.into_iter().for_each(Client::abandon);
         wait_for("the room to be free", || (used(&mut client) <= before).then_some(()));
     }

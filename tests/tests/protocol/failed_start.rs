@@ -52,14 +52,14 @@ impl Kept {
         own.into_iter().map(str::to_owned).chain(more.iter().cloned()).collect()
     }
 
-    /// Starts a server that has to refuse, and to say `told`.
+    /// Starts a server that has to refuse, and to say why.
     #[track_caller]
-    fn refuses(&self, more: &[String], told: &str) {
+    fn refuses(&self, more: &[String], problem: &str) {
         let arguments = self.arguments(more);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let (code, errors) = refused_guira(&arguments);
         assert_eq!(code, Some(1), "{} {more:?}: {errors}", self.engine);
-        assert!(errors.contains(told), "{} {more:?}: {errors}", self.engine);
+        assert!(errors.contains(problem), "{} {more:?}: {errors}", self.engine);
     }
 
     #[track_caller]
@@ -72,7 +72,7 @@ impl Kept {
 /// Something that a server cannot have: what it is asked to take, what it says, and whatever keeps it from it.
 struct Obstacle {
     arguments: Vec<String>,
-    told: &'static str,
+    problem: &'static str,
     _holder: Box<dyn Any>,
 }
 
@@ -87,7 +87,7 @@ fn obstacles(kept: &Kept) -> Vec<Obstacle> {
     let beside = |option: &str, value: String| {
         vec!["--listen".to_owned(), "127.0.0.1:0".to_owned(), option.to_owned(), value]
     };
-    let of = |arguments: Vec<String>, told, _holder| Obstacle { arguments, told, _holder };
+    let of = |arguments: Vec<String>, problem, _holder| Obstacle { arguments, problem, _holder };
     vec![
         of(beside("--listen", tcp_at.to_string()), "cannot listen on 127.0.0.1:", Box::new(tcp)),
         of(
@@ -111,7 +111,7 @@ fn a_server_that_cannot_have_an_address_leaves_the_items() {
     for engine in engines() {
         let kept = Kept::filled(engine);
         for obstacle in obstacles(&kept) {
-            kept.refuses(&obstacle.arguments, obstacle.told);
+            kept.refuses(&obstacle.arguments, obstacle.problem);
         }
         kept.expect_all(&mut kept.start().connect());
     }
@@ -160,10 +160,10 @@ fn a_server_that_cannot_write_its_pid_file_leaves_the_items() {
     start().connect().expect_value("key", "value");
 }
 
-/// Starts a server that may have so many descriptors. If it serves it is ended at once; if not, what it has said.
+/// Starts a server that may have this many descriptors. If it serves it is ended at once; if not, what it has said.
 fn with_descriptors(kept: &Kept, most: u32) -> Option<String> {
     let limit = format!("--nofile={most}:{most}");
-    // Whoever may raise every limit gives up that privilege first.
+    // A process that may raise every limit gives up that privilege first.
     let start = ["setpriv", "--bounding-set=-sys_resource", "prlimit", &limit];
     let start = &start[if is_root() { 0 } else { 2 }..];
     let mut command = Command::new(start[0]);

@@ -144,7 +144,7 @@ fn connections_are_accepted_again_under_load_once_there_are_descriptors() {
     let clients: Vec<Client> = (0..40).map(|_| server.connect()).collect();
     let times =
         |client: &mut Client| client.stats("")["listen_disabled_num"].parse::<u64>().expect("a number");
-    // It is tried again and again, and told once.
+    // It is tried again and again, and logged once.
     wait_for("a shortage", || (times(&mut client) >= 3).then_some(()));
     assert_eq!(client.stats("")["accepting_conns"], "0");
     wait_for("the log", || server.log().contains("cannot accept connections").then_some(()));

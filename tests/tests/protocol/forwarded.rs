@@ -1,4 +1,4 @@
-//! Requests that another worker executes, since their keys are at home there (`--access erew` and `crew`): nobody sees a difference.
+//! Requests that another worker executes, since their keys are at home there (`--access erew` and `crew`): no client sees a difference.
 
 use guira_tests::random::Random;
 use guira_tests::{Client, Server, Setup};
@@ -134,7 +134,7 @@ fn gets_with_uniques_and_times_are_forwarded_with_them() {
 }
 
 #[test]
-fn whoever_goes_before_the_replies_come_disturbs_nobody() {
+fn a_client_that_goes_before_the_replies_come_disturbs_no_other() {
     let server = start("erew");
     let mut witness = server.connect();
     for round in 0..50 {

@@ -205,7 +205,7 @@ fn packets_are_forwarded_like_text() {
         let stored = forwarded(&server);
         assert!((20..40).contains(&stored), "three of four keys are another worker's: {stored}");
         for number in 0..40 {
-            assert_eq!(client.ask_binary(&get(&format!("key{number}"))).told(), (0, "x"));
+            assert_eq!(client.ask_binary(&get(&format!("key{number}"))).outcome(), (0, "x"));
         }
         assert_eq!(forwarded(&server) > stored, reads, "{access}");
     }
@@ -232,7 +232,7 @@ fn the_effects_of_quiet_packets_come_before_those_of_a_flush_and_before_a_stat()
                 break;
             }
             if pair.key == b"cmd_set" {
-                items = Some(pair.told().1.parse::<u32>().unwrap());
+                items = Some(pair.outcome().1.parse::<u32>().unwrap());
             }
         }
         assert_eq!(items, Some(30 * (round + 1)), "all were stored before");

@@ -87,7 +87,7 @@ fn a_server_makes_do_with_what_its_file_system_has() {
         assert!(stat(&mut client, "region_no_room") > 0, "{engine}");
         let used = stat(&mut client, "memory_used");
         assert!(used > 16 << 20, "{engine}: {used} bytes are used");
-        wait_for("the operator to be told", || server.log().contains("is full: items").then_some(()));
+        wait_for("the warning in the log", || server.log().contains("is full: items").then_some(()));
         // What others leave is used.
         mounted.give();
         let mut rounds = 0;

@@ -90,7 +90,7 @@ fn what_is_no_list_is_refused() {
         "mg k v\r\nlru_crawler metadump all\r\n",
         "VA 1\r\nx\r\nERROR cannot pipeline other commands before metadump\r\n",
     );
-    // That is told first.
+    // That is reported first.
     client.exchange(
         "mg k v\r\nlru_crawler mgdump nonsense\r\n",
         "VA 1\r\nx\r\nERROR cannot pipeline other commands before mgdump\r\n",
@@ -220,7 +220,7 @@ fn states_at_home(client: &mut Client) -> Vec<String> {
 }
 
 #[test]
-fn the_end_of_a_list_that_nobody_reads_keeps_no_thread() {
+fn the_end_of_a_list_that_is_not_read_keeps_no_thread() {
     let scratch = Scratch::new();
     let server = with_small_buffers(&scratch);
     let mut client = server.connect();
@@ -251,7 +251,7 @@ fn a_client_that_reads_no_further_gives_way_to_others() {
     let server = with_small_buffers(&scratch);
     store(&mut server.connect(), 0..20_000);
     let stuck = begin_list(&server);
-    // The other is told that there is a list already, again and again, but not for long.
+    // The other is refused, since there is a list already, again and again, but not for long.
     let mut other = begin_list(&server);
     assert_eq!(lines_to(&mut other, "END").len(), 20_000);
     stuck.abandon();

@@ -84,7 +84,7 @@ fn the_file_is_read_again_on_sighup() {
     let mut other = server.connect();
     other.exchange("set x 0 0 7\r\nfoo bar\r\n", "CLIENT_ERROR authentication failure\r\n");
     other.abandon();
-    // Whoever is in stays in.
+    // A client that has logged in stays so.
     old.exchange("get x\r\n", "END\r\n");
 }
 
@@ -166,7 +166,7 @@ fn sasl_plain_may_take_two_steps() {
 }
 
 #[test]
-fn a_stranger_who_sends_packets_is_told_so_and_left() {
+fn a_stranger_who_sends_packets_is_refused_and_closed() {
     let scratch = Scratch::new();
     let server = Setup::new().options(&["-S", "-Y", &users(&scratch, "foo:bar\n")]).start_guira();
     let mut client = server.connect();

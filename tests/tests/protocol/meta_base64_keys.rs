@@ -86,7 +86,7 @@ fn the_text_of_a_key_has_250_bytes_at_most() {
 }
 
 #[test]
-fn a_key_of_the_binary_protocol_that_does_not_fit_in_text_is_told_in_base64() {
+fn a_key_of_the_binary_protocol_that_does_not_fit_in_text_is_shown_in_base64() {
     let server = Server::start();
     upstream_flaw!(server, "it writes blanks and line feeds of such keys into its replies as they are");
     let mut binary = server.connect();

@@ -14,13 +14,13 @@ fn parse(line: &str) -> (String, BTreeMap<String, String>) {
 }
 
 fn ask(client: &mut Client, key: &str) -> BTreeMap<String, String> {
-    let (told, facts) = parse(&client.ask(format!("me {key}\r\n")));
-    assert_eq!(told, key);
+    let (shown, facts) = parse(&client.ask(format!("me {key}\r\n")));
+    assert_eq!(shown, key);
     facts
 }
 
 #[test]
-fn all_facts_are_told() {
+fn all_facts_are_reported() {
     let server = Server::start();
     let mut client = server.connect();
     client.set("key", "x");
@@ -54,7 +54,7 @@ fn a_miss_is_an_end() {
 }
 
 #[test]
-fn the_time_left_is_told() {
+fn the_time_left_is_reported() {
     let server = Server::start();
     newer_than_peer!(server, "the time left has the wrong sign");
     let mut client = server.connect();
@@ -64,7 +64,7 @@ fn the_time_left_is_told() {
 }
 
 #[test]
-fn a_binary_key_is_told_as_it_was_given() {
+fn a_binary_key_is_returned_as_it_was_given() {
     let server = Server::start();
     upstream_flaw!(server, "1.6.45 looks at b only when another word follows; 1.6.18 is as we are");
     let mut client = server.connect();

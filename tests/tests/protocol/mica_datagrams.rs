@@ -1,4 +1,4 @@
-//! MICA's datagrams (`--mica`, docs/protocol-mica.md): whatever comes in one is answered in one, whoever its keys belong to.
+//! MICA's datagrams (`--mica`, docs/protocol-mica.md): whatever comes in one is answered in one, whichever worker its keys belong to.
 
 use guira_tests::mica::{
     ADD, DECREMENT, DELETE, Datagram, GET, INCREMENT, LONGEST, MicaClient, REPLACE, SET, TOUCH,
@@ -139,7 +139,7 @@ fn the_directory_tells_how_keys_are_divided() {
 }
 
 #[test]
-fn who_goes_by_another_directory_is_told_so_and_nothing_is_done() {
+fn a_client_with_another_directory_is_refused_and_nothing_is_done() {
     let (_server, client) = start();
     let stale = Datagram::new(client.generation ^ 1, 5, 6).with(SET, "key", b"1", LIE);
     client.send(1, &stale.0);
@@ -166,7 +166,7 @@ fn replies_that_do_not_fit_together_have_to_be_asked_for_alone_and_those_that_ne
         .with(GET, "number", b"", LIE);
     let number = 42u64.to_le_bytes().to_vec();
     let expected = [(DONE, 0, vec![]), (ASK_ALONE, 0, vec![]), (DONE, 0, number), (DONE, 0, b"42".to_vec())];
-    assert_eq!(client.ask(0, &several), expected, "what changes something is always told");
+    assert_eq!(client.ask(0, &several), expected, "what changes something is always answered");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_datagram_as_full_as_can_be_is_answered() {
 }
 
 #[test]
-fn a_request_that_makes_no_sense_is_told_and_the_others_are_done() {
+fn a_request_that_makes_no_sense_is_refused_and_the_others_are_done() {
     let (_server, client) = start();
     let datagram = Datagram::new(client.generation, 1, 1)
         .with(99, "key", b"", LIE)
@@ -220,7 +220,7 @@ fn of_a_datagram_that_is_cut_short_or_too_long_nothing_is_done() {
     let mut more = whole.clone();
     more[4..6].copy_from_slice(&u16::MAX.to_le_bytes());
     client.send(0, &more);
-    assert_eq!(client.hear().kind, 4, "there are not so many");
+    assert_eq!(client.hear().kind, 4, "there are fewer");
     assert_eq!(client.one(GET, "a", b"", LIE), (NOT_FOUND, vec![]));
     let stats = server.connect().stats("");
     assert_eq!(stats["mica_malformed"], (whole.len() - 24 + 2).to_string());

@@ -35,7 +35,7 @@ fn a_client_stores_and_reads_through_memory() {
         let found = client.get(format!("key{number}").as_bytes()).unwrap().unwrap();
         assert_eq!((found.value, found.flags), (number.to_le_bytes().to_vec(), number));
     }
-    // Whoever hashes as the directory says finds what others have stored.
+    // A client that hashes as the directory says finds what others have stored.
     let mut tcp = server.connect();
     tcp.exchange("set over-tcp 5 0 3\r\nabc\r\n", "STORED\r\n");
     assert_eq!(client.get(b"over-tcp").unwrap().unwrap().value, b"abc");
@@ -101,7 +101,7 @@ fn a_client_that_never_reads_its_ring_is_let_alone_and_the_others_are_served() {
 }
 
 #[test]
-fn there_is_memory_for_so_many_clients_and_no_more() {
+fn there_is_memory_for_a_number_of_clients_and_no_more() {
     let scratch = Scratch::new();
     let path = socket(&scratch);
     let setup = Setup::new().guira_argument("--local").guira_argument(path.to_str().unwrap());
@@ -144,7 +144,7 @@ fn idle_ring_clients_take_nothing_from_connections_over_tcp() {
         clients.push(client);
         assert!(clients.len() < 20);
     }
-    // Without them 300 halves of lines are 600 KiB of 2 MiB: nobody would mind.
+    // Without them 300 halves of lines are 600 KiB of 2 MiB: that is too little to notice.
     let mut all: Vec<_> = (0..300).map(|_| server.connect()).collect();
     let line = format!("get{}", " key".repeat(450));
     for client in &mut all {

@@ -33,7 +33,7 @@ fn a_policy_takes_over_while_items_are_there() {
 }
 
 #[test]
-fn what_there_is_is_told_to_whoever_asks_for_something_else() {
+fn an_unknown_policy_is_refused_with_a_list_of_those_there_are() {
     let server = Setup::new().not_with("fleec").not_with("mica").start_guira();
     let mut client = server.connect();
     let answer = client.ask("policy random\r\n");
@@ -58,7 +58,7 @@ fn memcacheds_words_set_the_segmented_policy() {
         "POLICY seg-lru:hot_pct=10,warm_pct=25,hot_factor=0.1,warm_factor=2.5,temp_ttl=60\r\n",
     );
     let settings = client.stats("settings");
-    let told = [
+    let names = [
         "lru_segmented",
         "hot_lru_pct",
         "warm_lru_pct",
@@ -67,7 +67,7 @@ fn memcacheds_words_set_the_segmented_policy() {
         "temp_lru",
         "temporary_ttl",
     ];
-    assert_eq!(told.map(|name| settings[name].as_str()), ["yes", "10", "25", "0.10", "2.50", "yes", "60"]);
+    assert_eq!(names.map(|name| settings[name].as_str()), ["yes", "10", "25", "0.10", "2.50", "yes", "60"]);
     client.exchange("lru temp_ttl -1\r\n", "OK\r\n");
     client.exchange("lru mode flat\r\n", "OK\r\n");
     client.exchange(

@@ -90,9 +90,9 @@ fn bits_that_have_changed_cost_what_they_were_part_of_and_no_value_is_wrong() {
         let blocks = number(&mut client, "region_damaged_blocks");
         assert!((1..=4 * seed as usize).contains(&blocks), "seed {seed}: {blocks} blocks");
         let log = server.log();
-        let told = format!("{blocks} of its blocks of 256 KiB are not as they were left");
+        let message = format!("{blocks} of its blocks of 256 KiB are not as they were left");
         let dropped = format!("restored with {items} items; {} were dropped, since", stored - items);
-        assert!(log.contains(&told), "seed {seed}: {log}");
+        assert!(log.contains(&message), "seed {seed}: {log}");
         assert!(
             log.contains(&dropped) || (items == 0 && log.contains("was emptied, since")),
             "{seed}: {log}"
@@ -101,7 +101,7 @@ fn bits_that_have_changed_cost_what_they_were_part_of_and_no_value_is_wrong() {
         client.expect_value("more", "value");
         client.abandon();
         server.stop("TERM");
-        // What was dropped is not told again.
+        // What was dropped is not reported again.
         let server = start(&region);
         let mut client = server.connect();
         assert_eq!(number(&mut client, "curr_items"), items + 1);

@@ -139,7 +139,7 @@ fn a_region_that_was_cut_is_emptied_and_a_file_of_something_else_is_not() {
 }
 
 #[test]
-fn with_less_memory_it_is_told_how_many_items_are_left() {
+fn with_less_memory_the_number_of_items_left_is_reported() {
     for engine in ["mica", "memc3"] {
         let scratch = Scratch::new();
         let region = format!("--region={}", scratch.path().join("region").display());
@@ -157,8 +157,10 @@ fn with_less_memory_it_is_told_how_many_items_are_left() {
         client.abandon();
         server.stop("TERM");
         let server = start("32MiB");
-        wait_for("the excess to be told", || server.log().contains("items go until they fit").then_some(()));
-        let left = wait_for("what is left to be told", || {
+        wait_for("the excess to be logged", || {
+            server.log().contains("items go until they fit").then_some(())
+        });
+        let left = wait_for("what is left to be logged", || {
             let log = server.log();
             let (before, _) = log.split_once(" items are left")?;
             before.rsplit(' ').next()?.parse::<u64>().ok()

@@ -1,4 +1,4 @@
-//! A client that does not read its replies harms nobody else, and gets them all when it reads at last.
+//! A client that does not read its replies harms no other, and gets them all when it reads at last.
 
 use guira_tests::Server;
 

@@ -269,7 +269,7 @@ fn reset_sets_the_counters_back() {
 }
 
 #[test]
-fn settings_are_told() {
+fn settings_are_shown() {
     let server = Server::start();
     let settings = server.connect().stats("settings");
     for name in
@@ -295,7 +295,7 @@ const LISTS_OFF: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn the_known_settings_are_told() {
+fn the_known_settings_are_shown() {
     let server = Server::start();
     let mut client = server.connect();
     let settings = client.stats("settings");
@@ -308,7 +308,7 @@ fn the_known_settings_are_told() {
 }
 
 #[test]
-fn lists_that_are_not_here_are_told_to_be_off() {
+fn lists_that_are_not_here_are_shown_as_off() {
     let server = Setup::new().options(&["-o", "hot_lru_pct=30,warm_lru_pct=20,track_sizes"]).start_guira();
     let mut client = server.connect();
     client.exchange("lru tune 10 25 0.1 2.0\r\n", "OK\r\n");

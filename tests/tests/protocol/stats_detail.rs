@@ -43,8 +43,8 @@ fn the_binary_protocol_has_it_too() {
     let server = Server::start();
     let (mut text, mut binary) = (server.connect(), server.connect());
     let mut ask = |about: &str| {
-        let told = binary.ask_quietly(&[Request::new(STAT).key(about)]).into_iter();
-        told.map(|reply| (reply.status, text_of(&reply.key), text_of(&reply.value))).collect::<Vec<_>>()
+        let replies = binary.ask_quietly(&[Request::new(STAT).key(about)]).into_iter();
+        replies.map(|reply| (reply.status, text_of(&reply.key), text_of(&reply.value))).collect::<Vec<_>>()
     };
     let end = || (0, String::new(), String::new());
     let counted = || (0, "detailed".to_owned(), "PREFIX foo get 1 hit 0 set 0 del 0\r\nEND\r\n".to_owned());

@@ -26,7 +26,7 @@ fn expect(client: &mut Client, key: &str, length: usize) {
     );
 }
 
-/// Stores items of 900 bytes until so many in a row were refused that no partition has room. Returns the numbers of those that were stored.
+/// Stores items of 900 bytes until this many in a row were refused that no partition has room. Returns the numbers of those that were stored.
 fn fill(client: &mut Client) -> Vec<u32> {
     let (mut stored, mut refused) = (Vec::new(), 0);
     for number in 0.. {

@@ -10,7 +10,7 @@ fn with_tls() -> (Server, TlsClient) {
     (server, client)
 }
 
-/// Requests without replies and then this one, so many bytes in all.
+/// Requests without replies and then this one, this many bytes in all.
 fn padded(request: &str, length: usize) -> Vec<u8> {
     let mut bytes = b"mg x q\r\n".repeat((length - request.len()) / 8 - 1);
     let blanks = length - request.len() - bytes.len() - "mg xq\r\n".len();

@@ -73,7 +73,7 @@ fn gets_of_many_keys_are_answered_together_whatever_follows() {
     for expected in ["MN\r\n".to_owned(), format!("{}END\r\n", one.repeat(500)), format!("{one}END\r\n")] {
         client.hear(1, expected);
     }
-    // A datagram sets off so many messages and no more.
+    // A datagram sets off this many messages and no more.
     client.request(2, "mn\r\n".repeat(100));
     for _ in 0..63 {
         client.hear(2, "MN\r\n");
@@ -201,7 +201,7 @@ fn many_long_replies_are_all_sent_though_others_have_their_turn_between_them() {
     assert_eq!(number(&mut tcp, "udp_datagrams"), 32);
 }
 
-/// The first of so many ports that are free, as far as anybody can say.
+/// The first of this many ports that seem to be free.
 fn free_ports(count: u16) -> u16 {
     let is_free = |port: u16| std::net::UdpSocket::bind(("127.0.0.1", port)).is_ok();
     let mut port = 20_000 + (std::process::id() % 20_000) as u16;

@@ -1,4 +1,4 @@
-//! `watch`: what happens is told line by line, to those who asked, and nobody waits for them.
+//! `watch`: events line by line to the clients that asked, for which no request waits.
 
 use guira_tests::server::wait_for;
 use guira_tests::{Client, Server, Setup, newer_than_peer, upstream_flaw};
@@ -27,7 +27,7 @@ fn starts_with(line: &str, start: &str) {
 }
 
 #[test]
-fn gets_and_sets_are_told_with_their_outcomes() {
+fn gets_and_sets_are_logged_with_their_outcomes() {
     let server = Server::start();
     newer_than_peer!(server, "tells other words");
     let mut log = watcher(&server, "fetchers mutations");
@@ -49,12 +49,12 @@ fn gets_and_sets_are_told_with_their_outcomes() {
     log.abandon();
 }
 
-/// What is told of each of these requests, without numbers of classes and connections.
+/// What is logged of each of these requests, without numbers of classes and connections.
 #[track_caller]
-fn expect_told(log: &mut Client, client: &mut Client, exchanges: &[(&str, &str, &[&str])]) {
-    for (request, reply, told) in exchanges {
+fn expect_logged(log: &mut Client, client: &mut Client, exchanges: &[(&str, &str, &[&str])]) {
+    for (request, reply, events) in exchanges {
         client.exchange(request, reply);
-        for expected in *told {
+        for expected in *events {
             let line = event(log);
             let words =
                 line.split(' ').filter(|word| !word.starts_with("clsid=") && !word.starts_with("cfd="));
@@ -62,13 +62,13 @@ fn expect_told(log: &mut Client, client: &mut Client, exchanges: &[(&str, &str, 
             assert_eq!(got, format!("type={expected}"), "after {request:?}");
         }
     }
-    // Nothing more was told.
+    // Nothing more was logged.
     client.exchange("get end\r\n", "END\r\n");
     starts_with(&event(log), "type=item_get key=end ");
 }
 
 #[test]
-fn whoever_changes_an_item_is_told_to_have_looked_for_it() {
+fn a_change_of_an_item_is_logged_as_a_get_too() {
     let server = Server::start();
     newer_than_peer!(server, "tells other words");
     let mut log = watcher(&server, "fetchers");
@@ -92,12 +92,12 @@ fn whoever_changes_an_item_is_told_to_have_looked_for_it() {
         ("mg n N30 v\r\n", "VA 0 W\r\n\r\n", &[missed]),
         ("mg n N30 v\r\n", "VA 0 Z\r\n\r\n", &["item_get key=n status=found size=0"]),
     ];
-    expect_told(&mut log, &mut client, &rows);
+    expect_logged(&mut log, &mut client, &rows);
     log.abandon();
 }
 
 #[test]
-fn what_is_stored_is_told_as_it_is_then() {
+fn what_is_stored_is_logged_as_it_is_then() {
     let server = Server::start();
     newer_than_peer!(server, "tells other words");
     let mut log = watcher(&server, "mutations fetchers");
@@ -129,30 +129,30 @@ fn what_is_stored_is_told_as_it_is_then() {
         ),
         ("get k\r\n", "END\r\n", &[missed]),
     ];
-    expect_told(&mut log, &mut client, &rows);
+    expect_logged(&mut log, &mut client, &rows);
     client.exchange("set k 0 100 1\r\nx\r\nprepend k 0 0 1\r\ny\r\n", "STORED\r\nSTORED\r\n");
-    let told: Vec<String> = (0..4).map(|_| event(&mut log)).collect();
-    starts_with(&told[3], "type=item_store key=k status=stored cmd=prepend ttl=");
-    assert!(!told[3].contains(" ttl=0 ") && told[3].ends_with(" size=2"), "{told:?}");
+    let events: Vec<String> = (0..4).map(|_| event(&mut log)).collect();
+    starts_with(&events[3], "type=item_store key=k status=stored cmd=prepend ttl=");
+    assert!(!events[3].contains(" ttl=0 ") && events[3].ends_with(" size=2"), "{events:?}");
     log.abandon();
 }
 
 #[test]
-fn an_ms_that_is_too_large_is_told() {
+fn an_ms_that_is_too_large_is_logged() {
     let server = Server::start();
     upstream_flaw!(server, "writes whatever it finds into the line, or none");
     let mut log = watcher(&server, "mutations fetchers");
     let mut client = server.connect();
     let big = format!("ms k 2000000 ME\r\n{}\r\n", "x".repeat(2_000_000));
-    let told: &[&str] =
+    let events: &[&str] =
         &["item_store key=k status=too_large cmd=add ttl=0 size=0", "item_get key=k status=not_found size=0"];
-    let rows = [(big.as_str(), "SERVER_ERROR object too large for cache\r\n", told)];
-    expect_told(&mut log, &mut client, &rows);
+    let rows = [(big.as_str(), "SERVER_ERROR object too large for cache\r\n", events)];
+    expect_logged(&mut log, &mut client, &rows);
     log.abandon();
 }
 
 #[test]
-fn a_value_that_is_taken_away_is_told_as_a_delete() {
+fn a_value_that_is_taken_away_is_logged_as_a_delete() {
     let server = Server::start();
     newer_than_peer!(server, "has no watcher of deletions");
     let mut log = watcher(&server, "deletions");
@@ -169,7 +169,7 @@ fn a_value_that_is_taken_away_is_told_as_a_delete() {
 }
 
 #[test]
-fn deletes_are_told_only_of_what_was_there() {
+fn deletes_are_logged_only_of_what_was_there() {
     let server = Server::start();
     newer_than_peer!(server, "has no watcher of deletions");
     let mut log = watcher(&server, "deletions");
@@ -188,28 +188,28 @@ fn deletes_are_told_only_of_what_was_there() {
 }
 
 #[test]
-fn connections_are_told_as_they_come_and_go() {
+fn connections_are_logged_as_they_come_and_go() {
     let server = Server::start();
     newer_than_peer!(server, "tells other words");
     let mut log = watcher(&server, "connevents");
     // The one that was used to wait for the watcher.
     let mut quits = server.connect();
     quits.send_until_closed("quit\r\n");
-    let mut told = Vec::new();
-    while told.iter().filter(|line: &&String| line.contains("reason=normal")).count() < 2 {
-        told.push(event(&mut log));
+    let mut events = Vec::new();
+    while events.iter().filter(|line: &&String| line.contains("reason=normal")).count() < 2 {
+        events.push(event(&mut log));
     }
-    assert!(told.iter().any(|line| line.starts_with("type=conn_new rip=127.0.0.1 rport=")), "{told:?}");
+    assert!(events.iter().any(|line| line.starts_with("type=conn_new rip=127.0.0.1 rport=")), "{events:?}");
     let mut bad = server.connect();
     bad.send_until_closed("GET / HTTP/1.1\r\n\r\n");
-    while !told.iter().any(|line| line.starts_with("type=conn_close ") && line.contains("reason=error")) {
-        told.push(event(&mut log));
+    while !events.iter().any(|line| line.starts_with("type=conn_close ") && line.contains("reason=error")) {
+        events.push(event(&mut log));
     }
     log.abandon();
 }
 
 #[test]
-fn evictions_are_told() {
+fn evictions_are_logged() {
     let server = Setup::new().options(&["-m", "16"]).start();
     newer_than_peer!(server, "tells other words");
     let mut log = watcher(&server, "evictions");
@@ -226,7 +226,7 @@ fn evictions_are_told() {
 }
 
 #[test]
-fn a_watcher_who_does_not_read_is_told_how_much_was_skipped() {
+fn a_watcher_who_does_not_read_learns_how_much_was_skipped() {
     let server = Setup::new().options(&["-o", "watcher_logbuf_size=16"]).start();
     upstream_flaw!(server, "the line comes late, or not at all");
     let mut log = watcher(&server, "fetchers");
@@ -285,7 +285,7 @@ fn mn_ends_what_came_before_watch() {
 }
 
 #[test]
-fn that_watch_comes_first_is_told_before_what_is_wrong_with_it() {
+fn that_watch_comes_first_is_checked_before_what_is_wrong_with_it() {
     let server = Server::start();
     let mut client = server.connect();
     let refused = "EN kk\r\nERROR cannot pipeline other commands before watch\r\n";
@@ -300,7 +300,7 @@ fn watching_can_be_forbidden() {
 }
 
 #[test]
-fn a_watcher_is_told_of_nothing_that_was_before_it() {
+fn a_watcher_sees_nothing_that_was_before_it() {
     let server = Server::start();
     newer_than_peer!(server, "tells other words");
     let mut client = server.connect();

@@ -61,7 +61,7 @@ fn gomemcache(root: &Path) -> Result<Vec<Command>, String> {
     if !installed("go") {
         return Err("go is not installed (gomemcache)".into());
     }
-    // Go wants to be told whole paths.
+    // Go needs whole paths.
     let folder = root.join(target_folder(root)).join("clients/gomemcache");
     let environment = |command: &mut Command| {
         // A module cache that can be deleted like everything else in the target folder.
@@ -111,7 +111,7 @@ fn npm(folder: &Path) -> Command {
     npm
 }
 
-/// One of the scripts in tests/clients, told where the server is.
+/// One of the scripts in tests/clients, with the server's address.
 fn script(root: &Path, python: &str, name: &str) -> Command {
     let mut script = command(&[python, &format!("tests/clients/{name}")]);
     // The scripts share a module, whose compiled form does not belong beside them.

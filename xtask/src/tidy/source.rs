@@ -1,4 +1,4 @@
-//! A Rust file with its comments and literals told apart from its code: enough to count and to search, not a
+//! A Rust file with its comments and literals separated from its code: enough to count and to search, not a
 //! parser.
 
 /// A Rust file, read for the checks.

@@ -3,7 +3,7 @@
 use super::source::Source;
 use super::{Finding, Text};
 
-/// Folders of somebody's machine. Written in halves, so that this file does not name them itself.
+/// Folders of one machine. Written in halves, so that this file does not name them itself.
 const MACHINE_PATHS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
 /// Notes to be done later.

@@ -281,7 +281,7 @@ impl SlabMemory {
     }
 
     /// Takes a page that was never used. If the system commits several at once, all of them are charged; if the
-    /// budget does not allow that, the system is told to commit them one by one.
+    /// budget does not allow that, the system is asked to commit them one by one.
     fn acquire_fresh(&self, pool: &mut Pool, beside: usize) -> Option<PageId> {
         let step = self.commit_pages.min(pool.fresh.len() as u32).max(1);
         let next = pool.fresh.start;

@@ -52,7 +52,7 @@ fn what_is_stored_is_read_until_it_is_replaced_or_removed<E: Engine>(engine: E) 
     store(&mut session, b"k", b"one", 7, Expiry::Never, NOW).unwrap();
     let item = value_of(&mut session, b"k", NOW).unwrap();
     assert_eq!((item.value.as_slice(), item.meta.flags), (b"one".as_slice(), 7));
-    assert!(!item.meta.state.has(ItemState::FETCHED), "metadata is told as before the read");
+    assert!(!item.meta.state.has(ItemState::FETCHED), "metadata is as before the read");
     assert!(value_of(&mut session, b"k", NOW).unwrap().meta.state.has(ItemState::FETCHED));
     store(&mut session, b"k", b"another", 0, Expiry::Never, NOW).unwrap();
     assert_eq!(value_of(&mut session, b"k", NOW).unwrap().value, b"another");
@@ -98,7 +98,7 @@ fn an_expired_item_is_gone_on_the_second<E: Engine>(engine: E) {
         session.maintain(Seconds(2000), Pace::Idle, 100);
         session.quiesce();
     }
-    assert_eq!(engine.stats().items, 0, "the crawler removes what nobody meets");
+    assert_eq!(engine.stats().items, 0, "the crawler removes what no request meets");
 }
 
 fn a_flush_takes_what_was_stored_before_and_nothing_after<E: Engine>(engine: E) {

@@ -1,4 +1,4 @@
-//! A Region that was damaged while nobody used it: whatever bits have changed, no value is another than the one that was stored, and what is in blocks that
+//! A Region that was damaged while it was not in use: whatever bits have changed, no value is another than the one that was stored, and what is in blocks that
 //! have not is still there.
 
 use super::differential::Random;
@@ -36,12 +36,12 @@ pub enum Costs {
     Anything,
 }
 
-/// Items of so many bytes are short: they lie in one block, or in two next to each other.
+/// Items of up to this many bytes are short: they lie in one block, or in two next to each other.
 const SHORT: usize = 700;
 const LONG: usize = 40_000;
 /// Short values come in few lengths: a small cache has few pages, and each length takes one at least.
 const LENGTHS: [usize; 6] = [30, 600, 130, 400, 620, 300];
-/// One value in so many is long.
+/// One value in this many is long.
 const LONG_EVERY: u32 = 397;
 /// What keys begin with.
 const PREFIX: &[u8] = b"damage-";

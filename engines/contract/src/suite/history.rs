@@ -303,7 +303,7 @@ impl Reading<'_> {
         };
         let announced = log.announced.load(Ordering::SeqCst);
         let Some(sequences) = sequences_of(key, &item.value) else {
-            panic!("seed {seed}: key {key} holds a value that nobody stored: {} bytes", item.value.len());
+            panic!("seed {seed}: key {key} holds a value that was never stored: {} bytes", item.value.len());
         };
         let (sequence, oldest) = (sequences[0], sequences[sequences.len() - 1]);
         assert!(sequence <= announced, "seed {seed}: key {key}: {sequence} was read before it was stored");

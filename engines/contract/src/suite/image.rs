@@ -51,7 +51,7 @@ impl Image {
         u64::from_le_bytes(std::array::from_fn(|i| self.whole[at + i]))
     }
 
-    /// As version 1 would have left it, which had no sums: whatever is changed in it, nobody notices by them.
+    /// As version 1 would have left it, which had no sums: they show no change in it.
     #[must_use]
     pub fn without_sums(mut self) -> Self {
         let [region, state, notes] = [LENGTH, STATE, NOTES].map(|at| self.word(at) as usize);

@@ -1,4 +1,4 @@
-//! A session that finds no memory when it is told not to, and between whose calls others do something, for tests of what is built
+//! A session that finds no memory on demand, and between whose calls others do something, for tests of what is built
 //! on sessions.
 
 use crate::{Decision, ItemView};
@@ -10,7 +10,7 @@ use guira_sync::clock::Seconds;
 /// So many calls of a session are enough for any command. One that makes more would go on for ever.
 const CALLS_MAX: usize = 50;
 
-/// The first cas unique that such a session gives out. It can be told from those that clients give.
+/// The first cas unique that such a session gives out. It differs from those that clients give.
 pub const FIRST_UNIQUE: u64 = 5_000_000_000;
 
 /// Which calls find no memory. They are counted from 0, and only those that may need some: updates, pending values, and pieces of pending values.
@@ -27,7 +27,7 @@ pub enum Refused {
 /// When an update finds that there is no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// Before it looks at the item, if it is told what will be stored.
+    /// Before it looks at the item, if it knows what will be stored.
     Early,
     /// When it has been decided what is to be done, and that takes memory.
     Late,

@@ -122,7 +122,7 @@ fn a_change_that_is_refused_leaves_the_item<E: Engine>(engine: E) {
 fn what_has_expired_makes_room<E: Engine>(engine: E) {
     let mut session = engine.session();
     let before = fill(&mut session, Expiry::At(Seconds(2000)), NOW).len();
-    // Nobody looks for it but whoever needs the room.
+    // Only a store that needs the room looks for it.
     let stored = (0..before as u32).filter(|i| {
         store(&mut session, format!("new-{i:08}").as_bytes(), &value(*i), 0, Expiry::Never, Seconds(2000))
             .is_ok()

@@ -34,7 +34,7 @@ fn name(key: usize) -> Vec<u8> {
     format!("walk-{key}").into_bytes()
 }
 
-/// Walks over what nobody changes, and while threads store, touch, give cas uniques and remove.
+/// Walks over what does not change, and while threads store, touch, give cas uniques and remove.
 pub fn walks<E: Engine>(open: &impl Fn(usize) -> E) {
     at_rest(&open(64 << 20));
     for seed in 1..=3 {

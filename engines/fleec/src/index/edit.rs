@@ -104,7 +104,7 @@ impl<'s> ListEditor<'s> {
         growth
     }
 
-    /// Completes the insert of a bucket that a session left half done. Nobody else uses the index.
+    /// Completes the insert of a bucket that a session left half done. No other thread uses the index.
     pub(crate) fn finish_growth(&mut self) {
         let (index, hazard) = (self.index, self.hazard);
         index.settle(&mut self.nodes(), &mut Search::new(hazard));

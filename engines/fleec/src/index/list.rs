@@ -4,7 +4,7 @@
 //! comes by and finds the mark takes it off the list. A node is *replaced* in one step: its link is marked so that it leads to the new node.
 //!
 //! A reader follows links and believes what it saw of a node if the link that led to it, of a node that is in the list, has not changed
-//! meanwhile ([`find`]). That takes no store, so readers disturb nobody. A writer announces each node before it believes it ([`Search::spot`];
+//! meanwhile ([`find`]). That takes no store, so readers disturb no other session. A writer announces each node before it believes it ([`Search::spot`];
 //! Michael, "High performance dynamic lock-free hash tables and list-based sets", SPAA 2002). An announced chunk is not reused, so the node
 //! stays what it is while the writer works on it.
 

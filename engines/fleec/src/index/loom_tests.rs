@@ -148,7 +148,7 @@ impl World {
         loop {
             let is_it = |at| self.hashes[number_of(at)].load(Ordering::Relaxed) == hash;
             let spot = self.search(hazard).spot(seen, &self.links[0], Target::Item(hash), is_it);
-            let node = spot.node.expect("nobody removes it");
+            let node = spot.node.expect("no session removes it");
             if spot.replace(seen, node, item(number), &self.links[BUCKETS + number]) {
                 return;
             }
@@ -240,7 +240,7 @@ fn loom_what_is_inserted_behind_an_item_that_goes_is_not_lost() {
         );
         assert!(removed && inserted);
         assert_eq!(world.keys(), [6]);
-        // If it was left on the list, whoever comes next takes it off.
+        // If it was left on the list, the next session takes it off.
         let mut seen = Seen { world: &world, retired: Vec::new() };
         let hazard = world.hazards.claim();
         world.remove(&mut seen, &hazard, 2);
@@ -306,7 +306,7 @@ fn loom_two_divide_a_bucket_while_an_item_comes_in_between() {
     });
 }
 
-/// Whoever says that a bucket is there may be believed, even if another who has tried the same does not come back to it.
+/// A report that a bucket is there may be believed, even if another who has tried the same does not come back to it.
 #[test]
 fn loom_a_bucket_that_is_there_is_not_on_its_way_any_more() {
     loom::model(|| {
@@ -352,7 +352,7 @@ fn loom_of_two_replacements_the_one_replaces_the_other() {
         );
         assert_eq!(world.keys(), [2]);
         let last = world.value_of(2).flatten().unwrap();
-        // Whoever comes next takes off what is left.
+        // The next session takes off what is left.
         let mut seen = Seen { world: &world, retired: Vec::new() };
         let hazard = world.hazards.claim();
         world.search(&hazard).spot(&mut seen, &world.links[0], Target::Item(3), |_| false);
@@ -403,7 +403,7 @@ fn loom_a_reader_believes_nothing_of_a_chunk_that_was_used_again() {
     });
 }
 
-/// A writer works on an item that another takes out, and whose chunk is used again only when nobody has announced it.
+/// A writer works on an item that another takes out, and whose chunk is used again only when no session has announced it.
 #[test]
 fn loom_what_a_writer_has_announced_stays_what_it_is() {
     loom::model(|| {

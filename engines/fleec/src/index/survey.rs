@@ -37,7 +37,7 @@ struct Part<'n> {
     order: Order,
 }
 
-/// Follows the whole list, and takes off it what is marked. Nobody else uses it. `None` if it is no list in split order, or `surveyor` objects.
+/// Follows the whole list, and takes off it what is marked. No other thread uses it. `None` if it is no list in split order, or `surveyor` objects.
 pub(crate) fn survey(index: &Index, region: &Region, surveyor: &mut impl Surveyor) -> Option<()> {
     let buckets = index.buckets();
     let mut parts = Vec::with_capacity(TOGETHER as usize);

@@ -384,7 +384,7 @@ impl Index {
         self.wanting.load(Ordering::Relaxed) && self.is_crowded()
     }
 
-    /// Adds a bucket if there are too many items. Threads that do so at the same time help each other: nobody waits.
+    /// Adds a bucket if there are too many items. Threads that do so at the same time help each other, and none waits.
     pub(super) fn grow<'n, N: Nodes<'n>>(
         &'n self,
         nodes: &mut N,
@@ -411,7 +411,7 @@ impl Index {
         SavedIndex { buckets, hand: self.hand.load(Ordering::Relaxed) % buckets }
     }
 
-    /// Completes the insert of a bucket that a session left half done. Nobody else uses the index.
+    /// Completes the insert of a bucket that a session left half done. No other thread uses the index.
     pub(super) fn settle<'n, N: Nodes<'n>>(&'n self, nodes: &mut N, search: &mut Search<'_>) {
         let bucket = self.buckets();
         let has_begun = |bucket| {
@@ -423,7 +423,7 @@ impl Index {
         }
     }
 
-    /// Restores the state and charges the buckets to `budget`. Nobody uses the index yet. False if there can be no such index.
+    /// Restores the state and charges the buckets to `budget`. The index is not in use yet. False if there can be no such index.
     pub(crate) fn restore(&self, saved: SavedIndex, budget: &Budget) -> bool {
         if !(self.buckets()..=self.most).contains(&saved.buckets) || saved.hand >= saved.buckets {
             return false;

@@ -1,4 +1,4 @@
-//! A Region that somebody has changed while nobody used it.
+//! A Region that was changed while it was not in use.
 
 use super::restarts::{NOW, Setup, put, site};
 use crate::FleecEngine;
@@ -77,7 +77,7 @@ fn work(engine: &FleecEngine, now: Seconds) {
     for i in 0..LONG {
         value_of(&mut session, format!("long{i}").as_bytes(), now);
     }
-    let mut walk: FleecWalk = session.begin_walk().expect("nobody else walks");
+    let mut walk: FleecWalk = session.begin_walk().expect("no other session walks");
     while session.walk(&mut walk, now, &mut |_| {}) == Walked::More {}
     engine.flush(now, now);
     for i in 0..KEYS / 2 {
@@ -88,7 +88,7 @@ fn work(engine: &FleecEngine, now: Seconds) {
     }
 }
 
-/// Words of links, items, descriptors and bitmaps are whatever somebody wrote there.
+/// Words of links, items, descriptors and bitmaps hold arbitrary values.
 #[test]
 fn no_list_makes_the_engine_panic_or_search_for_ever() {
     let (closed, plan) = Closed::new();

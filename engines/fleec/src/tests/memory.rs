@@ -114,7 +114,7 @@ fn the_table_grows_with_the_items() {
 }
 
 /// Clients who take their time over long values, which others store anew meanwhile: what is retired is looked at again when there is more of it, and
-/// freed by whoever comes by once they are gone, even if the one who retired it is at rest.
+/// freed by the next session that comes by once they are gone, even if the one who retired it is at rest.
 #[test]
 fn what_was_pinned_is_freed_by_others_when_its_owner_rests() {
     let engine = open(64 << 20);

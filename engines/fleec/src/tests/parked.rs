@@ -1,4 +1,4 @@
-//! A thread that stands still anywhere stops nobody. It is held in a window while other sessions work, on the same thread of the system: if any of them waited for it, the
+//! A thread that stands still anywhere stops no other. It is held in a window while other sessions work, on the same thread of the system: if any of them waited for it, the
 //! test would not end.
 
 use super::open;
@@ -103,7 +103,7 @@ fn a_thread_that_stands_still_in_any_window_stops_nobody() {
     }
 }
 
-/// Whoever stands still with an item announced keeps that item from being used again, and no more: memory that others free can be used.
+/// A thread that stands still with an item announced keeps that item from being used again, and no more: memory that others free can be used.
 #[test]
 fn what_a_thread_that_stands_still_keeps_is_bounded() {
     let options = FleecOptions {

@@ -166,7 +166,7 @@ fn hand_and_clock_values_are_as_they_were() {
     assert!(turned(&engine) == before);
 }
 
-/// Whoever adds a bucket goes away in the middle of it.
+/// A thread goes away while it adds a bucket.
 #[test]
 fn a_bucket_that_was_being_added_is_added() {
     for window in [Window::Dividing, Window::Divided] {
@@ -202,7 +202,7 @@ fn a_bucket_that_was_being_added_is_added() {
     }
 }
 
-/// An item that is out of the table stays on the list if the one before it goes at the same moment. Whoever has marked it looks again.
+/// An item that is out of the table stays on the list if the one before it goes at the same moment. The session that has marked it looks again.
 #[test]
 fn what_was_left_on_the_list_is_taken_off_and_freed() {
     let hashing = Hashing::Fixed(|key| key[0].into());
@@ -232,7 +232,7 @@ fn what_was_left_on_the_list_is_taken_off_and_freed() {
     assert_eq!(
         used(&engine),
         2,
-        "the first was announced when it was taken off, and is left to whoever comes by"
+        "the first was announced when it was taken off, and is left to the next session that comes by"
     );
     close(engine);
     let engine = site.restored(1);

@@ -114,7 +114,7 @@ impl<'a> Bucket<'a> {
     #[inline(always)]
     pub(crate) fn open(&self) -> Open<'a> {
         let version = (words::load(self.version_word()) as u32).wrapping_add(1);
-        debug_assert!(version & 1 == 1, "nobody else changes the bucket");
+        debug_assert!(version & 1 == 1, "no other session changes the bucket");
         put(&self.lines[0], 0, 32, u64::from(version));
         // Release fence: pairs with the Acquire fence in `is_still`: a reader that saw any of what follows sees the odd version, or a later one.
         fence(Ordering::Release);

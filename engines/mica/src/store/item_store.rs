@@ -111,7 +111,7 @@ pub trait ItemStore: Debug + Send + Sync + Sized + 'static {
     /// Restores the state. False if there can be no such store.
     fn restore(&self, saved: SavedStore) -> bool;
 
-    /// Checks all entries, of a store of at most `ring` words that nobody uses yet, and adds the offsets of items to `offsets`. `None` if there can be no such
+    /// Checks all entries, of a store of at most `ring` words that is not in use yet, and adds the offsets of items to `offsets`. `None` if there can be no such
     /// entries.
     fn recover(&self, ring: u64, offsets: &mut OffsetSum) -> Option<ClassUsage>;
 }

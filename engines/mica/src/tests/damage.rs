@@ -1,4 +1,4 @@
-//! A Region that somebody has changed while nobody used it.
+//! A Region that was changed while it was not in use.
 
 use super::restarts::Setup;
 use super::tools::{NOW, Random, check, get, put};

@@ -81,7 +81,7 @@ fn more_memory_is_used_at_once() {
     check(&engine);
 }
 
-/// When more memory comes, what is left of the round before gets other offsets. Whoever is just storing something has found things by the old ones.
+/// When more memory comes, what is left of the round before gets other offsets. A store under way has found things by the old ones.
 #[test]
 fn more_memory_in_the_middle_of_a_round_loses_no_item_without_counting_it() {
     // Keys that are numbers have the first bucket, others are spread over the second half of all.

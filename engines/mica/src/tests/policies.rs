@@ -241,7 +241,7 @@ fn what_an_item_leaves_behind_when_it_moves_is_counted() {
     check(&engine);
 }
 
-/// Items that take so many hundredths of memory are read and stored over in no order, again and again, and nothing else is stored. Returns how many are gone.
+/// Items that take this many percent of memory are read and stored over in no order, again and again, and nothing else is stored. Returns how many are gone.
 fn lost_of_what_fits(policy: LogPolicy, percent: usize) -> usize {
     let memory = 4 << 20;
     let engine: MicaEngine = MicaEngine::open(MicaOptions {

@@ -21,7 +21,7 @@ pub(super) fn key_of<'k>(session: &MicaSession, key: &'k str) -> Key<'k> {
     Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) }
 }
 
-/// Logs and indexes fit together, and what is counted is there. Nobody else uses the engine.
+/// Logs and indexes fit together, and what is counted is there. No other thread uses the engine.
 pub(super) fn check(engine: &MicaEngine) {
     let core = &engine.core;
     let mut all = ClassUsage::default();
@@ -35,7 +35,7 @@ pub(super) fn check(engine: &MicaEngine) {
     assert_eq!((stats.items, stats.bytes), (all.items, all.bytes));
 }
 
-/// Every spare bucket that was ever used is in use or free. (Whoever looks at all chunks of a store puts those that are free on their lists: that can be done only when
+/// Every spare bucket that was ever used is in use or free. (A scan of all chunks of a store puts those that are free on their lists: that can be done only when
 /// it is opened.)
 pub(super) fn check_spares(engine: &MicaEngine<Fits>) {
     for index in engine.core.partitions.iter().map(|partition| partition.index()) {

@@ -10,21 +10,21 @@ use super::view::View;
 use crate::pool::balance::{ONLY_PAGE, SLACK};
 use guira_memory::slab::{ClassGuard, ClassId, PAGE_BYTES, PageId};
 
-/// A page to give is chosen among so many before the hand.
+/// A page to give is chosen among this many before the hand.
 pub(crate) const PAGE_CHOICE: usize = 8;
 
-/// A store that would rather have a page of another class looks at its next pages, or at those of further classes, so many times: some tens of
+/// A store that would rather have a page of another class looks at its next pages, or at those of further classes, this many times: some tens of
 /// microseconds each. If all are in use the next store goes on.
 const LOOKS: usize = 4;
-/// If a page has to come from somewhere, so many classes are looked at.
+/// If a page has to come from somewhere, this many classes are looked at.
 const CLASSES: usize = 16;
 
-/// A page that holds ends of so many long values is spared.
+/// A page that holds ends of this many long values is spared.
 const MANY: u64 = 64;
 /// Chunks that sessions may keep to themselves, which are in use and hold nothing.
 const KEPT: u64 = 128;
 
-/// What is read of an only page may go to chunks of a larger class if that takes one part in so many of a page.
+/// What is read of an only page may go to chunks of a larger class if that takes this fraction of a page.
 const LODGERS_PART: usize = 8;
 
 /// What the next pages before a hand hold.
@@ -62,7 +62,7 @@ pub(crate) fn donor(view: View<'_>, needy: ClassId) -> Option<ClassId> {
     None
 }
 
-/// The class that gives a page if one has to, to `needy` or to nobody: the oldest whose next page is not in use, or the one that uses its
+/// The class that gives a page if one has to, to `needy`, or to no class in particular: the oldest whose next page is not in use, or the one that uses its
 /// the least.
 pub(crate) fn oldest_donor(view: View<'_>, needy: Option<ClassId>) -> Option<ClassId> {
     let mut seen: Vec<ClassId> = needy.into_iter().collect();
@@ -74,7 +74,7 @@ pub(crate) fn oldest_donor(view: View<'_>, needy: Option<ClassId>) -> Option<Cla
         let Some((page, pages)) = next_page(view, chosen, PAGE_CHOICE) else {
             continue;
         };
-        // Ends of long values are chunks that nobody reads, and cost whole values.
+        // Ends of long values are chunks that are never read by themselves, and cost whole values.
         let share = if holds_tails(view, chosen) { 1000 } else { page.share() };
         if page.read == 0 && share == 0 || share < 1000 && finds_room_for_read(view, chosen, page, pages) {
             return Some(chosen);
@@ -101,7 +101,7 @@ fn is_in_use(view: View<'_>, class: ClassId, age: u32) -> bool {
     let pages = guard.pages().len();
     let since = view.pool.balance().tick().wrapping_sub(guard.stamp(guard.pages()[page.index]));
     let factor = if pages == 1 { ONLY_PAGE } else { 1 };
-    // Of what was read since long ago nobody knows whether it was read lately.
+    // Whether an item that is old was read lately is unknown.
     let is_known = since / 2 <= age.saturating_mul(factor).saturating_add(SLACK);
     if is_known && finds_room_for_read(view, class, page, pages) {
         return false;

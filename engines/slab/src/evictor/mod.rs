@@ -132,7 +132,7 @@ impl<'a> Evictor<'a> {
         donors::donor(self.view, needy)
     }
 
-    /// The class that gives a page if one has to, to `needy` or to nobody.
+    /// The class that gives a page if one has to, to `needy`, or to no class in particular.
     pub(crate) fn oldest_donor(self, needy: Option<ClassId>) -> Option<ClassId> {
         donors::oldest_donor(self.view, needy)
     }

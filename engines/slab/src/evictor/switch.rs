@@ -9,7 +9,7 @@
 //!   sequence, else a page at a time. What is stored meanwhile goes into the new one at once; victims come from the old one as long as it
 //!   has any. The notes of the new policy are charged class by class, and if memory is full pages are drained for them, so that their items
 //!   are evicted, and counted.
-//! - *Forgetting*: nobody uses the old notes any more, once every session has passed a quiescent point, and they are given back.
+//! - *Forgetting*: the old notes are not in use any more, once every session has passed a quiescent point, and they are given back.
 
 use super::class_order::{Incoming, Placed};
 use super::metadata::Metadata;
@@ -27,7 +27,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Wants(u8);
 
 impl Wants {
-    /// Stores are told.
+    /// Stores are notified.
     pub(crate) const STORES: Wants = Wants(1);
     /// Reads have something to do beyond the recency bit.
     pub(crate) const READS: Wants = Wants(2);
@@ -53,7 +53,7 @@ pub(crate) struct PolicySwitch {
     wants: AtomicU8,
     /// What a read does for the policy of each area: see [`ReadHook`].
     read_hooks: [AtomicU32; 2],
-    /// LOCK: turn. Held while a step is done, during which orders are locked; never waited for but by whoever asks.
+    /// LOCK: turn. Held while a step is done, during which orders are locked; only the caller that asks waits for it.
     state: Mutex<State>,
 }
 
@@ -272,7 +272,7 @@ fn move_class(view: View<'_>, class: ClassId, policy: Policy, area: usize) -> Mo
     Moved::Wholly
 }
 
-/// Forgets what the policy before has noted of pages that drain, which may take as long as somebody's value is being sent. The policy that
+/// Forgets what the policy before has noted of pages that drain, which may take as long as a value is being sent. The policy that
 /// uses this area next would take it for its own.
 fn forget_draining(view: View<'_>, area: usize) {
     for page in (0..view.pool.memory().pages_touched()).map(PageId) {

@@ -6,9 +6,9 @@
 //!
 //! - *Announced*: the layout names two tables, but a thread in the middle of a batch may still know of one only, and
 //!   insert into it. Nothing is moved before every thread has passed a quiescent point.
-//! - *Moving*: from now on nobody inserts into the old table. Its entries are moved bucket by bucket, each under the
+//! - *Moving*: from now on no session inserts into the old table. Its entries are moved bucket by bucket, each under the
 //!   counters of all four buckets of its key, so that a reader finds it in one table or the other.
-//! - *Forgetting*: the layout names the new table only. The memory of the old one is given back once nobody can
+//! - *Forgetting*: the layout names the new table only. The memory of the old one is given back once no session can
 //!   be reading it any more.
 //!
 //! There is no edge from Moving back to Idle: growth that has begun to move ends in the new table. But it can turn back: then the
@@ -96,7 +96,7 @@ pub(crate) struct SavedIndex {
 /// An entry that could not be moved so often is looked at under the lock of its bucket.
 const TRIES: u32 = 1000;
 
-/// Whoever looks at all items asks for the first of a bucket so many buckets ahead, and for the following ones when those before have come.
+/// A scan of all items prefetches the first item of a bucket this many buckets ahead, and for the following ones when those before have come.
 const AHEAD: [u32; 3] = [48, 32, 16];
 
 /// Bytes of an old table that are given back in one step.
@@ -235,12 +235,12 @@ impl<S: Scheme> Index<S> {
         }
     }
 
-    /// Ends what can be ended when nobody uses the table any more: an old table is given back.
+    /// Ends what can be ended when the table is not in use any more: an old table is given back.
     pub(crate) fn settle(&self) {
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         match growth.phase {
             Phase::Idle | Phase::Moving { .. } => {}
-            // Nobody is left who knows of one table only.
+            // No session knows of one table only any more.
             Phase::Announced(_) => growth.phase = Phase::Moving { bucket: 0 },
             Phase::Forgetting { old, discarded, .. } => {
                 let rest = self.committed(old.buckets) - discarded;
@@ -259,7 +259,7 @@ impl<S: Scheme> Index<S> {
         self.committed(layout.buckets()) + next
     }
 
-    /// Shows `look` the items of all entries until it says no. True if it has not. Nobody changes the tables meanwhile.
+    /// Shows `look` the items of all entries until it says no. True if it has not. The tables do not change meanwhile.
     pub(crate) fn all_items(&self, mut look: impl FnMut(Offset) -> bool) -> bool {
         let layout = self.layout();
         let tables = [Some(self.current(layout)), self.next(layout)];
@@ -276,7 +276,7 @@ impl<S: Scheme> Index<S> {
         })
     }
 
-    /// Removes the entries whose items `keep` says no to, where entries do not depend on each other. Nobody uses the index yet.
+    /// Removes the entries whose items `keep` says no to, where entries do not depend on each other. The index is not in use yet.
     pub(crate) fn retain(&self, mut keep: impl FnMut(Offset) -> bool) {
         let layout = self.layout();
         for table in [Some(self.current(layout)), self.next(layout)].into_iter().flatten() {
@@ -316,7 +316,7 @@ impl<S: Scheme> Index<S> {
         SavedIndex { layout: layout.0, next_buckets, moving, grown: growth.grown }
     }
 
-    /// Goes on with a table. Nobody uses the index yet. False, and nothing is changed, if there can be no such table.
+    /// Goes on with a table. The index is not in use yet. False, and nothing is changed, if there can be no such table.
     pub(crate) fn restore(&self, saved: SavedIndex) -> bool {
         let layout = Layout(saved.layout);
         let exists = |buckets: u32| (1..=self.buckets_max).contains(&buckets);
@@ -364,7 +364,7 @@ impl<S: Scheme> Index<S> {
         let locked = self.versions.lock([self.versions.stripe(bucket)]);
         let is_of_bucket = |hash| S::buckets(S::place(old, hash)).contains(&bucket);
         match S::entry(&self.region, old, bucket, cursor) {
-            // Nobody changes an item while a counter of its buckets is held: it is what it seems to be.
+            // No session changes an item while a counter of its buckets is held: it is what it seems to be.
             Some((at, item)) if !items.hash_of(item).is_some_and(is_of_bucket) => {
                 S::remove(&self.region, at, item);
             }

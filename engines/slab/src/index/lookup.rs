@@ -19,7 +19,7 @@ pub(crate) struct Index<S> {
     pub(super) arenas: [usize; 2],
     /// The most buckets that fit in an arena.
     pub(super) buckets_max: u32,
-    /// The system commits memory in steps of so many bytes.
+    /// The system commits memory in steps of this many bytes.
     pub(super) commit_step: usize,
     /// See [`Layout`].
     pub(super) layout: AtomicU64,

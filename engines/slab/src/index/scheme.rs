@@ -43,7 +43,7 @@ impl Default for SearchLimits {
 }
 
 /// Where the entries of a key lie, and how one is stored, replaced and removed. What is stored is stored under the version counters of
-/// the key's buckets; what is loaded may be torn, and whoever loads it validates it.
+/// the key's buckets; what is loaded may be torn, and the reader validates it.
 #[allow(private_interfaces, reason = "schemes are written in this crate only")]
 pub trait Scheme: Copy + Debug + Default + Eq + Send + Sync + 'static {
     /// What the index is called.
@@ -54,7 +54,7 @@ pub trait Scheme: Copy + Debug + Default + Eq + Send + Sync + 'static {
     const BUCKET_BYTES: usize;
     /// Bytes before each item that belong to the index: a multiple of 8.
     const LINK_BYTES: usize;
-    /// Of ten buckets, so many entries make a table that is full.
+    /// A table is full with this many entries in ten buckets.
     const FULL_TEN: u64;
     /// At what part of that, in percent, the table is too crowded to wait …
     const CROWDED_PERCENT: u64;
@@ -102,7 +102,7 @@ pub trait Scheme: Copy + Debug + Default + Eq + Send + Sync + 'static {
     fn has_room(region: &Region, table: Table<Self>, place: Self::Place) -> bool;
 
     /// Makes room for an entry by moving others, each under the counters of the buckets that it concerns. Returns how many were moved, 0 if
-    /// somebody else was at the same entries and the caller has to look again; `None` if that does not help.
+    /// another session changed the same entries and the caller has to look again; `None` if that does not help.
     fn make_room(
         index: (&Region, &Versions, SearchLimits),
         table: Table<Self>,

@@ -1,7 +1,7 @@
 //! Pins: long values that a connection is still sending stay where they are.
 //!
 //! Pins do not last and do not lie in the Region. A reader that wants to pin does so *before* it validates what it
-//! found: if the item is unlinked first, validation fails and the pin is taken back; if the pin comes first, whoever
+//! found: if the item is unlinked first, validation fails and the pin is taken back; if the pin comes first, the thread that
 //! frees the chunk finds it here. Both go through the lock of one shard, so one of them comes first.
 
 pub(crate) mod guard;
@@ -66,7 +66,7 @@ impl Pins {
         }
     }
 
-    /// Whether somebody holds a pin on the item at `at`.
+    /// Whether there is a pin on the item at `at`.
     pub(crate) fn is_pinned(&self, at: Offset) -> bool {
         self.shard(at).contains_key(&at)
     }
@@ -85,7 +85,7 @@ mod tests {
         assert!(!pins.unlinked(at));
         assert!(!pins.unpin(at));
         assert!(pins.unpin(at));
-        assert!(pins.unlinked(at), "nobody holds it");
+        assert!(pins.unlinked(at), "no pin is held");
         pins.pin(at);
         assert!(!pins.unpin(at), "it is still linked");
     }

@@ -149,7 +149,7 @@ impl Hand {
     }
 
     /// Goes on until `want` victims are found, or until it has gone around so often that there are none, and shows
-    /// each to `take`. A victim stays occupied until somebody frees it; the hand is past it.
+    /// each to `take`. A victim stays occupied until it is freed; the hand is past it.
     pub fn sweep(&mut self, ring: &mut impl Ring, want: usize, mut take: impl FnMut(RingPlace)) -> Sweep {
         let mut sweep = Sweep::default();
         let words = ring.words();

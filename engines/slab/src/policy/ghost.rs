@@ -8,7 +8,7 @@
 const WAYS: usize = 16;
 /// How many entries a bucket is meant to have, at the most.
 const LOAD: u64 = 11;
-/// Time is counted in evictions, so many of them together that the ghost's entries span about this many units.
+/// Time is counted in evictions, enough of them together that the ghost's entries span about this many units.
 const SPAN: u64 = 256;
 
 /// A fingerprint of 16 bits, never 0, and the time in 16; an entry that is 0 is none.

@@ -158,7 +158,7 @@ impl Random {
     }
 }
 
-/// The lowest of so many.
+/// The lowest of this many.
 #[derive(Clone, Debug)]
 pub struct Klru {
     samples: u32,

@@ -32,7 +32,7 @@ pub enum TailReclaim {
 /// How lazy it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LazyLruOptions {
-    /// An item is moved no sooner than so many seconds after it was moved last. With 0 it is LRU.
+    /// An item is moved no sooner than this many seconds after it was moved last. With 0 it is LRU.
     pub interval: u32,
     /// Whether stores look for dead items at the tail.
     pub tail_reclaim: TailReclaim,

@@ -78,7 +78,7 @@ struct HeldObject {
 }
 
 impl<K: Keeper> Miniature<K> {
-    /// A cache with room for `limit`, in whatever weights are told in.
+    /// A cache with room for `limit`, in the unit of the weights.
     pub fn new(keeper: K, limit: u64) -> Self {
         let (chunk_of, held, free, taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Miniature { keeper, limit, used: 0, chunk_of, held, free, taken, tick: 0 }
@@ -545,7 +545,7 @@ mod tests {
         assert_eq!(
             held_after_expiry(InOrder::new(Lru::default())),
             [false, true, true, true],
-            "nobody asked"
+            "it was not asked"
         );
         let expired_goes = [true, false, true, true];
         let options = LazyLruOptions { tail_reclaim: TailReclaim::On, ..LazyLruOptions::default() };

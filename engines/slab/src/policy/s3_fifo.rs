@@ -21,7 +21,7 @@ use guira_contract::{OptionError, Spec};
 const TICK_AND_READS: usize = LINKS;
 /// The bits of the count, and the most that is counted.
 const READS_MAX: u32 = 3;
-/// At so many reads an item goes from small to main.
+/// At this many reads an item goes from small to main.
 const PROMOTED: u32 = 2;
 
 /// How S3-FIFO divides a class.

@@ -59,7 +59,7 @@ pub struct SegLruOptions {
     pub hot_max_factor: f32,
     /// How old the end of WARM may be, in ages of the end of COLD.
     pub warm_max_factor: f32,
-    /// What expires within so many seconds goes to TEMP. memcached proposes 61.
+    /// What expires within this many seconds goes to TEMP. memcached proposes 61.
     pub temp_ttl: Option<u32>,
 }
 
@@ -141,7 +141,7 @@ impl PolicyOptions for SegLruOptions {
 /// When what was not read has to leave HOT or WARM.
 #[derive(Clone, Copy)]
 struct Limit {
-    /// When there are more than so many in the list …
+    /// When there are more than this many in the list …
     length: u64,
     /// … or when it is older.
     age: f32,

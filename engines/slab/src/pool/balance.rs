@@ -17,10 +17,10 @@ const TICK_BYTES: u64 = 4096;
 /// Ages are compared with this many ticks of slack, so that young caches do not swap pages to and fro: 1 MiB.
 pub(crate) const SLACK: u32 = 256;
 
-/// A class gives if it is older by more than one part in so many of the age of the one in need. Measured: decision 5.
+/// A class gives if it is older by more than this fraction of the age of the one in need. Measured: decision 5.
 const OLDER_BY: u32 = 40;
 
-/// A class that would give its only page counts for so many times younger.
+/// A class that would give its only page counts as this many times younger.
 pub(crate) const ONLY_PAGE: u32 = 4;
 
 /// The ages of all classes.

@@ -199,7 +199,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         hooks::pause(Window::Locking);
         let held = core.index.lock(key.hash);
         // Loaded once, so that what is decided, and what is stored, is so before a flush or after it as a whole; and under the counters, so that an item that
-        // somebody has stored after a flush is not judged as of before it.
+        // was stored after a flush is not judged as of before it.
         let generation = core.items.flushes().generation();
         let present = present(core, &held, key, (generation, now));
         let live = present.filter(|present| present.dead.is_none());
@@ -282,7 +282,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         let Some(at) = self.cache.pop(class) else {
             return Err(Step::NeedChunk(class));
         };
-        // Release fence: pairs with the Acquire fence of a reader's validation. Whoever sees what is written into
+        // Release fence: pairs with the Acquire fence of a reader's validation. A reader that sees what is written into
         // the chunk from now on also sees the version under which its last item was unlinked (hazard 3).
         fence(Ordering::Release);
         let item = header_spec.write(self.core.items.region(), at, shape, None, header_spec.accessed);
@@ -488,7 +488,7 @@ fn lacks_field(item: &Item<'_>, change: &Amendment) -> bool {
 /// Blanks to fill a value with.
 const BLANKS: [u8; 512] = [b' '; 512];
 
-/// Writes a number over the value of `item`, padded with blanks. The value is so short that readers copy it, and nobody pins it.
+/// Writes a number over the value of `item`, padded with blanks. The value is so short that readers copy it instead of pinning it.
 fn write_number(item: &Item<'_>, digits: &Digits) {
     debug_assert!(item.value_len() <= INLINE_MAX && item.chain().is_none(), "it may be pinned");
     let (words, start) = item.value_words();

@@ -4,7 +4,7 @@
 //! grow, but an item keeps its place as long as it lives. What it finds in a page is looked up in the index, so that it
 //! shows only what a reader would find.
 //!
-//! A key whose item is *replaced* gets another place, which may lie in a page that the walk has left behind. Whoever replaces
+//! A key whose item is *replaced* gets another place, which may lie in a page that the walk has left behind. The session that replaces
 //! an item that the walk may not have seen by one that it will not come to says so ([`Walks::replaced`](crate::walks::Walks::replaced)), and these keys are looked
 //! up at the end. A key that is stored all the time is therefore shown, however often it is stored anew: at least once, and
 //! perhaps twice.
@@ -20,8 +20,8 @@ use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Ticket;
 use std::sync::Arc;
 
-/// Items of a page that are seen in one step. Whoever goes on with a walk may have little of a processor: between two steps it holds
-/// nobody up.
+/// Items of a page that are seen in one step. A walk may run on a busy processor: between two steps it holds
+/// no thread up.
 const STEP: usize = 4 * BATCH;
 
 /// Items looked up together, so that their buckets can be asked for ahead.

@@ -56,7 +56,7 @@ fn what_is_read_of_a_class_of_many_pages_stays() {
     }
 }
 
-/// Of items that were read and are moved because an operator takes their page, how many are left when nobody reads them and the cache is filled several
+/// Of items that were read and are moved because an operator takes their page, how many are left when none is read and the cache is filled several
 /// times over.
 fn rescued_and_left(policy: &str) -> (u64, usize) {
     let engine = engine(policy, MEMORY);
@@ -90,7 +90,7 @@ fn what_an_operator_has_moved_goes_like_any_other() {
     }
 }
 
-/// Whoever looks for memory for what comes in the place of an item holds that. To look may take its page from its class.
+/// A session that looks for memory for a replacement holds the item. To look may take its page from its class.
 #[test]
 fn what_is_held_stays_where_it_is_when_its_page_goes() {
     let engine = engine("clock", MEMORY);

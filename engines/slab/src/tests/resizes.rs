@@ -222,7 +222,7 @@ fn no_more_is_evicted_while_pages_wait_for_somebody_who_stands_still() {
     let stats = engine.stats();
     assert!(
         stats.memory_used > 17 * MIB as u64,
-        "no page is given back while somebody may read it: {stats:?}"
+        "no page is given back while a session may read it: {stats:?}"
     );
     let least = 40_000 * 16 / 32 * 9 / 10;
     assert!(stats.items > least, "{} items are left of 40,000", stats.items);

@@ -259,6 +259,6 @@ mod tests {
         assert!(slabs.take(5, &mut waits).is_some(), "which is under the same lock");
         slabs.give(1, first, &mut waits);
         assert!(slabs.take(1, &mut waits).is_some());
-        assert_eq!(waits, 0, "nobody else was there");
+        assert_eq!(waits, 0, "no other thread was there");
     }
 }

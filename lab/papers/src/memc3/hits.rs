@@ -162,7 +162,7 @@ fn answer(ours: &[Vec<Figure>], paper: &[Vec<f64>]) -> Answer {
             told(&|index| list(&paper[index]))
         ),
         remark: remark
-            + "Here a new item begins with a clear bit, so that what nobody reads goes when the hand next comes by; the paper does not say how its items begin. Nothing was loaded before, so that first reads hold back large caches.",
+            + "Here a new item begins with a clear bit, so that what is not read goes when the hand next comes by; the paper does not say how its items begin. Nothing was loaded before, so that first reads hold back large caches.",
     }
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn watchers(field: &Field, mut random: Rng) {
         for count in 0..random.below(20_000) {
             let Ok(line) = wire.log_line() else { break };
             if !line.starts_with("ts=") && !line.starts_with("skipped=") && !line.starts_with("[overflowed") {
-                field.fail(format!("{line:?} to somebody who watches {kinds}"));
+                field.fail(format!("{line:?} to a watcher of {kinds}"));
             }
             if !field.goes_on() {
                 return;

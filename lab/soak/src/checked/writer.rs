@@ -130,7 +130,7 @@ impl<'f> Writer<'f> {
         match &answers[..] {
             [Answer::Exists] => {
                 let story = self.history.log(key).story();
-                self.field.fail(format!("key {key}: cas {} is another, and nobody wrote: {story}", hit.cas));
+                self.field.fail(format!("key {key}: cas {} is another, without a write: {story}", hit.cas));
                 return None;
             }
             [Answer::Done] => {}

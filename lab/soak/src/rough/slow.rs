@@ -46,13 +46,13 @@ fn listen(field: &Field, link: Link, counters: &mut Counters<'_>) {
             // A refused connection gets an error first.
             if !line.starts_with("ERROR Too many open") {
                 counters.one("wrong answers");
-                field.fail(format!("{line:?} instead of {right:?} to somebody slow"));
+                field.fail(format!("{line:?} instead of {right:?} to a slow client"));
             }
             false
         }
         Err(error) => {
             if is_stall(&error) {
-                field.fail("somebody slow got no answer");
+                field.fail("a slow client got no answer");
             }
             false
         }

@@ -110,7 +110,7 @@ impl Pool {
     }
 
     /// Returns a page that was never used. If the system commits several at once, all of them are charged; if the
-    /// budget does not allow that, the system is told to commit them one by one.
+    /// budget does not allow that, the system is asked to commit them one by one.
     fn take_fresh(
         &self,
         region: &Region,

@@ -52,7 +52,7 @@ impl Card {
         let data = (&raw mut *request).cast();
         let mut interface = InterfaceRequest { name: self.name, data, padding: [0; 2] };
         let (fd, argument) = (self.socket.as_raw_fd(), &raw mut interface);
-        // SAFETY: the kernel reads the name, and reads and writes the request, which the caller answers for and nobody else refers to.
+        // SAFETY: the kernel reads the name, and reads and writes the request, which the caller answers for and no other pointer refers to.
         let result = unsafe { libc::ioctl(fd, SIOCETHTOOL as _, argument) };
         if result < 0 { Err(last_error()) } else { Ok(()) }
     }

@@ -159,7 +159,7 @@ impl Drop for Rules {
         for place in &self.places {
             let mut rule = Classification::new(DELETE_RULE);
             rule.place = *place;
-            // If somebody else has deleted it, so much the better.
+            // Another process may have deleted it, which is as good.
             let _ = self.card.classification(&mut rule);
         }
     }

@@ -28,7 +28,7 @@ fn live<E: Engine>(world: &World, workers: &[Worker<'_, E>]) -> u64 {
     workers.iter().map(|worker| worker.model.keys(world.now()).len() as u64).sum()
 }
 
-/// Nobody is at work: every item that was stored is there, was removed, evicted or reclaimed, or another was stored over it.
+/// No session is at work: every item that was stored is there, was removed, evicted or reclaimed, or another was stored over it.
 pub(super) fn counts<E: Engine>(
     engine: &E,
     plan: &Full,
@@ -51,7 +51,7 @@ pub(super) fn counts<E: Engine>(
     stats
 }
 
-/// Does what nobody waits for until nothing is left to do: expired items are looked for, and memory is given back.
+/// Does background work until nothing is left to do: expired items are looked for, and memory is given back.
 fn rest<E: Engine>(engine: &E, plan: &Full, world: &World, worker: &mut Worker<'_, E>) {
     let before = engine.stats().crawls;
     engine.tune(Tuning::CrawlNow);

@@ -28,7 +28,7 @@ fn number_in(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Runs everything on engines that `open` makes: of so many bytes of memory, which may become twice as many.
+/// Runs everything on engines that `open` makes: of this many bytes of memory, which may become twice as many.
 pub fn full_memory<E: Engine>(open: impl Fn(usize) -> E)
 where
     <E::Session as Session>::Guess: Send,

@@ -36,7 +36,7 @@ struct Link(u64);
 const TAG_SHIFT: u32 = 40;
 const TAG_MASK: u32 = (1 << (64 - TAG_SHIFT)) - 1;
 
-/// A search asks after so many items whether what it sees stands.
+/// A search validates what it sees after this many items.
 const STRIDE: u32 = 64;
 
 impl Link {

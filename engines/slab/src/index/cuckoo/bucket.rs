@@ -12,7 +12,7 @@
 //! so that twenty slots lead to fewer wrong items than MemC3's eight. The low byte of a tag is never 0: that marks an
 //! empty slot.
 //!
-//! A slot is stored by whoever holds the version counter of its bucket, and loaded by anybody; a reader may see a
+//! A slot is stored by the thread that holds the version counter of its bucket, and loaded by any; a reader may see a
 //! slot half written, and learns so from the counter.
 
 use guira_memory::Offset;
