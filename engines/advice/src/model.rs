@@ -12,10 +12,11 @@ use guira_slab::Policy;
 use guira_sync::clock::Seconds;
 use std::time::Duration;
 
-/// What a sampled key takes of memory if all the miniatures hold it, and all of their arrays have just grown; in bytes.
-const KEY_BYTES: usize = 1600;
+/// What a sampled key takes of memory if all the miniatures hold it, and all of their arrays have just grown: about 200
+/// bytes for each policy.
+const KEY_BYTES: usize = 200 * Policy::COUNT;
 /// With fewer keys there is nothing to be learnt, and with more there is hardly more.
-const KEYS_RANGE: std::ops::RangeInclusive<usize> = 256..=16_384;
+const KEYS_RANGE: std::ops::RangeInclusive<usize> = 224..=16_384;
 /// The memory for the fewest keys, in bytes.
 pub(crate) const LEAST_BUDGET: usize = 2 * SKETCH_BYTES + *KEYS_RANGE.start() * KEY_BYTES;
 
@@ -23,7 +24,7 @@ pub(crate) const LEAST_BUDGET: usize = 2 * SKETCH_BYTES + *KEYS_RANGE.start() * 
 const PER_CPU_SECOND: f64 = 5_000.0;
 /// Sampled requests between two pulses, after which fewer keys are sampled at once …
 const PER_PULSE: u64 = 5_000;
-/// … and, if that was not enough, after every this many more.
+/// … and, if that was not enough, again after this many more each time.
 const PER_PULSE_MORE: u64 = 500;
 
 /// The share of keys that a server begins with.

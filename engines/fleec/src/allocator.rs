@@ -71,7 +71,7 @@ impl Allocator {
         }
         let found = match self.eviction() {
             // A file system that was full has taken the pages of all classes: no session has anything to give back.
-            _ if !self.local.core().memory.has_any_page() => false,
+            _ if self.local.core().memory.has_no_page(class) => false,
             Eviction::On => self.borrow(class) || self.evict(class, taking, now),
             Eviction::Off => self.refill_keeping(class, taking, now),
         };

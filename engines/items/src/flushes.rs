@@ -35,7 +35,7 @@ impl FlushWord {
 #[derive(Debug)]
 pub struct Flushes<T> {
     word: AtomicU64,
-    /// LOCK: flush. Before all others. Taken by the session that asks for a flush, and by the first to meet one that has fallen due.
+    /// LOCK: flush. Before all others. Taken by the thread that asks for a flush, and by the first to meet one that has fallen due.
     dirty: Mutex<Dirty<T>>,
 }
 

@@ -26,7 +26,7 @@ pub enum Window {
     Marked,
     /// The link of a bucket is ready, and the bucket not yet on the list.
     Dividing,
-    /// A bucket is on the list, but not yet in the table.
+    /// A bucket is on the list, but not counted among the buckets yet.
     Divided,
     /// A page is in the hands of a session that is about to empty it.
     Emptying,

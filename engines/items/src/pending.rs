@@ -46,7 +46,7 @@ pub trait ChunkHome: fmt::Debug + Send + Sync {
     fn give(&self, at: Offset);
 }
 
-/// Memory for one item whose value is not there yet. A function that takes a chunk for that many bytes is passed wherever one may be needed.
+/// Memory for one item whose value is not there yet. A function that takes a chunk for a number of bytes is passed wherever one may be needed.
 #[derive(Debug)]
 pub struct Pending<H: ChunkHome> {
     home: Arc<H>,

@@ -7,7 +7,7 @@ use guira_sync::atomic::AtomicU64;
 use guira_sync::clock::Seconds;
 use guira_sync::words::{self, WORD};
 
-/// Of memory, this fraction is kept from values that are still arriving: clients that send values slowly shall not keep all others
+/// One part in this many of memory is kept from values that are still arriving: clients that send values slowly shall not keep all others
 /// from storing.
 pub const KEPT_PART: usize = 5;
 

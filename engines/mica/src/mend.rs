@@ -28,7 +28,7 @@ struct Mender<'p, S> {
     damage: &'p Damage,
 }
 
-/// Makes all slots lead to whole items, and all items be led to. The partition was restored, and not in use yet.
+/// Makes all slots lead to whole items, and all items be led to. The partition was restored, and is not in use yet.
 pub(crate) fn mend<S: ItemStore>(region: &Region, plan: &Plan, partition: &Partition<S>, damage: &Damage) {
     Mender { region, plan, partition, damage }.mend();
 }

@@ -34,7 +34,7 @@ const ALIGNED: usize = 2 * MIB;
 /// How many bytes a table begins with, at the least and at the most.
 const TABLE_LEAST: usize = 4096;
 const TABLE_FIRST: usize = 2 * MIB;
-/// The fraction of memory that a table begins with.
+/// A table begins with one part in this many of memory.
 const TABLE_PART: usize = 64;
 
 impl Plan {

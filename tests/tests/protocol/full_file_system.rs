@@ -133,7 +133,10 @@ fn damage(path: &Path, which: Block) {
         Block::First => blocks.iter().find_map(&mut holds_anything),
         Block::Last => blocks.iter().rev().find_map(&mut holds_anything),
     };
-    file.write_all_at(&[0xff], at.unwrap() + 1).unwrap();
+    let at = at.unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at).unwrap();
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub struct HotItems {
     pub hot_len: usize,
     /// Bytes of the values of the others.
     pub cold_len: usize,
-    /// All that is hot is read whenever this fraction of memory was stored.
+    /// All that is hot is read whenever one part in this many of memory was stored.
     pub reads_a_fill: usize,
 }
 

@@ -98,9 +98,9 @@ impl ChunkPool {
         if self.is_scarce() { 1 } else { (BATCH_BYTES / chunk).clamp(1, BATCH_CHUNKS) }
     }
 
-    /// Whether any class has a page. If not, no session can have a chunk.
-    pub(crate) fn has_any_page(&self) -> bool {
-        self.classes().ids().any(|class| self.has_pages(class))
+    /// Whether no class has a page, `class` asked first. Then no session can have a chunk.
+    pub(crate) fn has_no_page(&self, class: ClassId) -> bool {
+        !self.has_pages(class) && !self.classes().ids().any(|class| self.has_pages(class))
     }
 
     /// How many free chunks of a class may be taken for this.

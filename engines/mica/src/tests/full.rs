@@ -1,4 +1,4 @@
-//! A store that is full of items that have expired: a store that finds no room removes them, and with them what it had found before.
+//! A partition that is full of items that have expired: a set that finds no room removes them, and with them what it had found before.
 
 use super::tools::NOW;
 use crate::recover::recover;

@@ -24,7 +24,7 @@ const MANY: u64 = 64;
 /// Chunks that sessions may keep to themselves, which are in use and hold nothing.
 const KEPT: u64 = 128;
 
-/// What is read of an only page may go to chunks of a larger class if that takes this fraction of a page.
+/// What is read of an only page may go to chunks of a larger class if that takes one part in this many of a page.
 const LODGERS_PART: usize = 8;
 
 /// What the next pages before a hand hold.
@@ -101,7 +101,7 @@ fn is_in_use(view: View<'_>, class: ClassId, age: u32) -> bool {
     let pages = guard.pages().len();
     let since = view.pool.balance().tick().wrapping_sub(guard.stamp(guard.pages()[page.index]));
     let factor = if pages == 1 { ONLY_PAGE } else { 1 };
-    // Whether an item that is old was read lately is unknown.
+    // Bits that the hand has not cleared for long do not say whether an item was read lately.
     let is_known = since / 2 <= age.saturating_mul(factor).saturating_add(SLACK);
     if is_known && finds_room_for_read(view, class, page, pages) {
         return false;

@@ -27,7 +27,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Wants(u8);
 
 impl Wants {
-    /// Stores are notified.
+    /// The policy hears of stores.
     pub(crate) const STORES: Wants = Wants(1);
     /// Reads have something to do beyond the recency bit.
     pub(crate) const READS: Wants = Wants(2);

@@ -158,7 +158,7 @@ impl Random {
     }
 }
 
-/// The lowest of this many.
+/// Evicts the lowest of some items drawn at random.
 #[derive(Clone, Debug)]
 pub struct Klru {
     samples: u32,

@@ -10,7 +10,8 @@ use super::plain::{self, Plain};
 use super::s3_fifo::S3Fifo;
 use super::seg_lru::{SegLru, SegLruOptions, Segments};
 use super::sieve::Sieve;
-use super::{Arrival, Chunk, Chunks, Order};
+use super::two_q::{TwoQ, TwoQOptions};
+use super::{Arrival, Chunk, Chunks, Order, PolicyOptions as _};
 
 const CHUNKS: u32 = 200;
 const STEPS: u32 = 20_000;
@@ -137,6 +138,11 @@ fn lists_hold_what_is_stored() {
     check(Lru::default, |_, _| ());
     check(Sieve::default, |_, _| ());
     check(S3Fifo::default, |_, _| ());
+    check(TwoQ::default, |_, _| ());
+    check(TwoQ::default, |order, step| {
+        let in_percent = if step / 1000 % 2 == 0 { 25 } else { 60 };
+        assert!(TwoQOptions { in_percent }.tune(order));
+    });
     for (interval, tail_reclaim) in [(0, TailReclaim::Off), (60, TailReclaim::On)] {
         check(|| LazyLru::new(LazyLruOptions { interval, tail_reclaim }), |_, _| ());
     }

@@ -36,6 +36,9 @@ macro_rules! policies {
         }
 
         impl Policy {
+            /// How many policies there are.
+            pub const COUNT: usize = [$(<$options as PolicyOptions>::NAME),*].len();
+
             /// Every policy, with its default options, and one line about it.
             pub fn all() -> impl Iterator<Item = (Policy, &'static str)> {
                 [$((Policy::$policy(<$options>::default()), <$options as PolicyOptions>::ABOUT)),*].into_iter()

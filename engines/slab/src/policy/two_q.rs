@@ -1,6 +1,7 @@
 //! 2Q (Johnson and Shasha, VLDB 1994, section 3, the full version): a new item comes into a FIFO queue, *in*, which a read
 //! does not change; what was evicted from it is remembered for a while (*out*), and what is stored again meanwhile comes
-//! into *main*, which is LRU. A scan passes through *in* and does not touch main.
+//! into *main*, which is LRU. An item that is stored over, or moved out of a page that another class gets,
+//! comes in as new. A scan passes through *in* and does not touch main.
 //!
 //! The paper's *in* may have a quarter of the memory, and *out* remembers as many keys as half of the memory has items; so
 //! here, of the class.

@@ -17,7 +17,7 @@ const TICK_BYTES: u64 = 4096;
 /// Ages are compared with this many ticks of slack, so that young caches do not swap pages to and fro: 1 MiB.
 pub(crate) const SLACK: u32 = 256;
 
-/// A class gives if it is older by more than this fraction of the age of the one in need. Measured: decision 5.
+/// A class gives if it is older by more than one part in this many of the age of the one in need. Measured: decision 5.
 const OLDER_BY: u32 = 40;
 
 /// A class that would give its only page counts as this many times younger.

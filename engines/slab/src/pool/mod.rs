@@ -45,9 +45,10 @@ impl ChunkPool {
         &self.memory
     }
 
-    /// Whether any class has a page. If not, no session can have a chunk.
-    pub(crate) fn has_pages(&self) -> bool {
-        self.memory.classes().ids().any(|class| !self.memory.lock(class).pages().is_empty())
+    /// Whether no class has a page and none is on its way between classes. Then no session can have a chunk.
+    pub(crate) fn has_no_page(&self) -> bool {
+        self.drains.on_their_way() == (0, 0)
+            && self.memory.classes().ids().all(|class| self.memory.lock(class).pages().is_empty())
     }
 
     pub(crate) fn budget(&self) -> &Budget {

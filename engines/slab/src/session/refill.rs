@@ -142,7 +142,7 @@ fn steal<X: Scheme>(
                 drains += 1;
                 ticket = quiescence.ticket();
             }
-            _ if !waits && (looks == LOOKS_AGAIN || !core.pool.has_pages()) => break,
+            _ if !waits && (looks == LOOKS_AGAIN || core.pool.has_no_page()) => break,
             _ => {
                 looks += u32::from(!waits);
                 backoff.wait();

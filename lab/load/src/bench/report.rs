@@ -175,7 +175,7 @@ most 0.1 % of the requests were lost. A server without TLS or UDP has no figure 
 
 /// What a reader must know of the traces.
 const MISSES_NOTES: &str = "
-How to read the misses: memcached was given memory for this percentage of all keys and values that the trace asks for, and
+How to read the misses: memcached was given memory for a percentage of all keys and values that the trace asks for, and
 each Guira what made its process at most as large as memcached's had become; sizes are those at the end. One request was in
 flight, a miss was followed by a set. What was replayed of each trace, with values of which length, and what every
 server held is in the raw data.

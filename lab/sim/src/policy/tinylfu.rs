@@ -5,7 +5,7 @@
 //! The main part is a segmented LRU with four fifths protected, and how often a key was requested is estimated by a sketch of
 //! four rows of 4-bit counters, without the doorkeeper. The window begins as one hundredth and finds its size by climbing
 //! (Einziger, Eytan, Friedman and Manes, "Adaptive software cache management", Middleware 2018, section 3.1), unless a
-//! size is known.
+//! size is given.
 
 mod climber;
 mod sketch;

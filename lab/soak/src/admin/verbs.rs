@@ -71,9 +71,7 @@ pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
                 4 if random.below(6) == 0 => {
                     (format!("cache_memlimit {}", memory / 2 + random.below(memory / 2 + 1)), "")
                 }
-                5 if random.below(3) == 0 => {
-                    (format!("policy {}", policies[random.below(policies.len() as u64) as usize]), "")
-                }
+                5 if random.below(3) == 0 => (format!("policy {}", one_of(&policies, &mut random)), ""),
                 _ => (VERBS[random.below(VERBS.len() as u64) as usize].to_owned(), ""),
             };
             counters.one(match command.split(' ').next() {
@@ -127,10 +125,15 @@ fn ask(wire: &mut Wire, command: &str, end: &str) -> std::io::Result<String> {
     Ok(all.pop().unwrap_or_default())
 }
 
-/// What `policy` may be given: all names that the server lists when it is given none of them.
+/// One of `policies`, or one with options.
+fn one_of<'a>(policies: &'a [String], random: &mut Rng) -> &'a str {
+    let number = random.below((policies.len() + WITH_OPTIONS.len()) as u64) as usize;
+    policies.get(number).map_or_else(|| WITH_OPTIONS[number - policies.len()], String::as_str)
+}
+
+/// What `policy` may be given without options: the server lists it when the name is none of them. Empty if it did not answer.
 fn known_policies(wire: &mut Wire) -> Vec<String> {
     let answer = ask(wire, "policy unknown", "").unwrap_or_default();
     let names = answer.trim_end().rsplit_once("there are: ").map_or("", |(_, names)| names);
-    let names = names.split(", ").filter(|name| !name.is_empty()).map(str::to_owned);
-    names.chain(WITH_OPTIONS.map(str::to_owned)).collect()
+    names.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
