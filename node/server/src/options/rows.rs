@@ -135,7 +135,8 @@ super::options! {
         /// Replacement policy in place of the engine's own. With lock-free and locked-buckets: bucket-clock[:bits=1 to 8].
         /// With lossy: fifo, approx-lru, lru. With bulk-chained: none. With cuckoo and chained, one of these,
         /// with its options as key=value:
-        policy: Option<String> = None, "NAME[:key=value,…]", more_help(policies), absent("the engine's own"), example("s3-fifo:small_pct=10");
+        policy: Option<String> = None, "NAME[:key=value,…]", more_help(policies),
+            absent("the engine's own"), example("s3-fifo:small_pct=10");
 
         /// Who may read and write a partition of mica: one worker (erew), one worker writes (crew), everybody (crcw)
         access: Option<String> = None, "MODE", absent("crcw, with mica and mica-store"), example("erew");
