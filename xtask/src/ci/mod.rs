@@ -3,6 +3,7 @@
 mod clients;
 pub(crate) mod dist;
 mod fuzz;
+mod output;
 pub(crate) mod sanitize;
 pub(crate) mod soak;
 pub(crate) mod steps;
@@ -35,10 +36,11 @@ pub(crate) struct Step {
 }
 
 /// How a step ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
-    Failed,
+    /// With the last lines that it printed.
+    Failed(Vec<String>),
     Skipped,
 }
 
@@ -54,11 +56,8 @@ pub(crate) fn run(root: &Path, steps: Vec<Step>, chosen: &[String]) -> ExitCode 
         let begin = now();
         let outcome = execute(root, step);
         if outcome != Outcome::Skipped {
-            println!(
-                "== {}: {outcome:?} after {:.0?}",
-                step.name,
-                begin.elapsed().max(Duration::from_millis(1))
-            );
+            let word = if outcome == Outcome::Passed { "Passed" } else { "Failed" };
+            println!("== {}: {word} after {:.0?}", step.name, begin.elapsed().max(Duration::from_millis(1)));
         }
         outcomes.push((step.name, outcome));
     }
@@ -75,21 +74,24 @@ fn execute(root: &Path, step: &Step) -> Outcome {
             println!("== {}", step.name);
             let findings =
                 tidy::run(root).unwrap_or_else(|error| vec![tidy::Finding::new(".", 1, error, "repair it")]);
-            if tidy::report(&findings) == ExitCode::SUCCESS { Outcome::Passed } else { Outcome::Failed }
+            if tidy::report(&findings) == ExitCode::SUCCESS {
+                Outcome::Passed
+            } else {
+                Outcome::Failed(Vec::new())
+            }
         }
         Work::Commands(commands) => {
             for mut command in commands {
                 println!("== {}: {}", step.name, tools::describe(&command));
-                let status = command.current_dir(root).status();
-                match status {
-                    Ok(status) if status.success() => {}
-                    Ok(status) => {
+                match output::run(command.current_dir(root)) {
+                    Ok((status, _)) if status.success() => {}
+                    Ok((status, lines)) => {
                         println!("== {}: ended with {status}", step.name);
-                        return Outcome::Failed;
+                        return Outcome::Failed(lines);
                     }
                     Err(error) => {
                         println!("== {}: cannot run: {error}", step.name);
-                        return Outcome::Failed;
+                        return Outcome::Failed(Vec::new());
                     }
                 }
             }
@@ -99,13 +101,22 @@ fn execute(root: &Path, step: &Step) -> Outcome {
 }
 
 fn summarise(outcomes: &[(&str, Outcome)]) -> ExitCode {
-    let count = |wanted: Outcome| outcomes.iter().filter(|(_, outcome)| *outcome == wanted).count();
-    for (name, _) in outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Failed) {
-        println!("failed: {name}");
+    let mut passed = 0;
+    let mut skipped = 0;
+    let mut failed = Vec::new();
+    for (name, outcome) in outcomes {
+        match outcome {
+            Outcome::Passed => passed += 1,
+            Outcome::Skipped => skipped += 1,
+            Outcome::Failed(lines) => failed.push((name, lines)),
+        }
     }
-    let failed = count(Outcome::Failed);
-    println!("{} passed, {failed} failed, {} skipped", count(Outcome::Passed), count(Outcome::Skipped));
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    for (name, lines) in &failed {
+        println!("failed: {name}; its last lines:");
+        lines.iter().for_each(|line| println!("  {line}"));
+    }
+    println!("{passed} passed, {} failed, {skipped} skipped", failed.len());
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a person wants to know how long a step took")]
@@ -129,8 +140,9 @@ mod tests {
     fn a_failing_command_fails_its_step_only() {
         let root = Path::new("/");
         assert_eq!(execute(root, &step("good", |_| program("true"))), Outcome::Passed);
-        assert_eq!(execute(root, &step("bad", |_| program("false"))), Outcome::Failed);
-        assert_eq!(execute(root, &step("none", |_| program("no-such-program-anywhere"))), Outcome::Failed);
+        let failed = Outcome::Failed(Vec::new());
+        assert_eq!(execute(root, &step("bad", |_| program("false"))), failed);
+        assert_eq!(execute(root, &step("none", |_| program("no-such-program-anywhere"))), failed);
         assert_eq!(execute(root, &step("left out", |_| Work::Skip("no reason".into()))), Outcome::Skipped);
     }
 
