@@ -8,7 +8,7 @@ use guira_workload::Rng;
 
 use crate::field::Field;
 use crate::link::{Carrier, Link, PATIENCE};
-use crate::speech::{Answer, Hit, Request, Speech};
+use crate::speech::{Answer, Request, SeenAll, Speech};
 
 /// The longest line of an answer.
 const LINE_MAX: usize = 4096;
@@ -169,7 +169,7 @@ impl Client {
     }
 
     /// Asks for many keys at once.
-    pub(crate) fn many(&mut self, names: &[Vec<u8>]) -> io::Result<Result<Vec<Option<Hit>>, String>> {
+    pub(crate) fn many(&mut self, names: &[Vec<u8>]) -> io::Result<SeenAll> {
         let mut bytes = Vec::new();
         if names.is_empty() && self.speech == Speech::Text {
             // A get of nothing is an error; any other command tells as well that the server answers.

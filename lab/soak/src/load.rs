@@ -67,6 +67,7 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     report::line("checked operations a second", &format!("{:.0}", checked as f64 / seconds));
     report::line("lines in the server's log", &server.line_count().to_string());
     tell_misses(&field);
+    judge_refusals(&field, checked);
     Ok(report::verdict("load", &field, plan.seed, &server.lines()))
 }
 
@@ -201,6 +202,14 @@ fn end(field: &Field, server: &mut ServerProcess) {
         Ok(status) if status.success() => {}
         Ok(status) => field.fail(format!("the server ended with {status} when it was asked to stop")),
         Err(error) => field.fail(error.to_string()),
+    }
+}
+
+/// Giving an item its cas unique is a write, which may find no memory while memory becomes less; but hardly ever.
+fn judge_refusals(field: &Field, checked: u64) {
+    let refused = field.counts().get(reader::REFUSED).copied().unwrap_or(0);
+    if refused > checked / 1000 {
+        field.fail(format!("{refused} of {checked} reads found no memory"));
     }
 }
 

@@ -6,7 +6,10 @@ use super::{Clients, counted};
 use crate::client::Client;
 use crate::field::{Counters, Field};
 use crate::history::{Claim, History, Kind, Missed};
-use crate::speech::{Answer, Hit, Request, Verb};
+use crate::speech::{Answer, Hit, Request, Seen, SeenAll, Verb};
+
+/// The name under which reads are counted that had no memory for a cas unique.
+pub(crate) const REFUSED: &str = "refused reads: no memory";
 
 /// Keys of a multiget.
 const KEYS_MAX: u64 = 60;
@@ -29,10 +32,10 @@ pub(crate) fn run(field: &Field, history: &History, mut random: Rng) {
                 }
             }
             Ok(Err(what)) => field.fail(format!("{:?}: {what}", client.speech)),
-            Ok(Ok(hits)) => {
-                counters.add(counted(client.speech), hits.len() as u64);
-                for (claim, hit) in claims.into_iter().zip(hits) {
-                    judge(field, history, claim, hit.as_ref(), &mut counters);
+            Ok(Ok(all)) => {
+                counters.add(counted(client.speech), all.len() as u64);
+                for (claim, seen) in claims.into_iter().zip(all) {
+                    judge(field, history, claim, &seen, &mut counters);
                 }
             }
         }
@@ -52,41 +55,47 @@ fn some_keys(history: &History, random: &mut Rng) -> Vec<usize> {
     keys
 }
 
-type Found = std::io::Result<Result<Vec<Option<Hit>>, String>>;
+type Found = std::io::Result<SeenAll>;
 
 fn one_by_one(client: &mut Client, names: Vec<Vec<u8>>) -> Found {
     let request = |name| Request { verb: Verb::Gets, name, value: Vec::new(), flags: 0, ttl: 0 };
     let requests = names.into_iter().map(request).collect::<Vec<_>>();
     let answers = client.call(&requests).map_err(|(_, error)| error)?;
     let hits = answers.into_iter().map(|answer| match answer {
-        Answer::Hit(hit) => Ok(Some(hit)),
-        Answer::NotFound => Ok(None),
+        Answer::Hit(hit) => Ok(Seen::Hit(hit)),
+        Answer::NotFound => Ok(Seen::Nothing),
+        Answer::Refused(what) if !what.contains("large") => Ok(Seen::Refused),
         other => Err(format!("{other:?} to a get")),
     });
     Ok(hits.collect())
 }
 
-/// Checks one answer against what could be read.
-pub(crate) fn judge(
-    field: &Field,
-    history: &History,
-    claim: Claim,
-    hit: Option<&Hit>,
-    counters: &mut Counters<'_>,
-) {
+/// Checks what was seen of a key against what could be read.
+fn judge(field: &Field, history: &History, claim: Claim, seen: &Seen, counters: &mut Counters<'_>) {
     let warm = history.kind(claim.owner.key as usize) == Kind::Warm;
-    match hit {
-        Some(hit) => {
-            counters.one(if warm { "hits of few short values" } else { "hits of others" });
-            if let Err(what) = history.found(claim, &hit.value, hit.flags) {
-                counters.one("wrong answers");
-                field.fail(what);
-            }
-        }
-        None => match history.missed(claim) {
+    match seen {
+        Seen::Hit(hit) => judge_hit(field, history, claim, hit, counters),
+        Seen::Refused => counters.one(REFUSED),
+        Seen::Nothing => match history.missed(claim) {
             Missed::AsKnown => counters.one("misses as known"),
             Missed::Evicted if warm => counters.one("evicted: few short values"),
             Missed::Evicted => counters.one("evicted: others"),
         },
+    }
+}
+
+/// Checks a value against what could be read.
+pub(crate) fn judge_hit(
+    field: &Field,
+    history: &History,
+    claim: Claim,
+    hit: &Hit,
+    counters: &mut Counters<'_>,
+) {
+    let warm = history.kind(claim.owner.key as usize) == Kind::Warm;
+    counters.one(if warm { "hits of few short values" } else { "hits of others" });
+    if let Err(what) = history.found(claim, &hit.value, hit.flags) {
+        counters.one("wrong answers");
+        field.fail(what);
     }
 }

@@ -3,7 +3,7 @@
 use guira_workload::Rng;
 
 use super::Clients;
-use super::reader::judge;
+use super::reader::judge_hit;
 use crate::field::{Counters, Field};
 use crate::history::{Claim, History, Kind};
 use crate::speech::{Answer, Request, Verb};
@@ -259,7 +259,7 @@ impl<'f> Writer<'f> {
         self.counters.one(counted(verb));
         let key = write.owner.key as usize;
         if let (Verb::Gets | Verb::Gat, Answer::Hit(hit)) = (verb, answer) {
-            judge(self.field, self.history, write.claim, Some(hit), &mut self.counters);
+            judge_hit(self.field, self.history, write.claim, hit, &mut self.counters);
         }
         let now = self.field.now();
         let mut log = self.history.log(key);

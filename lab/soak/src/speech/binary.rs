@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Answer, Hit, Request, Verb, error_line};
+use super::{Answer, Hit, Request, Seen, SeenAll, Verb, error_line};
 use crate::client::Wire;
 
 pub(crate) const HEADER: usize = 24;
@@ -11,6 +11,9 @@ const GET: u8 = 0x00;
 const NOOP: u8 = 0x0a;
 const GETKQ: u8 = 0x0d;
 const GAT: u8 = 0x1d;
+
+/// The status of what was refused for want of memory.
+const OUT_OF_MEMORY: u16 = 0x82;
 
 /// Counting creates nothing.
 const CREATE_NOTHING: u32 = u32::MAX;
@@ -113,7 +116,7 @@ pub(crate) fn read(request: &Request, wire: &mut Wire) -> io::Result<Answer> {
         (2, Verb::Add) | (1, Verb::Replace) | (5, _) => Answer::NotStored,
         (1, _) => Answer::NotFound,
         (2, _) => Answer::Exists,
-        (0x82 | 0x03, _) => Answer::Refused(text),
+        (OUT_OF_MEMORY | 0x03, _) => Answer::Refused(text),
         (status, _) => Answer::Strange(format!("status {status:#x} {text}")),
     })
 }
@@ -126,8 +129,8 @@ pub(crate) fn write_many(names: &[Vec<u8>], out: &mut Vec<u8>) {
     packet(out, NOOP, u32::MAX, 0, [&[], &[], &[]]);
 }
 
-pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<Result<Vec<Option<Hit>>, String>> {
-    let mut hits = vec![None; names.len()];
+pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAll> {
+    let mut seen = vec![Seen::Nothing; names.len()];
     loop {
         let packet = match next(wire)? {
             Ok(packet) => packet,
@@ -135,10 +138,11 @@ pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<Result
         };
         let index = packet.opaque as usize;
         match (packet.opcode, packet.status) {
-            (NOOP, 0) if packet.opaque == u32::MAX => return Ok(Ok(hits)),
+            (NOOP, 0) if packet.opaque == u32::MAX => return Ok(Ok(seen)),
             (GETKQ, 0) if names.get(index).is_some_and(|name| *name == packet.key) => {
-                hits[index] = Some(hit(packet));
+                seen[index] = Seen::Hit(hit(packet));
             }
+            (GETKQ, OUT_OF_MEMORY) if index < seen.len() => seen[index] = Seen::Refused,
             (opcode, status) => {
                 return Ok(Err(format!("a packet {opcode:#x} with status {status:#x} and opaque {index}")));
             }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Answer, Hit, Request, Verb, error_line};
+use super::{Answer, Hit, Request, Seen, SeenAll, Verb, error_line};
 use crate::client::Wire;
 
 /// The key as it is written, and the flag that goes with it: every third in base64.
@@ -97,12 +97,21 @@ pub(crate) fn write_many(names: &[Vec<u8>], out: &mut Vec<u8>) {
     out.extend_from_slice(b"mn\r\n");
 }
 
-pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<Result<Vec<Option<Hit>>, String>> {
-    let mut hits = vec![None; names.len()];
+pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAll> {
+    let mut seen = vec![Seen::Nothing; names.len()];
+    let mut refused = false;
     loop {
         let line = wire.line()?;
         if line == "MN" {
-            return Ok(Ok(hits));
+            if refused {
+                seen.iter_mut().filter(|seen| **seen == Seen::Nothing).for_each(|seen| *seen = Seen::Refused);
+            }
+            return Ok(Ok(seen));
+        }
+        if matches!(error_line(&line), Answer::Refused(_)) {
+            // It does not say which key.
+            refused = true;
+            continue;
         }
         let opaque = line.split(' ').find_map(|word| word.strip_prefix('O'));
         let index = opaque.and_then(|opaque| opaque.parse::<usize>().ok());
@@ -116,7 +125,7 @@ pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<Result
             return Ok(Err(format!("{line}: not the key that was asked for: {forms:?}")));
         }
         match value(&line, wire)? {
-            Ok(hit) => hits[index] = Some(hit),
+            Ok(hit) => seen[index] = Seen::Hit(hit),
             Err(what) => return Ok(Err(what)),
         }
     }

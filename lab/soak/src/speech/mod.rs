@@ -124,6 +124,18 @@ impl Answer {
     }
 }
 
+/// What a read of one key came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Hit(Hit),
+    Nothing,
+    /// There was no memory to give the item the cas unique that was asked for.
+    Refused,
+}
+
+/// What a request for many keys came to, in their order; or what else came, in words.
+pub(crate) type SeenAll = Result<Vec<Seen>, String>;
+
 /// An answer that is an error, in words.
 pub(crate) fn error_line(line: &str) -> Answer {
     const REFUSALS: [&str; 3] =
@@ -163,11 +175,7 @@ impl Speech {
     }
 
     /// Reads its answer: what was found of each key; or what else came, in words.
-    pub(crate) fn read_many(
-        self,
-        names: &[Vec<u8>],
-        wire: &mut Wire,
-    ) -> io::Result<Result<Vec<Option<Hit>>, String>> {
+    pub(crate) fn read_many(self, names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAll> {
         match self {
             Speech::Text => text::read_many(names, wire),
             Speech::Meta => meta::read_many(names, wire),

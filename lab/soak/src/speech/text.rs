@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Answer, Hit, Request, Verb, error_line};
+use super::{Answer, Hit, Request, Seen, SeenAll, Verb, error_line};
 use crate::client::Wire;
 
 pub(crate) fn write(request: &Request, out: &mut Vec<u8>) {
@@ -31,7 +31,11 @@ pub(crate) fn read(request: &Request, wire: &mut Wire) -> io::Result<Answer> {
     if matches!(request.verb, Verb::Gets | Verb::Gat) {
         let found = read_many(std::slice::from_ref(&request.name), wire)?;
         return Ok(match found {
-            Ok(mut hits) => hits.pop().flatten().map_or(Answer::NotFound, Answer::Hit),
+            Ok(mut seen) => match seen.pop() {
+                Some(Seen::Hit(hit)) => Answer::Hit(hit),
+                Some(Seen::Refused) => error_line("SERVER_ERROR out of memory"),
+                Some(Seen::Nothing) | None => Answer::NotFound,
+            },
             Err(what) => error_line(&what),
         });
     }
@@ -56,13 +60,18 @@ pub(crate) fn write_many(names: &[Vec<u8>], out: &mut Vec<u8>) {
 }
 
 /// Reads its answer. Values come in the order of their keys.
-pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<Result<Vec<Option<Hit>>, String>> {
-    let mut hits = vec![None; names.len()];
+pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAll> {
+    let mut seen = vec![Seen::Nothing; names.len()];
     let mut next = 0;
     loop {
         let line = wire.line()?;
         if line == "END" {
-            return Ok(Ok(hits));
+            return Ok(Ok(seen));
+        }
+        if matches!(error_line(&line), Answer::Refused(_)) {
+            // It ends the answer.
+            seen[next..].fill(Seen::Refused);
+            return Ok(Ok(seen));
         }
         let words = line.split(' ').collect::<Vec<_>>();
         let ["VALUE", name, flags, length, cas] = words[..] else { return Ok(Err(line)) };
@@ -77,7 +86,7 @@ pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<Result
         let Some(at) = names[next..].iter().position(|asked| asked == name.as_bytes()) else {
             return Ok(Err(format!("{line}: not asked for here")));
         };
-        hits[next + at] = Some(Hit { value, flags, cas });
+        seen[next + at] = Seen::Hit(Hit { value, flags, cas });
         next += at + 1;
     }
 }
