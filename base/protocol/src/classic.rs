@@ -9,9 +9,9 @@ use crate::number::{self, Exptime};
 /// A parsed command line.
 #[derive(Clone, Copy, Debug)]
 pub enum Command<'a> {
-    /// get, gets, gat, gats
+    /// get, gets, gat, gats, lease-get
     Get(Get<'a>),
-    /// set, add, replace, append, prepend, cas; a data block follows
+    /// set, add, replace, append, prepend, cas, lease-set; a data block follows
     Store(Store<'a>),
     /// delete
     Delete(Delete<'a>),
@@ -65,15 +65,24 @@ pub enum Unique {
     Omitted,
 }
 
-/// get, gets, gat, gats
+/// What a command asks of the keys that it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GetForm {
+    /// get, gets
+    Plain(Unique),
+    /// gat, gats: also sets this expiration time
+    Touch(Unique, Exptime),
+    /// lease-get: on a miss, a token to fill the key with (Scaling Memcache at Facebook, section 3.2.1)
+    Lease,
+}
+
+/// get, gets, gat, gats, lease-get
 #[derive(Clone, Copy, Debug)]
 pub struct Get<'a> {
     /// The keys: at least one, each at most [`KEY_MAX`] bytes.
     pub keys: Keys<'a>,
-    /// Whether the reply includes cas uniques.
-    pub unique: Unique,
-    /// The new expiration time of a gat or gats.
-    pub touch: Option<Exptime>,
+    /// What is asked of each.
+    pub form: GetForm,
 }
 
 /// Keys separated by blanks.
@@ -128,9 +137,11 @@ pub enum Verb {
     Prepend,
     /// Store only if the item has this cas unique.
     Cas(u64),
+    /// Store only if this is the lease token of the key.
+    Lease(u64),
 }
 
-/// set, add, replace, append, prepend, cas
+/// set, add, replace, append, prepend, cas, lease-set
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store<'a> {
     /// The kind of store.
@@ -209,7 +220,7 @@ const SHORTEST_LINE: usize = 4;
 #[inline]
 pub fn parse<'a>(line: Line<'a>) -> Result<Command<'a>, Fault> {
     if let Some(rest) = line.text.strip_prefix(b"get ") {
-        return get(rest, Unique::Omitted);
+        return get(rest, GetForm::Plain(Unique::Omitted));
     }
     if line.length < SHORTEST_LINE {
         return Err(Fault::Answer(BAD_FORMAT));
@@ -229,8 +240,8 @@ pub fn parse<'a>(line: Line<'a>) -> Result<Command<'a>, Fault> {
         b"ma" => meta::parse(MetaVerb::Arithmetic, rest),
         b"mn" => Ok(Command::Server(ServerCommand::MetaNoop)),
         b"me" => meta::debug(rest),
-        b"get" => get(rest, Unique::Omitted),
-        b"gets" => get(rest, Unique::Shown),
+        b"get" => get(rest, GetForm::Plain(Unique::Omitted)),
+        b"gets" => get(rest, GetForm::Plain(Unique::Shown)),
         b"gat" => get_and_touch(rest, Unique::Omitted),
         b"gats" => get_and_touch(rest, Unique::Shown),
         b"delete" => delete(rest),
@@ -251,6 +262,8 @@ fn rare<'a>(word: &[u8], rest: &'a [u8]) -> Result<Command<'a>, Fault> {
         b"verbosity" => verbosity(rest)?,
         b"stats" => ServerCommand::Stats(rest),
         b"quit" => ServerCommand::Quit,
+        b"lease-get" => return get(rest, GetForm::Lease),
+        b"lease-set" => return lease_set(rest),
         _ => return Err(unknown(rest)),
     };
     Ok(Command::Server(command))
@@ -266,8 +279,8 @@ fn unknown(rest: &[u8]) -> Fault {
 }
 
 #[inline]
-fn get(rest: &[u8], unique: Unique) -> Result<Command<'_>, Fault> {
-    keys(rest).map(|keys| Command::Get(Get { keys, unique, touch: None }))
+fn get(rest: &[u8], form: GetForm) -> Result<Command<'_>, Fault> {
+    keys(rest).map(|keys| Command::Get(Get { keys, form }))
 }
 
 fn get_and_touch(rest: &[u8], unique: Unique) -> Result<Command<'_>, Fault> {
@@ -278,7 +291,7 @@ fn get_and_touch(rest: &[u8], unique: Unique) -> Result<Command<'_>, Fault> {
     }
     let touch = number::exact_exptime(time).ok_or(Fault::Answer("CLIENT_ERROR invalid exptime argument"))?;
     let keys = keys(tokens.rest())?;
-    Ok(Command::Get(Get { keys, unique, touch: Some(touch) }))
+    Ok(Command::Get(Get { keys, form: GetForm::Touch(unique, touch) }))
 }
 
 /// One key that is too long invalidates the whole command, wherever it stands.
@@ -303,8 +316,7 @@ fn has_long_key(mut text: &[u8]) -> bool {
     false
 }
 
-/// `<key> <flags> <exptime> <bytes> [<cas unique>] [noreply]`. Once the length is known, any other fault still leaves
-/// a data block to skip.
+/// `<key> <flags> <exptime> <bytes> [<cas unique>] [noreply]`
 fn store(rest: &[u8], verb: Verb) -> Result<Command<'_>, Fault> {
     let mut tokens = Tokens::of(rest);
     let (Some(key), Some(flags), Some(time), Some(length)) =
@@ -312,18 +324,48 @@ fn store(rest: &[u8], verb: Verb) -> Result<Command<'_>, Fault> {
     else {
         return Err(Fault::Answer(BAD_FORMAT));
     };
-    let length = number::length(length).ok_or(Fault::Answer(BAD_FORMAT))?;
     let noreply = noreply(tokens.rest());
-    let swallow = Fault::Swallow { answer: BAD_FORMAT, noreply, bytes: u64::from(length) + 2 };
-    let verb = match verb {
-        Verb::Cas(_) => Verb::Cas(tokens.next().and_then(number::exact_u64).ok_or(swallow)?),
-        other => other,
-    };
-    let (flags, exptime) = number::wrapping_u32(flags).zip(number::exptime(time)).ok_or(swallow)?;
-    if key.len() > KEY_MAX {
-        return Err(swallow);
+    Announced { key, flags, time, length }.store(noreply, || match verb {
+        Verb::Cas(_) => tokens.next().and_then(number::exact_u64).map(Verb::Cas),
+        other => Some(other),
+    })
+}
+
+/// What the line of a store says of the item and its data block.
+struct Announced<'a> {
+    key: &'a [u8],
+    flags: &'a [u8],
+    time: &'a [u8],
+    length: &'a [u8],
+}
+
+impl<'a> Announced<'a> {
+    /// The store. Once the length is known, any other fault still leaves a data block to skip.
+    #[inline(always)]
+    fn store(self, noreply: Noreply, verb: impl FnOnce() -> Option<Verb>) -> Result<Command<'a>, Fault> {
+        let length = number::length(self.length).ok_or(Fault::Answer(BAD_FORMAT))?;
+        let swallow = Fault::Swallow { answer: BAD_FORMAT, noreply, bytes: u64::from(length) + 2 };
+        let verb = verb().ok_or(swallow)?;
+        let (flags, exptime) =
+            number::wrapping_u32(self.flags).zip(number::exptime(self.time)).ok_or(swallow)?;
+        if self.key.len() > KEY_MAX {
+            return Err(swallow);
+        }
+        Ok(Command::Store(Store { verb, key: self.key, flags, exptime, length, noreply }))
     }
-    Ok(Command::Store(Store { verb, key, flags, exptime, length, noreply }))
+}
+
+/// `<key> <token> <flags> <exptime> <bytes> [noreply]`
+fn lease_set(rest: &[u8]) -> Result<Command<'_>, Fault> {
+    let mut tokens = Tokens::of(rest);
+    let (Some(key), Some(token), Some(flags), Some(time), Some(length)) =
+        (tokens.next(), tokens.next(), tokens.next(), tokens.next(), tokens.next())
+    else {
+        return Err(Fault::Answer(BAD_FORMAT));
+    };
+    let announced = Announced { key, flags, time, length };
+    let noreply = noreply(tokens.rest());
+    announced.store(noreply, || number::exact_u64(token).map(Verb::Lease))
 }
 
 fn key<'a>(tokens: &mut Tokens<'a>) -> Result<&'a [u8], Fault> {

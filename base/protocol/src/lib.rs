@@ -18,7 +18,8 @@ mod reply;
 
 pub use admin::AdminVerb;
 pub use classic::{
-    Arithmetic, Command, Delete, Direction, Get, Keys, ServerCommand, Store, Touch, Unique, Verb, parse,
+    Arithmetic, Command, Delete, Direction, Get, GetForm, Keys, ServerCommand, Store, Touch, Unique, Verb,
+    parse,
 };
 pub use line::{Cut, Fault, Line, Noreply, cut, noreply};
 pub use meta::{

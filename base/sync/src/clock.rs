@@ -9,6 +9,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seconds(pub u32);
 
+/// Milliseconds since the base of a [`CoarseClock`]: the same clock, read more finely.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// Whole seconds.
+    pub fn seconds(self) -> Seconds {
+        Seconds((self.0 / 1000).min(u64::from(u32::MAX)) as u32)
+    }
+}
+
 /// How far behind the start the base lies. Expiry times that have passed then differ from zero.
 const BASE_BEFORE_START: u64 = 2;
 
@@ -146,16 +157,22 @@ impl CoarseClock {
 
     /// Seconds since the base.
     pub fn now(&self) -> Seconds {
+        self.millis().seconds()
+    }
+
+    /// Milliseconds since the base. Clocks that tests move stand at whole seconds while they do not run.
+    pub fn millis(&self) -> Millis {
+        let whole = |seconds: u32| Millis(u64::from(seconds) * 1000);
         match &self.source {
             Source::System { start, first } => since(*start, *first),
             Source::Shifted { start, first, shift } => match shift.paused.load(Ordering::Relaxed) {
                 0 => {
-                    let by = shift.by.load(Ordering::Relaxed) as i32;
-                    Seconds(since(*start, *first).0.saturating_add_signed(by))
+                    let by = i64::from(shift.by.load(Ordering::Relaxed) as i32);
+                    Millis(since(*start, *first).0.saturating_add_signed(by * 1000))
                 }
-                paused => Seconds(paused),
+                paused => whole(paused),
             },
-            Source::Manual(now) => Seconds(now.load(Ordering::Relaxed)),
+            Source::Manual(now) => whole(now.load(Ordering::Relaxed)),
         }
     }
 
@@ -170,9 +187,9 @@ impl CoarseClock {
     }
 }
 
-/// Seconds since the base of a clock that showed `first` at `start`.
-fn since(start: Instant, first: u64) -> Seconds {
-    Seconds((start.elapsed().as_secs() + first).min(u64::from(u32::MAX)) as u32)
+/// The time of a clock that showed `first` seconds at `start`.
+fn since(start: Instant, first: u64) -> Millis {
+    Millis(start.elapsed().as_millis() as u64 + first * 1000)
 }
 
 /// The wall clock, in seconds since 1970.
@@ -224,7 +241,7 @@ mod tests {
         let clock = CoarseClock::manual(1_000);
         assert_eq!((clock.now(), clock.now_unix(), clock.base_unix()), (Seconds(2), 1_000, 998));
         clock.advance(5);
-        assert_eq!(clock.now_unix(), 1_005);
+        assert_eq!((clock.now_unix(), clock.millis()), (1_005, Millis(7_000)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::counters::CommandCount;
 use crate::executor::Executor;
+use crate::sight::Sight;
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Provision, Session,
     StoreError, Value,
@@ -82,7 +83,7 @@ impl<S: Session> Executor<S> {
         self.saw_lookup(key);
         let fresh = self.session.next_cas();
         let mut outcome = Counted::NotFound;
-        self.session.update(key, Default::default(), self.now, Provision::None, |item| {
+        self.update(Sight::Plain, key, Default::default(), Provision::None, |item| {
             let (decision, result) = step.decide(item, fresh);
             outcome = result;
             decision

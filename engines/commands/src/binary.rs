@@ -3,14 +3,14 @@
 
 use crate::arithmetic::{Counted, Step};
 use crate::counters::CommandCount;
+use crate::deletion::Deleted;
 use crate::executor::Executor;
 use crate::observe::{DeletedBy, Got};
 use crate::request::{Older, Request, Stored};
 use crate::store::{Data, Incoming};
 use crate::uniques::Uniques;
 use guira_contract::{
-    Decision, ItemState, ItemView, Key, Meta, Provision, Read, Recency, Session, Sink, StoreError, ValuePin,
-    Want,
+    ItemState, ItemView, Key, Meta, Read, Recency, Session, Sink, StoreError, ValuePin, Want,
 };
 use guira_protocol::binary::{
     ItemOperation, Packet, PacketStore, Quiet, Response, Shown, Status, reply_body, reply_status,
@@ -156,7 +156,7 @@ impl<S: Session> Executor<S> {
             let (key_bytes, uniques) = (key.bytes, self.uniques);
             let mut sink =
                 PacketSink { replies, packet, shown, key: key_bytes, mark, uniques, lacks_unique: false };
-            let read = self.session.read(key, guess, self.now, &mut sink);
+            let read = self.read(key, guess, &mut sink);
             if read != Read::Hit || !sink.lacks_unique {
                 return Ok(read);
             }
@@ -205,17 +205,12 @@ impl<S: Session> Executor<S> {
     {
         let item = self.before_delete(key);
         let class = self.class_before_delete(key);
-        let mut status = Status::KeyNotFound;
-        let decide = |item: Option<&dyn ItemView>| {
-            status = match item {
-                None => Status::KeyNotFound,
-                Some(item) if packet.cas != 0 && item.cas() != Some(packet.cas) => Status::KeyExists,
-                Some(_) => Status::Success,
-            };
-            if status == Status::Success { Decision::Remove } else { Decision::Keep }
+        let wanted = Some(packet.cas).filter(|cas| *cas != 0);
+        let status = match self.delete_item(key, wanted) {
+            Deleted::Done => Status::Success,
+            Deleted::Absent => Status::KeyNotFound,
+            Deleted::Exists => Status::KeyExists,
         };
-        // A change that stores nothing cannot be refused.
-        let _ = self.session.update(key, Default::default(), self.now, Provision::None, decide);
         match status {
             Status::Success => {
                 self.count(CommandCount::DeleteHits);
@@ -327,6 +322,7 @@ impl<S: Session> Executor<S> {
             }
             Ok(Stored::Exists) => Status::KeyExists,
             Ok(Stored::NotFound) => Status::KeyNotFound,
+            Ok(Stored::Stale(_)) => Status::NotStored,
             Ok(Stored::Unmet) => match verb {
                 Verb::Add => Status::KeyExists,
                 Verb::Replace => Status::KeyNotFound,

@@ -1,8 +1,10 @@
 //! delete and touch.
 
 use crate::counters::CommandCount;
+use crate::deletion::Deleted;
 use crate::executor::Executor;
 use crate::observe::DeletedBy;
+use crate::sight::Sight;
 use crate::store::refusal_line;
 use guira_contract::{Amendment, Decision, ItemView, Key, Provision, Recency, Session, StoreError};
 use guira_protocol::{Delete, Exptime, Noreply, Replies, Touch};
@@ -19,13 +21,7 @@ impl<S: Session> Executor<S> {
     pub(crate) fn delete_key(&mut self, key: Key<'_>) -> bool {
         let item = self.before_delete(key);
         let class = self.class_before_delete(key);
-        let mut found = false;
-        let decide = |item: Option<&dyn ItemView>| {
-            found = item.is_some();
-            Decision::Remove
-        };
-        // A removal stores nothing, so it cannot be refused.
-        let _ = self.session.update(key, Default::default(), self.now, Provision::None, decide);
+        let found = self.delete_item(key, None) == Deleted::Done;
         self.count(if found { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
         self.sample_delete(class.filter(|_| found));
         self.saw_delete(key, DeletedBy::Delete, item.filter(|_| found));
@@ -61,7 +57,7 @@ impl<S: Session> Executor<S> {
             })
         };
         self.saw_lookup(key);
-        let result = self.session.update(key, Default::default(), self.now, Provision::None, decide);
+        let result = self.update(Sight::Plain, key, Default::default(), Provision::None, decide);
         self.count(CommandCount::CmdTouch);
         self.count(if found { CommandCount::TouchHits } else { CommandCount::TouchMisses });
         if found {

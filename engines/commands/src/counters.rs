@@ -25,6 +25,12 @@ guira_sync::counters! {
         CasBadval = "cas_badval", Count, "Stores with cas whose unique was another.";
         TouchHits = "touch_hits", Count, "Keys touched.";
         TouchMisses = "touch_misses", Count, "Keys to touch that are not there.";
+        LeaseGets = "cmd_lease_get", Count, "Keys asked for with lease-get.";
+        LeaseTokens = "lease_tokens", Count, "Lease tokens given: clients that are to fill a key.";
+        LeaseHotMisses = "lease_hot_misses", Count, "Keys asked for with lease-get while another client is to fill them.";
+        LeaseStores = "lease_stores", Count, "lease-sets that stored.";
+        LeaseStaleStores = "lease_stale_stores", Count, "lease-sets with a void token that replaced a stale value.";
+        LeaseRefusals = "lease_refusals", Count, "lease-sets refused since their token is void.";
         StoreTooLarge = "store_too_large", Count, "Items refused because they are too large.";
         StoreNoMemory = "store_no_memory", Count, "Items refused for lack of memory.";
     }

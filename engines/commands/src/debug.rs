@@ -44,22 +44,29 @@ impl<S: Session> Executor<S> {
     /// Looks a key up without side effects on the item.
     pub(crate) fn look_up(&mut self, key: Key<'_>) -> (Got, Option<Meta>) {
         let mut sink = MetaOnly { meta: None, pin: PhantomData };
-        match self.session.read(key, S::Guess::default(), self.now, &mut sink) {
+        match self.read(key, S::Guess::default(), &mut sink) {
             Read::Hit => (Got::Found, sink.meta),
             Read::Miss(kind) => (Got::Missed(kind), None),
         }
+    }
+
+    /// The metadata of an item, which may be a hidden one.
+    fn any_meta_of(&mut self, key: Key<'_>) -> Option<Meta> {
+        let mut sink = MetaOnly { meta: None, pin: PhantomData };
+        let read = self.session.read(key, S::Guess::default(), self.now, &mut sink);
+        sink.meta.filter(|_| read == Read::Hit)
     }
 
     /// me: all metadata of an item.
     pub fn meta_debug<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, replies: &mut R) {
         self.count(CommandCount::CmdMeta);
         self.saw_lookup(key);
-        let mut found = self.meta_of(key);
+        let mut found = self.any_meta_of(key);
         // If there is no memory for a cas unique, the item is shown without one.
         while found.is_some_and(|meta| self.uniques.shown(meta.cas).is_none())
             && self.give_unique(key).is_ok()
         {
-            found = self.meta_of(key);
+            found = self.any_meta_of(key);
         }
         let (buffer, uniques) = (replies.buffer(), self.uniques);
         let Some(meta) = found else {

@@ -88,7 +88,7 @@ impl<S: Session> Executor<S> {
         let space = writer.space(after);
         let most = space.len();
         let mut sink = RecordSink { space, flags: 0, value_len: 0, pin: PhantomData };
-        let read = self.session.read(key, guess, self.now, &mut sink);
+        let read = self.read(key, guess, &mut sink);
         let (flags, value_len) = (sink.flags, sink.value_len);
         match read {
             Read::Hit => {

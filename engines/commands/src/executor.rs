@@ -2,9 +2,10 @@
 
 use crate::counters::{CommandCount, CommandCounters};
 use crate::observe::{Kinds, Observer};
+use crate::token::Leases;
 use crate::uniques::Uniques;
 use guira_contract::{Key, Session};
-use guira_sync::clock::{CoarseClock, Seconds};
+use guira_sync::clock::{CoarseClock, Millis, Seconds};
 use std::sync::Arc;
 
 /// Executes commands on an engine, for one thread.
@@ -13,8 +14,11 @@ pub struct Executor<S> {
     pub(crate) session: S,
     pub(crate) clock: CoarseClock,
     pub(crate) now: Seconds,
+    /// The same time.
+    pub(crate) now_fine: Millis,
     pub(crate) counters: Arc<CommandCounters>,
     pub(crate) uniques: Uniques,
+    pub(crate) leases: Leases,
     pub(crate) observer: Box<dyn Observer>,
     /// The kinds of events that the observer receives.
     pub(crate) kinds: Kinds,
@@ -29,9 +33,19 @@ impl<S: Session> Executor<S> {
         counters: Arc<CommandCounters>,
         observer: Box<dyn Observer>,
     ) -> Self {
-        let now = clock.now();
-        let (uniques, kinds) = (Uniques::default(), Kinds::NONE);
-        Executor { session, clock, now, counters, uniques, observer, kinds, sampled_below: 0 }
+        let now_fine = clock.millis();
+        Executor {
+            session,
+            now: now_fine.seconds(),
+            now_fine,
+            clock,
+            counters,
+            uniques: Uniques::default(),
+            leases: Leases::default(),
+            observer,
+            kinds: Kinds::NONE,
+            sampled_below: 0,
+        }
     }
 
     #[must_use]
@@ -39,9 +53,15 @@ impl<S: Session> Executor<S> {
         Executor { uniques, ..self }
     }
 
+    #[must_use]
+    pub fn with_leases(self, leases: Leases) -> Self {
+        Executor { leases, ..self }
+    }
+
     /// Reads the clock. Commands are executed at this time until the next call.
     pub fn look_at_clock(&mut self) {
-        self.now = self.clock.now();
+        self.now_fine = self.clock.millis();
+        self.now = self.now_fine.seconds();
     }
 
     /// The time at which commands are executed.

@@ -5,9 +5,7 @@ use crate::retrieve::Answered;
 use crate::store::Data;
 use guira_contract::{Key, KeyHash, Session};
 use guira_protocol::binary::{ItemOperation, Packet};
-use guira_protocol::{
-    Arithmetic, Delete, Exptime, Meta, MetaKey, MetaSet, Noreply, Replies, Store, Touch, Unique,
-};
+use guira_protocol::{Arithmetic, Delete, GetForm, Meta, MetaKey, MetaSet, Noreply, Replies, Store, Touch};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -17,13 +15,11 @@ pub enum Effect {
     Write,
 }
 
-/// One key of a get, gets, gat or gats.
+/// One key of a get, gets, gat, gats or lease-get.
 #[derive(Clone, Copy, Debug)]
 pub struct GetKey<'a> {
     pub key: &'a [u8],
-    pub unique: Unique,
-    /// The new expiration time of a gat or gats.
-    pub touch: Option<Exptime>,
+    pub form: GetForm,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +38,7 @@ pub enum Item<'a> {
     Get(GetKey<'a>),
     /// One key of a get of several. Its reply has no END.
     KeyOfGet(GetKey<'a>),
-    /// set, add, replace, append, prepend, cas; with the data block and its line end
+    /// set, add, replace, append, prepend, cas, lease-set; with the data block and its line end
     Store(Store<'a>, &'a [u8]),
     /// delete
     Delete(Delete<'a>),
@@ -109,11 +105,11 @@ impl<'a> Item<'a> {
 impl<'a> GetKey<'a> {
     #[inline(always)]
     pub fn effect(&self) -> Effect {
-        if self.touch.is_none() { Effect::Read } else { Effect::Write }
+        if let GetForm::Plain(_) = self.form { Effect::Read } else { Effect::Write }
     }
 
     fn relocate<'b>(&self, place: &mut impl FnMut(&'a [u8]) -> &'b [u8]) -> GetKey<'b> {
-        GetKey { key: place(self.key), unique: self.unique, touch: self.touch }
+        GetKey { key: place(self.key), form: self.form }
     }
 }
 
@@ -183,9 +179,10 @@ impl<S: Session> Executor<S> {
         R: Replies<Pin = S::Pin>,
     {
         let key = Key { bytes: get.key, hash };
-        match get.touch {
-            None => self.get(key, guess, get.unique, replies),
-            Some(time) => self.get_and_touch(key, time, get.unique, replies),
+        match get.form {
+            GetForm::Plain(unique) => self.get(key, guess, unique, replies),
+            GetForm::Touch(unique, time) => self.get_and_touch(key, time, unique, replies),
+            GetForm::Lease => self.lease_get(key, guess, replies),
         }
     }
 

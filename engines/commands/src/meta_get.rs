@@ -7,8 +7,10 @@ use crate::counters::CommandCount;
 use crate::executor::Executor;
 use crate::meta_reply;
 use crate::observe::Got;
-use crate::retrieve::NO_MEMORY_FOR_READ;
+use crate::retrieve::{NO_MEMORY_FOR_READ, put_value};
 use crate::showing::{Change, Creation, ShownUpdate};
+use crate::sight::Sight;
+use crate::token::{Contest, Token};
 use crate::uniques::Uniques;
 use guira_contract::{
     Amendment, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Session, Sink, StoreError,
@@ -43,17 +45,10 @@ struct MetaSink<'a, 'k, R> {
     before: Option<Before>,
     times: &'a dyn Fn(Expiry) -> Times,
     uniques: Uniques,
-    contest: Contest,
+    /// `None` if there is no memory to record a winner.
+    contest: Option<Contest>,
     /// The update that the item needs first.
     needs: Option<Need>,
-}
-
-/// Whether a client may win the right to recache an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Contest {
-    Open,
-    /// There is no memory to record the winner: no client can win.
-    Closed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +64,8 @@ impl<R: Replies> MetaSink<'_, '_, R> {
         if self.flags.has(b'c') && self.uniques.shown(meta.cas).is_none() {
             return Some(Need::Unique);
         }
-        let waits = meta.state.has(ItemState::STALE) && !meta.state.has(ItemState::TOKEN_SENT);
-        let may_win = self.before.is_none() && self.contest == Contest::Open;
-        (waits && may_win).then_some(Need::Win)
+        let waits = self.contest.is_some_and(|contest| contest.is_open(meta));
+        (waits && self.before.is_none()).then_some(Need::Win)
     }
 
     /// Whether the value is omitted because the client has this version: flag C matches the item's cas unique.
@@ -147,12 +141,7 @@ impl<R: Replies<Pin: ValuePin>> Sink for MetaSink<'_, '_, R> {
             return;
         }
         if self.head(&meta) {
-            let buffer = self.replies.buffer();
-            let mut writer = buffer.writer(meta.value_len + 2);
-            item.copy_value(0, writer.space(meta.value_len));
-            writer.put(b"\r\n");
-            let written = writer.written();
-            buffer.keep(written);
+            put_value(self.replies.buffer(), item, meta.value_len);
         }
     }
 
@@ -183,18 +172,24 @@ struct MetaGetUpdate<'a, 'k> {
     times: &'a dyn Fn(Expiry) -> Times,
     /// The cas unique of a created item.
     given: Option<u64>,
+    /// The lease token of a client that wins a hidden item.
+    token: Option<Token>,
 }
 
 impl<R> ShownUpdate<MetaSink<'_, '_, R>> for MetaGetUpdate<'_, '_> {
+    const SIGHT: Sight = Sight::Hidden;
+
     fn change(&mut self, sink: &mut MetaSink<'_, '_, R>, item: &Meta) -> Change {
-        let (expiry, won) = outcome(item, self.flags, (self.times)(item.expiry));
+        let (expiry, won) = outcome(item, self.flags, sink.contest, (self.times)(item.expiry));
         sink.before = Some(Before { meta: *item, created: false, won });
         if expiry.is_some_and(|expiry| expiry.passed(self.now)) {
             return Change::Remove;
         }
         let recency = if self.flags.has(b'u') { Recency::Leave } else { Recency::Bump };
         let set = if won { ItemState::TOKEN_SENT } else { ItemState::NONE };
-        Change::Amend(Amendment { expiry, set, recency, ..Amendment::default() })
+        // Other items keep their cas unique, as in memcached.
+        let cas = self.token.filter(|_| won && item.state.has(ItemState::HIDDEN)).map(|token| token.0);
+        Change::Amend(Amendment { expiry, cas, set, recency, ..Amendment::default() })
     }
 
     fn create(&mut self, sink: &mut MetaSink<'_, '_, R>) -> Option<Creation> {
@@ -253,7 +248,8 @@ impl<S: Session> Executor<S> {
         let (touched, vivified, recache) = (time(flags.exptime), time(flags.vivify), time(flags.recache));
         let times = |expiry| Times { expiry, touched, vivified, recache };
         let given = self.uniques.given(flags.cas_new);
-        let mut asked = MetaGetUpdate { key: &command.key, flags, now: self.now, times: &times, given };
+        let mut asked =
+            MetaGetUpdate { key: &command.key, flags, now: self.now, times: &times, given, token: None };
         let changes = touched.is_some() || vivified.is_some() || recache.is_some();
         let mut sink = MetaSink {
             mark: replies.buffer().len(),
@@ -264,7 +260,7 @@ impl<S: Session> Executor<S> {
             before: None,
             times: &times,
             uniques: self.uniques,
-            contest: Contest::Open,
+            contest: Some(Contest { leases: self.leases, now: self.now_fine }),
             needs: None,
         };
         // The client that recaches an item proves its right by the cas unique, so the item must have one.
@@ -279,12 +275,13 @@ impl<S: Session> Executor<S> {
                 };
                 Some(needs)
             };
+            asked.token = (self.uniques == Uniques::Kept).then(|| self.new_token());
             match self.change_and_show(key, unique, &mut sink, &mut asked) {
                 Ok(read) => return Ok((read, sink.before.is_some_and(|before| before.created))),
                 Err(_) if needs == Some(Need::Win) => {
                     // The update may have invalidated the guess.
                     guess = S::Guess::default();
-                    (sink.contest, sink.before) = (Contest::Closed, None);
+                    (sink.contest, sink.before) = (None, None);
                 }
                 Err(refusal) => return Err(refusal),
             }
@@ -308,9 +305,14 @@ impl<S: Session> Executor<S> {
 }
 
 /// Applies the flags T and R to an item's expiry, in order. Returns also whether the client wins.
-fn outcome(meta: &Meta, flags: &MetaFlags<'_>, times: Times) -> (Option<Expiry>, bool) {
+fn outcome(
+    meta: &Meta,
+    flags: &MetaFlags<'_>,
+    contest: Option<Contest>,
+    times: Times,
+) -> (Option<Expiry>, bool) {
     let sent = meta.state.has(ItemState::TOKEN_SENT);
-    let mut won = meta.state.has(ItemState::STALE) && !sent;
+    let mut won = contest.is_some_and(|contest| contest.is_open(meta));
     let mut expiry = times.expiry;
     for (letter, _) in flags.in_order() {
         match letter {

@@ -2,10 +2,12 @@
 
 use crate::arithmetic::{Counted, NOT_A_NUMBER, Step};
 use crate::counters::CommandCount;
+use crate::deletion::Deleted;
 use crate::executor::Executor;
 use crate::meta_reply;
 use crate::observe::DeletedBy;
 use crate::request::{Older, Request, Stored};
+use crate::sight::Sight;
 use crate::store::{Data, Incoming, OUT_OF_MEMORY_MIDWAY, refusal_line};
 use crate::uniques::Uniques;
 use guira_contract::{
@@ -104,6 +106,7 @@ impl<S: Session> Executor<S> {
             Ok(Stored::Unmet) => ("NS", length, 0),
             Ok(Stored::Exists) => ("EX", length, 0),
             Ok(Stored::NotFound) => ("NF", length, 0),
+            Ok(Stored::Stale(_)) => ("NS", length, 0),
             Err(StoreError::TooLarge) if request.is_join() => ("NS", length, 0),
             Err(refusal) => {
                 // An item that could not be extended stays as it is; as in memcached, any other mode removes it.
@@ -132,22 +135,22 @@ impl<S: Session> Executor<S> {
         R: Replies<Pin = S::Pin>,
     {
         let (flags, uniques) = (&command.flags, self.uniques);
-        let fresh = self.session.next_cas();
+        let deletion = self.deletion();
         let expiry = flags.exptime.map(|time| self.expiry(time));
         let item = self.before_delete(key);
         let class = self.class_before_delete(key);
         let mut word = "NF";
         let decide = |item: Option<&dyn ItemView>| {
-            let Some(item) = item else {
-                word = "NF";
-                return Decision::Keep;
+            let (decision, came_of_it) = deletion.decide(item, flags.cas, uniques);
+            word = match came_of_it {
+                Deleted::Done => "HD",
+                Deleted::Absent => "NF",
+                Deleted::Exists => "EX",
             };
-            let unique = item.cas();
-            if flags.cas.is_some() && uniques.shown(unique) != flags.cas {
-                word = "EX";
-                return Decision::Keep;
-            }
-            word = "HD";
+            let Some(item) = item.filter(|item| word == "HD" && Sight::Plain.sees(item.state())) else {
+                return decision;
+            };
+            let (unique, fresh) = (item.cas(), deletion.fresh);
             let stale = if flags.has(b'I') { ItemState::STALE } else { ItemState::NONE };
             // A stale item is a new version: cas uniques returned before no longer match.
             let cas = if flags.has(b'I') { unique.map(|_| fresh) } else { unique };
@@ -165,11 +168,15 @@ impl<S: Session> Executor<S> {
                 let clear = ItemState::TOKEN_SENT;
                 return Decision::Amend(Amendment { expiry, cas, set: stale, clear, ..Amendment::default() });
             }
-            Decision::Remove
+            decision
         };
-        let result = self.session.update(key, Default::default(), self.now, Provision::None, decide);
-        if result.is_err() {
+        let result = self.update(Sight::Hidden, key, Default::default(), Provision::None, decide);
+        if result.is_err() && (flags.has(b'x') || flags.has(b'I')) {
             return replies.buffer().line("SERVER_ERROR out of memory");
+        }
+        if result.is_err() {
+            // There is no memory to keep it as stale, or to void its token.
+            self.remove(key);
         }
         self.count(if word == "HD" { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
         self.sample_delete(class.filter(|_| word == "HD"));

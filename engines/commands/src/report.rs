@@ -79,7 +79,7 @@ impl<S: Session> Executor<S> {
         result: Result<Stored, StoreError>,
     ) {
         let end = match result {
-            Ok(Stored::Yes(_)) => StoreEnd::Stored,
+            Ok(Stored::Yes(_) | Stored::Stale(_)) => StoreEnd::Stored,
             Ok(Stored::Unmet) => StoreEnd::NotStored,
             Ok(Stored::Exists) => StoreEnd::Exists,
             Ok(Stored::NotFound) => StoreEnd::NotFound,

@@ -1,6 +1,8 @@
 //! A store in any protocol, and its decision on an item.
 
-use guira_contract::{Decision, Expiry, ItemSpec, ItemState, ItemView, NewItem, Value};
+use crate::sight::Sight;
+use crate::token;
+use guira_contract::{Decision, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem, Value};
 use guira_protocol::{Store, Verb};
 use guira_sync::clock::Seconds;
 
@@ -13,6 +15,8 @@ pub(crate) enum Stored {
     Exists,
     /// There is no item.
     NotFound,
+    /// Stored as a stale value, since the lease token is void; the length of the value.
+    Stale(usize),
 }
 
 /// What to do if the given cas unique is older than that of the item.
@@ -55,13 +59,18 @@ impl Request {
 
     pub(crate) fn spec(&self, value_len: usize) -> ItemSpec {
         // A value stored as stale keeps the expiry of the existing item: it needs space for one.
-        let keeps = matches!(self.older, Older::Stale(_));
+        let keeps = matches!(self.older, Older::Stale(_)) || matches!(self.verb, Verb::Lease(_));
         let expiry = if keeps { Expiry::At(Seconds(1)) } else { self.own_expiry() };
         ItemSpec { value_len, flags: self.flags, expiry, cas: self.cas }
     }
 
     pub(crate) fn own_expiry(&self) -> Expiry {
         if self.is_join() { self.vivify.unwrap_or(Expiry::Never) } else { self.expiry }
+    }
+
+    /// Who names a cas unique or a token sees the hidden item that it belongs to.
+    pub(crate) fn sight(&self) -> Sight {
+        if matches!(self.verb, Verb::Cas(_) | Verb::Lease(_)) { Sight::Hidden } else { Sight::Plain }
     }
 
     pub(crate) fn is_join(&self) -> bool {
@@ -72,11 +81,17 @@ impl Request {
         Decision::Put(NewItem { flags: self.flags, expiry, cas: self.cas, state, value })
     }
 
+    /// Replaces a stale value by another that may be stale: whoever has the token keeps it.
+    fn put_stale<'d>(&self, value: Value<'d>, meta: &Meta) -> Decision<'d> {
+        let (flags, expiry, cas, state) = (self.flags, meta.expiry, meta.cas, meta.state);
+        Decision::Put(NewItem { flags, expiry, cas, state, value })
+    }
+
     /// Whether `wanted` is an older cas unique of the item, which now has `unique`, and the mode accepts that.
     fn is_older(&self, wanted: u64, unique: Option<u64>) -> bool {
         match self.older {
             Older::Exists => false,
-            Older::Stale(next) => wanted != 0 && wanted < unique.unwrap_or(next),
+            Older::Stale(next) => wanted != 0 && token::is_before(wanted, unique.unwrap_or(next)),
         }
     }
 
@@ -96,11 +111,24 @@ impl Request {
                 Some(unique) if unique == wanted => put(),
                 unique if self.is_older(wanted, unique) => {
                     let meta = item.meta();
-                    let state = ItemState(meta.state.0 & ItemState::TOKEN_SENT.0).with(ItemState::STALE);
+                    let kept = ItemState::TOKEN_SENT.with(ItemState::HIDDEN);
+                    let state = ItemState(meta.state.0 & kept.0).with(ItemState::STALE);
                     (self.put(value, self.state.with(state), meta.expiry), Stored::Yes(length))
                 }
+                _ if item.state().has(ItemState::HIDDEN) => (Decision::Keep, Stored::NotFound),
                 _ => (Decision::Keep, Stored::Exists),
             },
+            (Verb::Lease(_), None) => (Decision::Keep, Stored::Unmet),
+            (Verb::Lease(token), Some(item)) => {
+                let meta = item.meta();
+                if meta.state.has(ItemState::TOKEN_SENT) && meta.cas == Some(token) {
+                    put()
+                } else if meta.state.has(ItemState::STALE) {
+                    (self.put_stale(value, &meta), Stored::Stale(length))
+                } else {
+                    (Decision::Keep, Stored::Unmet)
+                }
+            }
             (Verb::Append | Verb::Prepend, None) => match self.vivify {
                 Some(_) => put(),
                 None => (Decision::Keep, Stored::Unmet),

@@ -4,12 +4,13 @@ use crate::counters::CommandCount;
 use crate::executor::Executor;
 use crate::observe::Got;
 use crate::showing::{Change, Creation, ShownUpdate};
+use crate::sight::Sight;
 use crate::uniques::Uniques;
 use guira_contract::{
     Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Provision, Read, Recency, Session, Sink,
     StoreError, ValuePin, Want,
 };
-use guira_protocol::{Exptime, Replies, Unique};
+use guira_protocol::{Exptime, Replies, ReplyBuffer, Unique};
 
 /// Length of a VALUE line without the key, and of what follows the value: the word, three numbers, blanks and line
 /// ends.
@@ -44,6 +45,31 @@ struct ValueSink<'a, 'k, R> {
     mark: usize,
     /// The reply contains the cas unique, and the item has none.
     lacks_unique: bool,
+}
+
+/// Writes the line before a value: VALUE, or LVALUE with a token.
+pub(crate) fn put_value_line(
+    buffer: &mut ReplyBuffer,
+    key: &[u8],
+    token: Option<u64>,
+    (flags, length): (u32, usize),
+) {
+    buffer.put(if token.is_some() { b"LVALUE " } else { b"VALUE " });
+    buffer.put(key);
+    for number in token.into_iter().chain([u64::from(flags), length as u64]) {
+        buffer.put(b" ");
+        buffer.number(number);
+    }
+    buffer.put(b"\r\n");
+}
+
+/// Writes a value of `length` bytes and its line end.
+pub(crate) fn put_value<I: ItemView>(buffer: &mut ReplyBuffer, item: &I, length: usize) {
+    let mut writer = buffer.writer(length + 2);
+    item.copy_value(0, writer.space(length));
+    writer.put(b"\r\n");
+    let written = writer.written();
+    buffer.keep(written);
 }
 
 impl<R: Replies> ValueSink<'_, '_, R> {
@@ -195,7 +221,7 @@ impl<S: Session> Executor<S> {
             let mark = replies.buffer().len();
             let uniques = self.uniques;
             let mut sink = ValueSink { replies, key: key.bytes, unique, uniques, mark, lacks_unique: false };
-            let read = self.session.read(key, guess, self.now, &mut sink);
+            let read = self.read(key, guess, &mut sink);
             if read != Read::Hit || !sink.lacks_unique {
                 return Ok(read);
             }
@@ -290,6 +316,8 @@ impl<S: Session> Executor<S> {
 struct FixedChange(Change);
 
 impl<T> ShownUpdate<T> for FixedChange {
+    const SIGHT: Sight = Sight::Plain;
+
     fn change(&mut self, _sink: &mut T, _item: &Meta) -> Change {
         self.0
     }

@@ -6,9 +6,10 @@
 
 use crate::executor::Executor;
 use crate::observe::Got;
+use crate::sight::Sight;
 use guira_contract::{
-    Amendment, Decision, ItemView, Key, Meta, MissKind, NewItem, Provision, Read, Recency, Session, Sink,
-    StoreError, Want,
+    Amendment, Decision, ItemState, ItemView, Key, Meta, MissKind, NewItem, Provision, Read, Recency,
+    Session, Sink, StoreError, Want,
 };
 use guira_protocol::Unique;
 use guira_sync::clock::Seconds;
@@ -21,10 +22,17 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// The decision for the engine, which also gives the item this cas unique, if there is one.
+    /// The cas unique that the item gets.
+    fn unique(&self) -> Option<u64> {
+        if let Change::Amend(amendment) = self { amendment.cas } else { None }
+    }
+
+    /// The decision for the engine, which also gives the item this cas unique, if there is one and the change gives none.
     fn decision(self, cas: Option<u64>) -> Decision<'static> {
         match self {
-            Change::Amend(amendment) => Decision::Amend(Amendment { cas, ..amendment }),
+            Change::Amend(amendment) => {
+                Decision::Amend(Amendment { cas: amendment.cas.or(cas), ..amendment })
+            }
             Change::Remove => Decision::Remove,
         }
     }
@@ -39,6 +47,9 @@ pub(crate) enum Creation {
 
 /// An update of an item that a sink shows.
 pub(crate) trait ShownUpdate<T> {
+    /// What it sees of hidden items.
+    const SIGHT: Sight;
+
     /// Decides on the item that is shown next. May be called several times; the last call counts.
     fn change(&mut self, sink: &mut T, item: &Meta) -> Change;
 
@@ -82,6 +93,10 @@ impl ItemView for AsShown<'_> {
 
     fn cas(&self) -> Option<u64> {
         self.meta.cas
+    }
+
+    fn state(&self) -> ItemState {
+        self.meta.state
     }
 
     fn meta(&self) -> Meta {
@@ -180,7 +195,8 @@ impl<T: Sink, C: ShownUpdate<T>> Attempt<'_, T, C> {
         }
         let change = self.changing.change(self.sink, &meta);
         let given = if meta.cas.is_none() { self.unique } else { None };
-        self.sink.found(&AsShown { item: Some(item), meta: Meta { cas: meta.cas.or(given), ..meta } });
+        let cas = change.unique().or(meta.cas).or(given);
+        self.sink.found(&AsShown { item: Some(item), meta: Meta { cas, ..meta } });
         (change.decision(given), UpdateOutcome::Shown)
     }
 }
@@ -209,7 +225,7 @@ impl<S: Session> Executor<S> {
                 found = came_of_it;
                 decision
             };
-            let done = self.session.update(key, Default::default(), self.now, Provision::None, decide);
+            let done = self.update(C::SIGHT, key, Default::default(), Provision::None, decide);
             if let Err(refusal) = done {
                 sink.undo();
                 return Err(refusal);
@@ -247,7 +263,10 @@ impl<S: Session> Executor<S> {
         C: ShownUpdate<T>,
     {
         let mut noting = Recorder { sink, changing, noted: None };
-        let read = self.session.read(key, S::Guess::default(), self.now, &mut noting);
+        let read = match C::SIGHT {
+            Sight::Plain => self.read(key, S::Guess::default(), &mut noting),
+            Sight::Hidden => self.session.read(key, S::Guess::default(), self.now, &mut noting),
+        };
         let Some(noted) = noting.noted.filter(|_| read == Read::Hit) else {
             self.give_unique(key)?;
             return Ok(false);
@@ -257,7 +276,7 @@ impl<S: Session> Executor<S> {
             is_same = item.is_some_and(|item| is_as(&item.meta(), &noted));
             if is_same { changing.change(sink, &noted).decision(None) } else { Decision::Keep }
         };
-        let done = self.session.update(key, Default::default(), self.now, Provision::None, decide);
+        let done = self.update(C::SIGHT, key, Default::default(), Provision::None, decide);
         if !is_same || done.is_err() {
             sink.undo();
         }

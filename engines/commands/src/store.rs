@@ -2,7 +2,9 @@
 
 use crate::counters::CommandCount;
 use crate::executor::Executor;
+use crate::lease::NO_UNIQUES;
 use crate::request::{Request, Stored};
+use crate::uniques::Uniques;
 use guira_contract::{Key, Lossiness, PendingValue, Provision, Session, StoreError, Value};
 use guira_protocol::{Noreply, Replies, Store, Verb};
 
@@ -144,12 +146,16 @@ impl<S: Session> Executor<S> {
     ) where
         R: Replies<Pin = S::Pin>,
     {
+        if let (Verb::Lease(_), Uniques::None) = (store.verb, self.uniques) {
+            return self.refuse(store, NO_UNIQUES, replies);
+        }
         let request = Request::of(store, self.expiry(store.exptime));
         let line = match self.do_store(key, guess, &request, data) {
             Ok(Stored::Yes(_)) => "STORED",
             Ok(Stored::Unmet) => "NOT_STORED",
             Ok(Stored::Exists) => "EXISTS",
             Ok(Stored::NotFound) => "NOT_FOUND",
+            Ok(Stored::Stale(_)) => "STALE_STORED",
             // The joined value is too large: this is memcached's reply.
             Err(StoreError::TooLarge) if request.is_join() => "NOT_STORED",
             Err(refusal) => {
@@ -187,6 +193,7 @@ impl<S: Session> Executor<S> {
         self.saw_lookup(key);
         let value_len = data.len();
         let mut outcome = Stored::Unmet;
+        let sight = request.sight();
         let result = match data {
             Data::Bytes(bytes) => {
                 // The engine computes the size of a joined value.
@@ -195,7 +202,7 @@ impl<S: Session> Executor<S> {
                 } else {
                     Provision::Item(request.spec(bytes.len()))
                 };
-                self.session.update(key, guess, self.now, provision, |item| {
+                self.update(sight, key, guess, provision, |item| {
                     let (decision, result) = request.decide(item, Value::Bytes(bytes), bytes.len());
                     outcome = result;
                     decision
@@ -203,7 +210,7 @@ impl<S: Session> Executor<S> {
             }
             Data::Pending(pending) => {
                 let length = pending.value_len();
-                self.session.update(key, Default::default(), self.now, Provision::Pending(pending), |item| {
+                self.update(sight, key, Default::default(), Provision::Pending(pending), |item| {
                     let (decision, result) = request.decide(item, Value::Pending, length);
                     outcome = result;
                     decision
@@ -218,15 +225,23 @@ impl<S: Session> Executor<S> {
             }
             return Err(refusal);
         }
-        if let Verb::Cas(_) = request.verb {
-            let what = match outcome {
-                Stored::Yes(_) => CommandCount::CasHits,
-                Stored::NotFound => CommandCount::CasMisses,
-                _ => CommandCount::CasBadval,
-            };
-            self.count(what);
-            self.sample(what, key);
-        }
+        self.count_outcome(key, request.verb, outcome);
         Ok(outcome)
+    }
+
+    /// Counts what came of a store that compares.
+    #[inline(always)]
+    fn count_outcome(&mut self, key: Key<'_>, verb: Verb, outcome: Stored) {
+        let what = match (verb, outcome) {
+            (Verb::Cas(_), Stored::Yes(_)) => CommandCount::CasHits,
+            (Verb::Cas(_), Stored::NotFound) => CommandCount::CasMisses,
+            (Verb::Cas(_), _) => CommandCount::CasBadval,
+            (Verb::Lease(_), Stored::Yes(_)) => CommandCount::LeaseStores,
+            (Verb::Lease(_), Stored::Stale(_)) => CommandCount::LeaseStaleStores,
+            (Verb::Lease(_), _) => CommandCount::LeaseRefusals,
+            _ => return,
+        };
+        self.count(what);
+        self.sample(what, key);
     }
 }

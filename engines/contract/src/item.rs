@@ -35,6 +35,13 @@ impl ItemState {
     pub const TOKEN_SENT: Self = ItemState(4);
     /// Its key was given in base64, and is given back so.
     pub const BINARY_KEY: Self = ItemState(8);
+    /// Only leases and meta commands see it: a key that a client was asked to fill, or a deleted value that may still be served as stale.
+    pub const HIDDEN: Self = ItemState(16);
+
+    /// How many bits the facts take.
+    pub const BITS: u32 = 5;
+    /// Every fact.
+    pub const ALL: Self = ItemState((1 << Self::BITS) - 1);
 
     /// Whether all of `facts` hold.
     #[inline(always)]
@@ -45,7 +52,7 @@ impl ItemState {
     /// These facts and those of `other`.
     #[inline(always)]
     #[must_use]
-    pub fn with(self, other: Self) -> Self {
+    pub const fn with(self, other: Self) -> Self {
         ItemState(self.0 | other.0)
     }
 
@@ -87,6 +94,8 @@ pub trait ItemView {
     fn flags(&self) -> u32;
     /// The cas unique, if the item has one.
     fn cas(&self) -> Option<u64>;
+    /// Facts.
+    fn state(&self) -> ItemState;
     /// Everything about it.
     fn meta(&self) -> Meta;
     /// Copies the bytes of the value from `from` on. Bytes past its end are left as they are.

@@ -24,7 +24,7 @@ use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words::WORD;
 
 /// Which engine left a Region, and how it is divided.
-const FORMAT: [u8; 8] = *b"fleec001";
+const FORMAT: [u8; 8] = *b"fleec002";
 
 /// The state that a restart needs beside the Region.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,9 +6,9 @@
 //!
 //! header:  63        overwrote a live item, and the hand has not been here since (FLeeC; 0 elsewhere)
 //!          62..60    flush generation
-//!          59..56    facts: binary key, token sent, stale, fetched
-//!          55..52    fields: chain, cas, expiry, flags
-//!          51..28    last access, in seconds of the coarse clock, modulo 2^24
+//!          59..55    facts: hidden, binary key, token sent, stale, fetched
+//!          54..51    fields: chain, cas, expiry, flags
+//!          50..28    last access, in seconds of the coarse clock, modulo 2^23
 //!          27..8     length of the value's bytes in this chunk
 //!          7..0      length of the key
 //! ```
@@ -67,10 +67,10 @@ impl Fields {
 const VALUE_SHIFT: u32 = 8;
 const VALUE_BITS: u32 = 20;
 const ACCESS_SHIFT: u32 = 28;
-const ACCESS_BITS: u32 = 24;
+const ACCESS_BITS: u32 = 23;
 const ACCESS_MASK: u64 = (1 << ACCESS_BITS) - 1;
-const FIELDS_SHIFT: u32 = 52;
-const STATE_SHIFT: u32 = 56;
+const FIELDS_SHIFT: u32 = 51;
+const STATE_SHIFT: u32 = 55;
 const GENERATION_SHIFT: u32 = 60;
 const OVERWROTE: u64 = 1 << 63;
 
@@ -84,6 +84,7 @@ pub const GENERATIONS: u32 = 8;
 // The fields of the header lie next to each other and leave bit 63 to `OVERWROTE`.
 const _: () = assert!(VALUE_SHIFT + VALUE_BITS == ACCESS_SHIFT);
 const _: () = assert!(ACCESS_SHIFT + ACCESS_BITS == FIELDS_SHIFT);
+const _: () = assert!(FIELDS_SHIFT + 4 == STATE_SHIFT && STATE_SHIFT + ItemState::BITS == GENERATION_SHIFT);
 const _: () = assert!(GENERATION_SHIFT + GENERATIONS.ilog2() == 63);
 // A key's length fits one byte; 0 marks a chunk that continues a chain.
 const _: () = assert!(KEY_MAX <= u8::MAX as usize);
@@ -117,7 +118,7 @@ impl Header {
     /// Facts about the item.
     #[inline(always)]
     pub fn state(self) -> ItemState {
-        ItemState((self.0 >> STATE_SHIFT) as u8 & 15)
+        ItemState((self.0 >> STATE_SHIFT) as u8 & ItemState::ALL.0)
     }
 
     /// The flush generation that it was stored in.
@@ -130,7 +131,7 @@ impl Header {
     #[inline(always)]
     #[must_use]
     pub fn with_state(self, state: ItemState) -> Self {
-        Header(self.0 & !(15 << STATE_SHIFT) | u64::from(state.0) << STATE_SHIFT)
+        Header(self.0 & !(u64::from(ItemState::ALL.0) << STATE_SHIFT) | u64::from(state.0) << STATE_SHIFT)
     }
 
     /// The same, last accessed at `now`.
@@ -158,7 +159,7 @@ impl Header {
         self.0 & OVERWROTE != 0
     }
 
-    /// When the item was last accessed. Exact for accesses of the last 194 days, which is as far as 24 bits reach.
+    /// When the item was last accessed. Exact for accesses of the last 97 days, which is as far as 23 bits reach.
     pub fn last_access(self, now: Seconds) -> Seconds {
         let stamp = (self.0 >> ACCESS_SHIFT & ACCESS_MASK) as u32;
         let age = now.0.wrapping_sub(stamp) & ACCESS_MASK as u32;
@@ -467,6 +468,11 @@ impl ItemView for Item<'_> {
         Some(words::load(&self.words[self.shape().cas_at() / WORD])).filter(|cas| *cas != NO_CAS)
     }
 
+    #[inline(always)]
+    fn state(&self) -> ItemState {
+        self.header.state()
+    }
+
     fn meta(&self) -> Meta {
         Meta {
             value_len: self.value_len(),
@@ -661,7 +667,7 @@ mod tests {
 
     #[test]
     fn last_access_is_exact_across_the_wrap_of_its_24_bits() {
-        let header = Header(0).accessed(Seconds((1 << 24) - 3));
-        assert_eq!(header.last_access(Seconds((1 << 24) + 4)), Seconds((1 << 24) - 3));
+        let header = Header(0).accessed(Seconds((1 << ACCESS_BITS) - 3));
+        assert_eq!(header.last_access(Seconds((1 << ACCESS_BITS) + 4)), Seconds((1 << ACCESS_BITS) - 3));
     }
 }

@@ -9,8 +9,8 @@
 //!          28        dead: no longer in the index
 //!          27, 26    in segregated fits: free; behind a free chunk. In a log 27: used, kept when the head comes by
 //!          24..0     room taken in the log, in words
-//! header:  63..60    token sent, stale, fetched, binary key
-//!          59..36    last access, in seconds of the coarse clock, modulo 2^24
+//! header:  63..59    facts: hidden, binary key, token sent, stale, fetched
+//!          58..36    last access, in seconds of the coarse clock, modulo 2^23
 //!          35..8     length of the value
 //!          7..0      length of the key
 //! ```
@@ -143,11 +143,13 @@ pub(crate) struct Header(u64);
 const VALUE_SHIFT: u32 = 8;
 const VALUE_BITS: u32 = 28;
 const ACCESS_SHIFT: u32 = 36;
-const ACCESS_MASK: u64 = (1 << 24) - 1;
-const STATE_SHIFT: u32 = 60;
+const ACCESS_BITS: u32 = 23;
+const ACCESS_MASK: u64 = (1 << ACCESS_BITS) - 1;
+const STATE_SHIFT: u32 = 59;
 
 // The fields of the header lie next to each other.
-const _: () = assert!(VALUE_SHIFT + VALUE_BITS == ACCESS_SHIFT && ACCESS_SHIFT + 24 == STATE_SHIFT);
+const _: () = assert!(VALUE_SHIFT + VALUE_BITS == ACCESS_SHIFT && ACCESS_SHIFT + ACCESS_BITS == STATE_SHIFT);
+const _: () = assert!(STATE_SHIFT + ItemState::BITS == u64::BITS);
 // The length of a value fits where its room does.
 const _: () = assert!(UNITS_BITS + 3 == VALUE_BITS);
 
@@ -171,7 +173,7 @@ impl Header {
     }
 
     pub(crate) fn with_state(self, state: ItemState) -> Self {
-        Header(self.0 & !(15 << STATE_SHIFT) | u64::from(state.0) << STATE_SHIFT)
+        Header(self.0 & !(u64::from(ItemState::ALL.0) << STATE_SHIFT) | u64::from(state.0) << STATE_SHIFT)
     }
 
     fn accessed(self, now: Seconds) -> Self {
@@ -190,7 +192,7 @@ impl Header {
         age < NOTED_FOR && self.state().has(ItemState::FETCHED)
     }
 
-    /// When the item was last accessed. Exact for accesses of the last 194 days, which is as far as 24 bits reach.
+    /// When the item was last accessed. Exact for accesses of the last 97 days, which is as far as 23 bits reach.
     pub(crate) fn last_access(self, now: Seconds) -> Seconds {
         let age = u64::from(now.0).wrapping_sub(self.0 >> ACCESS_SHIFT) & ACCESS_MASK;
         Seconds(now.0.saturating_sub(age as u32))
@@ -429,6 +431,11 @@ impl ItemView for Entry<'_> {
             return None;
         }
         Some(words::load(&self.words[CAS_AT / WORD])).filter(|cas| *cas != NO_CAS)
+    }
+
+    #[inline(always)]
+    fn state(&self) -> ItemState {
+        self.header.state()
     }
 
     fn meta(&self) -> Meta {

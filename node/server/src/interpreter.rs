@@ -12,8 +12,8 @@ use crate::shared::{Shared, WorkerCounters};
 use crate::watch::EventSink;
 use guira_commands::Executor;
 use guira_contract::Session;
+use guira_protocol::GetForm;
 use guira_protocol::binary::REQUEST_MAGIC;
-use guira_protocol::{Exptime, Unique};
 use guira_serving::{
     Access, AfterLogin, CloseReason, Conversation, Door, Login, Outbox, ReplyTo, Slice, Speaks, Stopped,
     TrafficCounters,
@@ -31,7 +31,7 @@ pub(crate) enum Phase<D> {
     /// The value of a store comes next, in pieces.
     Value(Box<LongValue<D>>),
     /// More keys of a get come next, in a line whose end has arrived.
-    Keys(Unique, Option<Exptime>),
+    Keys(GetForm),
     /// Nothing, until this is done.
     Background(Box<BackgroundTask>),
     /// Nothing: it is over.
@@ -199,9 +199,9 @@ impl<S: Session> Interpreter<S> {
                     taken
                 }
                 Phase::Value(_) => self.value(state, rest, outbox),
-                Phase::Keys(unique, touch) => {
-                    let (unique, touch) = (*unique, *touch);
-                    self.more_keys(state, rest, (unique, touch), outbox)
+                Phase::Keys(form) => {
+                    let form = *form;
+                    self.more_keys(state, rest, form, outbox)
                 }
                 Phase::Background(_) => return (at, Stopped::Leaves),
                 Phase::Over => return (at, Stopped::Over(state.ends)),

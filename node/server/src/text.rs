@@ -6,8 +6,8 @@ use crate::long_value::{Announcement, LINE_END};
 use guira_commands::{Data, Effect, GetKey, Item, refuse_block};
 use guira_contract::{Key, KeyHash, Session};
 use guira_protocol::{
-    Command, Cut, Exptime, Fault, Get, KeyBuffer, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Replies,
-    Store, Unique, cut, parse,
+    Command, Cut, Fault, Get, GetForm, KeyBuffer, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Replies,
+    Store, cut, parse,
 };
 use guira_serving::Outbox;
 
@@ -100,7 +100,7 @@ impl<S: Session> Interpreter<S> {
                 let Some(key) = get.keys.single() else {
                     return Err(Special::Keys(get, line));
                 };
-                let get = GetKey { key, unique: get.unique, touch: get.touch };
+                let get = GetKey { key, form: get.form };
                 self.push(batch, key, Item::Get(get), end);
             }
             Command::Store(store) => {
@@ -268,7 +268,7 @@ impl<S: Session> Interpreter<S> {
         &mut self,
         state: &mut ProtocolState<S>,
         input: &[u8],
-        (unique, touch): (Unique, Option<Exptime>),
+        form: GetForm,
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
         let Cut::Line(line) = cut(input) else {
@@ -276,7 +276,7 @@ impl<S: Session> Interpreter<S> {
             return 0;
         };
         state.phase = Phase::Command;
-        self.keys(state, line, Get { keys: Keys::of(line.text), unique, touch }, outbox)
+        self.keys(state, line, Get { keys: Keys::of(line.text), form }, outbox)
     }
 
     /// Answers the keys of a get, which are the end of a line, until the outbox is full. Returns how many bytes were taken.
@@ -284,7 +284,7 @@ impl<S: Session> Interpreter<S> {
         &mut self,
         state: &mut ProtocolState<S>,
         line: Line<'_>,
-        Get { mut keys, unique, touch }: Get<'_>,
+        Get { mut keys, form }: Get<'_>,
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
         let length = line.text.len();
@@ -292,7 +292,7 @@ impl<S: Session> Interpreter<S> {
             let begin = length - keys.rest();
             let mut batch = Batch::<KeyOfGet<'_>, S::Guess>::new();
             batch.fill(|batch, _| {
-                let get = GetKey { key: keys.next().ok_or(())?, unique, touch };
+                let get = GetKey { key: keys.next().ok_or(())?, form };
                 let hash = self.hash_and_prefetch(get.key, || get.effect());
                 batch.push(KeyOfGet { hash, get }, length - keys.rest());
                 Ok::<_, ()>(())
@@ -309,7 +309,7 @@ impl<S: Session> Interpreter<S> {
                 Pause::Done if !self.slice.is_cut() => continue,
                 Pause::Done | Pause::OutboxFull => {}
             }
-            state.phase = Phase::Keys(unique, touch);
+            state.phase = Phase::Keys(form);
             return taken;
         }
     }

@@ -73,7 +73,7 @@ impl<S: Session> NodeService<S> {
         let tap = Arc::new(EventSink::new(&shared, index));
         let observer = Box::new(EventObserver(tap.clone()));
         let executor = Executor::new(session, shared.clock.clone(), commands, observer);
-        let executor = executor.with_uniques(shared.options.uniques());
+        let executor = executor.with_uniques(shared.options.uniques()).with_leases(shared.options.leases());
         let traffic = shared.traffic(index).clone();
         let interpreter = Interpreter {
             executor,

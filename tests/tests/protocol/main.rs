@@ -28,6 +28,7 @@ mod huge_values;
 mod incr_decr;
 mod key_limits;
 mod large_values;
+mod leases;
 mod lists;
 mod login;
 mod logs;

@@ -21,9 +21,9 @@ fn assert_bad_format(lines: &[&str]) {
     }
 }
 
-fn understood_get(text: &str) -> (Vec<&[u8]>, Unique, Option<Exptime>) {
+fn understood_get(text: &str) -> (Vec<&[u8]>, GetForm) {
     match read(text) {
-        Ok(Command::Get(get)) => (get.keys.collect(), get.unique, get.touch),
+        Ok(Command::Get(get)) => (get.keys.collect(), get.form),
         other => panic!("{text} was understood as {other:?}"),
     }
 }
@@ -43,20 +43,21 @@ fn long(length: usize) -> String {
 fn retrieval_takes_any_number_of_keys() {
     use Unique::{Omitted, Shown};
     type Keys = &'static [&'static [u8]];
-    let time = |seconds| Some(Exptime(seconds));
-    let rows: [(&str, Keys, Unique, Option<Exptime>); 9] = [
-        ("get a", &[b"a"], Omitted, None),
-        ("get a bc  d ", &[b"a", b"bc", b"d"], Omitted, None),
-        ("get  a", &[b"a"], Omitted, None),
-        ("get a noreply", &[b"a", b"noreply"], Omitted, None),
-        ("get \t\u{1}", &[b"\t\x01"], Omitted, None),
-        ("gets a b", &[b"a", b"b"], Shown, None),
-        ("gat 60 a", &[b"a"], Omitted, time(60)),
-        ("gats -1 a b", &[b"a", b"b"], Shown, time(-1)),
-        ("gat -2147483648 a", &[b"a"], Omitted, time(i32::MIN)),
+    let touch = |unique, seconds| GetForm::Touch(unique, Exptime(seconds));
+    let rows: [(&str, Keys, GetForm); 10] = [
+        ("get a", &[b"a"], GetForm::Plain(Omitted)),
+        ("get a bc  d ", &[b"a", b"bc", b"d"], GetForm::Plain(Omitted)),
+        ("get  a", &[b"a"], GetForm::Plain(Omitted)),
+        ("get a noreply", &[b"a", b"noreply"], GetForm::Plain(Omitted)),
+        ("get \t\u{1}", &[b"\t\x01"], GetForm::Plain(Omitted)),
+        ("gets a b", &[b"a", b"b"], GetForm::Plain(Shown)),
+        ("gat 60 a", &[b"a"], touch(Omitted, 60)),
+        ("gats -1 a b", &[b"a", b"b"], touch(Shown, -1)),
+        ("gat -2147483648 a", &[b"a"], touch(Omitted, i32::MIN)),
+        ("lease-get a b", &[b"a", b"b"], GetForm::Lease),
     ];
-    for (line, keys, unique, touch) in rows {
-        assert_eq!(understood_get(line), (keys.to_vec(), unique, touch), "{line}");
+    for (line, keys, form) in rows {
+        assert_eq!(understood_get(line), (keys.to_vec(), form), "{line}");
     }
 }
 

@@ -1,13 +1,17 @@
 //! A client without a connection: encoded requests in, encoded replies out.
 
-use super::items::Seen;
+use super::items::{KEY, Seen};
 use guira_commands::observe::{Event, Observer};
 use guira_commands::{Answered, CommandCounters, Data, Executor, GetKey, Incoming, Item, Replies};
 use guira_contract::suite::{Moment, Refused, Refusing, value_of};
-use guira_contract::{Key, KeyHash, Lossiness, PendingValue, Session, StoreError, ValuePin};
+use guira_contract::{
+    Decision, Key, KeyHash, Lossiness, PendingValue, Provision, Session, StoreError, ValuePin,
+};
 use guira_protocol::binary::{Binary, HEADER_BYTES, ItemOperation, Packet, PacketStore, REQUEST_MAGIC};
 use guira_protocol::mica::{DATAGRAM_HEADER, Record, ReplyWriter};
-use guira_protocol::{Command, Cut, Get, KeyBuffer, Meta, MetaSet, ReplyBuffer, Store, Unique, cut, parse};
+use guira_protocol::{
+    Command, Cut, Get, GetForm, KeyBuffer, Meta, MetaSet, ReplyBuffer, Store, Unique, cut, parse,
+};
 use guira_sync::clock::CoarseClock;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -113,6 +117,15 @@ impl<S: Session> Client<S> {
         value_of(self.executor.session(), key.as_bytes(), now).map(|item| Seen::of(item, now))
     }
 
+    /// Changes the item past all commands.
+    pub(crate) fn decide(&mut self, decision: impl Fn() -> Decision<'static>) {
+        let hash = self.executor.hash(KEY.as_bytes());
+        let (key, now) = (Key { bytes: KEY.as_bytes(), hash }, self.executor.now());
+        let update =
+            self.executor.session().update(key, Default::default(), now, Provision::None, |_| decision());
+        update.expect("nothing is refused");
+    }
+
     /// The longest value that is received whole.
     pub(crate) fn inline_max(&mut self) -> usize {
         self.executor.session().inline_max()
@@ -134,7 +147,7 @@ impl<S: Session> Client<S> {
     /// The reply to one key of a `gets` of several, whose other keys are answered elsewhere.
     pub(crate) fn ask_for_one_of_several(&mut self, key: &str) -> Vec<u8> {
         let mut replies = RecordedReplies { buffer: ReplyBuffer::default(), pin: PhantomData };
-        let item = Item::KeyOfGet(GetKey { key: key.as_bytes(), unique: Unique::Shown, touch: None });
+        let item = Item::KeyOfGet(GetKey { key: key.as_bytes(), form: GetForm::Plain(Unique::Shown) });
         let hash = self.executor.hash(key.as_bytes());
         self.executor.execute(&item, hash, self.executor.prefetch_item(hash), &mut replies);
         replies.buffer.as_slice().to_vec()
@@ -164,11 +177,9 @@ impl<S: Session> Client<S> {
     }
 
     fn get(&mut self, get: &Get<'_>, replies: &mut RecordedReplies<S::Pin>) {
-        let key = self.key(get.keys.single().expect("one key"));
-        let answered = match get.touch {
-            None => self.executor.get(key, self.executor.prefetch_item(key.hash), get.unique, replies),
-            Some(time) => self.executor.get_and_touch(key, time, get.unique, replies),
-        };
+        let bytes = get.keys.single().expect("one key");
+        let (key, hash) = (GetKey { key: bytes, form: get.form }, self.executor.hash(bytes));
+        let answered = self.executor.get_key(&key, hash, self.executor.prefetch_item(hash), replies);
         if answered == Answered::Wholly {
             replies.buffer.line("END");
         }

@@ -2,7 +2,7 @@
 
 use super::asking::{Client, Delivery};
 use guira_contract::suite::Copied;
-use guira_contract::{Expiry, ItemState, Session};
+use guira_contract::{Amendment, Decision, Expiry, ItemState, Session};
 use guira_sync::clock::Seconds;
 
 /// The key of all commands, and its base64 form.
@@ -20,6 +20,10 @@ enum Step {
     /// Stores a value, with these flags of ms.
     Store(Contents, &'static str),
     Ask(&'static str),
+    /// Gets a lease token.
+    Lease,
+    /// Deletes the item and keeps its value as a stale one.
+    KeepStale,
     /// Advances the time by seconds.
     Wait(u32),
 }
@@ -52,7 +56,7 @@ impl Contents {
 }
 
 use Contents::{Empty, Long, LongNumber, Number, Short};
-use Step::{Ask, Store, Wait};
+use Step::{Ask, KeepStale, Lease, Store, Wait};
 
 const STALE: Step = Ask("md k I\r\n");
 const STALE_WITH_UNIQUE: Step = Ask("md k I E77\r\n");
@@ -89,13 +93,22 @@ pub(crate) const ITEMS: &[Before] = &[
     Before { name: "a number with a cas unique", steps: &[Store(Number("9"), "F7 E77 T1000")] },
     Before { name: "a number with much behind it", steps: &[Store(LongNumber, "F7")] },
     Before { name: "an empty item", steps: &[Store(Empty, "F7")] },
+    Before { name: "a key that another client fills", steps: &[Lease] },
+    Before { name: "a key whose lease is over", steps: &[Lease, Wait(10)] },
+    Before { name: "a stale item that a lease holder fills", steps: &[Store(Short, "F7"), STALE, Lease] },
+    Before { name: "a deleted value", steps: &[Store(Short, "F7 T1000"), KeepStale] },
+    Before {
+        name: "a deleted value that another client fills",
+        steps: &[Store(Short, ""), KeepStale, Lease],
+    },
+    Before { name: "a long deleted value", steps: &[Store(Long, "F7"), KeepStale] },
     Before { name: "an empty stale item", steps: &[Store(Empty, ""), STALE] },
 ];
 
 impl Before {
     /// Prepares exactly this item under the key.
     pub(crate) fn prepare<S: Session>(&self, client: &mut Client<S>) {
-        client.ask(b"delete k\r\n", Delivery::Whole);
+        client.decide(|| Decision::Remove);
         for step in self.steps {
             match step {
                 Store(contents, flags) => {
@@ -108,6 +121,14 @@ impl Before {
                     let reply = client.ask(line.as_bytes(), Delivery::Whole);
                     assert!(reply.starts_with(b"HD"), "{}", self.name);
                 }
+                Lease => {
+                    let reply = client.ask(b"lease-get k\r\n", Delivery::Whole);
+                    assert!(reply.starts_with(b"LVALUE"), "{}", self.name);
+                }
+                KeepStale => client.decide(|| {
+                    let set = ItemState::HIDDEN.with(ItemState::STALE);
+                    Decision::Amend(Amendment { cas: Some(UNIQUE), set, ..Amendment::default() })
+                }),
                 Wait(seconds) => client.wait(*seconds),
             }
         }

@@ -10,6 +10,7 @@
 //! - Any other reply is that of the request with memory, and so is the item. Two replies may report less, and then
 //!   the item is unchanged: an mg whose client would have won the right to recache the item, and an me that would have
 //!   had a cas unique to show.
+//! - Without memory a lease-get gives a token that nothing can be stored with, and a delete keeps no stale value.
 
 mod asking;
 mod between;

@@ -60,12 +60,27 @@ fn line(line: String, value: Option<&[u8]>) -> Request {
 
 pub(crate) fn text() -> Vec<Request> {
     let mut requests = Vec::new();
-    let reads =
-        ["get k", "gets k", "gat 500 k", "gats 500 k", "gat 0 k", "gats 0 k", "gat -1 k", "gats -1 k"];
+    let reads = [
+        "get k",
+        "gets k",
+        "gat 500 k",
+        "gats 500 k",
+        "gat 0 k",
+        "gats 0 k",
+        "gat -1 k",
+        "gats -1 k",
+        "lease-get k",
+    ];
     let others = ["delete k", "incr k 1", "decr k 1", "touch k 500", "touch k 0", "touch k -1"];
     requests.extend(reads.iter().map(|words| line((*words).to_owned(), None)));
     requests
         .extend(all_of(&[&others, &["", "noreply"]]).iter().map(|words| line(words[1..].to_owned(), None)));
+    for token in ["77", "1"] {
+        for value in values() {
+            let words = format!("lease-set k {token} 9 500 {}", value.len());
+            requests.push(line(words, Some(&value)));
+        }
+    }
     let verbs = ["set", "add", "replace", "append", "prepend", "cas"];
     for words in all_of(&[&verbs, &["k 9"], &["0", "500", "-1"]]) {
         for value in values() {

@@ -464,6 +464,10 @@ impl<X: Scheme> ItemView for View<'_, X> {
         self.item.cas()
     }
 
+    fn state(&self) -> ItemState {
+        self.item.state()
+    }
+
     fn meta(&self) -> Meta {
         self.item.of_class(self.core.pool.class_number(self.item.at)).meta()
     }

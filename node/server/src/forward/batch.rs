@@ -187,7 +187,7 @@ impl<P: ValuePin> ForwardBatch<P> {
 mod tests {
     use super::*;
     use guira_commands::GetKey;
-    use guira_protocol::{Command, Line, Replies, Unique, parse};
+    use guira_protocol::{Command, GetForm, Line, Replies, Unique, parse};
 
     #[derive(Debug)]
     enum NoPin {}
@@ -232,7 +232,7 @@ mod tests {
                 other => panic!("{other:?} is not among them"),
             })
             .collect();
-        let get = GetKey { key: b"another", unique: Unique::Shown, touch: None };
+        let get = GetKey { key: b"another", form: GetForm::Plain(Unique::Shown) };
         items.insert(2, Item::KeyOfGet(get));
         let mut outbox = Outbox::<NoPin>::with_capacity(0);
         let mut requests = Requests::default();

@@ -8,7 +8,7 @@ pub(crate) use value::yes;
 pub use value::{Delimiter, FileMode, Form};
 
 use crate::size::Size;
-use guira_commands::Uniques;
+use guira_commands::{Leases, Uniques};
 use guira_contract::OptionError;
 use guira_roster::Choice;
 use guira_serving::{Listen, ListenTraits};
@@ -227,6 +227,11 @@ impl Options {
     /// Whether items have cas uniques.
     pub(crate) fn uniques(&self) -> Uniques {
         if self.disable_cas { Uniques::None } else { Uniques::Kept }
+    }
+
+    /// Settings of leases.
+    pub(crate) fn leases(&self) -> Leases {
+        Leases { interval_ms: self.lease_interval, stale_seconds: self.stale_values }
     }
 
     /// How long a connection may be idle.

@@ -162,6 +162,15 @@ super::options! {
         disable_cas: bool = false, "BOOL", stats("cas_enabled" => |o| Some(yes(!o.disable_cas)));
     }
 
+    "Leases" {
+        /// After lease-get gave a token for a key, other clients get one only when this many milliseconds have passed
+        lease_interval: u32 = 10_000, "MILLISECONDS",
+            must("from 1 to 3600000", |interval| (1..=3_600_000).contains(interval)), stats("lease_interval");
+
+        /// Keep deleted values for this many seconds as stale ones, which only lease-get and meta commands see; 0 to keep none
+        stale_values: u32 = 0, "SECONDS", stats("stale_values");
+    }
+
     "Connections" {
         /// Connections at the same time
         max_connections: u64 = 1024, "N", must("at least 1", |max| *max > 0), stats("maxconns");

@@ -42,6 +42,7 @@ fn verb_name(verb: Verb) -> &'static str {
         Verb::Append => "append",
         Verb::Prepend => "prepend",
         Verb::Cas(_) => "cas",
+        Verb::Lease(_) => "lease-set",
     }
 }
 

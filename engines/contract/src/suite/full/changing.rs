@@ -13,7 +13,7 @@ const LENGTH_MAX: u64 = 60_000;
 const SHOWN: usize = 256;
 
 /// Facts that an item may have.
-const FACTS: [ItemState; 4] = [ItemState::NONE, ItemState::STALE, ItemState::TOKEN_SENT, ItemState(6)];
+const FACTS: [ItemState; 4] = [ItemState::NONE, ItemState::STALE, ItemState::TOKEN_SENT, ItemState(22)];
 
 /// When an item is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use guira_sync::clock::Seconds;
 use std::collections::HashMap;
 
 /// The facts that only stores and amendments change.
-const FACTS: u8 = ItemState::STALE.0 | ItemState::TOKEN_SENT.0;
+const FACTS: u8 = ItemState::STALE.0 | ItemState::TOKEN_SENT.0 | ItemState::HIDDEN.0;
 
 /// An item as it was stored.
 #[derive(Clone, Debug)]

@@ -113,7 +113,7 @@ fn bucket_at(table: Table<Chained>, bucket: u32) -> Offset {
 #[allow(private_interfaces, reason = "schemes are written in this crate only")]
 impl Scheme for Chained {
     const NAME: &'static str = "chained";
-    const FORMAT: [u8; 8] = *b"chained2";
+    const FORMAT: [u8; 8] = *b"chained3";
     const BUCKET_BYTES: usize = WORD;
     const LINK_BYTES: usize = WORD;
     const FULL_TEN: u64 = 15;

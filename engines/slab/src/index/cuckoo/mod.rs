@@ -46,7 +46,7 @@ fn next_with_tag(buckets: &[Bucket<'_>; 2], slots: &mut Slots, tag: u16) -> Opti
 #[allow(private_interfaces, reason = "schemes are written in this crate only")]
 impl Scheme for Cuckoo {
     const NAME: &'static str = "cuckoo";
-    const FORMAT: [u8; 8] = *b"cuckoo02";
+    const FORMAT: [u8; 8] = *b"cuckoo03";
     const BUCKET_BYTES: usize = BUCKET_BYTES;
     const LINK_BYTES: usize = 0;
     const FULL_TEN: u64 = 10 * SLOTS as u64;

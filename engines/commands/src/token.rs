@@ -1,0 +1,110 @@
+//! Lease tokens: who may fill a key, and since when.
+
+use guira_contract::{ItemState, Meta};
+use guira_sync::clock::Millis;
+
+/// Settings of leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leases {
+    /// How long a token is in force before another client gets one, in milliseconds.
+    pub interval_ms: u32,
+    /// How long a deleted value may be served as stale, in seconds; 0 if it may not.
+    pub stale_seconds: u32,
+}
+
+impl Default for Leases {
+    /// One token in ten seconds, as in the paper, and no stale values.
+    fn default() -> Self {
+        Leases { interval_ms: 10_000, stale_seconds: 0 }
+    }
+}
+
+/// A cas unique that is a lease token.
+///
+/// ```text
+/// 63 0 | 62 1 | 61..30 when it was given, in milliseconds modulo 2^32 | 29..0 from the cas unique that was drawn for it
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token(pub(crate) u64);
+
+const FORM_SHIFT: u32 = 62;
+const TIME_SHIFT: u32 = 30;
+
+impl Token {
+    pub(crate) fn new(now: Millis, drawn: u64) -> Self {
+        let time = u64::from(now.0 as u32) << TIME_SHIFT;
+        Token(1 << FORM_SHIFT | time | drawn & ((1 << TIME_SHIFT) - 1))
+    }
+
+    /// The token that this cas unique is, if it is one.
+    pub(crate) fn of(unique: u64) -> Option<Self> {
+        (unique >> FORM_SHIFT == 1).then_some(Token(unique))
+    }
+
+    /// When it was given, in milliseconds modulo 2^32.
+    fn time(self) -> u32 {
+        (self.0 >> TIME_SHIFT) as u32
+    }
+
+    /// Milliseconds since it was given, modulo 2^32: 49 days.
+    fn age(self, now: Millis) -> u32 {
+        (now.0 as u32).wrapping_sub(self.time())
+    }
+
+    fn is_before(self, other: Self) -> bool {
+        let later = other.time().wrapping_sub(self.time()) as i32;
+        later > 0 || later == 0 && self.0 < other.0
+    }
+}
+
+/// Whether a client was shown the unique `one` before an item got `other`. A token is larger than what is drawn later, so if only one of them is a token,
+/// the other is what the item had when the token was void.
+pub(crate) fn is_before(one: u64, other: u64) -> bool {
+    match (Token::of(one), Token::of(other)) {
+        (Some(one), Some(other)) => one.is_before(other),
+        (Some(_), None) => true,
+        (None, Some(_) | None) => one < other,
+    }
+}
+
+/// Whether a lease token of this item is in force.
+pub(crate) fn in_force(state: ItemState, unique: Option<u64>, leases: Leases, now: Millis) -> bool {
+    let token = unique.filter(|_| state.has(ItemState::TOKEN_SENT)).and_then(Token::of);
+    token.is_some_and(|token| token.age(now) < leases.interval_ms)
+}
+
+/// The time, and how long tokens are in force: what decides whether a client wins an item by mg.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contest {
+    pub(crate) leases: Leases,
+    pub(crate) now: Millis,
+}
+
+impl Contest {
+    /// Whether the item waits for a value, and no client is asked for it. An item that is not hidden keeps its winner, as in memcached.
+    #[inline(always)]
+    pub(crate) fn is_open(&self, item: &Meta) -> bool {
+        if item.state.has(ItemState::HIDDEN) {
+            !in_force(item.state, item.cas, self.leases, self.now)
+        } else {
+            item.state.has(ItemState::STALE) && !item.state.has(ItemState::TOKEN_SENT)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_says_when_it_was_given() {
+        let token = Token::new(Millis(5_000), u64::MAX);
+        assert_eq!(Token::of(token.0), Some(token));
+        assert_eq!((token.age(Millis(5_000)), token.age(Millis(15_001))), (0, 10_001));
+        // Past the range of the time, too.
+        let late = Token::new(Millis((1 << 32) - 10), 1);
+        assert_eq!(late.age(Millis((1 << 32) + 5)), 15);
+        assert_ne!(Token::new(Millis(5), 1), Token::new(Millis(5), 2));
+        assert_eq!((Token::of(7), Token::of(u64::MAX)), (None, None));
+    }
+}
