@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::facebook;
 use crate::fleec;
 use crate::klru;
 use crate::memc3;
@@ -52,6 +53,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &mica::paths::EXPERIMENT,
     &mica::spread::EXPERIMENT,
     &mica::model::EXPERIMENT,
+    &facebook::herd::EXPERIMENT,
 ];
 
 /// How large an experiment is.

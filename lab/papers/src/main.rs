@@ -14,6 +14,7 @@ mod caches;
 mod claims;
 mod document;
 mod experiment;
+mod facebook;
 mod figure;
 mod fleec;
 mod klru;

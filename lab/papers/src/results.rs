@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use crate::experiment::Experiment;
 use crate::outcome::Filed;
 
+mod facebook;
 mod fleec;
 mod klru;
 mod memc3;
@@ -132,7 +133,7 @@ pub(crate) fn page(outcomes: &[(&Experiment, Filed)]) -> String {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    memc3::ROWS.iter().chain(klru::ROWS).chain(fleec::ROWS).chain(mica::ROWS)
+    memc3::ROWS.iter().chain(klru::ROWS).chain(fleec::ROWS).chain(mica::ROWS).chain(facebook::ROWS)
 }
 
 /// How a heading of a section is linked to.

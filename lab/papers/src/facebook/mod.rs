@@ -1,0 +1,4 @@
+//! *Scaling Memcache at Facebook* (Nishtala and others): claims about one server beside its database.
+
+mod database;
+pub(crate) mod herd;
