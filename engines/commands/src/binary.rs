@@ -7,6 +7,7 @@ use crate::deletion::Deleted;
 use crate::executor::Executor;
 use crate::observe::{DeletedBy, Got};
 use crate::request::{Older, Request, Stored};
+use crate::sight::Plain;
 use crate::store::{Data, Incoming};
 use crate::uniques::Uniques;
 use guira_contract::{
@@ -154,10 +155,11 @@ impl<S: Session> Executor<S> {
         loop {
             let mark = replies.buffer().len();
             let (key_bytes, uniques) = (key.bytes, self.uniques);
-            let mut sink =
+            let sink =
                 PacketSink { replies, packet, shown, key: key_bytes, mark, uniques, lacks_unique: false };
+            let mut sink = Plain::new(sink);
             let read = self.read(key, guess, &mut sink);
-            if read != Read::Hit || !sink.lacks_unique {
+            if read != Read::Hit || !sink.sink.lacks_unique {
                 return Ok(read);
             }
             self.give_unique(key)?;

@@ -3,6 +3,7 @@
 use crate::counters::CommandCount;
 use crate::executor::Executor;
 use crate::observe::Got;
+use crate::sight::Plain;
 use guira_contract::{Expiry, ItemState, ItemView, Key, Meta, Read, Recency, Session, Sink, Want};
 use guira_protocol::{Replies, encode_key, fits_in_text};
 use std::marker::PhantomData;
@@ -43,9 +44,9 @@ impl<S: Session> Executor<S> {
 
     /// Looks a key up without side effects on the item.
     pub(crate) fn look_up(&mut self, key: Key<'_>) -> (Got, Option<Meta>) {
-        let mut sink = MetaOnly { meta: None, pin: PhantomData };
+        let mut sink = Plain::new(MetaOnly { meta: None, pin: PhantomData });
         match self.read(key, S::Guess::default(), &mut sink) {
-            Read::Hit => (Got::Found, sink.meta),
+            Read::Hit => (Got::Found, sink.sink.meta),
             Read::Miss(kind) => (Got::Missed(kind), None),
         }
     }

@@ -6,6 +6,7 @@ use crate::counters::CommandCount;
 use crate::executor::Executor;
 use crate::observe::Got;
 use crate::request::{Older, Request, Stored};
+use crate::sight::Plain;
 use crate::store::Data;
 use guira_contract::{
     ItemState, ItemView, Key, KeyHash, Meta, Read, Recency, Session, Sink, StoreError, ValuePin, Want,
@@ -87,9 +88,9 @@ impl<S: Session> Executor<S> {
     fn direct_get(&mut self, key: Key<'_>, guess: S::Guess, writer: &mut ReplyWriter<'_>, after: usize) {
         let space = writer.space(after);
         let most = space.len();
-        let mut sink = RecordSink { space, flags: 0, value_len: 0, pin: PhantomData };
+        let mut sink = Plain::new(RecordSink { space, flags: 0, value_len: 0, pin: PhantomData });
         let read = self.read(key, guess, &mut sink);
-        let (flags, value_len) = (sink.flags, sink.value_len);
+        let (flags, value_len) = (sink.sink.flags, sink.sink.value_len);
         match read {
             Read::Hit => {
                 self.count(CommandCount::CmdGet);

@@ -1,7 +1,6 @@
 //! A store in any protocol, and its decision on an item.
 
 use crate::sight::Sight;
-use crate::token;
 use guira_contract::{Decision, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem, Value};
 use guira_protocol::{Store, Verb};
 use guira_sync::clock::Seconds;
@@ -91,7 +90,7 @@ impl Request {
     fn is_older(&self, wanted: u64, unique: Option<u64>) -> bool {
         match self.older {
             Older::Exists => false,
-            Older::Stale(next) => wanted != 0 && token::is_before(wanted, unique.unwrap_or(next)),
+            Older::Stale(next) => wanted != 0 && wanted < unique.unwrap_or(next),
         }
     }
 

@@ -4,7 +4,7 @@ use crate::counters::CommandCount;
 use crate::executor::Executor;
 use crate::observe::Got;
 use crate::showing::{Change, Creation, ShownUpdate};
-use crate::sight::Sight;
+use crate::sight::{Plain, Sight};
 use crate::uniques::Uniques;
 use guira_contract::{
     Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Provision, Read, Recency, Session, Sink,
@@ -220,9 +220,10 @@ impl<S: Session> Executor<S> {
         loop {
             let mark = replies.buffer().len();
             let uniques = self.uniques;
-            let mut sink = ValueSink { replies, key: key.bytes, unique, uniques, mark, lacks_unique: false };
+            let sink = ValueSink { replies, key: key.bytes, unique, uniques, mark, lacks_unique: false };
+            let mut sink = Plain::new(sink);
             let read = self.read(key, guess, &mut sink);
-            if read != Read::Hit || !sink.lacks_unique {
+            if read != Read::Hit || !sink.sink.lacks_unique {
                 return Ok(read);
             }
             self.give_unique(key)?;

@@ -120,7 +120,8 @@ struct Recorder<'a, T, C> {
 impl<T: Sink, C: ShownUpdate<T>> Recorder<'_, T, C> {
     /// Returns whether the item is passed on.
     fn note(&mut self, meta: Meta) -> bool {
-        self.noted = meta.cas.map(|_| meta);
+        // A hidden item that is not to be seen is not there: the next attempt finds that.
+        self.noted = meta.cas.map(|_| meta).filter(|meta| C::SIGHT.sees(meta.state));
         if self.noted.is_some() {
             self.changing.change(self.sink, &meta);
         }
@@ -263,10 +264,7 @@ impl<S: Session> Executor<S> {
         C: ShownUpdate<T>,
     {
         let mut noting = Recorder { sink, changing, noted: None };
-        let read = match C::SIGHT {
-            Sight::Plain => self.read(key, S::Guess::default(), &mut noting),
-            Sight::Hidden => self.session.read(key, S::Guess::default(), self.now, &mut noting),
-        };
+        let read = self.session.read(key, S::Guess::default(), self.now, &mut noting);
         let Some(noted) = noting.noted.filter(|_| read == Read::Hit) else {
             self.give_unique(key)?;
             return Ok(false);

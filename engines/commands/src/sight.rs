@@ -22,13 +22,24 @@ impl Sight {
     }
 }
 
-/// Passes on what a plain command sees.
-struct Plain<'a, T> {
-    sink: &'a mut T,
+/// A sink that is passed what a plain command sees. It holds the sink itself: one more pointer on the way costs a get ten instructions.
+pub(crate) struct Plain<T> {
+    pub(crate) sink: T,
     hidden: bool,
 }
 
-impl<T: Sink> Sink for Plain<'_, T> {
+impl<T> Plain<T> {
+    pub(crate) fn new(sink: T) -> Self {
+        Plain { sink, hidden: false }
+    }
+
+    #[cold]
+    fn hide(&mut self) {
+        self.hidden = true;
+    }
+}
+
+impl<T: Sink> Sink for Plain<T> {
     type Pin = T::Pin;
 
     #[inline(always)]
@@ -38,41 +49,42 @@ impl<T: Sink> Sink for Plain<'_, T> {
 
     #[inline(always)]
     fn found<I: ItemView>(&mut self, item: &I) {
-        self.hidden = item.state().has(ItemState::HIDDEN);
-        if !self.hidden {
-            self.sink.found(item);
+        if item.state().has(ItemState::HIDDEN) {
+            return self.hide();
         }
+        self.sink.found(item);
     }
 
     #[inline(always)]
     fn undo(&mut self) {
+        self.hidden = false;
         self.sink.undo();
     }
 
     #[inline(always)]
     fn recency(&self) -> Recency {
-        if self.hidden { Recency::Leave } else { self.sink.recency() }
+        // Also of a hidden item: it is not worth a test on every hit.
+        self.sink.recency()
     }
 
     #[inline(always)]
     fn pinned(&mut self, meta: &Meta, pin: T::Pin) {
-        self.hidden = meta.state.has(ItemState::HIDDEN);
-        if !self.hidden {
-            self.sink.pinned(meta, pin);
+        if meta.state.has(ItemState::HIDDEN) {
+            return self.hide();
         }
+        self.sink.pinned(meta, pin);
     }
 }
 
 impl<S: Session> Executor<S> {
     /// Reads a key. A hidden item is a miss.
     #[inline(always)]
-    pub(crate) fn read<T>(&mut self, key: Key<'_>, guess: S::Guess, sink: &mut T) -> Read
+    pub(crate) fn read<T>(&mut self, key: Key<'_>, guess: S::Guess, sink: &mut Plain<T>) -> Read
     where
         T: Sink<Pin = S::Pin>,
     {
-        let mut plain = Plain { sink, hidden: false };
-        let read = self.session.read(key, guess, self.now, &mut plain);
-        if plain.hidden && read == Read::Hit { Read::Miss(MissKind::Absent) } else { read }
+        let read = self.session.read(key, guess, self.now, sink);
+        if sink.hidden { Read::Miss(MissKind::Absent) } else { read }
     }
 
     /// Updates a key. `decide` sees what this sight does. A hidden item that it does not see is replaced by what it puts, and otherwise stays.

@@ -41,29 +41,9 @@ impl Token {
         (unique >> FORM_SHIFT == 1).then_some(Token(unique))
     }
 
-    /// When it was given, in milliseconds modulo 2^32.
-    fn time(self) -> u32 {
-        (self.0 >> TIME_SHIFT) as u32
-    }
-
     /// Milliseconds since it was given, modulo 2^32: 49 days.
     fn age(self, now: Millis) -> u32 {
-        (now.0 as u32).wrapping_sub(self.time())
-    }
-
-    fn is_before(self, other: Self) -> bool {
-        let later = other.time().wrapping_sub(self.time()) as i32;
-        later > 0 || later == 0 && self.0 < other.0
-    }
-}
-
-/// Whether a client was shown the unique `one` before an item got `other`. A token is larger than what is drawn later, so if only one of them is a token,
-/// the other is what the item had when the token was void.
-pub(crate) fn is_before(one: u64, other: u64) -> bool {
-    match (Token::of(one), Token::of(other)) {
-        (Some(one), Some(other)) => one.is_before(other),
-        (Some(_), None) => true,
-        (None, Some(_) | None) => one < other,
+        (now.0 as u32).wrapping_sub((self.0 >> TIME_SHIFT) as u32)
     }
 }
 
