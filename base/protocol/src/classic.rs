@@ -163,6 +163,8 @@ pub struct Store<'a> {
 pub struct Delete<'a> {
     /// The key.
     pub key: &'a [u8],
+    /// For how many seconds nothing may be added under the key; `None` if what the client sent is no number. memcached reads it and ignores it.
+    pub hold_off: Option<u32>,
     /// Whether the client wants no reply.
     pub noreply: Noreply,
 }
@@ -383,9 +385,14 @@ fn short(key: &[u8], noreply: Noreply) -> Result<(), Fault> {
 
 fn delete(rest: &[u8]) -> Result<Command<'_>, Fault> {
     let noreply = noreply(rest);
-    let key = key(&mut Tokens::of(rest))?;
+    let mut tokens = Tokens::of(rest);
+    let key = key(&mut tokens)?;
     short(key, noreply)?;
-    Ok(Command::Delete(Delete { key, noreply }))
+    let hold_off = match tokens.next() {
+        None | Some(b"noreply") => Some(0),
+        Some(seconds) => number::exact_u32(seconds),
+    };
+    Ok(Command::Delete(Delete { key, hold_off, noreply }))
 }
 
 fn arithmetic(rest: &[u8], direction: Direction) -> Result<Command<'_>, Fault> {

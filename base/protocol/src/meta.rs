@@ -190,6 +190,8 @@ pub struct MetaFlags<'a> {
     pub initial: u64,
     /// D: by how much.
     pub delta: u64,
+    /// H: for how many seconds nothing may be added under a deleted key.
+    pub hold_off: u32,
     /// M: the mode; 0 if none was given.
     pub(crate) mode: u8,
 }
@@ -270,6 +272,10 @@ fn understand<'a>(
         return Err(if is_arithmetic { BAD_FLAG } else { "CLIENT_ERROR options flags are too long" });
     }
     let flags = flags(tokens).map_err(|text| if is_arithmetic { BAD_FLAG } else { text })?;
+    let may_hold_off = verb == MetaVerb::Delete && !flags.has(b'I') && !flags.has(b'x');
+    if flags.has(b'H') && !may_hold_off {
+        return Err(if is_arithmetic { BAD_FLAG } else { INVALID });
+    }
     let key = meta_key(key, &flags).map_err(|text| if is_arithmetic { BAD_FLAG } else { text })?;
     let both = MetaGet { key, flags };
     let meta = match verb {
@@ -326,6 +332,7 @@ fn flags(tokens: Tokens<'_>) -> Result<MetaFlags<'_>, &'static str> {
         cas_new: None,
         initial: 0,
         delta: 1,
+        hold_off: 0,
         mode: 0,
     };
     // Of several malformed numbers the last is reported; any other fault precedes them.
@@ -367,6 +374,7 @@ impl MetaFlags<'_> {
             b'D' => {
                 self.delta = number::exact_u64(token).ok_or("CLIENT_ERROR invalid numeric delta value")?
             }
+            b'H' => self.hold_off = number::exact_u32(token).ok_or(BAD_TOKEN)?,
             b'M' => self.mode = token.first().copied().unwrap_or(0),
             b'O' | b'P' | b'L' | b'I' | b'b' | b'c' | b'f' | b'h' | b'k' | b'l' | b'q' | b's' | b't'
             | b'u' | b'v' | b'x' => {}

@@ -18,7 +18,7 @@ impl<'from> Store<'from> {
 impl<'from> Delete<'from> {
     /// The same command, borrowing from other bytes.
     pub fn relocate<'to>(&self, place: &mut impl FnMut(&'from [u8]) -> &'to [u8]) -> Delete<'to> {
-        Delete { key: place(self.key), noreply: self.noreply }
+        Delete { key: place(self.key), hold_off: self.hold_off, noreply: self.noreply }
     }
 }
 
@@ -47,7 +47,7 @@ impl<'from> MetaKey<'from> {
 impl<'from> MetaFlags<'from> {
     fn relocate<'to>(&self, place: &mut impl FnMut(&'from [u8]) -> &'to [u8]) -> MetaFlags<'to> {
         let MetaFlags { letters, text, exptime, vivify, recache, client_flags, .. } = *self;
-        let MetaFlags { cas, cas_new, initial, delta, mode, .. } = *self;
+        let MetaFlags { cas, cas_new, initial, delta, hold_off, mode, .. } = *self;
         let text = place(text);
         MetaFlags {
             letters,
@@ -60,6 +60,7 @@ impl<'from> MetaFlags<'from> {
             cas_new,
             initial,
             delta,
+            hold_off,
             mode,
         }
     }

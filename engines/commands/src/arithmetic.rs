@@ -2,7 +2,7 @@
 
 use crate::counters::CommandCount;
 use crate::executor::Executor;
-use crate::sight::Sight;
+use crate::sight::{Sight, Vacancy};
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Provision, Session,
     StoreError, Value,
@@ -44,9 +44,14 @@ impl Step {
     }
 
     /// Decides on the item, and on the reply. An item that has a cas unique gets `fresh` with its new value.
-    fn decide(&self, item: Option<&dyn ItemView>, fresh: u64) -> (Decision<'static>, Counted) {
+    fn decide(
+        &self,
+        item: Option<&dyn ItemView>,
+        vacancy: Vacancy,
+        fresh: u64,
+    ) -> (Decision<'static>, Counted) {
         let Some(item) = item else {
-            let Some((initial, expiry)) = self.initial else {
+            let Some((initial, expiry)) = self.initial.filter(|_| vacancy == Vacancy::Free) else {
                 return (Decision::Keep, Counted::NotFound);
             };
             let value = Value::Digits(Digits::of(initial));
@@ -83,8 +88,8 @@ impl<S: Session> Executor<S> {
         self.saw_lookup(key);
         let fresh = self.session.next_cas();
         let mut outcome = Counted::NotFound;
-        self.update(Sight::Plain, key, Default::default(), Provision::None, |item| {
-            let (decision, result) = step.decide(item, fresh);
+        self.update(Sight::Plain, key, Default::default(), Provision::None, |item, vacancy| {
+            let (decision, result) = step.decide(item, vacancy, fresh);
             outcome = result;
             decision
         })?;

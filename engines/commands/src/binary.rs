@@ -208,10 +208,11 @@ impl<S: Session> Executor<S> {
         let item = self.before_delete(key);
         let class = self.class_before_delete(key);
         let wanted = Some(packet.cas).filter(|cas| *cas != 0);
-        let status = match self.delete_item(key, wanted) {
-            Deleted::Done => Status::Success,
-            Deleted::Absent => Status::KeyNotFound,
-            Deleted::Exists => Status::KeyExists,
+        let status = match self.delete_item(key, wanted, 0) {
+            Ok(Deleted::Done) => Status::Success,
+            Ok(Deleted::Absent) => Status::KeyNotFound,
+            Ok(Deleted::Exists) => Status::KeyExists,
+            Err(refusal) => refused(refusal),
         };
         match status {
             Status::Success => {

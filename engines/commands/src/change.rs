@@ -4,28 +4,48 @@ use crate::counters::CommandCount;
 use crate::deletion::Deleted;
 use crate::executor::Executor;
 use crate::observe::DeletedBy;
-use crate::sight::Sight;
+use crate::sight::{Sight, Vacancy};
 use crate::store::refusal_line;
+use crate::token::DeleteTime;
 use guira_contract::{Amendment, Decision, ItemView, Key, Provision, Recency, Session, StoreError};
 use guira_protocol::{Delete, Exptime, Noreply, Replies, Touch};
 
+const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
+
+/// The reply if a key is gone, and there is no memory to hold it off.
+pub(crate) const NOT_HELD_OFF: &str = "SERVER_ERROR out of memory";
+
 impl<S: Session> Executor<S> {
     pub fn delete<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, delete: &Delete<'_>, replies: &mut R) {
-        let found = self.delete_key(key);
+        let hold_off = match (self.leases.delete_time, delete.hold_off) {
+            (DeleteTime::Ignored, _) => Ok(0),
+            (DeleteTime::HoldsOff, Some(seconds)) => Ok(seconds),
+            (DeleteTime::HoldsOff, None) => Err(BAD_FORMAT),
+        };
+        let line = match hold_off.map(|seconds| self.delete_key(key, seconds)) {
+            Ok(Ok(true)) => "DELETED",
+            Ok(Ok(false)) => "NOT_FOUND",
+            Ok(Err(_)) => NOT_HELD_OFF,
+            Err(bad) => bad,
+        };
         if delete.noreply == Noreply::No {
-            replies.buffer().line(if found { "DELETED" } else { "NOT_FOUND" });
+            replies.buffer().line(line);
         }
     }
 
     /// Returns whether the key existed.
-    pub(crate) fn delete_key(&mut self, key: Key<'_>) -> bool {
+    ///
+    /// # Errors
+    /// If there is no memory to hold the key off. It is gone all the same.
+    pub(crate) fn delete_key(&mut self, key: Key<'_>, hold_off: u32) -> Result<bool, StoreError> {
         let item = self.before_delete(key);
         let class = self.class_before_delete(key);
-        let found = self.delete_item(key, None) == Deleted::Done;
+        let deleted = self.delete_item(key, None, hold_off);
+        let found = deleted == Ok(Deleted::Done);
         self.count(if found { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
         self.sample_delete(class.filter(|_| found));
         self.saw_delete(key, DeletedBy::Delete, item.filter(|_| found));
-        found
+        deleted.map(|_| found)
     }
 
     pub fn touch<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, touch: &Touch<'_>, replies: &mut R) {
@@ -45,7 +65,7 @@ impl<S: Session> Executor<S> {
         // A removal needs no memory.
         let has_passed = expiry.passed(self.now);
         let mut found = false;
-        let decide = |item: Option<&dyn ItemView>| {
+        let decide = |item: Option<&dyn ItemView>, _: Vacancy| {
             found = item.is_some();
             if has_passed {
                 return Decision::Remove;

@@ -1,34 +1,56 @@
 //! What deletes do to items, also to hidden ones.
 
 use crate::executor::Executor;
-use crate::sight::Sight;
+use crate::sight::{Sight, Vacancy};
 use crate::uniques::Uniques;
-use guira_contract::{Amendment, Decision, Expiry, ItemState, ItemView, Key, Provision, Session};
+use guira_contract::{
+    Amendment, Decision, Expiry, ItemState, ItemView, Key, NewItem, Provision, Session, StoreError, Value,
+};
 use guira_sync::clock::Seconds;
 
 impl<S: Session> Executor<S> {
-    /// Deletes an item if it has this cas unique, or whatever it has if none is given.
-    pub(crate) fn delete_item(&mut self, key: Key<'_>, wanted: Option<u64>) -> Deleted {
-        let (deletion, uniques) = (self.deletion(), self.uniques);
+    /// Deletes an item if it has this cas unique, or whatever it has if none is given; nothing may be added under the key for `hold_off` seconds.
+    ///
+    /// # Errors
+    /// If there is no memory to hold the key off; the item is gone all the same.
+    pub(crate) fn delete_item(
+        &mut self,
+        key: Key<'_>,
+        wanted: Option<u64>,
+        hold_off: u32,
+    ) -> Result<Deleted, StoreError> {
+        let (deletion, uniques) = (self.deletion(hold_off), self.uniques);
         let mut outcome = Deleted::Absent;
-        let decide = |item: Option<&dyn ItemView>| {
+        let decide = |item: Option<&dyn ItemView>, _: Vacancy| {
             let (decision, came_of_it) = deletion.decide(item, wanted, uniques);
             outcome = came_of_it;
             decision
         };
-        let done = self.update(Sight::Hidden, key, Default::default(), Provision::None, decide);
-        if done.is_err() {
-            // There is no memory to keep it as stale, or to void its token.
-            self.remove(key);
-        }
-        outcome
+        let done = self.update(Sight::All, key, Default::default(), Provision::None, decide);
+        self.delete_at_least(key, &deletion, done)?;
+        Ok(outcome)
     }
 
-    pub(crate) fn deletion(&mut self) -> Deletion {
-        let keeps = self.leases.stale_seconds > 0 && self.uniques == Uniques::Kept;
-        let stale_until =
-            keeps.then(|| Expiry::At(Seconds(self.now.0.saturating_add(self.leases.stale_seconds))));
-        Deletion { stale_until, fresh: self.session.next_cas() }
+    /// After a deletion: removes the item if there was no memory for what it leaves behind.
+    ///
+    /// # Errors
+    /// If that is a tombstone. A stale value that is not kept, or a hidden one that goes with its token, concerns no client.
+    pub(crate) fn delete_at_least(
+        &mut self,
+        key: Key<'_>,
+        deletion: &Deletion,
+        done: Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        if done.is_err() {
+            self.remove(key);
+        }
+        if deletion.held_until.is_some() { done } else { Ok(()) }
+    }
+
+    pub(crate) fn deletion(&mut self, hold_off: u32) -> Deletion {
+        let until = |seconds: u32| (seconds > 0).then(|| Seconds(self.now.0.saturating_add(seconds)));
+        let stale_until = until(self.leases.stale_seconds).filter(|_| self.uniques == Uniques::Kept);
+        Deletion { stale_until, held_until: until(hold_off), fresh: self.session.next_cas() }
     }
 }
 
@@ -46,7 +68,9 @@ pub(crate) enum Deleted {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deletion {
     /// Until when the value may be served as stale, if it may.
-    stale_until: Option<Expiry>,
+    stale_until: Option<Seconds>,
+    /// Until when nothing may be added under the key.
+    held_until: Option<Seconds>,
     /// A cas unique that no client knows: the token that was given is void.
     pub(crate) fresh: u64,
 }
@@ -58,29 +82,46 @@ impl Deletion {
         wanted: Option<u64>,
         uniques: Uniques,
     ) -> (Decision<'static>, Deleted) {
-        match item {
-            None => (Decision::Keep, Deleted::Absent),
-            Some(item) if wanted.is_some() && uniques.shown(item.cas()) != wanted => {
-                (Decision::Keep, Deleted::Exists)
-            }
-            Some(item) if item.state().has(ItemState::HIDDEN) => {
-                // Who names its unique sees it.
-                let came_of_it = if wanted.is_some() { Deleted::Done } else { Deleted::Absent };
-                (self.void(item.state()), came_of_it)
-            }
-            Some(item) => {
-                let kept = self.stale_until.map(|until| {
-                    Decision::Amend(Amendment {
-                        cas: Some(self.fresh),
-                        expiry: Some(sooner(item.meta().expiry, until)),
-                        set: ItemState::STALE.with(ItemState::HIDDEN),
-                        clear: ItemState::TOKEN_SENT,
-                        ..Amendment::default()
-                    })
-                });
-                (kept.unwrap_or(Decision::Remove), Deleted::Done)
-            }
+        let held = item.filter(|item| item.state().is_tombstone());
+        let Some(item) = item.filter(|_| held.is_none()) else {
+            return (self.hold_off(held), Deleted::Absent);
+        };
+        if wanted.is_some() && uniques.shown(item.cas()) != wanted {
+            return (Decision::Keep, Deleted::Exists);
         }
+        let is_hidden = item.state().has(ItemState::HIDDEN);
+        // Who names its unique sees it.
+        let outcome = if is_hidden && wanted.is_none() { Deleted::Absent } else { Deleted::Done };
+        let decision = if self.held_until.is_some() {
+            self.hold_off(None)
+        } else if is_hidden {
+            self.void(item.state())
+        } else {
+            self.keep_stale(item).unwrap_or(Decision::Remove)
+        };
+        (decision, outcome)
+    }
+
+    /// Leaves a tombstone if the key is to be held off, unless one is there that lasts as long.
+    fn hold_off(&self, held: Option<&dyn ItemView>) -> Decision<'static> {
+        let lasts = |until| held.is_some_and(|held| !held.meta().expiry.passed(until));
+        let Some(until) = self.held_until.filter(|until| !lasts(*until)) else {
+            return Decision::Keep;
+        };
+        let (expiry, state, value) = (Expiry::At(until), ItemState::HIDDEN, Value::Bytes(b""));
+        Decision::Put(NewItem { flags: 0, expiry, cas: None, state, value })
+    }
+
+    fn keep_stale(&self, item: &dyn ItemView) -> Option<Decision<'static>> {
+        self.stale_until.map(|until| {
+            Decision::Amend(Amendment {
+                cas: Some(self.fresh),
+                expiry: Some(sooner(item.meta().expiry, until)),
+                set: ItemState::STALE.with(ItemState::HIDDEN),
+                clear: ItemState::TOKEN_SENT,
+                ..Amendment::default()
+            })
+        })
     }
 
     /// Voids the token of a hidden item in this state.
@@ -96,9 +137,9 @@ impl Deletion {
     }
 }
 
-fn sooner(one: Expiry, other: Expiry) -> Expiry {
-    match (one, other) {
-        (Expiry::At(one), Expiry::At(other)) => Expiry::At(one.min(other)),
-        (Expiry::Never, at) | (at, Expiry::Never) => at,
+fn sooner(one: Expiry, other: Seconds) -> Expiry {
+    match one {
+        Expiry::At(one) => Expiry::At(one.min(other)),
+        Expiry::Never => Expiry::At(other),
     }
 }

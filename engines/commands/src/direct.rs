@@ -129,8 +129,11 @@ impl<S: Session> Executor<S> {
             Operation::Set => self.direct_store(key, guess, Verb::Set, record),
             Operation::Add => self.direct_store(key, guess, Verb::Add, record),
             Operation::Replace => self.direct_store(key, guess, Verb::Replace, record),
-            Operation::Delete if self.delete_key(key) => Status::Done,
-            Operation::Delete => Status::NotFound,
+            Operation::Delete => match self.delete_key(key, 0) {
+                Ok(true) => Status::Done,
+                Ok(false) => Status::NotFound,
+                Err(refusal) => refused(refusal),
+            },
             Operation::Increment => return self.direct_count(key, Direction::Up, record, writer, after),
             Operation::Decrement => return self.direct_count(key, Direction::Down, record, writer, after),
             Operation::Touch => match self.touch_key(key, record.exptime) {

@@ -9,6 +9,7 @@
 //! stale                    an item          LVALUE with the value, and a token unless one is in force
 //! hidden, token sent       nothing          LVALUE, and a token unless this one is in force
 //! hidden, stale            nothing          as for a stale one
+//! hidden (a tombstone)     nothing          LVALUE, and a token that nothing can be stored with
 //! ```
 //!
 //! The token is the item's cas unique, in a form that says when it was given: the item needs no room for it, and it survives a restart.
@@ -125,7 +126,7 @@ struct Grant {
 }
 
 impl<R> ShownUpdate<LeaseSink<'_, '_, R>> for Grant {
-    const SIGHT: Sight = Sight::Hidden;
+    const SIGHT: Sight = Sight::All;
 
     fn change(&mut self, sink: &mut LeaseSink<'_, '_, R>, item: &Meta) -> Change {
         if seen(item, sink.leases, sink.now) != Seen::Open {
@@ -133,6 +134,10 @@ impl<R> ShownUpdate<LeaseSink<'_, '_, R>> for Grant {
             return Change::Amend(Amendment::default());
         }
         sink.given = Some(self.token);
+        if item.state.is_tombstone() {
+            // Nothing can be stored with this token: clients use the database meanwhile.
+            return Change::Amend(Amendment::default());
+        }
         let is_stub = item.state.has(ItemState::HIDDEN) && !item.state.has(ItemState::STALE);
         Change::Amend(Amendment {
             cas: Some(self.token.0),

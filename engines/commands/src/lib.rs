@@ -39,5 +39,5 @@ pub use executor::Executor;
 pub use item::{Effect, GetKey, Item, ItemPacket, PIECES_MAX, refuse_block};
 pub use retrieve::Answered;
 pub use store::{Data, Incoming};
-pub use token::Leases;
+pub use token::{DeleteTime, Leases};
 pub use uniques::Uniques;

@@ -13,8 +13,8 @@ use crate::sight::Sight;
 use crate::token::{Contest, Token};
 use crate::uniques::Uniques;
 use guira_contract::{
-    Amendment, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Session, Sink, StoreError,
-    Value, ValuePin, Want,
+    Amendment, Expiry, ItemState, ItemView, Key, Meta, MissKind, NewItem, Read, Recency, Session, Sink,
+    StoreError, Value, ValuePin, Want,
 };
 use guira_protocol::{Exptime, MetaFlags, MetaGet, MetaKey, Replies, ReplyBuffer, Unique};
 use guira_sync::clock::Seconds;
@@ -49,6 +49,8 @@ struct MetaSink<'a, 'k, R> {
     contest: Option<Contest>,
     /// The update that the item needs first.
     needs: Option<Need>,
+    /// There is a tombstone, which is a miss.
+    is_held_off: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +138,10 @@ impl<R: Replies<Pin: ValuePin>> Sink for MetaSink<'_, '_, R> {
 
     fn found<I: ItemView>(&mut self, item: &I) {
         let meta = item.meta();
+        self.is_held_off = meta.state.is_tombstone();
+        if self.is_held_off {
+            return;
+        }
         self.needs = self.need(&meta);
         if self.needs.is_some() {
             return;
@@ -262,6 +268,7 @@ impl<S: Session> Executor<S> {
             uniques: self.uniques,
             contest: Some(Contest { leases: self.leases, now: self.now_fine }),
             needs: None,
+            is_held_off: false,
         };
         // The client that recaches an item proves its right by the cas unique, so the item must have one.
         let unique = if flags.has(b'c') { Unique::Shown } else { Unique::Omitted };
@@ -270,6 +277,9 @@ impl<S: Session> Executor<S> {
                 None
             } else {
                 let read = self.session.read(key, guess, self.now, &mut sink);
+                if read == Read::Hit && sink.is_held_off {
+                    return Ok((Read::Miss(MissKind::Absent), false));
+                }
                 let Some(needs) = sink.needs.filter(|_| read == Read::Hit) else {
                     return Ok((read, false));
                 };

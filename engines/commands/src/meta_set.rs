@@ -1,13 +1,14 @@
 //! ms, md and ma.
 
 use crate::arithmetic::{Counted, NOT_A_NUMBER, Step};
+use crate::change::NOT_HELD_OFF;
 use crate::counters::CommandCount;
 use crate::deletion::Deleted;
 use crate::executor::Executor;
 use crate::meta_reply;
 use crate::observe::DeletedBy;
 use crate::request::{Older, Request, Stored};
-use crate::sight::Sight;
+use crate::sight::{Sight, Vacancy};
 use crate::store::{Data, Incoming, OUT_OF_MEMORY_MIDWAY, refusal_line};
 use crate::uniques::Uniques;
 use guira_contract::{
@@ -135,12 +136,12 @@ impl<S: Session> Executor<S> {
         R: Replies<Pin = S::Pin>,
     {
         let (flags, uniques) = (&command.flags, self.uniques);
-        let deletion = self.deletion();
+        let deletion = self.deletion(flags.hold_off);
         let expiry = flags.exptime.map(|time| self.expiry(time));
         let item = self.before_delete(key);
         let class = self.class_before_delete(key);
         let mut word = "NF";
-        let decide = |item: Option<&dyn ItemView>| {
+        let decide = |item: Option<&dyn ItemView>, _: Vacancy| {
             let (decision, came_of_it) = deletion.decide(item, flags.cas, uniques);
             word = match came_of_it {
                 Deleted::Done => "HD",
@@ -170,13 +171,12 @@ impl<S: Session> Executor<S> {
             }
             decision
         };
-        let result = self.update(Sight::Hidden, key, Default::default(), Provision::None, decide);
+        let result = self.update(Sight::All, key, Default::default(), Provision::None, decide);
         if result.is_err() && (flags.has(b'x') || flags.has(b'I')) {
             return replies.buffer().line("SERVER_ERROR out of memory");
         }
-        if result.is_err() {
-            // There is no memory to keep it as stale, or to void its token.
-            self.remove(key);
+        if self.delete_at_least(key, &deletion, result).is_err() {
+            return replies.buffer().line(NOT_HELD_OFF);
         }
         self.count(if word == "HD" { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
         self.sample_delete(class.filter(|_| word == "HD"));

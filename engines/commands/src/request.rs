@@ -1,6 +1,6 @@
 //! A store in any protocol, and its decision on an item.
 
-use crate::sight::Sight;
+use crate::sight::{Sight, Vacancy};
 use guira_contract::{Decision, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem, Value};
 use guira_protocol::{Store, Verb};
 use guira_sync::clock::Seconds;
@@ -98,11 +98,15 @@ impl Request {
     pub(crate) fn decide<'d>(
         &self,
         item: Option<&dyn ItemView>,
+        vacancy: Vacancy,
         value: Value<'d>,
         length: usize,
     ) -> (Decision<'d>, Stored) {
         let put = || (self.put(value, self.state, self.own_expiry()), Stored::Yes(length));
         match (self.verb, item) {
+            (Verb::Add | Verb::Append | Verb::Prepend, None) if vacancy == Vacancy::HeldOff => {
+                (Decision::Keep, Stored::Unmet)
+            }
             (Verb::Set, _) | (Verb::Add, None) | (Verb::Replace, Some(_)) => put(),
             (Verb::Add, Some(_)) | (Verb::Replace, None) => (Decision::Keep, Stored::Unmet),
             (Verb::Cas(_), None) => (Decision::Keep, Stored::NotFound),

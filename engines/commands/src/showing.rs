@@ -6,7 +6,7 @@
 
 use crate::executor::Executor;
 use crate::observe::Got;
-use crate::sight::Sight;
+use crate::sight::{Sight, Vacancy};
 use guira_contract::{
     Amendment, Decision, ItemState, ItemView, Key, Meta, MissKind, NewItem, Provision, Read, Recency,
     Session, Sink, StoreError, Want,
@@ -169,9 +169,14 @@ struct Attempt<'a, T, C> {
 }
 
 impl<T: Sink, C: ShownUpdate<T>> Attempt<'_, T, C> {
-    fn decide(&mut self, item: Option<&dyn ItemView>) -> (Decision<'static>, UpdateOutcome) {
+    fn decide(
+        &mut self,
+        item: Option<&dyn ItemView>,
+        vacancy: Vacancy,
+    ) -> (Decision<'static>, UpdateOutcome) {
         match item {
             Some(item) => self.decide_on(item),
+            None if vacancy == Vacancy::HeldOff => (Decision::Keep, UpdateOutcome::Nothing),
             None => match self.changing.create(self.sink) {
                 None => (Decision::Keep, UpdateOutcome::Nothing),
                 Some(Creation::Store(new)) => (Decision::Put(self.show_created(new)), UpdateOutcome::Shown),
@@ -220,9 +225,9 @@ impl<S: Session> Executor<S> {
         loop {
             let mut found = UpdateOutcome::Nothing;
             let mut attempt = Attempt { sink, changing, now: self.now, copied_max, unique };
-            let decide = |item: Option<&dyn ItemView>| {
+            let decide = |item: Option<&dyn ItemView>, vacancy: Vacancy| {
                 attempt.sink.undo();
-                let (decision, came_of_it) = attempt.decide(item);
+                let (decision, came_of_it) = attempt.decide(item, vacancy);
                 found = came_of_it;
                 decision
             };
@@ -270,7 +275,7 @@ impl<S: Session> Executor<S> {
             return Ok(false);
         };
         let mut is_same = false;
-        let decide = |item: Option<&dyn ItemView>| {
+        let decide = |item: Option<&dyn ItemView>, _: Vacancy| {
             is_same = item.is_some_and(|item| is_as(&item.meta(), &noted));
             if is_same { changing.change(sink, &noted).decision(None) } else { Decision::Keep }
         };

@@ -11,15 +11,28 @@ use guira_contract::{
 pub(crate) enum Sight {
     /// All but the hidden ones.
     Plain,
-    /// All.
+    /// All but tombstones.
     Hidden,
+    All,
 }
 
 impl Sight {
     #[inline(always)]
     pub(crate) fn sees(self, state: ItemState) -> bool {
-        self == Sight::Hidden || !state.has(ItemState::HIDDEN)
+        match self {
+            Sight::Plain => !state.has(ItemState::HIDDEN),
+            Sight::Hidden => !state.is_tombstone(),
+            Sight::All => true,
+        }
     }
+}
+
+/// Whether an item may be added under a key that has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vacancy {
+    Free,
+    /// There is a tombstone: the key is held off.
+    HeldOff,
 }
 
 /// A sink that is passed what a plain command sees. It holds the sink itself: one more pointer on the way costs a get ten instructions.
@@ -87,7 +100,8 @@ impl<S: Session> Executor<S> {
         if sink.hidden { Read::Miss(MissKind::Absent) } else { read }
     }
 
-    /// Updates a key. `decide` sees what this sight does. A hidden item that it does not see is replaced by what it puts, and otherwise stays.
+    /// Updates a key. `decide` sees what this sight does, and whether there is a tombstone. An item that it does not see is replaced by what it puts, and
+    /// otherwise stays.
     #[inline(always)]
     pub(crate) fn update<'d>(
         &mut self,
@@ -95,14 +109,17 @@ impl<S: Session> Executor<S> {
         key: Key<'_>,
         guess: S::Guess,
         provision: Provision<S::Pending>,
-        mut decide: impl FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+        mut decide: impl FnMut(Option<&dyn ItemView>, Vacancy) -> Decision<'d>,
     ) -> Result<(), StoreError> {
         self.session.update(key, guess, self.now, provision, |item| match item {
-            Some(hidden) if !sight.sees(hidden.state()) => match decide(None) {
-                Decision::Put(new) => Decision::Put(new),
-                Decision::Keep | Decision::Amend(_) | Decision::Remove => Decision::Keep,
-            },
-            item => decide(item),
+            Some(hidden) if !sight.sees(hidden.state()) => {
+                let vacancy = if hidden.state().is_tombstone() { Vacancy::HeldOff } else { Vacancy::Free };
+                match decide(None, vacancy) {
+                    Decision::Put(new) => Decision::Put(new),
+                    Decision::Keep | Decision::Amend(_) | Decision::Remove => Decision::Keep,
+                }
+            }
+            item => decide(item, Vacancy::Free),
         })
     }
 }

@@ -202,16 +202,16 @@ impl<S: Session> Executor<S> {
                 } else {
                     Provision::Item(request.spec(bytes.len()))
                 };
-                self.update(sight, key, guess, provision, |item| {
-                    let (decision, result) = request.decide(item, Value::Bytes(bytes), bytes.len());
+                self.update(sight, key, guess, provision, |item, vacancy| {
+                    let (decision, result) = request.decide(item, vacancy, Value::Bytes(bytes), bytes.len());
                     outcome = result;
                     decision
                 })
             }
             Data::Pending(pending) => {
                 let length = pending.value_len();
-                self.update(sight, key, Default::default(), Provision::Pending(pending), |item| {
-                    let (decision, result) = request.decide(item, Value::Pending, length);
+                self.update(sight, key, Default::default(), Provision::Pending(pending), |item, vacancy| {
+                    let (decision, result) = request.decide(item, vacancy, Value::Pending, length);
                     outcome = result;
                     decision
                 })

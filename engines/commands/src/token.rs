@@ -3,19 +3,29 @@
 use guira_contract::{ItemState, Meta};
 use guira_sync::clock::Millis;
 
-/// Settings of leases.
+/// What the number after the key of a `delete` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteTime {
+    /// Nothing, as in memcached.
+    Ignored,
+    /// For so many seconds nothing may be added under the key.
+    HoldsOff,
+}
+
+/// Settings of leases and deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leases {
     /// How long a token is in force before another client gets one, in milliseconds.
     pub interval_ms: u32,
     /// How long a deleted value may be served as stale, in seconds; 0 if it may not.
     pub stale_seconds: u32,
+    pub delete_time: DeleteTime,
 }
 
 impl Default for Leases {
     /// One token in ten seconds, as in the paper, and no stale values.
     fn default() -> Self {
-        Leases { interval_ms: 10_000, stale_seconds: 0 }
+        Leases { interval_ms: 10_000, stale_seconds: 0, delete_time: DeleteTime::Ignored }
     }
 }
 

@@ -35,7 +35,8 @@ impl ItemState {
     pub const TOKEN_SENT: Self = ItemState(4);
     /// Its key was given in base64, and is given back so.
     pub const BINARY_KEY: Self = ItemState(8);
-    /// Only leases and meta commands see it: a key that a client was asked to fill, or a deleted value that may still be served as stale.
+    /// Only leases and meta commands see it: a key that a client was asked to fill, or a deleted value that may still be served as stale. Neither stale nor
+    /// with a token sent, it is a tombstone.
     pub const HIDDEN: Self = ItemState(16);
 
     /// How many bits the facts take.
@@ -47,6 +48,13 @@ impl ItemState {
     #[inline(always)]
     pub fn has(self, facts: Self) -> bool {
         self.0 & facts.0 == facts.0
+    }
+
+    /// Whether they are those of a tombstone: the key was deleted, and until this item expires nothing may be added under it.
+    #[inline(always)]
+    pub fn is_tombstone(self) -> bool {
+        let told_apart = Self::HIDDEN.with(Self::STALE).with(Self::TOKEN_SENT);
+        self.0 & told_apart.0 == Self::HIDDEN.0
     }
 
     /// These facts and those of `other`.

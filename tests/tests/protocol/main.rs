@@ -14,6 +14,7 @@ mod ceiling;
 mod change_when_full;
 mod connections;
 mod delete;
+mod delete_hold_off;
 mod differential;
 mod expiry;
 mod failed_start;

@@ -190,17 +190,19 @@ fn noreply_is_the_last_word_and_further_words_do_not_matter() {
 
 #[test]
 fn a_delete_has_a_key() {
-    let rows: [(&str, &[u8], Noreply); 5] = [
-        ("delete a", b"a", Noreply::No),
-        ("delete a noreply", b"a", Noreply::Yes),
-        ("delete a 0", b"a", Noreply::No),
-        ("delete a b c", b"a", Noreply::No),
+    let rows: [(&str, &[u8], Option<u32>, Noreply); 7] = [
+        ("delete a", b"a", Some(0), Noreply::No),
+        ("delete a noreply", b"a", Some(0), Noreply::Yes),
+        ("delete a 0", b"a", Some(0), Noreply::No),
+        ("delete a 20 noreply", b"a", Some(20), Noreply::Yes),
+        ("delete a -1", b"a", None, Noreply::No),
+        ("delete a b c", b"a", None, Noreply::No),
         // The key is the last word as well.
-        ("delete noreply", b"noreply", Noreply::Yes),
+        ("delete noreply", b"noreply", Some(0), Noreply::Yes),
     ];
-    for (line, key, noreply) in rows {
+    for (line, key, hold_off, noreply) in rows {
         let Ok(Command::Delete(delete)) = read(line) else { panic!("{line} is a delete") };
-        assert_eq!(delete, Delete { key, noreply }, "{line}");
+        assert_eq!(delete, Delete { key, hold_off, noreply }, "{line}");
     }
     assert_bad_format(&["delete", "delete ", &format!("delete {}", long(251))]);
     assert_eq!(fault(&format!("delete {} noreply", long(251))), Fault::Silent);

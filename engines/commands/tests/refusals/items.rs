@@ -24,6 +24,8 @@ enum Step {
     Lease,
     /// Deletes the item and keeps its value as a stale one.
     KeepStale,
+    /// Deletes the key and holds it off.
+    HoldOff,
     /// Advances the time by seconds.
     Wait(u32),
 }
@@ -56,7 +58,7 @@ impl Contents {
 }
 
 use Contents::{Empty, Long, LongNumber, Number, Short};
-use Step::{Ask, KeepStale, Lease, Store, Wait};
+use Step::{Ask, HoldOff, KeepStale, Lease, Store, Wait};
 
 const STALE: Step = Ask("md k I\r\n");
 const STALE_WITH_UNIQUE: Step = Ask("md k I E77\r\n");
@@ -102,6 +104,7 @@ pub(crate) const ITEMS: &[Before] = &[
         steps: &[Store(Short, ""), KeepStale, Lease],
     },
     Before { name: "a long deleted value", steps: &[Store(Long, "F7"), KeepStale] },
+    Before { name: "a tombstone", steps: &[HoldOff] },
     Before { name: "an empty stale item", steps: &[Store(Empty, ""), STALE] },
 ];
 
@@ -129,6 +132,7 @@ impl Before {
                     let set = ItemState::HIDDEN.with(ItemState::STALE);
                     Decision::Amend(Amendment { cas: Some(UNIQUE), set, ..Amendment::default() })
                 }),
+                HoldOff => assert_eq!(client.ask(b"md k H100\r\n", Delivery::Whole), b"NF\r\n"),
                 Wait(seconds) => client.wait(*seconds),
             }
         }

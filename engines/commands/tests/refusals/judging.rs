@@ -116,7 +116,12 @@ pub(crate) fn judge(
     let (wanted_reply, _) = without_uniques(&wanted.reply);
     let done = alike(after, wanted.after.as_ref());
     let nothing_done = unchanged(before, after);
-    let gave_up = request.asks_for == AsksFor::Set && losses == Lossiness::Cache && after.is_none();
+    let may_remove = match request.asks_for {
+        AsksFor::Set => losses == Lossiness::Cache,
+        AsksFor::Removal => true,
+        AsksFor::Other => false,
+    };
+    let gave_up = may_remove && after.is_none();
     let is_true = after.is_none_or(|item| uniques.iter().all(|unique| item.cas == Some(*unique)));
     // Without memory, a lease-get gives a token that nothing can be stored with; and a delete removes what it would have kept as stale.
     let without_lease = request.bytes.starts_with(b"lease-get ") && nothing_done;

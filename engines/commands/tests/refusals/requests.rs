@@ -18,6 +18,8 @@ pub(crate) struct Request {
 pub(crate) enum AsksFor {
     /// A new value: in a cache the old one may be removed when it is refused.
     Set,
+    /// A removal that leaves something behind: the item is gone all the same.
+    Removal,
     /// Any other: the item is unchanged.
     Other,
 }
@@ -113,6 +115,8 @@ pub(crate) fn meta() -> Vec<Request> {
     let gets = [&times[..], &["", "N30", "N-1"], &["", "R100"], &["", "c"], &["", "E88"], &shown];
     requests.extend(all_of(&gets).iter().map(|flags| meta_line("mg", flags, None)));
     let (uniques, unique) = (["", "C77", "C1", "C0"], ["", "E88"]);
+    let held_off = ["H2", "H2 C77", "H500"].iter().map(|flags| meta_line("md", &format!(" {flags}"), None));
+    requests.extend(held_off.map(|request| Request { asks_for: AsksFor::Removal, ..request }));
     let deletes = [&["", "I"][..], &["", "x"], &["", "T30"], &uniques, &unique, &["", "q k O1 b"]];
     requests.extend(all_of(&deletes).iter().map(|flags| meta_line("md", flags, None)));
     let (modes, begins) = (["", "MI", "MD D95"], ["", "N0", "N30 J5", "N-1"]);

@@ -8,7 +8,7 @@ pub(crate) use value::yes;
 pub use value::{Delimiter, FileMode, Form};
 
 use crate::size::Size;
-use guira_commands::{Leases, Uniques};
+use guira_commands::{DeleteTime, Leases, Uniques};
 use guira_contract::OptionError;
 use guira_roster::Choice;
 use guira_serving::{Listen, ListenTraits};
@@ -231,7 +231,8 @@ impl Options {
 
     /// Settings of leases.
     pub(crate) fn leases(&self) -> Leases {
-        Leases { interval_ms: self.lease_interval, stale_seconds: self.stale_values }
+        let delete_time = if self.delete_hold_off { DeleteTime::HoldsOff } else { DeleteTime::Ignored };
+        Leases { interval_ms: self.lease_interval, stale_seconds: self.stale_values, delete_time }
     }
 
     /// How long a connection may be idle.

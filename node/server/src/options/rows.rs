@@ -169,6 +169,9 @@ super::options! {
 
         /// Keep deleted values for this many seconds as stale ones, which only lease-get and meta commands see; 0 to keep none
         stale_values: u32 = 0, "SECONDS", stats("stale_values");
+
+        /// Obey the number after the key of a delete, which memcached ignores: nothing may be added under the key for this many seconds
+        delete_hold_off: bool = false, "BOOL", stats("delete_hold_off");
     }
 
     "Connections" {
