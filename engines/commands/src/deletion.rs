@@ -19,32 +19,45 @@ impl<S: Session> Executor<S> {
         wanted: Option<u64>,
         hold_off: u32,
     ) -> Result<Deleted, StoreError> {
-        let (deletion, uniques) = (self.deletion(hold_off), self.uniques);
+        let deletion = self.deletion(hold_off);
+        let (outcome, done) = self.try_delete(key, wanted, &deletion, Remains::Left);
+        if done.is_ok() {
+            return Ok(outcome);
+        }
+        let outcome = self.delete_at_least(key, wanted, &deletion);
+        if deletion.held_until.is_some() { done.map(|()| outcome) } else { Ok(outcome) }
+    }
+
+    fn try_delete(
+        &mut self,
+        key: Key<'_>,
+        wanted: Option<u64>,
+        deletion: &Deletion,
+        remains: Remains,
+    ) -> (Deleted, Result<(), StoreError>) {
+        let uniques = self.uniques;
         let mut outcome = Deleted::Absent;
         let decide = |item: Option<&dyn ItemView>, _: Vacancy| {
             let (decision, came_of_it) = deletion.decide(item, wanted, uniques);
             outcome = came_of_it;
-            decision
+            match (remains, decision) {
+                (Remains::None, Decision::Amend(_) | Decision::Put(_)) => Decision::Remove,
+                (_, decision) => decision,
+            }
         };
         let done = self.update(Sight::All, key, Default::default(), Provision::None, decide);
-        self.delete_at_least(key, &deletion, done)?;
-        Ok(outcome)
+        (outcome, done)
     }
 
-    /// After a deletion: removes the item if there was no memory for what it leaves behind.
-    ///
-    /// # Errors
-    /// If that is a tombstone. A stale value that is not kept, or a hidden one that goes with its token, concerns no client.
+    /// Deletes an item when there was no memory for what a deletion leaves behind: a stale value, a tombstone, or a hidden item without its token.
     pub(crate) fn delete_at_least(
         &mut self,
         key: Key<'_>,
+        wanted: Option<u64>,
         deletion: &Deletion,
-        done: Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        if done.is_err() {
-            self.remove(key);
-        }
-        if deletion.held_until.is_some() { done } else { Ok(()) }
+    ) -> Deleted {
+        // A removal needs no memory.
+        self.try_delete(key, wanted, deletion, Remains::None).0
     }
 
     pub(crate) fn deletion(&mut self, hold_off: u32) -> Deletion {
@@ -52,6 +65,13 @@ impl<S: Session> Executor<S> {
         let stale_until = until(self.leases.stale_seconds).filter(|_| self.uniques == Uniques::Kept);
         Deletion { stale_until, held_until: until(hold_off), fresh: self.session.next_cas() }
     }
+}
+
+/// What a deletion may leave behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remains {
+    Left,
+    None,
 }
 
 /// What a delete came to.
@@ -64,13 +84,24 @@ pub(crate) enum Deleted {
     Exists,
 }
 
+impl Deleted {
+    /// How md is answered.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Deleted::Done => "HD",
+            Deleted::Absent => "NF",
+            Deleted::Exists => "EX",
+        }
+    }
+}
+
 /// What a delete does to an item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deletion {
     /// Until when the value may be served as stale, if it may.
     stale_until: Option<Seconds>,
     /// Until when nothing may be added under the key.
-    held_until: Option<Seconds>,
+    pub(crate) held_until: Option<Seconds>,
     /// A cas unique that no client knows: the token that was given is void.
     pub(crate) fresh: u64,
 }
@@ -86,10 +117,11 @@ impl Deletion {
         let Some(item) = item.filter(|_| held.is_none()) else {
             return (self.hold_off(held), Deleted::Absent);
         };
-        if wanted.is_some() && uniques.shown(item.cas()) != wanted {
-            return (Decision::Keep, Deleted::Exists);
-        }
         let is_hidden = item.state().has(ItemState::HIDDEN);
+        if wanted.is_some() && uniques.shown(item.cas()) != wanted {
+            let outcome = if is_hidden { Deleted::Absent } else { Deleted::Exists };
+            return (Decision::Keep, outcome);
+        }
         // Who names its unique sees it.
         let outcome = if is_hidden && wanted.is_none() { Deleted::Absent } else { Deleted::Done };
         let decision = if self.held_until.is_some() {

@@ -20,7 +20,7 @@ use crate::observe::Got;
 use crate::retrieve::{Answered, put_value, put_value_line};
 use crate::showing::{Change, Creation, ShownUpdate};
 use crate::sight::Sight;
-use crate::token::{Leases, Token, in_force};
+use crate::token::{Grant, Leases, Token, in_force};
 use crate::uniques::Uniques;
 use guira_contract::{
     Amendment, Expiry, ItemState, ItemView, Key, Meta, MissKind, NewItem, Read, Recency, Session, Sink,
@@ -36,7 +36,7 @@ const HELD: u64 = 1;
 const STUB: ItemState = ItemState::HIDDEN.with(ItemState::TOKEN_SENT);
 
 /// The reply to commands of leases if items have no cas uniques.
-pub(crate) const NO_UNIQUES: &str = "SERVER_ERROR leases need cas uniques, which are disabled";
+const NO_UNIQUES: &str = "SERVER_ERROR leases need cas uniques, which are disabled";
 
 /// What a lease-get sees in an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,11 +77,12 @@ impl<R: Replies> LeaseSink<'_, '_, R> {
     /// Writes the line before the value; whether there is one.
     fn head(&mut self, item: &Meta) -> bool {
         self.seen = seen(item, self.leases, self.now);
-        let token = match (self.seen, self.given) {
-            (Seen::Value, _) => None,
-            (_, Some(token)) => Some(token.0),
-            (Seen::Held, None) => Some(HELD),
-            (Seen::Open, None) => return false,
+        let given = self.given.map(|token| token.0);
+        let token = match self.seen {
+            Seen::Value => None,
+            Seen::Held => given.filter(|given| item.cas == Some(*given)).or(Some(HELD)),
+            Seen::Open if given.is_none() => return false,
+            Seen::Open => given,
         };
         put_value_line(self.replies.buffer(), self.key, token, (item.flags, item.value_len));
         true
@@ -118,34 +119,17 @@ impl<R: Replies<Pin: ValuePin>> Sink for LeaseSink<'_, '_, R> {
     }
 }
 
-/// Gives the key's next token, unless the item is no longer as it was read.
-struct Grant {
-    token: Token,
-    /// The item's life at least: as long as the token is in force.
-    until: Seconds,
-}
-
 impl<R> ShownUpdate<LeaseSink<'_, '_, R>> for Grant {
     const SIGHT: Sight = Sight::All;
 
     fn change(&mut self, sink: &mut LeaseSink<'_, '_, R>, item: &Meta) -> Change {
-        if seen(item, sink.leases, sink.now) != Seen::Open {
-            sink.given = None;
-            return Change::Amend(Amendment::default());
-        }
-        sink.given = Some(self.token);
-        if item.state.is_tombstone() {
-            // Nothing can be stored with this token: clients use the database meanwhile.
-            return Change::Amend(Amendment::default());
-        }
-        let is_stub = item.state.has(ItemState::HIDDEN) && !item.state.has(ItemState::STALE);
-        Change::Amend(Amendment {
-            cas: Some(self.token.0),
-            expiry: is_stub.then_some(Expiry::At(self.until)),
-            set: ItemState::TOKEN_SENT,
-            recency: Recency::Bump,
-            ..Amendment::default()
-        })
+        // An engine may decide again after the item has got the token.
+        let has_it = item.cas == Some(self.token.0);
+        let is_open = has_it || seen(item, sink.leases, sink.now) == Seen::Open;
+        sink.given = is_open.then_some(self.token);
+        // Nothing can be stored with the token of a tombstone: clients use the database meanwhile.
+        let gets_it = is_open && !item.state.is_tombstone();
+        Change::Amend(if gets_it { self.amendment(item) } else { Amendment::default() })
     }
 
     fn create(&mut self, sink: &mut LeaseSink<'_, '_, R>) -> Option<Creation> {
@@ -161,9 +145,19 @@ impl<R> ShownUpdate<LeaseSink<'_, '_, R>> for Grant {
 }
 
 impl<S: Session> Executor<S> {
-    pub(crate) fn new_token(&mut self) -> Token {
+    pub(crate) fn grant(&mut self) -> Grant {
         let drawn = self.session.next_cas();
-        Token::new(self.now_fine, drawn)
+        let seconds = self.leases.interval_ms.div_ceil(1000).saturating_add(1);
+        let until = Seconds(self.now.0.saturating_add(seconds));
+        Grant { token: Token::new(self.now_fine, drawn), until }
+    }
+
+    /// Whether there are leases.
+    ///
+    /// # Errors
+    /// The reply if there are none.
+    pub fn gives_leases(&self) -> Result<(), &'static str> {
+        if self.uniques == Uniques::Kept { Ok(()) } else { Err(NO_UNIQUES) }
     }
 
     /// Answers one key of a lease-get. The caller writes END after the last key, unless one was refused.
@@ -171,8 +165,8 @@ impl<S: Session> Executor<S> {
     where
         R: Replies<Pin = S::Pin>,
     {
-        if self.uniques == Uniques::None {
-            replies.buffer().line(NO_UNIQUES);
+        if let Err(refusal) = self.gives_leases() {
+            replies.buffer().line(refusal);
             return Answered::Refused;
         }
         let (leases, now, mark) = (self.leases, self.now_fine, replies.buffer().len());
@@ -184,29 +178,25 @@ impl<S: Session> Executor<S> {
             self.count_lease(key, came_of_it, None);
             return Answered::Wholly;
         }
-        let seconds = leases.interval_ms.div_ceil(1000).saturating_add(1);
-        let until = Seconds(self.now.0.saturating_add(seconds));
-        let mut grant = Grant { token: self.new_token(), until };
+        let mut grant = self.grant();
         let missed = if let Read::Miss(kind) = read { Some(kind) } else { None };
         let shown = self.change_and_show(key, Unique::Omitted, &mut sink, &mut grant);
-        let (given, came_of_it) = (sink.given.is_some(), sink.seen);
-        match shown {
-            Ok(_) if !given => self.count_lease(key, came_of_it, missed),
-            Ok(_) => {
-                self.count(CommandCount::LeaseTokens);
-                self.count_lease(key, Seen::Open, missed);
-            }
+        if shown.is_err() {
             // There is no memory to remember a token. The client gets one that nothing can be stored with.
-            Err(_) => {
-                sink.given = Some(grant.token);
-                if self.session.read(key, S::Guess::default(), self.now, &mut sink) != Read::Hit {
-                    put_value_line(replies.buffer(), key.bytes, Some(grant.token.0), (0, 0));
-                    replies.buffer().put(b"\r\n");
-                }
-                self.count(CommandCount::StoreNoMemory);
-                self.count_lease(key, Seen::Open, missed);
+            self.count(CommandCount::StoreNoMemory);
+            sink.given = Some(grant.token);
+            if self.session.read(key, S::Guess::default(), self.now, &mut sink) != Read::Hit {
+                sink.seen = Seen::Open;
+                put_value_line(sink.replies.buffer(), key.bytes, Some(grant.token.0), (0, 0));
+                sink.replies.buffer().put(b"\r\n");
             }
         }
+        let given = sink.given.is_some();
+        let came_of_it = if given && sink.seen != Seen::Value { Seen::Open } else { sink.seen };
+        if given && shown.is_ok() {
+            self.count(CommandCount::LeaseTokens);
+        }
+        self.count_lease(key, came_of_it, missed);
         Answered::Wholly
     }
 

@@ -10,7 +10,7 @@ use crate::observe::Got;
 use crate::retrieve::{NO_MEMORY_FOR_READ, put_value};
 use crate::showing::{Change, Creation, ShownUpdate};
 use crate::sight::Sight;
-use crate::token::{Contest, Token};
+use crate::token::{Contest, Grant};
 use crate::uniques::Uniques;
 use guira_contract::{
     Amendment, Expiry, ItemState, ItemView, Key, Meta, MissKind, NewItem, Read, Recency, Session, Sink,
@@ -118,7 +118,8 @@ impl<R: Replies> MetaSink<'_, '_, R> {
 
 /// Writes whether another client has won (Z), the item is stale (X), and this client has won (W).
 fn wins(buffer: &mut ReplyBuffer, before: &Meta, won: bool) {
-    if before.state.has(ItemState::TOKEN_SENT) {
+    // Who wins a hidden item whose interval is over is not to wait for the client that had it.
+    if before.state.has(ItemState::TOKEN_SENT) && !won {
         buffer.put(b" Z");
     }
     if before.state.has(ItemState::STALE) {
@@ -178,8 +179,8 @@ struct MetaGetUpdate<'a, 'k> {
     times: &'a dyn Fn(Expiry) -> Times,
     /// The cas unique of a created item.
     given: Option<u64>,
-    /// The lease token of a client that wins a hidden item.
-    token: Option<Token>,
+    /// What a client gets that wins a hidden item.
+    grant: Option<Grant>,
 }
 
 impl<R> ShownUpdate<MetaSink<'_, '_, R>> for MetaGetUpdate<'_, '_> {
@@ -193,9 +194,10 @@ impl<R> ShownUpdate<MetaSink<'_, '_, R>> for MetaGetUpdate<'_, '_> {
         }
         let recency = if self.flags.has(b'u') { Recency::Leave } else { Recency::Bump };
         let set = if won { ItemState::TOKEN_SENT } else { ItemState::NONE };
-        // Other items keep their cas unique, as in memcached.
-        let cas = self.token.filter(|_| won && item.state.has(ItemState::HIDDEN)).map(|token| token.0);
-        Change::Amend(Amendment { expiry, cas, set, recency, ..Amendment::default() })
+        // Other items keep their cas unique and their time, as in memcached.
+        let grant = self.grant.filter(|_| won && item.state.has(ItemState::HIDDEN));
+        let base = grant.map_or(Amendment::default(), |grant| grant.amendment(item));
+        Change::Amend(Amendment { expiry: expiry.or(base.expiry), set, recency, ..base })
     }
 
     fn create(&mut self, sink: &mut MetaSink<'_, '_, R>) -> Option<Creation> {
@@ -255,7 +257,7 @@ impl<S: Session> Executor<S> {
         let times = |expiry| Times { expiry, touched, vivified, recache };
         let given = self.uniques.given(flags.cas_new);
         let mut asked =
-            MetaGetUpdate { key: &command.key, flags, now: self.now, times: &times, given, token: None };
+            MetaGetUpdate { key: &command.key, flags, now: self.now, times: &times, given, grant: None };
         let changes = touched.is_some() || vivified.is_some() || recache.is_some();
         let mut sink = MetaSink {
             mark: replies.buffer().len(),
@@ -285,7 +287,7 @@ impl<S: Session> Executor<S> {
                 };
                 Some(needs)
             };
-            asked.token = (self.uniques == Uniques::Kept).then(|| self.new_token());
+            asked.grant = (self.uniques == Uniques::Kept).then(|| self.grant());
             match self.change_and_show(key, unique, &mut sink, &mut asked) {
                 Ok(read) => return Ok((read, sink.before.is_some_and(|before| before.created))),
                 Err(_) if needs == Some(Need::Win) => {

@@ -143,11 +143,7 @@ impl<S: Session> Executor<S> {
         let mut word = "NF";
         let decide = |item: Option<&dyn ItemView>, _: Vacancy| {
             let (decision, came_of_it) = deletion.decide(item, flags.cas, uniques);
-            word = match came_of_it {
-                Deleted::Done => "HD",
-                Deleted::Absent => "NF",
-                Deleted::Exists => "EX",
-            };
+            word = came_of_it.word();
             let Some(item) = item.filter(|item| word == "HD" && Sight::Plain.sees(item.state())) else {
                 return decision;
             };
@@ -175,8 +171,11 @@ impl<S: Session> Executor<S> {
         if result.is_err() && (flags.has(b'x') || flags.has(b'I')) {
             return replies.buffer().line("SERVER_ERROR out of memory");
         }
-        if self.delete_at_least(key, &deletion, result).is_err() {
-            return replies.buffer().line(NOT_HELD_OFF);
+        if result.is_err() {
+            word = Deleted::word(self.delete_at_least(key, flags.cas, &deletion));
+            if deletion.held_until.is_some() {
+                return replies.buffer().line(NOT_HELD_OFF);
+            }
         }
         self.count(if word == "HD" { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
         self.sample_delete(class.filter(|_| word == "HD"));

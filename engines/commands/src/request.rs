@@ -116,7 +116,10 @@ impl Request {
                     let meta = item.meta();
                     let kept = ItemState::TOKEN_SENT.with(ItemState::HIDDEN);
                     let state = ItemState(meta.state.0 & kept.0).with(ItemState::STALE);
-                    (self.put(value, self.state.with(state), meta.expiry), Stored::Yes(length))
+                    // Whoever is to fill a hidden item keeps its token.
+                    let kept = meta.cas.filter(|_| meta.state.has(ItemState::HIDDEN));
+                    let request = Request { cas: self.cas.or(kept), ..*self };
+                    (request.put(value, self.state.with(state), meta.expiry), Stored::Yes(length))
                 }
                 _ if item.state().has(ItemState::HIDDEN) => (Decision::Keep, Stored::NotFound),
                 _ => (Decision::Keep, Stored::Exists),

@@ -118,14 +118,12 @@ struct Recorder<'a, T, C> {
 }
 
 impl<T: Sink, C: ShownUpdate<T>> Recorder<'_, T, C> {
-    /// Returns whether the item is passed on.
-    fn note(&mut self, meta: Meta) -> bool {
+    /// Returns the item as it is passed on, if it is: with the cas unique that it is to get.
+    fn note(&mut self, meta: Meta) -> Option<Meta> {
         // A hidden item that is not to be seen is not there: the next attempt finds that.
         self.noted = meta.cas.map(|_| meta).filter(|meta| C::SIGHT.sees(meta.state));
-        if self.noted.is_some() {
-            self.changing.change(self.sink, &meta);
-        }
-        self.noted.is_some()
+        let change = self.noted.map(|_| self.changing.change(self.sink, &meta))?;
+        Some(Meta { cas: change.unique().or(meta.cas), ..meta })
     }
 }
 
@@ -137,8 +135,8 @@ impl<T: Sink, C: ShownUpdate<T>> Sink for Recorder<'_, T, C> {
     }
 
     fn found<I: ItemView>(&mut self, item: &I) {
-        if self.note(item.meta()) {
-            self.sink.found(item);
+        if let Some(meta) = self.note(item.meta()) {
+            self.sink.found(&AsShown { item: Some(item), meta });
         }
     }
 
@@ -152,8 +150,8 @@ impl<T: Sink, C: ShownUpdate<T>> Sink for Recorder<'_, T, C> {
     }
 
     fn pinned(&mut self, meta: &Meta, pin: T::Pin) {
-        if self.note(*meta) {
-            self.sink.pinned(meta, pin);
+        if let Some(meta) = self.note(*meta) {
+            self.sink.pinned(&meta, pin);
         }
     }
 }

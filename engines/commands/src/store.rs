@@ -2,9 +2,7 @@
 
 use crate::counters::CommandCount;
 use crate::executor::Executor;
-use crate::lease::NO_UNIQUES;
 use crate::request::{Request, Stored};
-use crate::uniques::Uniques;
 use guira_contract::{Key, Lossiness, PendingValue, Provision, Session, StoreError, Value};
 use guira_protocol::{Noreply, Replies, Store, Verb};
 
@@ -146,8 +144,8 @@ impl<S: Session> Executor<S> {
     ) where
         R: Replies<Pin = S::Pin>,
     {
-        if let (Verb::Lease(_), Uniques::None) = (store.verb, self.uniques) {
-            return self.refuse(store, NO_UNIQUES, replies);
+        if let (Verb::Lease(_), Err(refusal)) = (store.verb, self.gives_leases()) {
+            return self.refuse(store, refusal, replies);
         }
         let request = Request::of(store, self.expiry(store.exptime));
         let line = match self.do_store(key, guess, &request, data) {

@@ -1,7 +1,7 @@
 //! Lease tokens: who may fill a key, and since when.
 
-use guira_contract::{ItemState, Meta};
-use guira_sync::clock::Millis;
+use guira_contract::{Amendment, Expiry, ItemState, Meta, Recency};
+use guira_sync::clock::{Millis, Seconds};
 
 /// What the number after the key of a `delete` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,38 @@ impl Token {
     }
 }
 
+/// How far in the future a token may lie, in milliseconds: workers read the clock at different times, and after a restart it begins at a whole second.
+const AHEAD: u32 = 60_000;
+
 /// Whether a lease token of this item is in force.
 pub(crate) fn in_force(state: ItemState, unique: Option<u64>, leases: Leases, now: Millis) -> bool {
     let token = unique.filter(|_| state.has(ItemState::TOKEN_SENT)).and_then(Token::of);
-    token.is_some_and(|token| token.age(now) < leases.interval_ms)
+    token.is_some_and(|token| token.age(now).wrapping_add(AHEAD) < leases.interval_ms + AHEAD)
+}
+
+/// The next token of a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    pub(crate) token: Token,
+    /// A hidden item lives at least until then: as long as the token is in force.
+    pub(crate) until: Seconds,
+}
+
+impl Grant {
+    /// What an item changes when a client gets the token.
+    pub(crate) fn amendment(&self, item: &Meta) -> Amendment {
+        let later = match item.expiry {
+            Expiry::At(at) => Expiry::At(at.max(self.until)),
+            Expiry::Never => Expiry::Never,
+        };
+        Amendment {
+            cas: Some(self.token.0),
+            expiry: item.state.has(ItemState::HIDDEN).then_some(later),
+            set: ItemState::TOKEN_SENT,
+            recency: Recency::Bump,
+            ..Amendment::default()
+        }
+    }
 }
 
 /// The time, and how long tokens are in force: what decides whether a client wins an item by mg.
@@ -96,5 +124,13 @@ mod tests {
         assert_eq!(late.age(Millis((1 << 32) + 5)), 15);
         assert_ne!(Token::new(Millis(5), 1), Token::new(Millis(5), 2));
         assert_eq!((Token::of(7), Token::of(u64::MAX)), (None, None));
+    }
+
+    #[test]
+    fn a_token_is_in_force_for_the_interval_and_to_a_clock_that_was_read_before() {
+        let (leases, unique) = (Leases::default(), Some(Token::new(Millis(100_000), 1).0));
+        let in_force = |at| in_force(ItemState::TOKEN_SENT, unique, leases, Millis(at));
+        assert!(in_force(100_000) && in_force(109_999) && in_force(99_999) && in_force(99_000));
+        assert!(!in_force(110_000) && !in_force(1_000_000) && !in_force(10_000));
     }
 }

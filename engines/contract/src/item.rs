@@ -35,7 +35,7 @@ impl ItemState {
     pub const TOKEN_SENT: Self = ItemState(4);
     /// Its key was given in base64, and is given back so.
     pub const BINARY_KEY: Self = ItemState(8);
-    /// Only leases and meta commands see it: a key that a client was asked to fill, or a deleted value that may still be served as stale. Neither stale nor
+    /// Only leases, mg and who names its cas unique see it: a key that a client was asked to fill, or a deleted value that may still be served as stale. Neither stale nor
     /// with a token sent, it is a tombstone.
     pub const HIDDEN: Self = ItemState(16);
 

@@ -666,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn last_access_is_exact_across_the_wrap_of_its_24_bits() {
+    fn last_access_is_exact_across_the_wrap_of_its_bits() {
         let header = Header(0).accessed(Seconds((1 << ACCESS_BITS) - 3));
         assert_eq!(header.last_access(Seconds((1 << ACCESS_BITS) + 4)), Seconds((1 << ACCESS_BITS) - 3));
     }

@@ -287,6 +287,12 @@ impl<S: Session> Interpreter<S> {
         Get { mut keys, form }: Get<'_>,
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
+        if form == GetForm::Lease
+            && let Err(refusal) = self.executor.gives_leases()
+        {
+            outbox.buffer().line(refusal);
+            return line.length;
+        }
         let length = line.text.len();
         loop {
             let begin = length - keys.rest();

@@ -263,8 +263,10 @@ fn a_stale_value_does_not_outlive_the_item() {
     let mut client = server.connect();
     client.exchange("debugtime p\r\n", "OK\r\n");
     client.talk(&[("set key 0 5 3\r\nold\r\n", "STORED\r\n"), ("delete key\r\n", "DELETED\r\n")]);
-    client.exchange("mg key t v\r\n", "VA 3 t5 X W\r\nold\r\n");
-    client.exchange("debugtime 5\r\n", "OK\r\n");
+    client.exchange("debugtime 4\r\n", "OK\r\n");
+    let line = client.ask("me key\r\n");
+    assert!(line.starts_with("ME key exp=1 "), "{line}");
+    client.exchange("debugtime 1\r\n", "OK\r\n");
     client.exchange("mg key t v\r\n", "EN\r\n");
 }
 
@@ -294,6 +296,92 @@ fn meta_commands_take_part_in_a_lease() {
 }
 
 #[test]
+fn who_wins_a_hidden_key_by_mg_has_it_for_an_interval() {
+    let server = guira().start_guira();
+    let mut client = server.connect();
+    client.exchange("debugtime p\r\n", "OK\r\n");
+    token(&mut client, "key");
+    client.exchange("mg key v\r\n", "VA 0 Z\r\n\r\n");
+    client.exchange("debugtime 10\r\n", "OK\r\n");
+    // It is the winner, and does not hear that another one is.
+    let line = client.ask("mg key c\r\n");
+    let unique =
+        line.strip_prefix("HD c").and_then(|rest| rest.strip_suffix(" W")).expect("a win").to_owned();
+    client.exchange("debugtime 9\r\n", "OK\r\n");
+    assert_eq!(lease(&mut client, "key").token, HELD);
+    client.exchange("mg key\r\n", "HD Z\r\n");
+    client.exchange(format!("ms key 1 C{unique}\r\nx\r\n"), "HD\r\n");
+    client.expect_value("key", "x");
+}
+
+#[test]
+fn a_stale_value_that_is_filled_lives_as_long_as_its_token() {
+    let server = guira().guira_argument("--stale-values=5").start_guira();
+    let mut client = server.connect();
+    client.exchange("debugtime p\r\n", "OK\r\n");
+    client.talk(&[("set key 0 0 3\r\nold\r\n", "STORED\r\n"), ("delete key\r\n", "DELETED\r\n")]);
+    client.exchange("debugtime 4\r\n", "OK\r\n");
+    let first = lease(&mut client, "key");
+    assert!(first.token > HELD && first.stale == "old", "{first:?}");
+    client.exchange("debugtime 9\r\n", "OK\r\n");
+    assert_eq!(lease(&mut client, "key").token, HELD);
+    client.exchange(format!("lease-set key {} 0 0 1\r\nx\r\n", first.token), "STORED\r\n");
+}
+
+#[test]
+fn a_stale_store_by_ms_leaves_the_token_to_its_holder() {
+    let server = guira().start_guira();
+    let mut client = server.connect();
+    let right = token(&mut client, "key");
+    client.exchange("ms key 3 I C5\r\nold\r\n", "HD\r\n");
+    client.exchange("get key\r\n", "END\r\n");
+    assert_eq!(lease(&mut client, "key"), Lease { token: HELD, flags: 0, stale: "old".to_owned() });
+    client.exchange(format!("lease-set key {right} 0 0 1\r\nx\r\n"), "STORED\r\n");
+}
+
+#[test]
+fn a_delete_that_names_another_unique_finds_no_hidden_key() {
+    let server = guira().start_guira();
+    let mut client = server.connect();
+    let right = token(&mut client, "key");
+    client.exchange("md key C5\r\n", "NF\r\n");
+    client.exchange(format!("md key C{right}\r\n"), "HD\r\n");
+    client.exchange(format!("lease-set key {right} 0 0 1\r\nx\r\n"), "NOT_STORED\r\n");
+}
+
+#[test]
+fn lists_leave_hidden_keys_out() {
+    let server = guira().start_guira();
+    let mut client = server.connect();
+    token(&mut client, "key");
+    client.set("there", "x");
+    client.send("lru_crawler mgdump all\r\n");
+    client.hear("OK\r\nmg there\r\nEN\r\n");
+}
+
+/// Clients of all workers ask at once for keys that are not there.
+#[test]
+fn of_many_clients_one_gets_the_token() {
+    const KEYS: usize = 300;
+    let server = guira().start_guira();
+    let tokens: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            let (server, tokens) = (&server, &tokens);
+            scope.spawn(move || {
+                let mut client = server.connect();
+                for (key, tokens) in tokens.iter().enumerate() {
+                    let token = lease(&mut client, &format!("key{key}")).token;
+                    tokens.fetch_add(u64::from(token != HELD), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let tokens: Vec<u64> = tokens.into_iter().map(AtomicU64::into_inner).collect();
+    assert!(tokens.iter().all(|tokens| *tokens == 1), "{tokens:?}");
+}
+
+#[test]
 fn long_values_are_leased_as_short_ones_are() {
     let server = guira().guira_argument("--stale-values=20").start_guira();
     let mut client = server.connect();
@@ -301,6 +389,14 @@ fn long_values_are_leased_as_short_ones_are() {
     let first = token(&mut client, "key");
     client.exchange(format!("lease-set key {first} 7 0 {}\r\n{old}\r\n", old.len()), "STORED\r\n");
     client.exchange("lease-get key\r\n", format!("VALUE key 7 {}\r\n{old}\r\nEND\r\n", old.len()));
+    client.exchange("delete key\r\n", "DELETED\r\n");
+    // Who wins by mg is shown the unique that it is to name.
+    let line = client.ask("mg key v c f\r\n");
+    let unique = line.split(' ').find_map(|word| word.strip_prefix('c')).expect("a unique").to_owned();
+    assert!(line.ends_with(" f7 X W"), "{line}");
+    client.hear(format!("{old}\r\n"));
+    client.exchange(format!("ms key 3 C{unique}\r\nnew\r\n"), "HD\r\n");
+    client.exchange(format!("set key 7 0 {}\r\n{old}\r\n", old.len()), "STORED\r\n");
     client.exchange("delete key\r\n", "DELETED\r\n");
     let second = lease(&mut client, "key");
     assert!(second.token > HELD && second.flags == 7 && second.stale == old);
@@ -345,6 +441,7 @@ fn without_cas_uniques_there_are_no_leases() {
     let refusal = "SERVER_ERROR leases need cas uniques, which are disabled\r\n";
     server.connect().talk(&[
         ("lease-get key\r\n", refusal),
+        ("lease-get a b c d e f\r\n", refusal),
         ("lease-set key 5 0 0 1\r\nx\r\n", refusal),
         ("get key\r\n", "END\r\n"),
     ]);

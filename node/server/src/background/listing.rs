@@ -79,6 +79,10 @@ impl ListWriter {
 
     /// Writes an item.
     pub(crate) fn item(&mut self, item: &WalkedItem<'_>, out: &mut Vec<u8>) {
+        // Of hidden items only the sizes count: a get does not find their keys.
+        if item.meta.state.has(ItemState::HIDDEN) && !matches!(self.listing, Listing::Sizes) {
+            return;
+        }
         match self.listing {
             Listing::Meta(filter) if filter.has(item.meta.class) => self.meta(item, out),
             Listing::MetaGet(filter) if filter.has(item.meta.class) => {

@@ -167,7 +167,7 @@ super::options! {
         lease_interval: u32 = 10_000, "MILLISECONDS",
             must("from 1 to 3600000", |interval| (1..=3_600_000).contains(interval)), stats("lease_interval");
 
-        /// Keep deleted values for this many seconds as stale ones, which only lease-get and meta commands see; 0 to keep none
+        /// Keep deleted values for this many seconds as stale ones, which lease-get and mg see; 0 to keep none
         stale_values: u32 = 0, "SECONDS", stats("stale_values");
 
         /// Obey the number after the key of a delete, which memcached ignores: nothing may be added under the key for this many seconds
