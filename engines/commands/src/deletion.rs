@@ -145,7 +145,9 @@ impl Deletion {
     }
 
     fn keep_stale(&self, item: &dyn ItemView) -> Option<Decision<'static>> {
-        self.stale_until.map(|until| {
+        // What mg has created with N is no value.
+        let is_empty = item.value_len() == 0 && item.state().has(ItemState::TOKEN_SENT);
+        self.stale_until.filter(|_| !is_empty).map(|until| {
             Decision::Amend(Amendment {
                 cas: Some(self.fresh),
                 expiry: Some(sooner(item.meta().expiry, until)),

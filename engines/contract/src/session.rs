@@ -207,7 +207,7 @@ pub trait Session {
     /// If `bytes` are more than are missing.
     fn extend(&mut self, pending: &mut Self::Pending, bytes: &[u8]) -> Result<(), StoreError>;
 
-    /// The longest value that [`crate::Value::Bytes`] may have, in bytes.
+    /// The longest value that [`crate::Value::Bytes`] should have, in bytes: a longer one is copied once more, and arrives better as a pending value.
     fn inline_max(&self) -> usize;
 
     /// Whether such an item may be stored at all.

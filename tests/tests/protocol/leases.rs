@@ -350,6 +350,23 @@ fn a_delete_that_names_another_unique_finds_no_hidden_key() {
 }
 
 #[test]
+fn what_append_creates_has_nothing_of_a_deleted_value() {
+    let server = guira().guira_argument("--stale-values=20").start_guira();
+    let mut client = server.connect();
+    let long = "o".repeat(100_000);
+    for (old, new) in [("old", "n"), (long.as_str(), "n"), ("old", long.as_str())] {
+        client.set("key", old);
+        client.exchange("delete key\r\n", "DELETED\r\n");
+        client.exchange(format!("ms key {} MA N0\r\n{new}\r\n", new.len()), "HD\r\n");
+        client.expect_value("key", new);
+    }
+    // An item that mg has created leaves no stale value.
+    client.exchange("mg other N30\r\n", "HD W\r\n");
+    client.exchange("delete other\r\n", "DELETED\r\n");
+    client.exchange("mg other\r\n", "EN\r\n");
+}
+
+#[test]
 fn lists_leave_hidden_keys_out() {
     let server = guira().start_guira();
     let mut client = server.connect();

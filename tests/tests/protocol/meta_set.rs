@@ -173,3 +173,19 @@ fn too_many_flags_are_refused_and_the_data_taken() {
     );
     client.sync();
 }
+
+#[test]
+fn appending_creates_values_of_any_length() {
+    let server = Server::start();
+    newer_than_peer!(server, "append creates nothing");
+    let mut client = server.connect();
+    for length in [16_384, 16_385, 32_000, 32_768, 40_000, 65_536, 300_000, 900_000] {
+        let value = "a".repeat(length);
+        for mode in ["MA", "MP"] {
+            client.exchange(format!("ms key {length} {mode} N0 F7\r\n{value}\r\n"), "HD\r\n");
+            client.exchange("mg key s f t\r\n", format!("HD s{length} f7 t-1\r\n"));
+            client.exchange("get key\r\n", format!("VALUE key 7 {length}\r\n{value}\r\nEND\r\n"));
+            client.exchange("delete key\r\n", "DELETED\r\n");
+        }
+    }
+}

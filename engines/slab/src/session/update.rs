@@ -247,6 +247,10 @@ impl<'s, X: Scheme> Writer<'s, X> {
             accessed: now,
         };
         let at = match new.value {
+            // What append creates comes in one piece, however long it is.
+            Value::Bytes(bytes) if bytes.len() > INLINE_MAX => {
+                self.join(&header_spec, None, bytes, &[], supplies, now)
+            }
             Value::Bytes(bytes) => self.fill(&header_spec, bytes),
             Value::Digits(digits) => self.fill(&header_spec, digits.as_bytes()),
             Value::Pending => match supplies.pending.take() {
