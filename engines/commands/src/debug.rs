@@ -55,7 +55,7 @@ impl<S: Session> Executor<S> {
     fn any_meta_of(&mut self, key: Key<'_>) -> Option<Meta> {
         let mut sink = MetaOnly { meta: None, pin: PhantomData };
         let read = self.session.read(key, S::Guess::default(), self.now, &mut sink);
-        sink.meta.filter(|_| read == Read::Hit)
+        sink.meta.filter(|meta| read == Read::Hit && !meta.state.is_tombstone())
     }
 
     /// me: all metadata of an item.

@@ -38,10 +38,12 @@ impl<S: Session> Executor<S> {
         let uniques = self.uniques;
         let mut outcome = Deleted::Absent;
         let decide = |item: Option<&dyn ItemView>, _: Vacancy| {
+            let held = item.is_some_and(|item| item.state().is_tombstone());
             let (decision, came_of_it) = deletion.decide(item, wanted, uniques);
             outcome = came_of_it;
             match (remains, decision) {
-                (Remains::None, Decision::Amend(_) | Decision::Put(_)) => Decision::Remove,
+                (Remains::None, Decision::Amend(_) | Decision::Put(_)) if !held => Decision::Remove,
+                (Remains::None, Decision::Amend(_) | Decision::Put(_)) => Decision::Keep,
                 (_, decision) => decision,
             }
         };
@@ -119,8 +121,12 @@ impl Deletion {
         };
         let is_hidden = item.state().has(ItemState::HIDDEN);
         if wanted.is_some() && uniques.shown(item.cas()) != wanted {
-            let outcome = if is_hidden { Deleted::Absent } else { Deleted::Exists };
-            return (Decision::Keep, outcome);
+            return if is_hidden {
+                // What this client does not see is absent, and it is held off as an absent one is.
+                (self.hold_off(None), Deleted::Absent)
+            } else {
+                (Decision::Keep, Deleted::Exists)
+            };
         }
         // Who names its unique sees it.
         let outcome = if is_hidden && wanted.is_none() { Deleted::Absent } else { Deleted::Done };
@@ -140,7 +146,12 @@ impl Deletion {
         let Some(until) = self.held_until.filter(|until| !lasts(*until)) else {
             return Decision::Keep;
         };
-        let (expiry, state, value) = (Expiry::At(until), ItemState::HIDDEN, Value::Bytes(b""));
+        let expiry = Expiry::At(until);
+        if held.is_some() {
+            // In place, so that it is not lost if there is no memory.
+            return Decision::Amend(Amendment { expiry: Some(expiry), ..Amendment::default() });
+        }
+        let (state, value) = (ItemState::HIDDEN, Value::Bytes(b""));
         Decision::Put(NewItem { flags: 0, expiry, cas: None, state, value })
     }
 

@@ -153,6 +153,7 @@ impl<R: Replies<Pin: ValuePin>> Sink for MetaSink<'_, '_, R> {
     }
 
     fn undo(&mut self) {
+        self.is_held_off = false;
         self.replies.take_back(self.mark);
     }
 
@@ -163,6 +164,10 @@ impl<R: Replies<Pin: ValuePin>> Sink for MetaSink<'_, '_, R> {
     }
 
     fn pinned(&mut self, meta: &Meta, pin: R::Pin) {
+        self.is_held_off = meta.state.is_tombstone();
+        if self.is_held_off {
+            return;
+        }
         self.needs = self.need(meta);
         if self.needs.is_none() && self.head(meta) {
             self.replies.pin(pin);

@@ -116,7 +116,7 @@ impl Request {
                     let meta = item.meta();
                     let kept = ItemState::TOKEN_SENT.with(ItemState::HIDDEN);
                     let state = ItemState(meta.state.0 & kept.0).with(ItemState::STALE);
-                    // Whoever is to fill a hidden item keeps its token.
+                    // Whoever is to fill a hidden item keeps its token, unless the item is given another unique.
                     let kept = meta.cas.filter(|_| meta.state.has(ItemState::HIDDEN));
                     let request = Request { cas: self.cas.or(kept), ..*self };
                     (request.put(value, self.state.with(state), meta.expiry), Stored::Yes(length))

@@ -4,7 +4,7 @@ use crate::counters::CommandCount;
 use crate::executor::Executor;
 use crate::observe::Got;
 use crate::showing::{Change, Creation, ShownUpdate};
-use crate::sight::{Plain, Sight};
+use crate::sight::{Plain, Sight, Vacancy};
 use crate::uniques::Uniques;
 use guira_contract::{
     Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Provision, Read, Recency, Session, Sink,
@@ -245,18 +245,19 @@ impl<S: Session> Executor<S> {
     /// Gives an item a cas unique if it has none.
     pub(crate) fn give_unique(&mut self, key: Key<'_>) -> Result<(), StoreError> {
         let cas = self.session.next_cas();
-        let decide = |item: Option<&dyn ItemView>| match item {
+        let decide = |item: Option<&dyn ItemView>, _: Vacancy| match item {
             Some(item) if item.cas().is_none() => {
                 Decision::Amend(Amendment { cas: Some(cas), ..Amendment::default() })
             }
             _ => Decision::Keep,
         };
-        self.session.update(key, Default::default(), self.now, Provision::None, decide)
+        self.update(Sight::Hidden, key, Default::default(), Provision::None, decide)
     }
 
-    /// Removes a key. A removal stores nothing, so it cannot be refused.
+    /// Removes a key, but no tombstone. A removal stores nothing, so it cannot be refused.
     pub(crate) fn remove(&mut self, key: Key<'_>) {
-        let _ = self.session.update(key, Default::default(), self.now, Provision::None, |_| Decision::Remove);
+        let removal = |_: Option<&dyn ItemView>, _: Vacancy| Decision::Remove;
+        let _ = self.update(Sight::Hidden, key, Default::default(), Provision::None, removal);
     }
 
     /// Changes an item's expiry and shows the item, in one step.

@@ -81,9 +81,11 @@ impl Grant {
             Expiry::At(at) => Expiry::At(at.max(self.until)),
             Expiry::Never => Expiry::Never,
         };
+        // A stale value is prolonged once: if nobody fills it, it goes.
+        let again = item.state.has(ItemState::STALE) && item.state.has(ItemState::TOKEN_SENT);
         Amendment {
             cas: Some(self.token.0),
-            expiry: item.state.has(ItemState::HIDDEN).then_some(later),
+            expiry: (item.state.has(ItemState::HIDDEN) && !again).then_some(later),
             set: ItemState::TOKEN_SENT,
             recency: Recency::Bump,
             ..Amendment::default()

@@ -153,3 +153,47 @@ fn without_the_option_the_number_means_nothing_as_in_memcached() {
         ("add key 0 0 1\r\nx\r\n", "NOT_STORED\r\n"),
     ]);
 }
+
+#[test]
+fn a_store_that_is_refused_does_not_end_it() {
+    let server = guira().start_guira();
+    let mut client = server.connect();
+    let long = "x".repeat(2_000_000);
+    let refusal = "SERVER_ERROR object too large for cache\r\n";
+    client.exchange("md key H100\r\n", "NF\r\n");
+    for store in ["ms key 2000000 ME", "ms key 2000000", "set key 0 0 2000000"] {
+        client.exchange(format!("{store}\r\n{long}\r\n"), refusal);
+        client.exchange("add key 0 0 1\r\nx\r\n", "NOT_STORED\r\n");
+    }
+    client.exchange("me key\r\n", "EN\r\n");
+}
+
+#[test]
+fn a_longer_time_takes_the_place_of_a_shorter_one() {
+    let server = guira().start_guira();
+    let mut client = server.connect();
+    client.exchange("debugtime p\r\n", "OK\r\n");
+    for command in ["md key H2\r\n", "md key H20\r\n", "md key H5\r\n"] {
+        client.exchange(command, "NF\r\n");
+    }
+    client.exchange("debugtime 19\r\n", "OK\r\n");
+    client.exchange("add key 0 0 1\r\nx\r\n", "NOT_STORED\r\n");
+    client.exchange("debugtime 1\r\n", "OK\r\n");
+    client.exchange("add key 0 0 1\r\nx\r\n", "STORED\r\n");
+}
+
+#[test]
+fn a_hidden_key_is_held_off_whatever_unique_the_client_names() {
+    let server = guira().start_guira();
+    let mut client = server.connect();
+    let right = token(&mut client);
+    client.exchange("md key C5 H100\r\n", "NF\r\n");
+    client.exchange(format!("lease-set key {right} 0 0 1\r\nx\r\n"), "NOT_STORED\r\n");
+    client.exchange("add key 0 0 1\r\nx\r\n", "NOT_STORED\r\n");
+    // An item with another unique is not touched.
+    client.talk(&[
+        ("ms live 1 E7\r\nx\r\n", "HD\r\n"),
+        ("md live C5 H100\r\n", "EX\r\n"),
+        ("mg live v\r\n", "VA 1\r\nx\r\n"),
+    ]);
+}

@@ -329,6 +329,19 @@ fn a_stale_value_that_is_filled_lives_as_long_as_its_token() {
 }
 
 #[test]
+fn a_stale_value_that_nobody_fills_goes() {
+    let server = guira().guira_argument("--stale-values=15").start_guira();
+    let mut client = server.connect();
+    client.exchange("debugtime p\r\n", "OK\r\n");
+    client.talk(&[("set key 0 0 3\r\nold\r\n", "STORED\r\n"), ("delete key\r\n", "DELETED\r\n")]);
+    for stale in ["old", "old", "", ""] {
+        let lease = lease(&mut client, "key");
+        assert!(lease.token > HELD && lease.stale == stale, "{lease:?} instead of {stale}");
+        client.exchange("debugtime 10\r\n", "OK\r\n");
+    }
+}
+
+#[test]
 fn a_stale_store_by_ms_leaves_the_token_to_its_holder() {
     let server = guira().start_guira();
     let mut client = server.connect();

@@ -119,7 +119,7 @@ pub(crate) fn judge(
     let nothing_done = unchanged(before, after);
     let may_remove = match request.asks_for {
         AsksFor::Set => losses == Lossiness::Cache,
-        AsksFor::Removal => true,
+        AsksFor::Removal => !before.is_some_and(|before| before.state.is_tombstone()),
         AsksFor::Other => false,
     };
     let gave_up = may_remove && after.is_none();
