@@ -110,7 +110,7 @@ pub enum Fault {
 /// The reply to a line that names no command.
 pub(crate) const UNKNOWN: &str = "ERROR";
 /// The reply to a malformed line of a known command.
-pub(crate) const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
+pub const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 
 /// The tokens of a line: runs of bytes other than blanks.
 #[derive(Clone, Copy, Debug)]

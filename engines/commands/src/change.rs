@@ -8,9 +8,7 @@ use crate::sight::{Sight, Vacancy};
 use crate::store::refusal_line;
 use crate::token::DeleteTime;
 use guira_contract::{Amendment, Decision, ItemView, Key, Provision, Recency, Session, StoreError};
-use guira_protocol::{Delete, Exptime, Noreply, Replies, Touch};
-
-const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
+use guira_protocol::{BAD_FORMAT, Delete, Exptime, Noreply, Replies, Touch};
 
 /// The reply if a key is gone, and there is no memory to hold it off.
 pub(crate) const NOT_HELD_OFF: &str = "SERVER_ERROR out of memory";
