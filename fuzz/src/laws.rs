@@ -85,6 +85,11 @@ fn check_server_command(command: &ServerCommand<'_>, text: &[u8]) {
         ServerCommand::FlushAll { noreply, .. } | ServerCommand::Verbosity { noreply, .. } => {
             check_noreply(*noreply, text);
         }
+        ServerCommand::FlushPrefixes { prefixes, noreply } => {
+            check_noreply(*noreply, text);
+            prefixes.for_each(check_key);
+        }
+        ServerCommand::MetaFlushPrefix(md) => check_meta(&md.key, &md.flags),
         ServerCommand::Stats(rest) | ServerCommand::Admin(_, rest) => assert!(text.ends_with(rest)),
         ServerCommand::MetaNoop | ServerCommand::Version | ServerCommand::Quit => {}
     }

@@ -3,7 +3,7 @@
 use crate::KEY_MAX;
 use crate::admin::AdminVerb;
 use crate::line::{BAD_FORMAT, Fault, Line, Noreply, Tokens, UNKNOWN, last_token, noreply};
-use crate::meta::{self, Meta, MetaKey, MetaVerb};
+use crate::meta::{self, Meta, MetaGet, MetaKey, MetaVerb};
 use crate::number::{self, Exptime};
 
 /// A parsed command line.
@@ -39,6 +39,15 @@ pub enum ServerCommand<'a> {
         /// Whether the client wants no reply.
         noreply: Noreply,
     },
+    /// flush_prefix
+    FlushPrefixes {
+        /// The prefixes: at least one, each at most [`KEY_MAX`] bytes.
+        prefixes: Keys<'a>,
+        /// Whether the client wants no reply.
+        noreply: Noreply,
+    },
+    /// md with G: the key is a prefix
+    MetaFlushPrefix(MetaGet<'a>),
     /// version
     Version,
     /// verbosity
@@ -260,6 +269,7 @@ fn rare<'a>(word: &[u8], rest: &'a [u8]) -> Result<Command<'a>, Fault> {
     }
     let command = match word {
         b"flush_all" => flush_all(rest),
+        b"flush_prefix" => flush_prefix(rest)?,
         b"version" => ServerCommand::Version,
         b"verbosity" => verbosity(rest)?,
         b"stats" => ServerCommand::Stats(rest),
@@ -424,6 +434,17 @@ fn flush_all(rest: &[u8]) -> ServerCommand<'_> {
         (Some(delay), _) => number::exact_exptime(delay),
     };
     ServerCommand::FlushAll { delay, noreply }
+}
+
+/// `<prefix>+ [noreply]`
+fn flush_prefix(rest: &[u8]) -> Result<ServerCommand<'_>, Fault> {
+    let noreply = noreply(rest);
+    let text = match noreply {
+        Noreply::Yes => &rest[..rest.trim_ascii_end().len() - last_token(rest).len()],
+        Noreply::No => rest,
+    };
+    let prefixes = keys(text).map_err(|_| answer(BAD_FORMAT, noreply))?;
+    Ok(ServerCommand::FlushPrefixes { prefixes, noreply })
 }
 
 fn verbosity(rest: &[u8]) -> Result<ServerCommand<'_>, Fault> {

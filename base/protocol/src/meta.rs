@@ -1,7 +1,7 @@
 //! The meta protocol: `<cm> <key> [<datalen>] <flag>*`.
 
 use crate::KEY_MAX;
-use crate::classic::{Command, Direction, Verb};
+use crate::classic::{Command, Direction, ServerCommand, Verb};
 use crate::line::{BAD_FORMAT, Fault, Noreply, Tokens};
 use crate::number::{self, Exptime};
 use base64::Engine;
@@ -276,6 +276,9 @@ fn understand<'a>(
     if flags.has(b'H') && !may_hold_off {
         return Err(if is_arithmetic { BAD_FLAG } else { INVALID });
     }
+    if flags.has(b'G') && !(verb == MetaVerb::Delete && is_of_prefix(&flags)) {
+        return Err(if is_arithmetic { BAD_FLAG } else { INVALID });
+    }
     let key = meta_key(key, &flags).map_err(|text| if is_arithmetic { BAD_FLAG } else { text })?;
     let both = MetaGet { key, flags };
     let meta = match verb {
@@ -287,7 +290,17 @@ fn understand<'a>(
     if flags.in_order().any(|(letter, token)| letter == b'O' && token.len() > OPAQUE_MAX) {
         return Err("CLIENT_ERROR opaque token too long");
     }
-    Ok(Command::Meta(meta))
+    match meta {
+        Meta::Delete(prefix) if flags.has(b'G') => {
+            Ok(Command::Server(ServerCommand::MetaFlushPrefix(prefix)))
+        }
+        meta => Ok(Command::Meta(meta)),
+    }
+}
+
+/// Whether all flags make sense for a prefix.
+fn is_of_prefix(flags: &MetaFlags<'_>) -> bool {
+    flags.in_order().all(|(letter, _)| matches!(letter, b'G' | b'b' | b'k' | b'q' | b'O' | b'L' | b'P'))
 }
 
 fn meta_key<'a>(text: &'a [u8], flags: &MetaFlags<'_>) -> Result<MetaKey<'a>, &'static str> {
@@ -376,8 +389,8 @@ impl MetaFlags<'_> {
             }
             b'H' => self.hold_off = number::exact_u32(token).ok_or(BAD_TOKEN)?,
             b'M' => self.mode = token.first().copied().unwrap_or(0),
-            b'O' | b'P' | b'L' | b'I' | b'b' | b'c' | b'f' | b'h' | b'k' | b'l' | b'q' | b's' | b't'
-            | b'u' | b'v' | b'x' => {}
+            b'G' | b'O' | b'P' | b'L' | b'I' | b'b' | b'c' | b'f' | b'h' | b'k' | b'l' | b'q' | b's'
+            | b't' | b'u' | b'v' | b'x' => {}
             _ => return Err(INVALID),
         }
         Ok(())

@@ -8,6 +8,7 @@ guira_sync::counters! {
         CmdGet = "cmd_get", Count, "Keys asked for.";
         CmdSet = "cmd_set", Count, "Items to store.";
         CmdFlush = "cmd_flush", Count, "Flushes.";
+        CmdFlushPrefix = "cmd_flush_prefix", Count, "Prefixes whose items were deleted.";
         CmdTouch = "cmd_touch", Count, "Keys to touch.";
         CmdMeta = "cmd_meta", Count, "Meta debug commands.";
         GetHits = "get_hits", Count, "Keys asked for and found.";

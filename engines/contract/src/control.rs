@@ -31,6 +31,13 @@ pub trait Control: Debug + Send + Sync + 'static {
     /// Makes all items that are stored now, and until `at`, disappear at `at`; at once, if that has passed.
     fn flush(&self, now: Seconds, at: Seconds);
 
+    /// Makes all items that are stored now, and whose keys begin with one of `prefixes`, disappear at once. Each has 1 to [`crate::KEY_MAX`] bytes, and
+    /// there are at most [`PREFIXES_MAX`]. The memory of the items comes free in the background, in [`Session::maintain`].
+    ///
+    /// # Errors
+    /// If what earlier calls have flushed is not removed yet, and no more can be remembered at a time. Then nothing has changed.
+    fn flush_prefixes(&self, now: Seconds, prefixes: &[&[u8]]) -> Result<(), FlushBusy>;
+
     /// Reports evictions to `watcher` from now on. To be called once; the first watcher stays.
     fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>);
 
@@ -68,6 +75,14 @@ pub trait Control: Debug + Send + Sync + 'static {
     /// Sets the counters to zero. Gauges stay.
     fn reset_stats(&self);
 }
+
+/// The most prefixes that may be flushed, and not be removed yet, at a time, with one slot more for a flush of everything.
+pub const PREFIXES_MAX: usize = 32;
+
+/// Prefixes that were flushed before are still being removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("prefixes that were deleted before are still being removed")]
+pub struct FlushBusy;
 
 /// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

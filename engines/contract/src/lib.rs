@@ -19,7 +19,10 @@ mod spec;
 mod stats;
 pub mod suite;
 
-pub use control::{Control, Engine, EvictionWatcher, PolicyError, Reassign, ResizeError, Switch, Tuning};
+pub use control::{
+    Control, Engine, EvictionWatcher, FlushBusy, PREFIXES_MAX, PolicyError, Reassign, ResizeError, Switch,
+    Tuning,
+};
 pub use guira_memory::ValuePin;
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
 pub use lasting::{CloseError, Dropped, Emptied, Opened, Opening};

@@ -118,7 +118,7 @@ impl Core {
     /// Why `item` is dead, if it is.
     #[inline(always)]
     pub(crate) fn dead(&self, item: &Item<'_>, now: Seconds) -> Option<MissKind> {
-        Flushes::<()>::dead_as_of(self.flushes.generation(), item, now)
+        self.flushes.dead_as_of(self.flushes.generation(), item, now)
     }
 
     /// What a decision sees of an item, with its class.

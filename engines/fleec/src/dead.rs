@@ -1,7 +1,8 @@
 //! Removing what has expired or was flushed.
 
+use crate::index::Target;
 use crate::local::Local;
-use guira_items::Removal;
+use guira_items::{Item, Removal};
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
 
@@ -17,20 +18,66 @@ struct Cleaned {
 /// Removes what is dead between a bucket and the next one on the list.
 fn clean(local: &mut Local, bucket: u64, now: Seconds) -> Cleaned {
     let core = local.core().clone();
+    let generation = core.flushes.generation();
     let mut seen: Vec<(Offset, Option<u64>)> = Vec::new();
     let next = core.table.scan_bucket(bucket, &mut seen, |at| {
         let item = core.item(at, now)?;
-        Some((at, core.dead(&item, now).map(|_| core.hash_of(&item))))
+        let needs_work = item.header.generation() != generation || core.dead(&item, now).is_some();
+        Some((at, needs_work.then(|| core.hash_of(&item))))
     });
     let mut removed = 0;
-    for (at, dead) in seen {
+    for (at, hash) in seen {
         let class = core.memory.class_at(at);
-        let is_removed = dead.is_some_and(|hash| local.editor().remove_at(at, hash, Removal::Dead, now));
+        let is_removed = hash.is_some_and(|hash| remove_or_stamp(local, at, hash, now));
         removed += usize::from(is_removed);
         local.counters().crawled(class, 1, u64::from(is_removed));
     }
     local.reclaim_some();
     Cleaned { next, removed }
+}
+
+/// Removes the item at `at` if it is dead, and otherwise stamps it with the generation of new items. True if it was removed.
+fn remove_or_stamp(local: &mut Local, at: Offset, hash: u64, now: Seconds) -> bool {
+    if local.editor().remove_at(at, hash, Removal::Dead, now) {
+        return true;
+    }
+    let mut editor = local.editor();
+    let core = editor.core();
+    let place = (core.table.bucket_of(hash), Target::Item(hash));
+    editor.at_spot(
+        place,
+        |other| other == at,
+        |_, spot| {
+            // Loaded before the item is judged.
+            let generation = core.flushes.generation();
+            let item = spot.node.and_then(|node| core.item(node.at, now));
+            let is_alive = |item: &Item<'_>| core.flushes.dead_as_of(generation, item, now).is_none();
+            if let Some(item) = item.filter(is_alive) {
+                item.stamp(generation);
+            }
+        },
+    );
+    false
+}
+
+/// Follows up an item at `at` that was put into the table with the stamp of `generation`. If there was a flush meanwhile the crawler may have passed already:
+/// the item is removed or stamped anew. See [`guira_items::Flushes::is_still`].
+#[inline]
+pub(crate) fn follow_up(local: &mut Local, (at, hash): (Offset, u64), generation: u32, now: Seconds) {
+    if !local.core().flushes.is_still(generation) {
+        stamp_again(local, (at, hash), now);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn stamp_again(local: &mut Local, (at, hash): (Offset, u64), now: Seconds) {
+    loop {
+        let generation = local.core().flushes.generation();
+        if remove_or_stamp(local, at, hash, now) || local.core().flushes.is_still(generation) {
+            return;
+        }
+    }
 }
 
 /// Does a slice of the crawler's work. False if there is nothing to do for now.

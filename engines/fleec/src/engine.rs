@@ -8,8 +8,8 @@ use crate::restart;
 use crate::session::FleecSession;
 use crate::stats;
 use guira_contract::{
-    CloseError, Control, Engine, EngineStats, EvictionWatcher, Opened, PolicyError, Reassign, ResizeError,
-    Spec, Tuning,
+    CloseError, Control, Engine, EngineStats, EvictionWatcher, FlushBusy, Opened, PolicyError, Reassign,
+    ResizeError, Spec, Tuning,
 };
 use guira_items::OpenError;
 use guira_memory::RegionPlace;
@@ -64,6 +64,10 @@ impl Engine for FleecEngine {
 impl Control for FleecEngine {
     fn flush(&self, now: Seconds, at: Seconds) {
         flush::schedule(&self.core, now, at);
+    }
+
+    fn flush_prefixes(&self, now: Seconds, prefixes: &[&[u8]]) -> Result<(), FlushBusy> {
+        flush::flush_prefixes(&self.core, now, prefixes)
     }
 
     fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>) {

@@ -4,6 +4,7 @@
 //! hottest items along with the rest.
 
 use crate::core::Core;
+use crate::dead;
 use crate::evictor;
 use crate::index::Target;
 use crate::local::Local;
@@ -68,12 +69,8 @@ fn rescue(local: &mut Local, (at, hash): (Offset, u64), leaving: &mut Leaving<'_
         local.cache().push(leaving.class, to);
         return false;
     };
-    let core = local.core();
-    core.memory.count_rescued();
-    // If there was a flush meanwhile the crawler may have passed already: see [`guira_items::Flushes::is_still`].
-    if !core.flushes.is_still(generation) {
-        local.editor().remove_at(to, hash, Removal::Dead, now);
-    }
+    local.core().memory.count_rescued();
+    dead::follow_up(local, (to, hash), generation, now);
     true
 }
 
@@ -91,13 +88,16 @@ fn try_to_move(local: &mut Local, (at, hash): (Offset, u64), to: Offset, now: Se
             let generation = core.flushes.generation();
             // Checked again: while a chunk was looked for, this one may have become another item's, the head of a chain even.
             let item = core.item(at, now).filter(|item| is_used(core, item, hash));
-            let Some(item) = item.filter(|item| core.dead(item, now).is_none()) else {
+            let is_alive = |item: &Item<'_>| core.flushes.dead_as_of(generation, item, now).is_none();
+            let Some(item) = item.filter(is_alive) else {
                 return Moved::Gone;
             };
             if core.announcements.is_held(&item, nodes.hazard()) {
                 return Moved::NotYet;
             }
             copy_item(core, &item, to);
+            // The crawler may have passed the bucket already.
+            core.item(to, now).inspect(|moved| moved.stamp(generation));
             if spot.replace(nodes, node, to, word) { Moved::As(generation) } else { Moved::NotYet }
         },
     )

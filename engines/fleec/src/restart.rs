@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use guira_contract::{ClassCounter, CloseError, Dropped, Emptied};
 use guira_items::{
     Begun, EmptyRegion, EngineOptions, Failure, HASHED, MINIMUM, Numbers, OpenError, Restored, SavedCounts,
-    SavedFlushes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
+    SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Loss, RegionFile, STATE_MAX, SavedRegion};
@@ -40,7 +40,8 @@ struct Saved {
 }
 
 // The counters of as many classes as there can be leave room for the rest.
-const _: () = assert!(MAX_CLASSES * ClassCounter::COUNT * WORD + 4096 <= STATE_MAX);
+const _: () =
+    assert!(MAX_CLASSES * ClassCounter::COUNT * WORD + SavedPrefixes::BYTES_MAX + 4096 <= STATE_MAX);
 
 impl Saved {
     fn of(core: &Core, now: Seconds) -> Self {
@@ -71,6 +72,7 @@ impl Saved {
         ]);
         numbers.extend(self.counts.numbers());
         numbers.extend(self.counts.class_numbers());
+        numbers.extend(self.flushes.prefix_numbers());
         bytes_of(&numbers)
     }
 
@@ -80,13 +82,14 @@ impl Saved {
         let mut saved = Saved {
             setup: numbers.setup()?,
             shell: numbers.shell()?,
-            flushes: SavedFlushes { word: numbers.number()?, dirty: numbers.small()? },
+            flushes: SavedFlushes::of(numbers.number()?, numbers.small()?),
             table: SavedIndex { buckets: numbers.number()?, hand: numbers.number()? },
             touched: Touched { pages: numbers.small()?, paid: numbers.small()? },
             items: numbers.number()?,
             counts: numbers.counts()?,
         };
         saved.counts.classes = numbers.class_counts()?;
+        saved.flushes.prefixes = numbers.prefixes()?;
         numbers.end()?;
         Ok(saved)
     }
@@ -153,7 +156,7 @@ impl Core {
     fn restore(&self, saved: &Saved) -> Result<(), Failure> {
         let damaged = || Failure::from(Loss::Damaged);
         let is_sound =
-            self.flushes.restore(saved.flushes, ()) && self.table.restore(saved.table, self.sizing.budget());
+            self.flushes.restore(&saved.flushes, ()) && self.table.restore(saved.table, self.sizing.budget());
         if !is_sound {
             return Err(damaged());
         }

@@ -7,6 +7,7 @@
 
 use crate::allocator::Allocator;
 use crate::core::Core;
+use crate::dead;
 use crate::flush;
 use crate::index::{EditNodes, Node, Spot};
 use crate::maintain;
@@ -18,7 +19,7 @@ use guira_contract::{
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{
-    Eviction, Fields, Flushes, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape, counted_size,
+    Eviction, Fields, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape, counted_size,
 };
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
@@ -31,8 +32,12 @@ use guira_sync::words;
 enum Attempt {
     /// It is done and nothing was stored. The number of items has changed by this much.
     Done(i64),
-    /// An item was stored, in this flush generation. The number of items has changed by this much.
-    Stored(i64, u32),
+    /// An item was stored at this place, in this flush generation. The number of items has changed by this much.
+    Stored {
+        more: i64,
+        at: Offset,
+        generation: u32,
+    },
     /// The place has changed meanwhile.
     Again,
     NeedChunk(ClassId, Taking),
@@ -144,13 +149,9 @@ where
                 finish(allocator, more);
                 return Ok(());
             }
-            Attempt::Stored(more, generation) => {
+            Attempt::Stored { more, at, generation } => {
                 finish(allocator, more);
-                // If there was a flush meanwhile, the item may be of an earlier generation, and the crawler may have passed already: see
-                // [`Flushes::is_still`].
-                if !allocator.local().core().flushes.is_still(generation) {
-                    remove_dead(allocator, key, now);
-                }
+                dead::follow_up(allocator.local_mut(), (at, key.hash.0), generation, now);
                 return Ok(());
             }
             Attempt::Again => allocator.local().counters().add(Counter::WriteRetries, 1),
@@ -246,7 +247,7 @@ where
             let item = core.item(node.at, now)?;
             // Read before it is known that the item is alive: or a dead one could get a new expiry.
             let expiry = item.expiry();
-            let is_dead = Flushes::<()>::dead_as_of(generation, &item, now).is_some();
+            let is_dead = core.flushes.dead_as_of(generation, &item, now).is_some();
             Some(Present { node, item, is_dead, expiry })
         });
         let mut writer = Writer { core, cache, counters, key, now, generation, bucket };
@@ -341,7 +342,7 @@ impl<'n> Writer<'n, '_, '_> {
             Ok(made) => self.publish(nodes, spot, present, made, supplies),
             Err(needed) => needed,
         };
-        if matches!(attempt, Attempt::Stored(..)) {
+        if matches!(attempt, Attempt::Stored { .. }) {
             self.counters.add(Counter::ItemsStored, 1);
         }
         Ok(attempt)
@@ -421,7 +422,7 @@ impl<'n> Writer<'n, '_, '_> {
             Some(_) => core.table.touch(self.bucket),
             None => core.table.on_insert(self.bucket),
         }
-        Attempt::Stored(i64::from(present.is_none()), self.generation)
+        Attempt::Stored { more: i64::from(present.is_none()), at, generation: self.generation }
     }
 
     /// Keeps the memory of an item that could not be published for the next attempt.
@@ -495,7 +496,8 @@ impl<'n> Writer<'n, '_, '_> {
             expiry: change.expiry.unwrap_or(live.expiry),
             cas: change.cas.or(meta.cas),
             state: if bumped { state.with(ItemState::FETCHED) } else { state },
-            generation: item.header.generation(),
+            // Not that of the item: the crawler may have passed the bucket already.
+            generation: self.generation,
             accessed: if bumped { self.now } else { meta.last_access },
         };
         let number = change.overwrite.map(|digits| {

@@ -127,6 +127,13 @@ impl Header {
         (self.0 >> GENERATION_SHIFT) as u32 & (GENERATIONS - 1)
     }
 
+    /// The same of another flush generation.
+    #[must_use]
+    pub fn with_generation(self, generation: u32) -> Self {
+        let mask = u64::from(GENERATIONS - 1) << GENERATION_SHIFT;
+        Header(self.0 & !mask | u64::from(generation) << GENERATION_SHIFT)
+    }
+
     /// The same with other facts.
     #[inline(always)]
     #[must_use]
@@ -310,9 +317,13 @@ impl<'a> Item<'a> {
 
     /// Copies the key and returns it.
     pub fn key<'b>(&self, buffer: &'b mut [u8; 256]) -> &'b [u8] {
-        let key = &mut buffer[..usize::from(self.shape().key_len)];
-        words::copy_out(self.words, self.shape().key_at(), key);
-        key
+        self.stamped().key(buffer)
+    }
+
+    /// What is needed to judge it by its stamp.
+    #[inline(always)]
+    pub(crate) fn stamped(&self) -> Stamped<'a> {
+        Stamped { words: self.words, header: self.header }
     }
 
     /// Bytes before the value.
@@ -391,6 +402,16 @@ impl<'a> Item<'a> {
         let _ = self.words[0].compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// Stamps the item with a flush generation. The caller holds it or has announced it, and has found it alive after loading the generation.
+    pub fn stamp(&self, generation: u32) {
+        let stamp = |header| {
+            let header = Header(header);
+            (header.generation() != generation).then(|| header.with_generation(generation).0)
+        };
+        // Release: pairs with the Acquire fence of who judges the item by its stamp. If it has the stamp already, there is nothing to do.
+        let _ = self.words[0].fetch_update(Ordering::Release, Ordering::Relaxed, stamp);
+    }
+
     /// The words of the value in this chunk and where in them it begins, for writers.
     pub fn value_words(&self) -> (&'a [AtomicU64], usize) {
         let shape = self.shape();
@@ -433,6 +454,33 @@ impl<'a> Item<'a> {
     /// Overwrites the cas unique. The item has the field, and its counters are held.
     pub fn store_cas(&self, cas: u64) {
         words::store(&self.words[self.shape().cas_at() / WORD], cas);
+    }
+}
+
+/// What is needed to judge an item by its stamp: little enough to be passed in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamped<'a> {
+    words: &'a [AtomicU64; WINDOW],
+    header: Header,
+}
+
+impl<'a> Stamped<'a> {
+    /// The flush generation, as it was when the item was looked up.
+    pub(crate) fn generation(self) -> u32 {
+        self.header.generation()
+    }
+
+    /// The same, as it is now.
+    pub(crate) fn generation_now(self) -> u32 {
+        Header(words::load(&self.words[0])).generation()
+    }
+
+    /// Copies the key and returns it.
+    pub(crate) fn key(self, buffer: &mut [u8; 256]) -> &[u8] {
+        let shape = self.header.shape();
+        let key = &mut buffer[..usize::from(shape.key_len)];
+        words::copy_out(self.words, shape.key_at(), key);
+        key
     }
 }
 

@@ -19,7 +19,7 @@ mod walks;
 
 pub use chain::{CONTINUATION, Continuation, Pieces, claim_chain, write_continuation};
 pub use counts::{ClassUsage, ClassValues, Registry, Removal, Removed, SavedCounts, SessionCounters};
-pub use flushes::{Crawled, Flushable, Flushes, SavedFlushes};
+pub use flushes::{Crawled, Flushable, Flushes, Prefixes, SavedFlushes, SavedPrefixes};
 pub use item::{
     BEHIND_CHUNKS, Chain, Fields, GENERATIONS, Header, INLINE_MAX, Item, ItemHeaderSpec, NOTED_FOR, Shape,
 };

@@ -3,6 +3,7 @@
 //! What is read from there is believed only after it was checked against the bounds of what there can be.
 
 use crate::counts::{ClassUsage, ClassValues, SavedCounts};
+use crate::flushes::SavedPrefixes;
 use crate::named::NamedRows;
 use crate::setup::{ClassOptions, EngineOptions, Hashing, MAX_MEMORY, MINIMUM};
 use crate::shell::ShellState;
@@ -206,6 +207,17 @@ impl<'a> Numbers<'a> {
         }
         let rows = NamedRows::read(|| self.number(), &CLASSES_COUNTED_BEFORE, None, MAX_CLASSES)?;
         Ok(rows.rows(ClassCounter::ALL.map(ClassCounter::name)).collect())
+    }
+
+    /// What [`SavedPrefixes::numbers`] has made; `None`, if that is where the state of an earlier version ends.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn prefixes(&mut self) -> Result<Option<SavedPrefixes>, Emptied> {
+        if self.words.as_slice().is_empty() && self.rest.is_empty() {
+            return Ok(None);
+        }
+        SavedPrefixes::read(|| self.number())?.map(Some).ok_or(Loss::Damaged.into())
     }
 
     /// The usage of this many classes.

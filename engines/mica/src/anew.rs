@@ -48,6 +48,7 @@ pub(crate) struct Copied<'s> {
     key: [u8; 256],
     key_len: usize,
     place: u32,
+    generation: u32,
     tag: Tag,
     offset: u64,
     flags: u32,
@@ -169,7 +170,7 @@ fn after_store<S: ItemStore>(writer: &mut Writer<'_, S>) {
 
 /// Why an item goes that another replaces.
 fn why_replaced<S: ItemStore>(writer: &Writer<'_, S>, entry: &Entry<'_>) -> Removal {
-    if entry.expiry().passed(writer.time()) { Removal::Dead } else { Removal::Gone }
+    if writer.is_dead_entry(entry) { Removal::Dead } else { Removal::Gone }
 }
 
 /// Counts a new item.
@@ -210,6 +211,7 @@ pub(crate) fn copied<'s, S: ItemStore>(writer: &Writer<'s, S>, found: &Found<'_>
         key,
         key_len,
         place: entry.place(),
+        generation: entry.generation(),
         tag: found.bucket.tag(found.slot),
         offset: found.offset,
         flags: meta.flags,
@@ -226,6 +228,7 @@ pub(crate) fn move_to_tail<'s, S: ItemStore>(writer: &mut Writer<'s, S>, copied:
     let header_spec = ItemHeaderSpec {
         key: &copied.key[..copied.key_len],
         place: copied.place,
+        generation: copied.generation,
         flags: copied.flags,
         expiry: copied.expiry,
         cas: copied.cas,

@@ -29,8 +29,18 @@ struct Crawl {
     started: AtomicU32,
     /// How often it had been asked when it started.
     asked: AtomicU32,
+    /// How many flushes of prefixes there were when it started.
+    flushes: AtomicU64,
     /// The next bucket for a search for room.
     searched: AtomicU64,
+}
+
+/// Some buckets of a partition.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    pub(crate) buckets: Range<u64>,
+    /// If these are the last of a crawl: how many flushes of prefixes the partition is clean of afterwards.
+    pub(crate) cleans: Option<u64>,
 }
 
 impl Crawler {
@@ -66,27 +76,37 @@ impl Crawler {
         self.partitions.iter().any(is_out)
     }
 
-    /// The buckets of the next slice in a partition with this many. `None` if there is nothing to do for now.
-    pub(crate) fn slice(&self, partition: usize, buckets: u64, now: Seconds) -> Option<Range<u64>> {
+    /// The buckets of the next slice in a partition with this many. `None` if there is nothing to do for now. It starts at once if the partition is not clean of
+    /// all `flushes` of prefixes.
+    pub(crate) fn slice(
+        &self,
+        partition: usize,
+        buckets: u64,
+        (clean_since, flushes): (u64, u64),
+        now: Seconds,
+    ) -> Option<Slice> {
         let crawl = &self.partitions[partition];
         let from = match crawl.next.load(Ordering::Relaxed) {
             0 => {
                 let asked = self.asked.load(Ordering::Relaxed);
                 let rests = self.is_off.load(Ordering::Relaxed)
                     || now.0.saturating_sub(crawl.started.load(Ordering::Relaxed)) < INTERVAL;
-                if rests && asked == crawl.asked.load(Ordering::Relaxed) {
+                if rests && asked == crawl.asked.load(Ordering::Relaxed) && clean_since == flushes {
                     return None;
                 }
                 self.crawls.fetch_add(u64::from(partition == 0), Ordering::Relaxed);
                 crawl.started.store(now.0, Ordering::Relaxed);
                 crawl.asked.store(asked, Ordering::Relaxed);
+                crawl.flushes.store(flushes, Ordering::Relaxed);
                 0
             }
             next => next - 1,
         };
         let to = buckets.min(from + SLICE);
-        crawl.next.store(if to == buckets { 0 } else { to + 1 }, Ordering::Relaxed);
-        Some(from..to)
+        let is_last = to == buckets;
+        crawl.next.store(if is_last { 0 } else { to + 1 }, Ordering::Relaxed);
+        let cleans = is_last.then(|| crawl.flushes.load(Ordering::Relaxed));
+        Some(Slice { buckets: from..to, cleans })
     }
 
     /// The next `count` buckets, of this many, in which a search for room removes expired items.
@@ -108,7 +128,8 @@ mod tests {
     use super::*;
 
     fn crawl(crawler: &Crawler, partition: usize, buckets: u64, now: u32) -> Vec<u64> {
-        std::iter::from_fn(|| crawler.slice(partition, buckets, Seconds(now))).flatten().collect()
+        let slice = || crawler.slice(partition, buckets, (0, 0), Seconds(now));
+        std::iter::from_fn(slice).flat_map(|slice| slice.buckets).collect()
     }
 
     #[test]

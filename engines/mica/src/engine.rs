@@ -8,7 +8,7 @@ use crate::session::MicaSession;
 use crate::stats;
 use crate::store::{ItemStore, Log};
 use guira_contract::{
-    CloseError, Control, Engine, EngineStats, EvictionWatcher, Opened, OptionError, Partitioning,
+    CloseError, Control, Engine, EngineStats, EvictionWatcher, FlushBusy, Opened, OptionError, Partitioning,
     PolicyError, Reassign, ResizeError, Spec, Tuning,
 };
 use guira_items::{Hashing, OpenError};
@@ -83,6 +83,13 @@ impl<S: ItemStore> Engine for MicaEngine<S> {
 impl<S: ItemStore> Control for MicaEngine<S> {
     fn flush(&self, now: Seconds, at: Seconds) {
         self.core.flushes.schedule(now, at);
+    }
+
+    fn flush_prefixes(&self, now: Seconds, prefixes: &[&[u8]]) -> Result<(), FlushBusy> {
+        // A flush of everything that has fallen due goes first; of this one each item tells by its stamp.
+        self.core.flushes.settle(now);
+        let clean_since = self.core.partitions.iter().map(|partition| partition.clean_since()).min();
+        self.core.flushes.flush_prefixes(prefixes, clean_since.unwrap_or_default())
     }
 
     fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>) {

@@ -4,7 +4,8 @@
 //! | anchor 8 | header 8 | cas 8 | expiry 4 | flags 4 | key | value |
 //!                        ---- only what the item uses ----
 //!
-//! anchor:  63..32    where in the index the key belongs: the bits of its hash that name the bucket
+//! anchor:  63..35    where in the index the key belongs: the bits of its hash that name the bucket
+//!          34..32    flush generation
 //!          31..29    fields: cas, expiry, flags
 //!          28        dead: no longer in the index
 //!          27, 26    in segregated fits: free; behind a free chunk. In a log 27: used, kept when the head comes by
@@ -19,9 +20,9 @@
 //! next entry. Of the hash, the part that finds the bucket is enough: the offset identifies the slot.
 
 use guira_contract::{Expiry, ItemState, ItemView, Meta};
-use guira_items::{Fields, NOTED_FOR};
+use guira_items::{Fields, GENERATIONS, NOTED_FOR};
 use guira_memory::{Offset, Region};
-use guira_sync::atomic::AtomicU64;
+use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::clock::Seconds;
 use guira_sync::words::{self, WORD};
 
@@ -36,6 +37,9 @@ const UNITS_BITS: u32 = 25;
 const DEAD: u64 = 1 << 28;
 const FIELDS_SHIFT: u32 = 29;
 const HASH_SHIFT: u32 = 32;
+/// The bits of a hash that say where in the index a key belongs. 29 tell more buckets apart than a partition has.
+pub(crate) const PLACE_MASK: u32 = !(GENERATIONS - 1);
+const GENERATION_MASK: u64 = (GENERATIONS as u64 - 1) << HASH_SHIFT;
 
 /// The chunk is free.
 const FREE: u64 = 1 << 27;
@@ -87,9 +91,9 @@ impl Anchor {
 
     /// The same, with an item in the room.
     #[inline(always)]
-    fn taken_by(self, fields: Fields, place: u32) -> Self {
+    fn taken_by(self, fields: Fields, place: u32, generation: u32) -> Self {
         let kept = self.0 & KEPT;
-        Anchor(kept | u64::from(fields.0 & 7) << FIELDS_SHIFT | u64::from(place) << HASH_SHIFT)
+        Anchor(kept | u64::from(fields.0 & 7) << FIELDS_SHIFT | u64::from(place | generation) << HASH_SHIFT)
     }
 
     /// The same for an item without a noted use, in room of `units` words.
@@ -114,7 +118,12 @@ impl Anchor {
 
     /// The place of the key in the index.
     pub(crate) fn place(self) -> u32 {
-        (self.0 >> HASH_SHIFT) as u32
+        (self.0 >> HASH_SHIFT) as u32 & PLACE_MASK
+    }
+
+    /// The flush generation that the item was stored in.
+    fn generation(self) -> u32 {
+        (self.0 >> HASH_SHIFT) as u32 & !PLACE_MASK
     }
 
     fn fields(self) -> Fields {
@@ -322,6 +331,19 @@ impl<'a> Entry<'a> {
         words::store(&self.words[0], self.anchor.0 | USED);
     }
 
+    /// The flush generation that it was stored in.
+    #[inline(always)]
+    pub(crate) fn generation(&self) -> u32 {
+        self.anchor.generation()
+    }
+
+    /// Stamps it with a flush generation. The caller holds the partition.
+    pub(crate) fn stamp(&self, generation: u32) {
+        // Release fence: pairs with the Acquire fence of who judges the item by its stamp.
+        fence(Ordering::Release);
+        words::store(&self.words[0], self.anchor.0 & !GENERATION_MASK | u64::from(generation) << HASH_SHIFT);
+    }
+
     /// Its place in the index.
     pub(crate) fn place(&self) -> u32 {
         self.anchor.place()
@@ -348,9 +370,13 @@ impl<'a> Entry<'a> {
 
     /// Copies the key and returns it.
     pub(crate) fn key<'b>(&self, buffer: &'b mut [u8; 256]) -> &'b [u8] {
-        let key = &mut buffer[..self.header.key_len()];
-        words::copy_out(self.words, self.shape().key_at(), key);
-        key
+        self.stamped().key(buffer)
+    }
+
+    /// What is needed to judge it by its stamp.
+    #[inline(always)]
+    pub(crate) fn stamped(&self) -> Stamped<'a> {
+        Stamped { words: self.words, anchor: self.anchor, header: self.header }
     }
 
     fn four_bytes(&self, at: usize) -> u32 {
@@ -398,6 +424,33 @@ impl<'a> Entry<'a> {
     /// Overwrites the value from its start. As above.
     pub(crate) fn store_value(&self, bytes: &[u8]) {
         words::copy_in(self.words, self.shape().value_at(), bytes);
+    }
+}
+
+/// What is needed to judge an entry by its stamp: little enough to be passed in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamped<'a> {
+    words: &'a [AtomicU64],
+    anchor: Anchor,
+    header: Header,
+}
+
+impl<'a> Stamped<'a> {
+    /// The flush generation, as it was when the entry was looked up.
+    pub(crate) fn generation(self) -> u32 {
+        self.anchor.generation()
+    }
+
+    /// The same, as it is now.
+    pub(crate) fn generation_now(self) -> u32 {
+        Anchor(words::load(&self.words[0])).generation()
+    }
+
+    /// Copies the key and returns it.
+    pub(crate) fn key(self, buffer: &mut [u8; 256]) -> &[u8] {
+        let key = &mut buffer[..self.header.key_len()];
+        words::copy_out(self.words, Shape::of(self.anchor, self.header).key_at(), key);
+        key
     }
 }
 
@@ -465,6 +518,8 @@ pub(crate) struct ItemHeaderSpec<'k> {
     pub(crate) key: &'k [u8],
     /// Its place in the index.
     pub(crate) place: u32,
+    /// The flush generation.
+    pub(crate) generation: u32,
     pub(crate) flags: u32,
     pub(crate) expiry: Expiry,
     pub(crate) cas: Option<u64>,
@@ -521,7 +576,7 @@ impl ItemHeaderSpec<'_> {
         anchor: Anchor,
     ) -> &'a [AtomicU64] {
         let words = region.words(at, shape.units()).expect("the log lies in the Region");
-        words::store(&words[0], anchor.taken_by(shape.fields, self.place).0);
+        words::store(&words[0], anchor.taken_by(shape.fields, self.place, self.generation).0);
         words::store(&words[1], Header::new(shape, self.state, self.accessed).0);
         if shape.fields.0 != 0 {
             self.write_fields(words, shape);
@@ -550,7 +605,8 @@ mod tests {
                 let state = ItemState::STALE;
                 let header_spec = ItemHeaderSpec {
                     key: &key,
-                    place: 0xdead_beef,
+                    place: 0xdead_bee8,
+                    generation: 5,
                     flags,
                     expiry,
                     cas,
@@ -566,7 +622,7 @@ mod tests {
                 let meta = entry.meta();
                 assert_eq!((meta.flags, meta.expiry, meta.cas, meta.state), (flags, expiry, cas, state));
                 assert_eq!((meta.value_len, meta.last_access), (value_len, Seconds(4)));
-                assert_eq!((entry.place(), entry.room()), (0xdead_beef, shape.units() + 2));
+                assert_eq!((entry.place(), entry.room()), (0xdead_bee8, shape.units() + 2));
                 assert!(entry.key_is(&key) && !entry.key_is(b"other") && entry.key(&mut [0; 256]) == key);
                 let mut read = vec![0; value_len];
                 entry.copy_value(0, &mut read);
@@ -581,6 +637,7 @@ mod tests {
     fn a_tiny_item_takes_32_bytes_and_one_of_16_and_32_takes_64() {
         let header_spec = |key| ItemHeaderSpec {
             key,
+            generation: 0,
             place: 0,
             flags: 0,
             expiry: Expiry::Never,

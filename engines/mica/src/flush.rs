@@ -1,21 +1,53 @@
-//! Flushes. A log keeps items in the order in which they were stored, so one offset says what a flush removes from a partition: everything behind it. A session
-//! that works on a partition first checks for a flush that has not taken effect there yet, and if there was one notes the tail. Nothing was stored there
-//! since: so the result is the same as if it had taken effect at once.
+//! Flushes. A log keeps items in the order in which they were stored, so one offset says what a flush of everything removes from a partition: everything behind
+//! it. A session that works on a partition first checks for a flush that has not taken effect there yet, and if there was one notes the tail. Nothing was stored
+//! there since: so the result is the same as if it had taken effect at once.
+//!
+//! A flush of prefixes begins a new generation, as in [`guira_items::Flushes`]: items carry the generation in which they were stored, and are dead if their keys
+//! begin with a prefix that was flushed since. The crawler of a partition removes those and stamps the others; then the partition is *clean*, and its items need
+//! not be looked at so closely.
 
-use guira_sync::atomic::{AtomicU64, Ordering};
+use crate::entry::Stamped;
+use guira_contract::FlushBusy;
+use guira_items::{GENERATIONS, Prefixes, SavedPrefixes};
+use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::clock::Seconds;
+use std::sync::{Mutex, PoisonError};
 
 #[derive(Debug)]
 pub(crate) struct Flushes {
-    /// How many flushes there were, and the second at which the next is due.
+    /// How many flushes of everything there were, and the second at which the next is due.
     word: AtomicU64,
+    /// How many flushes of prefixes there were. The generation of new items is its remainder.
+    of_prefixes: AtomicU64,
+    prefixes: Prefixes,
+    /// LOCK: flush. Taken by who flushes prefixes, and no other lock while it is held.
+    flushing: Mutex<()>,
+}
+
+/// The state that a restart needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SavedFlushes {
+    pub(crate) word: u64,
+    pub(crate) of_prefixes: u64,
+    pub(crate) prefixes: SavedPrefixes,
 }
 
 const NEVER: u64 = u32::MAX as u64;
 
+/// The generation of items that are stored after this many flushes of prefixes.
+#[inline(always)]
+pub(crate) fn generation_after(flushes: u64) -> u32 {
+    (flushes % u64::from(GENERATIONS)) as u32
+}
+
 impl Default for Flushes {
     fn default() -> Self {
-        Flushes { word: AtomicU64::new(NEVER) }
+        Flushes {
+            word: AtomicU64::new(NEVER),
+            of_prefixes: AtomicU64::new(0),
+            prefixes: Prefixes::default(),
+            flushing: Mutex::new(()),
+        }
     }
 }
 
@@ -56,12 +88,77 @@ impl Flushes {
         let _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, scheduled);
     }
 
-    pub(crate) fn saved(&self) -> u64 {
-        self.word.load(Ordering::Relaxed)
+    /// How many flushes of prefixes there were.
+    #[inline(always)]
+    pub(crate) fn of_prefixes(&self) -> u64 {
+        // Acquire: pairs with the Release in `flush_prefixes`: who sees the number sees the prefixes.
+        self.of_prefixes.load(Ordering::Acquire)
     }
 
-    pub(crate) fn restore(&self, saved: u64) {
-        self.word.store(saved, Ordering::Relaxed);
+    /// Flushes what is stored now under keys that begin with one of `prefixes`. `clean_since` is the smallest of all partitions.
+    ///
+    /// # Errors
+    /// If crawlers have not finished with earlier flushes.
+    pub(crate) fn flush_prefixes(&self, prefixes: &[&[u8]], clean_since: u64) -> Result<(), FlushBusy> {
+        let _flushing = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.of_prefixes();
+        self.prefixes.forget_before(generation_after(clean_since), generation_after(before));
+        let is_generation_left = before + 1 - clean_since < u64::from(GENERATIONS);
+        if !is_generation_left || prefixes.len() > self.prefixes.room() {
+            return Err(FlushBusy);
+        }
+        for prefix in prefixes {
+            let has_room = self.prefixes.add(generation_after(before + 1), prefix);
+            debug_assert!(has_room, "room was seen under the same lock");
+        }
+        // Release: pairs with the Acquire in `of_prefixes`.
+        self.of_prefixes.store(before + 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether `entry` was flushed with a prefix, asked by a session that holds its partition. `flushes` is how many flushes of prefixes there were when it began.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn has_killed(&self, flushes: u64, entry: Stamped<'_>) -> bool {
+        let (generation, current) = (entry.generation(), generation_after(flushes));
+        generation != current && self.prefixes.kill(generation, current, entry.key(&mut [0; 256]))
+    }
+
+    /// The same, asked by a session that does not hold the partition.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn kills(&self, entry: Stamped<'_>) -> bool {
+        let mut generation = entry.generation();
+        let mut key = [0; 256];
+        let key = entry.key(&mut key);
+        loop {
+            // Acquire fence: pairs with the Release of whoever stamped the item: the flushes are seen that were seen then.
+            fence(Ordering::Acquire);
+            let current = generation_after(self.of_prefixes());
+            if generation == current || !self.prefixes.kill(generation, current, key) {
+                return false;
+            }
+            // An item that was stamped anew meanwhile was found alive.
+            let stamped = entry.generation_now();
+            if stamped == generation {
+                return true;
+            }
+            generation = stamped;
+        }
+    }
+
+    pub(crate) fn saved(&self) -> SavedFlushes {
+        SavedFlushes {
+            word: self.word.load(Ordering::Relaxed),
+            of_prefixes: self.of_prefixes(),
+            prefixes: self.prefixes.saved(),
+        }
+    }
+
+    pub(crate) fn restore(&self, saved: &SavedFlushes) {
+        self.word.store(saved.word, Ordering::Relaxed);
+        saved.prefixes.restore(&self.prefixes);
+        self.of_prefixes.store(saved.of_prefixes, Ordering::Release);
     }
 }
 

@@ -53,15 +53,17 @@ fn maintain_partition<S: ItemStore>(writer: &mut Writer<'_, S>, budget: usize) -
     done
 }
 
-/// Removes expired items from some buckets. False if there is nothing to do for now.
+/// Removes dead items from some buckets, and stamps the others. False if there is nothing to do for now.
 fn crawl<S: ItemStore>(writer: &mut Writer<'_, S>) -> bool {
     let buckets = writer.part().index().buckets();
-    let Some(slice) = writer.core().crawler.slice(writer.partition(), buckets, writer.time()) else {
+    let flushes = (writer.part().clean_since(), writer.flushes());
+    let Some(slice) = writer.core().crawler.slice(writer.partition(), buckets, flushes, writer.time()) else {
         return false;
     };
-    for number in slice {
+    for number in slice.buckets {
         let (checked, removed) = writer.remove_dead_of(number as u32);
         writer.counters().crawled(ALL, checked, removed);
     }
+    slice.cleans.inspect(|flushes| writer.part().cleaned(*flushes));
     true
 }

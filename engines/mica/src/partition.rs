@@ -1,5 +1,6 @@
 //! A partition: a store of items, and their index.
 
+use crate::entry::PLACE_MASK;
 use crate::index::{BUCKET_BYTES, FIRST_BUCKETS, Index, SLOTS, SPARE_PART, SavedIndex};
 use crate::options::LogPolicy;
 use crate::owned::Owned;
@@ -20,6 +21,8 @@ pub(crate) struct Partition<S> {
     pins: Pins,
     /// The flushes that have taken effect here: see [`crate::flush`].
     flushes: AtomicU64,
+    /// How many flushes of prefixes there were when all items here were found alive. They were stored, or stamped, since.
+    clean_since: AtomicU64,
     /// Items that the index leads to.
     items: Owned,
     /// Their bytes.
@@ -71,6 +74,7 @@ impl<S: ItemStore> Partition<S> {
             index: Index::new(region.clone(), plan.index_at(number), plan.spares_at(number), spares_max),
             pins: Pins::default(),
             flushes: AtomicU64::new(0),
+            clean_since: AtomicU64::new(0),
             items: Owned::default(),
             bytes: Owned::default(),
             sized_for: Owned::default(),
@@ -131,6 +135,18 @@ impl<S: ItemStore> Partition<S> {
     pub(crate) fn flushed(&self, flushes: u64) {
         // Release: pairs with the Acquire in `flushes`: a reader that sees the number sees what is gone.
         self.flushes.store(flushes, Ordering::Release);
+    }
+
+    /// How many flushes of prefixes need not be thought of here.
+    #[inline(always)]
+    pub(crate) fn clean_since(&self) -> u64 {
+        // Relaxed: who sees an old number only looks more closely.
+        self.clean_since.load(Ordering::Relaxed)
+    }
+
+    /// All items here were stored, or stamped, after this many flushes of prefixes.
+    pub(crate) fn cleaned(&self, flushes: u64) {
+        self.clean_since.store(flushes, Ordering::Release);
     }
 
     /// Committed bytes of the index.
@@ -320,12 +336,18 @@ impl<S: ItemStore> Partition<S> {
 
     /// The state that a restart needs.
     pub(crate) fn saved(&self) -> SavedPartition {
-        SavedPartition { store: self.store.saved(), index: self.index.saved(), flushes: self.flushes() }
+        SavedPartition {
+            store: self.store.saved(),
+            index: self.index.saved(),
+            flushes: self.flushes(),
+            clean_since: self.clean_since(),
+        }
     }
 
     /// Restores the state. False if there can be no such partition.
     pub(crate) fn restore(&self, saved: &SavedPartition, plan: &Plan) -> bool {
         self.flushed(saved.flushes);
+        self.cleaned(saved.clean_since);
         self.store.restore(saved.store)
             && self.store.reached() <= plan.ring
             && self.index.restore(saved.index, plan.buckets_max)
@@ -338,6 +360,7 @@ pub(crate) struct SavedPartition {
     pub(crate) store: SavedStore,
     pub(crate) index: SavedIndex,
     pub(crate) flushes: u64,
+    pub(crate) clean_since: u64,
 }
 
 /// Whether an index of twice as many buckets still grows freely.
@@ -362,7 +385,7 @@ impl Home {
     /// the tag.
     #[inline(always)]
     pub(crate) fn of(hash: KeyHash, bits: u32) -> Self {
-        Home { partition: partition_of(hash, bits), place: (hash.0 << bits >> 32) as u32 }
+        Home { partition: partition_of(hash, bits), place: (hash.0 << bits >> 32) as u32 & PLACE_MASK }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Reading: a look for a key in the index.
 
 use crate::entry::Entry;
+use crate::flush::Flushes;
 use crate::index::Tag;
 use crate::partition::Partition;
 use crate::pin::MicaPin;
 use crate::store::ItemStore;
-use guira_contract::{ItemView, Key, Sink, Want};
+use guira_contract::{ItemView, Key, MissKind, Sink, Want};
 use guira_items::INLINE_MAX;
 use guira_items::hooks::{self, Window};
 use guira_memory::Region;
@@ -21,7 +22,7 @@ pub(crate) enum Seen {
         noted: bool,
         used: bool,
     },
-    Expired,
+    Dead(MissKind),
     /// The value is too long to be copied.
     Long,
     /// The entry is another key's.
@@ -44,6 +45,7 @@ pub(crate) enum Look {
 pub(crate) struct Reader<'r, S, K> {
     pub(crate) part: &'r Partition<S>,
     pub(crate) region: &'r Region,
+    pub(crate) flushes: &'r Flushes,
     pub(crate) key: Key<'r>,
     pub(crate) now: Seconds,
     pub(crate) sink: &'r mut K,
@@ -59,7 +61,10 @@ impl<S: ItemStore, K: Sink<Pin = MicaPin<S>>> Reader<'_, S, K> {
             return Seen::Other;
         }
         if entry.expiry().passed(self.now) {
-            return Seen::Expired;
+            return Seen::Dead(MissKind::Expired);
+        }
+        if self.part.clean_since() != self.flushes.of_prefixes() && self.flushes.kills(entry.stamped()) {
+            return Seen::Dead(MissKind::Flushed);
         }
         hooks::pause(Window::Reading);
         if entry.value_len() > INLINE_MAX && self.sink.wants() == Want::Value {

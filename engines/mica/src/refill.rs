@@ -86,7 +86,8 @@ fn guessed<'s, S: ItemStore>(
     key: Key<'_>,
     guess: Guess,
 ) -> Option<(Bucket<'s>, Entry<'s>)> {
-    if writer.core().flushes.count_at(writer.time()) != Some(writer.part().flushes()) {
+    let is_settled = writer.core().flushes.count_at(writer.time()) == Some(writer.part().flushes());
+    if !is_settled || !writer.is_clean() {
         return None;
     }
     let bucket = writer.part().index().bucket(guess.bucket);

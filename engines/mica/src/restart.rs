@@ -5,6 +5,7 @@
 //! empties the Region.
 
 use crate::core::Core;
+use crate::flush::SavedFlushes;
 use crate::mend::mend;
 use crate::options::{MAX_PARTITIONS, MicaOptions};
 use crate::partition::{Partition, SavedPartition};
@@ -15,7 +16,7 @@ use crate::store::ItemStore;
 use guira_contract::{CloseError, Dropped, Emptied};
 use guira_items::{
     Begun, ClassOptions, ClassUsage, EmptyRegion, EngineOptions, Failure, HASHED, Numbers, OpenError,
-    Restored, SavedCounts, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
+    Restored, SavedCounts, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Damage, Loss, RegionFile, STATE_MAX, SavedRegion};
@@ -24,10 +25,10 @@ use guira_sync::threads::map_by_threads;
 use guira_sync::words::WORD;
 
 /// Numbers of a partition's state.
-const OF_PARTITION: usize = 13;
+const OF_PARTITION: usize = 14;
 
 // The numbers of all partitions leave room for the rest.
-const _: () = assert!(MAX_PARTITIONS * OF_PARTITION * WORD + 4096 <= STATE_MAX);
+const _: () = assert!(MAX_PARTITIONS * OF_PARTITION * WORD + SavedPrefixes::BYTES_MAX + 4096 <= STATE_MAX);
 
 /// The state that a restart needs beside the Region.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +36,7 @@ struct Saved {
     setup: SavedSetup,
     offset_bits: u64,
     shell: ShellState,
-    flushes: u64,
+    flushes: SavedFlushes,
     /// The usage of all items.
     held: ClassUsage,
     counts: SavedCounts,
@@ -62,13 +63,15 @@ impl Saved {
         numbers.extend(self.setup.numbers());
         numbers.push(self.offset_bits);
         numbers.extend(self.shell.numbers());
-        numbers.extend([self.flushes, self.held.items, self.held.bytes]);
+        numbers.extend([self.flushes.word, self.flushes.of_prefixes]);
+        numbers.extend(self.flushes.prefixes.numbers());
+        numbers.extend([self.held.items, self.held.bytes]);
         numbers.extend(self.counts.numbers());
         numbers.push(self.partitions.len() as u64);
         for partition in &self.partitions {
             numbers.extend(partition.store);
             numbers.extend(partition.index);
-            numbers.push(partition.flushes);
+            numbers.extend([partition.flushes, partition.clean_since]);
         }
         numbers.extend(self.counts.class_numbers());
         bytes_of(&numbers)
@@ -81,7 +84,11 @@ impl Saved {
             setup: numbers.setup()?,
             offset_bits: numbers.number()?,
             shell: numbers.shell()?,
-            flushes: numbers.number()?,
+            flushes: SavedFlushes {
+                word: numbers.number()?,
+                of_prefixes: numbers.number()?,
+                prefixes: numbers.prefixes()?.ok_or(Loss::Damaged)?,
+            },
             held: ClassUsage { items: numbers.number()?, bytes: numbers.number()? },
             counts: numbers.counts()?,
             partitions: partitions_of(&mut numbers)?,
@@ -99,7 +106,7 @@ fn partitions_of(numbers: &mut Numbers<'_>) -> Result<Vec<SavedPartition>, Empti
         for number in saved.store.iter_mut().chain(&mut saved.index) {
             *number = numbers.number()?;
         }
-        saved.flushes = numbers.number()?;
+        (saved.flushes, saved.clean_since) = (numbers.number()?, numbers.number()?);
         Ok(saved)
     };
     (0..count.min(MAX_PARTITIONS)).map(partition).collect()
@@ -168,7 +175,7 @@ impl<S: ItemStore> Core<S> {
     /// Continues with the contents of the Region. The engine is not in use yet.
     fn restore(&self, saved: &Saved, damage: &Damage) -> Result<Dropped, Failure> {
         let damaged = || Failure::from(Loss::Damaged);
-        self.flushes.restore(saved.flushes);
+        self.flushes.restore(&saved.flushes);
         let mut pairs = self.partitions.iter().zip(&saved.partitions);
         if !pairs.all(|(partition, saved)| partition.restore(saved, &self.plan)) {
             return Err(damaged());

@@ -89,7 +89,8 @@ impl<S: ItemStore> MicaSession<S> {
                 }
                 continue;
             }
-            let mut reader = Reader { part, region: core.shell.region(), key, now, sink: &mut *sink };
+            let (region, flushes) = (core.shell.region(), &core.flushes);
+            let mut reader = Reader { part, region, flushes, key, now, sink: &mut *sink };
             match reader.search(home.place) {
                 Look::Found(Seen::Copied { noted, used }, offset) => {
                     if sink.recency() == Recency::Bump
@@ -99,9 +100,9 @@ impl<S: ItemStore> MicaSession<S> {
                     }
                     return Read::Hit;
                 }
-                Look::Found(Seen::Expired, _) => {
+                Look::Found(Seen::Dead(kind), _) => {
                     self.local.try_holding(home.partition, now, |writer| writer.remove_dead(key, home));
-                    return Read::Miss(MissKind::Expired);
+                    return Read::Miss(kind);
                 }
                 Look::Found(Seen::Long, _) => {
                     if self.read_long(key, home, now, sink) {
@@ -169,7 +170,7 @@ impl<S: ItemStore> MicaSession<S> {
         let core = self.local.core().clone();
         let wants = sink.wants();
         let long = self.local.holding(home.partition, now, |writer| {
-            let found = writer.find(key, home).filter(|found| !found.entry.expiry().passed(now))?;
+            let found = writer.find(key, home).filter(|found| !writer.is_dead(found))?;
             if found.entry.value_len() > INLINE_MAX && wants == Want::Value {
                 let value_at = found.entry.value_at();
                 let meta = found.entry.meta();
@@ -201,7 +202,7 @@ impl<S: ItemStore> MicaSession<S> {
         let found = self.local.holding(home.partition, now, |writer| {
             let found = writer.find(key, home)?;
             let meta = found.entry.meta();
-            if meta.value_len <= INLINE_MAX || meta.expiry.passed(now) {
+            if meta.value_len <= INLINE_MAX || writer.is_dead(&found) {
                 return None;
             }
             let value_at = found.entry.value_at();
@@ -287,8 +288,9 @@ impl<S: ItemStore> Session for MicaSession<S> {
         let core = &**self.local.core();
         let number = partition_of(key.hash, core.bits);
         let part = &core.partitions[number];
-        let is_ready =
-            self.local.holdings().may_read(number) && core.flushes.count_at(now) == Some(part.flushes());
+        let is_ready = self.local.holdings().may_read(number)
+            && core.flushes.count_at(now) == Some(part.flushes())
+            && core.flushes.of_prefixes() == part.clean_since();
         if !is_ready || guess.is_none() {
             return self.read_slowly(key, now, sink);
         }

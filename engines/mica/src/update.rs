@@ -116,6 +116,7 @@ pub(crate) fn header_spec<'k, S: ItemStore>(
     ItemHeaderSpec {
         key: key.bytes,
         place,
+        generation: writer.generation(),
         flags: new.flags,
         expiry: new.expiry,
         cas: new.cas,
@@ -155,7 +156,8 @@ fn store_over<S: ItemStore>(
     let region = writer.core().shell.region();
     let at = writer.part().store().at(present.offset);
     let open = present.main.open();
-    let words = if present.entry.has_fields_of(shape) {
+    let is_stamped = present.entry.generation() == header_spec.generation;
+    let words = if is_stamped && present.entry.has_fields_of(shape) {
         let words = region.words(at, shape.units()).expect("the log lies in the Region");
         header_spec.write_over(words, shape);
         words
@@ -221,6 +223,7 @@ fn amend<'d, 's: 'd, S: ItemStore>(
     let header_spec = ItemHeaderSpec {
         key: key.bytes,
         place: home.place,
+        generation: writer.generation(),
         flags: meta.flags,
         expiry: change.expiry.unwrap_or(meta.expiry),
         cas: change.cas.or(meta.cas),

@@ -71,7 +71,7 @@ fn show<S: ItemStore>(writer: &Writer<'_, S>, mut place: u32, shown: &mut Vec<Sh
                 continue;
             };
             // Items before the place were seen when their bucket was a part of another.
-            if entry.place() >= place && !entry.expiry().passed(writer.time()) {
+            if entry.place() >= place && !writer.is_dead_entry(&entry) {
                 shown.push(Shown { key: entry.key(&mut [0; 256]).to_vec(), meta: entry.meta() });
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::entry::Entry;
+use crate::flush::generation_after;
 use crate::index::{Bucket, Index, Tag};
 use crate::partition::{Home, Partition};
 use crate::scratch::ScratchBuffer;
@@ -26,6 +27,8 @@ pub(crate) struct Writer<'s, S> {
     counters: &'s SessionCounters,
     scratch: &'s ScratchBuffer,
     now: Seconds,
+    /// How many flushes of prefixes there were. Loaded once, while the partition is held: what is judged alive is stamped as of then.
+    flushes: u64,
 }
 
 /// An item that the index leads to, dead or alive.
@@ -49,7 +52,8 @@ impl<'s, S: ItemStore> Writer<'s, S> {
         scratch: &'s ScratchBuffer,
         now: Seconds,
     ) -> Self {
-        Writer { core, part: &core.partitions[partition], partition, counters, scratch, now }
+        let flushes = core.flushes.of_prefixes();
+        Writer { core, part: &core.partitions[partition], partition, counters, scratch, now, flushes }
     }
 
     #[inline(always)]
@@ -82,7 +86,24 @@ impl<'s, S: ItemStore> Writer<'s, S> {
         self.now
     }
 
-    /// Lets flushes take effect that have not yet.
+    /// The flush generation of what it stores.
+    #[inline(always)]
+    pub(crate) fn generation(&self) -> u32 {
+        generation_after(self.flushes)
+    }
+
+    /// How many flushes of prefixes there were when it began.
+    pub(crate) fn flushes(&self) -> u64 {
+        self.flushes
+    }
+
+    /// Whether no flush of prefixes has to be thought of.
+    #[inline(always)]
+    pub(crate) fn is_clean(&self) -> bool {
+        self.part.clean_since() == self.flushes
+    }
+
+    /// Lets flushes of everything take effect that have not yet.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if self.core.flushes.count_at(self.now) != Some(self.part.flushes()) {
@@ -101,6 +122,7 @@ impl<'s, S: ItemStore> Writer<'s, S> {
         self.counters.items_added(ALL, items.wrapping_neg(), bytes.wrapping_neg());
         self.counters.add(Counter::Reclaimed, items);
         self.part.set_usage(ClassUsage::default());
+        self.part.cleaned(self.flushes);
         self.part.flushed(count);
     }
 
@@ -154,10 +176,17 @@ impl<'s, S: ItemStore> Writer<'s, S> {
         Some(Found { main, bucket, slot, offset, entry: self.entry_at(offset)? })
     }
 
-    /// Whether an item has expired.
+    /// Whether an item has expired or was flushed.
     #[inline(always)]
     pub(crate) fn is_dead(&self, found: &Found<'_>) -> bool {
-        found.entry.expiry().passed(self.now)
+        self.is_dead_entry(&found.entry)
+    }
+
+    /// The same of an entry.
+    #[inline(always)]
+    pub(crate) fn is_dead_entry(&self, entry: &Entry<'_>) -> bool {
+        entry.expiry().passed(self.now)
+            || (!self.is_clean() && self.core.flushes.has_killed(self.flushes, entry.stamped()))
     }
 
     /// Removes the item under the key if it is dead.
@@ -167,7 +196,7 @@ impl<'s, S: ItemStore> Writer<'s, S> {
         }
     }
 
-    /// Removes dead items from a bucket. Returns how many items there were, and how many were removed.
+    /// Removes dead items from a bucket, and stamps the others with the generation of new ones. Returns how many items there were, and how many were removed.
     pub(crate) fn remove_dead_of(&mut self, number: u32) -> (u64, u64) {
         let main = self.part.index().bucket(number);
         let (mut seen, mut removed) = (0, 0);
@@ -180,7 +209,7 @@ impl<'s, S: ItemStore> Writer<'s, S> {
         (seen, removed)
     }
 
-    /// Removes the item in a slot if it is dead; empties the slot if there is no item. True if an item was removed.
+    /// Removes the item in a slot if it is dead, or stamps it; empties the slot if there is no item. True if an item was removed.
     fn remove_if_dead(&mut self, main: Bucket<'_>, (bucket, slot): (Bucket<'_>, usize)) -> bool {
         let Some(found) = self.found_in(main, (bucket, slot)) else {
             main.change(|| bucket.clear(slot));
@@ -189,6 +218,8 @@ impl<'s, S: ItemStore> Writer<'s, S> {
         let is_dead = self.is_dead(&found);
         if is_dead {
             self.remove(found, Removal::Dead);
+        } else if found.entry.generation() != self.generation() {
+            found.entry.stamp(self.generation());
         }
         is_dead
     }

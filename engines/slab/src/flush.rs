@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::index::Scheme;
 use crate::items::Items;
-use guira_contract::ItemView;
+use guira_contract::{FlushBusy, ItemView};
 use guira_items::{Flushable, INLINE_MAX, Removal};
 use guira_memory::Offset;
 use guira_memory::slab::{PageId, PageState};
@@ -19,6 +19,18 @@ pub(crate) fn settle<X: Scheme>(core: &Core<X>, now: Seconds) {
 /// Items that are stored now are dead from `at` on.
 pub(crate) fn schedule<X: Scheme>(core: &Core<X>, now: Seconds, at: Seconds) {
     core.items.flushes().schedule(now, at, core);
+}
+
+/// Items that are stored now, and whose keys begin with one of `prefixes`, are dead.
+///
+/// # Errors
+/// If earlier flushes are still under way.
+pub(crate) fn flush_prefixes<X: Scheme>(
+    core: &Core<X>,
+    now: Seconds,
+    prefixes: &[&[u8]],
+) -> Result<(), FlushBusy> {
+    core.items.flushes().flush_prefixes(now, prefixes, core)
 }
 
 impl<X: Scheme> Flushable for Core<X> {

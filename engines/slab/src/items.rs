@@ -53,7 +53,13 @@ impl Items {
     /// Why `item` is no longer there, if it is dead.
     #[inline(always)]
     pub(crate) fn dead(&self, item: &Item<'_>, now: Seconds) -> Option<MissKind> {
-        Flushes::<Ticket>::dead_as_of(self.flushes.generation(), item, now)
+        self.flushes.dead_as_of(self.flushes.generation(), item, now)
+    }
+
+    /// Whether the item at `at` was stored before the last flush, dead or alive.
+    pub(crate) fn is_of_before(&self, at: Offset) -> bool {
+        let generation = self.flushes.generation();
+        self.at(at, Seconds(0)).is_some_and(|item| item.header.generation() != generation)
     }
 
     /// Whether there is an item at `at`, and it is dead.

@@ -14,15 +14,16 @@ use crate::plan::Plan;
 use crate::policy::table::Policy;
 use crate::salvage;
 use crate::sizing::Sizing;
-use guira_contract::{CloseError, Dropped, Emptied, Opened};
+use guira_contract::{ClassCounter, CloseError, Dropped, Emptied, Opened};
 use guira_items::{
     EmptyRegion, EngineOptions, Failure, HASHED, Numbers, OpenError, Restored, SavedCounts, SavedFlushes,
-    SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
+    SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, Loss, RegionFile, SavedRegion};
+use guira_memory::lasting::{Damage, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_sync::clock::{Seconds, TimeBase};
+use guira_sync::words::WORD;
 
 /// What has to be known beside the Region's contents.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +48,10 @@ struct SavedHand {
     entered: u32,
     evicted: u64,
 }
+
+// Counters, usage and hand of as many classes as there can be leave room for the rest.
+const _: () =
+    assert!(MAX_CLASSES * (ClassCounter::COUNT + 6) * WORD + SavedPrefixes::BYTES_MAX + 4096 <= STATE_MAX);
 
 impl Saved {
     fn of<X: Scheme>(core: &Core<X>, now: Seconds) -> Self {
@@ -93,6 +98,7 @@ impl Saved {
         }
         numbers.extend(self.counts.held.iter().flat_map(|held| [held.items, held.bytes]));
         numbers.extend(self.counts.class_numbers());
+        numbers.extend(self.flushes.prefix_numbers());
         bytes_of(&numbers)
     }
 
@@ -107,7 +113,7 @@ impl Saved {
         let mut saved = Saved {
             setup: numbers.setup()?,
             shell: numbers.shell()?,
-            flushes: SavedFlushes { word: numbers.number()?, dirty: numbers.small()? },
+            flushes: SavedFlushes::of(numbers.number()?, numbers.small()?),
             index: SavedIndex {
                 layout: numbers.number()?,
                 next_buckets: numbers.small()?,
@@ -121,6 +127,7 @@ impl Saved {
         };
         saved.counts.held = numbers.held(saved.hands.len())?;
         saved.counts.classes = numbers.class_counts()?;
+        saved.flushes.prefixes = numbers.prefixes()?;
         numbers.end()?;
         Ok(saved)
     }
@@ -195,7 +202,7 @@ fn take_up<X: Scheme>(core: &mut Core<X>, saved: &Saved, damage: &Damage) -> Res
     let first_table = core.index.committed(core.index.buckets().0);
     let classes = core.pool.memory().classes().len();
     let is_sound = saved.hands.len() == classes
-        && core.items.flushes().restore(saved.flushes, core.pool.quiescence().ticket())
+        && core.items.flushes().restore(&saved.flushes, core.pool.quiescence().ticket())
         && core.index.restore(saved.index);
     if !is_sound {
         return Err(damaged());

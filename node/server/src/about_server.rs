@@ -2,7 +2,8 @@
 
 use crate::admin::Answer;
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use guira_contract::{Session, ValuePin};
+use guira_commands::reply_to_meta_prefix;
+use guira_contract::{PREFIXES_MAX, Session, ValuePin};
 use guira_protocol::Replies;
 use guira_protocol::binary::{Packet, Quiet, ServerOperation, Status, reply_stat, reply_status, reply_text};
 use guira_protocol::{AdminVerb, Exptime, Noreply, ReplyBuffer, ServerCommand, noreply};
@@ -28,6 +29,14 @@ impl<S: Session> Interpreter<S> {
         match command {
             ServerCommand::MetaNoop => outbox.buffer().line("MN"),
             ServerCommand::FlushAll { delay, noreply } => say(outbox, *noreply, self.flush_all(*delay)),
+            ServerCommand::FlushPrefixes { prefixes, noreply } => {
+                let flushed = self.flush_prefixes(*prefixes);
+                say(outbox, *noreply, flushed.as_ref().map_or_else(String::as_str, |()| "OK"));
+            }
+            ServerCommand::MetaFlushPrefix(md) => {
+                let flushed = self.flush_prefixes(std::iter::once(md.key.bytes(&mut [0; 336])));
+                reply_to_meta_prefix(md, flushed, outbox.buffer());
+            }
             ServerCommand::Version => outbox.buffer().line(&self.admin.version_line()),
             ServerCommand::Verbosity { level, noreply } => {
                 self.admin.set_verbosity(*level);
@@ -56,6 +65,24 @@ impl<S: Session> Interpreter<S> {
             self.admin.flush(self.executor.now(), at);
         }
         "OK"
+    }
+
+    /// Deletes what begins with one of these prefixes.
+    ///
+    /// # Errors
+    /// The reply that says why not.
+    fn flush_prefixes<'k>(&mut self, prefixes: impl Iterator<Item = &'k [u8]>) -> Result<(), String> {
+        if self.shared.options.disable_flush_all {
+            return Err("CLIENT_ERROR flush_prefix not allowed".to_owned());
+        }
+        let prefixes: Vec<&[u8]> = prefixes.take(PREFIXES_MAX + 1).collect();
+        if prefixes.len() > PREFIXES_MAX {
+            return Err(format!("CLIENT_ERROR too many prefixes: at most {PREFIXES_MAX}"));
+        }
+        let (admin, now) = (&self.admin, self.executor.now());
+        self.executor
+            .flush_prefixes(&prefixes, |prefixes| admin.flush_prefixes(now, prefixes))
+            .map_err(|busy| format!("SERVER_ERROR {busy}, try again later"))
     }
 
     /// Executes an operator's command.

@@ -73,6 +73,8 @@ impl Order {
             ServerCommand::Admin(AdminVerb::Watch | AdminVerb::LruCrawler, _) => Order::OfReplies,
             ServerCommand::Admin(..)
             | ServerCommand::FlushAll { .. }
+            | ServerCommand::FlushPrefixes { .. }
+            | ServerCommand::MetaFlushPrefix(_)
             | ServerCommand::Verbosity { .. }
             | ServerCommand::Stats(_)
             | ServerCommand::Quit => Order::OfEffects,

@@ -20,6 +20,7 @@ mod expiry;
 mod failed_start;
 mod fairness;
 mod flush_all;
+mod flush_prefix;
 mod forwarded;
 mod forwarded_binary;
 mod full_file_system;

@@ -121,9 +121,17 @@ impl<E: Engine> Run<'_, E> {
                 self.engine.flush(self.now, self.now);
                 self.model.clear();
             }
+            82 if self.random.below(3) == 0 => self.flush_prefix(),
             83..87 => self.put_where(key, |has_one| !has_one),
             87..91 => self.put_where(key, |has_one| has_one),
             _ => {}
+        }
+    }
+
+    fn flush_prefix(&mut self) {
+        let prefix = format!("key-{}", self.random.below(50)).into_bytes();
+        if self.engine.flush_prefixes(self.now, &[&prefix]).is_ok() {
+            self.model.retain(|key, _| !key.starts_with(&prefix));
         }
     }
 

@@ -6,7 +6,7 @@
 //! acknowledged it says so. A reader notes what was acknowledged before it began: it may read nothing older. What it reads must have been
 //! announced when it ended. Its own readings of one key never go back.
 //!
-//! Meanwhile the time goes on and items expire, everything is flushed now and then, and pages are moved from class to class. A flush that was
+//! Meanwhile the time goes on and items expire, everything is flushed now and then, prefixes too, and pages are moved from class to class. A flush that was
 //! acknowledged before a read began has taken all that was acknowledged before the flush began: also what a value was put together from since.
 
 use super::differential::Random;
@@ -56,21 +56,31 @@ impl Shared {
         Seconds(self.now.load(Ordering::SeqCst))
     }
 
-    fn flush<E: Engine>(&self, engine: &E) {
+    /// Flushes everything, or what begins with a prefix.
+    fn flush<E: Engine>(&self, engine: &E, prefix: Option<&str>) {
         let now = self.now();
         let before: Vec<u64> = self.logs.iter().map(|log| log.acknowledged.load(Ordering::SeqCst)).collect();
         self.flushes[0].fetch_add(1, Ordering::SeqCst);
-        engine.flush(now, now);
-        for (log, before) in self.logs.iter().zip(before) {
-            log.flushed.fetch_max(before, Ordering::SeqCst);
-            log.flushed_maybe.fetch_max(log.announced.load(Ordering::SeqCst), Ordering::SeqCst);
+        let is_flushed = match prefix {
+            Some(prefix) => engine.flush_prefixes(now, &[prefix.as_bytes()]).is_ok(),
+            None => {
+                engine.flush(now, now);
+                true
+            }
+        };
+        for (key, (log, before)) in self.logs.iter().zip(before).enumerate() {
+            if is_flushed && prefix.is_none_or(|prefix| name(key).starts_with(prefix)) {
+                log.flushed.fetch_max(before, Ordering::SeqCst);
+                log.flushed_maybe.fetch_max(log.announced.load(Ordering::SeqCst), Ordering::SeqCst);
+            }
         }
         self.flushes[1].fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// How often the first thread flushes everything, lets a second pass, and has a page moved, in its operations.
+/// How often the first thread flushes everything, flushes a prefix, lets a second pass, and has a page moved, in its operations.
 const FLUSHES: usize = 700;
+const PREFIXES: usize = 90;
 const SECONDS: usize = 1500;
 const MOVES: usize = 50;
 
@@ -88,6 +98,10 @@ enum Losses {
 
 /// When a run begins.
 const START: u32 = 1000;
+
+fn name(key: usize) -> String {
+    format!("history-{key}")
+}
 
 fn value(key: usize, sequence: u64, length: usize) -> Vec<u8> {
     let mut value = Vec::with_capacity(length + 24);
@@ -173,7 +187,7 @@ impl<'h, S: Session> Work<'h, S> {
             self.disturb(engine, operation);
         }
         let key = self.random.below(self.plan.keys as u64) as usize;
-        let name = format!("history-{key}");
+        let name = name(key);
         let own = key % self.plan.threads == self.thread;
         // Every other guess is as old as the last operation on the key here.
         if self.random.below(2) == 0 {
@@ -196,7 +210,11 @@ impl<'h, S: Session> Work<'h, S> {
     /// What goes on beside the operations on keys.
     fn disturb<E: Engine>(&mut self, engine: &E, operation: usize) {
         if operation % FLUSHES == FLUSHES - 1 && self.plan.keys <= FLUSHED_KEYS {
-            self.shared.flush(engine);
+            self.shared.flush(engine, None);
+        }
+        if operation % PREFIXES == PREFIXES - 1 && self.plan.keys <= FLUSHED_KEYS {
+            let prefix = name(self.random.below(self.plan.keys as u64) as usize);
+            self.shared.flush(engine, Some(&prefix));
         }
         if operation % SECONDS == SECONDS - 1 {
             self.shared.now.fetch_add(1, Ordering::SeqCst);

@@ -13,6 +13,7 @@ mod history;
 mod hot_items;
 mod image;
 mod lasting;
+mod prefixes;
 mod refusing;
 pub mod restarts;
 mod scratch;
@@ -30,6 +31,7 @@ pub use history::{History, history, history_of_store};
 pub use hot_items::HotItems;
 pub use image::Image;
 pub use lasting::{Lasting, RegionSize, Site, close, reason};
+pub use prefixes::prefixes;
 pub use refusing::{FIRST_UNIQUE, Moment, Refused, Refusing};
 pub use scratch::Scratch;
 pub use sink::{Copied, CopySink, pin_of, remove, settle, store, value_of};
@@ -41,6 +43,7 @@ use crate::Engine;
 /// Runs everything: behaviour one by one, random operations against a plain map, and threads against a history.
 pub fn cache<E: Engine>(open: impl Fn(usize) -> E) {
     behaviour(&open);
+    prefixes(&open);
     for seed in 1..=8 {
         differential(&open(64 << 20), seed, 20_000);
     }
@@ -52,6 +55,7 @@ pub fn cache<E: Engine>(open: impl Fn(usize) -> E) {
 /// The same for an engine that evicts nothing and refuses what there is no room for.
 pub fn store_suite<E: Engine>(open: impl Fn(usize) -> E) {
     behaviour::common(&open);
+    prefixes(&open);
     stores(&open);
     for seed in 1..=8 {
         differential(&open(64 << 20), seed, 20_000);

@@ -241,7 +241,7 @@ impl Fits {
 
 #[allow(private_interfaces, private_bounds, reason = "stores are written in this crate only")]
 impl ItemStore for Fits {
-    const FORMAT: [u8; 8] = *b"micas002";
+    const FORMAT: [u8; 8] = *b"micas003";
     const IS_LOSSY: bool = false;
     const FIELDS: Fields = Fields(Fields::CAS.0 | Fields::EXPIRY.0);
 

@@ -400,7 +400,7 @@ impl Log {
 
 #[allow(private_interfaces, private_bounds, reason = "stores are written in this crate only")]
 impl ItemStore for Log {
-    const FORMAT: [u8; 8] = *b"mica0002";
+    const FORMAT: [u8; 8] = *b"mica0003";
     const IS_LOSSY: bool = true;
     const FIELDS: Fields = Fields(0);
 

@@ -2,11 +2,17 @@
 
 use super::removal;
 use super::state::SessionState;
+use crate::core::Core;
 use crate::flush;
 use crate::index::Scheme;
-use guira_items::Removal;
+use guira_contract::KeyHash;
+use guira_items::{Item, Removal};
+use guira_memory::Offset;
 use guira_memory::slab::{PageId, PageState};
 use guira_sync::clock::Seconds;
+
+/// Chunks that are looked at together, so that the misses overlap.
+const TOGETHER: usize = 32;
 
 /// Looks at one page for a store that was refused: what has expired in other classes comes free when the crawler has been
 /// there, and it sets out at once.
@@ -34,13 +40,55 @@ fn crawl<X: Scheme>(state: &mut SessionState<X>, page: PageId, now: Seconds) {
     };
     let chunks = memory.lock(class).occupied_chunks(page);
     let (checked, mut reclaimed) = (chunks.len() as u64, 0);
-    for at in chunks {
-        if core.items.is_dead(at, now)
-            && let Some(hash) = core.items.hash_at(at)
-            && removal::unlink(state, at, hash, Removal::Dead, now)
-        {
-            reclaimed += 1;
-        }
+    for chunks in chunks.chunks(TOGETHER) {
+        reclaimed += crawl_chunks(state, chunks, now);
     }
     state.counters.crawled(Some(class), checked, reclaimed);
+}
+
+/// Removes what is dead and stamps what was stored before a flush and lives. Returns how many items were removed.
+fn crawl_chunks<X: Scheme>(state: &mut SessionState<X>, chunks: &[Offset], now: Seconds) -> u64 {
+    let core = state.core.clone();
+    let mut found = [(Offset::from_bytes(0), KeyHash(0), Fate::Stamp); TOGETHER];
+    let mut count = 0;
+    for at in chunks {
+        let fate = match () {
+            () if core.items.is_dead(*at, now) => Fate::Remove,
+            () if core.items.is_of_before(*at) => Fate::Stamp,
+            () => continue,
+        };
+        if let Some(hash) = core.items.hash_at(*at) {
+            core.index.prefetch_buckets(hash);
+            found[count] = (*at, hash, fate);
+            count += 1;
+        }
+    }
+    let mut removed = 0;
+    for (at, hash, fate) in &found[..count] {
+        match fate {
+            Fate::Remove => removed += u64::from(removal::unlink(state, *at, *hash, Removal::Dead, now)),
+            Fate::Stamp => stamp(&core, *at, *hash, now),
+        }
+    }
+    removed
+}
+
+/// What becomes of an item.
+#[derive(Clone, Copy)]
+enum Fate {
+    Remove,
+    Stamp,
+}
+
+/// Stamps the item at `at` with the generation of new items, if it is in the table and alive.
+fn stamp<X: Scheme>(core: &Core<X>, at: Offset, hash: KeyHash, now: Seconds) {
+    let held = core.index.lock(hash);
+    let is_there = held.find(|other| (other == at).then_some(())).is_some();
+    // Loaded before the item is judged.
+    let generation = core.items.flushes().generation();
+    let is_alive = |item: &Item<'_>| core.items.flushes().dead_as_of(generation, item, now).is_none();
+    if let Some(item) = core.items.at(at, now).filter(|item| is_there && is_alive(item)) {
+        item.stamp(generation);
+    }
+    held.release_unchanged();
 }

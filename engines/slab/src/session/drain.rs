@@ -146,8 +146,9 @@ fn move_item<X: Scheme>(
 ) -> Option<Item<'_>> {
     let held = core.index.lock(hash);
     let slot = held.find(|other| (other == at).then_some(())).map(|(slot, ())| slot);
-    let is_whole = |item: &Item<'_>| item.chain().is_none() && core.items.dead(item, now).is_none();
-    let item = core.items.at(at, now).filter(is_whole);
+    let generation = core.items.flushes().generation();
+    let is_alive = |item: &Item<'_>| core.items.flushes().dead_as_of(generation, item, now).is_none();
+    let item = core.items.at(at, now).filter(|item| item.chain().is_none() && is_alive(item));
     let room = core.pool.chunk_bytes(to);
     // Under the counters: a session that pins an item looks once more whether it is still where it was.
     let is_free = |item: &Item<'_>| item.shape().size() <= room && !core.pins.is_pinned(at);
@@ -160,9 +161,12 @@ fn move_item<X: Scheme>(
     // Release fence: as in `Writer::fill`: pairs with the Acquire fence of a reader's validation.
     fence(Ordering::Release);
     words(to).iter().zip(words(at)).for_each(|(to, from)| words::store(to, words::load(from)));
+    let moved = core.items.at(to, now);
+    // The crawler may have passed the new chunk already.
+    moved.inspect(|moved| moved.stamp(generation));
     core.pool.memory().renew(to, size, FirstBit::Set);
     held.replace(slot, to);
     core.walks.replaced(core.pool.memory(), hash, at, to);
     drop(held);
-    core.items.at(to, now)
+    moved
 }

@@ -16,13 +16,12 @@ use guira_contract::{
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{
-    Fields, Flushes, INLINE_MAX, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape, counted_size,
+    Fields, INLINE_MAX, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape, counted_size,
 };
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};
 use guira_sync::atomic::{Ordering, fence};
 use guira_sync::clock::Seconds;
-use guira_sync::quiescence::Ticket;
 use guira_sync::words;
 
 /// What is to be done after the counters were released.
@@ -208,7 +207,9 @@ impl<'s, X: Scheme> Writer<'s, X> {
         hooks::pause(Window::Judged);
         let step = match (decision, present, live) {
             (Decision::Remove, Some(present), _) => remove(&held, present),
-            (Decision::Amend(change), _, Some(live)) => self.amend(&held, key, now, live, &change, supplies),
+            (Decision::Amend(change), _, Some(live)) => {
+                self.amend(&held, key, (generation, now), live, &change, supplies)
+            }
             (Decision::Put(new), _, _) => self.put(&held, key, (generation, now), present, &new, supplies),
             (_, Some(present), None) => remove(&held, present),
             _ => {
@@ -390,7 +391,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         &mut self,
         held: &LockedBuckets<'_, X>,
         key: Key<'_>,
-        now: Seconds,
+        (generation, now): (u32, Seconds),
         live: Present<'s, X>,
         change: &Amendment,
         supplies: &mut Supplies<X>,
@@ -426,7 +427,8 @@ impl<'s, X: Scheme> Writer<'s, X> {
             expiry: change.expiry.unwrap_or(meta.expiry),
             cas: change.cas.or(meta.cas),
             state,
-            generation: item.header.generation(),
+            // Not that of the item: the crawler may have passed the new chunk already.
+            generation,
             accessed: if bumped { now } else { meta.last_access },
         };
         match self.rebuild(&header_spec, &item, change.overwrite, supplies, now) {
@@ -445,7 +447,7 @@ fn present<'a, X: Scheme>(
     (generation, now): (u32, Seconds),
 ) -> Option<Present<'a, X>> {
     let (slot, item) = held.find(|at| core.items.at(at, now).filter(|item| item.key_is(key.bytes)))?;
-    let dead = Flushes::<Ticket>::dead_as_of(generation, &item, now);
+    let dead = core.items.flushes().dead_as_of(generation, &item, now);
     Some(Present { slot, item, dead })
 }
 

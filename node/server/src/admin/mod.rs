@@ -19,7 +19,7 @@ use crate::VERSION;
 use crate::background::{BackgroundTask, BeginWalk, DetachedConnection, LAST_DUMPED, Listing, begin_walk};
 use crate::shared::Shared;
 use crate::watch::TooMany;
-use guira_contract::{Control, Engine, Switch};
+use guira_contract::{Control, Engine, FlushBusy, Switch};
 use guira_memory::MIB;
 use guira_protocol::{ReplyBuffer, exact_u32};
 use guira_serving::RateLimited;
@@ -183,6 +183,15 @@ impl Admin {
     pub(crate) fn flush(&self, now: Seconds, at: Seconds) {
         self.control.flush(now, at);
         self.flush_advice(now, at);
+    }
+
+    /// Makes all items that are stored now, and whose keys begin with one of `prefixes`, disappear. The sample of requests keeps them: it is of the clients'
+    /// habits, and they will ask for these keys again.
+    ///
+    /// # Errors
+    /// If earlier ones are still being removed.
+    pub(crate) fn flush_prefixes(&self, now: Seconds, prefixes: &[&[u8]]) -> Result<(), FlushBusy> {
+        self.control.flush_prefixes(now, prefixes)
     }
 
     /// Answers `stats` with these arguments, or returns the task that answers it.

@@ -1,5 +1,6 @@
 //! What should be stored.
 
+use super::worker::name;
 use crate::Lossiness;
 use crate::{Expiry, ItemState, Meta};
 use guira_sync::clock::Seconds;
@@ -104,6 +105,12 @@ impl Model {
     pub(super) fn flush(&mut self, now: Seconds, at: Seconds) {
         self.flush_due = Some(at);
         self.passes(now);
+    }
+
+    /// What is there under keys that begin with `prefix` is not to be seen any more.
+    pub(super) fn flush_prefix(&mut self, now: Seconds, prefix: &[u8]) {
+        self.passes(now);
+        self.items.retain(|key, _| !name(*key).starts_with(prefix));
     }
 
     /// It is `now`.

@@ -71,7 +71,7 @@ impl<E: Engine> Worker<'_, E> {
         }
     }
 
-    /// Changes something that all workers share: flushes, resizes the memory, or advances time.
+    /// Changes something that all workers share: flushes everything or a prefix, resizes the memory, or advances time.
     fn everywhere(&mut self) {
         match self.random.below(80) {
             0 if self.plan.is_alone() => {
@@ -89,6 +89,12 @@ impl<E: Engine> Worker<'_, E> {
                 assert_eq!(self.engine.stats().memory_limit, limit);
             }
             6..40 => self.world.advance(),
+            40..44 if self.plan.is_alone() => {
+                let prefix = format!("full-{}", self.random.below(100)).into_bytes();
+                if self.engine.flush_prefixes(self.now, &[&prefix]).is_ok() {
+                    self.model.flush_prefix(self.now, &prefix);
+                }
+            }
             _ => {}
         }
     }

@@ -21,7 +21,7 @@ use super::lasting::{LATER, Lasting, NOTES, NOW, RegionSize, Site, UNIX, close, 
 use super::sink::{remove, value_of};
 use super::walks::walk_all;
 use crate::{Amendment, CloseError, Decision, ItemSpec, ItemState, Provision, Session};
-use crate::{Control, Emptied, Engine, Expiry, Key, Opened, Opening};
+use crate::{Control, Emptied, Engine, Expiry, Key, Opened, Opening, Pace};
 use guira_memory::MIB;
 use guira_memory::lasting::Loss;
 use guira_sync::clock::{Seconds, TimeBase};
@@ -37,6 +37,7 @@ macro_rules! restarts {
             a_region_that_was_set_up_in_another_way_is_emptied_and_says_why,
             time_goes_on_between_two_runs_and_never_back,
             what_was_flushed_stays_flushed_across_many_restarts,
+            prefixes_stay_deleted_across_restarts_and_nothing_else_goes,
             a_walk_after_a_restart_shows_everything,
             a_region_without_room_is_not_lost,
             another_amount_of_memory_is_taken_over_and_reached,
@@ -217,6 +218,32 @@ pub fn what_was_flushed_stays_flushed_across_many_restarts<L: Lasting>(setup: &L
     }
     let mut session = site.open().engine.session();
     assert!((8..40).all(|round| !is_there(&mut session, round)));
+}
+
+/// Whatever the crawler has found by then, also if the next process deletes other prefixes.
+pub fn prefixes_stay_deleted_across_restarts_and_nothing_else_goes<L: Lasting>(setup: &L) {
+    let site = Site::new(setup, RegionSize::of(4 * MIB));
+    let is_there = |session: &mut _, key: &str| value_of(session, key.as_bytes(), NOW).is_some();
+    for round in 0..30 {
+        let engine = site.open().engine;
+        let mut session = engine.session();
+        let key = format!("gone{round}:");
+        assert!((0..100).all(|number| put(&mut session, &format!("{key}{number}"), b"v", Expiry::Never)));
+        if round > 0 {
+            (0..round).for_each(|round| assert!(!is_there(&mut session, &format!("gone{round}:7"))));
+            (0..2000).for_each(|number| assert!(is_there(&mut session, &format!("kept{number}")), "{round}"));
+        }
+        while engine.flush_prefixes(NOW, &[key.as_bytes()]).is_err() {
+            session.maintain(NOW, Pace::Idle, 4);
+            session.quiesce();
+        }
+        if round == 0 {
+            assert!((0..2000).all(|n| put(&mut session, &format!("kept{n}"), b"v", Expiry::Never)));
+        }
+        session.maintain(NOW, Pace::Idle, round % 5);
+        drop(session);
+        close(engine);
+    }
 }
 
 /// It shows what is there, and nothing that was removed or evicted.
