@@ -19,6 +19,7 @@ guira_sync::snapshot! {
         ReadRetries / read_retries = "read_retries", Count, "Reads repeated because a writer was at work.";
         WriteRetries / write_retries = "write_retries", Count, "Writes that looked again because what they had found changed.";
         SwapsLost / swaps_lost = "swaps_lost", Count, "Compare-and-swaps lost to another thread.";
+        ShortLivedReclaimed / short_lived_reclaimed = "short_lived_reclaimed", Count, "Items removed in the second in which they expired.";
         HandSteps / hand_steps = "hand_steps", Count, "Steps of the policy's hand.";
     }
     counters {
@@ -26,6 +27,7 @@ guira_sync::snapshot! {
         items_rescued: u64 = "slab_reassign_rescues", Count, "Items that were read, and moved to other chunks when their page changed its class.";
         index_growths: u64 = "index_growths", Count, "Times the index has grown.";
         lock_waits: u64 = "lock_waits", Count, "Times a thread waited for a lock of the index, a policy or the allocator.";
+        short_lived_untracked: u64 = "short_lived_untracked", Count, "Short-lived items that were left to the crawler, since there was no memory for notes of them.";
         region_no_room: u64 = "region_no_room", Count, "Times the file system of the region was full.";
     }
     gauges {

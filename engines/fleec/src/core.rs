@@ -9,8 +9,8 @@ use crate::retired::Announcements;
 use crate::sizing::Sizing;
 use guira_contract::{ItemSpec, ItemView, Meta, MissKind};
 use guira_items::{
-    Arriving, Fields, Flushes, Item, ItemHeaderSpec, OpenError, Removal, SessionCounters, Shell, Walks,
-    counted_size,
+    Arriving, Fields, Flushes, Item, ItemHeaderSpec, OpenError, Removal, SessionCounters, Shell, ShortLived,
+    Walks, counted_size,
 };
 use guira_memory::Offset;
 use guira_memory::slab::PAGE_BYTES;
@@ -28,6 +28,7 @@ pub(crate) struct Core {
     pub(crate) announcements: Announcements,
     pub(crate) flushes: Flushes<()>,
     pub(crate) crawler: Crawler,
+    pub(crate) short_lived: ShortLived,
     pub(crate) walks: Walks,
     pub(crate) arriving: Arriving,
 }
@@ -57,6 +58,10 @@ impl Core {
             clock_max: options.clock.max(),
             buckets: options.buckets,
         };
+        let short_lived = ShortLived::new(options.engine.short_lived, options.engine.memory);
+        if !budget.take(short_lived.bytes()) {
+            return Err(too_small());
+        }
         let table = match Index::new(region.clone(), spec, &budget) {
             Some(table) => table,
             None if region.refusals() > 0 => return Err(OpenError::Full),
@@ -81,6 +86,7 @@ impl Core {
             announcements: Announcements::default(),
             flushes: Flushes::default(),
             crawler: Crawler::default(),
+            short_lived,
             walks: Walks::default(),
             arriving: Arriving::default(),
         })

@@ -2,6 +2,7 @@
 
 use crate::index::Target;
 use crate::local::Local;
+use guira_contract::Counter;
 use guira_items::{Item, Removal};
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
@@ -84,6 +85,23 @@ fn stamp_again(local: &mut Local, (at, hash): (Offset, u64), now: Seconds) {
 pub(crate) fn crawl(local: &mut Local, now: Seconds) -> bool {
     let core = local.core().clone();
     core.crawler.crawl(&core.flushes, now, |bucket| clean(local, bucket, now).next)
+}
+
+/// Removes some of the short-lived items that have expired. False if there are none left.
+pub(crate) fn remove_short_lived(local: &mut Local, now: Seconds) -> bool {
+    let core = local.core().clone();
+    let Some(due) = core.short_lived.take_due(now) else {
+        return false;
+    };
+    for at in due {
+        // Whatever lies there now: it is removed only if the table has it under this hash.
+        let hash =
+            core.item(at, now).filter(|item| core.dead(item, now).is_some()).map(|item| core.hash_of(&item));
+        let is_removed = hash.is_some_and(|hash| local.editor().remove_at(at, hash, Removal::Dead, now));
+        local.counters().add(Counter::ShortLivedReclaimed, u64::from(is_removed));
+    }
+    local.reclaim_some();
+    true
 }
 
 /// Removes what is dead from the next buckets of the hand. True if there was anything.

@@ -19,6 +19,8 @@ pub(crate) struct Local {
     retired: Retired,
     /// See [`Editor::count_items`].
     uncounted: i64,
+    /// Its lane for notes of short-lived items.
+    lane: usize,
     /// The recalls that it has heeded.
     recalls_seen: u64,
 }
@@ -31,6 +33,7 @@ impl Local {
             cache: ChunkCache::new(&core.memory),
             retired: Retired::default(),
             uncounted: 0,
+            lane: core.short_lived.lane(),
             recalls_seen: 0,
             core,
         }
@@ -54,6 +57,11 @@ impl Local {
     #[inline(always)]
     pub(crate) fn cache(&mut self) -> &mut ChunkCache {
         &mut self.cache
+    }
+
+    #[inline(always)]
+    pub(crate) fn lane(&self) -> usize {
+        self.lane
     }
 
     #[inline(always)]

@@ -27,6 +27,9 @@ pub(crate) fn maintain(local: &mut Local, round: u32, now: Seconds, pace: Pace, 
         local.reclaim();
         local.adopt_orphans();
     }
+    while done < budget && dead::remove_short_lived(local, now) {
+        done += 1;
+    }
     // One page at a time: a thousand items may go with it.
     done += usize::from(give_back(local, now));
     let slices = match pace {

@@ -71,6 +71,9 @@ fn rescue(local: &mut Local, (at, hash): (Offset, u64), leaving: &mut Leaving<'_
     };
     local.core().memory.count_rescued();
     dead::follow_up(local, (to, hash), generation, now);
+    if let Some(item) = local.core().item(to, now) {
+        local.core().short_lived.note(local.lane(), to, item.expiry(), now);
+    }
     true
 }
 

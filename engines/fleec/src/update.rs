@@ -236,6 +236,7 @@ fn attempt<'d, F>(
 where
     F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
 {
+    let lane = allocator.local().lane();
     let (mut editor, cache) = allocator.local_mut().editor_and_cache();
     let (core, counters) = (editor.core(), editor.counters());
     let bucket = core.table.bucket_of(key.hash.0);
@@ -250,7 +251,7 @@ where
             let is_dead = core.flushes.dead_as_of(generation, &item, now).is_some();
             Some(Present { node, item, is_dead, expiry })
         });
-        let mut writer = Writer { core, cache, counters, key, now, generation, bucket };
+        let mut writer = Writer { core, cache, counters, key, now, generation, bucket, lane };
         writer.change(nodes, spot, present, supplies, decide)
     })
 }
@@ -264,6 +265,8 @@ struct Writer<'n, 's, 'k> {
     now: Seconds,
     generation: u32,
     bucket: u64,
+    /// For notes of short-lived items.
+    lane: usize,
 }
 
 impl<'n> Writer<'n, '_, '_> {
@@ -414,6 +417,7 @@ impl<'n> Writer<'n, '_, '_> {
             pending.published();
         }
         self.counters.item_put(class, bytes);
+        core.short_lived.note(self.lane, at, item.expiry(), self.now);
         if let Some(present) = present {
             core.account_removed(self.counters, &present.item, present.why(), self.now);
         }
@@ -451,6 +455,9 @@ impl<'n> Writer<'n, '_, '_> {
         if !spot.renew(live.node) {
             self.counters.add(Counter::SwapsLost, 1);
             return Attempt::Again;
+        }
+        if let Some(expiry) = stored {
+            self.core.short_lived.note(self.lane, item.at, expiry, self.now);
         }
         if change.recency == Recency::Bump {
             item.note_read(self.now);

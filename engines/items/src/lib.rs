@@ -15,6 +15,7 @@ mod pending_chunks;
 mod saved;
 mod setup;
 mod shell;
+mod short_lived;
 mod walks;
 
 pub use chain::{CONTINUATION, Continuation, Pieces, claim_chain, write_continuation};
@@ -32,4 +33,5 @@ pub use setup::{
     MINIMUM, OpenError, Residence, counted_size,
 };
 pub use shell::{Shell, ShellState};
+pub use short_lived::{SHORT_LIVED_MAX, ShortLived};
 pub use walks::Walks;

@@ -158,6 +158,8 @@ pub struct EngineOptions {
     pub residence: Residence,
     /// How keys are hashed.
     pub hashing: Hashing,
+    /// Items that live no longer than this many seconds are removed in the second in which they expire; 0 if they need not be.
+    pub short_lived: u32,
 }
 
 impl Default for EngineOptions {
@@ -170,6 +172,7 @@ impl Default for EngineOptions {
             huge_pages: None,
             residence: Residence::Swappable,
             hashing: Hashing::Seeded(0),
+            short_lived: 0,
         }
     }
 }

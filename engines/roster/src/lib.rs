@@ -9,7 +9,7 @@ mod setup;
 
 pub use guira_items::{
     ClassOptions, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, EngineOptions, Eviction, Hashing, OpenError,
-    Residence,
+    Residence, SHORT_LIVED_MAX,
 };
 pub use guira_slab::{HugePages, NoPlace, RegionPlace};
 pub use setup::{Lasting, Setup};
@@ -297,6 +297,9 @@ impl Choice {
         let is_mica = matches!(self.parts, Parts::Mica { .. } | Parts::MicaStore { .. });
         match (option, value) {
             ("growth-factor" | "smallest-item", _) if is_mica => Some("it has no slab classes"),
+            ("short-lived", seconds) if is_mica && seconds != "0" => Some(
+                "the memory of an item in a log comes free when the log comes round, and a store finds it when it needs it",
+            ),
             ("access", _) if !is_mica => Some("only mica and mica-store have access modes"),
             ("disable-evictions", "false") if matches!(self.parts, Parts::MicaStore { .. }) => {
                 Some("it never evicts")

@@ -11,7 +11,7 @@ use crate::policy::table::Policy;
 use crate::pool::ChunkPool;
 use crate::sizing::Sizing;
 use crate::walks::Walks;
-use guira_items::{OpenError, SessionCounters, Shell};
+use guira_items::{OpenError, SessionCounters, Shell, ShortLived};
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, Offset};
 use guira_sync::quiescence::Quiescence;
@@ -26,6 +26,7 @@ pub(crate) struct Core<X: Scheme> {
     pub(crate) pins: Pins,
     pub(crate) evictor: EvictorState,
     pub(crate) crawler: Crawler,
+    pub(crate) short_lived: ShortLived,
     pub(crate) walks: Walks,
     pub(crate) sizing: Sizing,
     pub(crate) options: SlabOptions,
@@ -56,7 +57,8 @@ impl<X: Scheme> Core<X> {
         let (sizes, stripes) = ((buckets, plan.buckets_max), options.stripes);
         let index = Index::new(region.clone(), plan.arenas_at, sizes, commit_step, stripes, options.search);
         let metadata = plan.metadata(options.engine.memory, commit_step);
-        if !budget.take(metadata + index.committed(buckets)) {
+        let short_lived = ShortLived::new(options.engine.short_lived, options.engine.memory);
+        if !budget.take(metadata + index.committed(buckets) + short_lived.bytes()) {
             return Err(OpenError::TooSmall(options.engine.memory));
         }
         if !index.back_tables() {
@@ -83,6 +85,7 @@ impl<X: Scheme> Core<X> {
             pins: Pins::default(),
             evictor,
             crawler: Crawler::default(),
+            short_lived,
             walks: Walks::default(),
             sizing: Sizing::new(plan, metadata, options.engine.memory),
             options,

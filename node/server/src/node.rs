@@ -251,6 +251,7 @@ pub(crate) fn setup(options: &Options, memory: usize) -> Setup {
             eviction: if options.disable_evictions { Eviction::Off } else { Eviction::On },
             huge_pages: options.huge_pages.map(|ask| if ask { HugePages::Ask } else { HugePages::No }),
             residence: if options.lock_memory { Residence::Locked } else { Residence::Swappable },
+            short_lived: options.short_lived,
             ..usual.engine
         },
         classes: ClassOptions {

@@ -55,6 +55,7 @@ mod policy;
 mod rare_commands;
 mod region_damage;
 mod restart;
+mod short_lived;
 mod slow_reader;
 mod stats;
 mod stats_detail;

@@ -79,6 +79,18 @@ fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
     suite::few_items(&open(12 << 20));
 }
 
+#[test]
+fn short_lived_items_go_in_the_second_in_which_they_expire() {
+    for (seed, buckets) in [Buckets::Open, Buckets::Locked].into_iter().enumerate() {
+        let open = || {
+            let engine = EngineOptions { memory: 32 << 20, short_lived: 12, ..EngineOptions::default() };
+            FleecEngine::open(FleecOptions { engine, buckets, ..FleecOptions::default() }).unwrap()
+        };
+        suite::short_lived(&open(), 12, seed as u64 + 1);
+        suite::more_short_lived_items_than_notes(&open());
+    }
+}
+
 fn open_store(buckets: Buckets) -> impl Fn(usize) -> FleecEngine {
     move |memory| {
         let engine = EngineOptions { memory, eviction: Eviction::Off, ..EngineOptions::default() };

@@ -5,7 +5,7 @@ use super::state::SessionState;
 use crate::core::Core;
 use crate::flush;
 use crate::index::Scheme;
-use guira_contract::KeyHash;
+use guira_contract::{Counter, KeyHash};
 use guira_items::{Item, Removal};
 use guira_memory::Offset;
 use guira_memory::slab::{PageId, PageState};
@@ -44,6 +44,16 @@ fn crawl<X: Scheme>(state: &mut SessionState<X>, page: PageId, now: Seconds) {
         reclaimed += crawl_chunks(state, chunks, now);
     }
     state.counters.crawled(Some(class), checked, reclaimed);
+}
+
+/// Removes some of the short-lived items that have expired. False if there are none left.
+pub(crate) fn remove_short_lived<X: Scheme>(state: &mut SessionState<X>, now: Seconds) -> bool {
+    let Some(due) = state.core.short_lived.take_due(now) else {
+        return false;
+    };
+    let removed = due.chunks(TOGETHER).map(|due| crawl_chunks(state, due, now)).sum();
+    state.counters.add(Counter::ShortLivedReclaimed, removed);
+    true
 }
 
 /// Removes what is dead and stamps what was stored before a flush and lives. Returns how many items were removed.

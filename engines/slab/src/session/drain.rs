@@ -116,6 +116,7 @@ fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, no
         state.counters.item_taken(from, bytes);
         state.counters.items_added(into, 1, bytes);
     }
+    core.short_lived.note(state.lane, to, moved.expiry(), now);
     if core.evictor.wants_stores() {
         state.events.stored_over(to, hash.0 as u32, moved.expiry(), now);
     }

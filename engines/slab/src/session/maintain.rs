@@ -48,6 +48,9 @@ pub(crate) fn maintain<X: Scheme>(
     if state.rounds.is_multiple_of(ROUNDS_A_CENSUS) {
         growth::take_census(&core);
     }
+    while done < budget && crawl::remove_short_lived(state, now) {
+        done += 1;
+    }
     done += shrink(state, pace, budget - done);
     let pages = match pace {
         Pace::Idle => budget,

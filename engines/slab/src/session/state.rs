@@ -18,6 +18,8 @@ pub(crate) struct SessionState<X: Scheme> {
     pub(crate) events: EventQueue,
     /// Free chunks.
     pub(crate) cache: ChunkCache,
+    /// Its lane for notes of short-lived items.
+    pub(crate) lane: usize,
     /// The time at the last maintenance.
     pub(crate) seen: Seconds,
     /// Rounds of maintenance.
@@ -33,11 +35,13 @@ impl<X: Scheme> SessionState<X> {
         let counters = core.items.shell().registry().register();
         let cache = ChunkCache::new(&core.pool);
         let events = EventQueue::default();
+        let lane = core.short_lived.lane();
         SessionState {
             core,
             counters,
             events,
             cache,
+            lane,
             seen: Seconds(0),
             rounds: 0,
             given_up: None,

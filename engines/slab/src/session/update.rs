@@ -86,6 +86,7 @@ where
             cache: &mut state.cache,
             events: &mut state.events,
             counters: &state.counters,
+            lane: state.lane,
         };
         match writer.attempt(key, now, &mut supplies, &mut decide) {
             Step::Done => {
@@ -180,6 +181,8 @@ struct Writer<'s, X: Scheme> {
     cache: &'s mut ChunkCache,
     events: &'s mut EventQueue,
     counters: &'s SessionCounters,
+    /// For notes of short-lived items.
+    lane: usize,
 }
 
 impl<'s, X: Scheme> Writer<'s, X> {
@@ -365,6 +368,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         if let Some(item) = self.core.items.at(at, now) {
             self.core.pool.memory().renew(at, item.shape().size(), first);
             self.counters.item_put(self.core.pool.memory().class_at(at), Items::bytes_of(&item));
+            self.core.short_lived.note(self.lane, at, item.expiry(), now);
             if self.core.evictor.wants_stores() {
                 match first {
                     FirstBit::Clear => self.events.stored(at, hash.0 as u32, item.expiry(), now),
@@ -411,6 +415,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
             item.store_header(if bumped { header.accessed(now) } else { header });
             if let Some(expiry) = change.expiry.filter(|_| item.shape().fields.has(Fields::EXPIRY)) {
                 item.store_expiry(expiry);
+                self.core.short_lived.note(self.lane, item.at, expiry, now);
             }
             if let Some(cas) = change.cas {
                 item.store_cas(cas);

@@ -13,10 +13,12 @@ mod resizes;
 mod restarts;
 pub(crate) mod settings;
 mod shifts;
+mod short_lived;
 mod upkeep;
 
 use super::{Tested, tries};
-use crate::{Eviction, Hashing, SlabOptions};
+use crate::{Eviction, Hashing, Policy, SlabOptions};
+use guira_contract::Spec;
 use guira_items::EngineOptions;
 
 pub(crate) type SlabEngine = crate::SlabEngine<Tested>;
@@ -41,6 +43,26 @@ fn open_hashed(memory: usize, hash: fn(&[u8]) -> u64) -> SlabEngine {
 #[test]
 fn behaviour() {
     suite::behaviour(&open);
+}
+
+#[test]
+fn prefixes() {
+    suite::prefixes(&open);
+}
+
+/// With a policy that hears of stores, too.
+#[test]
+fn short_lived_items_go_in_the_second_in_which_they_expire() {
+    for (seed, policy) in ["clock", "lru"].into_iter().enumerate() {
+        let policy = Policy::read(&Spec::parse(policy).unwrap()).unwrap();
+        let of = |memory, short_lived| SlabOptions {
+            engine: EngineOptions { memory, short_lived, ..EngineOptions::default() },
+            policy,
+            ..SlabOptions::default()
+        };
+        suite::short_lived(&SlabEngine::open(of(32 << 20, 12)).unwrap(), 12, seed as u64 + 1);
+        suite::more_short_lived_items_than_notes(&SlabEngine::open(of(32 << 20, 12)).unwrap());
+    }
 }
 
 #[test]

@@ -16,7 +16,9 @@ use super::value::{Delimiter, FileMode, yes};
 use super::{default_memory, listen_default, policies};
 use crate::direct::Interface;
 use crate::size::Size;
-use guira_roster::{Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, RegionPlace};
+use guira_roster::{
+    Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, RegionPlace, SHORT_LIVED_MAX,
+};
 use guira_serving::{Beyond, Listen, Speaks};
 use guira_transport::{CipherList, MinVersion, VerifyMode};
 use std::net::SocketAddr;
@@ -153,6 +155,11 @@ super::options! {
         /// Bytes of key, value and flags that fit into the smallest chunk, as memcached's -n; not with mica
         smallest_item: u32 = DEFAULT_SMALLEST_ITEM as u32, "BYTES",
             stats("chunk_size" => |o| o.of_engine("smallest-item", o.smallest_item.to_string()));
+
+        /// Remove items that live no longer than this many seconds in the second in which they expire, and not when the crawler finds them; 0 to leave that to
+        /// the crawler. Takes a 200th of the memory. Not with mica and mica-store
+        short_lived: u32 = 0, "SECONDS", must("at most 600", |seconds| *seconds <= SHORT_LIVED_MAX),
+            stats("short_lived" => |o| o.of_engine("short-lived", o.short_lived.to_string()));
 
         /// When memory is full, refuse to store instead of evicting
         disable_evictions: bool = false, "BOOL",
