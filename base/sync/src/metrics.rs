@@ -87,8 +87,12 @@ macro_rules! counters {
 /// A name in OpenMetrics, if a row has one.
 #[macro_export]
 macro_rules! exported {
-    () => { None };
-    ($name:literal) => { Some($name) };
+    () => {
+        None
+    };
+    ($name:literal) => {
+        Some($name)
+    };
 }
 
 /// Declares a snapshot: a struct with a field for each row. Rows of `counted` are `Variant / field = "name", Unit, "meaning";` and are also an enum, as of

@@ -23,6 +23,7 @@ mod direct;
 mod background;
 mod forward;
 mod interpreter;
+mod latency;
 mod long_value;
 mod memory_split;
 mod node;
