@@ -5,6 +5,7 @@ use crate::forward;
 use crate::options::Options;
 use crate::size::Size;
 use crate::udp::UDP_BYTES;
+use crate::web;
 use guira_advice::Advisor;
 
 use guira_memory::{KIB, MIB};
@@ -59,7 +60,8 @@ impl MemorySplit {
         let datagrams = if options.udp.is_empty() { 0 } else { UDP_BYTES };
         let paths = direct::path_bytes(options);
         let workers = options.workers * (WORKER_BYTES + datagrams + paths + forward::spare_bytes(options))
-            + direct::shared_bytes(options);
+            + direct::shared_bytes(options)
+            + web::memory(options);
         let each = CONNECTION_BYTES + if options.tls_cert.is_some() { TLS_BYTES } else { 0 };
         let idle = (options.max_connections as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
         let traffic = options.connection_memory.map_or_else(
