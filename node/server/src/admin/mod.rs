@@ -12,6 +12,7 @@ mod lru;
 mod metrics;
 mod policy;
 mod settings;
+mod status;
 mod verbs;
 
 pub use derived::{DERIVED, DerivedMetric};

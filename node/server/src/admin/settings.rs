@@ -140,6 +140,11 @@ impl Settings {
         }
     }
 
+    /// Where it listens.
+    pub(super) fn listen(&self) -> &str {
+        &self.listen
+    }
+
     /// What was damaged of the region when it was opened, if there is one.
     pub(super) fn dropped(&self) -> Option<Dropped> {
         self.found.as_ref().map(Opening::dropped)

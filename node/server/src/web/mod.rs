@@ -14,7 +14,7 @@ use crate::admin::{Admin, Form};
 use crate::options::Options;
 use crate::shared::Shared;
 use guira_memory::{KIB, MIB, ValuePin};
-use guira_protocol::Replies;
+use guira_protocol::{Replies, ReplyBuffer};
 use guira_serving::{
     Acceptor, Access, Beyond, CONNECTION_BYTES, CloseReason, ConnBudget, ConnLimits, Connections,
     Conversation, Crew, Host, HostOptions, INPUT_BYTES, Outbox, Placement, Port, ReplyTo, Round, Service,
@@ -23,6 +23,7 @@ use guira_serving::{
 use guira_sync::clock::Seconds;
 use http::{After, Fault, HEAD_MAX, HeadEnd, Method, Reply, Request, Status};
 use ready::Readiness;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -231,6 +232,8 @@ impl WebService {
                 };
                 return Reply::line(status, &body).write(method, after, out);
             }
+            // Without figures, which it asks for with the token of whoever looks at it.
+            "/" => return self.page(method, after, out),
             _ => {}
         }
         if self.token.as_ref().is_some_and(|token| !token.is_shown(authorization)) {
@@ -247,11 +250,36 @@ impl WebService {
                 Reply { status: Status::OK, content_type, headers: "", body: &body }
                     .write(method, after, out);
             }
+            "/status.json" => {
+                let fault = self.readiness.fault(&self.shared);
+                let body = self.admin.status(fault).to_string();
+                let content_type = "application/json";
+                Reply { status: Status::OK, content_type, headers: "", body: &body }
+                    .write(method, after, out);
+            }
             _ => {
-                let body = "there are /metrics, /health and /ready\n";
+                let body = "there are /, /status.json, /metrics, /health and /ready\n";
                 Reply::line(Status::NOT_FOUND, body).write(method, after, out);
             }
         }
+    }
+}
+
+/// The page, a file of its own. Where its script and its style are allowed, each reply has another word.
+const PAGE: &str = include_str!("page.html");
+const NONCE: &str = "{{nonce}}";
+
+impl WebService {
+    fn page(&self, method: Method, after: After, out: &mut ReplyBuffer) {
+        let nonce = format!("{:016x}", RandomState::new().hash_one(self.now.0));
+        let headers = format!(
+            "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
+             connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
+             Referrer-Policy: no-referrer\r\n"
+        );
+        let body = PAGE.replace(NONCE, &nonce);
+        let content_type = "text/html; charset=utf-8";
+        Reply { status: Status::OK, content_type, headers: &headers, body: &body }.write(method, after, out);
     }
 }
 
