@@ -295,13 +295,7 @@ fn start_with<E: Engine + Clone>(
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
     let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters));
     saved_counters::read(notes, &shared);
-    ports
-        .iter()
-        .for_each(|port| shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address));
-    for socket in udp.iter().flatten() {
-        let address = socket.local_addr()?;
-        shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
-    }
+    register(&shared, &ports, &udp)?;
     let settings = Settings::new(options.choice()?, &addresses, &udp_addresses, &mica_addresses, opening);
     let admin = admin_of(engine, &shared, settings);
     let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
@@ -345,6 +339,18 @@ fn start_with<E: Engine + Clone>(
         found: None,
         closer,
     })
+}
+
+/// Has `stats conns` show everything that requests come by.
+fn register(shared: &Shared, ports: &[Port], udp: &[Vec<UdpSocket>]) -> io::Result<()> {
+    for port in ports {
+        shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address);
+    }
+    for socket in udp.iter().flatten() {
+        let address = socket.local_addr()?;
+        shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
+    }
+    Ok(())
 }
 
 /// What workers and acceptor share.
