@@ -10,6 +10,7 @@ fn what_is_no_request_is_answered_by_its_kind_and_the_connection_ends() {
     let fields = format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "a: b\r\n".repeat(100));
     for (request, status) in [
         (&b"get a\r\n\r\n"[..], 400),
+        (b"set x 0 0 1\r\nx\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
         (b"\x80\x0b\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 400),
         (b"GET  HTTP/1.1\r\nHost: x\r\n\r\n", 400),

@@ -74,7 +74,7 @@ pub(crate) fn read(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Fault> 
         Ok(httparse::Status::Complete(length)) if length <= HEAD_MAX => length,
         Ok(httparse::Status::Partial) if input.len() <= HEAD_MAX => return Ok(None),
         Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(too_large(input)),
-        Err(httparse::Error::Version) => {
+        Err(httparse::Error::Version) if memchr::memmem::find(first_line(input), b" HTTP/").is_some() => {
             return Err(Fault { status: Status::VERSION, why: "HTTP/1.1 and HTTP/1.0 are spoken here" });
         }
         Err(_) if input.starts_with(&[0x16, 0x03]) => {
@@ -118,12 +118,15 @@ const HAS_BODY: Fault = Fault { status: Status::HAS_BODY, why: "a request has no
 
 /// The head is too long: perhaps since its first line is.
 fn too_large(input: &[u8]) -> Fault {
-    let line = memchr::memchr(b'\n', input).unwrap_or(input.len());
-    if line > HEAD_MAX {
+    if first_line(input).len() > HEAD_MAX {
         Fault { status: Status::URI_TOO_LONG, why: "the head of a request may have 8 KiB" }
     } else {
         TOO_LARGE
     }
+}
+
+fn first_line(input: &[u8]) -> &[u8] {
+    &input[..memchr::memchr(b'\n', input).unwrap_or(input.len())]
 }
 
 /// Whether a list with commas has this word.
