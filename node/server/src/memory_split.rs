@@ -140,6 +140,16 @@ mod tests {
     }
 
     #[test]
+    fn what_the_admin_listener_takes_is_not_the_engines() {
+        let without = Options::default();
+        let given = [("admin", vec!["0".to_owned()])];
+        let with = Options::read(&given.into_iter().collect()).unwrap();
+        let [without, with] = [without, with].map(|options| MemorySplit::of(&options, 64 * MIB));
+        assert!(without.engine - with.engine == with.workers - without.workers);
+        assert!((2 * MIB..3 * MIB).contains(&(without.engine - with.engine)));
+    }
+
+    #[test]
     fn what_is_told_to_be_enough_is() {
         for workers in [1, 4, 64] {
             let options = Options { workers, ..Options::default() };

@@ -1,6 +1,7 @@
 //! `/metrics`: well formed in both forms, the same figures as `stats`, and histograms of what was asked.
 
 use super::with_admin;
+use guira_tests::Setup;
 use guira_tests::http::HttpClient;
 use guira_tests::openmetrics::{Form, Scrape};
 use guira_tests::scratch::Scratch;
@@ -132,7 +133,10 @@ fn a_warm_start_is_told_with_the_items_that_came_back() {
 
 #[test]
 fn another_policy_is_told() {
-    let (server, address) = with_admin(&["--engine=memc3", "--policy=clock:bits=1"]);
+    let setup =
+        Setup::new().engine("memc3").guira_argument("--policy=clock:bits=1").guira_argument("--admin=0");
+    let mut server = setup.start_guira();
+    let address = server.admin_address();
     assert_eq!(
         scrape(address).value("guira_policy_info", &[("policy", "clock"), ("options", "bits=1")]),
         1.0
