@@ -3,7 +3,10 @@
 use super::{expect_health, with_admin};
 use guira_tests::Setup;
 use guira_tests::http::HttpClient;
+use guira_tests::scratch::Scratch;
 use guira_tests::server::{refused_guira, wait_for};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 
 #[test]
 fn a_server_that_serves_is_healthy_and_ready() {
@@ -77,6 +80,19 @@ fn a_server_that_stops_is_not_ready_and_says_so_until_it_ends() {
     guira_tests::deadline::Deadline::after(gone)
         .poll(|| std::net::TcpStream::connect(address).is_err().then_some(()))
         .expect("it ends");
+}
+
+#[test]
+fn it_can_be_a_socket_in_the_file_system() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("admin");
+    let mut server = Setup::new().guira_argument(&format!("--admin=unix:{}", path.display())).start_guira();
+    let mut client = wait_for("the socket", || UnixStream::connect(&path).ok());
+    client.write_all(b"GET /ready HTTP/1.0\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    client.read_to_string(&mut reply).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200 OK\r\n") && reply.ends_with("\r\n\r\nready\n"), "{reply}");
+    server.expect_running();
 }
 
 #[test]

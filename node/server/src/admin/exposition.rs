@@ -147,7 +147,9 @@ impl Exposition {
 
     /// The whole text.
     pub(super) fn text(&self, form: Form) -> String {
-        let mut text = String::new();
+        let lengths =
+            self.families.iter().map(|it| it.samples.len() + 2 * it.name.len() + it.help.len() + 32);
+        let mut text = String::with_capacity(lengths.sum());
         for Family { name, help, kind, samples } in &self.families {
             // In OpenMetrics a counter's family is called without the end that its samples have.
             let name = match form {

@@ -13,7 +13,7 @@ pub use token::TokenError;
 use crate::admin::{Admin, Form};
 use crate::options::Options;
 use crate::shared::Shared;
-use guira_memory::{KIB, MIB, ValuePin};
+use guira_memory::{MIB, ValuePin};
 use guira_protocol::{Replies, ReplyBuffer};
 use guira_serving::{
     Acceptor, Access, Beyond, CONNECTION_BYTES, CloseReason, ConnBudget, ConnLimits, Connections,
@@ -36,8 +36,8 @@ const TRAFFIC_BYTES: usize = MIB;
 const IDLE: Duration = Duration::from_secs(30);
 /// What is read of a head that is too long, so that its sender hears why it is refused.
 const SWALLOWED_MAX: usize = MIB;
-/// Its stack, and the texts that it makes.
-const OTHER_BYTES: usize = 512 * KIB;
+/// Its stack, and the texts that it makes: metrics of 60 classes are 170 KB, which are gathered, joined and put into the outbox.
+const OTHER_BYTES: usize = MIB;
 
 /// What the admin listener takes, in bytes.
 pub(crate) fn memory(options: &Options) -> usize {
