@@ -32,7 +32,7 @@ papers: prerequisites
 
 # What the tests use besides Rust, as program:package or file:package.
 TEST_NEEDS = memcached:memcached memccapable:libmemcached-tools openssl:openssl
-SOAK_NEEDS = go:golang-go node:nodejs npm:npm /usr/lib/*/sasl2/libplain.so:libsasl2-modules
+SOAK_NEEDS = go:golang-go node:nodejs npm:npm chromium:chromium /usr/lib/*/sasl2/libplain.so:libsasl2-modules
 
 # Installs it when it can, otherwise says what is missing: steps without it are skipped, each with one line.
 prerequisites:

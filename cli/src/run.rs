@@ -103,7 +103,8 @@ fn addresses(running: &Running) -> String {
     let datagrams = running.udp_addresses().iter().map(|address| format!("udp {address}"));
     let mica = running.mica_addresses().iter().map(|address| format!("mica {address}"));
     let local = running.local().map(|path| format!("local {}", path.display()));
-    streams.chain(datagrams).chain(mica).chain(local).collect::<Vec<_>>().join(", ")
+    let admin = running.admin_address().map(|address| format!("admin {address}"));
+    streams.chain(datagrams).chain(mica).chain(local).chain(admin).collect::<Vec<_>>().join(", ")
 }
 
 /// Prints where a server listens and how memory is divided.
@@ -121,6 +122,9 @@ pub(crate) fn print_start(options: &Options, running: &Running) {
     }
     if let Some(path) = running.local() {
         let _ = writeln!(out, "listening on local {}", path.display());
+    }
+    if let Some(address) = running.admin_address() {
+        let _ = writeln!(out, "listening on admin {address}");
     }
     if let Some((place, opening)) = running.region() {
         let _ = writeln!(out, "region {place}: {opening}");

@@ -30,7 +30,7 @@ class Listening:
     def __init__(self, binary, arguments):
         common = ["serve", "--workers", "2", "--memory", "128MiB"]
         self._process = subprocess.Popen([binary, *common, *arguments], stdout=subprocess.PIPE, text=True)
-        self._lines = queue.Queue()
+        self._lines, self._admin = queue.Queue(), queue.Queue()
         # The pipe is drained for as long as the server lives, or the server would wait for room in it.
         threading.Thread(target=self._drain, daemon=True).start()
         count = arguments.count("--listen")
@@ -42,11 +42,17 @@ class Listening:
 
     def _drain(self):
         for line in self._process.stdout:
-            if line.startswith("listening on "):
+            if line.startswith("listening on admin "):
+                self._admin.put(line.split()[3])
+            elif line.startswith("listening on "):
                 self._lines.put(line.split()[2])
 
     def _place(self):
         return self._lines.get(timeout=PATIENCE_SECONDS)
+
+    def admin(self):
+        """Where its admin listener is, if it was started with one."""
+        return self._admin.get(timeout=PATIENCE_SECONDS)
 
     def close(self):
         self._process.kill()

@@ -1,7 +1,8 @@
 //! The harness of the protocol tests: a server of its own for each test, and a client that sends bytes
 //! and expects exact bytes.
 //!
-//! The tests themselves are under `tests/tests/protocol/`, one file per behaviour, all in one binary.
+//! The tests themselves are under `tests/tests/protocol/`, one file per behaviour, all in one binary; those of the admin
+//! listener, which memcached does not have, are under `tests/tests/admin/`.
 //! They run against the `guira` binary, or, with `GUIRA_TEST_SERVER=memcached`, against a real memcached:
 //! every expectation has been confirmed there, so a failure is a difference in behaviour and not a matter
 //! of opinion. See [`server::Server`] for the environment variables.
@@ -17,8 +18,10 @@ pub mod deadline;
 pub mod differential;
 pub mod escape;
 pub mod expected;
+pub mod http;
 pub mod lines;
 pub mod mica;
+pub mod openmetrics;
 pub mod random;
 pub mod server;
 pub mod skip;

@@ -254,6 +254,12 @@ impl Server {
         SocketAddr::from(([127, 0, 0, 1], port))
     }
 
+    /// Where its admin listener is, if it was started with one.
+    #[track_caller]
+    pub fn admin_address(&mut self) -> SocketAddr {
+        self.process.wait_for_address("admin", PATIENCE).unwrap_or_else(|error| panic!("{error}"))
+    }
+
     /// Sends it a signal by its name, such as `HUP`.
     ///
     /// # Panics

@@ -1,7 +1,7 @@
 //! A client that speaks TLS, and the files of a server that does.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -59,6 +59,15 @@ impl TlsClient {
     #[track_caller]
     pub fn connect(server: &Server, certificate: &Certificate) -> Self {
         let Address::Tcp(address) = *server.address() else { panic!("a TCP address") };
+        Self::connect_to(address, certificate)
+    }
+
+    /// The same at another address.
+    ///
+    /// # Panics
+    /// If there is none to be had.
+    #[track_caller]
+    pub fn connect_to(address: SocketAddr, certificate: &Certificate) -> Self {
         let mut roots = RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_file(certificate.0.root()).expect("a file"))

@@ -267,7 +267,13 @@ impl<S: Service> Clients<S> {
     }
 
     /// Closes connections that have not said anything for longer than `limit_s` seconds.
-    pub(crate) fn close_idle(&mut self, now: Seconds, limit_s: u64) {
+    pub(crate) fn close_idle(
+        &mut self,
+        now: Seconds,
+        limit_s: u64,
+        service: &mut S,
+        outbox: &mut Outbox<S::Pin>,
+    ) {
         for index in 0..self.connections.len() {
             let is_idle = self.get(index).is_some_and(|connection| {
                 let facts = &connection.facts;
@@ -277,6 +283,9 @@ impl<S: Service> Clients<S> {
                 facts.is_remote() && is_silent && idle_s > limit_s
             });
             if is_idle {
+                if let Some(connection) = self.connections[index].as_mut() {
+                    connection.part(service, outbox);
+                }
                 self.traffic.add(TrafficCount::IdleKicks, 1);
                 self.close(index, CloseReason::IdleTimeout);
             }

@@ -129,6 +129,15 @@ impl<S: Service> Connection<S> {
         !is_midway && self.unsent.is_none() && !self.stream.has_output()
     }
 
+    /// It is closed for being idle: in the middle of a request it is told so, as far as it takes that at once.
+    pub(crate) fn part(&mut self, service: &mut S, outbox: &mut Outbox<S::Pin>) {
+        if self.facts.doing() == Doing::Receiving && self.unsent.is_none() {
+            service.last_words(outbox);
+            let _ = outbox.send(&mut self.stream, REPLIES);
+            drop(outbox.take_rest());
+        }
+    }
+
     /// Nothing more is said: what TLS keeps back is sent, as far as the client takes it.
     fn farewell(&mut self, reason: CloseReason) -> Turn {
         match self.stream.finish() {

@@ -30,6 +30,8 @@ pub enum WorkerError {
 /// The threads of a server's workers. Dropped, it ends them at once.
 pub struct Crew {
     host: Arc<Host>,
+    /// What its threads are called.
+    name: &'static str,
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// How many of them are workers.
     workers: usize,
@@ -63,8 +65,13 @@ impl fmt::Debug for Crew {
 
 impl Crew {
     pub fn new(host: Arc<Host>) -> Self {
+        Self::called("worker", host)
+    }
+
+    /// One whose threads have another name.
+    pub fn called(name: &'static str, host: Arc<Host>) -> Self {
         let (ready, started) = mpsc::channel();
-        Crew { host, threads: Vec::new(), workers: 0, ready, started }
+        Crew { host, name, threads: Vec::new(), workers: 0, ready, started }
     }
 
     /// Starts worker number `index`, which `make` makes on its thread.
@@ -105,7 +112,8 @@ impl Crew {
         index: usize,
         run: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> io::Result<()> {
-        self.threads.push(std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?);
+        let name = format!("{}-{index}", self.name);
+        self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
         Ok(())
     }
 

@@ -48,5 +48,5 @@ pub use registry::{ConnectionFacts, Doing, Registry};
 pub use service::{Asked, Conversation, Next, ReplyTo, Round, Service, Stopped, Woken, service_token};
 pub use slice::Slice;
 pub use traffic::{TrafficCount, TrafficCounters};
-pub use users::{Users, UsersError};
+pub use users::{Users, UsersError, is_same_secret};
 pub use worker::{INPUT_BYTES, Worker};

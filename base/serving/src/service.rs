@@ -58,6 +58,9 @@ pub trait Service: Sized {
         Asked::Awaited
     }
 
+    /// A connection is closed since the rest of its request did not come in time: what it is told, if anything.
+    fn last_words(&mut self, _outbox: &mut Outbox<Self::Pin>) {}
+
     /// Takes a connection over that has stopped with [`Stopped::Leaves`]; it may come back by its worker's mailbox. If it cannot
     /// leave, it is returned.
     fn detach(&mut self, _state: Self::State, arrival: Arrival) -> Option<Arrival> {

@@ -70,14 +70,15 @@ impl Users {
     /// Whether there is such a user with such a password. It takes as long for every password of the same length.
     pub fn knows(&self, name: &[u8], password: &[u8]) -> bool {
         let users = self.users.read().unwrap_or_else(PoisonError::into_inner).clone();
-        users
-            .iter()
-            .fold(false, |known, user| known | (same(&user.name, name) & same(&user.password, password)))
+        users.iter().fold(false, |known, user| {
+            let is_user = is_same_secret(&user.name, name) & is_same_secret(&user.password, password);
+            known | is_user
+        })
     }
 }
 
 /// Whether two secrets are the same, without telling by the time it takes where they differ.
-fn same(one: &[u8], other: &[u8]) -> bool {
+pub fn is_same_secret(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other));
     // black_box: or the compiler would stop at the first difference.
     one.len() == other.len() && std::hint::black_box(differences) == 0

@@ -200,7 +200,7 @@ impl<S: Service> Worker<S> {
         let now = self.service.now();
         if let Some(limit) = self.host.idle.filter(|_| now != self.kicked) {
             self.kicked = now;
-            self.clients.close_idle(now, limit.as_secs());
+            self.clients.close_idle(now, limit.as_secs(), &mut self.service, &mut self.outbox);
         }
     }
 

@@ -38,15 +38,17 @@ pub struct Metric {
     pub kind: Kind,
     /// Its meaning, as one sentence.
     pub meaning: &'static str,
+    /// What it is called in OpenMetrics, `name{label=value,…}`, where that is not made of its name.
+    pub exported: Option<&'static str>,
 }
 
-/// Declares counters: an enum with a variant for each row `Variant = "name", Unit, "meaning";`.
+/// Declares counters: an enum with a variant for each row `Variant = "name", Unit, "meaning";`, or `"meaning" as "name in OpenMetrics";`
 #[macro_export]
 macro_rules! counters {
     (
         $(#[$doc:meta])*
         $vis:vis enum $Counter:ident {
-            $($Variant:ident = $name:literal, $Unit:ident, $meaning:literal;)*
+            $($Variant:ident = $name:literal, $Unit:ident, $meaning:literal $(as $exported:literal)?;)*
         }
     ) => {
         $(#[$doc])*
@@ -66,6 +68,7 @@ macro_rules! counters {
                 unit: $crate::metrics::Unit::$Unit,
                 kind: $crate::metrics::Kind::Counter,
                 meaning: $meaning,
+                exported: $crate::exported!($($exported)?),
             }),*];
 
             /// Its name in `stats`, and in the state that lasts.
@@ -81,6 +84,17 @@ macro_rules! counters {
     };
 }
 
+/// A name in OpenMetrics, if a row has one.
+#[macro_export]
+macro_rules! exported {
+    () => {
+        None
+    };
+    ($name:literal) => {
+        Some($name)
+    };
+}
+
 /// Declares a snapshot: a struct with a field for each row. Rows of `counted` are `Variant / field = "name", Unit, "meaning";` and are also an enum, as of
 /// [`counters!`](macro@crate::counters); rows of `counters` and `gauges` are `field: type = "name", Unit, "meaning";`.
 #[macro_export]
@@ -90,15 +104,15 @@ macro_rules! snapshot {
         $vis:vis enum $Counter:ident;
         $(#[$struct_doc:meta])*
         $struct_vis:vis struct $Snapshot:ident;
-        counted { $($Variant:ident / $counted:ident = $counted_name:literal, $CountedUnit:ident, $counted_meaning:literal;)* }
-        counters { $($counter:ident: $counter_type:ty = $counter_name:literal, $CounterUnit:ident, $counter_meaning:literal;)* }
-        gauges { $($gauge:ident: $gauge_type:ty = $gauge_name:literal, $GaugeUnit:ident, $gauge_meaning:literal;)* }
+        counted { $($Variant:ident / $counted:ident = $counted_name:literal, $CountedUnit:ident, $counted_meaning:literal $(as $counted_exported:literal)?;)* }
+        counters { $($counter:ident: $counter_type:ty = $counter_name:literal, $CounterUnit:ident, $counter_meaning:literal $(as $counter_exported:literal)?;)* }
+        gauges { $($gauge:ident: $gauge_type:ty = $gauge_name:literal, $GaugeUnit:ident, $gauge_meaning:literal $(as $gauge_exported:literal)?;)* }
         besides { $($(#[$field_doc:meta])* $field:ident: $field_type:ty;)* }
     ) => {
         $crate::counters! {
             $(#[$enum_doc])*
             $vis enum $Counter {
-                $($Variant = $counted_name, $CountedUnit, $counted_meaning;)*
+                $($Variant = $counted_name, $CountedUnit, $counted_meaning $(as $counted_exported)?;)*
             }
         }
 
@@ -132,9 +146,27 @@ macro_rules! snapshot {
             $struct_vis const ROWS: &'static [$crate::metrics::Metric] = {
                 use $crate::metrics::{Kind, Metric, Unit};
                 &[
-                    $(Metric { name: $counted_name, unit: Unit::$CountedUnit, kind: Kind::Counter, meaning: $counted_meaning },)*
-                    $(Metric { name: $counter_name, unit: Unit::$CounterUnit, kind: Kind::Counter, meaning: $counter_meaning },)*
-                    $(Metric { name: $gauge_name, unit: Unit::$GaugeUnit, kind: Kind::Gauge, meaning: $gauge_meaning },)*
+                    $(Metric {
+                        name: $counted_name,
+                        unit: Unit::$CountedUnit,
+                        kind: Kind::Counter,
+                        meaning: $counted_meaning,
+                        exported: $crate::exported!($($counted_exported)?),
+                    },)*
+                    $(Metric {
+                        name: $counter_name,
+                        unit: Unit::$CounterUnit,
+                        kind: Kind::Counter,
+                        meaning: $counter_meaning,
+                        exported: $crate::exported!($($counter_exported)?),
+                    },)*
+                    $(Metric {
+                        name: $gauge_name,
+                        unit: Unit::$GaugeUnit,
+                        kind: Kind::Gauge,
+                        meaning: $gauge_meaning,
+                        exported: $crate::exported!($($gauge_exported)?),
+                    },)*
                 ]
             };
         }
@@ -151,7 +183,7 @@ mod tests {
         /// The snapshot.
         struct Snapshot;
         counted {
-            Hits / hits = "get_hits", Count, "Keys found.";
+            Hits / hits = "get_hits", Count, "Keys found." as "reads_total{status=hit}";
         }
         counters {
             runs: u64 = "crawls", Count, "Runs of the crawler.";
@@ -174,6 +206,8 @@ mod tests {
         assert_eq!(lines, expected);
         assert_eq!((Counter::named("get_hits"), Counter::named("crawls")), (Some(Counter::Hits), None));
         assert_eq!((Counter::COUNT, Snapshot::ROWS[2].unit), (1, Unit::Flag));
+        assert_eq!(Snapshot::ROWS[0].exported, Some("reads_total{status=hit}"));
+        assert_eq!(Snapshot::ROWS[1].exported, None);
         assert_eq!(snapshot.parts, [1]);
     }
 }

@@ -1,6 +1,6 @@
 //! docs/metrics.md, made of the rows of all counters and gauges.
 
-use guira_server::{Kind, Unit, metric_tables};
+use guira_server::{DERIVED, DerivedMetric, Kind, Metric, Unit, metric_tables};
 use std::fmt::Write as _;
 
 const HEAD: &str = "\
@@ -12,6 +12,18 @@ What `stats`, `stats items` and `stats slabs` show, by name. Counters are since 
 classes and the engine across a restart. Gauges are of the moment. Counts of commands by class are estimates, of one command in 32. Names that memcached
 has too mean the same, but for those in [drop-in.md](drop-in.md#figures). [operations.md](operations.md#what-to-look-at) says which of them to watch. `stats mrc`
 and `stats bursts` are [described there](operations.md#what-more-memory-would-be-worth), too.
+
+The last column is the name that [the admin listener](operations.md#metrics-and-readiness-over-http) gives a figure: that of prometheus/memcached_exporter where it
+shows the same, with the label `slab` for each class; `guira_…` otherwise.
+";
+
+const DERIVED_HEAD: &str = "
+## `/metrics` only
+
+What the exporter computes or takes from `stats settings`, and what no line of `stats` shows. Histograms are those of `stats latency`.
+
+| name | what it is | labels | type |
+|---|---|---|---|
 ";
 
 fn unit(unit: Unit) -> &'static str {
@@ -30,18 +42,24 @@ pub(super) fn markdown() -> String {
     for table in metric_tables() {
         let _ = write!(
             text,
-            "\n## `{}`: {}\n\n| name | what it is | unit | kind |\n|---|---|---|---|\n",
+            "\n## `{}`: {}\n\n| name | what it is | unit | kind | in `/metrics` |\n|---|---|---|---|---|\n",
             table.command, table.scope
         );
-        for metric in &table.metrics {
+        for (metric, exported) in table.metrics.iter().zip(&table.exported) {
             let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
-            let _ =
-                writeln!(text, "| `{}` | {} | {} | {kind} |", metric.name, metric.meaning, unit(metric.unit));
+            let exported = exported.as_ref().map_or_else(String::new, |name| format!("`{name}`"));
+            let Metric { name, meaning, .. } = metric;
+            let _ = writeln!(text, "| `{name}` | {meaning} | {} | {kind} | {exported} |", unit(metric.unit));
         }
         if !table.absent.is_empty() {
             let names = table.absent.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             let _ = writeln!(text, "\nAlways 0, since there is nothing here that they could count: {names}.");
         }
+    }
+    text.push_str(DERIVED_HEAD);
+    for DerivedMetric { name, labels, meaning, kind } in DERIVED {
+        let labels = labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "| `{name}` | {meaning} | {labels} | {kind} |");
     }
     text
 }

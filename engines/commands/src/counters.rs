@@ -7,33 +7,33 @@ guira_sync::counters! {
     pub enum CommandCount {
         CmdGet = "cmd_get", Count, "Keys asked for.";
         CmdSet = "cmd_set", Count, "Items to store.";
-        CmdFlush = "cmd_flush", Count, "Flushes.";
+        CmdFlush = "cmd_flush", Count, "Flushes." as "memcached_commands_total{command=flush,status=hit}";
         CmdFlushPrefix = "cmd_flush_prefix", Count, "Prefixes whose items were deleted.";
         CmdTouch = "cmd_touch", Count, "Keys to touch.";
         CmdMeta = "cmd_meta", Count, "Meta debug commands.";
-        GetHits = "get_hits", Count, "Keys asked for and found.";
-        GetMisses = "get_misses", Count, "Keys asked for and not found.";
+        GetHits = "get_hits", Count, "Keys asked for and found." as "memcached_commands_total{command=get,status=hit}";
+        GetMisses = "get_misses", Count, "Keys asked for and not found." as "memcached_commands_total{command=get,status=miss}";
         GetExpired = "get_expired", Count, "Keys asked for whose item had expired.";
         GetFlushed = "get_flushed", Count, "Keys asked for whose item had been flushed.";
-        DeleteMisses = "delete_misses", Count, "Deletes of keys that are not there.";
-        DeleteHits = "delete_hits", Count, "Deletes.";
-        IncrMisses = "incr_misses", Count, "Increments of keys that are not there.";
-        IncrHits = "incr_hits", Count, "Increments.";
-        DecrMisses = "decr_misses", Count, "Decrements of keys that are not there.";
-        DecrHits = "decr_hits", Count, "Decrements.";
-        CasMisses = "cas_misses", Count, "Stores with cas for keys that are not there.";
-        CasHits = "cas_hits", Count, "Stores with cas that stored.";
-        CasBadval = "cas_badval", Count, "Stores with cas whose unique was another.";
-        TouchHits = "touch_hits", Count, "Keys touched.";
-        TouchMisses = "touch_misses", Count, "Keys to touch that are not there.";
+        DeleteMisses = "delete_misses", Count, "Deletes of keys that are not there." as "memcached_commands_total{command=delete,status=miss}";
+        DeleteHits = "delete_hits", Count, "Deletes." as "memcached_commands_total{command=delete,status=hit}";
+        IncrMisses = "incr_misses", Count, "Increments of keys that are not there." as "memcached_commands_total{command=incr,status=miss}";
+        IncrHits = "incr_hits", Count, "Increments." as "memcached_commands_total{command=incr,status=hit}";
+        DecrMisses = "decr_misses", Count, "Decrements of keys that are not there." as "memcached_commands_total{command=decr,status=miss}";
+        DecrHits = "decr_hits", Count, "Decrements." as "memcached_commands_total{command=decr,status=hit}";
+        CasMisses = "cas_misses", Count, "Stores with cas for keys that are not there." as "memcached_commands_total{command=cas,status=miss}";
+        CasHits = "cas_hits", Count, "Stores with cas that stored." as "memcached_commands_total{command=cas,status=hit}";
+        CasBadval = "cas_badval", Count, "Stores with cas whose unique was another." as "memcached_commands_total{command=cas,status=badval}";
+        TouchHits = "touch_hits", Count, "Keys touched." as "memcached_commands_total{command=touch,status=hit}";
+        TouchMisses = "touch_misses", Count, "Keys to touch that are not there." as "memcached_commands_total{command=touch,status=miss}";
         LeaseGets = "cmd_lease_get", Count, "Keys asked for with lease-get.";
         LeaseTokens = "lease_tokens", Count, "Lease tokens given: clients that are to fill a key.";
         LeaseHotMisses = "lease_hot_misses", Count, "Keys asked for with lease-get while another client is to fill them.";
         LeaseStores = "lease_stores", Count, "lease-sets that stored.";
         LeaseStaleStores = "lease_stale_stores", Count, "lease-sets with a void token that replaced a stale value.";
         LeaseRefusals = "lease_refusals", Count, "lease-sets refused since their token is void.";
-        StoreTooLarge = "store_too_large", Count, "Items refused because they are too large.";
-        StoreNoMemory = "store_no_memory", Count, "Items refused for lack of memory.";
+        StoreTooLarge = "store_too_large", Count, "Items refused because they are too large." as "memcached_item_too_large_total";
+        StoreNoMemory = "store_no_memory", Count, "Items refused for lack of memory." as "memcached_item_no_memory_total";
     }
 }
 

@@ -6,14 +6,14 @@ guira_sync::snapshot! {
     /// An engine's counters and gauges.
     pub struct EngineStats;
     counted {
-        ItemsStored / total_items = "total_items", Count, "Items stored.";
-        Evictions / evictions = "evictions", Count, "Items evicted before they expired.";
+        ItemsStored / total_items = "total_items", Count, "Items stored." as "memcached_items_total";
+        Evictions / evictions = "evictions", Count, "Items evicted before they expired." as "memcached_items_evicted_total";
         EvictedUnfetched / evicted_unfetched = "evicted_unfetched", Count, "Evicted items that were never read.";
         IndexEvictions / index_evictions = "index_evictions", Count, "Items evicted to make room in the index rather than in memory.";
-        Reclaimed / reclaimed = "reclaimed", Count, "Items removed that had expired or were flushed.";
+        Reclaimed / reclaimed = "reclaimed", Count, "Items removed that had expired or were flushed." as "memcached_items_reclaimed_total";
         ExpiredUnfetched / expired_unfetched = "expired_unfetched", Count, "Reclaimed items that were never read.";
-        CrawlerReclaimed / crawler_reclaimed = "crawler_reclaimed", Count, "Items removed by the crawler.";
-        CrawlerChecked / crawler_checked = "crawler_items_checked", Count, "Items that the crawler looked at.";
+        CrawlerReclaimed / crawler_reclaimed = "crawler_reclaimed", Count, "Items removed by the crawler." as "memcached_lru_crawler_reclaimed_total";
+        CrawlerChecked / crawler_checked = "crawler_items_checked", Count, "Items that the crawler looked at." as "memcached_lru_crawler_items_checked_total";
         PagesMoved / pages_moved = "slabs_moved", Count, "Pages moved from one class to another.";
         Displacements / displacements = "index_displacements", Count, "Entries moved to another bucket by inserts.";
         ReadRetries / read_retries = "read_retries", Count, "Reads repeated because a writer was at work.";
@@ -23,7 +23,7 @@ guira_sync::snapshot! {
         HandSteps / hand_steps = "hand_steps", Count, "Steps of the policy's hand.";
     }
     counters {
-        crawls: u64 = "lru_crawler_starts", Count, "Runs of the crawler.";
+        crawls: u64 = "lru_crawler_starts", Count, "Runs of the crawler." as "memcached_lru_crawler_starts_total";
         items_rescued: u64 = "slab_reassign_rescues", Count, "Items that were read, and moved to other chunks when their page changed its class.";
         index_growths: u64 = "index_growths", Count, "Times the index has grown.";
         lock_waits: u64 = "lock_waits", Count, "Times a thread waited for a lock of the index, a policy or the allocator.";
@@ -31,8 +31,8 @@ guira_sync::snapshot! {
         region_no_room: u64 = "region_no_room", Count, "Times the file system of the region was full.";
     }
     gauges {
-        items: u64 = "curr_items", Count, "Items stored.";
-        bytes: u64 = "bytes", Bytes, "Size of the items stored.";
+        items: u64 = "curr_items", Count, "Items stored." as "memcached_current_items";
+        bytes: u64 = "bytes", Bytes, "Size of the items stored." as "memcached_current_bytes";
         crawling: bool = "lru_crawler_running", Flag, "Whether the crawler runs.";
         moving: bool = "slab_reassign_running", Flag, "Whether a page is on its way from one class to another.";
         pages_free: u64 = "slab_global_page_pool", Count, "Pages in the pool.";
@@ -81,15 +81,15 @@ guira_sync::snapshot! {
     /// What became of the items of a class.
     pub struct ClassCounts;
     counted {
-        Evicted / evicted = "evicted", Count, "Items evicted.";
-        EvictedNonzero / evicted_nonzero = "evicted_nonzero", Count, "Evicted items that would have expired later.";
-        EvictedUnfetched / evicted_unfetched = "evicted_unfetched", Count, "Evicted items that were never read.";
-        EvictedTime / evicted_time = "evicted_time", Seconds, "Time from the last read or store of the item last evicted to its eviction.";
-        Reclaimed / reclaimed = "reclaimed", Count, "Items removed that had expired or were flushed.";
-        ExpiredUnfetched / expired_unfetched = "expired_unfetched", Count, "Reclaimed items that were never read.";
-        CrawlerReclaimed / crawler_reclaimed = "crawler_reclaimed", Count, "Items removed by the crawler.";
+        Evicted / evicted = "evicted", Count, "Items evicted." as "memcached_slab_items_evicted_total";
+        EvictedNonzero / evicted_nonzero = "evicted_nonzero", Count, "Evicted items that would have expired later." as "memcached_slab_items_evicted_nonzero_total";
+        EvictedUnfetched / evicted_unfetched = "evicted_unfetched", Count, "Evicted items that were never read." as "memcached_slab_items_evicted_unfetched_total";
+        EvictedTime / evicted_time = "evicted_time", Seconds, "Time from the last read or store of the item last evicted to its eviction." as "memcached_slab_items_evicted_time_seconds";
+        Reclaimed / reclaimed = "reclaimed", Count, "Items removed that had expired or were flushed." as "memcached_slab_items_reclaimed_total";
+        ExpiredUnfetched / expired_unfetched = "expired_unfetched", Count, "Reclaimed items that were never read." as "memcached_slab_items_expired_unfetched_total";
+        CrawlerReclaimed / crawler_reclaimed = "crawler_reclaimed", Count, "Items removed by the crawler." as "memcached_slab_items_crawler_reclaimed_total";
         CrawlerChecked / crawler_checked = "crawler_items_checked", Count, "Items that the crawler looked at.";
-        OutOfMemory / out_of_memory = "outofmemory", Count, "Stores that found no memory.";
+        OutOfMemory / out_of_memory = "outofmemory", Count, "Stores that found no memory." as "memcached_slab_items_outofmemory_total";
     }
     counters {}
     gauges {}

@@ -6,6 +6,7 @@
 
 use crate::forward::{Forwarding, Route};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
+use crate::latency::Series;
 use arrayvec::ArrayVec;
 use guira_commands::{Answered, Executor, GetKey, Item};
 use guira_contract::{KeyHash, Session};
@@ -261,6 +262,7 @@ impl<S: Session> Interpreter<S> {
         read: impl Fn(&Self, &mut Batch<Kind<'a>, S::Guess>, usize) -> Result<(), E>,
     ) -> Result<usize, E> {
         let mut batch = Batch::new();
+        self.meter.begin();
         match batch.fill(|batch, at| read(self, batch, at)) {
             Some(special) if batch.is_empty() => {
                 self.slice.executed(1);
@@ -268,9 +270,26 @@ impl<S: Session> Interpreter<S> {
             }
             _ => {
                 let ran = self.run_batch(state, &mut batch, outbox, |_, _| {});
+                if self.meter.is_on() {
+                    self.measure(&batch.requests()[..ran.done]);
+                }
                 Ok(batch.end(ran.done, 0))
             }
         }
+    }
+}
+
+impl<S: Session> Interpreter<S> {
+    /// These requests were executed, of a batch that is measured. Those that were forwarded are measured where they are executed.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn measure(&mut self, requests: &[Request<Kind<'_>, S::Guess>]) {
+        let forwarding = &self.forwarding;
+        let here = requests.iter().filter(|request| is_local::<S, _>(forwarding, &request.kind));
+        self.meter.end(here.map(|request| match &request.kind {
+            Kind::Item(_, item) => Series::of(item),
+            Kind::Server(_) | Kind::ServerPacket(..) => Series::Other,
+        }));
     }
 }
 

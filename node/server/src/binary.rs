@@ -34,9 +34,12 @@ impl<S: Session> Interpreter<S> {
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
         self.read_and_run(state, outbox, |this, batch, at| this.read_packet(batch, input, at)).unwrap_or_else(
-            |special| match special {
-                Special::Login => self.log_in(state, input, outbox),
-                other => self.special_packet(state, other, outbox),
+            |special| {
+                self.meter.forget();
+                match special {
+                    Special::Login => self.log_in(state, input, outbox),
+                    other => self.special_packet(state, other, outbox),
+                }
             },
         )
     }

@@ -12,8 +12,8 @@ guira_sync::counters! {
         AuthCommands = "auth_cmds", Count, "Logins.";
         AuthErrors = "auth_errors", Count, "Logins that failed.";
         IdleKicks = "idle_kicks", Count, "Connections closed because they were idle; with idle-timeout.";
-        BytesRead = "bytes_read", Bytes, "Received from clients.";
-        BytesWritten = "bytes_written", Bytes, "Sent to clients.";
+        BytesRead = "bytes_read", Bytes, "Received from clients." as "memcached_read_bytes_total";
+        BytesWritten = "bytes_written", Bytes, "Sent to clients." as "memcached_written_bytes_total";
         Datagrams = "udp_datagrams", Count, "Datagrams received; with udp.";
         MicaDatagrams = "mica_datagrams", Count, "MICA's datagrams received, by all paths; with mica or local.";
         MicaRequests = "mica_requests", Count, "Requests in MICA's datagrams; with mica or local.";
@@ -23,7 +23,7 @@ guira_sync::counters! {
         MicaMoved = "mica_moved", Count, "MICA's datagrams from clients with another directory; with mica or local.";
         MicaMisdirected = "mica_misdirected", Count, "Requests in MICA's datagrams that belong to another worker; with mica or local.";
         Forwarded = "forwarded_requests", Count, "Requests executed for other workers; with mica.";
-        Yields = "conn_yields", Count, "Turns of connections that ended although there was more to do.";
+        Yields = "conn_yields", Count, "Turns of connections that ended although there was more to do." as "memcached_connections_yielded_total";
     }
 }
 

@@ -7,6 +7,7 @@ use crate::VERSION;
 use crate::admin::Admin;
 use crate::background::BackgroundTask;
 use crate::forward::{Forwarding, Leftover};
+use crate::latency::BatchMeter;
 use crate::long_value::LongValue;
 use crate::shared::{Shared, WorkerCounters};
 use crate::watch::EventSink;
@@ -145,6 +146,7 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) traffic: Arc<TrafficCounters>,
     pub(crate) tap: Arc<EventSink>,
     pub(crate) forwarding: Forwarding<S::Pin>,
+    pub(crate) meter: BatchMeter,
     /// When an outbox counts as full, in bytes: [`guira_serving::OUTBOX_FULL`], or less where memory is short.
     pub(crate) full: usize,
     /// What is left of the turn: endless for what no connection of this worker has sent.

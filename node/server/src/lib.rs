@@ -23,6 +23,7 @@ mod direct;
 mod background;
 mod forward;
 mod interpreter;
+mod latency;
 mod long_value;
 mod memory_split;
 mod node;
@@ -35,9 +36,10 @@ mod size;
 mod text;
 mod udp;
 mod watch;
+mod web;
 mod worker;
 
-pub use admin::{MetricTable, metric_tables};
+pub use admin::{DERIVED, DerivedMetric, MetricTable, metric_tables};
 pub use direct::{DirectError, Interface};
 pub use guira_contract::Opening;
 pub use guira_roster::RegionPlace;
@@ -46,9 +48,12 @@ pub use guira_sync::metrics::{Kind, Metric, Unit};
 pub use guira_transport::{Address, Inherited, inherited_sockets, read_file};
 pub use memory_split::least_memory;
 pub use node::{Ending, Running, ServerStatus, StartError, StopError, check, start};
-pub use options::{Delimiter, FileMode, Form, GivenOptions, OPTIONS, OptionRow, Options, OptionsError};
+pub use options::{
+    AdminAddress, Delimiter, FileMode, Form, GivenOptions, OPTIONS, OptionRow, Options, OptionsError,
+};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
+pub use web::TokenError;
 
 /// What `version` answers: the version of memcached whose protocol is spoken, and our own.
 pub const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));

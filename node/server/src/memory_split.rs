@@ -5,6 +5,7 @@ use crate::forward;
 use crate::options::Options;
 use crate::size::Size;
 use crate::udp::UDP_BYTES;
+use crate::web;
 use guira_advice::Advisor;
 
 use guira_memory::{KIB, MIB};
@@ -59,7 +60,8 @@ impl MemorySplit {
         let datagrams = if options.udp.is_empty() { 0 } else { UDP_BYTES };
         let paths = direct::path_bytes(options);
         let workers = options.workers * (WORKER_BYTES + datagrams + paths + forward::spare_bytes(options))
-            + direct::shared_bytes(options);
+            + direct::shared_bytes(options)
+            + web::memory(options);
         let each = CONNECTION_BYTES + if options.tls_cert.is_some() { TLS_BYTES } else { 0 };
         let idle = (options.max_connections as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
         let traffic = options.connection_memory.map_or_else(
@@ -135,6 +137,16 @@ mod tests {
             assert_eq!(sum, memory);
             assert!(division.is_enough());
         }
+    }
+
+    #[test]
+    fn what_the_admin_listener_takes_is_not_the_engines() {
+        let without = Options::default();
+        let given = [("admin", vec!["0".to_owned()])];
+        let with = Options::read(&given.into_iter().collect()).unwrap();
+        let [without, with] = [without, with].map(|options| MemorySplit::of(&options, 64 * MIB));
+        assert!(without.engine - with.engine == with.workers - without.workers);
+        assert!((2 * MIB..3 * MIB).contains(&(without.engine - with.engine)));
     }
 
     #[test]

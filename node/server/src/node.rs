@@ -11,15 +11,16 @@ use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::udp::UdpListener;
 use crate::watch::{EvictionSink, Hub};
+use crate::web::{self, Token};
 use crate::worker::{Ends, NodeService};
-use guira_contract::{CloseError, Dropped, Engine, Opening};
+use guira_contract::{CloseError, Engine, Opening};
 use guira_memory::release_code;
 use guira_roster::{
     ClassOptions, EngineOptions, Eviction, Host, HugePages, Lasting, OpenError, Opened, OptionError,
     RegionPlace, Residence, Setup,
 };
 use guira_serving::{
-    Acceptor, ConnBudget, Connections, Crew, HostOptions, Placement, PortError, Worker, WorkerError,
+    Acceptor, ConnBudget, Connections, Crew, HostOptions, Placement, Port, PortError, Worker, WorkerError,
 };
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
@@ -78,6 +79,9 @@ pub enum StartError {
 /// How long background tasks are waited for when the server stops, once connections are closed.
 const BACKGROUND_WAIT: Duration = Duration::from_secs(5);
 
+/// How long the admin listener's replies under way are waited for when the server stops.
+const ADMIN_DRAIN: Duration = Duration::from_millis(200);
+
 /// What went wrong while a server stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
@@ -101,6 +105,9 @@ pub struct Running {
     shared: Arc<Shared>,
     status: ServerStatus,
     crew: Crew,
+    /// The admin listener: where, the thread that serves it, and what its clients show.
+    admin: Option<(Address, Crew)>,
+    token: Option<Arc<Token>>,
     /// How memory is divided: what for, and bytes.
     memory: Vec<(&'static str, usize)>,
     /// The region that it has, and what was found in it.
@@ -228,8 +235,8 @@ impl Host for Starting<'_> {
             Some((place, opening)) => tracing::info!("the region {place} is {opening}"),
             None => {}
         }
-        let dropped = found.as_ref().map(|(_, opening)| opening.dropped());
-        match start_with(options, self.secrets, self.ports, &engine, &notes, dropped, clock.clone()) {
+        let opening = found.as_ref().map(|(_, opening)| opening.clone());
+        match start_with(options, self.secrets, self.ports, &engine, &notes, opening, clock.clone()) {
             Ok(running) => Ok(Running { found, ..running }),
             Err(error) => {
                 if let Some((place, _)) = found
@@ -272,30 +279,25 @@ fn start_with<E: Engine + Clone>(
     ports: Ports,
     engine: &E,
     notes: &[u8],
-    dropped: Option<Dropped>,
+    opening: Option<Opening>,
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
     let (addresses, udp_addresses) = (ports.addresses(), ports.udp_addresses());
     let mica_addresses = ports.mica_addresses(options);
-    let Ports { streams: ports, udp, paths } = ports;
+    let Ports { streams: ports, udp, paths, admin: admin_port } = ports;
     let partitioning = engine.partitioning();
     let ways = direct::describe_all(paths, partitioning, options.workers);
     let division = MemorySplit::of(options, options.memory.0);
     let budget = Arc::new(ConnBudget::new(division.conn_limits(), options.workers));
     let hub = Arc::new(Hub::new(options, budget.clone())?);
+    let token = secrets.token.clone();
     let host = host_of(options, secrets, budget, hub.clone())?;
     engine.watch_evictions(Arc::new(EvictionSink { hub: hub.clone(), clock: clock.clone() }));
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
     let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters));
     saved_counters::read(notes, &shared);
-    ports
-        .iter()
-        .for_each(|port| shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address));
-    for socket in udp.iter().flatten() {
-        let address = socket.local_addr()?;
-        shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
-    }
-    let settings = Settings::new(options.choice()?, &addresses, &udp_addresses, &mica_addresses, dropped);
+    register(&shared, &ports, &udp)?;
+    let settings = Settings::new(options.choice()?, &addresses, &udp_addresses, &mica_addresses, opening);
     let admin = admin_of(engine, &shared, settings);
     let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
@@ -318,6 +320,7 @@ fn start_with<E: Engine + Clone>(
         crew.start(index, placement, make)?;
     }
     crew.wait_until_ready()?;
+    let admin = admin_port.map(|port| serve_admin(port, admin, &shared, token.clone())).transpose()?;
     let (memory, engine) = (division.parts(), engine.clone());
     let closer = Box::new(move |shared: &Shared| {
         let notes = saved_counters::write(shared);
@@ -331,10 +334,24 @@ fn start_with<E: Engine + Clone>(
         shared,
         status,
         crew,
+        admin,
+        token,
         memory,
         found: None,
         closer,
     })
+}
+
+/// Has `stats conns` show everything that requests come by.
+fn register(shared: &Shared, ports: &[Port], udp: &[Vec<UdpSocket>]) -> io::Result<()> {
+    for port in ports {
+        shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address);
+    }
+    for socket in udp.iter().flatten() {
+        let address = socket.local_addr()?;
+        shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
+    }
+    Ok(())
 }
 
 /// What workers and acceptor share.
@@ -344,11 +361,31 @@ fn host_of(
     budget: Arc<ConnBudget>,
     observer: Arc<Hub>,
 ) -> io::Result<Arc<guira_serving::Host>> {
-    let Secrets { users, tls } = secrets;
+    let Secrets { users, tls, .. } = secrets;
     let connections = Connections::new(options.max_connections, options.beyond_max);
     let (workers, idle) = (options.workers, options.idle_limit());
     guira_serving::Host::new(HostOptions { workers, connections, budget, idle, users, tls, observer })
         .map(Arc::new)
+}
+
+/// Starts the admin listener. Who may see it is a decision that the log tells, unless only this host does.
+fn serve_admin(
+    port: Port,
+    admin: Arc<Admin>,
+    shared: &Arc<Shared>,
+    token: Option<Arc<Token>>,
+) -> io::Result<(Address, Crew)> {
+    let address = port.listener.address().clone();
+    if let Address::Tcp(place) = &address
+        && !place.ip().is_loopback()
+    {
+        if token.is_none() {
+            tracing::warn!("whoever reaches {place} sees all metrics: name a token (admin-token-file)");
+        } else if port.tls.is_none() {
+            tracing::warn!("the token for {place} travels in the open: TLS (tls-cert) would hide it");
+        }
+    }
+    Ok((address, web::start(port, admin, shared.clone(), token)?))
 }
 
 /// What workers ask of the engine beside items. If a region holds more than there is memory for now, the log says so.
@@ -392,9 +429,17 @@ impl Running {
         &self.status
     }
 
-    /// Reads again whatever can change while it runs: users and certificates.
+    /// Where the admin listener is.
+    pub fn admin_address(&self) -> Option<&Address> {
+        self.admin.as_ref().map(|(address, _)| address)
+    }
+
+    /// Reads again whatever can change while it runs: users, certificates and the admin listener's token.
     pub fn reload(&self) {
         self.shared.reload();
+        if let Some(token) = &self.token {
+            token.reload();
+        }
     }
 
     /// The region that it has, and what was found in it.
@@ -416,6 +461,10 @@ impl Running {
         let started = Stopwatch::start();
         let drain = Duration::from_secs(self.shared.options.drain_timeout.into());
         let ended = self.crew.end(drain).map_err(StopError::from);
+        // Last: until then it tells that the server stops.
+        let admin_ended =
+            self.admin.map_or(Ok(()), |(_, crew)| crew.end(ADMIN_DRAIN).map_err(StopError::from));
+        let ended = ended.and(admin_ended);
         if let Err(StopError::Panicked) = ended {
             // It may have been in the middle of anything: what it has left in the region cannot be believed.
             return ended;
@@ -443,7 +492,7 @@ mod tests {
         let mut options = Options { workers: 2, memory: crate::Size(32 << 20), ..Options::default() };
         options.listen[0].address = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
         options.region = Some(region.clone());
-        start(&options, Secrets { users: None, tls: None }, Vec::new()).unwrap()
+        start(&options, Secrets { users: None, tls: None, token: None }, Vec::new()).unwrap()
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(crate) struct Ports {
     /// Each worker's.
     pub(crate) udp: Vec<Vec<UdpSocket>>,
     pub(crate) paths: Vec<Vec<OpenPath>>,
+    /// The admin listener's.
+    pub(crate) admin: Option<Port>,
 }
 
 /// The sockets that were handed over to the server.
@@ -53,7 +55,9 @@ impl Ports {
         let streams = Port::open_all(handed.streams, &options.listen, how, options.protocol, tls)?;
         let udp = udp::open(options, udp, &handed.datagrams)
             .map_err(|(address, source)| StartError::Datagrams { address, source })?;
-        Ok(Ports { streams, udp, paths: direct::open(options)? })
+        let admin = options.admin.iter().map(|admin| admin.0.clone()).collect::<Vec<_>>();
+        let admin = Port::open_all(Vec::new(), &admin, how, options.protocol, tls)?.pop();
+        Ok(Ports { streams, udp, paths: direct::open(options)?, admin })
     }
 
     /// Where it listens.

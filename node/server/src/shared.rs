@@ -3,6 +3,7 @@
 use crate::counters::{CounterValues, ServerCount};
 pub(crate) use crate::counters::{WorkerCount, WorkerCounters};
 use crate::direct::BurstSizes;
+use crate::latency::{Histogram, Latencies, Series};
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
 use crate::watch::{DEFAULT_DELIMITER, Hub, Prefixes};
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) workers: Vec<(Arc<WorkerCounters>, Arc<CommandCounters>)>,
     /// How many of MICA's datagrams each worker finds at once.
     pub(crate) bursts: Vec<Arc<BurstSizes>>,
+    /// What each worker has measured of its own speed.
+    pub(crate) latencies: Vec<Arc<Latencies>>,
     /// Tell of datagrams that were lost on their way to a worker.
     loss_meters: Vec<Arc<dyn LossMeter>>,
     pub(crate) options: Options,
@@ -71,6 +74,7 @@ impl Shared {
             started: Stopwatch::start(),
             workers: (0..options.workers).map(|_| Default::default()).collect(),
             bursts: (0..options.workers).map(|_| Default::default()).collect(),
+            latencies: (0..options.workers).map(|_| Default::default()).collect(),
             loss_meters,
             options: options.clone(),
             background_tasks: AtomicU64::new(0),
@@ -134,6 +138,11 @@ impl Shared {
 
     pub(crate) fn command_sum(&self, what: CommandCount) -> u64 {
         self.workers.iter().map(|(_, commands)| commands.get(what)).sum()
+    }
+
+    /// What all workers have measured.
+    pub(crate) fn histogram(&self, series: Series) -> Histogram {
+        Histogram::sum(series, self.latencies.iter().map(|latencies| &**latencies))
     }
 
     /// Reads certificates and keys again, for a client.

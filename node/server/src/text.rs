@@ -2,6 +2,7 @@
 
 use crate::batch::{Batch, KeyOfGet, Kind, Pause};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
+use crate::latency::Series;
 use crate::long_value::{Announcement, LINE_END};
 use guira_commands::{Data, Effect, GetKey, Item, refuse_block};
 use guira_contract::{Key, KeyHash, Session};
@@ -73,7 +74,11 @@ impl<S: Session> Interpreter<S> {
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
         self.read_and_run(state, outbox, |this, batch, at| this.read_command(batch, input, at))
-            .unwrap_or_else(|special| self.special(state, special, outbox))
+            .unwrap_or_else(|special| {
+                let taken = self.special(state, special, outbox);
+                self.meter.forget();
+                taken
+            })
     }
 
     /// Reads the request at `at` into a batch, if it belongs into one.
@@ -194,7 +199,14 @@ impl<S: Session> Interpreter<S> {
                 }
                 length
             }
-            Special::Keys(get, line) => self.keys(state, line, get, outbox),
+            Special::Keys(get, line) => {
+                let taken = self.keys(state, line, get, outbox);
+                // A get in several pieces is measured up to the first.
+                if self.meter.is_on() && !self.forwarding.is_in_use() {
+                    self.meter.end(std::iter::once(Series::of_form(get.form)));
+                }
+                taken
+            }
             // This worker stores it, wherever its key is at home.
             Special::Incomplete(_) if outbox.open_slots() > 0 => 0,
             Special::Incomplete(line) => self.incomplete(state, line, outbox),

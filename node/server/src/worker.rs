@@ -5,6 +5,7 @@ use crate::background::DetachedConnection;
 use crate::direct::DatagramListener;
 use crate::forward::{BATCHES_OF_ONE, Forwarding};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
+use crate::latency::{BatchMeter, RoundMeter};
 use crate::shared::{Shared, WorkerCount};
 use crate::udp::UdpListener;
 use crate::watch::{EventObserver, EventSink};
@@ -52,6 +53,7 @@ pub(crate) struct Ends<P> {
 pub(crate) struct NodeService<S: Session> {
     index: usize,
     interpreter: Interpreter<S>,
+    rounds: RoundMeter,
     udp: Option<UdpListener>,
     direct: DatagramListener,
     /// Nothing has happened since the session gave its memory back.
@@ -75,6 +77,7 @@ impl<S: Session> NodeService<S> {
         let executor = Executor::new(session, shared.clock.clone(), commands, observer);
         let executor = executor.with_uniques(shared.options.uniques()).with_leases(shared.options.leases());
         let traffic = shared.traffic(index).clone();
+        let latencies = shared.latencies[index].clone();
         let interpreter = Interpreter {
             executor,
             admin,
@@ -83,10 +86,12 @@ impl<S: Session> NodeService<S> {
             traffic,
             tap,
             forwarding,
+            meter: BatchMeter::new(index, latencies.clone()),
             full: OUTBOX_FULL,
             slice: Slice::ENDLESS,
         };
-        NodeService { index, interpreter, udp, direct, rested: true, pulsed: Seconds(0) }
+        let rounds = RoundMeter::new(index, latencies);
+        NodeService { index, interpreter, rounds, udp, direct, rested: true, pulsed: Seconds(0) }
     }
 
     /// Looks at what changes between rounds: the time, and which events are wanted.
@@ -138,6 +143,7 @@ impl<S: Session> Service for NodeService<S> {
     #[inline(always)]
     fn begin_turn(&mut self, client: i32) {
         self.interpreter.tap.serve(client);
+        self.rounds.turn();
     }
 
     fn run(
@@ -237,6 +243,7 @@ impl<S: Session> Service for NodeService<S> {
 
     fn begin_round(&mut self) {
         self.look_around();
+        self.rounds.begin();
     }
 
     fn on_event(&mut self, number: u32, round: &mut Round<'_, Self>) {
@@ -277,6 +284,7 @@ impl<S: Session> Service for NodeService<S> {
     }
 
     fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {
+        self.rounds.end();
         if let Some(socket) = self.unanswered() {
             self.serve_datagrams(socket, round.outbox);
         }

@@ -28,14 +28,31 @@ pub(super) fn memccapable(root: &Path) -> Work {
     Work::Commands(vec![script(root, "python3", "memccapable.py")])
 }
 
-/// pylibmc, gomemcache and memjs. Those that cannot be had here are left out, each with a line.
+/// Debian's memcached-tool: what it shows of a server.
+pub(super) fn memcached_tool(root: &Path) -> Work {
+    const TOOL: &str = "/usr/share/memcached/scripts/memcached-tool";
+    if !Path::new(TOOL).exists() || !installed("perl") || !installed("python3") {
+        return Work::Skip("memcached-tool (Debian: memcached), perl or python3 is not installed".into());
+    }
+    Work::Commands(vec![script(root, "python3", "memcached_tool.py")])
+}
+
+/// The page of the admin listener in a browser.
+pub(super) fn page(root: &Path) -> Work {
+    if !installed("chromium") || !installed("python3") {
+        return Work::Skip("chromium or python3 is not installed".into());
+    }
+    Work::Commands(vec![script(root, "python3", "page.py")])
+}
+
+/// pylibmc, gomemcache, memjs and memcached_exporter. Those that cannot be had here are left out, each with a line.
 pub(super) fn others(root: &Path) -> Work {
     if let Err(reason) = openssl() {
         return Work::Skip(reason);
     }
     let mut commands = Vec::new();
     let mut missing = Vec::new();
-    for client in [pylibmc, gomemcache, memjs] {
+    for client in [pylibmc, gomemcache, memjs, exporter] {
         match client(root) {
             Ok(more) => commands.extend(more),
             Err(reason) => missing.push(reason),
@@ -58,24 +75,53 @@ fn pylibmc(root: &Path) -> Result<Vec<Command>, String> {
 }
 
 fn gomemcache(root: &Path) -> Result<Vec<Command>, String> {
-    if !installed("go") {
-        return Err("go is not installed (gomemcache)".into());
-    }
-    // Go needs whole paths.
-    let folder = root.join(target_folder(root)).join("clients/gomemcache");
-    let environment = |command: &mut Command| {
-        // A module cache that can be deleted like everything else in the target folder.
-        command.env("GOPATH", folder.join("go")).env("GOFLAGS", "-mod=readonly -modcacherw");
-        command.env("GOTOOLCHAIN", "local");
-    };
-    let mut download = command(&["go", "mod", "download"]);
-    environment(download.current_dir(root.join("tests/clients/gomemcache")));
-    if !works(download) {
-        return Err("gomemcache cannot be fetched: no access to the module proxy of Go".into());
-    }
+    let go = Go::fetch(root, "gomemcache")?;
     let mut suite = script(root, "python3", "gomemcache.py");
-    environment(suite.arg(&folder));
+    go.prepare(suite.arg(&go.folder));
     Ok(vec![suite])
+}
+
+/// prometheus/memcached_exporter, which asks the same server.
+fn exporter(root: &Path) -> Result<Vec<Command>, String> {
+    let go = Go::fetch(root, "exporter")?;
+    let program = go.folder.join("memcached_exporter").to_string_lossy().into_owned();
+    let module = "github.com/prometheus/memcached_exporter/cmd/memcached_exporter";
+    let mut build = command(&["go", "build", "-o", &program, module]);
+    go.prepare(build.current_dir(root.join("tests/clients/exporter")));
+    if !works(build) {
+        return Err("memcached_exporter cannot be built: it wants Go 1.21".into());
+    }
+    let mut comparison = script(root, "python3", "exporter.py");
+    comparison.arg(program);
+    Ok(vec![comparison])
+}
+
+/// A module of Go in a folder of tests/clients, with what it requires.
+struct Go {
+    /// What is fetched and built. Go needs whole paths.
+    folder: PathBuf,
+}
+
+impl Go {
+    fn fetch(root: &Path, name: &str) -> Result<Self, String> {
+        if !installed("go") {
+            return Err(format!("go is not installed ({name})"));
+        }
+        let go = Go { folder: root.join(target_folder(root)).join("clients").join(name) };
+        let mut download = command(&["go", "mod", "download"]);
+        go.prepare(download.current_dir(root.join("tests/clients").join(name)));
+        if works(download) {
+            Ok(go)
+        } else {
+            Err(format!("{name} cannot be fetched: no access to the module proxy of Go"))
+        }
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        // A module cache that can be deleted like everything else in the target folder.
+        command.env("GOPATH", self.folder.join("go")).env("GOFLAGS", "-mod=readonly -modcacherw");
+        command.env("GOTOOLCHAIN", "local");
+    }
 }
 
 fn memjs(root: &Path) -> Result<Vec<Command>, String> {

@@ -17,6 +17,7 @@ pub(crate) fn steps() -> Vec<Step> {
     vec![
         Step { name: "build", work: |_| Work::Commands(vec![cargo(&["build", "--package", "guira-cli"])]) },
         Step { name: "clients", work: clients::others },
+        Step { name: "page", work: clients::page },
         Step { name: "load", work: load },
         Step { name: "full", work: full },
         Step { name: "kills", work: kills },

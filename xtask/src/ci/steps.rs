@@ -41,6 +41,7 @@ pub(crate) fn ci() -> Vec<Step> {
         Step { name: "peer", work: peer },
         Step { name: "pymemcache", work: clients::pymemcache },
         Step { name: "memccapable", work: clients::memccapable },
+        Step { name: "memcached-tool", work: clients::memcached_tool },
         Step { name: "soak", work: soak::short },
         Step { name: "loom", work: loom },
         Step { name: "fuzz", work: fuzz::step },

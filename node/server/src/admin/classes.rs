@@ -1,25 +1,27 @@
 //! `stats items` and `stats slabs`.
 
+use super::general::absent;
 use super::lines::{ITEMS, ITEMS_LAST, SLABS, SLABS_LAST};
 use super::{Admin, Lines};
 use crate::shared::Shared;
 use guira_commands::BY_CLASS;
+use guira_sync::metrics::Metric;
 
 /// What memcached shows of lists in order of use, and of items that are held or moved in them: there are none here.
-pub(super) const ABSENT: [&str; 13] = [
-    "tailrepairs",
-    "evicted_active",
-    "lrutail_reflocked",
-    "moves_to_cold",
-    "moves_to_warm",
-    "moves_within_lru",
-    "hits_to_hot",
-    "hits_to_warm",
-    "hits_to_cold",
-    "hits_to_temp",
-    "number_hot",
-    "number_warm",
-    "number_temp",
+pub(super) const ABSENT: [Metric; 13] = [
+    absent("tailrepairs", Some("memcached_slab_items_tailrepairs_total")),
+    absent("evicted_active", None),
+    absent("lrutail_reflocked", None),
+    absent("moves_to_cold", Some("memcached_slab_items_moves_to_cold")),
+    absent("moves_to_warm", Some("memcached_slab_items_moves_to_warm")),
+    absent("moves_within_lru", Some("memcached_slab_items_moves_within_lru")),
+    absent("hits_to_hot", Some("memcached_slab_lru_hits_total{lru=hot}")),
+    absent("hits_to_warm", Some("memcached_slab_lru_hits_total{lru=warm}")),
+    absent("hits_to_cold", Some("memcached_slab_lru_hits_total{lru=cold}")),
+    absent("hits_to_temp", Some("memcached_slab_lru_hits_total{lru=temporary}")),
+    absent("number_hot", Some("memcached_slab_hot_items")),
+    absent("number_warm", Some("memcached_slab_warm_items")),
+    absent("number_temp", Some("memcached_slab_temporary_items")),
 ];
 
 impl Admin {
@@ -29,7 +31,7 @@ impl Admin {
             ITEMS.iter().for_each(|line| item(line.metric.name, (line.value)(&class)));
             class.counts.rows().for_each(|(metric, value)| item(metric.name, value));
             ITEMS_LAST.iter().for_each(|line| item(line.metric.name, (line.value)(&class)));
-            ABSENT.iter().for_each(|name| item(name, 0));
+            ABSENT.iter().for_each(|metric| item(metric.name, 0));
         }
     }
 
@@ -47,7 +49,7 @@ impl Admin {
 }
 
 /// How often `BY_CLASS[index]` was counted of a class, about.
-fn class_sum(shared: &Shared, class: u32, index: usize) -> u64 {
+pub(super) fn class_sum(shared: &Shared, class: u32, index: usize) -> u64 {
     let class = u8::try_from(class).unwrap_or(0);
     shared.workers.iter().map(|(_, commands)| commands.classes.get(class, index)).sum()
 }

@@ -6,26 +6,32 @@ use crate::counters::{ServerCount, WorkerCount};
 use guira_commands::CommandCount;
 use guira_contract::EngineStats;
 use guira_sync::atomic::Ordering;
+use guira_sync::metrics::{Kind, Metric, Unit};
 use std::sync::PoisonError;
 
 /// What memcached counts of parts that are not here: lists in order of use and the thread that maintains them, chunks of long
 /// items that are moved out of a page, network queues. Always 0, for programs that compute with them.
-pub(super) const ABSENT: &[&str] = &[
-    "lrutail_reflocked",
-    "lru_bumps_dropped",
-    "lru_maintainer_juggles",
-    "evicted_active",
-    "moves_to_cold",
-    "moves_to_warm",
-    "moves_within_lru",
-    "slab_reassign_chunk_rescues",
-    "slab_reassign_inline_reclaim",
-    "slab_reassign_busy_items",
-    "slab_reassign_busy_deletes",
-    "slab_reassign_busy_nomem",
-    "round_robin_fallback",
-    "unexpected_napi_ids",
+pub(super) const ABSENT: &[Metric] = &[
+    absent("lrutail_reflocked", None),
+    absent("lru_bumps_dropped", None),
+    absent("lru_maintainer_juggles", None),
+    absent("evicted_active", None),
+    absent("moves_to_cold", Some("memcached_lru_crawler_moves_to_cold_total")),
+    absent("moves_to_warm", Some("memcached_lru_crawler_moves_to_warm_total")),
+    absent("moves_within_lru", Some("memcached_lru_crawler_moves_within_lru_total")),
+    absent("slab_reassign_chunk_rescues", None),
+    absent("slab_reassign_inline_reclaim", None),
+    absent("slab_reassign_busy_items", None),
+    absent("slab_reassign_busy_deletes", None),
+    absent("slab_reassign_busy_nomem", None),
+    absent("round_robin_fallback", None),
+    absent("unexpected_napi_ids", None),
 ];
+
+/// A figure of memcached's that is always 0 here. Where the exporter shows it, so does `/metrics`.
+pub(super) const fn absent(name: &'static str, exported: Option<&'static str>) -> Metric {
+    Metric { name, unit: Unit::Count, kind: Kind::Counter, meaning: "Always 0.", exported }
+}
 
 /// Metrics of the engine that are shown elsewhere, or only if there is a region.
 pub(super) const ELSEWHERE: &[&str] = &["memory_reserve", "policy_item_bytes", "region_no_room"];
@@ -54,36 +60,41 @@ impl Admin {
             counted: self.shared.counted(),
             engine,
             memory: self.memory.load(Ordering::Relaxed),
-            dropped: self.settings.dropped,
+            dropped: self.settings.dropped(),
         }
     }
 
     pub(super) fn general(&self, out: &mut Lines<'_>) {
         let stats = self.control.stats();
         let figures = self.figures(&stats);
-        out.lines(FIRST, &figures);
-        for what in CommandCount::ALL {
-            out.stat(what.name(), figures.counted.commands[what as usize]);
+        self.each_general(&figures, |metric, value| out.stat(metric.name, value));
+    }
+
+    /// Passes all lines of `stats` to `tell`, in memcached's order.
+    pub(super) fn each_general(&self, figures: &Figures<'_>, mut tell: impl FnMut(&Metric, &str)) {
+        let counted = &figures.counted;
+        of_lines(FIRST, figures, &mut tell);
+        for (metric, value) in CommandCount::ROWS.iter().zip(counted.commands) {
+            tell(metric, &value.to_string());
         }
-        let worker = |out: &mut Lines<'_>, what: WorkerCount| {
-            out.stat(what.name(), figures.counted.workers[what as usize]);
-        };
-        for what in WorkerCount::ALL {
+        let workers = WorkerCount::ROWS.iter().zip(counted.workers);
+        for ((metric, value), what) in workers.zip(WorkerCount::ALL) {
             if what != WorkerCount::Yields && self.is_shown(what) {
-                worker(out, what);
+                tell(metric, &value.to_string());
             }
         }
-        out.lines(LIMITS, &figures);
-        worker(out, WorkerCount::Yields);
-        for what in ServerCount::ALL {
-            out.stat(what.name(), figures.counted.server[what as usize]);
+        of_lines(LIMITS, figures, &mut tell);
+        let yields = WorkerCount::Yields as usize;
+        tell(&WorkerCount::ROWS[yields], &counted.workers[yields].to_string());
+        for (metric, value) in ServerCount::ROWS.iter().zip(counted.server) {
+            tell(metric, &value.to_string());
         }
-        [WATCHERS, TLS, ENGINE].into_iter().for_each(|lines| out.lines(lines, &figures));
-        for (metric, value) in stats.rows().filter(|(metric, _)| !ELSEWHERE.contains(&metric.name)) {
-            out.stat(metric.name, value);
+        [WATCHERS, TLS, ENGINE].into_iter().for_each(|lines| of_lines(lines, figures, &mut tell));
+        for (metric, value) in figures.engine.rows().filter(|(row, _)| !ELSEWHERE.contains(&row.name)) {
+            tell(metric, &value.to_string());
         }
-        ABSENT.iter().for_each(|name| out.stat(name, 0));
-        out.lines(REGION, &figures);
+        ABSENT.iter().for_each(|metric| tell(metric, "0"));
+        of_lines(REGION, figures, &mut tell);
     }
 
     /// Whether the server counts this at all: what belongs to an option that is not used is not shown.
@@ -113,12 +124,17 @@ impl Admin {
     }
 }
 
+/// Passes lines with their values to `tell`.
+pub(super) fn of_lines(lines: &[Line], figures: &Figures<'_>, tell: &mut impl FnMut(&Metric, &str)) {
+    for line in lines {
+        if let Some(value) = (line.value)(figures) {
+            tell(&line.metric, &value);
+        }
+    }
+}
+
 impl Lines<'_> {
     pub(super) fn lines(&mut self, lines: &[Line], figures: &Figures<'_>) {
-        for line in lines {
-            if let Some(value) = (line.value)(figures) {
-                self.stat(line.metric.name, value);
-            }
-        }
+        of_lines(lines, figures, &mut |metric, value| self.stat(metric.name, value));
     }
 }

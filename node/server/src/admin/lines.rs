@@ -36,10 +36,16 @@ pub(super) struct ClassLine {
 
 /// Makes a table of lines: `"name", Kind, Unit, "meaning" => value;`.
 macro_rules! lines {
-    ($(#[$doc:meta])* $NAME:ident: $Row:ident $wrap:ident; $($name:expr, $Kind:ident, $Unit:ident, $meaning:literal => $value:expr;)*) => {
+    ($(#[$doc:meta])* $NAME:ident: $Row:ident $wrap:ident; $($name:expr, $Kind:ident, $Unit:ident, $meaning:literal $(as $exported:literal)? => $value:expr;)*) => {
         $(#[$doc])*
         pub(super) const $NAME: &[$Row] = &[$($Row {
-            metric: Metric { name: $name, unit: Unit::$Unit, kind: Kind::$Kind, meaning: $meaning },
+            metric: Metric {
+                name: $name,
+                unit: Unit::$Unit,
+                kind: Kind::$Kind,
+                meaning: $meaning,
+                exported: guira_sync::exported!($($exported)?),
+            },
             value: lines!(@$wrap $value),
         },)*];
     };
@@ -62,17 +68,17 @@ lines! {
     /// What comes before the counts of commands.
     FIRST: Line always;
     "pid", Gauge, Text, "The process's number." => |_| std::process::id();
-    "uptime", Gauge, Seconds, "For how long the server has run." => |it| it.shared.started.elapsed().as_secs();
-    "time", Gauge, Seconds, "Time since 1970." => |it| it.shared.clock.now_unix();
-    "version", Gauge, Text, "The version of memcached whose protocols are spoken, and Guira's." => |_| VERSION;
+    "uptime", Gauge, Seconds, "For how long the server has run." as "memcached_uptime_seconds" => |it| it.shared.started.elapsed().as_secs();
+    "time", Gauge, Seconds, "Time since 1970." as "memcached_time_seconds" => |it| it.shared.clock.now_unix();
+    "version", Gauge, Text, "The version of memcached whose protocols are spoken, and Guira's." as "memcached_version" => |_| VERSION;
     "libevent", Gauge, Text, "none: the server has an event loop of its own." => |_| "none";
     "pointer_size", Gauge, Count, "Bits of a pointer." => |_| usize::BITS;
-    "rusage_user", Counter, Seconds, "Processor time of the process, outside of the kernel." => |_| cpu_times().0;
-    "rusage_system", Counter, Seconds, "Processor time of the process, in the kernel." => |_| cpu_times().1;
-    "max_connections", Gauge, Count, "Connections that there may be." => |it| it.shared.connections.max;
-    "curr_connections", Gauge, Count, "Connections." => |it| it.shared.connections.current.load(Relaxed);
-    TOTAL_CONNECTIONS, Counter, Count, "Connections accepted." => |it| it.counted.total_connections;
-    "rejected_connections", Counter, Count, "Connections refused because there were too many." => |it| it.counted.rejected_connections;
+    "rusage_user", Counter, Seconds, "Processor time of the process, outside of the kernel." as "memcached_process_user_cpu_seconds_total" => |_| cpu_times().0;
+    "rusage_system", Counter, Seconds, "Processor time of the process, in the kernel." as "memcached_process_system_cpu_seconds_total" => |_| cpu_times().1;
+    "max_connections", Gauge, Count, "Connections that there may be." as "memcached_max_connections" => |it| it.shared.connections.max;
+    "curr_connections", Gauge, Count, "Connections." as "memcached_current_connections" => |it| it.shared.connections.current.load(Relaxed);
+    TOTAL_CONNECTIONS, Counter, Count, "Connections accepted." as "memcached_connections_total" => |it| it.counted.total_connections;
+    "rejected_connections", Counter, Count, "Connections refused because there were too many." as "memcached_connections_rejected_total" => |it| it.counted.rejected_connections;
     "connection_structures", Gauge, Count, "The same as curr_connections." => |it| it.shared.connections.current.load(Relaxed);
     // Replies are no objects, and connections have no buffers to read into: each worker has one for all of them, which is in use
     // only while it reads.
@@ -92,9 +98,9 @@ lines! {
 lines! {
     /// What comes between the counts of workers and their `conn_yields`.
     LIMITS: Line always;
-    "limit_maxbytes", Gauge, Bytes, "Ceiling of the whole process." => |it| it.memory;
-    "accepting_conns", Gauge, Flag, "Whether connections are accepted." => |it| u32::from(!it.shared.connections.waiting.load(Relaxed));
-    "listen_disabled_num", Counter, Count, "Times the limit of connections was reached." => |it| it.shared.connections.full.load(Relaxed);
+    "limit_maxbytes", Gauge, Bytes, "Ceiling of the whole process." as "memcached_limit_bytes" => |it| it.memory;
+    "accepting_conns", Gauge, Flag, "Whether connections are accepted." as "memcached_accepting_connections" => |it| u32::from(!it.shared.connections.waiting.load(Relaxed));
+    "listen_disabled_num", Counter, Count, "Times the limit of connections was reached." as "memcached_connections_listener_disabled_total" => |it| it.shared.connections.full.load(Relaxed);
     "time_in_listen_disabled_us", Counter, Microseconds, "For how long no connections were accepted." => |it| it.shared.connections.waited_us.load(Relaxed);
     "threads", Gauge, Count, "Workers." => |it| it.shared.workers.len();
 }
@@ -128,7 +134,7 @@ lines! {
     "slab_reassign_last_busy_status", Gauge, Text, "Always none." => |_| "none";
     "malloc_fails", Counter, Count, "Always 0." => |_| 0;
     // The thread that stores makes room: no other one does.
-    "direct_reclaims", Counter, Count, "The same as evictions." => |it| it.engine.evictions;
+    "direct_reclaims", Counter, Count, "The same as evictions." as "memcached_direct_reclaims_total" => |it| it.engine.evictions;
 }
 
 lines! {
@@ -142,13 +148,13 @@ lines! {
 lines! {
     /// What comes before the counts of a class in `stats items`.
     ITEMS: ClassLine of_class;
-    "number", Gauge, Count, "Items." => |class| class.items;
+    "number", Gauge, Count, "Items." as "memcached_slab_current_items" => |class| class.items;
     // All items are of one kind: memcached's cold ones, which are evicted next.
-    "number_cold", Gauge, Count, "The same as number." => |class| class.items;
-    "age_hot", Gauge, Seconds, "Always 0." => |_| 0;
-    "age_warm", Gauge, Seconds, "Always 0." => |_| 0;
-    "age", Gauge, Seconds, "For how long the item that is next to be evicted was not used." => |class| class.age;
-    "mem_requested", Gauge, Bytes, "Size of the items." => |class| class.bytes;
+    "number_cold", Gauge, Count, "The same as number." as "memcached_slab_cold_items" => |class| class.items;
+    "age_hot", Gauge, Seconds, "Always 0." as "memcached_slab_hot_age_seconds" => |_| 0;
+    "age_warm", Gauge, Seconds, "Always 0." as "memcached_slab_warm_age_seconds" => |_| 0;
+    "age", Gauge, Seconds, "For how long the item that is next to be evicted was not used." as "memcached_slab_items_age_seconds" => |class| class.age;
+    "mem_requested", Gauge, Bytes, "Size of the items." as "memcached_slab_mem_requested_bytes" => |class| class.bytes;
 }
 
 lines! {
@@ -160,20 +166,20 @@ lines! {
 lines! {
     /// What comes before the counts of commands in `stats slabs`.
     SLABS: ClassLine of_class;
-    "chunk_size", Gauge, Bytes, "Size of a chunk." => |class| class.chunk_size;
-    "chunks_per_page", Gauge, Count, "Chunks of a page." => |class| class.chunks_per_page;
-    "total_pages", Gauge, Count, "Pages." => |class| class.pages;
-    "total_chunks", Gauge, Count, "Chunks." => |class| class.used_chunks + class.free_chunks;
-    "used_chunks", Gauge, Count, "Chunks in use, or held ready by a worker." => |class| class.used_chunks;
-    "free_chunks", Gauge, Count, "Chunks that are free." => |class| class.free_chunks;
-    "free_chunks_end", Gauge, Count, "Always 0." => |_| 0;
+    "chunk_size", Gauge, Bytes, "Size of a chunk." as "memcached_slab_chunk_size_bytes" => |class| class.chunk_size;
+    "chunks_per_page", Gauge, Count, "Chunks of a page." as "memcached_slab_chunks_per_page" => |class| class.chunks_per_page;
+    "total_pages", Gauge, Count, "Pages." as "memcached_slab_current_pages" => |class| class.pages;
+    "total_chunks", Gauge, Count, "Chunks." as "memcached_slab_current_chunks" => |class| class.used_chunks + class.free_chunks;
+    "used_chunks", Gauge, Count, "Chunks in use, or held ready by a worker." as "memcached_slab_chunks_used" => |class| class.used_chunks;
+    "free_chunks", Gauge, Count, "Chunks that are free." as "memcached_slab_chunks_free" => |class| class.free_chunks;
+    "free_chunks_end", Gauge, Count, "Always 0." as "memcached_slab_chunks_free_end" => |_| 0;
 }
 
 lines! {
     /// What comes behind all classes in `stats slabs`.
     SLABS_LAST: Line always;
     "active_slabs", Gauge, Count, "Classes that have pages." => |it| it.engine.classes.len();
-    "total_malloced", Gauge, Bytes, "Memory of all pages." => |it| it.engine.memory_used - it.engine.index_bytes;
+    "total_malloced", Gauge, Bytes, "Memory of all pages." as "memcached_malloced_bytes" => |it| it.engine.memory_used - it.engine.index_bytes;
 }
 
 fn tls<'a>(figures: &Figures<'a>) -> Option<&'a TlsAcceptor> {

@@ -1,6 +1,7 @@
 //! Which metrics there are, for docs/metrics.md.
 
 use super::classes;
+use super::exposition::{self, Scope};
 use super::general::{ABSENT, ELSEWHERE};
 use super::lines::{
     ENGINE, FIRST, ITEMS, ITEMS_LAST, LIMITS, Line, REGION, SLABS, SLABS_LAST, TLS, WATCHERS,
@@ -19,16 +20,21 @@ pub struct MetricTable {
     pub scope: &'static str,
     /// The metrics, in the order in which they are shown.
     pub metrics: Vec<Metric>,
+    /// What `/metrics` calls each of them, if it shows it.
+    pub exported: Vec<Option<String>>,
     /// Names that memcached shows as well, and whose value is always 0 here.
     pub absent: Vec<&'static str>,
 }
 
 fn table(
     command: &'static str,
-    scope: &'static str,
+    about: &'static str,
+    scope: Scope,
     metrics: impl IntoIterator<Item = Metric>,
 ) -> MetricTable {
-    MetricTable { command, scope, metrics: metrics.into_iter().collect(), absent: Vec::new() }
+    let metrics: Vec<Metric> = metrics.into_iter().collect();
+    let exported = metrics.iter().map(|metric| exposition::name(metric, scope)).collect();
+    MetricTable { command, scope: about, metrics, exported, absent: Vec::new() }
 }
 
 fn of_lines(tables: &[&[Line]]) -> Vec<Metric> {
@@ -42,19 +48,21 @@ pub fn metric_tables() -> Vec<MetricTable> {
     let by_class = BY_CLASS.map(|what| CommandCount::ROWS[what as usize]);
     let lines = |lines: &[super::lines::ClassLine]| lines.iter().map(|line| line.metric).collect::<Vec<_>>();
     let items = lines(ITEMS).into_iter().chain(ClassCounts::ROWS.iter().copied()).chain(lines(ITEMS_LAST));
+    let names = |metrics: &[Metric]| metrics.iter().map(|metric| metric.name).collect::<Vec<_>>();
     vec![
-        table("stats", "server", of_lines(&[FIRST, LIMITS])),
-        table("stats", "commands", CommandCount::ROWS.iter().copied()),
-        table("stats", "workers", WorkerCount::ROWS.iter().copied()),
-        table("stats", "server: logs, TLS and region", {
+        table("stats", "server", Scope::Server, of_lines(&[FIRST, LIMITS])),
+        table("stats", "commands", Scope::Server, CommandCount::ROWS.iter().copied()),
+        table("stats", "workers", Scope::Server, WorkerCount::ROWS.iter().copied()),
+        table("stats", "server: logs, TLS and region", Scope::Server, {
             ServerCount::ROWS.iter().copied().chain(of_lines(&[WATCHERS, TLS, REGION]))
         }),
         MetricTable {
-            absent: ABSENT.to_vec(),
-            ..table("stats", "engine", of_lines(&[ENGINE]).into_iter().chain(engine))
+            absent: names(ABSENT),
+            ..table("stats", "engine", Scope::Server, of_lines(&[ENGINE]).into_iter().chain(engine))
         },
-        MetricTable { absent: classes::ABSENT.to_vec(), ..table("stats items", "class", items) },
-        table("stats slabs", "class", lines(SLABS).into_iter().chain(by_class)),
-        table("stats slabs", "engine", of_lines(&[SLABS_LAST])),
+        MetricTable { absent: names(&classes::ABSENT), ..table("stats items", "class", Scope::Class, items) },
+        table("stats slabs", "class", Scope::Class, lines(SLABS)),
+        table("stats slabs", "commands of a class", Scope::CommandsOfClass, by_class),
+        table("stats slabs", "engine", Scope::Server, of_lines(&[SLABS_LAST])),
     ]
 }

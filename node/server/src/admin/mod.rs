@@ -3,14 +3,20 @@
 
 mod advice;
 mod classes;
+mod derived;
+mod exposition;
 mod general;
+mod latencies;
 mod lines;
 mod lru;
 mod metrics;
 mod policy;
 mod settings;
+mod status;
 mod verbs;
 
+pub use derived::{DERIVED, DerivedMetric};
+pub(crate) use exposition::Form;
 pub use metrics::{MetricTable, metric_tables};
 pub(crate) use settings::Settings;
 pub(crate) use verbs::Answer;
@@ -133,6 +139,7 @@ impl Admin {
                 None => return refuse(reply, "CLIENT_ERROR stats mrc not allowed"),
             },
             ["bursts", ..] => self.bursts(&mut out),
+            ["latency", ..] => self.latencies(&mut out),
             ["conns", ..] => self.shared.registry.tell(now, |name, value| out.stat(name, value)),
             ["detail", ..] if !dump => return refuse(reply, "CLIENT_ERROR stats detail not allowed"),
             ["detail", "on", ..] => {

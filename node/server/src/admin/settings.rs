@@ -1,8 +1,9 @@
 //! `stats settings`.
 
+use super::derived::start_of;
 use super::{Admin, Lines};
 use crate::options::yes;
-use guira_contract::Dropped;
+use guira_contract::{Dropped, Opening};
 use guira_roster::Choice;
 use guira_sync::atomic::Ordering;
 use guira_transport::Address;
@@ -17,8 +18,8 @@ pub(crate) struct Settings {
     listen: String,
     unix_path: Option<String>,
     mica: String,
-    /// What was damaged of the region when it was opened, if there is one.
-    pub(super) dropped: Option<Dropped>,
+    /// What was found of the region when it was opened, if there is one.
+    found: Option<Opening>,
 }
 
 /// The order of the lines: memcached's, and then Guira's own. Names that are not here come after them.
@@ -112,13 +113,13 @@ const FIXED_OF_TLS: &[(&str, &str)] =
     &[("ssl_keyformat", "1"), ("ssl_wbuf_size", "16384"), ("ssl_kernel_tls", "no")];
 
 impl Settings {
-    /// The settings of a server that has this engine and listens at these addresses. `dropped` is what was damaged of its region.
+    /// The settings of a server that has this engine and listens at these addresses. `found` is what was found of its region.
     pub(crate) fn new(
         choice: Choice,
         addresses: &[Address],
         udp: &[SocketAddr],
         mica: &[SocketAddr],
-        dropped: Option<Dropped>,
+        found: Option<Opening>,
     ) -> Self {
         let tcp_port = addresses.iter().find_map(|address| match address {
             Address::Tcp(address) => Some(address.port()),
@@ -135,8 +136,23 @@ impl Settings {
             listen: addresses.iter().map(Address::to_string).collect::<Vec<_>>().join(","),
             unix_path,
             mica: mica.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(","),
-            dropped,
+            found,
         }
+    }
+
+    /// Where it listens.
+    pub(super) fn listen(&self) -> &str {
+        &self.listen
+    }
+
+    /// What was damaged of the region when it was opened, if there is one.
+    pub(super) fn dropped(&self) -> Option<Dropped> {
+        self.found.as_ref().map(Opening::dropped)
+    }
+
+    /// Whether the start was warm, what it found of a region, and how many items.
+    pub(super) fn start(&self) -> (&'static str, &'static str, u64) {
+        start_of(self.found.as_ref())
     }
 }
 

@@ -73,6 +73,7 @@ impl<S: Session> Interpreter<S> {
         let mut begin = 0;
         for requests in list.chunks_mut(BATCH) {
             let mut batch = Batch::<Kind<'_>, S::Guess>::new();
+            self.meter.begin();
             for request in &*requests {
                 self.executor.prefetch_hash(request.hash);
                 batch.push(Kind::Item(request.hash, request.item(bytes, begin)), request.end());
@@ -81,6 +82,9 @@ impl<S: Session> Interpreter<S> {
             let ran = self.run_batch(&mut state, &mut batch, replies, |number, replies| {
                 requests[number].reply_end = replies.end();
             });
+            if self.meter.is_on() {
+                self.measure(&batch.requests()[..ran.done]);
+            }
             *done += ran.done;
             if ran.pause != Pause::Done {
                 return;

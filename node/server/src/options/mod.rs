@@ -5,7 +5,7 @@ mod value;
 
 pub use rows::{OPTIONS, Options};
 pub(crate) use value::yes;
-pub use value::{Delimiter, FileMode, Form};
+pub use value::{AdminAddress, Delimiter, FileMode, Form};
 
 use crate::size::Size;
 use guira_commands::{DeleteTime, Leases, Uniques};
@@ -149,6 +149,8 @@ impl Options {
         check(is_anywhere, "listen", || "must be at least one address, not an empty list".to_owned())?;
         let is_alone = self.xdp.is_none() || !self.mica.is_empty();
         check(is_alone, "xdp", || "needs mica, which gives addresses and ports".to_owned())?;
+        let is_shown = self.admin.is_some() || self.admin_token_file.is_none();
+        check(is_shown, "admin-token-file", || "needs a listener: admin".to_owned())?;
         if let Some(reserve) = self.reserve {
             check(reserve >= self.memory, "reserve", || {
                 format!("must be no less than the memory, not {reserve}")

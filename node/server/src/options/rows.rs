@@ -12,7 +12,7 @@
 //!     ;
 //! ```
 
-use super::value::{Delimiter, FileMode, yes};
+use super::value::{AdminAddress, Delimiter, FileMode, yes};
 use super::{default_memory, listen_default, policies};
 use crate::direct::Interface;
 use crate::size::Size;
@@ -59,6 +59,15 @@ super::options! {
 
         /// Which protocols are spoken: auto, ascii or binary
         protocol: Speaks = Speaks::Any, "NAME", stats("binding_protocol" => |o| Some(o.protocol.name().to_owned()));
+    }
+
+    "Admin listener" {
+        /// Serve metrics, readiness and a page for people over HTTP: IP:PORT or [v6]:PORT, a PORT of this host only, or unix:PATH, after
+        /// any of notls: btls: mtls:; with tls-cert it speaks TLS
+        admin: Option<AdminAddress> = None, "[IP:]PORT", absent("nowhere"), example("127.0.0.1:9150");
+
+        /// Let only those see metrics who show the token in this file (Authorization: Bearer …)
+        admin_token_file: Option<PathBuf> = None, "FILE", absent("whoever reaches the listener"), example("/etc/guira/admin-token");
     }
 
     "TLS and users" {

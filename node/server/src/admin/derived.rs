@@ -1,0 +1,225 @@
+//! Metrics that no row of `stats` has: what the exporter computes or takes from settings, and what only `/metrics` shows.
+
+use super::exposition::{Exposition, Form, Scope};
+use super::lines::{Figures, ITEMS, ITEMS_LAST, SLABS, SLABS_LAST};
+use super::{Admin, classes};
+use crate::VERSION;
+use crate::latency::Series;
+use crate::memory_split::MemorySplit;
+use guira_commands::{BY_CLASS, CommandCount};
+use guira_contract::{ClassStats, EngineStats, Opening};
+use guira_sync::atomic::Ordering::Relaxed;
+
+/// A family of its own, for docs/metrics.md.
+#[derive(Clone, Copy, Debug)]
+pub struct DerivedMetric {
+    /// Its name.
+    pub name: &'static str,
+    /// The labels that its samples have.
+    pub labels: &'static [&'static str],
+    /// Its meaning, as one sentence or two.
+    pub meaning: &'static str,
+    /// Its type, as OpenMetrics calls it.
+    pub kind: &'static str,
+}
+
+/// Makes a constant for each family, and the list of all.
+macro_rules! derived {
+    ($($NAME:ident = $name:literal [$($label:literal),*], $kind:literal, $meaning:literal;)*) => {
+        $(const $NAME: DerivedMetric =
+            DerivedMetric { name: $name, labels: &[$($label),*], meaning: $meaning, kind: $kind };)*
+        /// All families that no row of `stats` has.
+        pub const DERIVED: &[DerivedMetric] = &[$($NAME),*];
+    };
+}
+
+derived! {
+    UP = "memcached_up" [], "gauge", "1: the server answers.";
+    COMMANDS = "memcached_commands_total" ["command", "status"], "counter", "With command=set and status=hit: items to store, without those with cas.";
+    SLAB_COMMANDS = "memcached_slab_commands_total" ["slab", "command", "status"], "counter", "With command=set and status=hit: the same of a class, an estimate.";
+    CRAWLER_ENABLED = "memcached_lru_crawler_enabled" [], "gauge", "Whether the crawler may run.";
+    CRAWLER_SLEEP = "memcached_lru_crawler_sleep" [], "gauge", "What lru_crawler sleep has set; without effect.";
+    CRAWLER_TO_CRAWL = "memcached_lru_crawler_to_crawl" [], "gauge", "What lru_crawler tocrawl has set; without effect.";
+    MAINTAINER = "memcached_lru_crawler_maintainer_thread" [], "gauge", "Always 0.";
+    HOT_PERCENT = "memcached_lru_crawler_hot_percent" [], "gauge", "The part of HOT, with the policy seg-lru; otherwise 0.";
+    WARM_PERCENT = "memcached_lru_crawler_warm_percent" [], "gauge", "The part of WARM, with the policy seg-lru; otherwise 0.";
+    HOT_FACTOR = "memcached_lru_crawler_hot_max_factor" [], "gauge", "The age of HOT in ages of COLD, with the policy seg-lru; otherwise 0.";
+    WARM_FACTOR = "memcached_lru_crawler_warm_max_factor" [], "gauge", "The age of WARM in ages of COLD, with the policy seg-lru; otherwise 0.";
+    ENGINE_INFO = "guira_engine_info" ["version", "engine", "index", "access"], "gauge", "1: the engine and what it was started with.";
+    POLICY_INFO = "guira_policy_info" ["policy", "options"], "gauge", "1: the replacement policy.";
+    POLICY_SWITCHING = "guira_policy_switching" [], "gauge", "Whether another policy is taking over.";
+    READY = "guira_ready" [], "gauge", "Whether /ready says so.";
+    START_TIME = "guira_start_time_seconds" [], "gauge", "When the server was started, since 1970.";
+    START_INFO = "guira_start_info" ["start", "region"], "gauge", "1: whether it was warm or cold, and what was found of the region: new, restored, salvaged, emptied; none without one.";
+    RESTORED = "guira_restored_items" [], "gauge", "Items that the start found in the region.";
+    MEMORY_PART = "guira_memory_part_bytes" ["part"], "gauge", "How the ceiling of the process is divided.";
+    RESIDENT = "guira_process_resident_memory_bytes" [], "gauge", "Memory of the process that is in use, with that of a region.";
+    EVICTIONS = "guira_evictions_total" ["reason"], "counter", "Items evicted: to make room for others (memory), or since the index had none (index).";
+    WORKER_GETS = "guira_worker_gets_total" ["worker"], "counter", "Keys asked for, by worker.";
+    WORKER_SETS = "guira_worker_sets_total" ["worker"], "counter", "Items to store, by worker.";
+    WORKER_ROUNDS = "guira_worker_rounds_total" ["worker"], "counter", "How often a worker has looked at its sockets.";
+    DURATION = "guira_command_duration_seconds" ["command"], "histogram", "Service time: from when the requests that were read together are begun until all of them are executed. Of one batch in 16.";
+    QUEUE = "guira_queue_duration_seconds" [], "histogram", "From when a worker has looked at its sockets until a connection has its turn. Of one round in 16.";
+    ROUND = "guira_round_duration_seconds" [], "histogram", "A round of a worker: input that arrives meanwhile waits at most as long, and then in the queue. Of one round in 16.";
+}
+
+impl Exposition {
+    fn derived(&mut self, what: DerivedMetric, values: &[&str], value: impl std::fmt::Display) {
+        let labels: Vec<(&str, &str)> = what.labels.iter().copied().zip(values.iter().copied()).collect();
+        self.add(what.name, what.meaning, &labels, value);
+    }
+}
+
+impl Admin {
+    /// What `/metrics` shows.
+    pub(crate) fn metrics(&self, form: Form, is_ready: bool) -> String {
+        let stats = self.control.stats();
+        let figures = self.figures(&stats);
+        let mut out = Exposition::default();
+        out.derived(UP, &[], 1);
+        self.each_general(&figures, |metric, value| out.row(metric, Scope::Server, &[], value));
+        for line in SLABS_LAST {
+            let value = (line.value)(&figures).unwrap_or_default();
+            out.row(&line.metric, Scope::Server, &[], &value);
+        }
+        let counted = |what: CommandCount| figures.counted.commands[what as usize] as i64;
+        let with_cas = [CommandCount::CasMisses, CommandCount::CasHits, CommandCount::CasBadval];
+        let sets = counted(CommandCount::CmdSet) - with_cas.into_iter().map(counted).sum::<i64>();
+        out.derived(COMMANDS, &["set", "hit"], sets.max(0));
+        self.add_settings(&mut out);
+        stats.classes.iter().for_each(|class| self.add_class(&mut out, class));
+        self.add_start(&mut out, is_ready);
+        self.add_memory(&mut out, &figures);
+        out.derived(EVICTIONS, &["memory"], stats.evictions.saturating_sub(stats.index_evictions));
+        out.derived(EVICTIONS, &["index"], stats.index_evictions);
+        self.add_policy(&mut out, &stats);
+        self.add_workers(&mut out);
+        out.text(form)
+    }
+
+    /// What the exporter takes from settings: only while the crawler may run, as it does.
+    fn add_settings(&self, out: &mut Exposition) {
+        if !self.crawler.load(Relaxed) {
+            return;
+        }
+        out.derived(CRAWLER_ENABLED, &[], 1);
+        out.derived(CRAWLER_SLEEP, &[], self.crawler_sleep.load(Relaxed));
+        out.derived(CRAWLER_TO_CRAWL, &[], self.crawler_tocrawl.load(Relaxed));
+        out.derived(MAINTAINER, &[], 0);
+        let lists = self.lru_settings();
+        for (what, setting) in [
+            (HOT_PERCENT, "hot_lru_pct"),
+            (WARM_PERCENT, "warm_lru_pct"),
+            (HOT_FACTOR, "hot_max_factor"),
+            (WARM_FACTOR, "warm_max_factor"),
+        ] {
+            if let Some((_, value)) = lists.iter().find(|(name, _)| *name == setting) {
+                out.derived(what, &[], value);
+            }
+        }
+    }
+
+    fn add_class(&self, out: &mut Exposition, class: &ClassStats) {
+        let id = class.id.to_string();
+        let slab = [("slab", id.as_str())];
+        for line in ITEMS.iter().chain(ITEMS_LAST).chain(SLABS) {
+            out.row(&line.metric, Scope::Class, &slab, &(line.value)(class).to_string());
+        }
+        for (metric, value) in class.counts.rows() {
+            out.row(metric, Scope::Class, &slab, &value.to_string());
+        }
+        for metric in &classes::ABSENT {
+            if metric.exported.is_some() {
+                out.row(metric, Scope::Class, &slab, "0");
+            }
+        }
+        let sum = |what: CommandCount| {
+            let index = BY_CLASS.iter().position(|other| *other == what);
+            index.map_or(0, |index| classes::class_sum(&self.shared, class.id, index))
+        };
+        for what in BY_CLASS {
+            let metric = &CommandCount::ROWS[what as usize];
+            out.row(metric, Scope::CommandsOfClass, &slab, &sum(what).to_string());
+        }
+        let sets = sum(CommandCount::CmdSet) as i64;
+        let sets = sets - (sum(CommandCount::CasHits) + sum(CommandCount::CasBadval)) as i64;
+        out.derived(SLAB_COMMANDS, &[&id, "set", "hit"], sets);
+    }
+
+    fn add_start(&self, out: &mut Exposition, is_ready: bool) {
+        out.derived(READY, &[], u32::from(is_ready));
+        let clock = &self.shared.clock;
+        let started = clock.now_unix().saturating_sub(self.shared.started.elapsed().as_secs());
+        out.derived(START_TIME, &[], started);
+        let (start, region, items) = self.settings.start();
+        out.derived(START_INFO, &[start, region], 1);
+        out.derived(RESTORED, &[], items);
+    }
+
+    fn add_memory(&self, out: &mut Exposition, figures: &Figures<'_>) {
+        for (part, bytes) in self.memory_parts(figures.memory) {
+            out.derived(MEMORY_PART, &[part], bytes);
+        }
+        out.derived(RESIDENT, &[], resident());
+    }
+
+    /// How a ceiling of so many bytes is divided.
+    pub(super) fn memory_parts(&self, memory: u64) -> Vec<(&'static str, usize)> {
+        MemorySplit::of(&self.shared.options, memory as usize).parts()
+    }
+
+    fn add_policy(&self, out: &mut Exposition, stats: &EngineStats) {
+        let choice = &self.settings.choice;
+        let access = choice.access().unwrap_or("");
+        let names = [VERSION, self.shared.options.engine.as_str(), &choice.index(), access];
+        out.derived(ENGINE_INFO, &names, 1);
+        let (policy, next) = self.control.policy();
+        let options = policy.to_string();
+        let options = options.split_once(':').map_or("", |(_, options)| options);
+        out.derived(POLICY_INFO, &[&policy.name, options], 1);
+        out.derived(POLICY_SWITCHING, &[], u32::from(next.is_some()));
+        let hidden =
+            EngineStats::ROWS.iter().filter(|metric| super::general::ELSEWHERE.contains(&metric.name));
+        for metric in hidden {
+            let value = stats.rows().find(|(row, _)| row.name == metric.name).map_or(0, |(_, value)| value);
+            if metric.name != "region_no_room" {
+                out.row(metric, Scope::Server, &[], &value.to_string());
+            }
+        }
+    }
+
+    fn add_workers(&self, out: &mut Exposition) {
+        let shared = &self.shared;
+        for (index, (_, commands)) in shared.workers.iter().enumerate() {
+            let worker = index.to_string();
+            out.derived(WORKER_GETS, &[&worker], commands.get(CommandCount::CmdGet));
+            out.derived(WORKER_SETS, &[&worker], commands.get(CommandCount::CmdSet));
+            out.derived(WORKER_ROUNDS, &[&worker], shared.latencies[index].rounds());
+        }
+        for series in Series::COMMANDS {
+            let histogram = shared.histogram(series);
+            out.histogram(DURATION.name, DURATION.meaning, &[("command", series.name())], &histogram);
+        }
+        out.histogram(QUEUE.name, QUEUE.meaning, &[], &shared.histogram(Series::Queue));
+        out.histogram(ROUND.name, ROUND.meaning, &[], &shared.histogram(Series::Round));
+    }
+}
+
+/// Bytes of the process that are resident.
+pub(super) fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// Whether a start was warm, what it found of a region, and how many items.
+pub(super) fn start_of(found: Option<&Opening>) -> (&'static str, &'static str, u64) {
+    match found {
+        None => ("cold", "none", 0),
+        Some(Opening::New) => ("cold", "new", 0),
+        Some(Opening::Emptied(_)) => ("cold", "emptied", 0),
+        Some(Opening::Restored { items }) => ("warm", "restored", *items),
+        Some(Opening::Salvaged { items, .. }) => ("warm", "salvaged", *items),
+    }
+}

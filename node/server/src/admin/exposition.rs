@@ -1,0 +1,239 @@
+//! The text that Prometheus reads: OpenMetrics 1.0, and the older form for those who do not ask for it.
+//!
+//! A metric is a *family*: its name, meaning and type, and a sample for each set of labels. The names follow from the rows of all
+//! counters and gauges ([`name`]); what only this text has is in derived.rs.
+
+use crate::latency::Histogram;
+use guira_sync::metrics::{Kind, Metric, Unit};
+use std::collections::HashMap;
+use std::fmt::{self, Display, Write as _};
+
+/// Which of the two forms is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    OpenMetrics,
+    Classic,
+}
+
+impl Form {
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Form::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Form::Classic => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// What a row is about, which its name begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    Server,
+    /// A slab class; rows that are named of a class.
+    Class,
+    /// A slab class; rows that are named of the whole server.
+    CommandsOfClass,
+}
+
+/// The meaning of families that several rows belong to.
+const FAMILIES: [(&str, &str); 3] = [
+    ("memcached_commands_total", "Commands, by what became of them."),
+    (
+        "memcached_slab_commands_total",
+        "Commands by the class of their item, and by what became of them: estimates.",
+    ),
+    ("memcached_slab_lru_hits_total", "Always 0."),
+];
+
+/// What the metric of a row is called: `name`, or `name{label=value,…}`. `None` if its value is no number.
+///
+/// The exporter's name if it has one, which the row says; otherwise that of the row, with its unit at the end. A counter's ends in `_total`.
+pub(super) fn name(metric: &Metric, scope: Scope) -> Option<String> {
+    match (metric.exported, scope) {
+        (Some(exported), Scope::CommandsOfClass) => {
+            return Some(exported.replacen("memcached_", "memcached_slab_", 1));
+        }
+        (Some(exported), _) => return Some(exported.to_owned()),
+        (None, _) => {}
+    }
+    let prefix = if scope == Scope::Server { "guira_" } else { "guira_slab_" };
+    let (stem, unit) = match metric.unit {
+        Unit::Text => return None,
+        Unit::Count | Unit::Flag => (metric.name, ""),
+        Unit::Bytes if metric.name.contains("bytes") => (metric.name, ""),
+        Unit::Bytes => (metric.name, "_bytes"),
+        Unit::Seconds => (metric.name, "_seconds"),
+        Unit::Microseconds => (metric.name.trim_end_matches("_us"), "_seconds"),
+    };
+    let total = if metric.kind == Kind::Counter { "_total" } else { "" };
+    Some(format!("{prefix}{stem}{unit}{total}"))
+}
+
+/// Families, in the order in which they were first named.
+#[derive(Debug, Default)]
+pub(super) struct Exposition {
+    families: Vec<Family>,
+    places: HashMap<String, usize>,
+}
+
+#[derive(Debug)]
+struct Family {
+    name: String,
+    help: String,
+    kind: &'static str,
+    samples: String,
+}
+
+/// Labels, each with its value.
+pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
+
+impl Exposition {
+    fn family(&mut self, name: &str, help: &str, kind: &'static str) -> &mut Family {
+        let place = match self.places.get(name) {
+            Some(place) => *place,
+            None => {
+                let family =
+                    Family { name: name.to_owned(), help: help.to_owned(), kind, samples: String::new() };
+                self.families.push(family);
+                self.places.insert(name.to_owned(), self.families.len() - 1);
+                self.families.len() - 1
+            }
+        };
+        &mut self.families[place]
+    }
+
+    /// Adds a sample: of a counter, if the name ends in `_total`, and of a gauge otherwise.
+    pub(super) fn add(&mut self, name: &str, help: &str, labels: Labels<'_>, value: impl Display) {
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+        let samples = &mut self.family(name, help, kind).samples;
+        let _ = writeln!(samples, "{name}{} {value}", Braces(labels));
+    }
+
+    /// Adds the value of a row, with these labels before those of the row.
+    pub(super) fn row(&mut self, metric: &Metric, scope: Scope, labels: Labels<'_>, value: &str) {
+        let Some(whole) = name(metric, scope) else {
+            return;
+        };
+        let (name, own) = whole.split_once('{').unwrap_or((&whole, "}"));
+        let own = own.trim_end_matches('}').split(',').filter_map(|label| label.split_once('='));
+        let labels: Vec<(&str, &str)> = labels.iter().copied().chain(own).collect();
+        let help =
+            FAMILIES.iter().find(|(family, _)| *family == name).map_or(metric.meaning, |(_, help)| help);
+        match metric.unit {
+            // The exporter makes a label of it.
+            Unit::Text => self.add(name, help, &[(metric.name, value)], 1),
+            Unit::Microseconds => {
+                self.add(name, help, &labels, value.parse::<f64>().unwrap_or(0.0) / 1e6);
+            }
+            _ => self.add(name, help, &labels, value),
+        }
+    }
+
+    /// Adds a histogram of times, which are in seconds here.
+    pub(super) fn histogram(&mut self, name: &str, help: &str, labels: Labels<'_>, histogram: &Histogram) {
+        let samples = &mut self.family(name, help, "histogram").samples;
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let mut bucket = |bound: &str, below: u64| {
+            let labels: Vec<(&str, &str)> = labels.iter().copied().chain([("le", bound)]).collect();
+            let _ = writeln!(samples, "{name}_bucket{} {below}", Braces(&labels));
+        };
+        for (bound, below) in histogram.octaves() {
+            bucket(&seconds(bound).to_string(), below);
+        }
+        let count = histogram.count();
+        bucket("+Inf", count);
+        let _ = writeln!(samples, "{name}_sum{} {}", Braces(labels), seconds(histogram.sum_ns));
+        let _ = writeln!(samples, "{name}_count{} {count}", Braces(labels));
+    }
+
+    /// The whole text.
+    pub(super) fn text(&self, form: Form) -> String {
+        let lengths =
+            self.families.iter().map(|it| it.samples.len() + 2 * it.name.len() + it.help.len() + 32);
+        let mut text = String::with_capacity(lengths.sum());
+        for Family { name, help, kind, samples } in &self.families {
+            // In OpenMetrics a counter's family is called without the end that its samples have.
+            let name = match form {
+                Form::OpenMetrics if *kind == "counter" => name.trim_end_matches("_total"),
+                _ => name,
+            };
+            let _ = write!(text, "# HELP {name} {}\n# TYPE {name} {kind}\n{samples}", Escaped(help));
+        }
+        if form == Form::OpenMetrics {
+            text.push_str("# EOF\n");
+        }
+        text
+    }
+}
+
+/// Labels as they are written.
+struct Braces<'a>(Labels<'a>);
+
+impl Display for Braces<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (label, value)) in self.0.iter().enumerate() {
+            let before = if index == 0 { '{' } else { ',' };
+            write!(formatter, "{before}{label}=\"{}\"", Escaped(value))?;
+        }
+        if self.0.is_empty() { Ok(()) } else { formatter.write_char('}') }
+    }
+}
+
+/// Text within which a quote, a backslash and a line end are written as two characters.
+struct Escaped<'a>(&'a str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|character| match character {
+            '\\' => formatter.write_str("\\\\"),
+            '"' => formatter.write_str("\\\""),
+            '\n' => formatter.write_str("\\n"),
+            other => formatter.write_char(other),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metric(name: &'static str, unit: Unit, kind: Kind, exported: Option<&'static str>) -> Metric {
+        Metric { name, unit, kind, meaning: "What it is.", exported }
+    }
+
+    #[test]
+    fn names_are_made_of_rows() {
+        let named = |name, unit, kind| super::name(&metric(name, unit, kind, None), Scope::Server);
+        assert_eq!(named("conn_yields", Unit::Count, Kind::Counter).unwrap(), "guira_conn_yields_total");
+        assert_eq!(named("memory_used", Unit::Bytes, Kind::Gauge).unwrap(), "guira_memory_used_bytes");
+        assert_eq!(named("hash_bytes", Unit::Bytes, Kind::Gauge).unwrap(), "guira_hash_bytes");
+        let waited = named("time_in_listen_disabled_us", Unit::Microseconds, Kind::Counter);
+        assert_eq!(waited.unwrap(), "guira_time_in_listen_disabled_seconds_total");
+        assert_eq!(named("libevent", Unit::Text, Kind::Gauge), None);
+        let hits =
+            metric("get_hits", Unit::Count, Kind::Counter, Some("memcached_commands_total{command=get}"));
+        let of_class = super::name(&hits, Scope::CommandsOfClass);
+        assert_eq!(of_class.unwrap(), "memcached_slab_commands_total{command=get}");
+    }
+
+    #[test]
+    fn the_two_forms_differ_in_the_names_of_counters_and_in_the_end() {
+        let mut exposition = Exposition::default();
+        let hits =
+            metric("get_hits", Unit::Count, Kind::Counter, Some("memcached_commands_total{status=hit}"));
+        exposition.row(&hits, Scope::Server, &[("slab", "1")], "7");
+        exposition.add("guira_x", "A \"quoted\"\nline.", &[("path", "C:\\\"\n")], 1.5);
+        exposition.row(&hits, Scope::Server, &[("slab", "2")], "8");
+        let waited = metric("wait_us", Unit::Microseconds, Kind::Counter, None);
+        exposition.row(&waited, Scope::Server, &[], "1500000");
+        let expected = "# HELP memcached_commands Commands, by what became of them.\n# TYPE memcached_commands counter\n\
+             memcached_commands_total{slab=\"1\",status=\"hit\"} 7\nmemcached_commands_total{slab=\"2\",status=\"hit\"} 8\n\
+             # HELP guira_x A \\\"quoted\\\"\\nline.\n# TYPE guira_x gauge\nguira_x{path=\"C:\\\\\\\"\\n\"} 1.5\n\
+             # HELP guira_wait_seconds What it is.\n# TYPE guira_wait_seconds counter\nguira_wait_seconds_total 1.5\n# EOF\n";
+        assert_eq!(exposition.text(Form::OpenMetrics), expected);
+        let classic = exposition.text(Form::Classic);
+        assert!(
+            classic.contains("# TYPE memcached_commands_total counter\n") && !classic.contains("EOF"),
+            "{classic}"
+        );
+    }
+}

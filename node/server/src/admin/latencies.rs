@@ -1,0 +1,27 @@
+//! `stats latency`.
+
+use super::{Admin, Lines};
+use crate::latency::Series;
+
+/// The shares of requests that are shown, and how they are called.
+const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
+
+impl Admin {
+    /// How long requests take, in microseconds: `series:what`. Only what was measured at all.
+    pub(super) fn latencies(&self, out: &mut Lines<'_>) {
+        for series in Series::COMMANDS.into_iter().chain([Series::Queue, Series::Round]) {
+            let histogram = self.shared.histogram(series);
+            let count = histogram.count();
+            if count == 0 {
+                continue;
+            }
+            let name = series.name();
+            let micros = |ns: u64| format!("{:.3}", ns as f64 / 1000.0);
+            out.stat(&format!("{name}:samples"), count);
+            out.stat(&format!("{name}:mean_us"), micros(histogram.sum_ns / count));
+            for (share, of) in SHARES {
+                out.stat(&format!("{name}:{share}_us"), micros(histogram.quantile(of).unwrap_or(0)));
+            }
+        }
+    }
+}

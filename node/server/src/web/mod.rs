@@ -1,0 +1,290 @@
+//! The admin listener: metrics for Prometheus, whether the server is well, and a page for people, over HTTP.
+//!
+//! It is a service on a worker of its own, with connections, limits and memory of its own: whoever asks much of it takes nothing from
+//! the clients of the cache (docs/decisions/0030-admin-listener.md).
+
+mod http;
+mod ready;
+mod token;
+
+pub(crate) use token::Token;
+pub use token::TokenError;
+
+use crate::admin::{Admin, Form};
+use crate::options::Options;
+use crate::shared::Shared;
+use guira_memory::{MIB, ValuePin};
+use guira_protocol::{Replies, ReplyBuffer};
+use guira_serving::{
+    Acceptor, Access, Beyond, CONNECTION_BYTES, CloseReason, ConnBudget, ConnLimits, Connections,
+    Conversation, Crew, Host, HostOptions, INPUT_BYTES, Outbox, Placement, Port, ReplyTo, Round, Service,
+    Slice, Speaks, Stopped, TLS_BYTES, Worker,
+};
+use guira_sync::clock::Seconds;
+use http::{After, Fault, HEAD_MAX, HeadEnd, Method, Reply, Request, Status};
+use ready::Readiness;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Connections at the same time.
+const CONNECTIONS: u64 = 64;
+/// What all of them may hold of requests and replies.
+const TRAFFIC_BYTES: usize = MIB;
+/// A connection that sends nothing for longer is closed, in the middle of a request as well.
+const IDLE: Duration = Duration::from_secs(30);
+/// What is read of a head that is too long, so that its sender hears why it is refused.
+const SWALLOWED_MAX: usize = MIB;
+/// Its stack, and the texts that it makes: metrics of 60 classes are 170 KB, which are gathered, joined and put into the outbox.
+const OTHER_BYTES: usize = MIB;
+
+/// What the admin listener takes, in bytes.
+pub(crate) fn memory(options: &Options) -> usize {
+    match options.admin {
+        None => 0,
+        Some(_) => 2 * INPUT_BYTES + OTHER_BYTES + TRAFFIC_BYTES + idle_bytes(),
+    }
+}
+
+fn idle_bytes() -> usize {
+    CONNECTIONS as usize * (CONNECTION_BYTES + TLS_BYTES)
+}
+
+/// Starts the admin listener at `port`.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn start(
+    port: Port,
+    admin: Arc<Admin>,
+    shared: Arc<Shared>,
+    token: Option<Arc<Token>>,
+) -> io::Result<Crew> {
+    let limits = ConnLimits { idle: idle_bytes(), traffic: TRAFFIC_BYTES, pinned: 0 };
+    let host = Arc::new(Host::new(HostOptions {
+        workers: 1,
+        connections: Connections::new(CONNECTIONS, Beyond::Waits),
+        budget: Arc::new(ConnBudget::new(limits, 1)),
+        idle: Some(IDLE),
+        users: None,
+        // Those of the port, which the server itself reads again.
+        tls: None,
+        observer: Arc::new(()),
+    })?);
+    let acceptor = Acceptor::new(vec![port], host.mailboxes.clone());
+    let mut crew = Crew::called("admin", host.clone());
+    let make = move || {
+        let now = shared.clock.now();
+        let readiness = Readiness::new(shared.workers.len());
+        let service = WebService { admin, shared, token, readiness, now, looked: 0 };
+        Worker::new(0, service, host, Some(acceptor))
+    };
+    crew.start(0, Placement::Anywhere, make)?;
+    crew.wait_until_ready()?;
+    Ok(crew)
+}
+
+#[derive(Debug)]
+struct WebService {
+    admin: Arc<Admin>,
+    shared: Arc<Shared>,
+    token: Option<Arc<Token>>,
+    readiness: Readiness,
+    now: Seconds,
+    /// When workers were last looked at, in seconds since the start: no test stops that clock.
+    looked: u64,
+}
+
+/// What is known of a connection.
+#[derive(Debug, Default)]
+struct Visitor {
+    /// A head is too long, and its end is looked for; and how much of it has come.
+    swallowed: Option<(HeadEnd, usize, Fault)>,
+}
+
+impl Conversation for Visitor {
+    fn speaks(&self) -> Speaks {
+        Speaks::Text
+    }
+
+    /// Who adds to the head of a request says nothing until it is whole: it is idle meanwhile.
+    fn access(&self) -> Access {
+        Access::Login
+    }
+
+    fn is_midway(&self) -> bool {
+        false
+    }
+}
+
+/// No value is long here.
+#[derive(Debug)]
+enum NoPin {}
+
+impl ValuePin for NoPin {
+    fn value_len(&self) -> usize {
+        match *self {}
+    }
+
+    fn piece(&self, _from: usize) -> &[u8] {
+        match *self {}
+    }
+}
+
+impl Service for WebService {
+    type Pin = NoPin;
+    type State = Visitor;
+
+    /// A head that is one byte too long is seen to be so.
+    const READ_BYTES: usize = HEAD_MAX + 1;
+
+    fn now(&self) -> Seconds {
+        self.now
+    }
+
+    fn open(&mut self, _speaks: Speaks, _access: Access, _from: ReplyTo) -> Visitor {
+        Visitor::default()
+    }
+
+    fn run(
+        &mut self,
+        visitor: &mut Visitor,
+        slice: &mut Slice,
+        full: usize,
+        input: &[u8],
+        outbox: &mut Outbox<NoPin>,
+    ) -> (usize, Stopped) {
+        let mut taken = 0;
+        while visitor.swallowed.is_none() {
+            if outbox.weight() >= full {
+                return (taken, Stopped::OutboxFull);
+            }
+            let rest = &input[taken..];
+            match http::read(rest) {
+                Ok(None) => return (taken, Stopped::NeedsInput),
+                Ok(Some((request, length))) => {
+                    let before = outbox.weight();
+                    self.answer(&request, outbox);
+                    slice.copied(outbox.weight() - before);
+                    taken += length;
+                    if request.after == After::Closes {
+                        return (input.len(), Stopped::Over(CloseReason::Normal));
+                    }
+                }
+                Err(fault) if rest.len() > HEAD_MAX => {
+                    visitor.swallowed = Some((HeadEnd::default(), 0, fault));
+                }
+                Err(fault) => return refuse(fault, input, outbox),
+            }
+        }
+        let rest = &input[taken..];
+        match &mut visitor.swallowed {
+            Some((end, length, fault)) => {
+                *length += rest.len();
+                if end.is_in(rest) || *length > SWALLOWED_MAX {
+                    return refuse(*fault, input, outbox);
+                }
+                (input.len(), Stopped::NeedsInput)
+            }
+            None => (taken, Stopped::NeedsInput),
+        }
+    }
+
+    fn last_words(&mut self, outbox: &mut Outbox<NoPin>) {
+        let why = "the request did not arrive in time\n";
+        Reply::line(Status::TIMEOUT, why).write(Method::Get, After::Closes, outbox.buffer());
+    }
+
+    fn begin_round(&mut self) {
+        self.now = self.shared.clock.now();
+    }
+
+    fn end_round(&mut self, _round: &mut Round<'_, Self>) -> bool {
+        let second = self.shared.started.elapsed().as_secs();
+        if second != self.looked {
+            self.looked = second;
+            self.readiness.look(&self.shared);
+        }
+        false
+    }
+}
+
+/// Refuses a request, after which nothing more is read.
+fn refuse(fault: Fault, input: &[u8], outbox: &mut Outbox<NoPin>) -> (usize, Stopped) {
+    let headers = if fault.status == Status::METHOD_NOT_ALLOWED { "Allow: GET, HEAD\r\n" } else { "" };
+    let body = format!("{}\n", fault.why);
+    Reply { headers, ..Reply::line(fault.status, &body) }.write(Method::Get, After::Closes, outbox.buffer());
+    (input.len(), Stopped::Over(CloseReason::Error))
+}
+
+impl WebService {
+    fn answer(&mut self, request: &Request<'_>, outbox: &mut Outbox<NoPin>) {
+        let Request { path, method, after, accept, authorization } = *request;
+        let out = outbox.buffer();
+        // Whether the server is well is no secret, and who asks for it often cannot show a token.
+        match path {
+            "/health" => return Reply::line(Status::OK, "ok\n").write(method, after, out),
+            "/ready" => {
+                let fault = self.readiness.fault(&self.shared);
+                let (status, body) = match fault {
+                    None => (Status::OK, "ready\n".to_owned()),
+                    Some(fault) => (Status::UNAVAILABLE, format!("{fault}\n")),
+                };
+                return Reply::line(status, &body).write(method, after, out);
+            }
+            // Without figures, which it asks for with the token of whoever looks at it.
+            "/" => return self.page(method, after, out),
+            _ => {}
+        }
+        if self.token.as_ref().is_some_and(|token| !token.is_shown(authorization)) {
+            let headers = "WWW-Authenticate: Bearer realm=\"guira\"\r\n";
+            let reply = Reply { headers, ..Reply::line(Status::UNAUTHORIZED, "this needs the token\n") };
+            return reply.write(method, after, out);
+        }
+        match path {
+            "/metrics" => {
+                let form = form_for(accept);
+                let is_ready = self.readiness.fault(&self.shared).is_none();
+                let body = self.admin.metrics(form, is_ready);
+                let content_type = form.content_type();
+                Reply { status: Status::OK, content_type, headers: "", body: &body }
+                    .write(method, after, out);
+            }
+            "/status.json" => {
+                let fault = self.readiness.fault(&self.shared);
+                let body = self.admin.status(fault).to_string();
+                let content_type = "application/json";
+                Reply { status: Status::OK, content_type, headers: "", body: &body }
+                    .write(method, after, out);
+            }
+            _ => {
+                let body = "there are /, /status.json, /metrics, /health and /ready\n";
+                Reply::line(Status::NOT_FOUND, body).write(method, after, out);
+            }
+        }
+    }
+}
+
+/// The page, a file of its own. Where its script and its style are allowed, each reply has another word.
+const PAGE: &str = include_str!("page.html");
+const NONCE: &str = "{{nonce}}";
+
+impl WebService {
+    fn page(&self, method: Method, after: After, out: &mut ReplyBuffer) {
+        let nonce = format!("{:016x}", RandomState::new().hash_one(self.now.0));
+        let headers = format!(
+            "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
+             connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
+             Referrer-Policy: no-referrer\r\n"
+        );
+        let body = PAGE.replace(NONCE, &nonce);
+        let content_type = "text/html; charset=utf-8";
+        Reply { status: Status::OK, content_type, headers: &headers, body: &body }.write(method, after, out);
+    }
+}
+
+fn form_for(accept: &[u8]) -> Form {
+    let new = http::preference(accept, "application/openmetrics-text");
+    if new > 0 && new >= http::preference(accept, "text/plain") { Form::OpenMetrics } else { Form::Classic }
+}
