@@ -31,5 +31,5 @@ pub use setup::{
     ClassOptions, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, EngineOptions, Eviction, Hashing, MAX_MEMORY,
     MINIMUM, OpenError, Residence, counted_size,
 };
-pub use shell::{Shell, ShellState};
+pub use shell::{Shell, ShellState, hash_by};
 pub use walks::Walks;
