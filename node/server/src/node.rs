@@ -317,6 +317,7 @@ fn start_with<E: Engine + Clone>(
         crew.start(index, placement, make)?;
     }
     crew.wait_until_ready()?;
+    crew.begin();
     let (memory, engine) = (division.parts(), engine.clone());
     let closer = Box::new(move |shared: &Shared| {
         let notes = saved_counters::write(shared);
