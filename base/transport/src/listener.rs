@@ -92,17 +92,11 @@ impl Listener {
         }
     }
 
-    /// Takes over a listening socket from a server of the same kind, with its file, if it has one: that is removed as if it had been
-    /// created here.
-    ///
-    /// # Errors
-    /// As [`Listener::adopt`].
-    pub fn succeed(socket: OwnedFd) -> io::Result<Self> {
-        let mut this = Self::adopt(socket)?;
-        if let (Socket::Unix(_, file), Address::Unix(path)) = (&mut this.socket, &this.address) {
+    /// From now on the file of the socket, if it has one, is removed with it, as if it had been created here.
+    pub fn own(&mut self) {
+        if let (Socket::Unix(_, file), Address::Unix(path)) = (&mut self.socket, &self.address) {
             *file = file_number(path).map(|number| (path.clone(), number));
         }
-        Ok(this)
     }
 
     /// The same socket once more. It does not own the file.
@@ -278,7 +272,8 @@ mod tests {
         let mut first = Listener::bind(&Address::Unix(path.clone()), OPTIONS).unwrap();
         drop(first.share().unwrap());
         assert!(path.exists() && first.owns_file());
-        let next = Listener::succeed(first.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        let mut next = first.share().unwrap();
+        next.own();
         first.disown();
         drop(first);
         assert!(path.exists() && next.owns_file());

@@ -1,5 +1,6 @@
 //! Open descriptors that go from one process to another, over a UNIX socket.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -9,6 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_s
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// The most descriptors that are sent at once: the system takes 253.
 pub const FDS_AT_ONCE: usize = 240;
@@ -85,6 +87,17 @@ impl PeerProcess {
     /// Whether it runs as the same user as this process.
     pub fn is_ours(&self) -> bool {
         self.user == geteuid().as_raw()
+    }
+
+    /// Waits until it is gone, for as long as `patience`. Whether it is.
+    pub fn wait_until_gone(&self, patience: Duration) -> bool {
+        let Some(handle) = &self.handle else {
+            // It was when the link was made, or the system does not tell.
+            std::thread::sleep(patience.min(Duration::from_millis(100)));
+            return false;
+        };
+        let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+        poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&timeout)).is_ok_and(|ready| ready > 0)
     }
 
     /// Ends it at once: it executes nothing more.

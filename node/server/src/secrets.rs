@@ -5,7 +5,7 @@ use guira_serving::{Users, UsersError, unix_now};
 use guira_transport::{TlsAcceptor, TlsError};
 
 /// Users, passwords and private keys, to be loaded before privileges are given up.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Secrets {
     pub(crate) users: Option<Users>,
     pub(crate) tls: Option<TlsAcceptor>,

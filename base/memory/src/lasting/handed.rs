@@ -67,8 +67,12 @@ impl RegionFile {
         if (ours.dev(), ours.ino()) != (theirs.dev(), theirs.ino()) {
             return Err(FileError::Moved);
         }
-        let file =
-            RegionFile { place: place.clone(), file: handed.file.clone(), is_damaged: OnceLock::new() };
+        let file = RegionFile {
+            // The place without what was handed over, which would stay mapped.
+            place: RegionPlace::at(place.path()),
+            file: handed.file.clone(),
+            is_damaged: OnceLock::new(),
+        };
         let found = match &handed.state {
             Some(HandedState { state, notes, bytes }) => FileContents::Intact(SavedRegion {
                 state: state.clone(),

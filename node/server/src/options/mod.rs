@@ -149,6 +149,9 @@ impl Options {
         check(is_anywhere, "listen", || "must be at least one address, not an empty list".to_owned())?;
         let is_alone = self.xdp.is_none() || !self.mica.is_empty();
         check(is_alone, "xdp", || "needs mica, which gives addresses and ports".to_owned())?;
+        check(self.takeover.is_none() || !self.serves_mica(), "takeover", || {
+            "does not go together with mica, xdp and local".to_owned()
+        })?;
         if let Some(reserve) = self.reserve {
             check(reserve >= self.memory, "reserve", || {
                 format!("must be no less than the memory, not {reserve}")
