@@ -365,6 +365,7 @@ impl Host for Starting<'_> {
 
     fn run<E: Engine + Clone>(mut self, opened: Opened<E>) -> Result<Running, StartError> {
         let Opened { engine, opening, notes, base } = opened;
+        tracing::debug!(us = self.bringing.waited_us(), "the engine is open");
         let options = &self.prepared.options;
         let clock = if options.test_commands {
             CoarseClock::shiftable_since(base)
@@ -503,6 +504,7 @@ fn begin(
     mut door: Option<Door>,
 ) -> Result<Option<Door>, StartError> {
     let wanted = arrivals.len();
+    let us_ready = bringing.waited_us();
     let taken = shared.take_over(arrivals);
     let takes_over = bringing.is_on_trial();
     bringing.commit()?;
@@ -514,7 +516,7 @@ fn begin(
     if takes_over {
         shared.hub.counters.add(ServerCount::Takeovers, 1);
         shared.hub.counters.add(ServerCount::ConnectionsTakenOver, taken as u64);
-        tracing::info!(connections = taken, "took over");
+        tracing::info!(connections = taken, us_ready, us = bringing.waited_us(), "took over");
     }
     if taken < wanted {
         tracing::warn!("{} connections were closed: there is no memory for them", wanted - taken);

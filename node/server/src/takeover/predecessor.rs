@@ -10,7 +10,7 @@ use guira_contract::Preview;
 use guira_memory::lasting::{HandedRegion, HandedState};
 use guira_roster::Setup;
 use guira_serving::FieldWriter;
-use guira_sync::clock::wall_clock;
+use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_transport::Inherited;
 use std::fs::File;
 use std::io;
@@ -43,6 +43,8 @@ pub(crate) struct Bringing {
     pub(crate) region: Option<Arc<HandedRegion>>,
     /// To the predecessor, as long as that may go on instead.
     link: Option<Channel>,
+    /// Since that has let go.
+    since: Option<Stopwatch>,
 }
 
 /// Device and inode of a file, if there is one.
@@ -132,7 +134,8 @@ impl Predecessor {
                 Kind::Connections => receive_connections(message, &mut incoming)?,
                 Kind::Region => {
                     let region = read_region(message)?.map(Arc::new);
-                    return Ok(Bringing { incoming, region, link: Some(channel) });
+                    let since = Some(Stopwatch::start());
+                    return Ok(Bringing { incoming, region, link: Some(channel), since });
                 }
                 _ => return Err(TakeoverError::Unknown("a message comes too early")),
             }
@@ -143,7 +146,12 @@ impl Predecessor {
 impl Bringing {
     /// What comes back to a server whose successor has failed.
     pub(crate) fn back(incoming: Vec<Incoming>, region: Option<Arc<HandedRegion>>) -> Self {
-        Bringing { incoming, region, link: None }
+        Bringing { incoming, region, ..Bringing::default() }
+    }
+
+    /// How long the clients of a predecessor have waited for this server, in microseconds.
+    pub(crate) fn waited_us(&self) -> u64 {
+        self.since.as_ref().map_or(0, |since| since.elapsed().as_micros() as u64)
     }
 
     /// Whether a predecessor may still go on instead of this server.
