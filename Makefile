@@ -2,7 +2,7 @@
 #
 #   make serve     build the server and run it
 #   make test      everything that continuous integration checks
-#   make soak      what is too long for every change: more clients; load, full memory and kills with every engine
+#   make soak      what is too long for every change: more clients; load, full memory, kills and takeovers with every engine
 #   make sanitize  the tests of the crates with unsafe under the address and thread sanitizers
 #   make bench     compare servers under the project's loads
 #   make papers    measure again what the papers claim, and write docs/papers.md

@@ -33,6 +33,9 @@ pub(crate) enum Failure {
     /// The server cannot be started.
     #[error(transparent)]
     Start(#[from] guira_server::StartError),
+    /// It was not taken over, and cannot go on.
+    #[error(transparent)]
+    HandOver(#[from] guira_server::HandOverError),
     /// A system call failed.
     #[error("{action}")]
     System { action: &'static str, source: std::io::Error },

@@ -22,6 +22,7 @@ mod serve;
 mod show;
 mod sim;
 mod units;
+mod upgrade;
 mod whole;
 mod workload;
 

@@ -73,6 +73,11 @@ impl Notifier {
         self.send(format_args!("RELOADING=1\nMONOTONIC_USEC={micros}\n{}", Status("reading files again")));
     }
 
+    /// The server ends, and the process with this number goes on in its place.
+    pub(crate) fn handed_over(&self, pid: i32) {
+        self.send(format_args!("MAINPID={pid}\n"));
+    }
+
     /// The server is about to end.
     pub(crate) fn stopping(&self) {
         self.send(format_args!("STOPPING=1\n{}", Status("ending connections")));

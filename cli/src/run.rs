@@ -1,15 +1,18 @@
 //! Running a server until a signal or a client stops it.
 
 use std::io::Write;
+use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-use guira_server::{Ending, Inherited, Options, Running, Secrets};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use guira_server::{Ending, Inherited, Options, Predecessor, Running, Secrets, Successor};
+use rustix::process::{Signal, getpid, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
 use crate::log;
 use crate::notify::{Notifier, STATUS_EVERY};
+use crate::upgrade::Program;
 
 /// After which signals a server with a region keeps its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,26 +34,53 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 pub(crate) fn serve<T>(
     options: &Options,
     secrets: Secrets,
-    inherited: Vec<Inherited>,
+    origin: Origin,
     announce: impl FnOnce(&Running) -> Result<T, Failure>,
     keeps: Keeps,
 ) -> Result<(), Failure> {
-    let result = serve_until_signal(options, secrets, inherited, announce, keeps);
+    let result = serve_until_signal(options, secrets, origin, announce, keeps);
     log::flush();
     result
+}
+
+/// What others have for a server.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    /// Sockets, of a service manager.
+    pub(crate) inherited: Vec<Inherited>,
+    pub(crate) predecessor: Option<Predecessor>,
+}
+
+impl Origin {
+    /// What there is, for a server with these options. `inherited` is what a service manager has given to this process.
+    ///
+    /// # Errors
+    /// If there is somebody to take over from, who refuses.
+    pub(crate) fn find(options: &Options, mut inherited: Vec<Inherited>) -> Result<Self, Failure> {
+        let found = options.takeover.as_deref().map(Predecessor::find).transpose();
+        let mut predecessor =
+            found.map_err(|error| Failure::from(guira_server::StartError::from(error)))?.flatten();
+        inherited.extend(predecessor.iter_mut().flat_map(Predecessor::take_inherited));
+        Ok(Origin { inherited, predecessor })
+    }
 }
 
 fn serve_until_signal<T>(
     options: &Options,
     secrets: Secrets,
-    inherited: Vec<Inherited>,
+    origin: Origin,
     announce: impl FnOnce(&Running) -> Result<T, Failure>,
     keeps: Keeps,
 ) -> Result<(), Failure> {
     // Before the workers start, so that none of them takes the signals.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
         .map_err(Failure::system("cannot wait for signals"))?;
-    let running = guira_server::start(options, secrets, inherited)?;
+    if options.takeover.is_some() {
+        signals.add_signal(SIGUSR2).map_err(Failure::system("cannot wait for signals"))?;
+    }
+    // As it was called: after an upgrade another file has its name.
+    let program = Program::of_this_process();
+    let mut running = guira_server::start_after(options, secrets, origin.inherited, origin.predecessor)?;
     let _announced = match announce(&running) {
         Ok(announced) => announced,
         Err(failure) => {
@@ -61,40 +91,90 @@ fn serve_until_signal<T>(
             return Err(failure);
         }
     };
-    let signal = follow(&mut signals, &running);
-    tracing::info!(signal, "the server stops");
-    let kept = signal == Some(SIGUSR1) || keeps == Keeps::Always;
-    Ok(running.stop(if kept { Ending::Kept } else { Ending::Discarded })?)
+    let notifier = Notifier::from_environment();
+    loop {
+        match follow(&mut signals, &running, &notifier, &program) {
+            Until::Signal(signal) => {
+                notifier.stopping();
+                tracing::info!(signal, "the server stops");
+                let kept = signal == Some(SIGUSR1) || keeps == Keeps::Always;
+                return Ok(running.stop(if kept { Ending::Kept } else { Ending::Discarded })?);
+            }
+            Until::Successor(successor) => {
+                let pid = successor.pid();
+                match running.hand_over(successor)? {
+                    None => {
+                        notifier.handed_over(pid);
+                        return Ok(());
+                    }
+                    Some((back, _)) => running = back,
+                }
+            }
+        }
+    }
+}
+
+/// What ends a server's time.
+enum Until {
+    Signal(Option<i32>),
+    /// Somebody is ready to take over.
+    Successor(Successor),
 }
 
 /// Waits for a signal that ends the server, and reloads files when SIGHUP asks for it. The service manager is notified of all that.
-/// Returns the signal.
-fn follow(signals: &mut Signals, running: &Running) -> Option<i32> {
-    let notifier = Notifier::from_environment();
+/// Returns what has ended its time.
+fn follow(signals: &mut Signals, running: &Running, notifier: &Notifier, program: &Program) -> Until {
     let (addresses, server) = (addresses(running), running.status());
     let status = || {
         let (items, connections) = (server.items(), server.connections());
         format!("listening on {addresses}; {items} items, {connections} connections")
     };
     notifier.ready(&status());
-    let signal = std::thread::scope(|scope| {
+    let successor = Mutex::new(None);
+    let taken = || successor.lock().ok().and_then(|mut successor| successor.take());
+    std::thread::scope(|scope| {
         // Dropped at the end of this block, or when something panics: the thread ends.
         let (_alive, end) = channel();
         if notifier.is_wanted() {
             scope.spawn(|| notifier.keep_notifying(STATUS_EVERY, end, status));
         }
-        for signal in signals.forever() {
-            if signal != SIGHUP {
-                return Some(signal);
-            }
-            notifier.reloading();
-            running.reload();
-            notifier.ready(&status());
+        let _closed = Closed(running);
+        if let Some(door) = running.door() {
+            scope.spawn(|| {
+                if let (Some(found), Ok(mut successor)) = (door.wait(), successor.lock()) {
+                    *successor = Some(found);
+                    // The thread that waits for signals hears of it by one.
+                    let _ = kill_process(getpid(), Signal::USR2);
+                }
+            });
         }
-        None
-    });
-    notifier.stopping();
-    signal
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP => {
+                    notifier.reloading();
+                    running.reload();
+                    notifier.ready(&status());
+                }
+                SIGUSR2 => match taken() {
+                    Some(successor) => return Until::Successor(successor),
+                    None => program.start(),
+                },
+                signal => return Until::Signal(Some(signal)),
+            }
+        }
+        Until::Signal(None)
+    })
+}
+
+/// Closes the door of a server when it is dropped, so that the thread that waits there ends.
+struct Closed<'a>(&'a Running);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        if let Some(door) = self.0.door() {
+            door.close();
+        }
+    }
 }
 
 /// Where a server listens, in a line.

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::log;
 use crate::options::{CliOptions, to_toml};
 use crate::process::{self, Coredumps, Identity};
-use crate::run::{self, Keeps};
+use crate::run::{self, Keeps, Origin};
 
 /// Runs the cache server until SIGTERM, SIGINT or SIGUSR1.
 ///
@@ -45,17 +45,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     log::start(1);
     let inherited =
         guira_server::inherited_sockets().map_err(Failure::system("cannot take over a socket"))?;
-    if !inherited.is_empty() && !given.is_given("listen") {
-        options.listen.clear();
-    }
     process::set_limits(options.max_connections, Coredumps::AsTheyAre)?;
     let secrets = Secrets::load(&options)?;
     if let Some(name) = &options.user {
         Identity::of(name)?.assume()?;
     }
+    let origin = Origin::find(&options, inherited)?;
+    if !origin.inherited.is_empty() && !given.is_given("listen") {
+        options.listen.clear();
+    }
     let announce = |running: &Running| {
         run::print_start(&options, running);
         Ok(())
     };
-    run::serve(&options, secrets, inherited, announce, Keeps::Always)
+    run::serve(&options, secrets, origin, announce, Keeps::Always)
 }

@@ -16,8 +16,10 @@
 //! with a mark was closed in order and not opened since; any other has to be emptied. The checksum covers the head,
 //! so a damaged head counts as a missing mark. Blocks whose checksums differ are zeroed and reported ([`Damage`]).
 
+mod handed;
 mod sums;
 
+pub use handed::{HandedRegion, HandedState};
 pub use sums::{BLOCK_BYTES, Damage};
 
 use crate::fault;
@@ -65,6 +67,16 @@ pub struct SavedRegion {
     pub bytes: usize,
     /// The checksums of its blocks, if the file has any.
     sums: Option<Sums>,
+    by: HandedBy,
+}
+
+/// How a Region came to this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandedBy {
+    /// Closed in order, and opened some time later.
+    File,
+    /// Handed over by a live process: nobody can have changed it since.
+    Process,
 }
 
 /// Why the contents of a file cannot be used.
@@ -76,6 +88,13 @@ pub enum Loss {
     Version,
     /// The head is damaged.
     Damaged,
+}
+
+impl SavedRegion {
+    /// How it came to this process.
+    pub fn handed_by(&self) -> HandedBy {
+        self.by
+    }
 }
 
 impl fmt::Display for Loss {
@@ -99,6 +118,9 @@ pub enum FileError {
     /// It belongs to another user, who could change it at any time.
     #[error("it belongs to another user")]
     Foreign,
+    /// It was handed over, and its path leads to another file.
+    #[error("the region that was handed over lies elsewhere")]
+    Moved,
     /// It is not a Region's file.
     #[error("it holds something else, which is not overwritten")]
     NoRegion,
@@ -141,6 +163,9 @@ impl RegionFile {
     /// # Errors
     /// If the file cannot be opened, is in use, or is not a Region's file.
     pub fn open(place: &RegionPlace) -> Result<(Self, FileContents), FileError> {
+        if let Some(handed) = place.handed() {
+            return Self::take_over(place, handed);
+        }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(MODE);
         let file = options.open(place.path())?;
@@ -196,7 +221,8 @@ impl RegionFile {
             if is_whole { Ok(Sums::decode(&sums)) } else { Err(Loss::Damaged) }
         };
         let sums = head.checksum_of_sums.map(read).transpose()?;
-        Ok(SavedRegion { state: head.state.to_vec(), notes: head.notes.to_vec(), bytes: head.bytes, sums })
+        let (state, notes) = (head.state.to_vec(), head.notes.to_vec());
+        Ok(SavedRegion { state, notes, bytes: head.bytes, sums, by: HandedBy::File })
     }
 
     /// Removes the permissions of other users, who must not read items.
@@ -276,6 +302,10 @@ impl RegionFile {
     /// # Errors
     /// An error of the system. The file then has no mark.
     pub fn leave(self, kept: &SavedRegion) -> io::Result<()> {
+        if kept.by == HandedBy::Process {
+            // Who has handed it over has everything that it takes to go on.
+            return Ok(());
+        }
         match self.is_damaged.get() {
             Some(false) => self.seal(kept.bytes, &kept.state, &kept.notes),
             Some(true) | None => self.set_mark(MARK),

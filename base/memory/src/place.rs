@@ -1,12 +1,27 @@
 //! The location of a Region's file.
 
+use crate::lasting::HandedRegion;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The file of a persistent Region, given as a path, or as a name, which stands for a file in shared memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RegionPlace(PathBuf);
+#[derive(Clone, Debug)]
+pub struct RegionPlace {
+    path: PathBuf,
+    /// The file, if it is not to be opened, since another server has handed it over.
+    handed: Option<Arc<HandedRegion>>,
+}
+
+/// Places are the same if their paths are.
+impl PartialEq for RegionPlace {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for RegionPlace {}
 
 /// The text is not a valid path or name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,11 +35,21 @@ const NAME_MAX: usize = 100;
 
 impl RegionPlace {
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        RegionPlace(path.into())
+        RegionPlace { path: path.into(), handed: None }
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
+    }
+
+    /// The same place, with the Region that was handed over there.
+    #[must_use]
+    pub fn with(&self, handed: Arc<HandedRegion>) -> Self {
+        RegionPlace { handed: Some(handed), ..self.clone() }
+    }
+
+    pub(crate) fn handed(&self) -> Option<&Arc<HandedRegion>> {
+        self.handed.as_ref()
     }
 }
 
@@ -34,19 +59,19 @@ impl FromStr for RegionPlace {
     /// A text with a slash is a path, any other a name.
     fn from_str(text: &str) -> Result<Self, NoPlace> {
         if text.contains('/') {
-            return Ok(RegionPlace(text.into()));
+            return Ok(RegionPlace::at(text));
         }
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if text.is_empty() || text.len() > NAME_MAX || !text.bytes().all(is_plain) {
             return Err(NoPlace);
         }
-        Ok(RegionPlace(format!("{SHARED_MEMORY}{text}").into()))
+        Ok(RegionPlace::at(format!("{SHARED_MEMORY}{text}")))
     }
 }
 
 impl fmt::Display for RegionPlace {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.display().fmt(formatter)
+        self.path.display().fmt(formatter)
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Arrival {
     pub input: Vec<u8>,
     /// What it is to be sent first.
     pub output: Vec<u8>,
+    /// What another server has said of the state of its protocol.
+    pub carried: Vec<u8>,
 }
 
 /// Accepts connections and deals them out in turn.
@@ -177,8 +179,15 @@ impl Acceptor {
         host.registry.add(&facts);
         host.connected(&facts);
         let access = host.access();
-        let arrival =
-            Arrival { stream, facts, speaks: port.speaks, access, input: Vec::new(), output: Vec::new() };
+        let arrival = Arrival {
+            stream,
+            facts,
+            speaks: port.speaks,
+            access,
+            input: Vec::new(),
+            output: Vec::new(),
+            carried: Vec::new(),
+        };
         let worker = self.next;
         self.next = (worker + 1) % self.workers.len();
         // Worker 0 is this one.

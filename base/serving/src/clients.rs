@@ -3,7 +3,7 @@
 use crate::connection::{Connection, Scratch, Turn};
 use crate::outbox::Outbox;
 use crate::queue::{Queue, Rank};
-use crate::service::{FIRST_CONNECTION, ReplyTo, Service};
+use crate::service::{Conversation, FIRST_CONNECTION, ReplyTo, Service};
 use crate::{Arrival, CloseReason, ConnId, Doing, Grant, Host, TrafficCount, TrafficCounters};
 use guira_sync::clock::Seconds;
 use guira_transport::{Event, Interest, Poll, Token};
@@ -104,7 +104,10 @@ impl<S: Service> Clients<S> {
         arrival.facts.set_doing(Doing::Waiting);
         self.serial += 1;
         let reply_to = ReplyTo { place: index as u32, serial: self.serial, client: arrival.facts.id };
-        let state = service.open(arrival.speaks, arrival.access, reply_to);
+        let mut state = service.open(arrival.speaks, arrival.access, reply_to);
+        if !arrival.carried.is_empty() {
+            state.resume(&arrival.carried);
+        }
         self.connections[index] = Some(Connection::new(arrival, self.serial, state));
         if is_ready {
             self.again.push(index, Rank::Light);
@@ -290,6 +293,21 @@ impl<S: Service> Clients<S> {
                 self.close(index, CloseReason::IdleTimeout);
             }
         }
+    }
+
+    /// Gives away the connections that another server can go on with, and closes those at rest with which none can. True if there are none
+    /// any more.
+    pub(crate) fn hand_over(&mut self) -> bool {
+        for index in 0..self.connections.len() {
+            let Some(connection) = self.get(index) else { continue };
+            if let Some(carried) = connection.carry() {
+                let arrival = self.take_out(index).map(|connection| connection.leave(carried));
+                self.host.give_away(arrival);
+            } else if connection.is_at_rest() {
+                self.close(index, CloseReason::Shutdown);
+            }
+        }
+        self.connections.iter().all(Option::is_none)
     }
 
     /// Closes the connections that have nothing under way. True if there are none any more.

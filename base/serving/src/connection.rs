@@ -23,6 +23,8 @@ const ROW: u32 = 16;
 const KEPT_MAX: usize = 256;
 /// A buffer with more room to spare is made to fit.
 const SPARE_MAX: usize = 8 << 10;
+/// Replies that a client has not taken are copied for the next server, up to here.
+const CARRIED_MAX: usize = 4 << 20;
 /// Bytes read at once while memory for connections is short.
 const SHORT_READ: usize = 2 << 10;
 
@@ -120,7 +122,23 @@ impl<S: Service> Connection<S> {
     pub(crate) fn into_parts(self) -> (S::State, Arrival) {
         let Connection { stream, facts, state, input, .. } = self;
         let (speaks, access) = (state.speaks(), state.access());
-        (state, Arrival { stream, facts, speaks, access, input, output: Vec::new() })
+        (state, Arrival { stream, facts, speaks, access, input, output: Vec::new(), carried: Vec::new() })
+    }
+
+    /// What another server has to know of its protocol to go on with it; `None` as long as none can.
+    pub(crate) fn carry(&self) -> Option<Vec<u8>> {
+        let can_wait = |unsent: &Outbox<S::Pin>| unsent.open_slots() == 0 && unsent.weight() <= CARRIED_MAX;
+        let is_free = self.ending == Ending::Open && self.stream.is_plain();
+        if is_free && self.unsent.as_deref().is_none_or(can_wait) { self.state.carry() } else { None }
+    }
+
+    /// The connection on its way to another server, which was told `carried`.
+    pub(crate) fn leave(mut self, carried: Vec<u8>) -> Arrival {
+        let mut output = Vec::new();
+        if let Some(mut unsent) = self.unsent.take() {
+            unsent.collect(&mut output);
+        }
+        Arrival { output, carried, ..self.into_parts().1 }
     }
 
     /// Whether nothing is under way: no half-read request, no unsent reply.

@@ -1,12 +1,15 @@
 //! The threads of a server's workers.
 
-use crate::{Host, Service, Worker};
+use crate::{Arrival, Host, Service, Worker};
 use guira_sync::clock::Stopwatch;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// How often is looked whether workers have ended.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Where workers run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +40,16 @@ pub struct Crew {
     workers: usize,
     ready: mpsc::Sender<io::Result<()>>,
     started: mpsc::Receiver<io::Result<()>>,
+    /// Set once: whether the workers begin.
+    begun: Arc<OnceLock<Begin>>,
+}
+
+/// What workers do that are ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    Serve,
+    /// Nothing: they are not wanted after all.
+    End,
 }
 
 /// Reports once whether a worker is ready: that it panicked, if it says nothing.
@@ -71,10 +84,10 @@ impl Crew {
     /// One whose threads have another name.
     pub fn called(name: &'static str, host: Arc<Host>) -> Self {
         let (ready, started) = mpsc::channel();
-        Crew { host, name, threads: Vec::new(), workers: 0, ready, started }
+        Crew { host, name, threads: Vec::new(), workers: 0, ready, started, begun: Arc::default() }
     }
 
-    /// Starts worker number `index`, which `make` makes on its thread.
+    /// Starts worker number `index`, which `make` makes on its thread. It serves nobody before [`Crew::begin`].
     ///
     /// # Errors
     /// If the system gives no thread.
@@ -85,6 +98,7 @@ impl Crew {
         make: impl FnOnce() -> io::Result<Worker<S>> + Send + 'static,
     ) -> io::Result<()> {
         let mut ready = Ready(Some(self.ready.clone()));
+        let begun = self.begun.clone();
         self.workers += 1;
         self.spawn(index, move || {
             if placement == Placement::Pinned {
@@ -93,7 +107,10 @@ impl Crew {
             match make() {
                 Ok(worker) => {
                     ready.report(Ok(()));
-                    worker.run()
+                    match begun.wait() {
+                        Begin::Serve => worker.run(),
+                        Begin::End => Ok(()),
+                    }
                 }
                 Err(error) => {
                     ready.report(Err(error));
@@ -125,6 +142,22 @@ impl Crew {
         (0..self.workers).try_for_each(|_| self.started.recv().map_err(io::Error::other)?)
     }
 
+    /// Has all workers begin.
+    pub fn begin(&self) {
+        self.begun.get_or_init(|| Begin::Serve);
+    }
+
+    /// Has the workers end, and waits for them: for as long as `patience` until what connections have under way is done. Those that another
+    /// server can go on with are returned.
+    ///
+    /// # Errors
+    /// What has ended a worker before.
+    pub fn hand_over(mut self, patience: Duration) -> Result<Vec<Arrival>, WorkerError> {
+        self.host.hand_over();
+        self.end_all(patience)?;
+        Ok(self.host.take_given_away())
+    }
+
     /// Has the workers end, and waits for them: for as long as `patience` until what connections have under way is done.
     ///
     /// # Errors
@@ -139,9 +172,10 @@ impl Crew {
             return Ok(());
         }
         self.host.stop();
+        self.begun.get_or_init(|| Begin::End);
         let started = Stopwatch::start();
         while started.elapsed() < patience && !threads.iter().all(JoinHandle::is_finished) {
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(LOOK);
         }
         self.host.abandon();
         let mut result = Ok(());

@@ -10,7 +10,7 @@ use guira_transport::{Mailbox, TlsAcceptor, TlsError};
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a connection takes that does nothing, in bytes: measured, and rounded up.
@@ -78,6 +78,10 @@ pub struct Host {
     stopping: AtomicBool,
     /// Set once: the time to drain is over, and what is still under way is given up.
     abandoned: AtomicBool,
+    /// Set once, before it stops: connections are not closed but given away.
+    handing_over: AtomicBool,
+    /// LOCK: given_away. Leaf. Connections that another server goes on with.
+    given_away: Mutex<Vec<Arrival>>,
 }
 
 impl Host {
@@ -98,6 +102,8 @@ impl Host {
             refresh_lines: RateLimited::every(1),
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
+            handing_over: AtomicBool::new(false),
+            given_away: Mutex::default(),
         })
     }
 
@@ -146,6 +152,30 @@ impl Host {
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Release);
         self.ring();
+    }
+
+    /// As [`Host::stop`], but connections that another server can go on with are kept for it.
+    pub(crate) fn hand_over(&self) {
+        // Ordered by `stopping`, which is set after it and looked at before it.
+        self.handing_over.store(true, Ordering::Relaxed);
+        self.stop();
+    }
+
+    pub(crate) fn is_handing_over(&self) -> bool {
+        self.handing_over.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn give_away(&self, arrivals: impl IntoIterator<Item = Arrival>) {
+        self.given_away.lock().unwrap_or_else(PoisonError::into_inner).extend(arrivals);
+    }
+
+    /// The connections that were given away, and those that have come and found no worker. To be called when the workers have ended.
+    pub(crate) fn take_given_away(&self) -> Vec<Arrival> {
+        let mut arrivals =
+            std::mem::take(&mut *self.given_away.lock().unwrap_or_else(PoisonError::into_inner));
+        let late = self.mailboxes.iter().flat_map(|mailbox| mailbox.take());
+        arrivals.extend(late.filter(|arrival| arrival.stream.is_plain()));
+        arrivals
     }
 
     pub fn is_stopping(&self) -> bool {

@@ -73,6 +73,16 @@ impl Login {
         Login { access, is_asked: false }
     }
 
+    /// Whether a login over several packets has begun, for a server that goes on with the connection.
+    pub fn is_asked(self) -> bool {
+        self.is_asked
+    }
+
+    /// A login over several packets has begun at another server.
+    pub fn go_on(&mut self) {
+        self.is_asked = true;
+    }
+
     #[inline(always)]
     pub fn access(self) -> Access {
         self.access

@@ -36,12 +36,14 @@ impl Port {
         Ok(Port { listener, address, speaks: traits.speaks.unwrap_or(speaks), tls })
     }
 
-    /// Binds all addresses to `listen` on, beside the `inherited` listeners. `speaks` and `tls` are for those that say nothing else.
+    /// Binds all addresses to `listen` on, beside the `inherited` listeners, unless they are among the `earlier` ones, which are then taken
+    /// from there. `speaks` and `tls` are for those that say nothing else.
     ///
     /// # Errors
     /// If an address cannot be had, or there is no TLS for a listener that wants it.
     pub fn open_all(
         inherited: Vec<Listener>,
+        earlier: &mut Vec<Listener>,
         listen: &[Listen],
         how: ListenOptions,
         speaks: Speaks,
@@ -52,6 +54,10 @@ impl Port {
             ports.push(Port::new(listener, &ListenTraits::default(), speaks, tls)?);
         }
         for listen in listen {
+            if let Some(listener) = take_earlier(earlier, &listen.address) {
+                ports.push(Port::new(listener, &listen.traits, speaks, tls)?);
+                continue;
+            }
             match Listener::bind(&listen.address, how) {
                 Ok(listener) => ports.push(Port::new(listener, &listen.traits, speaks, tls)?),
                 Err(error) if listen.optional && error.is_absent() => {
@@ -69,6 +75,16 @@ impl Port {
             None => Ok(stream),
         }
     }
+}
+
+/// The listener of an earlier server at this address. Port 0 is any.
+fn take_earlier(earlier: &mut Vec<Listener>, wanted: &Address) -> Option<Listener> {
+    let is_it = |listener: &Listener| match (listener.address(), wanted) {
+        (Address::Tcp(has), Address::Tcp(wanted)) if wanted.port() == 0 => has.ip() == wanted.ip(),
+        (has, wanted) => has == wanted,
+    };
+    let place = earlier.iter().position(is_it)?;
+    Some(earlier.remove(place))
 }
 
 /// How connections of a listener are secured. UNIX sockets are not, unless they say so.

@@ -88,6 +88,11 @@ impl ConnectionFacts {
         Doing::ALL[usize::from(self.doing.load(Ordering::Relaxed)) % Doing::ALL.len()]
     }
 
+    /// What it was accepted at.
+    pub fn listener(&self) -> &Address {
+        &self.listener
+    }
+
     /// Whether it came over a network.
     pub fn is_remote(&self) -> bool {
         self.peer.is_some()

@@ -125,6 +125,13 @@ pub trait Conversation {
     fn access(&self) -> Access;
     /// Whether a request is read in part that is not in the input any more.
     fn is_midway(&self) -> bool;
+    /// What a server that goes on with the connection has to know beside [`Conversation::speaks`] and [`Conversation::access`], as
+    /// [`Fields`](crate::Fields); `None` while there is something under way that only this one can end.
+    fn carry(&self) -> Option<Vec<u8>> {
+        None
+    }
+    /// Goes on where another server was that has told this.
+    fn resume(&mut self, _carried: &[u8]) {}
     /// Bytes that it holds beside itself.
     fn bytes(&self) -> usize {
         0

@@ -30,11 +30,12 @@ struct User {
     password: Vec<u8>,
 }
 
-/// The users of an auth file. Its contents are not shown by anything.
+/// The users of an auth file. Its contents are not shown by anything. Clones are the same users.
+#[derive(Clone)]
 pub struct Users {
     path: PathBuf,
     /// LOCK: users. Leaf.
-    users: RwLock<Arc<[User]>>,
+    users: Arc<RwLock<Arc<[User]>>>,
 }
 
 impl fmt::Debug for Users {
@@ -49,7 +50,7 @@ impl Users {
     /// # Errors
     /// If it cannot be read, or has lines of another form, or none.
     pub fn load(path: &Path) -> Result<Self, UsersError> {
-        Ok(Users { path: path.to_owned(), users: RwLock::new(read(path)?) })
+        Ok(Users { path: path.to_owned(), users: Arc::new(RwLock::new(read(path)?)) })
     }
 
     /// Reads the file again. Clients that have logged in stay so.

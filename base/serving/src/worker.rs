@@ -210,7 +210,11 @@ impl<S: Service> Worker<S> {
             acceptor.ignore(&self.clients.poll);
         }
         let is_abandoned = self.host.is_abandoned();
-        let is_empty = self.clients.close_those_at_rest();
+        let is_empty = if self.host.is_handing_over() {
+            self.clients.hand_over()
+        } else {
+            self.clients.close_those_at_rest()
+        };
         // Other workers may wait for replies of this one.
         if (is_empty || is_abandoned) && !std::mem::replace(&mut self.is_finished, true) {
             self.service.finish();
@@ -321,9 +325,9 @@ mod tests {
         let address = Arc::new(Address::Unix("test".into()));
         let facts = Arc::new(ConnectionFacts::new(&stream, None, address, 0, Seconds(0)));
         host.connections.current.fetch_add(1, guira_sync::atomic::Ordering::SeqCst);
-        let (input, output) = (Vec::new(), Vec::new());
+        let (input, output, carried) = (Vec::new(), Vec::new(), Vec::new());
         let (speaks, access) = (Speaks::Text, Access::Free);
-        host.mailboxes[0].send(Arrival { stream, facts, speaks, access, input, output });
+        host.mailboxes[0].send(Arrival { stream, facts, speaks, access, input, output, carried });
         theirs
     }
 
@@ -346,6 +350,7 @@ mod tests {
         let its = host.clone();
         crew.start(0, Placement::Anywhere, move || Worker::new(0, Later::default(), its, None)).unwrap();
         crew.wait_until_ready().unwrap();
+        crew.begin();
         let mut clients: Vec<UnixStream> = (0..3).map(|_| connect(&host)).collect();
         for client in &mut clients {
             client.write_all(b"one\nnow two\nthree\nfo").unwrap();

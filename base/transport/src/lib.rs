@@ -8,6 +8,7 @@ mod file;
 mod inherited;
 mod listener;
 mod mailbox;
+mod passing;
 mod path;
 mod poll;
 mod stream;
@@ -21,6 +22,7 @@ pub use file::read_file;
 pub use inherited::{Inherited, inherited_sockets};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;
+pub use passing::{FDS_AT_ONCE, PeerProcess, receive_fds, send_fds};
 pub use path::{
     BURST_MAX, ClientPath, Lender, LossMeter, Losses, PAYLOAD_MAX, Park, RING_PATH_BYTES, RingClientPath,
     RingError, RingServerPath, Sent, ServerPath, UDP_PATH_BYTES, UdpClientPath, UdpServerPath, XdpAttach,

@@ -92,6 +92,33 @@ impl Listener {
         }
     }
 
+    /// From now on the file of the socket, if it has one, is removed with it, as if it had been created here.
+    pub fn own(&mut self) {
+        if let (Socket::Unix(_, file), Address::Unix(path)) = (&mut self.socket, &self.address) {
+            *file = file_number(path).map(|number| (path.clone(), number));
+        }
+    }
+
+    /// The same socket once more. It does not own the file.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn share(&self) -> io::Result<Self> {
+        Self::adopt(self.as_fd().try_clone_to_owned()?)
+    }
+
+    /// Leaves the file of the socket to somebody else.
+    pub fn disown(&mut self) {
+        if let Socket::Unix(_, file) = &mut self.socket {
+            *file = None;
+        }
+    }
+
+    /// Whether it has a file of its own, which is removed with it.
+    pub fn owns_file(&self) -> bool {
+        matches!(&self.socket, Socket::Unix(_, Some(_)))
+    }
+
     /// The address, with the actual port.
     pub fn address(&self) -> &Address {
         &self.address
@@ -236,6 +263,22 @@ mod tests {
         drop(again);
         assert!(path.exists(), "an inherited socket does not own its file");
         drop(listener);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_file_of_a_socket_goes_with_the_last_who_owns_it() {
+        let path = std::env::temp_dir().join(format!("guira-listener-succeed-{}", std::process::id()));
+        let mut first = Listener::bind(&Address::Unix(path.clone()), OPTIONS).unwrap();
+        drop(first.share().unwrap());
+        assert!(path.exists() && first.owns_file());
+        let mut next = first.share().unwrap();
+        next.own();
+        first.disown();
+        drop(first);
+        assert!(path.exists() && next.owns_file());
+        UnixStream::connect(&path).unwrap();
+        drop(next);
         assert!(!path.exists());
     }
 

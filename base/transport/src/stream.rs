@@ -2,9 +2,10 @@
 
 use crate::poll::Interest;
 use crate::tls::{TlsFacts, TlsStream};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{AddressFamily, sockopt};
 use std::io::{self, IoSlice, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 
 /// A connected non-blocking socket.
@@ -38,6 +39,31 @@ pub(crate) fn progress(result: io::Result<usize>) -> io::Result<Progress> {
 }
 
 impl Stream {
+    /// Takes over a connected socket that was accepted elsewhere. Also returns the other end's address, over TCP.
+    ///
+    /// # Errors
+    /// An error of the system, or that it is neither TCP nor UNIX, or not connected any more.
+    pub fn adopt(socket: OwnedFd) -> io::Result<(Self, Option<SocketAddr>)> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        match sockopt::socket_domain(&socket)? {
+            AddressFamily::UNIX => Ok((Stream::Unix(UnixStream::from(socket)), None)),
+            AddressFamily::INET | AddressFamily::INET6 => {
+                let stream = TcpStream::from(socket);
+                let peer = stream.peer_addr()?;
+                Ok((Stream::Tcp(stream), Some(peer)))
+            }
+            _ => Err(io::Error::other("the socket is neither TCP nor UNIX")),
+        }
+    }
+
+    /// Whether all that there is of the connection is its socket: another process can go on with that.
+    pub fn is_plain(&self) -> bool {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => true,
+            Stream::Tls(_) => false,
+        }
+    }
+
     /// Reads into `buffer`, which must not be empty.
     ///
     /// # Errors

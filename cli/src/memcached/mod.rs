@@ -20,7 +20,7 @@ use crate::memcached::flags::Flags;
 use crate::memcached::table::{FLAGS, WORDS};
 use crate::options::CliOptions;
 use crate::process::{self, Coredumps, Identity, PidFile, Place, Terminal};
-use crate::run::{self, Keeps};
+use crate::run::{self, Keeps, Origin};
 
 /// What `sysexits.h` calls a wrong use of the command line; memcached ends so too.
 const EX_USAGE: u8 = 64;
@@ -69,9 +69,6 @@ fn run(flags: &Flags) -> Result<(), Failure> {
     let inherited =
         guira_server::inherited_sockets().map_err(Failure::system("cannot take over a socket"))?;
     let is_anywhere = ["listen", "port", "unix-socket"].into_iter().any(|flag| flags.value(flag).is_some());
-    if !inherited.is_empty() && !is_anywhere {
-        options.listen.clear();
-    }
     let coredumps = if flags.has("enable-coredumps") { Coredumps::Wanted } else { Coredumps::AsTheyAre };
     process::set_limits(options.max_connections, coredumps)?;
     let identity = Identity::of_memcached(flags.value("user"))?;
@@ -87,18 +84,24 @@ fn run(flags: &Flags) -> Result<(), Failure> {
         process::daemonize(if flags.has("verbose") { Terminal::Kept } else { Terminal::Dropped }, place)?;
     }
     log::start(flags.count("verbose"));
+    // After it went to the background: the other server has to know the process that takes over.
+    let origin = Origin::find(&options, inherited)?;
+    if !origin.inherited.is_empty() && !is_anywhere {
+        options.listen.clear();
+    }
     // Only a server that serves writes its process number: one whose address is taken must not overwrite the other's.
     let announce = |running: &Running| {
         ports::write(ports.as_deref(), running).map_err(Failure::system("cannot write the file of ports"))?;
         pidfile.as_deref().map(PidFile::create).transpose()
     };
-    run::serve(&options, secrets, inherited, announce, Keeps::OnlyForUsr1)
+    run::serve(&options, secrets, origin, announce, Keeps::OnlyForUsr1)
 }
 
 /// Names all files so that they are found from anywhere: the server is about to leave the directory that it was started in.
 fn from_anywhere(options: &mut Options, others: [&mut Option<PathBuf>; 2]) -> Result<(), Failure> {
     let mut files: Vec<&mut PathBuf> = others.into_iter().flatten().collect();
     files.extend(options.auth_file.as_mut());
+    files.extend(options.takeover.as_mut());
     files.extend([&mut options.tls_cert, &mut options.tls_key, &mut options.tls_ca].into_iter().flatten());
     files.extend(options.listen.iter_mut().filter_map(|listen| match &mut listen.address {
         Address::Unix(path) => Some(path),

@@ -234,6 +234,13 @@ pub(super) const FLAGS: &[Flag] = &[
         effect: SetsTo("test-commands", "true"),
         about: "answer debugtime and debugitem, for tests of clients",
     },
+    Flag {
+        short: None,
+        long: "takeover",
+        value_name: "path",
+        effect: Sets("takeover", given),
+        about: "take over from the server that was started with the same path, and wait for a successor",
+    },
     flag('o', "extended", "", Read(None, same), "comma separated list of extended options"),
 ];
 

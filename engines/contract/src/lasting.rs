@@ -66,6 +66,15 @@ impl<E> Opened<E> {
     }
 }
 
+/// What is known of a Region in use by who may go on with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preview {
+    /// The engine's state, of which only the setup is settled.
+    pub state: Vec<u8>,
+    /// Length of the Region, in bytes.
+    pub bytes: usize,
+}
+
 /// Why a Region was emptied when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Emptied {

@@ -8,11 +8,12 @@ use crate::restart;
 use crate::session::FleecSession;
 use crate::stats;
 use guira_contract::{
-    CloseError, Control, Engine, EngineStats, EvictionWatcher, FlushBusy, Opened, PolicyError, Reassign,
-    ResizeError, Spec, Tuning,
+    CloseError, Control, Emptied, Engine, EngineStats, EvictionWatcher, FlushBusy, Opened, PolicyError,
+    Preview, Reassign, ResizeError, Spec, Tuning,
 };
 use guira_items::OpenError;
 use guira_memory::RegionPlace;
+use guira_memory::lasting::HandedRegion;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
@@ -47,6 +48,14 @@ impl FleecEngine {
         let engine = FleecEngine { core: Arc::new(begun.core) };
         Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
     }
+
+    /// Whether an engine with these options could go on with such a Region. `now_unix` is the time in seconds since 1970.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn accepts(options: FleecOptions, preview: &Preview, now_unix: u64) -> Result<(), Emptied> {
+        restart::accepts(options, preview, now_unix)
+    }
 }
 
 impl Engine for FleecEngine {
@@ -58,6 +67,14 @@ impl Engine for FleecEngine {
 
     fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
         Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
+    }
+
+    fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<Option<HandedRegion>, CloseError> {
+        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.hand_over(now, notes)
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        self.core.preview()
     }
 }
 

@@ -11,13 +11,13 @@ use crate::core::Core;
 use crate::index::{Index, ListEditor, SavedIndex};
 use crate::options::{FleecOptions, LINK_BYTES};
 use crate::plan::Plan;
-use guira_contract::{ClassCounter, CloseError, Dropped, Emptied};
+use guira_contract::{ClassCounter, CloseError, Dropped, Emptied, Preview};
 use guira_items::{
     Begun, EmptyRegion, EngineOptions, Failure, HASHED, MINIMUM, Numbers, OpenError, Restored, SavedCounts,
-    SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
+    SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Loss, RegionFile, STATE_MAX, SavedRegion};
+use guira_memory::lasting::{HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_memory::slab::lockfree::{LockFreeSlab, Touched};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_sync::clock::{Seconds, TimeBase};
@@ -120,6 +120,35 @@ pub(crate) fn open(
     open_lasting(place, empty, go_on, begin)
 }
 
+/// What the head says of a Region.
+struct Found {
+    saved: Saved,
+    base: TimeBase,
+    plan: Plan,
+    /// Those that the Region was made with, where they decide where things lie.
+    options: FleecOptions,
+}
+
+/// Reads a state, and finds out whether an engine with these options can continue with it in a Region of `bytes`.
+fn examine(options: FleecOptions, state: &[u8], bytes: usize, now_unix: u64) -> Result<Found, Emptied> {
+    let saved = Saved::decode(state)?;
+    saved.setup.check(&options.engine, &options.classes, LINK_BYTES)?;
+    let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
+    let plan = Plan::new(saved.setup.reserve);
+    if !plan.fills(bytes) {
+        return Err(Loss::Damaged.into());
+    }
+    let hashing = saved.setup.hashing(options.engine.hashing);
+    saved.setup.check_hash(hash_by(hashing, HASHED))?;
+    let engine = EngineOptions { reserve: plan.reserve, hashing, ..options.engine };
+    Ok(Found { saved, base, plan, options: FleecOptions { engine, ..options } })
+}
+
+/// Whether an engine with these options could continue with such a Region.
+pub(crate) fn accepts(options: FleecOptions, preview: &Preview, now_unix: u64) -> Result<(), Emptied> {
+    examine(options, &preview.state, preview.bytes, now_unix).map(|_| ())
+}
+
 /// An engine that continues with the contents of the file.
 fn restore(
     options: FleecOptions,
@@ -127,25 +156,13 @@ fn restore(
     kept: &SavedRegion,
     now_unix: u64,
 ) -> Result<Core, Failure> {
-    let saved = Saved::decode(&kept.state)?;
-    saved.setup.check(&options.engine, &options.classes, LINK_BYTES)?;
-    let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
-    let plan = Plan::new(saved.setup.reserve);
-    if !plan.fills(kept.bytes) {
-        return Err(Loss::Damaged.into());
-    }
-    let hashing = saved.setup.hashing(options.engine.hashing);
-    let options = FleecOptions {
-        engine: EngineOptions { reserve: plan.reserve, hashing, ..options.engine },
-        ..options
-    };
+    let Found { saved, base, plan, options } = examine(options, &kept.state, kept.bytes, now_unix)?;
     let classes = options.classes.table(LINK_BYTES).len();
     let (shell, damage) = reopen(file, kept, &options.engine, classes, base)?;
     if !damage.is_none() {
         // The list leads through all items: those behind a lost one cannot be found.
         return Err(Emptied::Contents(Dropped { blocks: damage.count(), items: saved.items }).into());
     }
-    saved.setup.check_hash(shell.hash(HASHED))?;
     let core = Core::on(shell, plan, options).map_err(Failure::Open)?;
     core.restore(&saved)?;
     Ok(core)
@@ -204,9 +221,30 @@ impl Core {
         if !self.shell.lasts(notes)? {
             return Ok(());
         }
+        let state = self.settle(now);
+        self.shell.close(&state, notes)
+    }
+
+    /// The same for another process that continues at once.
+    pub(crate) fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<Option<HandedRegion>, CloseError> {
+        if !self.shell.lasts(notes)? {
+            return Ok(None);
+        }
+        let state = self.settle(now);
+        Ok(self.shell.hand_over(state, notes))
+    }
+
+    fn settle(&self, now: Seconds) -> Vec<u8> {
         self.memory.slab().settle();
         self.finish_growth();
-        let state = Saved::of(&self, now).encode();
-        self.shell.close(&state, notes)
+        Saved::of(self, now).encode()
+    }
+
+    pub(crate) fn preview(&self) -> Option<Preview> {
+        let lasts = self.shell.lasts(&[]).is_ok_and(|lasts| lasts);
+        lasts.then(|| Preview {
+            state: Saved::of(self, self.shell.time_seen()).encode(),
+            bytes: self.shell.region().reserved(),
+        })
     }
 }

@@ -3,7 +3,7 @@
 use crate::setup::{EngineOptions, OpenError};
 use crate::shell::Shell;
 use guira_contract::{Dropped, Emptied, Opening};
-use guira_memory::lasting::{Damage, FileContents, HEAD_BYTES, RegionFile, SavedRegion};
+use guira_memory::lasting::{Damage, FileContents, HEAD_BYTES, HandedBy, RegionFile, SavedRegion};
 use guira_memory::{HugePages, Region, RegionPlace};
 use guira_sync::clock::TimeBase;
 
@@ -90,6 +90,10 @@ pub fn open_lasting<C>(
                     _ => Opening::Salvaged { items, dropped },
                 };
                 return Ok(Begun { core, file, opening, notes: kept.notes.clone() });
+            }
+            // Who has handed it over can still go on with what is there.
+            Err(Failure::Emptied(why)) if kept.handed_by() == HandedBy::Process => {
+                return Err(OpenError::NotTakenOver { place: place.clone(), why });
             }
             Err(Failure::Emptied(why)) => Opening::Emptied(why),
             Err(Failure::Open(error)) => return Err(leave(file, &found, told(error))),

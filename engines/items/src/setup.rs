@@ -1,7 +1,7 @@
 //! How an engine over chunks is set up, and why it may not be.
 
 use crate::item::Fields;
-use guira_contract::Lossiness;
+use guira_contract::{Emptied, Lossiness};
 use guira_memory::lasting::FileError;
 use guira_memory::slab::{ClassTable, PAGE_BYTES};
 use guira_memory::{HugePages, MIB, RegionPlace};
@@ -106,6 +106,14 @@ pub enum OpenError {
         place: RegionPlace,
         /// Why not.
         source: FileError,
+    },
+    /// Another server has handed over the Region, and there is no going on with it.
+    #[error("cannot go on with {place}, since {why}")]
+    NotTakenOver {
+        /// Where it lies.
+        place: RegionPlace,
+        /// Why not.
+        why: Emptied,
     },
     /// The file system of the Region is too full.
     #[error("the file system of the region is full")]

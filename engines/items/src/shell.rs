@@ -3,7 +3,7 @@
 use crate::counts::Registry;
 use crate::setup::{EngineOptions, Hashing, OpenError, Residence};
 use guira_contract::{CloseError, EvictionWatcher, KeyHash, ResizeError};
-use guira_memory::lasting::{NOTES_MAX, RegionFile};
+use guira_memory::lasting::{HandedRegion, NOTES_MAX, RegionFile};
 use guira_memory::{HugePages, MIB, Region};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{Seconds, TimeBase};
@@ -204,5 +204,20 @@ impl Shell {
             Some(file) => Ok(file.close(&self.region, state, notes)?),
             None => Ok(()),
         }
+    }
+
+    /// Hands the file over, if there is one, with this state and these notes.
+    pub fn hand_over(self, state: Vec<u8>, notes: &[u8]) -> Option<HandedRegion> {
+        Some(self.file?.hand_over(self.region, state, notes.to_vec()))
+    }
+}
+
+/// The hash of a key by this function.
+pub fn hash_by(hashing: Hashing, key: &[u8]) -> KeyHash {
+    match hashing {
+        Hashing::Seeded(seed) => {
+            KeyHash(rapidhash_v3_micro_inline::<true, true>(key, &RapidSecrets::seed(seed)))
+        }
+        Hashing::Fixed(function) => KeyHash(function(key)),
     }
 }

@@ -8,11 +8,12 @@ use crate::session::MicaSession;
 use crate::stats;
 use crate::store::{ItemStore, Log};
 use guira_contract::{
-    CloseError, Control, Engine, EngineStats, EvictionWatcher, FlushBusy, Opened, OptionError, Partitioning,
-    PolicyError, Reassign, ResizeError, Spec, Tuning,
+    CloseError, Control, Emptied, Engine, EngineStats, EvictionWatcher, FlushBusy, Opened, OptionError,
+    Partitioning, PolicyError, Preview, Reassign, ResizeError, Spec, Tuning,
 };
 use guira_items::{Hashing, OpenError};
 use guira_memory::RegionPlace;
+use guira_memory::lasting::HandedRegion;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
@@ -53,6 +54,14 @@ impl<S: ItemStore> MicaEngine<S> {
         let engine = MicaEngine { core: Arc::new(begun.core) };
         Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
     }
+
+    /// Whether an engine with these options could go on with such a Region. `now_unix` is the time in seconds since 1970.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn accepts(options: MicaOptions, preview: &Preview, now_unix: u64) -> Result<(), Emptied> {
+        restart::accepts::<S>(options, preview, now_unix)
+    }
 }
 
 /// A store has no replacement policy.
@@ -77,6 +86,14 @@ impl<S: ItemStore> Engine for MicaEngine<S> {
 
     fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
         Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
+    }
+
+    fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<Option<HandedRegion>, CloseError> {
+        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.hand_over(now, notes)
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        self.core.preview()
     }
 }
 

@@ -13,13 +13,14 @@ use crate::plan::Plan;
 use crate::recover::recover;
 use crate::resize::room_missing;
 use crate::store::ItemStore;
-use guira_contract::{CloseError, Dropped, Emptied};
+use guira_contract::{CloseError, Dropped, Emptied, Preview};
 use guira_items::{
     Begun, ClassOptions, ClassUsage, EmptyRegion, EngineOptions, Failure, HASHED, Numbers, OpenError,
-    Restored, SavedCounts, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
+    Restored, SavedCounts, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting,
+    reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, Loss, RegionFile, STATE_MAX, SavedRegion};
+use guira_memory::lasting::{Damage, HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::threads::map_by_threads;
 use guira_sync::words::WORD;
@@ -139,14 +140,23 @@ pub(crate) fn open<S: ItemStore>(
     open_lasting(place, empty, go_on, begin)
 }
 
-/// An engine that continues with the contents of the file.
-fn restore<S: ItemStore>(
+/// What the head says of a Region.
+struct Found {
+    saved: Saved,
+    base: TimeBase,
+    plan: Plan,
+    /// Those that the Region was made with, where they decide where things lie.
     options: MicaOptions,
-    file: &RegionFile,
-    kept: &SavedRegion,
+}
+
+/// Reads a state, and finds out whether an engine with these options can continue with it in a Region of `bytes`.
+fn examine<S: ItemStore>(
+    options: MicaOptions,
+    state: &[u8],
+    bytes: usize,
     now_unix: u64,
-) -> Result<(Core<S>, Dropped), Failure> {
-    let saved = Saved::decode(&kept.state, S::FORMAT)?;
+) -> Result<Found, Emptied> {
+    let saved = Saved::decode(state, S::FORMAT)?;
     saved.setup.check(&options.engine, &ClassOptions::default(), 0)?;
     let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
     let partitions = saved.partitions.len();
@@ -155,17 +165,33 @@ fn restore<S: ItemStore>(
         return Err(Loss::Damaged.into());
     }
     let plan = Plan::new(saved.setup.reserve, partitions, options.offset_bits);
-    if !plan.fills(kept.bytes) {
+    if !plan.fills(bytes) {
         return Err(Loss::Damaged.into());
     }
     let hashing = saved.setup.hashing(options.engine.hashing);
-    let options = MicaOptions {
-        engine: EngineOptions { reserve: plan.reserve, hashing, ..options.engine },
-        partitions,
-        ..options
-    };
+    saved.setup.check_hash(hash_by(hashing, HASHED))?;
+    let engine = EngineOptions { reserve: plan.reserve, hashing, ..options.engine };
+    Ok(Found { saved, base, plan, options: MicaOptions { engine, partitions, ..options } })
+}
+
+/// Whether an engine with these options could continue with such a Region.
+pub(crate) fn accepts<S: ItemStore>(
+    options: MicaOptions,
+    preview: &Preview,
+    now_unix: u64,
+) -> Result<(), Emptied> {
+    examine::<S>(options, &preview.state, preview.bytes, now_unix).map(|_| ())
+}
+
+/// An engine that continues with the contents of the file.
+fn restore<S: ItemStore>(
+    options: MicaOptions,
+    file: &RegionFile,
+    kept: &SavedRegion,
+    now_unix: u64,
+) -> Result<(Core<S>, Dropped), Failure> {
+    let Found { saved, base, plan, options } = examine::<S>(options, &kept.state, kept.bytes, now_unix)?;
     let (shell, damage) = reopen(file, kept, &options.engine, 1, base)?;
-    saved.setup.check_hash(shell.hash(HASHED))?;
     let core = Core::on(shell, plan, options).map_err(Failure::Open)?;
     let dropped = core.restore(&saved, &damage)?;
     Ok((core, dropped))
@@ -230,5 +256,22 @@ impl<S: ItemStore> Core<S> {
         }
         let state = Saved::of(&self, now).encode(S::FORMAT);
         self.shell.close(&state, notes)
+    }
+
+    /// The same for another process that continues at once.
+    pub(crate) fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<Option<HandedRegion>, CloseError> {
+        if !self.shell.lasts(notes)? {
+            return Ok(None);
+        }
+        let state = Saved::of(&self, now).encode(S::FORMAT);
+        Ok(self.shell.hand_over(state, notes))
+    }
+
+    pub(crate) fn preview(&self) -> Option<Preview> {
+        let lasts = self.shell.lasts(&[]).is_ok_and(|lasts| lasts);
+        lasts.then(|| Preview {
+            state: Saved::of(self, self.shell.time_seen()).encode(S::FORMAT),
+            bytes: self.shell.region().reserved(),
+        })
     }
 }

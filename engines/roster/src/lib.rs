@@ -15,7 +15,7 @@ pub use guira_slab::{HugePages, NoPlace, RegionPlace};
 pub use setup::{Lasting, Setup};
 
 use guira_contract::{Access, Engine};
-pub use guira_contract::{Opened, OptionError, Spec};
+pub use guira_contract::{Emptied, Opened, OptionError, Preview, Spec};
 use guira_fleec::{BucketClock, Buckets, FleecEngine, FleecOptions};
 use guira_mica::{
     DEFAULT_PARTITIONS, Fits, ItemStore, Log, LogPolicy, MAX_PARTITIONS, MicaEngine, MicaOptions, NO_POLICY,
@@ -263,6 +263,35 @@ impl Choice {
                 Ok(host.run(open_with(setup, |engine| {
                     open_mica::<Fits>(MicaOptions { engine, ..options }, last)
                 })?))
+            }
+        }
+    }
+
+    /// Whether the engine could go on with such a Region, which another server uses.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn accepts(&self, setup: &Setup, preview: &Preview, now_unix: u64) -> Result<(), Emptied> {
+        let classes = setup.classes;
+        let engine = EngineOptions { reserve: setup.reserve(), ..setup.engine };
+        match self.parts {
+            Parts::Slab { kind, policy, search, versions } => {
+                let options = SlabOptions { engine, classes, policy, stripes: versions, search };
+                match kind {
+                    Kind::Cuckoo => SlabEngine::<Cuckoo>::accepts(options, preview, now_unix),
+                    Kind::Chained => SlabEngine::<Chained>::accepts(options, preview, now_unix),
+                }
+            }
+            Parts::Fleec { clock, buckets } => {
+                FleecEngine::accepts(FleecOptions { engine, classes, clock, buckets }, preview, now_unix)
+            }
+            Parts::Mica { policy, partitions, access } if setup.engine.eviction == Eviction::On => {
+                let options = MicaOptions { engine, policy, partitions, access, ..MicaOptions::default() };
+                MicaEngine::<Log>::accepts(options, preview, now_unix)
+            }
+            Parts::Mica { partitions, access, .. } | Parts::MicaStore { partitions, access } => {
+                let options = MicaOptions { engine, partitions, access, ..MicaOptions::default() };
+                MicaEngine::<Fits>::accepts(options, preview, now_unix)
             }
         }
     }

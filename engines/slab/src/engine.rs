@@ -8,11 +8,12 @@ use crate::policy::table::Policy;
 use crate::session::SlabSession;
 use crate::{flush, reassign, resize, restart, stats};
 use guira_contract::{
-    CloseError, Control, Engine, EngineStats, EvictionWatcher, FlushBusy, Opened, PolicyError, Reassign,
-    ResizeError, Spec, Tuning,
+    CloseError, Control, Emptied, Engine, EngineStats, EvictionWatcher, FlushBusy, Opened, PolicyError,
+    Preview, Reassign, ResizeError, Spec, Tuning,
 };
 use guira_items::OpenError;
 use guira_memory::RegionPlace;
+use guira_memory::lasting::HandedRegion;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
@@ -47,6 +48,14 @@ impl<X: Scheme> SlabEngine<X> {
         let engine = SlabEngine { core: Arc::new(opened.engine) };
         Ok(Opened { engine, opening: opened.opening, notes: opened.notes, base: opened.base })
     }
+
+    /// Whether an engine with these options could go on with such a Region. `now_unix` is the time in seconds since 1970.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn accepts(options: SlabOptions, preview: &Preview, now_unix: u64) -> Result<(), Emptied> {
+        restart::accepts::<X>(options, preview, now_unix)
+    }
 }
 
 impl<X: Scheme> Engine for SlabEngine<X> {
@@ -58,6 +67,14 @@ impl<X: Scheme> Engine for SlabEngine<X> {
 
     fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
         restart::close(Arc::into_inner(self.core).ok_or(CloseError::InUse)?, now, notes)
+    }
+
+    fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<Option<HandedRegion>, CloseError> {
+        restart::hand_over(Arc::into_inner(self.core).ok_or(CloseError::InUse)?, now, notes)
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        restart::preview(&self.core)
     }
 }
 

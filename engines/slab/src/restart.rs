@@ -14,13 +14,13 @@ use crate::plan::Plan;
 use crate::policy::table::Policy;
 use crate::salvage;
 use crate::sizing::Sizing;
-use guira_contract::{ClassCounter, CloseError, Dropped, Emptied, Opened};
+use guira_contract::{ClassCounter, CloseError, Dropped, Emptied, Opened, Preview};
 use guira_items::{
     EmptyRegion, EngineOptions, Failure, HASHED, Numbers, OpenError, Restored, SavedCounts, SavedFlushes,
-    SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
+    SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, Loss, RegionFile, STATE_MAX, SavedRegion};
+use guira_memory::lasting::{Damage, HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words::WORD;
@@ -168,6 +168,44 @@ pub(crate) fn open<X: Scheme>(
     Ok(Opened { engine: begun.core, opening: begun.opening, notes: begun.notes, base })
 }
 
+/// What the head says of a Region.
+struct Found {
+    saved: Saved,
+    base: TimeBase,
+    plan: Plan,
+    /// Those that the Region was made with, where they decide where things lie.
+    options: SlabOptions,
+}
+
+/// Reads a state, and finds out whether an engine with these options can go on with it in a Region of `bytes`.
+fn examine<X: Scheme>(
+    options: SlabOptions,
+    state: &[u8],
+    bytes: usize,
+    now_unix: u64,
+) -> Result<Found, Emptied> {
+    let saved = Saved::decode::<X>(state)?;
+    saved.setup.check(&options.engine, &options.classes, X::LINK_BYTES)?;
+    let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
+    let plan = Plan::new::<X>(saved.setup.reserve);
+    if !plan.fills(bytes) {
+        return Err(Loss::Damaged.into());
+    }
+    let hashing = saved.setup.hashing(options.engine.hashing);
+    saved.setup.check_hash(hash_by(hashing, HASHED))?;
+    let engine = EngineOptions { reserve: plan.reserve, hashing, ..options.engine };
+    Ok(Found { saved, base, plan, options: SlabOptions { engine, ..options } })
+}
+
+/// Whether an engine with these options could go on with such a Region.
+pub(crate) fn accepts<X: Scheme>(
+    options: SlabOptions,
+    preview: &Preview,
+    now_unix: u64,
+) -> Result<(), Emptied> {
+    examine::<X>(options, &preview.state, preview.bytes, now_unix).map(|_| ())
+}
+
 /// An engine that goes on with what the file holds.
 fn restore<X: Scheme>(
     options: SlabOptions,
@@ -175,19 +213,9 @@ fn restore<X: Scheme>(
     kept: &SavedRegion,
     now_unix: u64,
 ) -> Result<(Core<X>, Dropped), Failure> {
-    let saved = Saved::decode::<X>(&kept.state)?;
-    saved.setup.check(&options.engine, &options.classes, X::LINK_BYTES)?;
-    let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
-    let plan = Plan::new::<X>(saved.setup.reserve);
-    if !plan.fills(kept.bytes) {
-        return Err(Loss::Damaged.into());
-    }
-    let hashing = saved.setup.hashing(options.engine.hashing);
-    let options =
-        SlabOptions { engine: EngineOptions { reserve: plan.reserve, hashing, ..options.engine }, ..options };
+    let Found { saved, base, plan, options } = examine::<X>(options, &kept.state, kept.bytes, now_unix)?;
     let classes = options.classes.table(X::LINK_BYTES).len();
     let (shell, damage) = reopen(file, kept, &options.engine, classes, base)?;
-    saved.setup.check_hash(shell.hash(HASHED))?;
     // Metadata of policies does not outlive a process. What is in the pages begins in the order of CLOCK, which needs none,
     // and the policy takes over from that while the cache is used.
     let mut core = Core::<X>::on(shell, plan, options, Policy::default()).map_err(Failure::Open)?;
@@ -274,8 +302,34 @@ pub(crate) fn close<X: Scheme>(core: Core<X>, now: Seconds, notes: &[u8]) -> Res
     if !core.items.shell().lasts(notes)? {
         return Ok(());
     }
+    let state = settle(&core, now);
+    core.items.into_shell().close(&state, notes)
+}
+
+/// The same for another process that goes on at once.
+pub(crate) fn hand_over<X: Scheme>(
+    core: Core<X>,
+    now: Seconds,
+    notes: &[u8],
+) -> Result<Option<HandedRegion>, CloseError> {
+    if !core.items.shell().lasts(notes)? {
+        return Ok(None);
+    }
+    let state = settle(&core, now);
+    Ok(core.items.into_shell().hand_over(state, notes))
+}
+
+fn settle<X: Scheme>(core: &Core<X>, now: Seconds) -> Vec<u8> {
     core.pool.memory().settle();
     core.index.settle();
-    let state = Saved::of(&core, now).encode::<X>();
-    core.items.into_shell().close(&state, notes)
+    Saved::of(core, now).encode::<X>()
+}
+
+pub(crate) fn preview<X: Scheme>(core: &Core<X>) -> Option<Preview> {
+    let shell = core.items.shell();
+    let lasts = shell.lasts(&[]).is_ok_and(|lasts| lasts);
+    lasts.then(|| Preview {
+        state: Saved::of(core, shell.time_seen()).encode::<X>(),
+        bytes: shell.region().reserved(),
+    })
 }

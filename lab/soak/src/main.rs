@@ -6,6 +6,7 @@
 //!        ──► guira serve ──► memory, descriptors, threads, log
 //! full:  servers whose memory is full, every answer held against a model of what they hold
 //! kills: a server with a region, stopped or killed at any moment, and started again
+//! takeovers: a server that others take over from, under load
 //! ```
 //!
 //! It uses no part of the server: what it knows of the protocols is written here anew, so that one mistake does not
@@ -27,6 +28,7 @@ mod report;
 mod rough;
 mod server;
 mod speech;
+mod takeovers;
 mod value;
 mod vitals;
 
@@ -65,6 +67,9 @@ struct Args {
     /// How often a server with a region is stopped or killed.
     #[arg(long, value_name = "N", default_value_t = 200)]
     kills: u64,
+    /// How often a server takes over from another.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    takeovers: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,6 +80,8 @@ enum Part {
     Full,
     /// A server that is killed and goes on.
     Kills,
+    /// A server that others take over from.
+    Takeovers,
 }
 
 fn main() -> ExitCode {
@@ -87,14 +94,17 @@ fn main() -> ExitCode {
         memory: args.memory,
         filling: Duration::from_secs(args.filling),
         kills: args.kills,
+        takeovers: args.takeovers,
     };
-    let parts = if args.parts.is_empty() { vec![Part::Load, Part::Full, Part::Kills] } else { args.parts };
+    let all = vec![Part::Load, Part::Full, Part::Kills, Part::Takeovers];
+    let parts = if args.parts.is_empty() { all } else { args.parts };
     let mut code = ExitCode::SUCCESS;
     for part in parts {
         let result = match part {
             Part::Load => load::run(&plan),
             Part::Full => full::run(&plan),
             Part::Kills => kills::run(&plan),
+            Part::Takeovers => takeovers::run(&plan),
         };
         match result {
             Ok(true) => {}

@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) filling: Duration,
     /// How often a server with a region is stopped or killed.
     pub(crate) kills: u64,
+    /// How often a server takes over from another.
+    pub(crate) takeovers: u64,
 }
 
 /// How much of each kind of load there is.

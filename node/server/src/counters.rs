@@ -34,6 +34,9 @@ guira_sync::counters! {
         WorkerWritten = "log_worker_written", Count, "Log lines written by workers.";
         WatcherSkipped = "log_watcher_skipped", Count, "Log lines that did not fit into a watcher's buffer.";
         WatcherSent = "log_watcher_sent", Count, "Log lines sent to watchers.";
+        Takeovers = "takeovers", Count, "Times a server took over from the one before, up to this one; with takeover.";
+        TakeoversFailed = "takeovers_failed", Count, "Times a successor did not take over after it was ready, so that this server went on; with takeover.";
+        ConnectionsTakenOver = "connections_taken_over", Count, "Connections taken over from servers before; with takeover.";
         AuthFileErrors = "auth_file_reload_errors", Count, "Times the auth file could not be read again, so that the users stayed as they were.";
     }
 }

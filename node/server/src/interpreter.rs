@@ -16,8 +16,8 @@ use guira_contract::Session;
 use guira_protocol::GetForm;
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_serving::{
-    Access, AfterLogin, CloseReason, Conversation, Door, Login, Outbox, ReplyTo, Slice, Speaks, Stopped,
-    TrafficCounters,
+    Access, AfterLogin, CloseReason, Conversation, Door, FieldWriter, Fields, Login, Outbox, ReplyTo, Slice,
+    Speaks, Stopped, TrafficCounters,
 };
 use std::sync::Arc;
 
@@ -112,10 +112,39 @@ impl<S: Session> Conversation for ProtocolState<S> {
         matches!(self.phase, Phase::Value(_) | Phase::Swallow(_))
     }
 
+    fn carry(&self) -> Option<Vec<u8>> {
+        let mut fields = FieldWriter::default();
+        match self.phase {
+            Phase::Command => {}
+            Phase::Swallow(left) => _ = fields.put_number(SWALLOW, left),
+            Phase::Value(_) | Phase::Keys(_) | Phase::Background(_) | Phase::Over => return None,
+        }
+        if self.login.is_asked() {
+            fields.put_number(LOGIN_ASKED, 1);
+        }
+        (self.out == 0 && self.leftovers.is_empty()).then(|| fields.finish())
+    }
+
+    fn resume(&mut self, carried: &[u8]) {
+        // What is cut off was not sent by a server.
+        for field in Fields::of(carried).flatten() {
+            match (field.tag, field.number()) {
+                (SWALLOW, Ok(left)) => self.phase = Phase::skip(left),
+                (LOGIN_ASKED, Ok(_)) => self.login.go_on(),
+                _ => {}
+            }
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.leftovers.iter().map(Leftover::bytes).sum()
     }
 }
+
+/// What is told of a connection to the server that goes on with it: bytes that are to be passed over …
+const SWALLOW: u16 = 1;
+/// … and that a login has begun.
+const LOGIN_ASKED: u16 = 2;
 
 /// What a client speaks: the first byte of its first command says it, for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

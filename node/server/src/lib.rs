@@ -33,6 +33,7 @@ mod saved_counters;
 mod secrets;
 mod shared;
 mod size;
+mod takeover;
 mod text;
 mod udp;
 mod watch;
@@ -47,12 +48,13 @@ pub use guira_serving::{Listen, ListenTextError, ListenTraits, UsersError};
 pub use guira_sync::metrics::{Kind, Metric, Unit};
 pub use guira_transport::{Address, Inherited, inherited_sockets, read_file};
 pub use memory_split::least_memory;
-pub use node::{Ending, Running, ServerStatus, StartError, StopError, check, start};
+pub use node::{Ending, Running, ServerStatus, StartError, StopError, check, start, start_after};
 pub use options::{
     AdminAddress, Delimiter, FileMode, Form, GivenOptions, OPTIONS, OptionRow, Options, OptionsError,
 };
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
+pub use takeover::{Door, HandOverError, Predecessor, Successor, TakeoverError};
 pub use web::TokenError;
 
 /// What `version` answers: the version of memcached whose protocol is spoken, and our own.

@@ -1,6 +1,7 @@
 //! Starting and stopping a server.
 
 use crate::admin::{Admin, Settings};
+use crate::counters::ServerCount;
 use crate::direct::{self, DatagramListener, DirectError, Place};
 use crate::forward::{Forwarding, Inboxes};
 use crate::memory_split::{MemorySplit, least_memory};
@@ -9,22 +10,27 @@ use crate::ports::{Handed, Ports};
 use crate::saved_counters;
 use crate::secrets::Secrets;
 use crate::shared::Shared;
+use crate::takeover::{
+    Bringing, Door, Incoming, OfferedRegion, Predecessor, Sockets, TakeoverError, region_identity,
+};
 use crate::udp::UdpListener;
 use crate::watch::{EvictionSink, Hub};
 use crate::web::{self, Token};
 use crate::worker::{Ends, NodeService};
 use guira_contract::{CloseError, Engine, Opening};
+use guira_memory::lasting::HandedRegion;
 use guira_memory::release_code;
 use guira_roster::{
     ClassOptions, EngineOptions, Eviction, Host, HugePages, Lasting, OpenError, Opened, OptionError,
     RegionPlace, Residence, Setup,
 };
 use guira_serving::{
-    Acceptor, ConnBudget, Connections, Crew, HostOptions, Placement, Port, PortError, Worker, WorkerError,
+    Acceptor, Arrival, ConnBudget, Connections, Crew, HostOptions, Placement, Port, PortError, Worker,
+    WorkerError,
 };
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
-use guira_transport::{Address, Inherited};
+use guira_transport::{Address, Inherited, ListenOptions, Listener};
 use rustix::fd::{AsFd, AsRawFd};
 use std::fmt;
 use std::io;
@@ -71,6 +77,9 @@ pub enum StartError {
         /// How many workers there are.
         workers: usize,
     },
+    /// It cannot take over, or be taken over.
+    #[error(transparent)]
+    Takeover(#[from] TakeoverError),
     /// The system refused something that every server needs.
     #[error("cannot start")]
     System(#[from] io::Error),
@@ -102,21 +111,46 @@ pub struct Running {
     udp_addresses: Vec<SocketAddr>,
     mica_addresses: Vec<SocketAddr>,
     local: Option<PathBuf>,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     status: ServerStatus,
-    crew: Crew,
+    pub(crate) crew: Crew,
     /// The admin listener: where, the thread that serves it, and what its clients show.
-    admin: Option<(Address, Crew)>,
+    pub(crate) admin: Option<(Address, Crew)>,
     token: Option<Arc<Token>>,
     /// How memory is divided: what for, and bytes.
     memory: Vec<(&'static str, usize)>,
     /// The region that it has, and what was found in it.
-    found: Option<(RegionPlace, Opening)>,
-    closer: Closer,
+    pub(crate) found: Option<(RegionPlace, Opening)>,
+    pub(crate) held: Box<dyn Held>,
+    /// Where successors ask, and what starts the server again if they fail.
+    pub(crate) door: Option<Door>,
+    pub(crate) again: (Options, Secrets),
 }
 
-/// Closes an engine after its last use.
-type Closer = Box<dyn FnOnce(&Shared) -> Result<(), CloseError> + Send>;
+/// The engine of a server, of whatever type, apart from its use.
+pub(crate) trait Held: Send {
+    /// Closes it after its last use.
+    fn close(self: Box<Self>, shared: &Shared) -> Result<(), CloseError>;
+    /// Closes it for a successor, if it lasts.
+    fn hand_over(self: Box<Self>, shared: &Shared) -> Result<Option<HandedRegion>, CloseError>;
+    /// Serves it again, after `shared` has.
+    fn serve(self: Box<Self>, starting: Starting<'_>, shared: &Shared) -> Result<Running, StartError>;
+}
+
+impl<E: Engine + Clone> Held for E {
+    fn close(self: Box<Self>, shared: &Shared) -> Result<(), CloseError> {
+        Engine::close(*self, shared.clock.now(), &saved_counters::write(shared))
+    }
+
+    fn hand_over(self: Box<Self>, shared: &Shared) -> Result<Option<HandedRegion>, CloseError> {
+        Engine::hand_over(*self, shared.clock.now(), &saved_counters::write(shared))
+    }
+
+    fn serve(self: Box<Self>, mut starting: Starting<'_>, shared: &Shared) -> Result<Running, StartError> {
+        let notes = saved_counters::write(shared);
+        start_with(&mut starting, &*self, &notes, None, shared.clock.clone())
+    }
+}
 
 /// What becomes of the items when a server stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,38 +221,159 @@ pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> R
 /// # Errors
 /// If an address is taken, or [`check`] says why not.
 pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> Result<Running, StartError> {
+    start_after(options, secrets, inherited, None)
+}
+
+/// Starts a server that takes over from another, if there is one.
+///
+/// # Errors
+/// As [`start`], or if the other does not let go, or its region cannot be gone on with. Then the other goes on.
+pub fn start_after(
+    options: &Options,
+    secrets: Secrets,
+    inherited: Vec<Inherited>,
+    predecessor: Option<Predecessor>,
+) -> Result<Running, StartError> {
+    let Some(mut predecessor) = predecessor else {
+        return prepare(options, secrets, inherited, Sockets::default())?.open(Bringing::default());
+    };
+    let earlier = std::mem::take(&mut predecessor.sockets);
+    let prepared = prepare(options, secrets, inherited, earlier).and_then(|prepared| {
+        predecessor.check_region(&prepared.options, &prepared.setup())?;
+        Ok(prepared)
+    });
+    match prepared {
+        Ok(prepared) => prepared.open(predecessor.let_go()?),
+        Err(error) => {
+            predecessor.refuse(&error);
+            Err(error)
+        }
+    }
+}
+
+/// A server that can be opened: everything was looked at that can fail before.
+pub(crate) struct Prepared {
+    /// As they were given.
+    given: Options,
+    /// With the addresses of all UDP sockets.
+    options: Options,
+    secrets: Secrets,
+    /// Taken when the engine is there.
+    ports: Option<Ports>,
+    /// For a successor, if there may be one.
+    kept: Option<Sockets>,
+}
+
+/// Opens all ports of a server, or takes those of an earlier one.
+///
+/// # Errors
+/// If an address is taken, or [`check`] says why not.
+pub(crate) fn prepare(
+    given: &Options,
+    secrets: Secrets,
+    inherited: Vec<Inherited>,
+    mut earlier: Sockets,
+) -> Result<Prepared, StartError> {
     // Here, and not where options are read: no way to start a server leads past it.
-    check(options, &secrets, &inherited)?;
+    check(given, &secrets, &inherited)?;
     let handed = Handed::of(inherited);
-    let wanted_udp = options.udp.clone();
+    let managed = [handed.streams.len(), handed.datagrams.len()];
+    let wanted_udp = given.udp.clone();
     // Wherever datagrams come from: what they take is to be counted.
     let udp = handed.datagrams.iter().map(UdpSocket::local_addr).chain(wanted_udp.iter().copied().map(Ok));
-    let options = &Options { udp: udp.collect::<Result<_, _>>()?, ..options.clone() };
-    check(options, &secrets, &[])?;
-    let division = MemorySplit::of(options, options.memory.0);
-    let ports = Ports::open(options, &wanted_udp, handed, secrets.tls.as_ref())?;
-    let host = Starting { options, secrets, ports };
-    let running = options.choice()?.open(&setup(options, division.engine), host)??;
+    let options = Options { udp: udp.collect::<Result<_, _>>()?, ..given.clone() };
+    check(&options, &secrets, &[])?;
+    let mut ports = Ports::open(&options, &wanted_udp, handed, &mut earlier, secrets.tls.as_ref())?;
+    let kept = match &options.takeover {
+        Some(path) => {
+            let mut kept = ports.keep(managed)?;
+            kept.takeover = Some(match earlier.takeover.take() {
+                Some(listener) => listener,
+                None => Listener::bind(&Address::Unix(path.clone()), TAKEOVER).map_err(PortError::from)?,
+            });
+            kept.with_files_of(&mut earlier);
+            Some(kept)
+        }
+        None => None,
+    };
+    Ok(Prepared { given: given.clone(), options, secrets, ports: Some(ports), kept })
+}
+
+/// Only the user that the server runs as may take over.
+const TAKEOVER: ListenOptions = ListenOptions { backlog: 16, unix_mode: 0o600 };
+
+impl Prepared {
+    fn setup(&self) -> Setup {
+        setup(&self.options, MemorySplit::of(&self.options, self.options.memory.0).engine)
+    }
+
+    /// Opens the engine and serves it.
+    ///
+    /// # Errors
+    /// If that cannot be done. What was brought is the predecessor's again.
+    pub(crate) fn open(mut self, mut bringing: Bringing) -> Result<Running, StartError> {
+        let handed = bringing.region.take();
+        let mut result = self.open_in(handed.as_ref(), &mut bringing);
+        if let (Err(StartError::Engine(OpenError::NotTakenOver { .. })), Some(handed)) = (&result, &handed)
+            && !bringing.is_on_trial()
+        {
+            // The successor has left it so. An empty server is better than none.
+            result = self.open_in(Some(&Arc::new(handed.spoilt())), &mut bringing);
+        }
+        match &result {
+            Ok(_) => release_start(),
+            Err(error) => bringing.refuse(error),
+        }
+        result
+    }
+
+    fn open_in(
+        &mut self,
+        handed: Option<&Arc<HandedRegion>>,
+        bringing: &mut Bringing,
+    ) -> Result<Running, StartError> {
+        let mut setup = self.setup();
+        if let (Some(lasting), Some(handed)) = (&mut setup.lasting, handed) {
+            lasting.place = lasting.place.with(handed.clone());
+        }
+        let choice = self.options.choice()?;
+        choice.open(&setup, Starting { prepared: self, bringing })?
+    }
+
+    /// Serves an engine that has served before.
+    ///
+    /// # Errors
+    /// If that cannot be done.
+    pub(crate) fn serve(
+        mut self,
+        held: Box<dyn Held>,
+        shared: &Shared,
+        mut bringing: Bringing,
+    ) -> Result<Running, StartError> {
+        held.serve(Starting { prepared: &mut self, bringing: &mut bringing }, shared)
+    }
+}
+
+fn release_start() {
     match release_code() {
         Ok(bytes) => tracing::debug!(bytes, "what only the start used is out of memory"),
         Err(error) => tracing::debug!(%error, "what only the start used stays in memory"),
     }
-    Ok(running)
 }
 
 /// A server that waits for its engine.
-struct Starting<'a> {
-    options: &'a Options,
-    secrets: Secrets,
-    ports: Ports,
+pub(crate) struct Starting<'a> {
+    prepared: &'a mut Prepared,
+    bringing: &'a mut Bringing,
 }
 
 impl Host for Starting<'_> {
     type Output = Result<Running, StartError>;
 
-    fn run<E: Engine + Clone>(self, opened: Opened<E>) -> Result<Running, StartError> {
+    fn run<E: Engine + Clone>(mut self, opened: Opened<E>) -> Result<Running, StartError> {
         let Opened { engine, opening, notes, base } = opened;
-        let options = self.options;
+        tracing::debug!(us = self.bringing.waited_us(), "the engine is open");
+        let options = &self.prepared.options;
         let clock = if options.test_commands {
             CoarseClock::shiftable_since(base)
         } else {
@@ -236,10 +391,12 @@ impl Host for Starting<'_> {
             None => {}
         }
         let opening = found.as_ref().map(|(_, opening)| opening.clone());
-        match start_with(options, self.secrets, self.ports, &engine, &notes, opening, clock.clone()) {
+        match start_with(&mut self, &engine, &notes, opening, clock.clone()) {
             Ok(running) => Ok(Running { found, ..running }),
+            // A predecessor goes on with what was not closed.
             Err(error) => {
                 if let Some((place, _)) = found
+                    && !self.bringing.is_on_trial()
                     && let Err(error) = engine.close(clock.now(), &notes)
                 {
                     tracing::error!("the items in the region {place} are lost: {error}");
@@ -274,14 +431,15 @@ pub(crate) fn setup(options: &Options, memory: usize) -> Setup {
 
 /// Starts a server with this engine and clock, at these ports. After an error the engine is not in use.
 fn start_with<E: Engine + Clone>(
-    options: &Options,
-    secrets: Secrets,
-    ports: Ports,
+    starting: &mut Starting<'_>,
     engine: &E,
     notes: &[u8],
     opening: Option<Opening>,
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
+    let Starting { prepared, bringing } = starting;
+    let (options, secrets) = (&prepared.options, prepared.secrets.clone());
+    let ports = prepared.ports.take().ok_or_else(|| io::Error::other("the ports are in use"))?;
     let (addresses, udp_addresses) = (ports.addresses(), ports.udp_addresses());
     let mica_addresses = ports.mica_addresses(options);
     let Ports { streams: ports, udp, paths, admin: admin_port } = ports;
@@ -296,6 +454,8 @@ fn start_with<E: Engine + Clone>(
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
     let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters));
     saved_counters::read(notes, &shared);
+    let incoming = std::mem::take(&mut bringing.incoming);
+    let arrivals = arrivals(incoming, &shared, &ports);
     register(&shared, &ports, &udp)?;
     let settings = Settings::new(options.choice()?, &addresses, &udp_addresses, &mica_addresses, opening);
     let admin = admin_of(engine, &shared, settings);
@@ -321,11 +481,11 @@ fn start_with<E: Engine + Clone>(
     }
     crew.wait_until_ready()?;
     let admin = admin_port.map(|port| serve_admin(port, admin, &shared, token.clone())).transpose()?;
-    let (memory, engine) = (division.parts(), engine.clone());
-    let closer = Box::new(move |shared: &Shared| {
-        let notes = saved_counters::write(shared);
-        engine.close(shared.clock.now(), &notes)
-    });
+    let door = prepared.kept.take().map(|kept| door(kept, options, engine)).transpose()?;
+    let door = begin(bringing, &crew, &shared, arrivals, door)?;
+    if let Some((_, crew)) = &admin {
+        crew.begin();
+    }
     Ok(Running {
         addresses,
         udp_addresses,
@@ -336,9 +496,11 @@ fn start_with<E: Engine + Clone>(
         crew,
         admin,
         token,
-        memory,
+        memory: division.parts(),
         found: None,
-        closer,
+        held: Box::new(engine.clone()),
+        door,
+        again: (prepared.given.clone(), prepared.secrets.clone()),
     })
 }
 
@@ -352,6 +514,60 @@ fn register(shared: &Shared, ports: &[Port], udp: &[Vec<UdpSocket>]) -> io::Resu
         shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
     }
     Ok(())
+}
+
+/// Has the workers begin, if there is no predecessor, or it agrees: from then on it is this server that serves.
+fn begin(
+    bringing: &mut Bringing,
+    crew: &Crew,
+    shared: &Shared,
+    arrivals: Vec<Arrival>,
+    mut door: Option<Door>,
+) -> Result<Option<Door>, StartError> {
+    let wanted = arrivals.len();
+    let us_ready = bringing.waited_us();
+    let taken = shared.take_over(arrivals);
+    let takes_over = bringing.is_on_trial();
+    bringing.commit()?;
+    crew.begin();
+    bringing.serving();
+    if let Some(door) = &mut door {
+        door.sockets.own_files();
+    }
+    if takes_over {
+        shared.hub.counters.add(ServerCount::Takeovers, 1);
+        shared.hub.counters.add(ServerCount::ConnectionsTakenOver, taken as u64);
+        tracing::info!(connections = taken, us_ready, us = bringing.waited_us(), "took over");
+    }
+    if taken < wanted {
+        tracing::warn!("{} connections were closed: there is no memory for them", wanted - taken);
+    }
+    Ok(door)
+}
+
+/// Where successors will ask.
+fn door<E: Engine>(kept: Sockets, options: &Options, engine: &E) -> Result<Door, StartError> {
+    let offered = options.region.as_ref().zip(Engine::preview(engine)).and_then(|(place, preview)| {
+        let identity = region_identity(place.path())?;
+        Some(OfferedRegion { path: place.to_string(), identity, preview })
+    });
+    Ok(Door::new(kept, offered)?)
+}
+
+/// The connections that a server begins with. Those of an address that speaks TLS now are closed: what they say can be read by others.
+fn arrivals(incoming: Vec<Incoming>, shared: &Shared, ports: &[Port]) -> Vec<Arrival> {
+    let is_plain = |arrival: &Arrival| {
+        let port = ports.iter().find(|port| *port.address == *arrival.facts.listener());
+        port.is_none_or(|port| port.tls.is_none())
+    };
+    let arrived = incoming.into_iter().filter_map(|incoming| match incoming {
+        Incoming::Back(arrival) => Some(arrival),
+        Incoming::Written(fd, written) => {
+            // A client that is gone meanwhile.
+            Arrival::read(fd, &written, shared.access(), shared.clock.now()).ok()
+        }
+    });
+    arrived.filter(is_plain).collect()
 }
 
 /// What workers and acceptor share.
@@ -475,7 +691,7 @@ impl Running {
             while self.shared.background_tasks.load(Ordering::SeqCst) > 0 && started.elapsed() < patience {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            (self.closer)(&self.shared)?;
+            self.held.close(&self.shared)?;
             tracing::info!("the region was closed");
         }
         ended

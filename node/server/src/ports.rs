@@ -5,9 +5,11 @@
 use crate::direct::{self, OpenPath};
 use crate::node::StartError;
 use crate::options::Options;
+use crate::takeover::Sockets;
 use crate::udp;
 use guira_serving::Port;
 use guira_transport::{Address, Inherited, ListenOptions, Listener, TlsAcceptor};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 /// Everything that requests come by.
@@ -41,7 +43,8 @@ impl Handed {
 }
 
 impl Ports {
-    /// Opens what `options` name, and takes what was handed over. UDP is served at `udp` beside that.
+    /// Opens what `options` name, and takes what was handed over. UDP is served at `udp` beside that. What an `earlier` server has open
+    /// is taken from there; what it serves and this one does not is left.
     ///
     /// # Errors
     /// If an address cannot be had, or there is no TLS for a listener that wants it.
@@ -49,15 +52,53 @@ impl Ports {
         options: &Options,
         udp: &[SocketAddr],
         handed: Handed,
+        earlier: &mut Sockets,
         tls: Option<&TlsAcceptor>,
     ) -> Result<Self, StartError> {
         let how = ListenOptions { backlog: options.backlog, unix_mode: options.unix_mode.0 };
-        let streams = Port::open_all(handed.streams, &options.listen, how, options.protocol, tls)?;
-        let udp = udp::open(options, udp, &handed.datagrams)
+        let streams = Port::open_all(
+            handed.streams,
+            &mut earlier.streams,
+            &options.listen,
+            how,
+            options.protocol,
+            tls,
+        )?;
+        let udp = udp::open(options, udp, &handed.datagrams, &mut earlier.datagrams)
             .map_err(|(address, source)| StartError::Datagrams { address, source })?;
         let admin = options.admin.iter().map(|admin| admin.0.clone()).collect::<Vec<_>>();
-        let admin = Port::open_all(Vec::new(), &admin, how, options.protocol, tls)?.pop();
+        let admin =
+            Port::open_all(Vec::new(), &mut earlier.streams, &admin, how, options.protocol, tls)?.pop();
         Ok(Ports { streams, udp, paths: direct::open(options)?, admin })
+    }
+
+    /// Keeps copies of all sockets, for a successor. The first `managed` listeners, and the last UDP sockets of each worker, are those of
+    /// a service manager. What files they have belongs to the copies.
+    ///
+    /// # Errors
+    /// If the system has no descriptors.
+    pub(crate) fn keep(&mut self, managed: [usize; 2]) -> io::Result<Sockets> {
+        let mut kept = Sockets::default();
+        for (number, port) in self.streams.iter_mut().enumerate() {
+            let copy = port.listener.share()?;
+            let listener = std::mem::replace(&mut port.listener, copy);
+            let is_managed = number < managed[0];
+            if is_managed { &mut kept.managed_streams } else { &mut kept.streams }.push(listener);
+        }
+        if let Some(port) = &mut self.admin {
+            let copy = port.listener.share()?;
+            kept.streams.push(std::mem::replace(&mut port.listener, copy));
+        }
+        for sockets in &self.udp {
+            let own = sockets.len() - managed[1];
+            for socket in &sockets[..own] {
+                kept.datagrams.push(socket.try_clone()?);
+            }
+        }
+        for socket in self.udp.first().iter().flat_map(|first| &first[first.len() - managed[1]..]) {
+            kept.managed_datagrams.push(socket.try_clone()?);
+        }
+        Ok(kept)
     }
 
     /// Where it listens.

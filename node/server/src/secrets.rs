@@ -7,7 +7,7 @@ use guira_transport::{TlsAcceptor, TlsError};
 use std::sync::Arc;
 
 /// Users, passwords and private keys, to be loaded before privileges are given up.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Secrets {
     pub(crate) users: Option<Users>,
     pub(crate) tls: Option<TlsAcceptor>,

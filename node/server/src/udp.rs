@@ -105,6 +105,7 @@ pub(crate) fn open(
     options: &Options,
     addresses: &[SocketAddr],
     inherited: &[UdpSocket],
+    earlier: &mut Vec<UdpSocket>,
 ) -> Result<Vec<Vec<UdpSocket>>, (SocketAddr, io::Error)> {
     let mut workers: Vec<Vec<UdpSocket>> = (0..options.workers).map(|_| Vec::new()).collect();
     for address in addresses {
@@ -116,7 +117,10 @@ pub(crate) fn open(
                 false if index == 0 => PortSharing::First,
                 false => PortSharing::Shared,
             };
-            let socket = datagram_socket(address, sharing).map_err(|error| (address, error))?;
+            let socket = match take_earlier(earlier, address) {
+                Some(socket) => socket,
+                None => datagram_socket(address, sharing).map_err(|error| (address, error))?,
+            };
             let taken = socket.local_addr().map_err(|error| (address, error))?;
             worker.push(socket);
             match options.udp_port_per_worker {
@@ -124,6 +128,13 @@ pub(crate) fn open(
                 true if address.port() > 0 => address.set_port(taken.port().wrapping_add(1)),
                 true => {}
             }
+        }
+        // An earlier server had more workers: datagrams arrive at all of its sockets.
+        for index in 0.. {
+            let Some(socket) = take_earlier(earlier, address).filter(|_| !options.udp_port_per_worker) else {
+                break;
+            };
+            workers[index % options.workers].push(socket);
         }
     }
     for socket in inherited {
@@ -133,6 +144,17 @@ pub(crate) fn open(
         }
     }
     Ok(workers)
+}
+
+/// A socket of an earlier server with this address. Port 0 is any.
+fn take_earlier(earlier: &mut Vec<UdpSocket>, wanted: SocketAddr) -> Option<UdpSocket> {
+    let is_it = |socket: &UdpSocket| {
+        socket
+            .local_addr()
+            .is_ok_and(|has| has.ip() == wanted.ip() && (wanted.port() == 0 || has.port() == wanted.port()))
+    };
+    let place = earlier.iter().position(is_it)?;
+    Some(earlier.remove(place))
 }
 
 impl UdpListener {

@@ -298,6 +298,6 @@ impl<S: Session> Service for NodeService<S> {
     }
 
     fn is_finished(&self) -> bool {
-        self.interpreter.forwarding.is_over()
+        self.interpreter.forwarding.is_over() && self.unanswered().is_none()
     }
 }

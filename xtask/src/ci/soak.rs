@@ -21,6 +21,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "load", work: load },
         Step { name: "full", work: full },
         Step { name: "kills", work: kills },
+        Step { name: "takeovers", work: takeovers },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
     ]
 }
@@ -49,6 +50,10 @@ fn kills(root: &Path) -> Work {
     released(root, "kills", &["--kills", "200"], &["--kills", "100"])
 }
 
+fn takeovers(root: &Path) -> Work {
+    released(root, "takeovers", &["--takeovers", "100"], &["--takeovers", "100"])
+}
+
 /// A part of the soak as it is released, with the first engine and with the others.
 fn released(root: &Path, part: &str, first: &[&str], others: &[&str]) -> Work {
     let program = |engine: &&str| {
@@ -70,10 +75,12 @@ fn long_tests() -> Command {
 pub(crate) fn short(root: &Path) -> Work {
     let build = cargo(&["build", "-p", "guira-cli", "-p", "guira-soak"]);
     let program = |engine: &&str| {
-        let [seconds, kills] = if *engine == ENGINES[0] { ["15", "4"] } else { ["5", "2"] };
+        let [seconds, kills, takeovers] =
+            if *engine == ENGINES[0] { ["15", "4", "5"] } else { ["5", "2", "3"] };
         // Long enough that what was to live for a second has certainly expired.
-        let amounts = ["--seconds", seconds, "--memory", "64", "--filling", "4", "--kills", kills, SEED, "1"];
-        program(root, "debug", &[&["--engine", engine], &amounts[..]].concat())
+        let amounts = ["--seconds", seconds, "--memory", "64", "--filling", "4"];
+        let times = ["--kills", kills, "--takeovers", takeovers, SEED, "1"];
+        program(root, "debug", &[&["--engine", engine], &amounts[..], &times[..]].concat())
     };
     Work::Commands(std::iter::once(build).chain(ENGINES.iter().map(program)).collect())
 }

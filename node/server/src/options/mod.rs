@@ -151,6 +151,9 @@ impl Options {
         check(is_alone, "xdp", || "needs mica, which gives addresses and ports".to_owned())?;
         let is_shown = self.admin.is_some() || self.admin_token_file.is_none();
         check(is_shown, "admin-token-file", || "needs a listener: admin".to_owned())?;
+        check(self.takeover.is_none() || !self.serves_mica(), "takeover", || {
+            "does not go together with mica, xdp and local".to_owned()
+        })?;
         if let Some(reserve) = self.reserve {
             check(reserve >= self.memory, "reserve", || {
                 format!("must be no less than the memory, not {reserve}")

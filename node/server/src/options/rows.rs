@@ -51,6 +51,11 @@ super::options! {
         local: Option<PathBuf> = None, "PATH", absent("nowhere"), example("/run/guira/local"),
             stats("local" => |o| Some(o.local.as_ref().map_or("none".to_owned(), |path| path.display().to_string())));
 
+        /// Take over from the server that was started with the same PATH, if one is running: its sockets, its connections that do
+        /// not speak TLS, and the region; then wait there for a successor. Not with mica, xdp and local
+        takeover: Option<PathBuf> = None, "PATH", absent("nobody can take over"), example("/run/guira/takeover"),
+            stats("takeover" => |o| Some(o.takeover.as_ref().map_or("none".to_owned(), |path| path.display().to_string())));
+
         /// Permissions of UNIX sockets, in octal
         unix_mode: FileMode = FileMode(0o700), "MODE", stats("umask");
 

@@ -1,0 +1,117 @@
+//! Where a running server is asked to let a successor take over.
+
+use super::channel::{Channel, Wait};
+use super::handed::Sockets;
+use super::message::{Hello, Kind, expect, refused, tag};
+use super::{Successor, TakeoverError};
+use guira_contract::Preview;
+use guira_serving::FieldWriter;
+use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_transport::{Mailbox, Stream};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io;
+use std::time::Duration;
+
+/// How long a greeting may take: who is asked has one visitor at a time.
+const HELLO_MAX: Duration = Duration::from_secs(2);
+/// The longest greeting, in bytes.
+const HELLO_BYTES: usize = 4 << 10;
+/// How long a successor may check whether it can serve.
+const READY_MAX: Duration = Duration::from_secs(30);
+
+/// The region that a server would hand over.
+#[derive(Debug)]
+pub(crate) struct OfferedRegion {
+    pub(crate) path: String,
+    /// Device and inode of its file.
+    pub(crate) identity: (u64, u64),
+    pub(crate) preview: Preview,
+}
+
+/// Waits for successors of a running server.
+#[derive(Debug)]
+pub struct Door {
+    pub(crate) sockets: Sockets,
+    region: Option<OfferedRegion>,
+    bell: Mailbox<()>,
+    is_closed: AtomicBool,
+}
+
+impl Door {
+    /// # Errors
+    /// If the system has no descriptors.
+    pub(crate) fn new(sockets: Sockets, region: Option<OfferedRegion>) -> io::Result<Self> {
+        Ok(Door { sockets, region, bell: Mailbox::new()?, is_closed: AtomicBool::new(false) })
+    }
+
+    /// Waits until a process is ready to take over; `None` once the door is closed. Whoever comes for something else, or cannot take over,
+    /// is refused, and the log says why.
+    pub fn wait(&self) -> Option<Successor> {
+        let listener = self.sockets.takeover.as_ref()?;
+        loop {
+            let mut events = [PollFd::new(listener, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
+            if let Err(error) = poll(&mut events, None)
+                && error != rustix::io::Errno::INTR
+            {
+                tracing::error!(%error, "successors are not waited for any more");
+                return None;
+            }
+            if self.is_closed.load(Ordering::SeqCst) {
+                return None;
+            }
+            match listener.accept() {
+                Ok(Some((Stream::Unix(stream), _))) => match Channel::new(stream) {
+                    Ok(channel) => match self.meet(channel) {
+                        Ok(successor) => return Some(successor),
+                        Err(error) => tracing::warn!("nobody takes over: {error}"),
+                    },
+                    Err(error) => tracing::warn!("nobody takes over: {error}"),
+                },
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "a successor cannot be heard");
+                    std::thread::sleep(HELLO_MAX);
+                }
+            }
+        }
+    }
+
+    /// Has [`Door::wait`] return.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.bell.ring();
+    }
+
+    fn meet(&self, mut channel: Channel) -> Result<Successor, TakeoverError> {
+        match self.talk(&mut channel) {
+            Ok(build) => Ok(Successor::new(channel, build)),
+            Err(error) => {
+                // It may be gone.
+                let _ = channel.send(Kind::Refused, &mut refused(&error.to_string()), &[]);
+                Err(error)
+            }
+        }
+    }
+
+    /// Up to the moment when the successor is ready. Returns what it is.
+    fn talk(&self, channel: &mut Channel) -> Result<String, TakeoverError> {
+        let unless = Some(&self.is_closed);
+        let hello = channel.receive(Wait { most: HELLO_MAX, unless, bytes: HELLO_BYTES })?;
+        let hello = Hello::read(expect(hello, Kind::Hello)?.fields())?;
+        let version = hello.common()?;
+        self.sockets.send(channel)?;
+        let mut offer = FieldWriter::default();
+        offer.put_number(tag::VERSION, version).put(tag::BUILD, crate::VERSION.as_bytes());
+        if let Some(region) = &self.region {
+            let (device, inode) = region.identity;
+            offer.put(tag::REGION, region.path.as_bytes());
+            offer.put_number(tag::DEVICE, device).put_number(tag::INODE, inode);
+            offer.put(tag::STATE, &region.preview.state);
+            offer.put_number(tag::BYTES, region.preview.bytes as u64);
+        }
+        channel.send(Kind::Offer, &mut offer, &[])?;
+        let ready = channel.receive(Wait { most: READY_MAX, unless, bytes: HELLO_BYTES })?;
+        expect(ready, Kind::Ready)?;
+        Ok(hello.build)
+    }
+}

@@ -1,0 +1,99 @@
+//! A successor that takes over from a running server, and refuses nobody meanwhile.
+//!
+//! The running server, the *predecessor*, listens on a UNIX socket ([`Door`]). A new process that is started with the same path is its
+//! *successor*:
+//!
+//! ```text
+//! successor                                    predecessor
+//! HELLO versions                          ──►
+//!                                         ◄──  SOCKETS listeners, UDP sockets; OFFER region, layout
+//! checks options, memory, the layout of the
+//! region, and binds what it does not inherit
+//! READY                                   ──►  workers end between two turns; clients wait in their sockets
+//!                                         ◄──  CONNECTIONS with what was read and not executed
+//!                                         ◄──  REGION the open file, and the engine's state
+//! opens the region, makes its workers
+//! OPENED                                  ──►
+//!                                         ◄──  COMMIT the point of no return
+//! its workers begin
+//! SERVING                                 ──►  ends
+//! ```
+//!
+//! **Who has the items.** The predecessor keeps everything it gives away (the descriptors are copies) until it has read SERVING. Up to
+//! COMMIT nobody has stored anything since its own workers ended: if the successor refuses, dies, or takes too long, which is when it is
+//! killed, the predecessor goes on with what it has, items too. Between COMMIT and SERVING the successor may have stored: if it dies
+//! there, the predecessor goes on with an empty region. Nobody is ever answered from the region by two processes.
+//!
+//! **What does not go over.** TLS connections, watchers, lists that are being sent, and values that have arrived in part: these end what
+//! they do if it takes no longer than `STRAGGLERS`, and are closed. Without a region the items are lost, and the log says so.
+//!
+//! **Versions.** Both processes may be of any build. A message has its length, and its fields have theirs ([`guira_serving::Fields`]):
+//! what is not known is passed over. The head of a HELLO never changes; versions that have none in common refuse each other.
+
+mod channel;
+mod door;
+mod hand_over;
+mod handed;
+mod message;
+mod predecessor;
+mod successor;
+
+pub use door::Door;
+pub use hand_over::HandOverError;
+pub use predecessor::Predecessor;
+pub use successor::Successor;
+
+pub(crate) use door::OfferedRegion;
+pub(crate) use handed::{Incoming, Sockets};
+pub(crate) use predecessor::{Bringing, region_identity};
+pub(crate) use successor::{Failing, Leaving};
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a takeover fails, or cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeoverError {
+    /// The socket cannot be used.
+    #[error("cannot use the takeover socket {path}")]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The link between the two processes.
+    #[error("the other server cannot be reached any more")]
+    Link(#[from] io::Error),
+    /// It has ended, or closed the link.
+    #[error("the other server is gone")]
+    Gone,
+    /// It says nothing.
+    #[error("the other server has not answered in time")]
+    Late,
+    /// It says something else than it should.
+    #[error("the other end does not speak as a server that takes over: {0}")]
+    Unknown(&'static str),
+    /// It runs as somebody else.
+    #[error("the other process runs as another user")]
+    Foreign,
+    /// It will not.
+    #[error("the other server refuses: {0}")]
+    Refused(String),
+    /// The region is not the predecessor's.
+    #[error(
+        "the server to take over from keeps its items in {theirs}, and this one {ours}: name the same --region"
+    )]
+    OtherRegion {
+        /// The predecessor's.
+        theirs: String,
+        /// What this one was told.
+        ours: String,
+    },
+    /// The successor could not go on with the items.
+    #[error("the items of the server to take over from would be lost, since {0}")]
+    WouldEmpty(String),
+    /// Something still works on items.
+    #[error("lists of items are still being sent")]
+    Busy,
+}

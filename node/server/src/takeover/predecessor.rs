@@ -1,0 +1,239 @@
+//! The server that is taken over from, as its successor sees it.
+
+use super::TakeoverError;
+use super::channel::{Channel, Message, Wait};
+use super::door::OfferedRegion;
+use super::handed::{Incoming, Sockets};
+use super::message::{Hello, Kind, expect, refused, tag};
+use crate::options::Options;
+use guira_contract::Preview;
+use guira_memory::lasting::{HandedRegion, HandedState};
+use guira_roster::Setup;
+use guira_serving::FieldWriter;
+use guira_sync::clock::{Stopwatch, wall_clock};
+use guira_transport::Inherited;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a predecessor may take to answer: it may be busy with another successor, from which this one then takes over.
+const OFFER_MAX: Duration = Duration::from_secs(60);
+/// How long it may take to let go.
+const GIVE_MAX: Duration = Duration::from_secs(30);
+/// How long it may take to agree.
+const COMMIT_MAX: Duration = Duration::from_secs(30);
+
+/// A running server that a new one is to take over from.
+#[derive(Debug)]
+pub struct Predecessor {
+    channel: Channel,
+    pub(crate) sockets: Sockets,
+    region: Option<OfferedRegion>,
+    build: String,
+}
+
+/// What a server begins with beside its sockets.
+#[derive(Debug, Default)]
+pub(crate) struct Bringing {
+    pub(crate) incoming: Vec<Incoming>,
+    pub(crate) region: Option<Arc<HandedRegion>>,
+    /// To the predecessor, as long as that may go on instead.
+    link: Option<Channel>,
+    /// Since that has let go.
+    since: Option<Stopwatch>,
+}
+
+/// Device and inode of a file, if there is one.
+pub(crate) fn region_identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+impl Predecessor {
+    /// Asks the server that listens at `path`; `None` if there is none.
+    ///
+    /// # Errors
+    /// If what is there is no such server, or it refuses.
+    pub fn find(path: &Path) -> Result<Option<Self>, TakeoverError> {
+        let stream = match UnixStream::connect(path) {
+            Ok(stream) => stream,
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
+            {
+                return Ok(None);
+            }
+            Err(source) => return Err(TakeoverError::Socket { path: path.to_owned(), source }),
+        };
+        let mut channel = Channel::new(stream)?;
+        channel.send(Kind::Hello, &mut Hello::ours().write(), &[])?;
+        let mut sockets = Sockets::default();
+        loop {
+            let message = channel.receive(Wait::most(OFFER_MAX))?;
+            match message.kind {
+                Kind::Sockets => sockets.receive(message)?,
+                Kind::Offer => {
+                    let (region, build) = read_offer(&message)?;
+                    return Ok(Some(Predecessor { channel, sockets, region, build }));
+                }
+                _ => return Err(TakeoverError::Unknown("a message comes too early")),
+            }
+        }
+    }
+
+    /// The sockets that a service manager has opened: they go from server to server.
+    pub fn take_inherited(&mut self) -> Vec<Inherited> {
+        let streams = std::mem::take(&mut self.sockets.managed_streams).into_iter().map(Inherited::Stream);
+        let datagrams = std::mem::take(&mut self.sockets.managed_datagrams);
+        streams.chain(datagrams.into_iter().map(Inherited::Datagram)).collect()
+    }
+
+    /// Whether a server with these options would go on with the items.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check_region(&self, options: &Options, setup: &Setup) -> Result<(), TakeoverError> {
+        let Some(theirs) = &self.region else {
+            tracing::warn!("the server that is taken over from has no region: its items are lost");
+            return Ok(());
+        };
+        let ours = options.region.as_ref();
+        if ours.and_then(|place| region_identity(place.path())) != Some(theirs.identity) {
+            let ours = ours.map_or("has no region".to_owned(), |place| format!("in {place}"));
+            return Err(TakeoverError::OtherRegion { theirs: theirs.path.clone(), ours });
+        }
+        let accepted = options.choice().map(|choice| choice.accepts(setup, &theirs.preview, wall_clock()));
+        let why = match accepted {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(why)) => why.to_string(),
+            Err(error) => error.to_string(),
+        };
+        Err(TakeoverError::WouldEmpty(why))
+    }
+
+    /// Tells the predecessor why nobody takes over.
+    pub(crate) fn refuse(&mut self, why: &dyn std::error::Error) {
+        // It may be gone.
+        let _ = self.channel.send(Kind::Refused, &mut refused(&why.to_string()), &[]);
+    }
+
+    /// This server can serve: the predecessor lets go.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(crate) fn let_go(self) -> Result<Bringing, TakeoverError> {
+        let Predecessor { mut channel, build, .. } = self;
+        tracing::info!(pid = channel.peer.pid, build, "taking over");
+        channel.send(Kind::Ready, &mut FieldWriter::default(), &[])?;
+        let mut incoming = Vec::new();
+        loop {
+            let message = channel.receive(Wait::most(GIVE_MAX))?;
+            match message.kind {
+                Kind::Connections => receive_connections(message, &mut incoming)?,
+                Kind::Region => {
+                    let region = read_region(message)?.map(Arc::new);
+                    let since = Some(Stopwatch::start());
+                    return Ok(Bringing { incoming, region, link: Some(channel), since });
+                }
+                _ => return Err(TakeoverError::Unknown("a message comes too early")),
+            }
+        }
+    }
+}
+
+impl Bringing {
+    /// What comes back to a server whose successor has failed.
+    pub(crate) fn back(incoming: Vec<Incoming>, region: Option<Arc<HandedRegion>>) -> Self {
+        Bringing { incoming, region, ..Bringing::default() }
+    }
+
+    /// How long the clients of a predecessor have waited for this server, in microseconds.
+    pub(crate) fn waited_us(&self) -> u64 {
+        self.since.as_ref().map_or(0, |since| since.elapsed().as_micros() as u64)
+    }
+
+    /// Whether a predecessor may still go on instead of this server.
+    pub(crate) fn is_on_trial(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Everything is open: asks the predecessor, if there is one, to leave it to this server.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(crate) fn commit(&mut self) -> Result<(), TakeoverError> {
+        let Some(link) = &mut self.link else {
+            return Ok(());
+        };
+        link.send(Kind::Opened, &mut FieldWriter::default(), &[])?;
+        expect(link.receive(Wait::most(COMMIT_MAX))?, Kind::Commit).map(|_| ())
+    }
+
+    /// The workers have begun: the predecessor may end.
+    pub(crate) fn serving(&mut self) {
+        if let Some(mut link) = self.link.take()
+            && let Err(error) = link.send(Kind::Serving, &mut FieldWriter::default(), &[])
+        {
+            tracing::warn!("the server that was taken over from does not hear of it: {error}");
+        }
+    }
+
+    /// This server does not serve, and has let go of everything.
+    pub(crate) fn refuse(&mut self, why: &dyn std::error::Error) {
+        if let Some(link) = &mut self.link {
+            // It may be gone.
+            let _ = link.send(Kind::Refused, &mut refused(&why.to_string()), &[]);
+        }
+    }
+}
+
+fn read_offer(message: &Message) -> Result<(Option<OfferedRegion>, String), TakeoverError> {
+    let (mut path, mut build) = (None, String::new());
+    let (mut device, mut inode) = (0, 0);
+    let mut preview = Preview { state: Vec::new(), bytes: 0 };
+    for field in message.fields() {
+        let field = field?;
+        match field.tag {
+            tag::BUILD => build = field.text(),
+            tag::REGION => path = Some(field.text()),
+            tag::DEVICE => device = field.number()?,
+            tag::INODE => inode = field.number()?,
+            tag::STATE => preview.state = field.bytes.to_vec(),
+            tag::BYTES => preview.bytes = field.number()? as usize,
+            _ => {}
+        }
+    }
+    let region = path.map(|path| OfferedRegion { path, identity: (device, inode), preview });
+    Ok((region, build))
+}
+
+fn receive_connections(message: Message, incoming: &mut Vec<Incoming>) -> Result<(), TakeoverError> {
+    let mut written = Vec::new();
+    for field in message.fields() {
+        let field = field?;
+        if field.tag == tag::EACH {
+            written.push(field.bytes.to_vec());
+        }
+    }
+    if written.len() != message.fds.len() {
+        return Err(TakeoverError::Unknown("connections are missing"));
+    }
+    incoming.extend(message.fds.into_iter().zip(written).map(|(fd, written)| Incoming::Written(fd, written)));
+    Ok(())
+}
+
+fn read_region(mut message: Message) -> Result<Option<HandedRegion>, TakeoverError> {
+    let mut found = HandedState { state: Vec::new(), notes: Vec::new(), bytes: 0 };
+    for field in message.fields() {
+        let field = field?;
+        match field.tag {
+            tag::STATE => found.state = field.bytes.to_vec(),
+            tag::NOTES => found.notes = field.bytes.to_vec(),
+            tag::BYTES => found.bytes = field.number()? as usize,
+            _ => {}
+        }
+    }
+    Ok(message.fds.pop().map(|file| HandedRegion::received(File::from(file), found)))
+}

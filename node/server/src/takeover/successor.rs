@@ -1,0 +1,128 @@
+//! A process that is ready to take over, as the server sees it that lets go.
+
+use super::TakeoverError;
+use super::channel::{Channel, Wait};
+use super::message::{Kind, expect, refused, tag};
+use guira_memory::lasting::{HandedRegion, HandedState};
+use guira_serving::{Arrival, FieldWriter};
+use guira_transport::FDS_AT_ONCE;
+use rustix::fd::AsFd;
+use std::time::Duration;
+
+/// How long a successor may take to open a region, …
+const OPENED_MAX: Duration = Duration::from_secs(60);
+/// … and to begin.
+const SERVING_MAX: Duration = Duration::from_secs(10);
+/// How long a process may take to die.
+const DEATH_MAX: Duration = Duration::from_secs(5);
+/// Bytes of connections in one message, unless a single one has more.
+const CONNECTIONS_BYTES: usize = 1 << 20;
+
+/// A process that is ready to take over.
+#[derive(Debug)]
+pub struct Successor {
+    channel: Channel,
+    /// What it is, in its own words.
+    pub(crate) build: String,
+}
+
+/// What is given to a successor.
+#[derive(Debug)]
+pub(crate) struct Leaving<'a> {
+    /// Connections, with what is written of each.
+    pub(crate) connections: &'a [(Arrival, Vec<u8>)],
+    pub(crate) region: Option<&'a HandedRegion>,
+}
+
+/// When a successor has failed.
+#[derive(Debug)]
+pub(crate) enum Failing {
+    /// It has stored nothing.
+    BeforeCommit(TakeoverError),
+    /// It may have stored something.
+    AfterCommit(TakeoverError),
+}
+
+impl Failing {
+    pub(crate) fn why(&self) -> &TakeoverError {
+        let (Failing::BeforeCommit(why) | Failing::AfterCommit(why)) = self;
+        why
+    }
+}
+
+impl Successor {
+    pub(super) fn new(channel: Channel, build: String) -> Self {
+        Successor { channel, build }
+    }
+
+    /// The number of its process.
+    pub fn pid(&self) -> i32 {
+        self.channel.peer.pid
+    }
+
+    /// Gives it everything, and waits until it serves. After an error it does nothing any more.
+    pub(crate) fn give(&mut self, leaving: &Leaving<'_>) -> Result<(), Failing> {
+        let result = self.give_and_commit(leaving).map_err(Failing::BeforeCommit);
+        let result = result.and_then(|()| {
+            let serving = self.channel.receive(Wait::most(SERVING_MAX));
+            serving.and_then(|it| expect(it, Kind::Serving)).map(|_| ()).map_err(Failing::AfterCommit)
+        });
+        if let Err(failing) = &result {
+            self.fence(failing.why());
+        }
+        result
+    }
+
+    fn give_and_commit(&mut self, leaving: &Leaving<'_>) -> Result<(), TakeoverError> {
+        self.give_connections(leaving.connections)?;
+        let mut fields = FieldWriter::default();
+        let mut files = Vec::new();
+        if let Some(region) = leaving.region
+            && let Some(HandedState { state, notes, bytes }) = region.state()
+        {
+            fields.put(tag::STATE, state).put(tag::NOTES, notes).put_number(tag::BYTES, *bytes as u64);
+            files.push(region.file().as_fd());
+        }
+        fields.put_number(tag::CONNECTIONS, leaving.connections.len() as u64);
+        self.channel.send(Kind::Region, &mut fields, &files)?;
+        expect(self.channel.receive(Wait::most(OPENED_MAX))?, Kind::Opened)?;
+        self.channel.send(Kind::Commit, &mut FieldWriter::default(), &[])
+    }
+
+    fn give_connections(&mut self, connections: &[(Arrival, Vec<u8>)]) -> Result<(), TakeoverError> {
+        let mut rest = connections;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |(_, written): &&(Arrival, Vec<u8>)| {
+                bytes += written.len();
+                bytes <= CONNECTIONS_BYTES
+            };
+            let count = rest.iter().take(FDS_AT_ONCE).take_while(fits).count().max(1);
+            let (part, after) = rest.split_at(count);
+            let mut fields = FieldWriter::default();
+            part.iter().for_each(|(_, written)| _ = fields.put(tag::EACH, written));
+            let fds: Vec<_> = part.iter().map(|(arrival, _)| arrival.stream.as_fd()).collect();
+            self.channel.send(Kind::Connections, &mut fields, &fds)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// It is not wanted after all.
+    pub(crate) fn refuse(&mut self, why: &TakeoverError) {
+        // It may be gone.
+        let _ = self.channel.send(Kind::Refused, &mut refused(&why.to_string()), &[]);
+    }
+
+    /// Sees to it that it does nothing any more. One that refuses has let go of everything before it said so.
+    fn fence(&mut self, why: &TakeoverError) {
+        if matches!(why, TakeoverError::Refused(_)) {
+            return;
+        }
+        self.refuse(why);
+        let is_gone = self.channel.peer.kill().is_ok() && self.channel.peer.wait_until_gone(DEATH_MAX);
+        if !is_gone {
+            tracing::debug!(pid = self.pid(), "the successor cannot be seen to end");
+        }
+    }
+}
