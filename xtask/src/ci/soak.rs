@@ -5,6 +5,7 @@ use std::process::Command;
 
 use super::tools::{cargo, command, target_folder};
 use super::{Step, Work, clients};
+use crate::package;
 
 /// What begins a seed on the command line.
 const SEED: &str = "--seed";
@@ -20,6 +21,8 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "load", work: load },
         Step { name: "full", work: full },
         Step { name: "kills", work: kills },
+        package::chart::rendered(),
+        package::soak(),
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
     ]
 }
