@@ -6,6 +6,10 @@
 command -v podman >/dev/null || { say "podman is not installed: the image is not run"; exit 0; }
 enclose "$@"
 
+# crun wants one hierarchy of control groups, which not every machine has.
+umount -R /sys/fs/cgroup 2>/dev/null || true
+mount -t cgroup2 none /sys/fs/cgroup
+
 # Images are kept in $stage, and nothing is asked of a daemon or of systemd.
 podman_() { podman --root "$stage/images" --runroot "$stage/run" --tmpdir "$stage/tmp" --storage-driver vfs \
     --cgroup-manager cgroupfs --events-backend file "$@"; }
