@@ -143,8 +143,7 @@ impl Classes {
 
     fn page_with_room(&mut self, class: usize) -> u32 {
         let chunks = self.page / self.classes[class].chunk;
-        loop {
-            let Some(page) = self.classes[class].open.last().copied() else { break };
+        while let Some(page) = self.classes[class].open.last().copied() {
             if self.pages[page as usize].items.len() < chunks {
                 return page;
             }

@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
             let text = format!(
                 "recovered after {paper:.2} fills (ours {ours:.2}, one LRU {one:.2}), {behind:.2} points behind one LRU (ours {behind_ours:.2})"
             );
-            Some((text, vec![behind < 1.0]))
+            Some((text, vec![paper < 1.2 * one, behind < 1.0]))
         },
     ),
 ];
