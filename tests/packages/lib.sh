@@ -13,7 +13,7 @@ enclose() {
     fi
     mount --make-rprivate /
     mount -t proc proc /proc
-    stage=$(mktemp -d)
+    stage=/mnt
     mount -t tmpfs none "$stage"
     ip link set lo up
 }
