@@ -6,10 +6,11 @@
 #   make sanitize  the tests of the crates with unsafe under the address and thread sanitizers
 #   make bench     compare servers under the project's loads
 #   make papers    measure again what the papers claim, and write docs/papers.md
+#   make package   a .deb, a tarball and an image, in target/package
 
 CARGO ?= cargo
 
-.PHONY: serve test soak sanitize bench papers prerequisites soak-prerequisites
+.PHONY: serve test soak sanitize bench papers package prerequisites soak-prerequisites
 
 serve:
 	$(CARGO) run --release --package guira-cli -- serve
@@ -30,9 +31,12 @@ papers: prerequisites
 	$(CARGO) build --release --package guira-cli
 	$(CARGO) run --release --package guira-papers
 
+package:
+	$(CARGO) xtask package
+
 # What the tests use besides Rust, as program:package or file:package.
-TEST_NEEDS = memcached:memcached memccapable:libmemcached-tools openssl:openssl
-SOAK_NEEDS = go:golang-go node:nodejs npm:npm chromium:chromium /usr/lib/*/sasl2/libplain.so:libsasl2-modules
+TEST_NEEDS = memcached:memcached memccapable:libmemcached-tools openssl:openssl ip:iproute2 dpkg-shlibdeps:dpkg-dev systemd-sysusers:systemd-standalone-sysusers
+SOAK_NEEDS = go:golang-go node:nodejs npm:npm chromium:chromium /usr/lib/*/sasl2/libplain.so:libsasl2-modules debootstrap:debootstrap lintian:lintian podman:podman crun:crun
 
 # Installs it when it can, otherwise says what is missing: steps without it are skipped, each with one line.
 prerequisites:

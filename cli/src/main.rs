@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod container;
 mod docs;
 mod failure;
 mod floor;
@@ -14,6 +15,7 @@ mod log;
 mod memcached;
 mod notify;
 mod options;
+mod pages;
 mod peers;
 mod process;
 mod replay;
@@ -66,6 +68,15 @@ enum Task {
     /// Write the documents that are made of tables in the code (used by `cargo xtask docs`).
     #[command(hide = true)]
     Docs(docs::Args),
+    /// Write man pages and completions of shells (used by `cargo xtask package`).
+    #[command(hide = true)]
+    Pages(pages::Args),
+    /// Do what the words behind `docker run IMAGE` say: options alone are memcached's.
+    #[command(hide = true, disable_help_flag = true)]
+    Container {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
 }
 
 /// The name of a server that Guira takes the place of.
@@ -77,16 +88,20 @@ fn is_called_memcached(name: &OsStr) -> bool {
     name.to_string_lossy().starts_with(MEMCACHED)
 }
 
-/// Reads the command line; prints what is wrong with it, and exits.
-fn parse() -> Cli {
+/// The whole command line.
+fn command() -> clap::Command {
     // A negative number is refused for its value, and not taken for an option.
-    let command = Cli::command().mut_subcommands(|task| {
+    Cli::command().mut_subcommands(|task| {
         task.mut_args(|option| {
             let is_value = !option.is_positional() && option.get_action().takes_values();
             if is_value { option.allow_negative_numbers(true) } else { option }
         })
-    });
-    let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    })
+}
+
+/// Reads a command line; prints what is wrong with it, and exits.
+fn parse(words: &[OsString]) -> Cli {
+    let parsed = command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
     parsed.unwrap_or_else(|mut error| {
         // Subcommands that are not shown are not proposed either.
         if let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand) {
@@ -104,10 +119,15 @@ fn parse() -> Cli {
 }
 
 fn main() -> ExitCode {
-    if std::env::args_os().next().is_some_and(|name| is_called_memcached(&name)) {
-        return memcached::main(std::env::args_os());
+    run_words(std::env::args_os().collect())
+}
+
+/// Does what a command line says, of which the first word is the name of the program.
+fn run_words(words: Vec<OsString>) -> ExitCode {
+    if words.first().is_some_and(|name| is_called_memcached(name)) {
+        return memcached::main(words);
     }
-    let result = match parse().task {
+    let result = match parse(&words).task {
         Task::Serve(args) => serve::run(&args),
         Task::Memcached { words } => {
             return memcached::main([OsString::from(MEMCACHED)].into_iter().chain(words));
@@ -118,6 +138,11 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         Task::Floor(args) => floor::run(&args),
         Task::Docs(args) => docs::run(&args),
+        Task::Pages(args) => pages::run(&args),
+        Task::Container { words } => match container::command_line(words) {
+            Ok(words) => return run_words(words),
+            Err(failure) => Err(failure),
+        },
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

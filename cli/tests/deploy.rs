@@ -42,18 +42,40 @@ fn debians_configuration_is_read_as_debian_reads_it() {
 
 #[test]
 fn the_image_is_started_as_memcacheds_is() {
-    let folder = Scratch::new();
-    for name in ["guira", "memcached"] {
-        std::os::unix::fs::symlink(GUIRA, folder.file(name)).expect("a link");
-    }
-    let path = format!("{}:/usr/bin:/bin", folder.path().display());
-    let entry = |arguments: &[&str]| {
-        let mut command = Command::new(file("deploy/docker/docker-entrypoint.sh"));
-        words(&command.args(arguments).env("PATH", &path).output().expect("a shell")).concat()
+    let said = |words: &[&str]| {
+        let output = Command::new(GUIRA).arg("container").args(words).output().expect("the binary was built");
+        (self::words(&output).concat(), output.status.success())
     };
-    assert_eq!(entry(&["-V"]), "memcached 1.6.45");
-    assert_eq!(entry(&["memcached", "-V"]), "memcached 1.6.45");
-    assert_eq!(entry(&["guira", "--version"]), concat!("guira ", env!("CARGO_PKG_VERSION")));
+    assert_eq!(said(&["-V"]), ("memcached 1.6.45".to_owned(), true));
+    assert_eq!(said(&["memcached", "-V"]), ("memcached 1.6.45".to_owned(), true));
+    let version = concat!("guira ", env!("CARGO_PKG_VERSION")).to_owned();
+    assert_eq!(said(&["guira", "--version"]), (version, true));
+    assert_eq!(said(&["sh", "-c", "true"]), (String::new(), false));
+}
+
+#[test]
+fn every_option_is_in_the_man_pages_and_in_the_completions() {
+    let folder = Scratch::new();
+    let status = Command::new(GUIRA).arg("pages").arg(folder.path()).status().expect("the binary was built");
+    assert!(status.success());
+    let read = |name: &str| fs::read_to_string(folder.file(name)).expect(name).replace("\\-", "-");
+    let places = [
+        "bash-completion/completions/guira",
+        "zsh/vendor-completions/_guira",
+        "fish/vendor_completions.d/guira.fish",
+    ];
+    let completions = places.map(read);
+    let page = read("man/man1/guira-serve.1");
+    for row in guira_server::OPTIONS {
+        assert!(page.contains(&format!("--{}", row.name)), "{} in the man page", row.name);
+        for (text, place) in completions.iter().zip(places) {
+            assert!(text.contains(row.name), "{} in {place}", row.name);
+        }
+    }
+    assert!(read("man/man1/guira-memcached.1").contains("--memory-limit"));
+    assert!(read("man/man1/guira.1").contains("guira-bench"));
+    let everything = completions.concat() + &read("man/man1/guira.1");
+    assert!(!everything.contains("used by"), "what is hidden is in none of them");
 }
 
 #[test]
@@ -74,6 +96,18 @@ fn the_example_of_a_configuration_is_understood_with_all_that_is_commented_out()
     for option in ["memory = \"1GiB\"", "max-connections = 16384", "auth-file = \"/etc/guira/users\""] {
         assert!(printed.iter().any(|line| line == option), "{option}: {printed:?}");
     }
+}
+
+#[test]
+fn the_manifest_starts_a_server_with_options_that_there_are() {
+    let manifest = read("deploy/kubernetes/guira.yaml");
+    let after = manifest.split("          args:\n").nth(1).expect("arguments");
+    let arguments: Vec<&str> = after.lines().map_while(|line| line.trim().strip_prefix("- ")).collect();
+    assert_eq!(arguments[..2], ["guira", "serve"]);
+    let output = Command::new(GUIRA).arg("container").args(&arguments).arg("--print-config").output();
+    let output = output.expect("the binary was built");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(words(&output).iter().any(|line| line == "memory = \"1GiB\""), "{output:?}");
 }
 
 #[test]

@@ -4,18 +4,20 @@
 //! * `cargo xtask ci` – every step of continuous integration, `make test` calls it: see [`ci`].
 //! * `cargo xtask docs` – writes the documents that are made of tables in the code.
 //! * `cargo xtask dist` – builds the binary that is shipped, and its debug information beside it.
+//! * `cargo xtask chart` – renders the Helm chart and writes the manifest of its defaults.
+//! * `cargo xtask package` – builds what is installed elsewhere, `make package` calls it: see [`package`].
 //! * `cargo xtask sanitize` – the tests of the crates with `unsafe` under the sanitizers.
 //! * `cargo xtask soak` – what is too long for every change, `make soak` calls it.
 #![forbid(unsafe_code)]
 
 mod ci;
+mod package;
 mod tidy;
 mod workspace;
 
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: cargo xtask tidy | docs | dist | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N]";
+const USAGE: &str = "usage: cargo xtask tidy | docs | dist | chart | package [STEP…] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N]";
 
 fn main() -> ExitCode {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -31,6 +33,9 @@ fn main() -> ExitCode {
         },
         "docs" if rest.is_empty() => ci::run(&root, vec![ci::steps::documents()], rest),
         "dist" if rest.is_empty() => ci::run(&root, vec![ci::dist::step()], rest),
+        "chart" if rest.is_empty() => ci::run(&root, vec![package::chart::write()], rest),
+        "package" => ci::run(&root, package::steps(), rest),
+        "image-root" if rest.is_empty() => ci::run(&root, package::image_root(), rest),
         "ci" => ci::run(&root, ci::steps::ci(), rest),
         "sanitize" => ci::run(&root, ci::sanitize::steps(), rest),
         "soak" => ci::run(&root, ci::soak::steps(), ci::soak::chosen(rest)),

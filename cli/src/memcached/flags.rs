@@ -19,6 +19,7 @@ fn argument(flag: &'static Flag) -> Arg {
         None => argument,
     };
     let argument = if flag.long == DELIMITER { argument } else { argument.long(flag.long) };
+    let argument = argument.help(flag.about).hide(flag.about.is_empty());
     if !flag.effect.has_value() {
         return argument.action(ArgAction::Count);
     }

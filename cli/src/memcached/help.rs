@@ -32,6 +32,12 @@ pub(super) fn text() -> String {
         let about = flag.about.replace('\n', &format!("\n{:COLUMN$}", ""));
         let _ = writeln!(text, "{:width$} {about}", label(flag));
     }
+    text + &words()
+}
+
+/// The words of -o, and what is said of all that is not listed.
+pub(super) fn words() -> String {
+    let mut text = String::new();
     for word in WORDS.iter().filter(|word| !word.about.is_empty()) {
         let label = format!("{}:", word.name);
         let _ = writeln!(text, "   - {label:<21} {}", word.about);

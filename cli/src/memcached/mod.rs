@@ -45,6 +45,11 @@ pub(crate) fn main(words: impl IntoIterator<Item = std::ffi::OsString>) -> ExitC
     }
 }
 
+/// The command line with a description of everything, for its man page.
+pub(crate) fn described() -> clap::Command {
+    flags::command().about("A cache server, by memcached's own command line").after_help(help::words())
+}
+
 /// Runs the server with memcached's options.
 fn run(flags: &Flags) -> Result<(), Failure> {
     if flags.has("help") {

@@ -334,4 +334,9 @@ pub(crate) const CLAIMS: &[Claim] = &[
         about: "leases against herds (§3.2.1); keys that many clients read, replayed with and without; one token a key in 10 s, holders set within a few ms",
         theirs: "peak queries of the database 17 K/s → 1.3 K/s",
     },
+    Claim {
+        id: "S17",
+        about: "balance of ages between size classes (§6.2); a class is needy if its next victim was used at least 20 % more recently than the mean of the others'",
+        theirs: "near one LRU over all memory; no figure",
+    },
 ];

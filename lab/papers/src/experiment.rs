@@ -54,6 +54,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &mica::spread::EXPERIMENT,
     &mica::model::EXPERIMENT,
     &facebook::herd::EXPERIMENT,
+    &facebook::balance::EXPERIMENT,
 ];
 
 /// How large an experiment is.

@@ -7,7 +7,7 @@ mod output;
 pub(crate) mod sanitize;
 pub(crate) mod soak;
 pub(crate) mod steps;
-mod tools;
+pub(crate) mod tools;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 use crate::tidy;
 
 /// What a step does.
-#[derive(Debug)]
 pub(crate) enum Work {
     /// Runs these programs in order, as long as they succeed.
     Commands(Vec<Command>),
+    /// Does this in this process.
+    Call(Box<dyn FnOnce() -> Result<(), String>>),
     /// Checks the rules of the house in this process.
     Tidy,
     /// Cannot be done here, for this reason.
@@ -69,6 +70,16 @@ fn execute(root: &Path, step: &Step) -> Outcome {
         Work::Skip(reason) => {
             println!("== {}: skipped: {reason}", step.name);
             Outcome::Skipped
+        }
+        Work::Call(call) => {
+            println!("== {}", step.name);
+            call().map_or_else(
+                |error| {
+                    println!("{error}");
+                    Outcome::Failed(error.lines().map(str::to_owned).collect())
+                },
+                |()| Outcome::Passed,
+            )
         }
         Work::Tidy => {
             println!("== {}", step.name);

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use super::tools::{cargo, command, target_folder};
 use super::{Step, Work, clients};
+use crate::package;
 
 /// What begins a seed on the command line.
 const SEED: &str = "--seed";
@@ -22,6 +23,8 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "full", work: full },
         Step { name: "kills", work: kills },
         Step { name: "takeovers", work: takeovers },
+        package::chart::rendered(),
+        package::soak(),
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
     ]
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::tools::{cargo, command, packages_with, target_folder, works};
 use super::{Step, Work, clients, fuzz, soak};
+use crate::package;
 
 /// Crates that may have loom tests, with their folders.
 const LOOM: &[(&str, &str)] = &[
@@ -39,6 +40,9 @@ pub(crate) fn ci() -> Vec<Step> {
             work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "mica:erew")]),
         },
         Step { name: "peer", work: peer },
+        package::chart::current(),
+        package::check(),
+        package::install(),
         Step { name: "pymemcache", work: clients::pymemcache },
         Step { name: "memccapable", work: clients::memccapable },
         Step { name: "memcached-tool", work: clients::memcached_tool },

@@ -1,0 +1,87 @@
+//! What packages are made of, and where they go.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::ci::tools::target_folder;
+use crate::workspace;
+
+use super::STATIC_TARGET;
+
+/// What packages are made of.
+#[derive(Debug)]
+pub(super) struct Kit {
+    pub(super) root: PathBuf,
+    /// The folder that they are written to.
+    pub(super) out: PathBuf,
+    /// The binary that uses the C library of its system.
+    pub(super) dynamic: PathBuf,
+    /// The binary that needs nothing.
+    pub(super) standalone: PathBuf,
+    pub(super) version: String,
+    /// How hard is compressed, up to 9.
+    pub(super) effort: u32,
+    /// The time of all files, in seconds since 1970.
+    pub(super) epoch: String,
+}
+
+impl Kit {
+    /// With binaries as they are released.
+    pub(super) fn released(root: &Path) -> Result<Self, String> {
+        let target = root.join(target_folder(root));
+        let standalone = target.join("static").join(STATIC_TARGET).join("release/guira");
+        let dynamic = target.join("release/guira");
+        Self::of(root, target.join("package"), [dynamic, standalone], 9)
+    }
+
+    /// With the binary for tests in place of both.
+    pub(super) fn checked(root: &Path) -> Result<Self, String> {
+        let target = root.join(target_folder(root));
+        let binary = target.join("debug/guira");
+        Self::of(root, target.join("package-check"), [binary.clone(), binary], 1)
+    }
+
+    fn of(root: &Path, out: PathBuf, binaries: [PathBuf; 2], effort: u32) -> Result<Self, String> {
+        let [dynamic, standalone] = binaries;
+        let text = std::fs::read_to_string(root.join("Cargo.toml")).map_err(|error| error.to_string())?;
+        let manifest: toml::Table = text.parse().map_err(|error| format!("Cargo.toml: {error}"))?;
+        let version = manifest["workspace"]["package"]["version"].as_str().ok_or("no version")?.to_owned();
+        let commit = || workspace::output(root, "git", &["log", "-1", "--format=%ct"]);
+        // Without a repository, as in an image that is being built, any time will do.
+        let epoch = std::env::var("SOURCE_DATE_EPOCH").or_else(|_| commit()).unwrap_or_else(|_| "0".into());
+        let epoch = epoch.trim().to_owned();
+        Ok(Self { root: root.to_owned(), out, dynamic, standalone, version, effort, epoch })
+    }
+
+    /// Where man pages and completions lie.
+    pub(super) fn share(&self) -> PathBuf {
+        self.out.join("share")
+    }
+
+    /// Runs a program in the root of the repository.
+    pub(super) fn run(&self, program: &Path, arguments: &[&str]) -> Result<(), String> {
+        workspace::output(&self.root, &program.to_string_lossy(), arguments).map(drop)
+    }
+
+    /// Runs a line of shell in a folder; gives what it prints.
+    pub(super) fn shell(&self, folder: &Path, line: &str) -> Result<String, String> {
+        let mut shell = Command::new("sh");
+        shell.args(["-euc", line]).current_dir(folder);
+        shell.env("LC_ALL", "C").env("TZ", "UTC").env("SOURCE_DATE_EPOCH", &self.epoch);
+        let output = shell.output().map_err(|error| format!("cannot run a shell: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("{line} failed:\n{}", String::from_utf8_lossy(&output.stderr)));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    }
+
+    /// The words of gzip by which equal files become equal archives.
+    pub(super) fn gzip(&self) -> String {
+        format!("gzip -{}n", self.effort)
+    }
+
+    /// The words of tar by which equal folders become equal archives.
+    pub(super) fn tar(&self) -> String {
+        format!("tar --sort=name --format=gnu --mtime=@{} --owner=0 --group=0 --numeric-owner", self.epoch)
+    }
+}

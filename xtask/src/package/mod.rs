@@ -1,0 +1,136 @@
+//! `cargo xtask package`: what is installed elsewhere, written to `target/package`: a package for Debian, a tarball and an image with a static binary.
+//!
+//! All three are made of one list of files ([`files`]) by tools that a Debian system has: tar, gzip, dpkg-deb, sha256sum. Equal binaries give
+//! equal packages: names are sorted, and times are that of the last commit, or what `SOURCE_DATE_EPOCH` says.
+
+pub(crate) mod chart;
+mod deb;
+mod files;
+mod image;
+mod kit;
+mod tarball;
+mod tree;
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::ci::tools::{cargo, command, installed, target_folder, works};
+use crate::ci::{Step, Work, dist};
+use kit::Kit;
+
+/// The target of the static binary. Named, so that build scripts and macros are not linked statically too.
+const STATIC_TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// What is used beside cargo.
+const TOOLS: &[&str] = &["dpkg-deb", "dpkg-shlibdeps", "strip", "tar", "gzip", "sha256sum"];
+
+/// Makes one package.
+type Make = fn(&Kit) -> Result<(), String>;
+
+/// The packages as they are released.
+pub(crate) fn steps() -> Vec<Step> {
+    vec![
+        dist::step(),
+        Step { name: "static", work: |root| Work::Commands(vec![static_build(root)]) },
+        Step { name: "pages", work: |root| released(root, pages) },
+        Step { name: "deb", work: |root| released(root, deb::make) },
+        Step { name: "tarball", work: |root| released(root, tarball::make) },
+        Step { name: "image", work: |root| released(root, image::make) },
+    ]
+}
+
+/// What the Dockerfile copies into its image.
+pub(crate) fn image_root() -> Vec<Step> {
+    vec![
+        Step { name: "static", work: |root| Work::Commands(vec![static_build(root)]) },
+        Step { name: "root", work: |root| released(root, image::fill) },
+    ]
+}
+
+/// For continuous integration: all of it with the binary for tests, which is there already, in a folder of its own.
+pub(crate) fn check() -> Step {
+    let work = |root: &Path| with_tools(|| Kit::checked(root), all);
+    Step { name: "package", work }
+}
+
+fn all(kit: &Kit) -> Result<(), String> {
+    let makes: [Make; 4] = [pages, deb::make, tarball::make, image::make];
+    makes.iter().try_for_each(|make| make(kit))
+}
+
+fn released(root: &Path, make: Make) -> Work {
+    with_tools(|| Kit::released(root), make)
+}
+
+fn with_tools(kit: impl FnOnce() -> Result<Kit, String>, make: Make) -> Work {
+    if let Some(missing) = TOOLS.iter().find(|tool| !installed(tool)) {
+        return Work::Skip(format!("{missing} is not installed"));
+    }
+    match kit() {
+        Ok(kit) => Work::Call(Box::new(move || make(&kit))),
+        Err(error) => Work::Call(Box::new(move || Err(error))),
+    }
+}
+
+/// Man pages and completions, made of the command line by the binary itself.
+fn pages(kit: &Kit) -> Result<(), String> {
+    tree::empty(&kit.share())?;
+    kit.run(&kit.dynamic, &["pages", &kit.share().to_string_lossy()])
+}
+
+/// A build of its own, in which no path of this machine is left.
+fn static_build(root: &Path) -> Command {
+    let mut build =
+        cargo(&["build", "--release", "--locked", "--package", "guira-cli", "--target", STATIC_TARGET]);
+    let mut flags = format!("-C target-feature=+crt-static --remap-path-prefix={}=guira", root.display());
+    let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
+    if let Ok(home) = home {
+        flags += &format!(" --remap-path-prefix={home}=cargo");
+    }
+    build.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target_folder(root).join("static"));
+    build
+}
+
+/// The .deb is installed into a root of its own, started by its unit's command, and purged.
+pub(crate) fn install() -> Step {
+    Step { name: "install", work: |root| installing(root, "package-check", "overlay") }
+}
+
+/// The same with the packages as they are released: in the smallest Debian; and the tarball is unpacked, and the image run.
+pub(crate) fn soak() -> Step {
+    let work = |root: &Path| match installing(root, "package", "debootstrap") {
+        Work::Commands(installing) => {
+            let mut commands = vec![cargo(&["xtask", "package"])];
+            commands.extend(installing);
+            commands.push(script_on(root, "tests/packages/tarball.sh", "package"));
+            commands.push(script_on(root, "tests/packages/image.sh", "package"));
+            Work::Commands(commands)
+        }
+        other => other,
+    };
+    Step { name: "packages", work }
+}
+
+/// Namespaces, and a layer above this system in them.
+const LAYER: &str = "mount -t tmpfs none /mnt && cd /mnt && mkdir upper work root \
+    && mount -t overlay overlay -o lowerdir=/,upperdir=upper,workdir=work root";
+
+fn installing(root: &Path, folder: &str, kind: &str) -> Work {
+    if let Some(missing) = ["ip", "systemd-sysusers"].iter().find(|tool| !installed(tool)) {
+        return Work::Skip(format!("{missing} is not installed"));
+    }
+    if !works(command(&["unshare", "--mount", "--net", "--pid", "--fork", "sh", "-c", LAYER])) {
+        return Work::Skip(
+            "no root of its own can be made here for the package: that takes root, and overlayfs".into(),
+        );
+    }
+    let mut script = script_on(root, "tests/packages/deb.sh", folder);
+    script.arg(kind);
+    Work::Commands(vec![script])
+}
+
+fn script_on(root: &Path, script: &str, folder: &str) -> Command {
+    let mut command = command(&["bash", script]);
+    command.arg(root.join(target_folder(root)).join(folder));
+    command
+}

@@ -1,0 +1,20 @@
+//! A static binary with all that belongs to it, in a tarball.
+
+use super::files::{self, DOCUMENTS, HOST};
+use super::kit::Kit;
+use super::tree::Tree;
+
+/// Writes `guira-VERSION-linux-x86_64.tar.gz`, with one folder of this name in it.
+pub(super) fn make(kit: &Kit) -> Result<(), String> {
+    let name = format!("guira-{}-linux-{}", kit.version, std::env::consts::ARCH);
+    let tree = Tree::new(kit.out.join(&name))?;
+    files::put(kit, &tree, HOST)?;
+    files::put(kit, &tree, DOCUMENTS)?;
+    files::put_pages(kit, &tree)?;
+    tree.copy(&kit.standalone, "usr/bin/guira", 0o755)?;
+    for document in ["LICENSE", "README.md", "CHANGELOG.md"] {
+        tree.copy(&kit.root.join(document), document, 0o644)?;
+    }
+    kit.shell(tree.folder(), "strip --remove-section=.comment usr/bin/guira")?;
+    kit.shell(&kit.out, &format!("{} -cf - '{name}' | {} > '{name}.tar.gz'", kit.tar(), kit.gzip())).map(drop)
+}
