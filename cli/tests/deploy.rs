@@ -111,6 +111,12 @@ fn the_manifest_starts_a_server_with_options_that_there_are() {
 }
 
 #[test]
+fn the_chart_runs_the_image_of_this_version() {
+    let line = concat!("appVersion: ", env!("CARGO_PKG_VERSION"));
+    assert!(read("deploy/helm/guira/Chart.yaml").lines().any(|found| found == line), "no {line}");
+}
+
+#[test]
 fn the_unit_allows_the_descriptors_that_its_configuration_needs() {
     let number = |text: &str, name: &str| -> u64 {
         let value = text.lines().find_map(|line| line.strip_prefix(name)).expect(name);

@@ -15,7 +15,7 @@ podman_() { podman --root "$stage/images" --runroot "$stage/run" --tmpdir "$stag
     --cgroup-manager cgroupfs --events-backend file "$@"; }
 run() { podman_ run --rm --cgroups=disabled --network=host --read-only --cap-drop=ALL "$@"; }
 
-podman_ load -q -i "$1/guira-image.tar" | grep -q guira || fail "the image cannot be loaded"
+podman_ load -q -i "$1/guira-image.tar" | grep -q '/guira:[0-9]' || fail "the image cannot be loaded, or has no name"
 image=$(podman_ images -q | head -1)
 [[ $(run "$image" -V) == memcached* ]] || fail "options alone are not memcached's"
 [[ $(run "$image" memcached -V) == memcached* ]] || fail "memcached is not started by its name"

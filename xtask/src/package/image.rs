@@ -67,8 +67,7 @@ pub(super) fn make(kit: &Kit) -> Result<(), String> {
         json!({ "io.containerd.image.name": name, "org.opencontainers.image.ref.name": kit.version });
     layout.write("oci-layout", 0o644, json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
     layout.write("index.json", 0o644, json!({ "schemaVersion": 2, "manifests": [entry] }).to_string())?;
-    let tags = [format!("guira:{}", kit.version), "guira:latest".to_owned()];
-    let docker = json!([{ "Config": config.path(), "RepoTags": tags, "Layers": [layer.path()] }]);
+    let docker = json!([{ "Config": config.path(), "RepoTags": [format!("guira:{}", kit.version)], "Layers": [layer.path()] }]);
     layout.write("manifest.json", 0o644, docker.to_string())?;
     kit.shell(&kit.out, &format!("{} -C layout -cf guira-image.tar .", kit.tar())).map(drop)
 }
