@@ -447,13 +447,7 @@ fn start_with<E: Engine + Clone>(
     saved_counters::read(notes, &shared);
     let incoming = std::mem::take(&mut bringing.incoming);
     let arrivals = arrivals(incoming, &shared, &ports);
-    ports
-        .iter()
-        .for_each(|port| shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address));
-    for socket in udp.iter().flatten() {
-        let address = socket.local_addr()?;
-        shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
-    }
+    register(&shared, &ports, &udp)?;
     let settings = Settings::new(options.choice()?, &addresses, &udp_addresses, &mica_addresses, dropped);
     let admin = admin_of(engine, &shared, settings);
     let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
@@ -493,6 +487,18 @@ fn start_with<E: Engine + Clone>(
         door,
         again: (prepared.given.clone(), prepared.secrets.clone()),
     })
+}
+
+/// Has `stats conns` tell of the sockets.
+fn register(shared: &Shared, ports: &[Port], udp: &[Vec<UdpSocket>]) -> io::Result<()> {
+    ports
+        .iter()
+        .for_each(|port| shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address));
+    for socket in udp.iter().flatten() {
+        let address = socket.local_addr()?;
+        shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
+    }
+    Ok(())
 }
 
 /// Has the workers begin, if there is no predecessor, or it agrees: from then on it is this server that serves.
