@@ -30,7 +30,7 @@ pub struct Arrival {
     /// What it is to be sent first.
     pub output: Vec<u8>,
     /// What another server has said of the state of its protocol.
-    pub carried: Vec<u8>,
+    pub carried: Box<[u8]>,
 }
 
 /// Accepts connections and deals them out in turn.
@@ -186,7 +186,7 @@ impl Acceptor {
             access,
             input: Vec::new(),
             output: Vec::new(),
-            carried: Vec::new(),
+            carried: Box::default(),
         };
         let worker = self.next;
         self.next = (worker + 1) % self.workers.len();

@@ -122,7 +122,7 @@ impl<S: Service> Connection<S> {
     pub(crate) fn into_parts(self) -> (S::State, Arrival) {
         let Connection { stream, facts, state, input, .. } = self;
         let (speaks, access) = (state.speaks(), state.access());
-        (state, Arrival { stream, facts, speaks, access, input, output: Vec::new(), carried: Vec::new() })
+        (state, Arrival { stream, facts, speaks, access, input, output: Vec::new(), carried: Box::default() })
     }
 
     /// What another server has to know of its protocol to go on with it; `None` as long as none can.
@@ -134,6 +134,7 @@ impl<S: Service> Connection<S> {
 
     /// The connection on its way to another server, which was told `carried`.
     pub(crate) fn leave(mut self, carried: Vec<u8>) -> Arrival {
+        let carried = carried.into_boxed_slice();
         let mut output = Vec::new();
         if let Some(mut unsent) = self.unsent.take() {
             unsent.collect(&mut output);

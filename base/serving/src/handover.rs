@@ -40,7 +40,7 @@ impl Arrival {
         if host.users.is_some() && self.access == Access::Free {
             fields.put_number(LOGGED_IN, 1);
         }
-        for (tag, bytes) in [(INPUT, &self.input), (OUTPUT, &self.output), (CARRIED, &self.carried)] {
+        for (tag, bytes) in [(INPUT, &self.input[..]), (OUTPUT, &self.output), (CARRIED, &self.carried)] {
             if !bytes.is_empty() {
                 fields.put(tag, bytes);
             }
@@ -57,7 +57,7 @@ impl Arrival {
         let (stream, peer) = Stream::adopt(socket)?;
         let (mut idle_s, mut listener) = (0, Address::Unix("".into()));
         let (mut speaks, mut access) = (Speaks::Any, access);
-        let (mut input, mut output, mut carried) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut input, mut output, mut carried) = (Vec::new(), Vec::new(), Box::default());
         for field in Fields::of(fields) {
             let field = field.map_err(whole)?;
             match field.tag {
@@ -71,7 +71,7 @@ impl Arrival {
                 LOGGED_IN => access = Access::Free,
                 INPUT => input = field.bytes.to_vec(),
                 OUTPUT => output = field.bytes.to_vec(),
-                CARRIED => carried = field.bytes.to_vec(),
+                CARRIED => carried = field.bytes.into(),
                 LISTENER => listener = field.text().parse().unwrap_or(listener),
                 IDLE_S => idle_s = field.number().map_err(whole)?,
                 _ => {}
@@ -125,7 +125,7 @@ mod tests {
         let stream = Stream::Unix(UnixStream::pair().unwrap().0);
         let listener = Arc::new(Address::Unix("/a/socket".into()));
         let facts = Arc::new(ConnectionFacts::new(&stream, None, listener, CONNECTION_BYTES, Seconds(100)));
-        let (input, output, carried) = (b"set a ".to_vec(), b"END\r\n".to_vec(), b"state".to_vec());
+        let (input, output, carried) = (b"set a ".to_vec(), b"END\r\n".to_vec(), Box::from(*b"state"));
         Arrival { stream, facts, speaks: Speaks::Text, access, input, output, carried }
     }
 

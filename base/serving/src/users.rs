@@ -115,7 +115,7 @@ mod tests {
 
     fn users(text: &str) -> Users {
         let users = parse(text.as_bytes()).map_err(|line| format!("line {line}")).unwrap();
-        Users { path: PathBuf::new(), users: RwLock::new(users.into()) }
+        Users { path: PathBuf::new(), users: Arc::new(RwLock::new(users.into())) }
     }
 
     #[test]

@@ -325,7 +325,7 @@ mod tests {
         let address = Arc::new(Address::Unix("test".into()));
         let facts = Arc::new(ConnectionFacts::new(&stream, None, address, 0, Seconds(0)));
         host.connections.current.fetch_add(1, guira_sync::atomic::Ordering::SeqCst);
-        let (input, output, carried) = (Vec::new(), Vec::new(), Vec::new());
+        let (input, output, carried) = (Vec::new(), Vec::new(), Box::default());
         let (speaks, access) = (Speaks::Text, Access::Free);
         host.mailboxes[0].send(Arrival { stream, facts, speaks, access, input, output, carried });
         theirs

@@ -11,15 +11,17 @@ use crate::core::Core;
 use crate::index::{Index, ListEditor, SavedIndex};
 use crate::options::{FleecOptions, LINK_BYTES};
 use crate::plan::Plan;
+use crate::retired::Retired;
 use guira_contract::{ClassCounter, CloseError, Dropped, Emptied, Preview};
 use guira_items::{
-    Begun, EmptyRegion, EngineOptions, Failure, HASHED, MINIMUM, Numbers, OpenError, Restored, SavedCounts,
-    SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting, reopen,
+    Begun, EmptyRegion, EngineOptions, Failure, HASHED, MINIMUM, Numbers, OpenError, Pieces, Restored,
+    SavedCounts, SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting,
+    reopen,
 };
-use guira_memory::RegionPlace;
-use guira_memory::lasting::{HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
+use guira_memory::lasting::{HandedBy, HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_memory::slab::lockfree::{LockFreeSlab, Touched};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
+use guira_memory::{Offset, RegionPlace};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words::WORD;
 
@@ -35,7 +37,7 @@ struct Saved {
     table: SavedIndex,
     touched: Touched,
     items: u64,
-    /// Without the usage of classes: that follows from the list.
+    /// With the usage of classes only between two processes: from a file, it follows from the list.
     counts: SavedCounts,
 }
 
@@ -76,8 +78,15 @@ impl Saved {
         bytes_of(&numbers)
     }
 
-    /// Reads the output of [`Saved::encode`].
-    fn decode(state: &[u8]) -> Result<Self, Emptied> {
+    /// What a live process gives to the next one: with the usage of classes, so that this need not look at all items.
+    fn encode_for_process(&self) -> Vec<u8> {
+        let held = self.counts.held.iter().flat_map(|held| [held.items, held.bytes]);
+        let numbers: Vec<u64> = std::iter::once(self.counts.held.len() as u64).chain(held).collect();
+        [self.encode(), bytes_of(&numbers)].concat()
+    }
+
+    /// Reads the output of [`Saved::encode`], or of [`Saved::encode_for_process`].
+    fn decode(state: &[u8], by: HandedBy) -> Result<Self, Emptied> {
         let mut numbers = Numbers::of(state, FORMAT)?;
         let mut saved = Saved {
             setup: numbers.setup()?,
@@ -90,6 +99,10 @@ impl Saved {
         };
         saved.counts.classes = numbers.class_counts()?;
         saved.flushes.prefixes = numbers.prefixes()?;
+        if by == HandedBy::Process {
+            let classes = numbers.small::<usize>()?.min(MAX_CLASSES + 1);
+            saved.counts.held = numbers.held(classes)?;
+        }
         numbers.end()?;
         Ok(saved)
     }
@@ -130,8 +143,14 @@ struct Found {
 }
 
 /// Reads a state, and finds out whether an engine with these options can continue with it in a Region of `bytes`.
-fn examine(options: FleecOptions, state: &[u8], bytes: usize, now_unix: u64) -> Result<Found, Emptied> {
-    let saved = Saved::decode(state)?;
+fn examine(
+    options: FleecOptions,
+    state: &[u8],
+    bytes: usize,
+    now_unix: u64,
+    by: HandedBy,
+) -> Result<Found, Emptied> {
+    let saved = Saved::decode(state, by)?;
     saved.setup.check(&options.engine, &options.classes, LINK_BYTES)?;
     let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
     let plan = Plan::new(saved.setup.reserve);
@@ -146,7 +165,7 @@ fn examine(options: FleecOptions, state: &[u8], bytes: usize, now_unix: u64) -> 
 
 /// Whether an engine with these options could continue with such a Region.
 pub(crate) fn accepts(options: FleecOptions, preview: &Preview, now_unix: u64) -> Result<(), Emptied> {
-    examine(options, &preview.state, preview.bytes, now_unix).map(|_| ())
+    examine(options, &preview.state, preview.bytes, now_unix, HandedBy::Process).map(|_| ())
 }
 
 /// An engine that continues with the contents of the file.
@@ -156,7 +175,8 @@ fn restore(
     kept: &SavedRegion,
     now_unix: u64,
 ) -> Result<Core, Failure> {
-    let Found { saved, base, plan, options } = examine(options, &kept.state, kept.bytes, now_unix)?;
+    let Found { saved, base, plan, options } =
+        examine(options, &kept.state, kept.bytes, now_unix, kept.handed_by())?;
     let classes = options.classes.table(LINK_BYTES).len();
     let (shell, damage) = reopen(file, kept, &options.engine, classes, base)?;
     if !damage.is_none() {
@@ -164,13 +184,13 @@ fn restore(
         return Err(Emptied::Contents(Dropped { blocks: damage.count(), items: saved.items }).into());
     }
     let core = Core::on(shell, plan, options).map_err(Failure::Open)?;
-    core.restore(&saved)?;
+    core.restore(&saved, kept.handed_by())?;
     Ok(core)
 }
 
 impl Core {
     /// Continues with the contents of the Region. The engine is not in use yet.
-    fn restore(&self, saved: &Saved) -> Result<(), Failure> {
+    fn restore(&self, saved: &Saved, by: HandedBy) -> Result<(), Failure> {
         let damaged = || Failure::from(Loss::Damaged);
         let is_sound =
             self.flushes.restore(&saved.flushes, ()) && self.table.restore(saved.table, self.sizing.budget());
@@ -179,13 +199,20 @@ impl Core {
         }
         self.charge_metadata(saved.touched)?;
         let slab = self.memory.slab();
-        let serving = slab.restore(saved.touched).map_err(|_| damaged())?;
+        let serving = slab.restore(saved.touched, by).map_err(|_| damaged())?;
         let takes = serving * PAGE_BYTES + self.table.committed();
         let has_room = || self.table.back_paid() && slab.back_serving();
         if !self.shell.region().takes(takes) && !has_room() {
             return Err(Failure::Open(OpenError::Full));
         }
-        let held = self.recover().ok_or_else(damaged)?;
+        let held = match by {
+            HandedBy::File => self.recover().ok_or_else(damaged)?,
+            // As a live process has left it, which has freed what nothing refers to; and clients wait.
+            HandedBy::Process if saved.counts.held.len() == self.memory.classes().len() => {
+                saved.counts.held.clone()
+            }
+            HandedBy::Process => return Err(damaged()),
+        };
         if held.iter().map(|held| held.items).sum::<u64>() != saved.items {
             return Err(damaged());
         }
@@ -208,12 +235,13 @@ impl Core {
         Ok(())
     }
 
-    /// Completes the insert of a bucket that a session left half done. No other thread uses the engine.
-    pub(crate) fn finish_growth(&self) {
+    /// Completes the insert of a bucket that a session left half done. No other thread uses the engine. Returns the items that have left
+    /// the list.
+    pub(crate) fn finish_growth(&self) -> Vec<Offset> {
         let (hazard, mut retired) = (self.announcements.claim(), Vec::new());
-        // Items that leave the list here are freed by the restart, as those that sessions retired.
         let (index, shell) = (&self.table, &self.shell);
         ListEditor { index, shell, hazard: &hazard, retired: &mut retired }.finish_growth();
+        retired
     }
 
     /// Closes the engine, so that another one can continue if the Region lasts. All sessions are gone.
@@ -221,7 +249,10 @@ impl Core {
         if !self.shell.lasts(notes)? {
             return Ok(());
         }
-        let state = self.settle(now);
+        self.memory.slab().settle();
+        // What that takes off the list is freed by the restart.
+        self.finish_growth();
+        let state = Saved::of(&self, now).encode();
         self.shell.close(&state, notes)
     }
 
@@ -230,20 +261,29 @@ impl Core {
         if !self.shell.lasts(notes)? {
             return Ok(None);
         }
-        let state = self.settle(now);
+        self.free_orphans();
+        self.memory.slab().settle();
+        let state = Saved::of(&self, now).encode_for_process();
         Ok(self.shell.hand_over(state, notes))
     }
 
-    fn settle(&self, now: Seconds) -> Vec<u8> {
-        self.memory.slab().settle();
-        self.finish_growth();
-        Saved::of(self, now).encode()
+    /// Frees what is not on the list any more, as a restart from a file would.
+    fn free_orphans(&self) {
+        let mut orphans = Retired::default();
+        orphans.adopt(&self.announcements);
+        orphans.items().extend(self.finish_growth());
+        for at in orphans.items().drain(..) {
+            let item = self.item(at, Seconds(0));
+            let pieces = item.map(|item| Pieces::chunks(self.shell.region(), &item));
+            pieces.into_iter().flatten().for_each(|at| self.memory.give(at));
+            self.memory.give(at);
+        }
     }
 
     pub(crate) fn preview(&self) -> Option<Preview> {
         let lasts = self.shell.lasts(&[]).is_ok_and(|lasts| lasts);
         lasts.then(|| Preview {
-            state: Saved::of(self, self.shell.time_seen()).encode(),
+            state: Saved::of(self, self.shell.time_seen()).encode_for_process(),
             bytes: self.shell.region().reserved(),
         })
     }

@@ -20,7 +20,7 @@ use guira_items::{
     SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
+use guira_memory::lasting::{Damage, HandedBy, HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words::WORD;
@@ -219,13 +219,18 @@ fn restore<X: Scheme>(
     // Metadata of policies does not outlive a process. What is in the pages begins in the order of CLOCK, which needs none,
     // and the policy takes over from that while the cache is used.
     let mut core = Core::<X>::on(shell, plan, options, Policy::default()).map_err(Failure::Open)?;
-    take_up(&mut core, &saved, &damage)?;
+    take_up(&mut core, &saved, &damage, kept.handed_by())?;
     let items = saved.items().saturating_sub(core.items.count());
     Ok((core, Dropped { blocks: damage.count(), items }))
 }
 
 /// Goes on with what lies in the Region. The engine is new and not in use yet.
-fn take_up<X: Scheme>(core: &mut Core<X>, saved: &Saved, damage: &Damage) -> Result<(), Failure> {
+fn take_up<X: Scheme>(
+    core: &mut Core<X>,
+    saved: &Saved,
+    damage: &Damage,
+    by: HandedBy,
+) -> Result<(), Failure> {
     let damaged = || Failure::from(Loss::Damaged);
     let first_table = core.index.committed(core.index.buckets().0);
     let classes = core.pool.memory().classes().len();
@@ -264,12 +269,15 @@ fn take_up<X: Scheme>(core: &mut Core<X>, saved: &Saved, damage: &Damage) -> Res
     let held =
         if damage.is_none() { saved.counts.held.clone() } else { salvage::salvage(core, saved.touched) };
     core.items.shell().registry().restore(&SavedCounts { held, ..saved.counts.clone() });
-    if X::LINK_BYTES > 0 {
-        // The index lies in the pages as well.
-        core.items.region().map_now(core.sizing.plan().pages_at, saved.touched as usize * PAGE_BYTES);
-    }
-    if !fits_together(core, saved.touched) {
-        return Err(damaged());
+    // Memory that has come from a live process is as that has left it, and clients wait.
+    if by == HandedBy::File {
+        if X::LINK_BYTES > 0 {
+            // The index lies in the pages as well.
+            core.items.region().map_now(core.sizing.plan().pages_at, saved.touched as usize * PAGE_BYTES);
+        }
+        if !fits_together(core, saved.touched) {
+            return Err(damaged());
+        }
     }
     core.index.clear_unused();
     let was = core.sizing.lock().metadata;

@@ -2,7 +2,7 @@
 
 use crate::admin::{Admin, Settings};
 use crate::counters::ServerCount;
-use crate::direct::{self, DatagramListener, DirectError, Place};
+use crate::direct::{self, DatagramListener, DirectError, DirectPath, Place};
 use crate::forward::{Forwarding, Inboxes};
 use crate::memory_split::{MemorySplit, least_memory};
 use crate::options::{Options, address_space_to_spare, machine_memory};
@@ -443,8 +443,7 @@ fn start_with<E: Engine + Clone>(
     let (addresses, udp_addresses) = (ports.addresses(), ports.udp_addresses());
     let mica_addresses = ports.mica_addresses(options);
     let Ports { streams: ports, udp, paths, admin: admin_port } = ports;
-    let partitioning = engine.partitioning();
-    let ways = direct::describe_all(paths, partitioning, options.workers);
+    let ways = direct::describe_all(paths, engine.partitioning(), options.workers);
     let division = MemorySplit::of(options, options.memory.0);
     let budget = Arc::new(ConnBudget::new(division.conn_limits(), options.workers));
     let hub = Arc::new(Hub::new(options, budget.clone())?);
@@ -460,26 +459,7 @@ fn start_with<E: Engine + Clone>(
     let settings = Settings::new(options.choice()?, &addresses, &udp_addresses, &mica_addresses, opening);
     let admin = admin_of(engine, &shared, settings);
     let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
-    let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
-    let inboxes = Arc::new(Inboxes::new(options.workers));
-    let placement = if options.pin_workers { Placement::Pinned } else { Placement::Anywhere };
-    let mut crew = Crew::new(host.clone());
-    for (index, (sockets, ways)) in udp.into_iter().zip(ways).enumerate() {
-        let place = Place { worker: index, workers: options.workers, partitioning };
-        let ends = Ends {
-            udp: (!sockets.is_empty()).then(|| UdpListener::new(sockets, options.protocol)),
-            direct: DatagramListener::new(ways, place, shared.bursts[index].clone()),
-            forwarding: Forwarding::new(index, inboxes.clone(), shared.mailboxes.clone(), partitioning),
-        };
-        let (host, acceptor) = (host.clone(), acceptor.take());
-        let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
-        let make = move || {
-            let service = NodeService::new(index, session, shared, admin, ends);
-            Worker::new(index, service, host, acceptor)
-        };
-        crew.start(index, placement, make)?;
-    }
-    crew.wait_until_ready()?;
+    let crew = workers(options, engine, (&shared, &admin), (ports, udp, ways))?;
     let admin = admin_port.map(|port| serve_admin(port, admin, &shared, token.clone())).transpose()?;
     let door = prepared.kept.take().map(|kept| door(kept, options, engine)).transpose()?;
     let door = begin(bringing, &crew, &shared, arrivals, door)?;
@@ -502,6 +482,38 @@ fn start_with<E: Engine + Clone>(
         door,
         again: (prepared.given.clone(), prepared.secrets.clone()),
     })
+}
+
+/// Makes the workers, which serve what comes by these ports once they begin.
+fn workers<E: Engine>(
+    options: &Options,
+    engine: &E,
+    (shared, admin): (&Arc<Shared>, &Arc<Admin>),
+    (ports, udp, ways): (Vec<Port>, Vec<Vec<UdpSocket>>, Vec<Vec<DirectPath>>),
+) -> Result<Crew, StartError> {
+    let partitioning = engine.partitioning();
+    let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
+    let inboxes = Arc::new(Inboxes::new(options.workers));
+    let placement = if options.pin_workers { Placement::Pinned } else { Placement::Anywhere };
+    let mut crew = Crew::new(shared.host.clone());
+    for (index, (sockets, ways)) in udp.into_iter().zip(ways).enumerate() {
+        let place = Place { worker: index, workers: options.workers, partitioning };
+        let ends = Ends {
+            udp: (!sockets.is_empty()).then(|| UdpListener::new(sockets, options.protocol)),
+            direct: DatagramListener::new(ways, place, shared.bursts[index].clone()),
+            forwarding: Forwarding::new(index, inboxes.clone(), shared.mailboxes.clone(), partitioning),
+        };
+        let acceptor = acceptor.take();
+        let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
+        let make = move || {
+            let host = shared.host.clone();
+            let service = NodeService::new(index, session, shared, admin, ends);
+            Worker::new(index, service, host, acceptor)
+        };
+        crew.start(index, placement, make)?;
+    }
+    crew.wait_until_ready()?;
+    Ok(crew)
 }
 
 /// Has `stats conns` show everything that requests come by.

@@ -7,6 +7,7 @@ use crate::{Control, Emptied, Engine, Expiry, Lossiness, Opened, Opening, Sessio
 use guira_memory::RegionPlace;
 use guira_sync::clock::Seconds;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// The wall clock when the first engine is opened on a Region. Second 0 is two seconds earlier.
 pub(super) const UNIX: u64 = 1_700_000_000;
@@ -124,6 +125,24 @@ impl<L: Lasting> Site<L> {
     pub fn restored(&self, items: u64) -> L::Engine {
         let Opened { engine, opening, .. } = self.open();
         assert_eq!(opening, Opening::Restored { items });
+        engine
+    }
+
+    /// Hands an engine over as to another process, which finds all that was there. Another was to go on before, and has died.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn handed_over(&self, engine: L::Engine, items: u64) -> L::Engine {
+        assert!(engine.preview().is_some(), "it lasts");
+        let handed = engine.hand_over(NOW, NOTES).expect("nothing uses it").expect("it lasts");
+        let place = self.place().with(Arc::new(handed));
+        let open = || {
+            let opened = self.setup.open(self.size, &place, UNIX + LATER);
+            opened.unwrap_or_else(|error| panic!("{error}"))
+        };
+        drop(open());
+        let Opened { engine, opening, notes, .. } = open();
+        assert_eq!((opening, notes.as_slice()), (Opening::Restored { items }, NOTES));
         engine
     }
 

@@ -5,6 +5,7 @@
 //! have left chunks without references.
 
 use super::{CLASS_BITS, LISTED, LockFreeSlab, whole_word};
+use crate::lasting::HandedBy;
 use crate::slab::{ClassId, HandedOut, NoPages, PAGE_BYTES, PageId};
 use guira_sync::atomic::Ordering;
 
@@ -32,14 +33,17 @@ impl LockFreeSlab {
     ///
     /// # Errors
     /// If the descriptors and bitmaps are inconsistent; then the memory must not be used.
-    pub fn restore(&self, touched: Touched) -> Result<usize, NoPages> {
+    pub fn restore(&self, touched: Touched, by: HandedBy) -> Result<usize, NoPages> {
         let Touched { pages, paid } = touched;
         if pages.checked_add(paid).is_none_or(|all| all > self.page_count) {
             return Err(NoPages);
         }
         let classes: Vec<_> =
             (0..pages).map(|page| self.restored_class(PageId(page))).collect::<Result<_, _>>()?;
-        self.map_serving(&classes);
+        if by == HandedBy::File {
+            // All items will be looked at.
+            self.map_serving(&classes);
+        }
         self.pool.restore(touched, &self.region, self.pages);
         let mut serving = 0;
         // The first page ends on top of the stack.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::HugePages;
+use crate::lasting::HandedBy;
 use crate::slab::NoPages;
 use guira_sync::words::store;
 
@@ -171,7 +172,7 @@ fn threads_never_share_a_chunk() {
 /// Another allocator in the same Region, restored.
 fn again(slab: &LockFreeSlab, budget: usize, commit_pages: u32) -> Result<LockFreeSlab, NoPages> {
     let other = slab_in(slab.region.clone(), slab.page_count, budget, commit_pages);
-    other.restore(slab.touched())?;
+    other.restore(slab.touched(), HandedBy::File)?;
     Ok(other)
 }
 
@@ -271,7 +272,7 @@ fn pages_that_cannot_be_are_refused() {
     for touched in
         [Touched { pages: 5, paid: 0 }, Touched { pages: 2, paid: 3 }, Touched { pages: 2, paid: u32::MAX }]
     {
-        assert_eq!(other.restore(touched), Err(NoPages), "{touched:?}");
+        assert_eq!(other.restore(touched, HandedBy::File), Err(NoPages), "{touched:?}");
     }
     // A chunk may be freed late, when its page has no class any more.
     store(slab.descriptor(PageId(1)), LISTED);

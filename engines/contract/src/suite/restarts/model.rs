@@ -185,7 +185,7 @@ fn again<L: Lasting>(site: &Site<L>, engine: L::Engine) -> L::Engine {
     engine
 }
 
-/// While memory becomes less and more, and items expire. An index is compared with the count of items when a Region is opened.
+/// While memory becomes less and more, and items expire, by an orderly stop or to another process at once. An index is compared with the count of items when a Region is opened.
 pub fn what_threads_have_left_is_restored_whatever_they_did<L: Lasting>(setup: &L) {
     let site = Site::new(setup, RegionSize::of(8 * MIB));
     let mut engine = site.open().engine;
@@ -217,8 +217,12 @@ pub fn what_threads_have_left_is_restored_whatever_they_did<L: Lasting>(setup: &
             }
         });
         let items = engine.stats().items;
-        close(engine);
-        engine = site.restored(items);
+        engine = if seed % 2 == 0 {
+            close(engine);
+            site.restored(items)
+        } else {
+            site.handed_over(engine, items)
+        };
         site.check(&engine);
         engine = again(&site, engine);
     }
