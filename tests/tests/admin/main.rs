@@ -1,6 +1,7 @@
 //! The admin listener, as bytes over a socket: one file per behaviour, one binary for all.
 #![forbid(unsafe_code)]
 
+mod alerts;
 mod bad_requests;
 mod dashboards;
 mod health;

@@ -1,0 +1,70 @@
+//! The rules of deploy/prometheus ask for metrics that exist, and each alert has its section in the runbook.
+
+use guira_tests::Setup;
+use guira_tests::http::HttpClient;
+use guira_tests::openmetrics::{Form, Scrape};
+use guira_tests::scratch::Scratch;
+use guira_tests::tls::Certificate;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The alerts of the file, with their expressions: the part of YAML that the file uses.
+fn alerts(text: &str) -> BTreeMap<String, String> {
+    let mut alerts = BTreeMap::new();
+    let (mut name, mut folded) = (String::new(), false);
+    for line in text.lines() {
+        let (line, indent) = (line.trim(), line.len() - line.trim_start().len());
+        if let Some(alert) = line.strip_prefix("- alert: ") {
+            assert!(alerts.insert(alert.to_owned(), String::new()).is_none(), "{alert} is there twice");
+            name = alert.to_owned();
+        }
+        let expression = alerts.get_mut(&name);
+        if let Some(rest) = line.strip_prefix("expr: ") {
+            folded = rest == ">-";
+            if !folded {
+                expression.expect("it belongs to an alert").push_str(rest);
+            }
+        } else if folded && indent > 8 {
+            expression.expect("it belongs to an alert").push_str(&format!(" {line}"));
+        } else {
+            folded = false;
+        }
+    }
+    alerts
+}
+
+/// The names of metrics in an expression.
+fn metrics(expression: &str) -> Vec<&str> {
+    let is_of_name = |byte: char| byte.is_ascii_alphanumeric() || byte == '_';
+    let words = expression.split(|byte| !is_of_name(byte));
+    words.filter(|word| word.starts_with("guira_") || word.starts_with("memcached_")).collect()
+}
+
+fn file(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn alerts_ask_for_metrics_that_there_are_and_the_runbook_has_a_section_for_each() {
+    let rules = file("deploy/prometheus/guira.rules.yaml");
+    let runbook = file("docs/runbook.md");
+    let (scratch, certificate) = (Scratch::new(), Certificate::issue());
+    let region = format!("--region={}", scratch.file("region").display());
+    let setup = Setup::new().guira_argument("--admin=notls:127.0.0.1:0").guira_argument(&region);
+    let mut server = certificate.given_to(setup).start_guira();
+    let body = HttpClient::connect(server.admin_address()).get("/metrics", "").body;
+    let scrape = Scrape::read(&body, Form::Classic).unwrap_or_else(|why| panic!("{why}"));
+    let alerts = alerts(&rules);
+    assert!(alerts.len() >= 20 && alerts.values().all(|expression| !expression.is_empty()), "{alerts:?}");
+    for (alert, expression) in &alerts {
+        for metric in metrics(expression) {
+            assert!(scrape.named(metric).next().is_some(), "{alert} asks for {metric}, which is not there");
+        }
+        let anchor = format!("runbook: \"docs/runbook.md#{}\"", alert.to_lowercase());
+        assert!(rules.contains(&anchor), "{alert} does not name its section of the runbook");
+        assert!(runbook.contains(&format!("\n## {alert}\n")), "the runbook says nothing of {alert}");
+    }
+    let sections = runbook.lines().filter(|line| line.starts_with("## ")).count();
+    assert_eq!(sections, alerts.len(), "the runbook has a section for an alert that is not there");
+}
