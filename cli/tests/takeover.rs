@@ -146,6 +146,30 @@ fn settle(client: &mut Client<TcpStream>) {
     }
 }
 
+/// Also when the successor fails, and the old server opens everything again.
+#[test]
+fn the_admin_listener_goes_over_and_is_never_refused() {
+    let mut place = Place::with_region();
+    let admin = place.path("admin");
+    place.options.extend(["--admin".to_owned(), format!("unix:{admin}")]);
+    let health = || {
+        let mut client = unix(&admin);
+        client.ask("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 1)
+    };
+    let (mut first, address) = place.serve(&[]);
+    assert_eq!(tcp(address).ask("set a 0 0 1\r\nx\r\n", 1), "STORED|");
+    assert_eq!(health(), "HTTP/1.1 200 OK|");
+    let mut refused = place.start(&["--engine", "fleec"]);
+    refused.fails();
+    assert_eq!(health(), "HTTP/1.1 200 OK|");
+    let (second, _) = place.serve(&[]);
+    first.ends();
+    assert_eq!(health(), "HTTP/1.1 200 OK|");
+    assert_eq!(tcp(address).ask("get a\r\n", 3), "VALUE a 0 1|x|END|");
+    second.stop();
+    assert!(!Path::new(&admin).exists(), "the file of the socket goes with the last server");
+}
+
 #[test]
 fn connections_go_on_where_they_were_and_items_are_there() {
     let mut place = Place::with_region();
