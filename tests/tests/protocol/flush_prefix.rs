@@ -1,7 +1,7 @@
 //! `flush_prefix` and `md` with `G` delete every item whose key begins with a prefix.
 
 use guira_tests::server::wait_for;
-use guira_tests::{Server, Setup};
+use guira_tests::Setup;
 
 fn guira() -> Setup {
     Setup::new().guira_argument("--test-commands")
@@ -152,7 +152,7 @@ fn the_items_are_removed_in_the_background() {
 
 #[test]
 fn it_comes_after_requests_before_it_and_before_those_behind() {
-    let server = Server::start();
+    let server = guira().start_guira();
     let mut client = server.connect();
     client.exchange(
         "set a:1 0 0 1\r\nx\r\nflush_prefix a:\r\nget a:1\r\nset a:1 0 0 1\r\ny\r\nmd b G\r\nget a:1\r\n",
