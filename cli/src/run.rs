@@ -73,11 +73,9 @@ fn serve_until_signal<T>(
     keeps: Keeps,
 ) -> Result<(), Failure> {
     // Before the workers start, so that none of them takes the signals.
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
+    // SIGUSR2 too, also where nobody can take over: it would end the server, and empty its region.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])
         .map_err(Failure::system("cannot wait for signals"))?;
-    if options.takeover.is_some() {
-        signals.add_signal(SIGUSR2).map_err(Failure::system("cannot wait for signals"))?;
-    }
     // As it was called: after an upgrade another file has its name.
     let program = Program::of_this_process();
     let mut running = guira_server::start_after(options, secrets, origin.inherited, origin.predecessor)?;
@@ -157,7 +155,10 @@ fn follow(signals: &mut Signals, running: &Running, notifier: &Notifier, program
                 }
                 SIGUSR2 => match taken() {
                     Some(successor) => return Until::Successor(successor),
-                    None => program.start(),
+                    None if running.door().is_some() => program.start(),
+                    None => tracing::warn!(
+                        "SIGUSR2 has no effect: nobody can take over without the option takeover"
+                    ),
                 },
                 signal => return Until::Signal(Some(signal)),
             }

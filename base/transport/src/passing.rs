@@ -89,6 +89,11 @@ impl PeerProcess {
         self.user == geteuid().as_raw()
     }
 
+    /// Whether this process can see to it that it ends: not if it has ended, or lives in another PID namespace.
+    pub fn can_be_ended(&self) -> bool {
+        self.handle.is_some()
+    }
+
     /// Waits until it is gone, for as long as `patience`. Whether it is.
     pub fn wait_until_gone(&self, patience: Duration) -> bool {
         let Some(handle) = &self.handle else {

@@ -3,7 +3,7 @@
 use crate::index::Target;
 use crate::local::Local;
 use guira_contract::Counter;
-use guira_items::{Item, Removal};
+use guira_items::Removal;
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
 
@@ -14,10 +14,34 @@ struct Cleaned {
     /// The next bucket on the list.
     next: Option<u64>,
     removed: usize,
+    /// Something was not where it had been.
+    missing: bool,
 }
 
-/// Removes what is dead between a bucket and the next one on the list.
+/// What has become of an item that was to be removed or stamped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Removed,
+    /// It is alive, and of the generation of new items.
+    Stamped,
+    /// It was not where it had been.
+    Missing,
+}
+
+/// Removes what is dead between a bucket and the next one on the list, and stamps the rest with the generation of new items.
 fn clean(local: &mut Local, bucket: u64, now: Seconds) -> Cleaned {
+    let mut cleaned = clean_once(local, bucket, now);
+    let mut removed = cleaned.removed;
+    // What was missing may have been replaced by a session that judged it before a flush: the copy is here, and has to be judged as well.
+    while cleaned.missing {
+        cleaned = clean_once(local, bucket, now);
+        removed += cleaned.removed;
+    }
+    local.reclaim_some();
+    Cleaned { removed, ..cleaned }
+}
+
+fn clean_once(local: &mut Local, bucket: u64, now: Seconds) -> Cleaned {
     let core = local.core().clone();
     let generation = core.flushes.generation();
     let mut seen: Vec<(Offset, Option<u64>)> = Vec::new();
@@ -26,39 +50,48 @@ fn clean(local: &mut Local, bucket: u64, now: Seconds) -> Cleaned {
         let needs_work = item.header.generation() != generation || core.dead(&item, now).is_some();
         Some((at, needs_work.then(|| core.hash_of(&item))))
     });
-    let mut removed = 0;
+    let mut cleaned = Cleaned { next, removed: 0, missing: false };
     for (at, hash) in seen {
         let class = core.memory.class_at(at);
-        let is_removed = hash.is_some_and(|hash| remove_or_stamp(local, at, hash, now));
-        removed += usize::from(is_removed);
+        let outcome = hash.map(|hash| remove_or_stamp(local, at, hash, now));
+        let is_removed = outcome == Some(Outcome::Removed);
+        cleaned.removed += usize::from(is_removed);
+        cleaned.missing |= outcome == Some(Outcome::Missing);
         local.counters().crawled(class, 1, u64::from(is_removed));
     }
-    local.reclaim_some();
-    Cleaned { next, removed }
+    cleaned
 }
 
-/// Removes the item at `at` if it is dead, and otherwise stamps it with the generation of new items. True if it was removed.
-fn remove_or_stamp(local: &mut Local, at: Offset, hash: u64, now: Seconds) -> bool {
-    if local.editor().remove_at(at, hash, Removal::Dead, now) {
-        return true;
+/// Removes the item at `at` if it is dead, and otherwise stamps it with the generation of new items.
+fn remove_or_stamp(local: &mut Local, at: Offset, hash: u64, now: Seconds) -> Outcome {
+    loop {
+        if local.editor().remove_at(at, hash, Removal::Dead, now) {
+            return Outcome::Removed;
+        }
+        let mut editor = local.editor();
+        let core = editor.core();
+        let place = (core.table.bucket_of(hash), Target::Item(hash));
+        let stamped = editor.at_spot(
+            place,
+            |other| other == at,
+            |_, spot| {
+                // Loaded before the item is judged.
+                let generation = core.flushes.generation();
+                let Some(item) = spot.node.and_then(|node| core.item(node.at, now)) else {
+                    return Some(Outcome::Missing);
+                };
+                let is_alive = core.flushes.dead_as_of(generation, &item, now).is_none();
+                is_alive.then(|| {
+                    item.stamp(generation);
+                    Outcome::Stamped
+                })
+            },
+        );
+        // Otherwise it has died between the two looks.
+        if let Some(outcome) = stamped {
+            return outcome;
+        }
     }
-    let mut editor = local.editor();
-    let core = editor.core();
-    let place = (core.table.bucket_of(hash), Target::Item(hash));
-    editor.at_spot(
-        place,
-        |other| other == at,
-        |_, spot| {
-            // Loaded before the item is judged.
-            let generation = core.flushes.generation();
-            let item = spot.node.and_then(|node| core.item(node.at, now));
-            let is_alive = |item: &Item<'_>| core.flushes.dead_as_of(generation, item, now).is_none();
-            if let Some(item) = item.filter(is_alive) {
-                item.stamp(generation);
-            }
-        },
-    );
-    false
 }
 
 /// Follows up an item at `at` that was put into the table with the stamp of `generation`. If there was a flush meanwhile the crawler may have passed already:
@@ -75,7 +108,8 @@ pub(crate) fn follow_up(local: &mut Local, (at, hash): (Offset, u64), generation
 fn stamp_again(local: &mut Local, (at, hash): (Offset, u64), now: Seconds) {
     loop {
         let generation = local.core().flushes.generation();
-        if remove_or_stamp(local, at, hash, now) || local.core().flushes.is_still(generation) {
+        let outcome = remove_or_stamp(local, at, hash, now);
+        if outcome != Outcome::Stamped || local.core().flushes.is_still(generation) {
             return;
         }
     }

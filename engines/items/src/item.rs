@@ -402,11 +402,14 @@ impl<'a> Item<'a> {
         let _ = self.words[0].compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Stamps the item with a flush generation. The caller holds it or has announced it, and has found it alive after loading the generation.
+    /// Stamps the item with a flush generation. The caller holds it or has announced it, and has found it alive after loading the generation. If its stamp is not
+    /// the one that it was judged by, somebody has found it alive later, and that stays.
     pub fn stamp(&self, generation: u32) {
+        let judged = self.header.generation();
         let stamp = |header| {
             let header = Header(header);
-            (header.generation() != generation).then(|| header.with_generation(generation).0)
+            let is_news = header.generation() == judged && judged != generation;
+            is_news.then(|| header.with_generation(generation).0)
         };
         // Release: pairs with the Acquire fence of who judges the item by its stamp. If it has the stamp already, there is nothing to do.
         let _ = self.words[0].fetch_update(Ordering::Release, Ordering::Relaxed, stamp);

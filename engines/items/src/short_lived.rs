@@ -26,7 +26,7 @@ const LANES: usize = 8;
 const BLOCK: usize = 64;
 
 /// Bytes of a block, with what the allocator adds.
-const BLOCK_BYTES: usize = BLOCK * 5 + 40;
+const BLOCK_BYTES: usize = BLOCK * 5 + 64;
 
 /// A place of 40 bits, in words.
 type Note = [u8; 5];
@@ -69,8 +69,8 @@ impl ShortLived {
         let seconds = seconds.min(SHORT_LIVED_MAX);
         let slots = if seconds == 0 { 0 } else { seconds as usize + 1 };
         let lane = || Mutex::new(Lane { slots: (0..slots).map(|_| Slot::default()).collect(), from: 0 });
-        let bytes = if seconds == 0 { 0 } else { memory / PART };
         let tables = LANES * slots * size_of::<Slot>();
+        let bytes = if seconds == 0 { 0 } else { (memory / PART).max(2 * tables) };
         ShortLived {
             seconds,
             lanes: (0..LANES).map(|_| lane()).collect(),
@@ -121,7 +121,7 @@ impl ShortLived {
                 }
                 slot.blocks.push(Vec::with_capacity(BLOCK));
             }
-            slot.second = second.0;
+            slot.second = slot.second.max(second.0);
             let [b0, b1, b2, b3, b4, ..] = ((at.bytes() / 8) as u64).to_le_bytes();
             slot.blocks.last_mut().is_some_and(|block| {
                 block.push([b0, b1, b2, b3, b4]);

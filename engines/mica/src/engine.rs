@@ -105,8 +105,8 @@ impl<S: ItemStore> Control for MicaEngine<S> {
     fn flush_prefixes(&self, now: Seconds, prefixes: &[&[u8]]) -> Result<(), FlushBusy> {
         // A flush of everything that has fallen due goes first; of this one each item tells by its stamp.
         self.core.flushes.settle(now);
-        let clean_since = self.core.partitions.iter().map(|partition| partition.clean_since()).min();
-        self.core.flushes.flush_prefixes(prefixes, clean_since.unwrap_or_default())
+        let clean_since = || self.core.partitions.iter().map(|partition| partition.clean_since()).min();
+        self.core.flushes.flush_prefixes(prefixes, || clean_since().unwrap_or_default())
     }
 
     fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>) {

@@ -95,13 +95,19 @@ impl Flushes {
         self.of_prefixes.load(Ordering::Acquire)
     }
 
-    /// Flushes what is stored now under keys that begin with one of `prefixes`. `clean_since` is the smallest of all partitions.
+    /// Flushes what is stored now under keys that begin with one of `prefixes`. `clean_since` tells the smallest of all partitions; asked under the lock, since one of
+    /// before would be taken for a later one when generations have come round.
     ///
     /// # Errors
     /// If crawlers have not finished with earlier flushes.
-    pub(crate) fn flush_prefixes(&self, prefixes: &[&[u8]], clean_since: u64) -> Result<(), FlushBusy> {
+    pub(crate) fn flush_prefixes(
+        &self,
+        prefixes: &[&[u8]],
+        clean_since: impl FnOnce() -> u64,
+    ) -> Result<(), FlushBusy> {
         let _flushing = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.of_prefixes();
+        let (before, clean_since) = (self.of_prefixes(), clean_since());
+        debug_assert!(before - clean_since < u64::from(GENERATIONS), "no more are begun");
         self.prefixes.forget_before(generation_after(clean_since), generation_after(before));
         let is_generation_left = before + 1 - clean_since < u64::from(GENERATIONS);
         if !is_generation_left || prefixes.len() > self.prefixes.room() {

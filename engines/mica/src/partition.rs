@@ -1,6 +1,7 @@
 //! A partition: a store of items, and their index.
 
 use crate::entry::PLACE_MASK;
+use crate::flush::Flushes;
 use crate::index::{BUCKET_BYTES, FIRST_BUCKETS, Index, SLOTS, SPARE_PART, SavedIndex};
 use crate::options::LogPolicy;
 use crate::owned::Owned;
@@ -8,7 +9,7 @@ use crate::pins::Pins;
 use crate::plan::{Plan, Share};
 use crate::store::{ItemStore, SavedStore};
 use guira_contract::KeyHash;
-use guira_items::ClassUsage;
+use guira_items::{ClassUsage, GENERATIONS};
 use guira_memory::Region;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::words::WORD;
@@ -144,9 +145,9 @@ impl<S: ItemStore> Partition<S> {
         self.clean_since.load(Ordering::Relaxed)
     }
 
-    /// All items here were stored, or stamped, after this many flushes of prefixes.
+    /// All items here were stored, or stamped, after this many flushes of prefixes. A crawl may end after a flush of everything that knows of more.
     pub(crate) fn cleaned(&self, flushes: u64) {
-        self.clean_since.store(flushes, Ordering::Release);
+        self.clean_since.fetch_max(flushes, Ordering::Release);
     }
 
     /// Committed bytes of the index.
@@ -345,10 +346,12 @@ impl<S: ItemStore> Partition<S> {
     }
 
     /// Restores the state. False if there can be no such partition.
-    pub(crate) fn restore(&self, saved: &SavedPartition, plan: &Plan) -> bool {
+    pub(crate) fn restore(&self, saved: &SavedPartition, plan: &Plan, flushes: &Flushes) -> bool {
         self.flushed(saved.flushes);
         self.cleaned(saved.clean_since);
-        self.store.restore(saved.store)
+        let behind = flushes.of_prefixes().checked_sub(saved.clean_since);
+        behind.is_some_and(|behind| behind < u64::from(GENERATIONS))
+            && self.store.restore(saved.store)
             && self.store.reached() <= plan.ring
             && self.index.restore(saved.index, plan.buckets_max)
     }

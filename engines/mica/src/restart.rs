@@ -203,7 +203,7 @@ impl<S: ItemStore> Core<S> {
         let damaged = || Failure::from(Loss::Damaged);
         self.flushes.restore(&saved.flushes);
         let mut pairs = self.partitions.iter().zip(&saved.partitions);
-        if !pairs.all(|(partition, saved)| partition.restore(saved, &self.plan)) {
+        if !pairs.all(|(partition, saved)| partition.restore(saved, &self.plan, &self.flushes)) {
             return Err(damaged());
         }
         self.back_used(damage)?;

@@ -259,6 +259,11 @@ impl<S: ItemStore> Holder for Writer<'_, S> {
         self.part.is_pinned(offset)
     }
 
+    #[inline(always)]
+    fn is_dead(&self, entry: &Entry<'_>) -> bool {
+        self.is_dead_entry(entry)
+    }
+
     fn has_pins(&self) -> bool {
         !self.part.pins().is_empty()
     }

@@ -1,7 +1,7 @@
 //! `flush_prefix` and `md` with `G` delete every item whose key begins with a prefix.
 
-use guira_tests::server::wait_for;
 use guira_tests::Setup;
+use guira_tests::server::wait_for;
 
 fn guira() -> Setup {
     Setup::new().guira_argument("--test-commands")

@@ -60,7 +60,7 @@ struct Slot {
 
 impl Slot {
     fn empty() -> Self {
-        Slot { tag: AtomicU64::new(0), bytes: [const { AtomicU64::new(0) }; WORDS] }
+        Slot { tag: AtomicU64::new(0), bytes: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
     fn tag(&self) -> Tag {

@@ -15,6 +15,9 @@ pub(crate) trait Holder {
     /// Whether the value of the item at `offset` is being sent.
     fn is_pinned(&self, offset: u64) -> bool;
 
+    /// Whether an item has expired or was flushed.
+    fn is_dead(&self, entry: &Entry<'_>) -> bool;
+
     /// Whether anything is pinned.
     fn has_pins(&self) -> bool;
 

@@ -37,7 +37,7 @@ pub(super) fn pass(
     if let Some(entry) = is_live.then(|| Entry::at(region, log.at(head), holder.now())).flatten() {
         let is_replaced = replaced.take_if(|replaced| *replaced == head).is_some();
         let why = if is_replaced { Removal::Gone } else { Removal::Evicted };
-        let is_dead = entry.expiry().passed(holder.now());
+        let is_dead = holder.is_dead(&entry);
         if entry.is_used()
             && !is_replaced
             && !is_dead

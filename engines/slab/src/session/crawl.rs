@@ -77,7 +77,9 @@ fn crawl_chunks<X: Scheme>(state: &mut SessionState<X>, chunks: &[Offset], now: 
     for (at, hash, fate) in &found[..count] {
         match fate {
             Fate::Remove => removed += u64::from(removal::unlink(state, *at, *hash, Removal::Dead, now)),
-            Fate::Stamp => stamp(&core, *at, *hash, now),
+            // It may have died since: nobody would look at it again.
+            Fate::Stamp if stamp(&core, *at, *hash, now) => {}
+            Fate::Stamp => removed += u64::from(removal::unlink(state, *at, *hash, Removal::Dead, now)),
         }
     }
     removed
@@ -90,15 +92,16 @@ enum Fate {
     Stamp,
 }
 
-/// Stamps the item at `at` with the generation of new items, if it is in the table and alive.
-fn stamp<X: Scheme>(core: &Core<X>, at: Offset, hash: KeyHash, now: Seconds) {
+/// Stamps the item at `at` with the generation of new items, if it is in the table. False if it is dead.
+fn stamp<X: Scheme>(core: &Core<X>, at: Offset, hash: KeyHash, now: Seconds) -> bool {
     let held = core.index.lock(hash);
     let is_there = held.find(|other| (other == at).then_some(())).is_some();
     // Loaded before the item is judged.
     let generation = core.items.flushes().generation();
     let is_alive = |item: &Item<'_>| core.items.flushes().dead_as_of(generation, item, now).is_none();
-    if let Some(item) = core.items.at(at, now).filter(|item| is_there && is_alive(item)) {
-        item.stamp(generation);
-    }
+    let item = core.items.at(at, now).filter(|_| is_there);
+    let is_dead = item.is_some_and(|item| !is_alive(&item));
+    item.filter(|_| !is_dead).inspect(|item| item.stamp(generation));
     held.release_unchanged();
+    !is_dead
 }

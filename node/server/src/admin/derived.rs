@@ -143,7 +143,8 @@ impl Admin {
         }
         let sets = sum(CommandCount::CmdSet) as i64;
         let sets = sets - (sum(CommandCount::CasHits) + sum(CommandCount::CasBadval)) as i64;
-        out.derived(SLAB_COMMANDS, &[&id, "set", "hit"], sets);
+        // Each of the three is an estimate.
+        out.derived(SLAB_COMMANDS, &[&id, "set", "hit"], sets.max(0));
     }
 
     fn add_start(&self, out: &mut Exposition, is_ready: bool) {

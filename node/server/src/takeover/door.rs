@@ -95,6 +95,9 @@ impl Door {
 
     /// Up to the moment when the successor is ready. Returns what it is.
     fn talk(&self, channel: &mut Channel) -> Result<String, TakeoverError> {
+        if !channel.peer.can_be_ended() {
+            return Err(TakeoverError::OutOfReach);
+        }
         let unless = Some(&self.is_closed);
         let hello = channel.receive(Wait { most: HELLO_MAX, unless, bytes: HELLO_BYTES })?;
         let hello = Hello::read(expect(hello, Kind::Hello)?.fields())?;

@@ -101,7 +101,9 @@ impl Running {
                 Ok(None)
             }
             Err(failing) => {
-                let incoming = connections.into_iter().map(|(arrival, _)| Incoming::Back(arrival)).collect();
+                // The successor may have executed what they had sent, or answered a part of it: they are closed, as the items are dropped.
+                let back = if matches!(failing, Failing::BeforeCommit(_)) { connections } else { Vec::new() };
+                let incoming = back.into_iter().map(|(arrival, _)| Incoming::Back(arrival)).collect();
                 let mut running = go_on(again, sockets, incoming, left, &failing, &shared)?;
                 running.found = running.found.or(found);
                 let (Failing::BeforeCommit(why) | Failing::AfterCommit(why)) = failing;

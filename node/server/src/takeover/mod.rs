@@ -77,6 +77,9 @@ pub enum TakeoverError {
     /// It runs as somebody else.
     #[error("the other process runs as another user")]
     Foreign,
+    /// If it failed, nothing could keep it from going on with the region.
+    #[error("the other process cannot be ended from here: is it in another PID namespace?")]
+    OutOfReach,
     /// It will not.
     #[error("the other server refuses: {0}")]
     Refused(String),
