@@ -9,7 +9,7 @@ const NOW: Seconds = Seconds(1000);
 
 /// Runs all of them on engines of their own.
 pub fn prefixes<E: Engine>(open: &impl Fn(usize) -> E) {
-    let cases: [fn(E); 9] = [
+    let cases: [fn(E); 10] = [
         a_prefix_takes_what_was_stored_before_under_it_and_nothing_else,
         several_prefixes_go_together_up_to_a_limit,
         the_memory_comes_free_in_the_background_and_other_items_stay,
@@ -18,6 +18,7 @@ pub fn prefixes<E: Engine>(open: &impl Fn(usize) -> E) {
         what_was_deleted_does_not_come_back_by_any_change,
         what_is_changed_in_place_is_judged_by_when_it_was_stored,
         a_flush_of_everything_ends_and_outlasts_prefixes,
+        a_crawl_under_way_forgets_nothing_that_came_after_it_began,
         long_values_go_too_and_stay_with_who_is_sent_them,
     ];
     for case in cases {
@@ -208,6 +209,41 @@ fn a_flush_of_everything_ends_and_outlasts_prefixes<E: Engine>(engine: E) {
     flush(&engine, "other").unwrap();
     assert!(has(&mut session, "k"));
     assert!(value_of(&mut session, b"k", Seconds(1010)).is_none(), "a flush that is due stays so");
+}
+
+/// Also if everything was flushed meanwhile.
+fn a_crawl_under_way_forgets_nothing_that_came_after_it_began<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    for flushes_all in [false, true] {
+        let mut deleted = Vec::new();
+        (0..20_000).for_each(|number| put(&mut session, &format!("fill:{number}")));
+        flush(&engine, "first").unwrap();
+        session.maintain(NOW, Pace::Idle, 20);
+        session.quiesce();
+        flush(&engine, "second").unwrap();
+        if flushes_all {
+            engine.flush(NOW, NOW);
+        }
+        // In all partitions.
+        assert!((0..300).all(|number| has(&mut session, &format!("fill:{number}")) != flushes_all));
+        for round in 0..9 {
+            let prefix = format!("deleted{round}:");
+            (0..300).for_each(|number| put(&mut session, &format!("{prefix}{number}")));
+            if flush(&engine, &prefix).is_ok() {
+                deleted.push(prefix);
+            }
+        }
+        while session.maintain(NOW, Pace::Idle, 16) > 0 {
+            session.quiesce();
+            if flush(&engine, "next").is_ok() {
+                break;
+            }
+        }
+        for prefix in deleted {
+            assert!((0..300).all(|number| !has(&mut session, &format!("{prefix}{number}"))), "{prefix}");
+        }
+        settle(&mut session, NOW);
+    }
 }
 
 fn long_values_go_too_and_stay_with_who_is_sent_them<E: Engine>(engine: E) {

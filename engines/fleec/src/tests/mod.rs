@@ -80,6 +80,16 @@ fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
 }
 
 #[test]
+fn prefixes() {
+    for buckets in [Buckets::Open, Buckets::Locked] {
+        suite::prefixes(&|memory| {
+            let engine = EngineOptions::of(memory);
+            FleecEngine::open(FleecOptions { engine, buckets, ..FleecOptions::default() }).unwrap()
+        });
+    }
+}
+
+#[test]
 fn short_lived_items_go_in_the_second_in_which_they_expire() {
     for (seed, buckets) in [Buckets::Open, Buckets::Locked].into_iter().enumerate() {
         let open = || {

@@ -36,6 +36,13 @@ pub(crate) fn open_as<S: ItemStore>(access: Access) -> impl Fn(usize) -> MicaEng
 }
 
 #[test]
+fn prefixes() {
+    for access in ACCESSES {
+        suite::prefixes(&open_with(access));
+    }
+}
+
+#[test]
 fn a_store_keeps_everything() {
     suite::store_suite(open_as::<Fits>(Access::Crcw));
 }
