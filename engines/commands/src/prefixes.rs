@@ -7,7 +7,7 @@ use guira_contract::{FlushBusy, Pace, Session};
 use guira_protocol::{MetaGet, ReplyBuffer};
 
 /// Steps of maintenance that a request does for itself when too many prefixes are being deleted: enough for a cache of some MiB, and some milliseconds of work.
-const CRAWLED_AT_ONCE: usize = 8;
+const CRAWLED_AT_ONCE: usize = 32;
 
 impl<S: Session> Executor<S> {
     /// Has `flush` delete what begins with one of `prefixes`. If too many others are being deleted it crawls for a moment and tries once more.

@@ -30,7 +30,9 @@ fn read(engine: &str, option: &OptionRow, value: &str) -> Result<Options, String
     let mut given = GivenOptions::from([("engine", vec![engine.to_owned()])]);
     // What some options need.
     given.insert("tls-cert", vec!["cert.pem".to_owned()]);
-    given.insert("mica", vec!["127.0.0.1:11311".to_owned()]);
+    if option.name != "takeover" {
+        given.insert("mica", vec!["127.0.0.1:11311".to_owned()]);
+    }
     given.insert("admin", vec!["9150".to_owned()]);
     given.insert(option.name, vec![value.to_owned()]);
     Options::read(&given).map_err(|error| error.to_string())

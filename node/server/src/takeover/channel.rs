@@ -206,6 +206,8 @@ mod tests {
         assert_eq!((connections.fds.len(), connections.bytes.len()), (3, 300_006));
         assert_eq!((opened.kind, opened.fds.len()), (Kind::Opened, 1));
         sender.join().unwrap();
+        // They have copies of the near end.
+        drop((connections, opened));
         assert!(matches!(far.receive(Wait::most(SOON)), Err(TakeoverError::Gone)));
     }
 
