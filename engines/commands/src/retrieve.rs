@@ -35,12 +35,46 @@ fn refuse<R: Replies>(replies: &mut R) -> Answered {
     Answered::Refused
 }
 
+/// Whether replies contain cas uniques. A type of its own for those that do not: a plain get then neither keeps nor tests what says so.
+trait Showing: Copy {
+    /// Whether an item may have to be given a unique first.
+    const MAY_LACK: bool;
+
+    /// The unique to show. `None` if replies contain none, or if the item has none and needs one.
+    fn shown(self, cas: Option<u64>) -> Option<u64>;
+}
+
+/// get, gat
+#[derive(Clone, Copy)]
+struct Omitted;
+
+/// gets, gats
+#[derive(Clone, Copy)]
+struct Shown(Uniques);
+
+impl Showing for Omitted {
+    const MAY_LACK: bool = false;
+
+    #[inline(always)]
+    fn shown(self, _cas: Option<u64>) -> Option<u64> {
+        None
+    }
+}
+
+impl Showing for Shown {
+    const MAY_LACK: bool = true;
+
+    #[inline(always)]
+    fn shown(self, cas: Option<u64>) -> Option<u64> {
+        self.0.shown(cas)
+    }
+}
+
 /// Writes an item as `VALUE <key> <flags> <bytes> [<cas unique>]`, and its value.
-struct ValueSink<'a, 'k, R> {
+struct ValueSink<'a, 'k, R, U> {
     replies: &'a mut R,
     key: &'k [u8],
-    unique: Unique,
-    uniques: Uniques,
+    showing: U,
     /// Length of the buffer before the item.
     mark: usize,
     /// The reply contains the cas unique, and the item has none.
@@ -72,7 +106,29 @@ pub(crate) fn put_value<I: ItemView>(buffer: &mut ReplyBuffer, item: &I, length:
     buffer.keep(written);
 }
 
-impl<R: Replies> ValueSink<'_, '_, R> {
+impl<'a, 'k, R: Replies, U: Showing> ValueSink<'a, 'k, R, U> {
+    #[inline(always)]
+    fn new(key: &'k [u8], showing: U, replies: &'a mut R) -> Self {
+        let mark = replies.buffer().len();
+        ValueSink { replies, key, showing, mark, lacks_unique: false }
+    }
+
+    /// Whether the item has to be given a cas unique first.
+    #[inline(always)]
+    fn lacks_unique(&self) -> bool {
+        U::MAY_LACK && self.lacks_unique
+    }
+
+    /// The cas unique to show.
+    #[inline(always)]
+    fn unique(&mut self, cas: Option<u64>) -> Option<u64> {
+        let shown = self.showing.shown(cas);
+        if U::MAY_LACK {
+            self.lacks_unique = shown.is_none();
+        }
+        shown
+    }
+
     #[inline(always)]
     fn head(
         &mut self,
@@ -100,7 +156,7 @@ impl<R: Replies> ValueSink<'_, '_, R> {
     }
 }
 
-impl<R: Replies<Pin: ValuePin>> Sink for ValueSink<'_, '_, R> {
+impl<R: Replies<Pin: ValuePin>, U: Showing> Sink for ValueSink<'_, '_, R, U> {
     type Pin = R::Pin;
 
     fn wants(&self) -> Want {
@@ -109,9 +165,8 @@ impl<R: Replies<Pin: ValuePin>> Sink for ValueSink<'_, '_, R> {
 
     #[inline(always)]
     fn found<I: ItemView>(&mut self, item: &I) {
-        let cas = if self.unique == Unique::Shown { self.uniques.shown(item.cas()) } else { None };
-        self.lacks_unique = self.unique == Unique::Shown && cas.is_none();
-        if self.lacks_unique {
+        let cas = self.unique(item.cas());
+        if self.lacks_unique() {
             return;
         }
         let length = item.value_len();
@@ -129,13 +184,12 @@ impl<R: Replies<Pin: ValuePin>> Sink for ValueSink<'_, '_, R> {
 
     #[inline(always)]
     fn recency(&self) -> Recency {
-        if self.lacks_unique { Recency::Leave } else { Recency::Bump }
+        if self.lacks_unique() { Recency::Leave } else { Recency::Bump }
     }
 
     fn pinned(&mut self, meta: &Meta, pin: R::Pin) {
-        let cas = if self.unique == Unique::Shown { self.uniques.shown(meta.cas) } else { None };
-        self.lacks_unique = self.unique == Unique::Shown && cas.is_none();
-        if self.lacks_unique {
+        let cas = self.unique(meta.cas);
+        if self.lacks_unique() {
             return;
         }
         let most = AROUND_VALUE + self.key.len();
@@ -182,14 +236,30 @@ impl<S: Session> Executor<S> {
     }
 
     /// Answers one key of a get or gets. The caller writes END after the last key, unless one was refused.
-    ///
-    /// Not inlined: its callers would spill registers.
-    #[inline(never)]
+    #[inline(always)]
     pub fn get<R>(&mut self, key: Key<'_>, guess: S::Guess, unique: Unique, replies: &mut R) -> Answered
     where
         R: Replies<Pin = S::Pin>,
     {
-        match self.show_value(key, guess, unique, replies) {
+        match unique {
+            Unique::Omitted => self.get_showing(key, guess, Omitted, replies),
+            Unique::Shown => self.get_showing(key, guess, Shown(self.uniques), replies),
+        }
+    }
+
+    /// Not inlined: its callers would spill registers.
+    #[inline(never)]
+    fn get_showing<R>(
+        &mut self,
+        key: Key<'_>,
+        guess: S::Guess,
+        showing: impl Showing,
+        replies: &mut R,
+    ) -> Answered
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        match self.show_value(key, guess, showing, replies) {
             Ok(Read::Hit) => {
                 self.count(CommandCount::CmdGet);
                 self.count(CommandCount::GetHits);
@@ -211,19 +281,16 @@ impl<S: Session> Executor<S> {
         &mut self,
         key: Key<'_>,
         mut guess: S::Guess,
-        unique: Unique,
+        showing: impl Showing,
         replies: &mut R,
     ) -> Result<Read, StoreError>
     where
         R: Replies<Pin = S::Pin>,
     {
         loop {
-            let mark = replies.buffer().len();
-            let uniques = self.uniques;
-            let sink = ValueSink { replies, key: key.bytes, unique, uniques, mark, lacks_unique: false };
-            let mut sink = Plain::new(sink);
+            let mut sink = Plain::new(ValueSink::new(key.bytes, showing, replies));
             let read = self.read(key, guess, &mut sink);
-            if read != Read::Hit || !sink.sink.lacks_unique {
+            if read != Read::Hit || !sink.sink.lacks_unique() {
                 return Ok(read);
             }
             self.give_unique(key)?;
@@ -306,9 +373,16 @@ impl<S: Session> Executor<S> {
     where
         R: Replies<Pin = S::Pin>,
     {
-        let (mark, uniques) = (replies.buffer().len(), self.uniques);
-        let mut sink = ValueSink { replies, key: key.bytes, unique, uniques, mark, lacks_unique: false };
-        match self.show_and_touch(key, time, unique, &mut sink) {
+        let shown = match unique {
+            Unique::Omitted => {
+                self.show_and_touch(key, time, unique, &mut ValueSink::new(key.bytes, Omitted, replies))
+            }
+            Unique::Shown => {
+                let mut sink = ValueSink::new(key.bytes, Shown(self.uniques), replies);
+                self.show_and_touch(key, time, unique, &mut sink)
+            }
+        };
+        match shown {
             Ok(_) => Answered::Wholly,
             Err(_) => refuse(replies),
         }

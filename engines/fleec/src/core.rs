@@ -16,6 +16,8 @@ use guira_memory::Offset;
 use guira_memory::slab::PAGE_BYTES;
 use guira_memory::slab::lockfree::LockFreeSlab;
 use guira_sync::clock::Seconds;
+use guira_sync::quiescence::{Quiescence, Ticket};
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -26,7 +28,9 @@ pub(crate) struct Core {
     pub(crate) memory: ChunkPool,
     pub(crate) table: Index,
     pub(crate) announcements: Announcements,
-    pub(crate) flushes: Flushes<()>,
+    pub(crate) flushes: Flushes<Ticket>,
+    /// Whether sessions have ended what they did before a flush: until then the crawler does not set out for it.
+    pub(crate) quiescence: Arc<Quiescence>,
     pub(crate) crawler: Crawler,
     pub(crate) short_lived: ShortLived,
     pub(crate) walks: Walks,
@@ -85,6 +89,7 @@ impl Core {
             table,
             announcements: Announcements::default(),
             flushes: Flushes::default(),
+            quiescence: Arc::default(),
             crawler: Crawler::default(),
             short_lived,
             walks: Walks::default(),

@@ -6,16 +6,19 @@ use crate::local::Local;
 use guira_contract::FlushBusy;
 use guira_items::Flushable;
 use guira_sync::clock::Seconds;
+use guira_sync::quiescence::Ticket;
 use std::sync::Arc;
 
 struct Flushed<'c>(&'c Arc<Core>);
 
 impl Flushable for Flushed<'_> {
-    /// The crawler need not wait: a writer that stores an item of an earlier generation behind its back
-    /// takes it out again, or stamps it anew ([`crate::dead::follow_up`]).
-    type Mark = ();
+    /// A writer that is held up keeps the generation that it has loaded, and no crawl makes that clean before the writer is through: generations that
+    /// came round would take what it stores for new.
+    type Mark = Ticket;
 
-    fn mark(&self) {}
+    fn mark(&self) -> Ticket {
+        self.0.quiescence.ticket()
+    }
 
     fn sweep(&self, _kept: u32, now: Seconds) {
         dead::remove_all(&mut Local::new(self.0.clone()), now);

@@ -8,6 +8,7 @@ use guira_items::{Pieces, SessionCounters};
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
 use guira_sync::hazard::Hazard;
+use guira_sync::quiescence::Participant;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub(crate) struct Local {
     lane: usize,
     /// The recalls that it has heeded.
     recalls_seen: u64,
+    participant: Participant,
 }
 
 impl Local {
@@ -35,6 +37,7 @@ impl Local {
             uncounted: 0,
             lane: core.short_lived.lane(),
             recalls_seen: 0,
+            participant: core.quiescence.register(),
             core,
         }
     }
@@ -116,6 +119,21 @@ impl Local {
     pub(crate) fn recall(&mut self) {
         self.recalls_seen = self.core.memory.recall();
         self.give_all_back();
+    }
+
+    /// What was begun is done: items are published, and followed up.
+    #[inline]
+    pub(crate) fn quiesce(&self) {
+        self.participant.quiesce();
+    }
+
+    /// Nothing is begun until it is online again.
+    pub(crate) fn offline(&self) {
+        self.participant.offline();
+    }
+
+    pub(crate) fn online(&self) {
+        self.participant.online();
     }
 
     /// Gives back its free chunks if another session has found no memory since.

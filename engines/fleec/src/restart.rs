@@ -192,8 +192,8 @@ impl Core {
     /// Continues with the contents of the Region. The engine is not in use yet.
     fn restore(&self, saved: &Saved, by: HandedBy) -> Result<(), Failure> {
         let damaged = || Failure::from(Loss::Damaged);
-        let is_sound =
-            self.flushes.restore(&saved.flushes, ()) && self.table.restore(saved.table, self.sizing.budget());
+        let is_sound = self.flushes.restore(&saved.flushes, self.quiescence.ticket())
+            && self.table.restore(saved.table, self.sizing.budget());
         if !is_sound {
             return Err(damaged());
         }

@@ -274,21 +274,25 @@ impl Session for FleecSession {
         self.core().shell.next_cas()
     }
 
-    /// No session waits for quiescent points here; but another session may have found no memory.
+    /// No session waits for quiescent points here, only the crawler; but another session may have found no memory.
     #[inline]
     fn quiesce(&mut self) {
         self.allocator.local_mut().heed_recalls();
+        self.allocator.local().quiesce();
     }
 
     fn offline(&mut self) {
         self.quiesce();
+        self.allocator.local().offline();
     }
 
     fn release_caches(&mut self) {
         self.allocator.local_mut().release();
     }
 
-    fn online(&mut self) {}
+    fn online(&mut self) {
+        self.allocator.local().online();
+    }
 
     fn maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
         self.rounds = self.rounds.wrapping_add(1);

@@ -355,6 +355,24 @@ impl<S: ItemStore> Partition<S> {
             && self.store.reached() <= plan.ring
             && self.index.restore(saved.index, plan.buckets_max)
     }
+
+    /// What a process that continues at once needs beside. The store is settled.
+    pub(crate) fn handed(&self) -> HandedPartition {
+        HandedPartition { usage: self.usage(), store: self.store.handed() }
+    }
+
+    /// Continues with that, after the state was restored. False if there can be no such partition.
+    pub(crate) fn go_on(&self, handed: &HandedPartition) -> bool {
+        self.set_usage(handed.usage);
+        self.store.go_on(&handed.store)
+    }
+}
+
+/// What a process that continues at once needs beside, so that it need not look at the items.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HandedPartition {
+    pub(crate) usage: ClassUsage,
+    pub(crate) store: Vec<u64>,
 }
 
 /// The state of a partition that a restart needs.

@@ -2,13 +2,13 @@
 //!
 //! Logs and indexes lie in the Region. The rest is written into the head of the file when the engine is closed ([`Saved`]). Everything that is read is checked:
 //! every log is followed from its head to its tail, and every slot of the indexes has to lead to an item that was found there; what does not fit together
-//! empties the Region.
+//! empties the Region. What a live process hands over is as that has left it: nobody looks at its items, for which clients would wait.
 
 use crate::core::Core;
 use crate::flush::SavedFlushes;
 use crate::mend::mend;
 use crate::options::{MAX_PARTITIONS, MicaOptions};
-use crate::partition::{Partition, SavedPartition};
+use crate::partition::{HandedPartition, Partition, SavedPartition};
 use crate::plan::Plan;
 use crate::recover::recover;
 use crate::resize::room_missing;
@@ -20,7 +20,7 @@ use guira_items::{
     reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
+use guira_memory::lasting::{Damage, HandedBy, HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::threads::map_by_threads;
 use guira_sync::words::WORD;
@@ -42,6 +42,8 @@ struct Saved {
     held: ClassUsage,
     counts: SavedCounts,
     partitions: Vec<SavedPartition>,
+    /// What is told of each partition between two processes only: from a file, it follows from the items.
+    handed: Vec<HandedPartition>,
 }
 
 impl Saved {
@@ -56,7 +58,14 @@ impl Saved {
             held: counts.held.first().copied().unwrap_or_default(),
             counts: SavedCounts { held: Vec::new(), ..counts },
             partitions: core.partitions.iter().map(Partition::saved).collect(),
+            handed: Vec::new(),
         }
+    }
+
+    /// What a live process gives to the next one. No session is left.
+    fn handed_of<S: ItemStore>(core: &Core<S>, now: Seconds) -> Self {
+        core.partitions.iter().for_each(|partition| partition.store().settle());
+        Saved { handed: core.partitions.iter().map(Partition::handed).collect(), ..Saved::of(core, now) }
     }
 
     fn encode(&self, format: [u8; 8]) -> Vec<u8> {
@@ -75,11 +84,15 @@ impl Saved {
             numbers.extend([partition.flushes, partition.clean_since]);
         }
         numbers.extend(self.counts.class_numbers());
+        for HandedPartition { usage, store } in &self.handed {
+            numbers.extend([usage.items, usage.bytes, store.len() as u64]);
+            numbers.extend(store);
+        }
         bytes_of(&numbers)
     }
 
     /// Reads the output of [`Saved::encode`].
-    fn decode(state: &[u8], format: [u8; 8]) -> Result<Self, Emptied> {
+    fn decode(state: &[u8], format: [u8; 8], by: HandedBy) -> Result<Self, Emptied> {
         let mut numbers = Numbers::of(state, format)?;
         let mut saved = Saved {
             setup: numbers.setup()?,
@@ -93,8 +106,13 @@ impl Saved {
             held: ClassUsage { items: numbers.number()?, bytes: numbers.number()? },
             counts: numbers.counts()?,
             partitions: partitions_of(&mut numbers)?,
+            handed: Vec::new(),
         };
         saved.counts.classes = numbers.class_counts()?;
+        if by == HandedBy::Process {
+            let count = saved.partitions.len();
+            saved.handed = (0..count).map(|_| handed_of(&mut numbers)).collect::<Result<_, _>>()?;
+        }
         numbers.end()?;
         Ok(saved)
     }
@@ -111,6 +129,13 @@ fn partitions_of(numbers: &mut Numbers<'_>) -> Result<Vec<SavedPartition>, Empti
         Ok(saved)
     };
     (0..count.min(MAX_PARTITIONS)).map(partition).collect()
+}
+
+fn handed_of(numbers: &mut Numbers<'_>) -> Result<HandedPartition, Emptied> {
+    let usage = ClassUsage { items: numbers.number()?, bytes: numbers.number()? };
+    let count: usize = numbers.small()?;
+    let store = (0..count).map(|_| numbers.number()).collect::<Result<_, _>>()?;
+    Ok(HandedPartition { usage, store })
 }
 
 /// Opens an engine whose Region lasts at `place`.
@@ -155,8 +180,9 @@ fn examine<S: ItemStore>(
     state: &[u8],
     bytes: usize,
     now_unix: u64,
+    by: HandedBy,
 ) -> Result<Found, Emptied> {
-    let saved = Saved::decode(state, S::FORMAT)?;
+    let saved = Saved::decode(state, S::FORMAT, by)?;
     saved.setup.check(&options.engine, &ClassOptions::default(), 0)?;
     let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
     let partitions = saved.partitions.len();
@@ -180,7 +206,8 @@ pub(crate) fn accepts<S: ItemStore>(
     preview: &Preview,
     now_unix: u64,
 ) -> Result<(), Emptied> {
-    examine::<S>(options, &preview.state, preview.bytes, now_unix).map(|_| ())
+    // What a preview tells is what a file would.
+    examine::<S>(options, &preview.state, preview.bytes, now_unix, HandedBy::File).map(|_| ())
 }
 
 /// An engine that continues with the contents of the file.
@@ -190,7 +217,8 @@ fn restore<S: ItemStore>(
     kept: &SavedRegion,
     now_unix: u64,
 ) -> Result<(Core<S>, Dropped), Failure> {
-    let Found { saved, base, plan, options } = examine::<S>(options, &kept.state, kept.bytes, now_unix)?;
+    let by = kept.handed_by();
+    let Found { saved, base, plan, options } = examine::<S>(options, &kept.state, kept.bytes, now_unix, by)?;
     let (shell, damage) = reopen(file, kept, &options.engine, 1, base)?;
     let core = Core::on(shell, plan, options).map_err(Failure::Open)?;
     let dropped = core.restore(&saved, &damage)?;
@@ -207,12 +235,11 @@ impl<S: ItemStore> Core<S> {
             return Err(damaged());
         }
         self.back_used(damage)?;
-        let numbers: Vec<usize> = (0..self.partitions.len()).collect();
-        let held = map_by_threads(&numbers, 1, || (), |(), number| self.restore_items(*number, damage));
-        let mut all = ClassUsage::default();
-        for held in held {
-            all = all.plus(held.ok_or_else(damaged)?);
-        }
+        let all = match saved.handed.as_slice() {
+            [] => self.restore_all_items(damage),
+            handed => self.go_on(handed),
+        };
+        let all = all.ok_or_else(damaged)?;
         if all != saved.held && damage.is_none() {
             return Err(damaged());
         }
@@ -224,6 +251,21 @@ impl<S: ItemStore> Core<S> {
         self.shell.restore_cas(saved.shell.cas);
         let items = saved.held.items.saturating_sub(all.items);
         Ok(Dropped { blocks: damage.count(), items })
+    }
+
+    /// Checks all items, and drops damaged ones. Returns what is left, unless that does not fit together.
+    fn restore_all_items(&self, damage: &Damage) -> Option<ClassUsage> {
+        let numbers: Vec<usize> = (0..self.partitions.len()).collect();
+        let held = map_by_threads(&numbers, 1, || (), |(), number| self.restore_items(*number, damage));
+        held.into_iter().try_fold(ClassUsage::default(), |all, held| Some(all.plus(held?)))
+    }
+
+    /// Goes on with items as a live process has left them. `None` if there can be no such partitions.
+    fn go_on(&self, handed: &[HandedPartition]) -> Option<ClassUsage> {
+        let mut pairs = self.partitions.iter().zip(handed);
+        let go_on = |(partition, handed): (&Partition<S>, &HandedPartition)| partition.go_on(handed);
+        let usages = handed.iter().map(|handed| handed.usage);
+        pairs.all(go_on).then(|| usages.fold(ClassUsage::default(), ClassUsage::plus))
     }
 
     /// Checks all items of a partition, and drops damaged ones. `None` if what is left does not fit together.
@@ -263,7 +305,7 @@ impl<S: ItemStore> Core<S> {
         if !self.shell.lasts(notes)? {
             return Ok(None);
         }
-        let state = Saved::of(&self, now).encode(S::FORMAT);
+        let state = Saved::handed_of(&self, now).encode(S::FORMAT);
         Ok(self.shell.hand_over(state, notes))
     }
 

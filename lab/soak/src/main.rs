@@ -7,6 +7,7 @@
 //! full:  servers whose memory is full, every answer held against a model of what they hold
 //! kills: a server with a region, stopped or killed at any moment, and started again
 //! takeovers: a server that others take over from, under load
+//! pauses: how long clients wait for a takeover of much memory; only when asked for
 //! ```
 //!
 //! It uses no part of the server: what it knows of the protocols is written here anew, so that one mistake does not
@@ -23,6 +24,7 @@ mod history;
 mod kills;
 mod link;
 mod load;
+mod pauses;
 mod plan;
 mod report;
 mod rough;
@@ -44,7 +46,7 @@ use crate::plan::Plan;
 #[derive(Debug, Parser)]
 #[command(name = "guira-soak", version, about)]
 struct Args {
-    /// Parts to run; all when left out.
+    /// Parts to run; all but `pauses` when left out.
     parts: Vec<Part>,
     /// The binary `guira`.
     #[arg(long, value_name = "PATH")]
@@ -58,7 +60,7 @@ struct Args {
     /// How long the load lasts. Up to two minutes there is less of everything.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     seconds: u64,
-    /// Memory of the server under load.
+    /// Memory of the server under load, and of the one whose pauses are measured.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     memory: u64,
     /// How long each server is used whose memory is full.
@@ -82,6 +84,8 @@ enum Part {
     Kills,
     /// A server that others take over from.
     Takeovers,
+    /// How long clients wait for takeovers.
+    Pauses,
 }
 
 fn main() -> ExitCode {
@@ -105,6 +109,7 @@ fn main() -> ExitCode {
             Part::Full => full::run(&plan),
             Part::Kills => kills::run(&plan),
             Part::Takeovers => takeovers::run(&plan),
+            Part::Pauses => pauses::run(&plan),
         };
         match result {
             Ok(true) => {}

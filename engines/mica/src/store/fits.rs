@@ -10,7 +10,7 @@
 //! free:    | anchor | next free | free before | … | words |
 //! ```
 //!
-//! A restart makes the lists from the chunks.
+//! A restart makes the lists from the chunks; a process that takes over is told where they begin.
 
 use super::holder::{Holder, Relocated};
 use super::item_store::{ItemStore, OffsetSum, SavedStore, usage_of};
@@ -105,13 +105,18 @@ impl Fits {
         if first != 0 {
             words::store(self.word(first + 2), offset);
         }
-        self.lists[class].set(offset);
-        let bits = &self.used_lists[class / 64];
-        bits.set(bits.get() | 1 << (class % 64));
+        self.begin_list(class, offset);
         let next = offset + units;
         if next < self.top.get() {
             self.set_anchor(next, self.anchor(next).after_free());
         }
+    }
+
+    /// The list of a class begins with this chunk.
+    fn begin_list(&self, class: usize, first: u64) {
+        self.lists[class].set(first);
+        let bits = &self.used_lists[class / 64];
+        bits.set(bits.get() | 1 << (class % 64));
     }
 
     /// Takes a free chunk off its list.
@@ -446,6 +451,26 @@ impl ItemStore for Fits {
         self.reached.set(reached);
         self.backed.set(reached);
         (FIRST..=reached.max(FIRST)).contains(&top)
+    }
+
+    fn settle(&self) {
+        self.give_left(|_| false);
+    }
+
+    /// The first chunk of each list.
+    fn handed(&self) -> Vec<u64> {
+        self.lists.iter().map(Owned::get).collect()
+    }
+
+    fn go_on(&self, handed: &[u64]) -> bool {
+        let lies_below_top = |first: &u64| *first == 0 || (FIRST..self.top.get()).contains(first);
+        if handed.len() != CLASSES || !handed.iter().all(lies_below_top) {
+            return false;
+        }
+        for (class, first) in handed.iter().enumerate().filter(|(_, first)| **first != 0) {
+            self.begin_list(class, *first);
+        }
+        true
     }
 
     fn recover(&self, ring: u64, offsets: &mut OffsetSum) -> Option<ClassUsage> {

@@ -111,6 +111,15 @@ pub trait ItemStore: Debug + Send + Sync + Sized + 'static {
     /// Restores the state. False if there can be no such store.
     fn restore(&self, saved: SavedStore) -> bool;
 
+    /// Frees what was kept for values that were being sent. None is any more.
+    fn settle(&self) {}
+
+    /// What a process that continues at once needs beside [`ItemStore::saved`], instead of looking at all entries. The store is settled.
+    fn handed(&self) -> Vec<u64>;
+
+    /// Continues with what [`ItemStore::handed`] has returned; the rest was restored. False if there can be no such store.
+    fn go_on(&self, handed: &[u64]) -> bool;
+
     /// Checks all entries, of a store of at most `ring` words that is not in use yet, and adds the offsets of items to `offsets`. `None` if there can be no such
     /// entries.
     fn recover(&self, ring: u64, offsets: &mut OffsetSum) -> Option<ClassUsage>;

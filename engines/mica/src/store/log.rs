@@ -606,6 +606,18 @@ impl ItemStore for Log {
         is_sound
     }
 
+    /// How far the index was tidied.
+    fn handed(&self) -> Vec<u64> {
+        vec![self.tidied.get(), self.to_tidy.get()]
+    }
+
+    fn go_on(&self, handed: &[u64]) -> bool {
+        let [tidied, to_tidy] = *handed else { return false };
+        self.tidied.set(tidied);
+        self.to_tidy.set(to_tidy);
+        tidied <= self.bits
+    }
+
     fn recover(&self, _ring: u64, offsets: &mut OffsetSum) -> Option<ClassUsage> {
         let mut held = ClassUsage::default();
         for (start, length) in self.runs() {

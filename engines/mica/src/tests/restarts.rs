@@ -3,8 +3,10 @@
 use super::tools::{NOW, check, check_spares, get, put};
 use crate::index::BUCKET_BYTES;
 use crate::{Fits, ItemStore, Log, LogPolicy, MicaEngine, MicaOptions, MicaSession};
-use guira_contract::suite::{Costs, Lasting, Part, RegionSize, Site, close, pin_of, reason, remove, settle};
-use guira_contract::{Access, Control, Emptied, Engine, EngineStats, Opened, Pace, Recency, Session};
+use guira_contract::suite::{
+    Costs, Lasting, Part, RegionSize, Site, close, pin_of, reason, remove, settle, store,
+};
+use guira_contract::{Access, Control, Emptied, Engine, EngineStats, Expiry, Opened, Pace, Recency, Session};
 use guira_items::{EngineOptions, Hashing, OpenError};
 use guira_memory::lasting::BLOCK_BYTES;
 use guira_memory::{HugePages, MIB, RegionPlace};
@@ -154,6 +156,20 @@ fn again(site: &Site<Setup<Log>>, engine: MicaEngine, memory: usize) -> MicaEngi
     engine
 }
 
+/// The same to another process at once.
+fn handed_over(site: &Site<Setup<Log>>, engine: MicaEngine) -> MicaEngine {
+    let before = lasting_stats(&engine);
+    let state = |engine: &MicaEngine| -> Vec<_> {
+        engine.core.partitions.iter().map(|partition| (partition.saved(), partition.handed())).collect()
+    };
+    let left = state(&engine);
+    let engine = site.handed_over(engine, before.items);
+    assert_eq!(lasting_stats(&engine), before);
+    assert_eq!(state(&engine), left);
+    check(&engine);
+    engine
+}
+
 fn value(number: u32) -> Vec<u8> {
     vec![number as u8; 50 + number as usize * 7 % 700]
 }
@@ -194,11 +210,74 @@ fn a_log_that_has_gone_around_goes_on_where_it_was() {
                 let before = there(&mut session, 0..(round + 1) * 9000);
                 drop(session);
                 engine = again(&site, engine, 16 * MIB);
+                engine = handed_over(&site, engine);
                 assert!(there(&mut engine.session(), 0..(round + 1) * 9000) == before);
             }
             assert!(engine.stats().evictions > 30_000, "{:?}", engine.stats());
         }
     }
+}
+
+#[test]
+fn an_index_is_tidied_from_where_the_predecessor_was() {
+    let mut setup = Setup::<Log>::new();
+    // So few offsets that buckets are tidied all the time.
+    setup.0.offset_bits = 24;
+    let site = Site::new(&setup, RegionSize::of(16 * MIB));
+    let mut engine = site.open().engine;
+    let mut next = 0;
+    for _ in 0..40 {
+        fill(&mut engine.session(), next..next + 3000);
+        next += 3000;
+        engine = handed_over(&site, engine);
+        there(&mut engine.session(), 0..next);
+    }
+    assert!(engine.stats().evictions > 20_000, "{:?}", engine.stats());
+}
+
+/// Fills a store, removes every third item, one while it is being sent, lets `again` go on with it, and stores them anew, three times. Returns which found room.
+fn fill_again(again: impl Fn(&Site<Setup<Fits>>, MicaEngine<Fits>) -> MicaEngine<Fits>) -> Vec<bool> {
+    let site = Site::new(&Setup::<Fits>::new(), RegionSize::of(8 * MIB));
+    let mut engine = site.open().engine;
+    let put = |session: &mut MicaSession<Fits>, number: u32| {
+        let length = if number == 0 { 50_000 } else { 40 + number as usize * 37 % 3000 };
+        store(session, format!("key{number}").as_bytes(), &vec![1; length], 0, Expiry::Never, NOW).is_ok()
+    };
+    let full = |mut session: MicaSession<Fits>| (0..).find(|number| !put(&mut session, *number)).unwrap();
+    let count = full(engine.session());
+    let mut stored = Vec::new();
+    for _ in 0..3 {
+        let mut session = engine.session();
+        let pin = pin_of(&mut session, b"key0", Recency::Leave, NOW);
+        let gone = || (0..count).filter(|number| number % 3 == 0);
+        gone().for_each(|number| remove(&mut session, format!("key{number}").as_bytes(), NOW));
+        drop((pin, session));
+        engine = again(&site, engine);
+        let mut session = engine.session();
+        stored.extend(gone().map(|number| put(&mut session, number)));
+        drop(session);
+        check_spares(&engine);
+    }
+    // All chunks are looked at once more.
+    let items = engine.stats().items;
+    close(engine);
+    site.restored(items);
+    stored
+}
+
+#[test]
+fn a_store_that_is_handed_over_finds_room_where_it_would_have_without() {
+    let handed = fill_again(|site, engine| {
+        let items = engine.stats().items;
+        site.handed_over(engine, items)
+    });
+    let kept = fill_again(|_, engine| {
+        engine.core.partitions.iter().for_each(|partition| partition.store().settle());
+        engine
+    });
+    let found = kept.iter().filter(|is_stored| **is_stored).count();
+    assert!(found > 1000 && found > kept.len() * 9 / 10, "{found} of {}", kept.len());
+    assert!(handed == kept, "{} found room", handed.iter().filter(|is_stored| **is_stored).count());
 }
 
 #[test]
@@ -213,7 +292,7 @@ fn an_index_that_is_growing_goes_on_growing() {
         let is_growing = engine.stats().index_growing;
         if is_growing && met < 200 {
             met += 1;
-            engine = again(&site, engine, 32 * MIB);
+            engine = if met % 2 == 0 { again(&site, engine, 32 * MIB) } else { handed_over(&site, engine) };
             assert!(engine.stats().index_growing);
         }
     }
