@@ -14,10 +14,11 @@ use guira_load::reply::Check;
 use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
 use guira_load::target::{Carrier, DatagramWay, Direct, Target};
-use guira_load::tls::{TlsClient, Trust};
+use guira_load::tls::TlsClient;
 use guira_workload::mix::Weights;
 use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Popularity, Recipe, SizeModel, cachelib};
 
+use crate::access::TlsArgs;
 use crate::failure::Failure;
 use crate::show::{self, Bar};
 use crate::units::{Bytes, Count, Lengths, Span};
@@ -49,15 +50,8 @@ pub(crate) struct Args {
     /// What is spoken.
     #[arg(long, value_name = "PROTOCOL", default_value = "text")]
     protocol: Spoken,
-    /// Speak TLS 1.3 with AES-128-GCM.
-    #[arg(long)]
-    tls: bool,
-    /// PEM file with the certificates of the authorities that may have signed the server's.
-    #[arg(long, value_name = "FILE", requires = "tls")]
-    tls_ca: Option<PathBuf>,
-    /// Speak TLS with any server, whatever certificate it shows.
-    #[arg(long, requires = "tls", conflicts_with = "tls_ca")]
-    tls_insecure: bool,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Where datagrams go, if not to --server; the preload goes there over TCP.
     #[arg(long, value_name = "ADDR")]
     udp_server: Option<SocketAddr>,
@@ -293,7 +287,7 @@ impl Args {
             Spoken::Text | Spoken::Udp => Protocol::Text,
             Spoken::Binary => Protocol::Binary,
         };
-        let carrier = match (self.protocol, self.trust()?) {
+        let carrier = match (self.protocol, self.tls.trust()?) {
             (Spoken::Text | Spoken::Binary, None) => Carrier::Tcp,
             (Spoken::Text | Spoken::Binary, Some(trust)) => Carrier::Tls(TlsClient::new(trust)?),
             (Spoken::Udp, None) => Carrier::Udp(self.udp_server.unwrap_or(self.server)),
@@ -302,16 +296,6 @@ impl Args {
             }
         };
         Ok(Target { addr: self.server, protocol, carrier })
-    }
-
-    /// Whom to believe; none without TLS.
-    fn trust(&self) -> Result<Option<Trust<'_>>, Failure> {
-        match (self.tls, self.tls_insecure, &self.tls_ca) {
-            (false, ..) => Ok(None),
-            (true, true, _) => Ok(Some(Trust::Anyone)),
-            (true, false, Some(path)) => Ok(Some(Trust::Authority(path))),
-            (true, false, None) => Err(Failure::Usage("--tls needs --tls-ca or --tls-insecure".to_owned())),
-        }
     }
 
     fn load(&self) -> Result<Load, Failure> {

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod bench;
 mod container;
 mod docs;
@@ -23,6 +24,7 @@ mod run;
 mod serve;
 mod show;
 mod sim;
+mod top;
 mod units;
 mod upgrade;
 mod whole;
@@ -54,6 +56,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Show what nodes do, on a screen that refreshes.
+    Top(top::Args),
     /// Put a load on a server and measure it.
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
@@ -132,6 +136,7 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         Task::Memcached { words } => {
             return memcached::main([OsString::from(MEMCACHED)].into_iter().chain(words));
         }
+        Task::Top(args) => top::run(&args),
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Sim(args) => sim::run(&args),
