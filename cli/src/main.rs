@@ -18,6 +18,7 @@ mod notify;
 mod options;
 mod pages;
 mod peers;
+mod probe;
 mod process;
 mod replay;
 mod run;
@@ -58,6 +59,8 @@ enum Task {
     },
     /// Show what nodes do, on a screen that refreshes.
     Top(top::Args),
+    /// Measure how long deletes take to reach all nodes.
+    Probe(probe::Args),
     /// Put a load on a server and measure it.
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
@@ -137,6 +140,7 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
             return memcached::main([OsString::from(MEMCACHED)].into_iter().chain(words));
         }
         Task::Top(args) => top::run(&args),
+        Task::Probe(args) => probe::run(&args),
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Sim(args) => sim::run(&args),
