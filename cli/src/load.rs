@@ -23,7 +23,9 @@ use crate::failure::Failure;
 use crate::show::{self, Bar};
 use crate::units::{Bytes, Count, Lengths, Span};
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "TLS is version 1.3 with AES-128-GCM, so that all servers pay for the same work.
+
+Examples:
   guira load --server 127.0.0.1:11211 --preload --pipeline 32
   guira load --server 127.0.0.1:11211 --preload --get 95 --set 5 --zipf 0.99 --value-size 100-1K --fill-misses
   guira load --server 127.0.0.1:11211 --protocol binary --preload --pipeline 32

@@ -17,13 +17,15 @@ use crate::units::{Count, Span};
 use crate::whole;
 
 /// How long a node may take to answer.
-const TIMEOUT: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Samples that may be under way. One takes some hundred bytes, and a tenth of that for each node and delay.
 const UNDER_WAY_MAX: usize = 10_000;
 
-const NOTES: &str = "Keys of deletes are read from standard input, one a line. Without --delete others carry them out: an item that is \
-stored anew before the first look is then taken for the old one. With it they are carried out here, after the first look.
+const NOTES: &str =
+    "Keys of deletes are read from standard input, one a line. Without --delete others carry them out: delays
+count from when a key is read, and an item that is stored anew before is taken for the old one. With it
+they are carried out here, after the first look.
 
 Examples:
   tail -F deletes.log | guira probe --node cache-0:11211 --node cache-1:11211 --metrics probe.prom

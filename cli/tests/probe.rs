@@ -33,7 +33,12 @@ fn target(address: &str) -> Target {
 
 impl Node {
     fn start() -> Self {
-        let command = guira(&["serve", "--workers", "1", "--memory", "64MiB", "--listen", "127.0.0.1:0"]);
+        Self::with_engine("memc3")
+    }
+
+    fn with_engine(engine: &str) -> Self {
+        let mut command = guira(&["serve", "--workers", "1", "--memory", "64MiB", "--listen", "127.0.0.1:0"]);
+        command.args(["--engine", engine]);
         let mut process = ServerProcess::start(Spec::new(command)).expect("the binary was built");
         let address = process.wait_until_ready(PATIENCE).expect("it serves")[0].place.clone();
         let client = Connection::open(&target(&address)).expect("it answers");
@@ -76,7 +81,12 @@ fn assert_has(lines: &[String], wanted: &[String]) {
 
 #[test]
 fn a_delete_that_arrives_late_is_stale_until_then() {
-    let (mut early, mut late) = (Node::start(), Node::start());
+    for engine in ["memc3", "classic", "fleec", "memclock", "mica", "mica-store"] {
+        arrives_late(Node::with_engine(engine), Node::with_engine(engine));
+    }
+}
+
+fn arrives_late(mut early: Node, mut late: Node) {
     let seconds = Duration::from_secs;
     let settings = Settings {
         one_in: NonZeroU64::MIN,

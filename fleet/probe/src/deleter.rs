@@ -6,7 +6,7 @@ use guira_client::text::{Connection, Target, TextError};
 use guira_sync::clock::Stopwatch;
 
 /// How long a server is left alone that has failed.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// Connections by which deletes are sent.
 #[derive(Debug)]

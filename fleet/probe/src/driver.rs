@@ -61,6 +61,11 @@ impl Driver {
         self.probe.sent(id, now);
     }
 
+    /// As [`Probe::give_up`].
+    pub fn give_up(&mut self, id: SampleId) {
+        self.probe.give_up(id);
+    }
+
     /// As [`Probe::cancel`].
     pub fn cancel(&mut self, id: SampleId) {
         self.probe.cancel(id);

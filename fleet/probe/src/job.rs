@@ -23,8 +23,8 @@ const TURN: Duration = Duration::from_millis(10);
 /// How often it is told what was found.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// How long first looks may take, all nodes together, before the delete is sent in spite of them.
-const FIRST_LOOK_MAX: Duration = Duration::from_secs(2);
+/// How long first looks may take, all nodes together, before the delete is sent without them.
+const FIRST_LOOK_MAX: Duration = Duration::from_secs(5);
 
 /// Who deletes.
 #[derive(Clone, Debug)]
@@ -141,12 +141,12 @@ impl Work {
         let begin = self.clock.elapsed();
         let sample = self.driver.sampled(&key, begin);
         if let Some(deleter) = &mut self.deleter {
-            while sample.is_some_and(|id| !self.driver.is_known(id)) {
+            while let Some(id) = sample.filter(|id| !self.driver.is_known(*id)) {
                 let now = self.clock.elapsed();
-                if now - begin >= FIRST_LOOK_MAX {
-                    break;
-                }
                 self.driver.turn(now, TURN);
+                if now - begin >= FIRST_LOOK_MAX {
+                    self.driver.give_up(id);
+                }
             }
             deleter.delete(&key);
         }

@@ -88,6 +88,14 @@ pub enum Seen {
     Failed,
 }
 
+/// What it means that a node had no item at the first look.
+const fn without_item(first_look: FirstLook) -> Outcome {
+    match first_look {
+        FirstLook::BeforeDelete => Outcome::Absent,
+        FirstLook::AfterDelete => Outcome::Consistent,
+    }
+}
+
 /// What is due: of a sample the looks at each node, and at last its end, which has a look of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
@@ -160,6 +168,13 @@ impl Probe {
         self.samples.get(&id).is_none_or(Sample::is_known)
     }
 
+    /// The first look is not waited for any longer: of nodes that have not answered it nothing is known, since what they
+    /// tell now may be from after the delete.
+    pub fn give_up(&mut self, id: SampleId) {
+        let awaited = self.samples.get_mut(&id).into_iter().flat_map(|sample| &mut sample.nodes);
+        awaited.filter(|node| node.old == Old::Awaited).for_each(|node| node.old = Old::Unknown);
+    }
+
     /// The delete is sent on: delays count from `now`. First looks that are not answered yet still count, so they
     /// have to be sent to each node before the delete.
     pub fn sent(&mut self, id: SampleId, now: Duration) {
@@ -220,12 +235,10 @@ impl Probe {
         let next = self.settings.delays.get(delay + 1);
         let is_late = next.zip(sample.sent).is_some_and(|(next, sent)| now >= sent + *next);
         let clear = match sample.nodes[node].old {
-            Old::Missing => Some(match self.settings.first_look {
-                FirstLook::BeforeDelete => Outcome::Absent,
-                FirstLook::AfterDelete => Outcome::Consistent,
-            }),
-            Old::Awaited | Old::Unknown => Some(Outcome::Unknown),
-            Old::Unique(_) => is_late.then_some(Outcome::Unknown),
+            Old::Missing => Some(without_item(self.settings.first_look)),
+            Old::Unknown => Some(Outcome::Unknown),
+            // A node answers in order, so the first look will be known when this one is.
+            Old::Awaited | Old::Unique(_) => is_late.then_some(Outcome::Unknown),
         };
         let Some(outcome) = clear else { return Some(ask) };
         self.settle(id, node, delay, outcome);
@@ -247,9 +260,10 @@ impl Probe {
             return;
         };
         let outcome = match (at_node.old, seen) {
-            (_, Seen::Failed) => Outcome::Unknown,
+            (_, Seen::Failed) | (Old::Awaited | Old::Unknown, _) => Outcome::Unknown,
+            (Old::Missing, _) => without_item(self.settings.first_look),
             (Old::Unique(old), Seen::Item(unique)) if old == unique => Outcome::Stale,
-            _ => Outcome::Consistent,
+            (Old::Unique(_), _) => Outcome::Consistent,
         };
         self.settle(ask.sample, ask.node, delay, outcome);
     }

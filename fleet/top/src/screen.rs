@@ -20,6 +20,10 @@ const WIDE: u16 = 76;
 /// Rows of a sparkline.
 const SPARK: u16 = 2;
 
+/// How much more than two intervals may pass before it is told that a node is silent. One that does not answer at all is
+/// down after a few seconds.
+const SILENT: Duration = Duration::from_secs(1);
+
 /// What the keys do.
 const HELP: &[&str] = &[
     "q, ctrl-c   quit",
@@ -66,7 +70,14 @@ fn title(app: &App, now: Duration) -> Line<'static> {
             let time = span(now.saturating_sub(*since).as_secs());
             spans.push(Span::from(format!("DOWN for {time}: {why}")).bold().red());
         }
-        Link::Up => spans.extend(node.last().map(|reading| Span::from(panels::header(reading)))),
+        Link::Up => {
+            let Some(reading) = node.last() else { return Line::from(spans) };
+            let age = now.saturating_sub(reading.at);
+            if !app.is_paused && age >= app.interval * 2 + SILENT {
+                spans.push(Span::from(format!("silent for {}  ", span(age.as_secs()))).yellow());
+            }
+            spans.push(Span::from(panels::header(reading)));
+        }
     }
     Line::from(spans)
 }

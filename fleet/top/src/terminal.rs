@@ -1,6 +1,7 @@
 //! The terminal: taken over, drawn on, listened to, and given back.
 
 use std::io::{self, IsTerminal as _};
+use std::thread;
 use std::time::Duration;
 
 use guira_sync::clock::Stopwatch;
@@ -29,12 +30,15 @@ pub enum TerminalError {
     Io(#[from] io::Error),
 }
 
-/// Gives the terminal back, however the screen ends. A panic does so before it is told, by ratatui's hook.
+/// Gives the terminal back, however the screen ends. With a panic ratatui's hook has done so before the panic is told; a second
+/// time would move the cursor to where it was before, and what follows over what was told.
 struct Restored;
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        ratatui::restore();
+        if !thread::panicking() {
+            ratatui::restore();
+        }
     }
 }
 

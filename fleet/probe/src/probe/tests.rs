@@ -213,6 +213,35 @@ fn a_dead_node_is_never_consistent() {
 }
 
 #[test]
+fn a_first_look_may_be_answered_with_the_second_and_may_be_given_up() {
+    for (is_given_up, outcome) in [(false, STALE), (true, UNKNOWN)] {
+        let mut world = World::new(settings(1, 1));
+        world.store(b"k");
+        let id = world.probe.sampled(b"k", world.now).unwrap();
+        let first: Vec<Ask> = world.probe.asks(world.now).collect();
+        if is_given_up {
+            world.probe.give_up(id);
+            assert!(world.probe.is_known(id));
+        }
+        world.probe.sent(id, world.now);
+        let second: Vec<Ask> = world.probe.asks(SECOND).collect();
+        for ask in first.iter().chain(&second) {
+            world.probe.answer(ask, Seen::Item(1));
+        }
+        assert_eq!(world.tallies()[0], [outcome, outcome], "{is_given_up}");
+    }
+    // The other way round nothing is known: the node may have had any item before.
+    let mut world = World::new(settings(1, 1));
+    let id = world.probe.sampled(b"k", world.now).unwrap();
+    let first: Vec<Ask> = world.probe.asks(world.now).collect();
+    world.probe.sent(id, world.now);
+    let second: Vec<Ask> = world.probe.asks(SECOND).collect();
+    world.probe.answer(&second[0], Seen::Miss);
+    world.probe.answer(&first[0], Seen::Item(1));
+    assert_eq!(world.tallies()[0], [UNKNOWN, UNKNOWN]);
+}
+
+#[test]
 fn a_look_after_the_delete_takes_a_miss_for_consistent() {
     let mut world = World::new(Settings { first_look: FirstLook::AfterDelete, ..settings(1, 3) });
     // Node 0 has it no more; node 1 has it still, until 5 s; node 2 is dead.

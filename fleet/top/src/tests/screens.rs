@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -7,10 +9,14 @@ use crate::once;
 use crate::reading::{Group, Reading};
 use crate::screen::draw;
 
-/// The screen in lines.
+/// The screen in lines, 20 s after the start.
 fn drawn(app: &App, width: u16, height: u16) -> Vec<String> {
+    drawn_at(app, width, height, 20 * SECOND)
+}
+
+fn drawn_at(app: &App, width: u16, height: u16, now: Duration) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, app, 20 * SECOND)).unwrap();
+    terminal.draw(|frame| draw(frame, app, now)).unwrap();
     let cells = terminal.backend().buffer().content();
     cells.chunks(usize::from(width)).map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
 }
@@ -33,7 +39,7 @@ fn assert_shows(lines: &[String], texts: &[&str]) {
 
 #[test]
 fn the_overview_fits_a_small_terminal() {
-    let lines = drawn(&app(1), 80, 24);
+    let lines = drawn_at(&app(1), 80, 24, 12 * SECOND);
     assert_shows(&lines[..1], &["a:1  1.6.45-guira-0.1.0  up 00:00:12  memc3  policy clock:bits=2"]);
     assert_shows(
         &lines,
@@ -104,10 +110,15 @@ fn a_node_that_does_not_answer_and_a_pause_are_seen() {
     app.panel = Panel::Overview;
     app.update(0, Err("cannot connect: no".to_owned()), 15 * SECOND);
     assert_shows(&drawn(&app, 80, 24)[..1], &["a:1  DOWN for 00:00:05: cannot connect: no"]);
+    app.update(0, Ok(told(17)), 17 * SECOND);
+    assert_shows(&drawn(&app, 80, 24)[..1], &["a:1  silent for 00:00:03  1.6.45"]);
+    app.update(0, Ok(told(18)), 18 * SECOND);
+    assert!(!drawn(&app, 80, 24)[0].contains("silent"));
+    app.update(0, Err("cannot connect: no".to_owned()), 18 * SECOND);
     app.panel = Panel::Nodes;
     assert_shows(&drawn(&app, 80, 24), &["nodes: 1 of 2 answer", "DOWN", "total       1.0k"]);
     app.is_paused = true;
-    app.update(0, Ok(told(16)), 16 * SECOND);
+    app.update(0, Ok(told(19)), 19 * SECOND);
     assert_shows(&drawn(&app, 80, 24), &["PAUSED", "DOWN"]);
     let connecting = App::new(&["a:1".to_owned()], SECOND, Sort::Bytes);
     assert_shows(&drawn(&connecting, 80, 24), &["connecting", "waiting for the node"]);
