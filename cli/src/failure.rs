@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use guira_load::LoadError;
 use guira_server::StartError;
+use guira_top::TerminalError;
 
 /// Why a subcommand failed.
 ///
@@ -36,6 +37,18 @@ pub(crate) enum Failure {
     /// It was not taken over, and cannot go on.
     #[error(transparent)]
     HandOver(#[from] guira_server::HandOverError),
+    /// TLS of a client cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] guira_client::tls::TlsError),
+    /// The file with user and password cannot be used.
+    #[error(transparent)]
+    Login(#[from] guira_client::text::LoginError),
+    /// There is no terminal to show a screen on.
+    #[error(transparent)]
+    Terminal(#[from] guira_top::TerminalError),
+    /// Servers that were asked did not answer.
+    #[error("{silent} of {all} nodes did not answer")]
+    Unanswered { silent: usize, all: usize },
     /// A system call failed.
     #[error("{action}")]
     System { action: &'static str, source: std::io::Error },
@@ -53,6 +66,7 @@ impl Failure {
             Self::Usage(_)
                 | Self::Config(_)
                 | Self::Options(_)
+                | Self::Terminal(TerminalError::None)
                 | Self::Load(LoadError::Options(_))
                 | Self::Start(StartError::NamelessDatagrams)
         )

@@ -14,15 +14,18 @@ use guira_load::reply::Check;
 use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
 use guira_load::target::{Carrier, DatagramWay, Direct, Target};
-use guira_load::tls::{TlsClient, Trust};
+use guira_load::tls::TlsClient;
 use guira_workload::mix::Weights;
 use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Popularity, Recipe, SizeModel, cachelib};
 
+use crate::access::TlsArgs;
 use crate::failure::Failure;
 use crate::show::{self, Bar};
 use crate::units::{Bytes, Count, Lengths, Span};
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "TLS is version 1.3 with AES-128-GCM, so that all servers pay for the same work.
+
+Examples:
   guira load --server 127.0.0.1:11211 --preload --pipeline 32
   guira load --server 127.0.0.1:11211 --preload --get 95 --set 5 --zipf 0.99 --value-size 100-1K --fill-misses
   guira load --server 127.0.0.1:11211 --protocol binary --preload --pipeline 32
@@ -49,15 +52,8 @@ pub(crate) struct Args {
     /// What is spoken.
     #[arg(long, value_name = "PROTOCOL", default_value = "text")]
     protocol: Spoken,
-    /// Speak TLS 1.3 with AES-128-GCM.
-    #[arg(long)]
-    tls: bool,
-    /// PEM file with the certificates of the authorities that may have signed the server's.
-    #[arg(long, value_name = "FILE", requires = "tls")]
-    tls_ca: Option<PathBuf>,
-    /// Speak TLS with any server, whatever certificate it shows.
-    #[arg(long, requires = "tls", conflicts_with = "tls_ca")]
-    tls_insecure: bool,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Where datagrams go, if not to --server; the preload goes there over TCP.
     #[arg(long, value_name = "ADDR")]
     udp_server: Option<SocketAddr>,
@@ -293,7 +289,7 @@ impl Args {
             Spoken::Text | Spoken::Udp => Protocol::Text,
             Spoken::Binary => Protocol::Binary,
         };
-        let carrier = match (self.protocol, self.trust()?) {
+        let carrier = match (self.protocol, self.tls.trust()?) {
             (Spoken::Text | Spoken::Binary, None) => Carrier::Tcp,
             (Spoken::Text | Spoken::Binary, Some(trust)) => Carrier::Tls(TlsClient::new(trust)?),
             (Spoken::Udp, None) => Carrier::Udp(self.udp_server.unwrap_or(self.server)),
@@ -302,16 +298,6 @@ impl Args {
             }
         };
         Ok(Target { addr: self.server, protocol, carrier })
-    }
-
-    /// Whom to believe; none without TLS.
-    fn trust(&self) -> Result<Option<Trust<'_>>, Failure> {
-        match (self.tls, self.tls_insecure, &self.tls_ca) {
-            (false, ..) => Ok(None),
-            (true, true, _) => Ok(Some(Trust::Anyone)),
-            (true, false, Some(path)) => Ok(Some(Trust::Authority(path))),
-            (true, false, None) => Err(Failure::Usage("--tls needs --tls-ca or --tls-insecure".to_owned())),
-        }
     }
 
     fn load(&self) -> Result<Load, Failure> {

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod bench;
 mod container;
 mod docs;
@@ -17,12 +18,14 @@ mod notify;
 mod options;
 mod pages;
 mod peers;
+mod probe;
 mod process;
 mod replay;
 mod run;
 mod serve;
 mod show;
 mod sim;
+mod top;
 mod units;
 mod upgrade;
 mod whole;
@@ -54,6 +57,10 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Show what nodes do, on a screen that refreshes.
+    Top(top::Args),
+    /// Measure how long deletes take to reach all nodes.
+    Probe(probe::Args),
     /// Put a load on a server and measure it.
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
@@ -132,6 +139,8 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         Task::Memcached { words } => {
             return memcached::main([OsString::from(MEMCACHED)].into_iter().chain(words));
         }
+        Task::Top(args) => top::run(&args),
+        Task::Probe(args) => probe::run(&args),
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Sim(args) => sim::run(&args),

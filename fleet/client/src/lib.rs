@@ -1,7 +1,10 @@
 //! Clients of Guira.
 //!
-//! [`mica`] sends datagrams to the thread that owns their keys, over any path of guira-transport.
+//! [`mica`] sends datagrams to the thread that owns their keys, over any path of guira-transport. [`text`] is one
+//! blocking connection that speaks text, for tools that ask a node now and then.
 
 #![forbid(unsafe_code)]
 
 pub mod mica;
+pub mod text;
+pub mod tls;

@@ -7,30 +7,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use guira_client::tls::Trust;
+use guira_client::tls::client_config;
 use guira_serving::unix_now;
 use guira_transport::{MinVersion, TlsAcceptor, TlsOptionError, TlsOptions};
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite::TLS13_AES_128_GCM_SHA256, default_provider};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::ServerName;
 use rustls::version::TLS13;
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, ClientConnection};
 
 use crate::error::LoadError;
 
 /// How long a handshake may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-
-/// Whom a client believes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust<'a> {
-    /// A server whose certificate is signed by one of those in this PEM file.
-    Authority(&'a Path),
-    /// Every server: its certificate is not looked at.
-    Anyone,
-}
 
 /// What a client needs to speak TLS.
 #[derive(Debug, Clone)]
@@ -47,42 +37,14 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider { cipher_suites: vec![TLS13_AES_128_GCM_SHA256], ..default_provider() })
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
-    let problem = format!("cannot read certificates from {}", path.display());
-    let list: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(path).map_err(|error| failed(&problem, &error))?.collect();
-    let list = list.map_err(|error| failed(&problem, &error))?;
-    if list.is_empty() { Err(LoadError::Tls(format!("{problem}: there are none"))) } else { Ok(list) }
-}
-
 impl TlsClient {
     /// A client that believes `trust`.
     ///
     /// # Errors
     /// When the file has no certificates.
     pub fn new(trust: Trust<'_>) -> Result<Self, LoadError> {
-        let provider = provider();
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[&TLS13])
-            .map_err(|error| failed("cannot prepare TLS", &error))?;
-        let config = match trust {
-            Trust::Anyone => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Credulous { provider }))
-                .with_no_client_auth(),
-            Trust::Authority(path) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates(path)? {
-                    roots
-                        .add(certificate)
-                        .map_err(|error| failed("a certificate is no authority", &error))?;
-                }
-                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-                    .build()
-                    .map_err(|error| failed("cannot prepare TLS", &error))?;
-                builder.with_webpki_verifier(verifier).with_no_client_auth()
-            }
-        };
+        let config = client_config(trust, provider(), &[&TLS13]);
+        let config = config.map_err(|error| LoadError::Tls(error.to_string()))?;
         Ok(Self { config: Arc::new(config) })
     }
 
@@ -139,47 +101,4 @@ pub fn server_config(certificate: &Path, key: &Path) -> Result<TlsAcceptor, Load
         ..TlsOptions::new(certificate)
     };
     TlsAcceptor::new(options, unix_now()).map_err(|error| unusable(&error))
-}
-
-/// Believes every certificate, as `--tls-insecure` asks; that the server holds its key is still checked.
-#[derive(Debug)]
-struct Credulous {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Credulous {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, signed, known)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, signed, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

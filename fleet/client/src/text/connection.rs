@@ -1,0 +1,202 @@
+//! The connection.
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::ServerName;
+use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned};
+
+use super::{Endpoint, Login};
+use crate::tls::{TlsError, Trust, client_config};
+
+/// The longest line that is read, in bytes.
+const LINE_MAX: usize = 64 << 10;
+
+/// The most lines of one answer to `stats`: four for each of a million connections.
+const STATS_MAX: usize = 4 << 20;
+
+/// A stream of bytes in both directions.
+pub(super) trait Wire: Read + Write + Send {}
+
+impl Wire for std::net::TcpStream {}
+impl Wire for UnixStream {}
+impl Wire for StreamOwned<ClientConnection, Box<dyn Wire>> {}
+
+/// A server, and how it is reached.
+#[derive(Clone, Debug)]
+pub struct Target {
+    endpoint: Endpoint,
+    tls: Option<Arc<ClientConfig>>,
+    login: Option<Login>,
+    timeout: Duration,
+}
+
+impl Target {
+    /// The server at `endpoint`, without TLS and login. What it is asked may take `timeout`, and so may connecting.
+    #[must_use]
+    pub const fn new(endpoint: Endpoint, timeout: Duration) -> Self {
+        Self { endpoint, tls: None, login: None, timeout }
+    }
+
+    /// Speaks TLS 1.2 or 1.3 with servers that `trust` covers.
+    ///
+    /// # Errors
+    /// When the file of authorities cannot be used.
+    pub fn with_tls(self, trust: Trust<'_>) -> Result<Self, TlsError> {
+        let config = client_config(trust, Arc::new(default_provider()), ALL_VERSIONS)?;
+        Ok(Self { tls: Some(Arc::new(config)), ..self })
+    }
+
+    /// Logs in on each connection.
+    #[must_use]
+    pub fn with_login(self, login: Login) -> Self {
+        Self { login: Some(login), ..self }
+    }
+
+    /// The same for another server.
+    #[must_use]
+    pub fn at(&self, endpoint: Endpoint) -> Self {
+        Self { endpoint, ..self.clone() }
+    }
+
+    /// Where the server is.
+    pub const fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+/// Why a server could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum TextError {
+    /// It cannot be reached.
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    /// The login was refused, with this line.
+    #[error("the login was refused: {0}")]
+    Login(String),
+    /// The connection failed.
+    #[error("{0}")]
+    Io(io::Error),
+    /// The server did not answer in time.
+    #[error("no answer came in time")]
+    Late,
+    /// The server has closed the connection.
+    #[error("the server closed the connection")]
+    Closed,
+    /// The server sent more than any answer has.
+    #[error("the answer is too long")]
+    TooLong,
+}
+
+impl From<io::Error> for TextError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Late,
+            io::ErrorKind::UnexpectedEof => Self::Closed,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// How an answer to `stats` ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatsReply {
+    /// With `END`.
+    Told,
+    /// With this line, such as `ERROR`: the server does not tell these statistics.
+    Refused(Vec<u8>),
+}
+
+/// A connection. After an error it is of no use any more.
+pub struct Connection {
+    wire: BufReader<Box<dyn Wire>>,
+    line: Vec<u8>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Connects, shakes hands and logs in.
+    ///
+    /// # Errors
+    /// When one of the three fails.
+    pub fn open(target: &Target) -> Result<Self, TextError> {
+        let mut wire = target.endpoint.connect(target.timeout).map_err(TextError::Connect)?;
+        if let Some(tls) = &target.tls {
+            let name = ServerName::try_from(target.endpoint.tls_name().to_owned());
+            let refused = |error: rustls::Error| TextError::Connect(io::Error::other(error));
+            let name = name.map_err(|error| TextError::Connect(io::Error::other(error)))?;
+            let mut session = ClientConnection::new(Arc::clone(tls), name).map_err(refused)?;
+            while session.is_handshaking() {
+                session.complete_io(&mut wire).map_err(TextError::Connect)?;
+            }
+            wire = Box::new(StreamOwned::new(session, wire));
+        }
+        let mut opened = Self { wire: BufReader::new(wire), line: Vec::new() };
+        if let Some(login) = &target.login {
+            opened.send(&login.request())?;
+            let line = opened.line()?;
+            if line != b"STORED" {
+                return Err(TextError::Login(line.escape_ascii().to_string()));
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Sends requests, lines with their ends. What is answered is to be read with [`Connection::line`].
+    ///
+    /// # Errors
+    /// When the connection fails, or the server does not read.
+    pub fn send(&mut self, requests: &[u8]) -> Result<(), TextError> {
+        let wire = self.wire.get_mut();
+        wire.write_all(requests)?;
+        Ok(wire.flush()?)
+    }
+
+    /// The next line, without its end.
+    ///
+    /// # Errors
+    /// When the connection fails or is closed, nothing comes in time, or the line has more than 64 KiB.
+    pub fn line(&mut self) -> Result<&[u8], TextError> {
+        self.line.clear();
+        (&mut self.wire).take(LINE_MAX as u64).read_until(b'\n', &mut self.line)?;
+        if self.line.last() != Some(&b'\n') {
+            return Err(if self.line.len() < LINE_MAX { TextError::Closed } else { TextError::TooLong });
+        }
+        let end = self.line.len() - if self.line.ends_with(b"\r\n") { 2 } else { 1 };
+        Ok(&self.line[..end])
+    }
+
+    /// Asks for `stats`, or `stats GROUP` if `group` is not empty, and passes each name and value to `stat`.
+    ///
+    /// # Errors
+    /// As [`Connection::line`]; also after four million lines.
+    pub fn stats(
+        &mut self,
+        group: &str,
+        mut stat: impl FnMut(&[u8], &[u8]),
+    ) -> Result<StatsReply, TextError> {
+        self.send(format!("stats {group}").trim_end().as_bytes())?;
+        self.send(b"\r\n")?;
+        for _ in 0..STATS_MAX {
+            let line = self.line()?;
+            if line == b"END" {
+                return Ok(StatsReply::Told);
+            }
+            let Some(told) = line.strip_prefix(b"STAT ") else {
+                return Ok(StatsReply::Refused(line.to_owned()));
+            };
+            let end = told.iter().position(|byte| *byte == b' ').unwrap_or(told.len());
+            stat(&told[..end], told.get(end + 1..).unwrap_or_default());
+        }
+        Err(TextError::TooLong)
+    }
+}

@@ -1,0 +1,102 @@
+//! Where a server is.
+
+use std::fmt;
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::connection::Wire;
+
+/// Where a server is: `HOST:PORT`, whose name is looked up whenever a connection is opened, or `unix:PATH`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Endpoint {
+    /// A TCP port.
+    Tcp {
+        /// A name or an IP address, without brackets.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+/// Text that names no server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no address: give HOST:PORT, [v6]:PORT or unix:PATH")]
+pub struct EndpointError(String);
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        let wrong = || EndpointError(text.to_owned());
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() { Err(wrong()) } else { Ok(Self::Unix(path.into())) };
+        }
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
+        let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_host = |host: &str| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+            !host.is_empty() && host.chars().all(is_plain)
+        };
+        match in_brackets {
+            Some(v6) if v6.parse::<std::net::Ipv6Addr>().is_ok() => {
+                Ok(Self::Tcp { host: v6.to_owned(), port })
+            }
+            None if is_host(host) => Ok(Self::Tcp { host: host.to_owned(), port }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(formatter, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(formatter, "{host}:{port}"),
+            Self::Unix(path) => write!(formatter, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl Endpoint {
+    /// The name that the server's certificate has to have.
+    pub(super) fn tls_name(&self) -> &str {
+        match self {
+            Self::Tcp { host, .. } => host,
+            Self::Unix(_) => "localhost",
+        }
+    }
+
+    /// Connects to the first address of the name that answers; connecting to each of them, reads and writes take at most
+    /// `timeout`.
+    pub(super) fn connect(&self, timeout: Duration) -> io::Result<Box<dyn Wire>> {
+        let (host, port) = match self {
+            Self::Unix(path) => {
+                let socket = UnixStream::connect(path)?;
+                socket.set_read_timeout(Some(timeout))?;
+                socket.set_write_timeout(Some(timeout))?;
+                return Ok(Box::new(socket));
+            }
+            Self::Tcp { host, port } => (host.as_str(), *port),
+        };
+        let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in (host, port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, timeout) {
+                Ok(socket) => {
+                    socket.set_nodelay(true)?;
+                    socket.set_read_timeout(Some(timeout))?;
+                    socket.set_write_timeout(Some(timeout))?;
+                    return Ok(Box::new(socket));
+                }
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+}

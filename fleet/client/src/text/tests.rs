@@ -1,0 +1,129 @@
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use guira_harness::scratch::Scratch;
+
+use super::*;
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+fn endpoint(text: &str) -> Endpoint {
+    text.parse().unwrap()
+}
+
+/// A server that reads as many lines as it is given answers, and gives them. It returns what it has read.
+fn serve(
+    mut socket: impl Read + Write + Send + 'static,
+    answers: &'static [&'static str],
+) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut read = String::new();
+        for answer in answers {
+            BufReader::with_capacity(1, &mut socket).read_line(&mut read).unwrap();
+            socket.write_all(answer.as_bytes()).unwrap();
+        }
+        read
+    })
+}
+
+/// A server at a port of its own.
+fn listen(answers: &'static [&'static str]) -> (Target, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = endpoint(&listener.local_addr().unwrap().to_string());
+    let server = thread::spawn(move || serve(listener.accept().unwrap().0, answers).join().unwrap());
+    (Target::new(at, TIMEOUT), server)
+}
+
+#[test]
+fn endpoints_are_read_and_written_alike() {
+    for text in ["localhost:11211", "10.0.0.1:1", "[::1]:11211", "unix:/run/x", "cache-0.pool_a:2"] {
+        assert_eq!(endpoint(text).to_string(), text);
+    }
+    for text in
+        ["", "localhost", ":1", "a:0", "a:65536", "a b:1", "::1:1", "[::1]", "[x]:1", "unix:", "a\x1b[2J:1"]
+    {
+        assert!(text.parse::<Endpoint>().is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn statistics_are_told_until_the_end() {
+    let (target, server) = listen(&["STAT a 1\r\nSTAT b x y\r\nSTAT c\r\nEND\r\n", "ERROR\r\n", "END\r\n"]);
+    let mut connection = Connection::open(&target).unwrap();
+    let mut told = Vec::new();
+    let mut ask = |group: &str| {
+        connection.stats(group, |name, value| told.push((name.to_owned(), value.to_owned()))).unwrap()
+    };
+    assert_eq!(ask(""), StatsReply::Told);
+    assert_eq!(ask("topkeys"), StatsReply::Refused(b"ERROR".to_vec()));
+    assert_eq!(ask("conns"), StatsReply::Told);
+    let told: Vec<(&[u8], &[u8])> = told.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+    assert_eq!(told, [(&b"a"[..], &b"1"[..]), (b"b", b"x y"), (b"c", b"")]);
+    assert_eq!(server.join().unwrap(), "stats\r\nstats topkeys\r\nstats conns\r\n");
+}
+
+#[test]
+fn a_login_comes_first_and_may_be_refused() {
+    let folder = Scratch::new();
+    let login = || Login::of_file(&folder.write("users", "foo:bar\nother:x\n")).unwrap();
+    let (target, server) = listen(&["", "STORED\r\n", "MN\r\n"]);
+    let mut connection = Connection::open(&target.with_login(login())).unwrap();
+    connection.send(b"mn\r\n").unwrap();
+    assert_eq!(connection.line().unwrap(), b"MN");
+    assert_eq!(server.join().unwrap(), "set login 0 0 7\r\nfoo bar\r\nmn\r\n");
+    let (target, _server) = listen(&["", "CLIENT_ERROR \x1bno\r\n"]);
+    let error = Connection::open(&target.with_login(login())).unwrap_err().to_string();
+    assert_eq!(error, "the login was refused: CLIENT_ERROR \\x1bno");
+    assert!(!format!("{:?}", login()).contains("bar"));
+    for (contents, message) in [("", "USER:PASSWORD"), ("foo", "USER:PASSWORD"), ("a b:c", "without blanks")]
+    {
+        let error = Login::of_file(&folder.write("wrong", contents)).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    assert!(Login::of_file(&folder.path().join("none")).unwrap_err().to_string().contains("cannot read"));
+}
+
+#[test]
+fn a_server_that_ends_or_is_silent_is_an_error() {
+    let (target, _server) = listen(&["STAT a 1\r\nSTA"]);
+    let mut connection = Connection::open(&target).unwrap();
+    assert!(matches!(connection.stats("", |_, _| ()).unwrap_err(), TextError::Closed));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = endpoint(&listener.local_addr().unwrap().to_string());
+    let mut connection = Connection::open(&Target::new(silent, Duration::from_millis(20))).unwrap();
+    assert!(matches!(connection.stats("", |_, _| ()).unwrap_err(), TextError::Late));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = Target::new(endpoint(&listener.local_addr().unwrap().to_string()), TIMEOUT);
+    drop(listener);
+    assert!(matches!(Connection::open(&target).unwrap_err(), TextError::Connect(_)));
+}
+
+#[test]
+fn a_line_without_end_is_not_read_for_ever() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = endpoint(&listener.local_addr().unwrap().to_string());
+    let server = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        while socket.write_all(&[b'x'; 4096]).is_ok() {}
+    });
+    let mut connection = Connection::open(&Target::new(at, TIMEOUT)).unwrap();
+    assert!(matches!(connection.line().unwrap_err(), TextError::TooLong));
+    drop(connection);
+    server.join().unwrap();
+}
+
+#[test]
+fn sockets_of_the_file_system_are_reached() {
+    let folder = Scratch::new();
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let server =
+        thread::spawn(move || serve(listener.accept().unwrap().0, &["VERSION 1\r\n"]).join().unwrap());
+    let mut connection = Connection::open(&Target::new(Endpoint::Unix(path), TIMEOUT)).unwrap();
+    connection.send(b"version\r\n").unwrap();
+    assert_eq!(connection.line().unwrap(), b"VERSION 1");
+    assert_eq!(server.join().unwrap(), "version\r\n");
+}

@@ -1,0 +1,188 @@
+//! Asks nodes over connections: a thread for each, so that none waits for another that does not answer.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use guira_client::text::{Connection, Target, TextError};
+
+use crate::probe::{Ask, Probe, SampleId, Seen, Settings};
+use crate::report::Report;
+
+/// Questions that may wait for a node. It counts as not answering beyond that.
+const WAITING_MAX: usize = 4096;
+
+/// Questions that are sent together.
+const TOGETHER: usize = 64;
+
+/// The probe with connections to its nodes.
+#[derive(Debug)]
+pub struct Driver {
+    probe: Probe,
+    nodes: Vec<SyncSender<Ask>>,
+    answers: Receiver<(Ask, Seen)>,
+}
+
+impl Driver {
+    /// Starts a thread for each of `targets`, which are the nodes of `settings` in this order. Nodes are connected to
+    /// when they are first asked.
+    ///
+    /// # Errors
+    /// When the system has no threads left.
+    pub fn start(settings: Settings, targets: &[Target]) -> io::Result<Self> {
+        let (sender, answers) = channel();
+        let mut nodes = Vec::new();
+        for (number, target) in targets.iter().enumerate() {
+            let (ask, asks) = sync_channel(WAITING_MAX);
+            let (target, answers) = (target.clone(), sender.clone());
+            let name = format!("node {number}");
+            thread::Builder::new().name(name).spawn(move || run(&target, &asks, &answers))?;
+            nodes.push(ask);
+        }
+        let settings = Settings { nodes: targets.len(), ..settings };
+        Ok(Self { probe: Probe::new(settings), nodes, answers })
+    }
+
+    /// As [`Probe::sampled`]. The nodes are asked at once.
+    pub fn sampled(&mut self, key: &[u8], now: Duration) -> Option<SampleId> {
+        let id = self.probe.sampled(key, now)?;
+        self.ask(now);
+        Some(id)
+    }
+
+    /// As [`Probe::is_known`].
+    pub fn is_known(&self, id: SampleId) -> bool {
+        self.probe.is_known(id)
+    }
+
+    /// As [`Probe::sent`].
+    pub fn sent(&mut self, id: SampleId, now: Duration) {
+        self.probe.sent(id, now);
+    }
+
+    /// As [`Probe::give_up`].
+    pub fn give_up(&mut self, id: SampleId) {
+        self.probe.give_up(id);
+    }
+
+    /// As [`Probe::cancel`].
+    pub fn cancel(&mut self, id: SampleId) {
+        self.probe.cancel(id);
+    }
+
+    /// Asks what is due and takes answers. For the first one it waits up to `wait`, but not longer than until the next
+    /// question is due.
+    pub fn turn(&mut self, now: Duration, wait: Duration) {
+        self.ask(now);
+        let next = self.probe.next_due().map(|due| due.saturating_sub(now));
+        let wait = next.map_or(wait, |next| wait.min(next));
+        let first = self.answers.recv_timeout(wait).ok();
+        for (ask, seen) in first.into_iter().chain(self.answers.try_iter()) {
+            self.probe.answer(&ask, seen);
+        }
+    }
+
+    fn ask(&mut self, now: Duration) {
+        let asks: Vec<Ask> = self.probe.asks(now).collect();
+        for ask in asks {
+            if let Err(TrySendError::Full(ask) | TrySendError::Disconnected(ask)) =
+                self.nodes[ask.node()].try_send(ask)
+            {
+                self.probe.answer(&ask, Seen::Failed);
+            }
+        }
+    }
+
+    /// Samples that are looked after.
+    pub fn under_way(&self) -> usize {
+        self.probe.under_way()
+    }
+
+    /// What was found so far.
+    pub fn report(&self) -> Report {
+        self.probe.report()
+    }
+}
+
+/// Asks a node until nobody has questions any more.
+fn run(target: &Target, asks: &Receiver<Ask>, answers: &Sender<(Ask, Seen)>) {
+    let mut connection = None;
+    while let Ok(first) = asks.recv() {
+        let batch: Vec<Ask> = [first].into_iter().chain(asks.try_iter().take(TOGETHER - 1)).collect();
+        let mut heard = Vec::new();
+        // What was not heard before a failure is not known, and the connection of no more use.
+        if let Err(_failure) = ask_together(&mut connection, target, &batch, &mut heard) {
+            connection = None;
+        }
+        heard.resize(batch.len(), Seen::Failed);
+        for answer in batch.into_iter().zip(heard) {
+            if answers.send(answer).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn ask_together(
+    connection: &mut Option<Connection>,
+    target: &Target,
+    batch: &[Ask],
+    heard: &mut Vec<Seen>,
+) -> Result<(), TextError> {
+    let open = match connection {
+        Some(open) => open,
+        None => connection.insert(Connection::open(target)?),
+    };
+    let mut request = Vec::new();
+    for ask in batch {
+        // `me` looks without being a use: it neither makes the item more recent nor takes a lease, as `mg` would.
+        request.extend_from_slice(b"me ");
+        request.extend_from_slice(ask.key());
+        request.extend_from_slice(b"\r\n");
+    }
+    open.send(&request)?;
+    for _ in batch {
+        heard.push(seen(open.line()?));
+    }
+    Ok(())
+}
+
+/// What a line says.
+fn seen(line: &[u8]) -> Seen {
+    if line == b"EN" {
+        return Seen::Miss;
+    }
+    let mut words = line.split(|byte| *byte == b' ');
+    if words.next() != Some(b"ME") {
+        return Seen::Failed;
+    }
+    // Behind the key, which may look like anything.
+    let unique = words.skip(1).find_map(|word| word.strip_prefix(b"cas="));
+    let unique = unique.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+    // 0 is the unique of items that have none, as with memcached -C.
+    unique.filter(|unique| *unique != 0).map_or(Seen::Failed, Seen::Item)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Seen, seen};
+
+    #[test]
+    fn an_answer_is_an_item_with_its_unique_a_miss_or_none() {
+        assert_eq!(seen(b"ME key exp=-1 la=0 cas=17 fetch=no cls=1 size=65"), Seen::Item(17));
+        assert_eq!(seen(b"ME cas=5 exp=-1 cas=18446744073709551615"), Seen::Item(u64::MAX));
+        assert_eq!(seen(b"EN"), Seen::Miss);
+        for line in [
+            "ME key",
+            "ME key cas=x",
+            "ME key cas=0 x",
+            "ME cas=5",
+            "ERROR",
+            "",
+            "CLIENT_ERROR unauthenticated",
+        ] {
+            assert_eq!(seen(line.as_bytes()), Seen::Failed, "{line}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What was found.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// What was found of a delete at one delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Consistent,
+    Stale,
+    Absent,
+    Unknown,
+}
+
+/// Deletes by what was found of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// The item of before was gone.
+    pub consistent: u64,
+    /// It was still there.
+    pub stale: u64,
+    /// There was none to delete.
+    pub absent: u64,
+    /// The node could not be asked, before or after.
+    pub unknown: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, outcome: Outcome) {
+        *match outcome {
+            Outcome::Consistent => &mut self.consistent,
+            Outcome::Stale => &mut self.stale,
+            Outcome::Absent => &mut self.absent,
+            Outcome::Unknown => &mut self.unknown,
+        } += 1;
+    }
+
+    /// The deletes of which it is known whether they were in time.
+    pub const fn judged(self) -> u64 {
+        self.consistent + self.stale
+    }
+
+    /// The share of those that were in time, unless there are none.
+    pub fn share(self) -> Option<f64> {
+        (self.judged() > 0).then(|| self.consistent as f64 / self.judged() as f64)
+    }
+
+    /// The share as a number of nines: 3 for 99.9 %. If all were in time, what that number of deletes can show at all.
+    pub fn nines(self) -> Option<f64> {
+        let most = self.stale.max(1) as f64;
+        (self.judged() > 0).then(|| (self.judged() as f64 / most).log10())
+    }
+
+    const fn rows(self) -> [(&'static str, u64); 4] {
+        [
+            ("consistent", self.consistent),
+            ("stale", self.stale),
+            ("absent", self.absent),
+            ("unknown", self.unknown),
+        ]
+    }
+}
+
+/// What was found at one delay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AtDelay {
+    /// Time from the delete to the question.
+    pub delay: Duration,
+    /// Of all nodes together: a delete is in time if it was so on every node that had the item.
+    pub overall: Tally,
+    /// Of each node.
+    pub nodes: Vec<Tally>,
+}
+
+/// A delete that was not in time on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The node's number.
+    pub node: usize,
+    /// When the delete was sent on.
+    pub sent: Duration,
+    /// The cas unique of the item, before and after.
+    pub unique: u64,
+    /// The first and the last delay at which it was still there.
+    pub seen: [Duration; 2],
+}
+
+/// All that was found so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Deletes that were offered.
+    pub deletes: u64,
+    /// Of those the sampled ones.
+    pub sampled: u64,
+    /// Those that would have been, had there been room.
+    pub dropped: u64,
+    /// Samples that are still looked after.
+    pub under_way: usize,
+    /// By delay.
+    pub delays: Vec<AtDelay>,
+    /// Deletes that were late, the first ones.
+    pub examples: Vec<Example>,
+    /// Those that found no room among the examples.
+    pub more_examples: u64,
+}
+
+impl Report {
+    /// The figures as OpenMetrics text; `nodes` are the names of the nodes.
+    pub fn openmetrics(&self, nodes: &[String]) -> String {
+        let mut out = String::new();
+        for (name, help, value) in [
+            ("guira_probe_deletes", "Deletes that were read.", self.deletes),
+            ("guira_probe_sampled", "Deletes that were sampled.", self.sampled),
+            ("guira_probe_dropped", "Deletes that were not sampled for want of room.", self.dropped),
+        ] {
+            // Writing to a string does not fail.
+            let _ = write!(out, "# TYPE {name} counter\n# HELP {name} {help}\n{name}_total {value}\n");
+        }
+        let name = "guira_probe_looks";
+        let help = "Sampled deletes by delay, node and outcome; all nodes together without a node.";
+        let _ = write!(out, "# TYPE {name} counter\n# HELP {name} {help}\n");
+        for at in &self.delays {
+            let delay = at.delay.as_secs_f64();
+            for (outcome, count) in at.overall.rows() {
+                let _ = writeln!(
+                    out,
+                    "{name}_total{{delay=\"{delay}\",node=\"\",outcome=\"{outcome}\"}} {count}"
+                );
+            }
+            for (tally, node) in at.nodes.iter().zip(nodes) {
+                let node = node.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                for (outcome, count) in tally.rows() {
+                    let _ = writeln!(
+                        out,
+                        "{name}_total{{delay=\"{delay}\",node=\"{node}\",outcome=\"{outcome}\"}} {count}"
+                    );
+                }
+            }
+        }
+        let name = "guira_probe_under_way";
+        let _ = write!(out, "# TYPE {name} gauge\n# HELP {name} Samples that are looked after.\n");
+        let _ = write!(out, "{name} {}\n# EOF\n", self.under_way);
+        out
+    }
+}

@@ -1,0 +1,23 @@
+//! Asking a node.
+
+use guira_client::text::{Connection, StatsReply, TextError};
+use guira_sync::clock::Stopwatch;
+
+use crate::reading::{Group, Reading};
+
+/// Asks for `groups`, one after the other. What the server does not tell is noted in the reading.
+pub(crate) fn ask(
+    connection: &mut Connection,
+    groups: &[Group],
+    clock: Stopwatch,
+) -> Result<Reading, TextError> {
+    let mut reading = Reading::new(clock.elapsed());
+    for group in groups {
+        let answer = connection.stats(group.word(), |name, value| reading.line(*group, name, value))?;
+        match answer {
+            StatsReply::Told => reading.told(*group),
+            StatsReply::Refused(words) => reading.refused(*group, &words),
+        }
+    }
+    Ok(reading)
+}

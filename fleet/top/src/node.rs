@@ -1,0 +1,123 @@
+//! A node as it is known: its last readings, what came before, and whether it answers.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::change::{Change, is_restart, ratio};
+use crate::printable::printable;
+use crate::reading::Reading;
+
+/// Points of the history that are kept: more than any terminal is wide.
+const HISTORY_MAX: usize = 512;
+
+/// Whether a node answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// It was not reached yet.
+    Connecting,
+    /// It answers.
+    Up,
+    /// It does not, for a reason.
+    Down { why: String, since: Duration },
+}
+
+/// One step of the history.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Point {
+    /// Keys asked for by second.
+    pub(crate) gets: f64,
+    /// Of those the share that was found.
+    pub(crate) hit_ratio: Option<f64>,
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    name: String,
+    link: Link,
+    before: Option<Reading>,
+    last: Option<Reading>,
+    history: VecDeque<Point>,
+}
+
+impl Node {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: printable(name.as_bytes()),
+            link: Link::Connecting,
+            before: None,
+            last: None,
+            history: VecDeque::new(),
+        }
+    }
+
+    /// Takes what came of a look at the node. A reading sooner than `gap` after the one before replaces it: it was asked
+    /// for to show something else, and too little has happened in between.
+    pub(crate) fn update(&mut self, outcome: Result<Reading, String>, gap: Duration, now: Duration) {
+        let reading = match outcome {
+            Ok(reading) => reading,
+            Err(why) => {
+                let since = match self.link {
+                    Link::Down { since, .. } => since,
+                    Link::Connecting | Link::Up => now,
+                };
+                self.link = Link::Down { why: printable(why.as_bytes()), since };
+                return;
+            }
+        };
+        self.link = Link::Up;
+        let Some(last) = self.last.replace(reading) else { return };
+        let Some(reading) = &self.last else { return };
+        if is_restart(&last, reading) {
+            self.before = None;
+            self.history.clear();
+            return;
+        }
+        let is_early = reading.at.saturating_sub(last.at) < gap;
+        if is_early && self.before.is_some() {
+            return;
+        }
+        self.before = Some(last);
+        let point = self
+            .change()
+            .and_then(|change| Some(Point { gets: change.rate("cmd_get")?, hit_ratio: change.hit_ratio() }));
+        if let Some(point) = point {
+            if self.history.len() == HISTORY_MAX {
+                self.history.pop_front();
+            }
+            self.history.push_back(point);
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) const fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// The last reading, which may be old if the node does not answer.
+    pub(crate) const fn last(&self) -> Option<&Reading> {
+        self.last.as_ref()
+    }
+
+    /// What has happened lately; nothing is known of a node that does not answer.
+    pub(crate) fn change(&self) -> Option<Change<'_>> {
+        if self.link != Link::Up {
+            return None;
+        }
+        Change::between(self.before.as_ref()?, self.last.as_ref()?)
+    }
+
+    /// The share of keys asked for that were found, since the node began to count.
+    pub(crate) fn hit_ratio(&self) -> Option<f64> {
+        let last = self.last.as_ref()?;
+        ratio(last.number("get_hits")?, last.number("get_misses")?)
+    }
+
+    /// The last `count` points of the history, the oldest first.
+    pub(crate) fn history(&self, count: usize) -> impl Iterator<Item = Point> {
+        self.history.iter().skip(self.history.len().saturating_sub(count)).copied()
+    }
+}

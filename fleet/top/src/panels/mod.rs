@@ -1,0 +1,20 @@
+//! What each panel shows of a node, as tables.
+
+mod classes;
+mod commands;
+mod connections;
+mod keys;
+mod nodes;
+mod overview;
+
+pub(crate) use classes::classes;
+pub(crate) use commands::{commands, latency};
+pub(crate) use connections::connections;
+pub(crate) use keys::keys;
+pub(crate) use nodes::nodes;
+pub(crate) use overview::{header, memory, rates, ratio, server};
+
+use crate::block::Align;
+
+/// A name and its figure.
+const PAIRS: &[(&str, Align)] = &[("", Align::Left), ("", Align::Right)];

@@ -1,0 +1,71 @@
+//! Nodes beside each other, and all together.
+
+use crate::block::{Align, Block};
+use crate::change::{Change, ratio};
+use crate::node::{Link, Node};
+use crate::units::{UNKNOWN, bytes, count, or_unknown, percent};
+
+/// A row for each node, and the totals of those that answer.
+pub(crate) fn nodes(nodes: &[Node]) -> Block {
+    let columns = &[
+        ("node", Align::Left),
+        ("", Align::Left),
+        ("gets/s", Align::Right),
+        ("sets/s", Align::Right),
+        ("hits", Align::Right),
+        ("evict/s", Align::Right),
+        ("items", Align::Right),
+        ("memory", Align::Right),
+        ("conns", Align::Right),
+        ("p99 µs", Align::Right),
+    ];
+    let up: Vec<&Node> = nodes.iter().filter(|node| *node.link() == Link::Up).collect();
+    let mut block = Block::new(format!("nodes: {} of {} answer", up.len(), nodes.len()), columns);
+    for node in nodes {
+        let state = match node.link() {
+            Link::Connecting => "...",
+            Link::Up => "up",
+            Link::Down { .. } => "DOWN",
+        };
+        let hits = node.change().and_then(Change::hit_ratio);
+        let p99 = node.last().and_then(|reading| reading.latency.told()?.of("get")?.p99_us);
+        let is_up = *node.link() == Link::Up;
+        let p99 = p99.filter(|_| is_up);
+        let shown: &[&Node] = if is_up { &[node] } else { &[] };
+        block.row(figures(node.name(), state, hits, shown, or_unknown(p99, |p99| format!("{p99:.0}"))));
+    }
+    if nodes.len() > 1 {
+        let sum = |name: &str| {
+            let grown = up.iter().filter_map(|node| node.change()?.growth(name));
+            grown.reduce(u64::saturating_add)
+        };
+        let hits = sum("get_hits").zip(sum("get_misses")).and_then(|(hits, misses)| ratio(hits, misses));
+        block.row(figures("total", "", hits, &up, String::new()));
+    }
+    block
+}
+
+fn figures(name: &str, state: &str, hits: Option<f64>, nodes: &[&Node], p99: String) -> [String; 10] {
+    let rate = |counter: &str| {
+        let rates = nodes.iter().filter_map(|node| node.change()?.rate(counter));
+        or_unknown(rates.reduce(|sum, rate| sum + rate), count)
+    };
+    let sum = |gauge: &str| {
+        let values = nodes.iter().filter_map(|node| node.last()?.number(gauge));
+        values.reduce(u64::saturating_add)
+    };
+    // A stock memcached tells its limit, and not what it has taken of it.
+    let memory = sum("memory_used").or_else(|| sum("bytes"));
+    [
+        name.to_owned(),
+        state.to_owned(),
+        rate("cmd_get"),
+        rate("cmd_set"),
+        hits.map_or(UNKNOWN.to_owned(), percent),
+        rate("evictions"),
+        or_unknown(sum("curr_items"), |value| count(value as f64)),
+        or_unknown(memory, |value| bytes(value as f64)),
+        or_unknown(sum("curr_connections"), |value| count(value as f64)),
+        p99,
+    ]
+}

@@ -1,0 +1,212 @@
+//! What one node tells of itself at one time.
+
+mod classes;
+mod connections;
+mod keys;
+mod latency;
+
+pub(crate) use classes::{ClassFigure, Classes};
+pub(crate) use connections::Connections;
+pub(crate) use keys::{Listing, Ranking, Subject, TopKeys, Window};
+pub(crate) use latency::Latencies;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::printable::printable;
+
+/// Names that are kept of one answer. memcached and Guira have some hundred.
+const NAMES_MAX: usize = 4096;
+
+/// What can be asked for, a `stats` command each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    General,
+    Settings,
+    Slabs,
+    Items,
+    Latency,
+    Connections,
+    Keys,
+}
+
+impl Group {
+    /// All that there is.
+    pub(crate) const ALL: &[Self] = &[
+        Self::General,
+        Self::Settings,
+        Self::Slabs,
+        Self::Items,
+        Self::Latency,
+        Self::Connections,
+        Self::Keys,
+    ];
+
+    /// The word behind `stats`.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::General => "",
+            Self::Settings => "settings",
+            Self::Slabs => "slabs",
+            Self::Items => "items",
+            Self::Latency => "latency",
+            Self::Connections => "conns",
+            Self::Keys => "topkeys",
+        }
+    }
+}
+
+/// An answer, if there is one.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(crate) enum Part<T> {
+    /// Nobody has asked.
+    #[default]
+    NotAsked,
+    /// The server does not tell it; its words.
+    Refused(String),
+    /// What it told.
+    Told(T),
+}
+
+impl<T> Part<T> {
+    pub(crate) const fn told(&self) -> Option<&T> {
+        match self {
+            Self::Told(told) => Some(told),
+            Self::NotAsked | Self::Refused(_) => None,
+        }
+    }
+
+    /// Why there is nothing to show, if there is nothing.
+    pub(crate) fn note(&self, what: &str) -> Option<String> {
+        match self {
+            Self::NotAsked => Some(format!("waiting for {what}")),
+            Self::Refused(words) => Some(format!("this server does not tell {what}: {words}")),
+            Self::Told(_) => None,
+        }
+    }
+
+    /// Adds a line to what is told, which it begins.
+    fn add(&mut self, line: impl FnOnce(&mut T))
+    where
+        T: Default,
+    {
+        if !matches!(self, Self::Told(_)) {
+            *self = Self::Told(T::default());
+        }
+        if let Self::Told(told) = self {
+            line(told);
+        }
+    }
+}
+
+/// Names and values, made printable.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Stats(BTreeMap<String, String>);
+
+impl Stats {
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        if self.0.len() < NAMES_MAX {
+            self.0.insert(printable(name), printable(value));
+        }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+
+    pub(crate) fn float(&self, name: &str) -> Option<f64> {
+        self.text(name)?.parse().ok().filter(|value: &f64| value.is_finite())
+    }
+}
+
+/// All that was told at one time.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(crate) struct Reading {
+    /// When, since the program began.
+    pub(crate) at: Duration,
+    pub(crate) general: Part<Stats>,
+    pub(crate) settings: Part<Stats>,
+    pub(crate) classes: Part<Classes>,
+    pub(crate) latency: Part<Latencies>,
+    pub(crate) connections: Part<Connections>,
+    pub(crate) keys: Part<TopKeys>,
+}
+
+impl Reading {
+    /// A reading taken at `at`, in which nothing is told yet.
+    pub(crate) fn new(at: Duration) -> Self {
+        Self { at, ..Self::default() }
+    }
+
+    /// The server answers to `group`: even if no line comes, it knows what is asked.
+    pub(crate) fn told(&mut self, group: Group) {
+        self.each(group, &mut |_| ());
+    }
+
+    /// Reads one line of the answer to `group`.
+    pub(crate) fn line(&mut self, group: Group, name: &[u8], value: &[u8]) {
+        self.each(group, &mut |sink| sink.line(name, value));
+    }
+
+    /// The server does not tell `group`.
+    pub(crate) fn refused(&mut self, group: Group, words: &[u8]) {
+        let words = printable(words);
+        match group {
+            Group::General => self.general = Part::Refused(words),
+            Group::Settings => self.settings = Part::Refused(words),
+            Group::Slabs | Group::Items => self.classes = Part::Refused(words),
+            Group::Latency => self.latency = Part::Refused(words),
+            Group::Connections => self.connections = Part::Refused(words),
+            Group::Keys => self.keys = Part::Refused(words),
+        }
+    }
+
+    fn each(&mut self, group: Group, then: &mut dyn FnMut(&mut dyn Sink)) {
+        match group {
+            Group::General => self.general.add(|stats| then(stats)),
+            Group::Settings => self.settings.add(|stats| then(stats)),
+            Group::Slabs => self.classes.add(|classes| then(&mut classes.slabs())),
+            Group::Items => self.classes.add(|classes| then(&mut classes.items())),
+            Group::Latency => self.latency.add(|latencies| then(latencies)),
+            Group::Connections => self.connections.add(|connections| then(connections)),
+            Group::Keys => self.keys.add(|keys| then(keys)),
+        }
+    }
+
+    /// A number of `stats`.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.general.told()?.number(name)
+    }
+
+    /// Words of `stats settings`.
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.told()?.text(name)
+    }
+}
+
+/// What takes the lines of an answer.
+trait Sink {
+    fn line(&mut self, name: &[u8], value: &[u8]);
+}
+
+impl Sink for Stats {
+    fn line(&mut self, name: &[u8], value: &[u8]) {
+        self.add(name, value);
+    }
+}
+
+/// A number of a line.
+fn number(value: &[u8]) -> Option<u64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// The parts of a name between colons.
+fn parts<const N: usize>(name: &[u8]) -> Option<[&str; N]> {
+    let name = std::str::from_utf8(name).ok()?;
+    let parts: Vec<&str> = name.split(':').collect();
+    parts.try_into().ok()
+}
