@@ -144,19 +144,6 @@ fn a_connection_beyond_the_limit_takes_the_place_of_the_one_that_was_silent_for_
     }
 }
 
-#[test]
-fn clients_that_read_no_reply_keep_nobody_out() {
-    let (_server, address) = with_admin(&[]);
-    let request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(200);
-    let mut greedy: Vec<HttpClient> = (0..64).map(|_| HttpClient::connect(address)).collect();
-    for client in &mut greedy {
-        client.send_until_closed(request.as_bytes());
-    }
-    let started = Stopwatch::start();
-    assert_eq!(HttpClient::connect(address).get("/metrics", "").status, 200);
-    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
-}
-
 /// Each makes a text of many KiB, and sends a few hundred bytes of it.
 #[test]
 fn a_client_that_pipelines_heads_leaves_others_their_turns() {
