@@ -102,7 +102,9 @@ fn serve_until_signal<T>(
                 let pid = successor.pid();
                 match running.hand_over(successor)? {
                     None => {
-                        notifier.handed_over(pid);
+                        if let Some(pid) = pid {
+                            notifier.handed_over(pid);
+                        }
                         return Ok(());
                     }
                     Some((back, _)) => running = back,

@@ -110,6 +110,18 @@ fn the_manifest_starts_a_server_with_options_that_there_are() {
     assert!(words(&output).iter().any(|line| line == "memory = \"1GiB\""), "{output:?}");
 }
 
+/// Those of the manifest are tried above; the others depend on values.
+#[test]
+fn the_chart_names_options_that_there_are() {
+    let template = read("deploy/helm/guira/templates/statefulset.yaml");
+    let named: Vec<&str> =
+        template.lines().filter_map(|line| line.trim().strip_prefix("- --")?.split('=').next()).collect();
+    assert!(named.len() > 9, "{named:?}");
+    for name in named {
+        assert!(guira_server::OPTIONS.iter().any(|row| row.name == name), "--{name}");
+    }
+}
+
 #[test]
 fn the_chart_runs_the_image_of_this_version() {
     let line = concat!("appVersion: ", env!("CARGO_PKG_VERSION"));

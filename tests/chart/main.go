@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -38,6 +39,12 @@ type ServiceMonitor struct {
 			Port     string `json:"port"`
 			Path     string `json:"path"`
 			Interval string `json:"interval"`
+			Scheme   string `json:"scheme,omitempty"`
+			// As it is given.
+			TLSConfig     map[string]any `json:"tlsConfig,omitempty"`
+			Authorization *struct {
+				Credentials corev1.SecretKeySelector `json:"credentials"`
+			} `json:"authorization,omitempty"`
 		} `json:"endpoints"`
 	} `json:"spec"`
 }
@@ -45,11 +52,14 @@ type ServiceMonitor struct {
 // Everything switched on, and nothing as it is by default.
 var everything = map[string]any{
 	"replicas": 3, "memory": 4096, "workers": 4, "cpu": "2500m", "maxConnections": 100,
-	"image":             map[string]any{"repository": "r/guira", "tag": "t", "pullPolicy": "Always"},
-	"imagePullSecrets":  []any{map[string]any{"name": "secret"}},
-	"extraArgs":         []any{"--disable-flush-all", "--policy=klru:samples=8"},
-	"service":           map[string]any{"port": 11311},
-	"metrics":           map[string]any{"enabled": true, "port": 9151, "serviceMonitor": map[string]any{"enabled": true, "interval": "15s", "labels": map[string]any{"a": "b"}}},
+	"image":            map[string]any{"repository": "r/guira", "tag": "t", "pullPolicy": "Always"},
+	"imagePullSecrets": []any{map[string]any{"name": "secret"}},
+	"extraArgs":        []any{"--disable-flush-all", "--policy=klru:samples=8"},
+	"service":          map[string]any{"port": 11311},
+	"tls":              map[string]any{"secretName": "cache-tls", "clientCertificates": true},
+	"users":            map[string]any{"secretName": "cache-users", "key": "names"},
+	"metrics": map[string]any{"enabled": true, "port": 9151, "token": map[string]any{"secretName": "cache-token", "key": "word"},
+		"serviceMonitor": map[string]any{"enabled": true, "interval": "15s", "labels": map[string]any{"a": "b"}, "tlsConfig": map[string]any{"serverName": "cache"}}},
 	"podAnnotations":    map[string]any{"a": "b"},
 	"podLabels":         map[string]any{"c": "d"},
 	"priorityClassName": "high",
@@ -66,7 +76,24 @@ var refused = []map[string]any{
 	{"memory": "1Gi"},
 	{"memory": 0},
 	{"metrics": map[string]any{"serviceMonitor": map[string]any{"enabled": true}}},
+	{"metrics": map[string]any{"token": map[string]any{"secretName": "cache-token"}}},
+	{"tls": map[string]any{"clientCertificates": true}},
+	{"users": map[string]any{"secretName": "cache-users", "key": "../etc/passwd"}},
 }
+
+// What is mounted of Secrets where everything is switched on, and where TLS is without the admin listener's.
+var (
+	ofEverything = []string{
+		"--listen=mtls:0.0.0.0:11311", "--admin=btls:0.0.0.0:9151", "--admin-token-file=/etc/guira/admin/word",
+		"--tls-cert=/etc/guira/tls/tls.crt", "--tls-key=/etc/guira/tls/tls.key", "--tls-ca=/etc/guira/tls/ca.crt",
+		"--auth-file=/etc/guira/users/names",
+	}
+	half = map[string]any{
+		"memory": 64, "tls": map[string]any{"secretName": "cache-tls"},
+		"metrics": map[string]any{"enabled": true, "tls": false, "serviceMonitor": map[string]any{"enabled": true}},
+	}
+	ofHalf = []string{"--listen=0.0.0.0:11211", "--admin=notls:0.0.0.0:9150", "--tls-cert=/etc/guira/tls/tls.crt", "--tls-key=/etc/guira/tls/tls.key"}
+)
 
 func main() {
 	if err := run(os.Args[1]); err != nil {
@@ -89,14 +116,21 @@ func run(folder string) error {
 	if err != nil {
 		return err
 	}
-	if err := check(manifests, everything, 4); err != nil {
+	if err := check(manifests, everything, 4, ofEverything); err != nil {
 		return fmt.Errorf("with everything: %w", err)
+	}
+	manifests, err = render(loaded, half)
+	if err != nil {
+		return err
+	}
+	if err := check(manifests, half, 4, ofHalf); err != nil {
+		return fmt.Errorf("with TLS for clients alone: %w", err)
 	}
 	manifests, err = render(loaded, map[string]any{})
 	if err != nil {
 		return err
 	}
-	if err := check(manifests, loaded.Values, 3); err != nil {
+	if err := check(manifests, loaded.Values, 3, nil); err != nil {
 		return fmt.Errorf("with the defaults: %w", err)
 	}
 	fmt.Println(strings.Join(manifests, "---\n"))
@@ -131,7 +165,7 @@ func render(loaded *chart.Chart, values map[string]any) ([]string, error) {
 }
 
 // check decodes the documents and looks at what must agree between them.
-func check(documents []string, values map[string]any, count int) error {
+func check(documents []string, values map[string]any, count int, arguments []string) error {
 	if len(documents) != count {
 		return fmt.Errorf("%d documents instead of %d", len(documents), count)
 	}
@@ -179,8 +213,72 @@ func check(documents []string, values map[string]any, count int) error {
 		if !matcher.Matches(labels.Set(service.Labels)) || !isThere {
 			return errors.New("the monitor does not find the service or its port")
 		}
+		if err := checkMonitor(monitor, pod.Spec.Containers[0]); err != nil {
+			return err
+		}
+	}
+	for _, argument := range arguments {
+		if !slices.Contains(pod.Spec.Containers[0].Args, argument) {
+			return fmt.Errorf("%v lacks %s", pod.Spec.Containers[0].Args, argument)
+		}
+	}
+	if err := checkSecrets(pod.Spec); err != nil {
+		return err
 	}
 	return checkContainer(pod.Spec, service, values)
+}
+
+// checkMonitor compares how figures are asked for with how the container shows them.
+func checkMonitor(monitor ServiceMonitor, container corev1.Container) error {
+	endpoint := monitor.Spec.Endpoints[0]
+	has := func(prefix string) bool {
+		return slices.ContainsFunc(container.Args, func(each string) bool { return strings.HasPrefix(each, prefix) })
+	}
+	if speaksTLS := has("--admin=btls:"); speaksTLS != (endpoint.Scheme == "https") || speaksTLS != (container.ReadinessProbe.HTTPGet.Scheme == corev1.URISchemeHTTPS) {
+		return errors.New("the monitor or the probe speaks TLS where the admin listener does not, or the other way round")
+	}
+	if has("--admin-token-file=") != (endpoint.Authorization != nil) {
+		return errors.New("the monitor shows a token that is not asked for, or none that is")
+	}
+	return nil
+}
+
+// checkSecrets looks whether every file that an option names lies in a Secret that is mounted, and every Secret is used.
+func checkSecrets(pod corev1.PodSpec) error {
+	volumes := map[string]bool{}
+	for _, volume := range pod.Volumes {
+		if volume.Secret == nil || volume.Secret.SecretName == "" || *volume.Secret.DefaultMode != 0o440 {
+			return fmt.Errorf("volume %s is no Secret that only its group reads", volume.Name)
+		}
+		volumes[volume.Name] = true
+	}
+	if len(volumes) > 0 && (pod.SecurityContext.FSGroup == nil || *pod.SecurityContext.FSGroup != *pod.SecurityContext.RunAsGroup) {
+		return errors.New("the server cannot read its Secrets")
+	}
+	unused := map[string]bool{}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		if !volumes[mount.Name] || !mount.ReadOnly {
+			return fmt.Errorf("%s is mounted, and no volume, or can be written", mount.Name)
+		}
+		unused[mount.MountPath] = true
+	}
+	if len(unused) != len(volumes) {
+		return errors.New("a volume is not mounted")
+	}
+	mounted := maps.Clone(unused)
+	for _, argument := range pod.Containers[0].Args {
+		if _, file, isFile := strings.Cut(argument, "=/etc/guira/"); isFile {
+			folder := path.Dir("/etc/guira/" + file)
+			if !mounted[folder] {
+				return fmt.Errorf("%s: nothing is mounted there", argument)
+			}
+			delete(unused, folder)
+		}
+	}
+	if len(unused) > 0 {
+		return fmt.Errorf("no option names a file in %v", unused)
+	}
+	return nil
 }
 
 func checkContainer(pod corev1.PodSpec, service corev1.Service, values map[string]any) error {
@@ -215,6 +313,10 @@ func checkContainer(pod corev1.PodSpec, service corev1.Service, values map[strin
 		if !ports[name] {
 			return fmt.Errorf("a probe asks port %q, which the container has not", name)
 		}
+	}
+	// What ends a pod asks the cache itself.
+	if container.LivenessProbe.TCPSocket == nil || container.LivenessProbe.TCPSocket.Port.StrVal != "memcached" {
+		return errors.New("the admin listener decides whether the pod lives")
 	}
 	context := container.SecurityContext
 	if !*pod.SecurityContext.RunAsNonRoot || !*context.ReadOnlyRootFilesystem || *context.AllowPrivilegeEscalation {

@@ -63,9 +63,11 @@ dpkg_ --install /tmp/guira.deb
 for file in /usr/bin/guira /etc/guira/guira.toml /usr/lib/systemd/system/guira.service /usr/lib/systemd/system/guira.socket \
     /usr/lib/sysusers.d/guira.conf /usr/lib/guira/memcached-options /usr/share/man/man1/guira.1.gz /usr/share/man/man1/guira-serve.1.gz \
     /usr/share/bash-completion/completions/guira /usr/share/zsh/vendor-completions/_guira \
-    /usr/share/fish/vendor_completions.d/guira.fish /usr/share/doc/guira/copyright; do
+    /usr/share/fish/vendor_completions.d/guira.fish /usr/share/doc/guira/copyright \
+    /usr/share/doc/guira/rust-library-licenses.html.gz; do
     [ -e "$root$file" ] || fail "$file is not installed"
 done
+licenses <(gzip -cd "$root/usr/share/doc/guira/THIRD-PARTY-LICENSES.gz")
 in_root getent passwd guira >/dev/null || fail "there is no user guira"
 enabled=/etc/systemd/system/multi-user.target.wants/guira.service
 [ -L "$root$enabled" ] || fail "guira.service is not enabled"
@@ -139,4 +141,49 @@ dpkg_ --install /tmp/guira.deb
 [ ! -L "$root$enabled" ] || fail "an upgrade enables it beside memcached.service"
 dpkg_ --purge guira
 [ "$(in_root memcached)" = other ] || fail "purge took the file of another package"
+
+say "what systemd is asked for, at each step of a package's life"
+rm "$root/etc/systemd/system/multi-user.target.wants/memcached.service" "$root/usr/lib/systemd/system/memcached.service"
+rm "$root/usr/bin/memcached"
+mkdir -p "$root/run/systemd/system"
+for program in systemctl deb-systemd-invoke; do
+    rm -f "$root/usr/bin/$program"
+    printf '#!/bin/sh\necho "%s $*" | grep -v -e daemon-reload -e --root= >>/tmp/asked\n' "$program" >"$root/usr/bin/$program"
+    chmod +x "$root/usr/bin/$program"
+done
+script() { in_root "/var/lib/dpkg/info/guira.$1" "${@:2}" >>"$stage/log" 2>&1 || { cat "$stage/log" >&2; fail "$*"; }; }
+expect() {
+    local asked
+    touch "$root/tmp/asked"
+    asked=$(sed 's/^deb-systemd-invoke //' "$root/tmp/asked" | paste -sd ';')
+    [ "$asked" = "$2" ] || fail "$1: systemd was asked for \"$asked\" and not for \"$2\""
+    rm -f "$root/tmp/asked"
+}
+dpkg_ --install /tmp/guira.deb
+expect "a first installation" "start guira.service"
+dpkg_ --install /tmp/guira.deb
+expect "an upgrade" "try-restart guira.service"
+dpkg_ --remove guira
+expect "a removal" "stop guira.socket guira.service"
+dpkg_ --install /tmp/guira.deb
+expect "an installation after a removal" "start guira.service"
+sed -i 's/^#takeover = /takeover = /' "$root/etc/guira/guira.toml"
+grep -q '^takeover = ' "$root/etc/guira/guira.toml" || fail "the configuration names no takeover"
+dpkg_ --install --force-confold /tmp/guira.deb
+expect "an upgrade with a takeover" "systemctl kill --kill-who=main --signal=USR2 guira.service"
+dpkg_ --remove guira
+rm -f "$root/tmp/asked"
+dpkg_ --install --force-confold /tmp/guira.deb
+expect "an installation after a removal, with a takeover" "start guira.service"
+script prerm remove
+[ ! -e "$root/usr/bin/memcached" ] || fail "prerm leaves the alternative"
+script postinst abort-remove
+[ "$(in_root readlink -f /usr/bin/memcached)" = /usr/bin/guira ] || fail "the alternative is gone after a removal that was given up"
+expect "a removal that was given up" "stop guira.socket guira.service;start guira.service"
+script prerm upgrade 9.9
+script postinst abort-upgrade 9.9
+script prerm deconfigure in-favour other 1
+script postinst abort-deconfigure in-favour other 1
+expect "an upgrade that was given up" ""
+[ ! -e "$root/run/guira.begins" ] || fail "a mark is left"
 say "all is well"

@@ -26,6 +26,8 @@ await "$server" || fail "the image does not serve"
 reply=$(ask $'version\r\n')
 [[ $reply == "VERSION "* ]] || fail "the server answers $reply"
 [ "$(podman_ inspect --format '{{.Config.User}}' cache)" = 11211:11211 ] || fail "the server runs as another user"
+podman_ cp cache:/usr/share/doc/guira/THIRD-PARTY-LICENSES "$stage/licenses"
+licenses "$stage/licenses"
 podman_ stop -t 10 cache >/dev/null
 wait "$server" || fail "the server ended with $?"
 say "the image serves: $reply"

@@ -37,3 +37,13 @@ await() {
     done
     return 1
 }
+
+# Looks whether a file has the licenses of what is linked: the texts, each once, and the names of crates.
+licenses() {
+    local text
+    text=$(cat "$1")
+    for part in '  ring [0-9]' '  rustls [0-9]' '  memchr [0-9]' 'Apache License' 'Permission is hereby granted' \
+        'Permission to use, copy, modify' 'Redistribution and use in source' 'GNU LESSER GENERAL PUBLIC LICENSE'; do
+        grep -q -e "$part" <<<"$text" || fail "$part is not in the file of licenses"
+    done
+}

@@ -10,6 +10,7 @@ tree=$(ls -d "$stage"/guira-*)
 for file in LICENSE README.md etc/guira/guira.toml usr/share/man/man1/guira.1 usr/lib/systemd/system/guira.service; do
     [ -f "$tree/$file" ] || fail "$file is missing"
 done
+licenses "$tree/THIRD-PARTY-LICENSES"
 mkdir "$stage/empty"
 cp "$tree/usr/bin/guira" "$stage/empty/memcached"
 mkdir "$stage/empty/proc"

@@ -203,7 +203,7 @@ impl RegionFile {
         this.close_to_others()?;
         // A file without a complete head has no mark, and is not extended: its first words might be a foreign file's.
         if head.len() >= FIXED {
-            this.set_mark(0)?;
+            set_mark(&this.file, 0)?;
         }
         let found = match examine(&head, metadata.len()).and_then(|head| this.kept(head)) {
             Ok(kept) => FileContents::Intact(kept),
@@ -228,11 +228,6 @@ impl RegionFile {
     /// Removes the permissions of other users, who must not read items.
     fn close_to_others(&self) -> io::Result<()> {
         self.file.set_permissions(Permissions::from_mode(MODE))
-    }
-
-    fn set_mark(&self, mark: u64) -> io::Result<()> {
-        self.file.write_all_at(&mark.to_le_bytes(), MARK_AT as u64)?;
-        self.file.sync_all()
     }
 
     /// Maps a saved Region, and checks all of it for blocks that changed since it was closed. Without saved checksums
@@ -308,7 +303,7 @@ impl RegionFile {
         }
         match self.is_damaged.get() {
             Some(false) => self.seal(kept.bytes, &kept.state, &kept.notes),
-            Some(true) | None => self.set_mark(MARK),
+            Some(true) | None => set_mark(&self.file, MARK),
         }
     }
 
@@ -326,24 +321,40 @@ impl RegionFile {
         self.seal(region.reserved(), state, notes)
     }
 
-    /// Writes the checksums of the blocks, the head, and last the mark.
     fn seal(&self, bytes: usize, state: &[u8], notes: &[u8]) -> io::Result<()> {
-        // The previous checksums are obsolete.
-        self.file.set_len(bytes as u64)?;
-        let sums = Sums::of(&self.file, bytes)?.encode();
-        let checksum = match self.file.write_all_at(&sums, bytes as u64) {
-            Ok(()) => Some(fnv(sums.into_iter())),
-            // Losing the checksums is better than losing the items, whichever limit was hit: the file system, a
-            // quota, or the file length.
-            Err(_) => {
-                self.file.set_len(bytes as u64)?;
-                None
-            }
-        };
-        self.file.write_all_at(&compose(bytes, state, notes, checksum), 0)?;
-        self.file.sync_all()?;
-        self.set_mark(MARK)
+        seal(&self.file, bytes, state, notes)
     }
+}
+
+/// Writes the checksums of the blocks, the head, and last the mark.
+fn seal(file: &File, bytes: usize, state: &[u8], notes: &[u8]) -> io::Result<()> {
+    // The previous checksums are obsolete.
+    file.set_len(bytes as u64)?;
+    let sums = Sums::of(file, bytes)?.encode();
+    let checksum = match file.write_all_at(&sums, bytes as u64) {
+        Ok(()) => Some(fnv(sums.into_iter())),
+        // Losing the checksums is better than losing the items, whichever limit was hit: the file system, a
+        // quota, or the file length.
+        Err(_) => {
+            file.set_len(bytes as u64)?;
+            None
+        }
+    };
+    file.write_all_at(&compose(bytes, state, notes, checksum), 0)?;
+    file.sync_all()?;
+    set_mark(file, MARK)
+}
+
+fn set_mark(file: &File, mark: u64) -> io::Result<()> {
+    file.write_all_at(&mark.to_le_bytes(), MARK_AT as u64)?;
+    file.sync_all()
+}
+
+/// Whether the file was closed in order, and not opened since.
+fn is_marked(file: &File) -> io::Result<bool> {
+    let mut mark = [0; 8];
+    file.read_exact_at(&mut mark, MARK_AT as u64)?;
+    Ok(u64::from_le_bytes(mark) == MARK)
 }
 
 /// The validated fields of a head.

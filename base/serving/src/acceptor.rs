@@ -61,7 +61,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// How often the log tells that they are, in seconds.
 const TELL_EVERY: u32 = 10;
 /// Connections accepted at once: those that are there have their turns in between.
-const ACCEPTS: usize = 16;
+pub(crate) const ACCEPTS: usize = 16;
 
 impl Acceptor {
     pub fn new(ports: Vec<Port>, workers: Vec<Arc<Mailbox<Arrival>>>) -> Self {
@@ -109,10 +109,17 @@ impl Acceptor {
         let _ = self.listen(poll, first);
     }
 
-    /// Accepts the connections that wait at a listener. Returns those for the first worker, which calls this.
-    pub fn accept(&mut self, port: usize, poll: &Poll, host: &Host, now: Seconds) -> Vec<Arrival> {
+    /// Accepts the connections that wait at a listener, up to `most`. Returns those for the first worker, which calls this.
+    pub fn accept(
+        &mut self,
+        port: usize,
+        most: usize,
+        poll: &Poll,
+        host: &Host,
+        now: Seconds,
+    ) -> Vec<Arrival> {
         let mut own = Vec::new();
-        for _ in 0..ACCEPTS {
+        for _ in 0..most {
             if !matches!(self.rest, Rest::No) {
                 break;
             }
@@ -234,7 +241,7 @@ mod tests {
         let poll = Poll::new().unwrap();
         acceptor.listen(&poll, 1).unwrap();
         let clients: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let mut accept = || acceptor.accept(0, &poll, &host, Seconds(0)).len();
+        let mut accept = || acceptor.accept(0, ACCEPTS, &poll, &host, Seconds(0)).len();
         let accepted: Vec<usize> = (0..8).map(|_| accept()).collect();
         assert_eq!(accepted, [16, 16, 16, 16, 16, 16, clients.len() - 6 * ACCEPTS, 0]);
     }

@@ -286,13 +286,27 @@ impl<S: Service> Clients<S> {
                 facts.is_remote() && is_silent && idle_s > limit_s
             });
             if is_idle {
-                if let Some(connection) = self.connections[index].as_mut() {
-                    connection.part(service, outbox);
-                }
-                self.traffic.add(TrafficCount::IdleKicks, 1);
-                self.close(index, CloseReason::IdleTimeout);
+                self.kick(index, service, outbox);
             }
         }
+    }
+
+    /// Closes the connection that has asked for nothing for longest: one that never has, if there is any.
+    pub(crate) fn close_quietest(&mut self, service: &mut S, outbox: &mut Outbox<S::Pin>) {
+        let all = self.connections.iter().enumerate();
+        let quietest = all.filter_map(|(index, it)| Some((it.as_ref()?.last_asked(), index))).min();
+        if let Some((_, index)) = quietest {
+            self.kick(index, service, outbox);
+        }
+    }
+
+    /// Closes a connection for saying too little.
+    fn kick(&mut self, index: usize, service: &mut S, outbox: &mut Outbox<S::Pin>) {
+        if let Some(connection) = self.connections[index].as_mut() {
+            connection.part(service, outbox);
+        }
+        self.traffic.add(TrafficCount::IdleKicks, 1);
+        self.close(index, CloseReason::IdleTimeout);
     }
 
     /// Gives away the connections that another server can go on with, and closes those at rest with which none can. True if there are none

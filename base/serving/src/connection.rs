@@ -35,6 +35,8 @@ pub(crate) struct Connection<S: Service> {
     state: S::State,
     /// Its number among all that its worker has had.
     serial: u64,
+    /// Whether a request of it was ever executed here.
+    has_asked: bool,
     /// Input that was read and not taken yet.
     input: Vec<u8>,
     /// Replies that the socket did not take yet. Nothing is read or executed before they were sent.
@@ -106,6 +108,7 @@ impl<S: Service> Connection<S> {
             facts: arrival.facts,
             state,
             serial,
+            has_asked: false,
             input: arrival.input,
             unsent: (!arrival.output.is_empty()).then(|| Box::new(Outbox::of(&arrival.output))),
             interest: Interest::Read,
@@ -211,6 +214,11 @@ impl<S: Service> Connection<S> {
             fill(&mut self.state, self.unsent.as_deref_mut());
         }
         is_ours
+    }
+
+    /// When it last asked for something: before all others, if it never did. Of two, the one that came first is before the other.
+    pub(crate) fn last_asked(&self) -> (bool, Seconds, u64) {
+        (self.has_asked, self.facts.last_active(), self.serial)
     }
 
     /// What it holds now.
@@ -350,6 +358,7 @@ impl<S: Service> Connection<S> {
                     stopped = why;
                     // Afterwards: what was read of a long value is put where that lies, and not kept.
                     self.slice.copied(bytes);
+                    self.has_asked |= taken > 0;
                     if taken > 0 || self.awaits_value() {
                         self.facts.active(service.now());
                     }

@@ -10,6 +10,8 @@ pub enum Beyond {
     Refused,
     /// It is accepted once another has gone.
     Waits,
+    /// It is accepted, and the one that has asked for nothing for longest is closed. Only where there is one worker, which sees all of them.
+    Replaces,
 }
 
 /// Counts of connections. The orderings are Relaxed, for these are statistics, but of `current` and `waiting`: by these a connection that
@@ -43,10 +45,23 @@ impl Connections {
         }
     }
 
+    /// How many of `most` connections may be accepted at once; `None` if the next one takes the place of another.
+    pub(crate) fn room(&self, most: usize) -> Option<usize> {
+        if self.beyond != Beyond::Replaces {
+            return Some(most);
+        }
+        let left = self.max.saturating_sub(self.current.load(Ordering::Relaxed));
+        if left == 0 {
+            self.full.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(most.min(left as usize))
+    }
+
     /// Whether there are as many connections as there may be, and others have to wait.
     pub(crate) fn is_full(&self) -> bool {
         let full = || self.current.load(Ordering::SeqCst) >= self.max;
-        if self.beyond == Beyond::Refused || !full() {
+        if self.beyond != Beyond::Waits || !full() {
             return false;
         }
         // SeqCst, with the loads and stores in [`Connections::gone`]: either that sees that the acceptor waits, or it is

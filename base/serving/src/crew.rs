@@ -147,15 +147,12 @@ impl Crew {
         self.begun.get_or_init(|| Begin::Serve);
     }
 
-    /// Has the workers end, and waits for them: for as long as `patience` until what connections have under way is done. Those that another
-    /// server can go on with are returned.
-    ///
-    /// # Errors
-    /// What has ended a worker before.
-    pub fn hand_over(mut self, patience: Duration) -> Result<Vec<Arrival>, WorkerError> {
+    /// Has the workers end, and waits for them: for as long as `patience` until what connections have under way is done. Returns those that
+    /// another server can go on with, and what has ended a worker before: its connections are gone, and the others' are not.
+    pub fn hand_over(mut self, patience: Duration) -> (Vec<Arrival>, Result<(), WorkerError>) {
         self.host.hand_over();
-        self.end_all(patience)?;
-        Ok(self.host.take_given_away())
+        let ended = self.end_all(patience);
+        (self.host.take_given_away(), ended)
     }
 
     /// Has the workers end, and waits for them: for as long as `patience` until what connections have under way is done.

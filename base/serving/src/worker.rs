@@ -1,5 +1,6 @@
 //! A worker: one thread, one event loop, one service.
 
+use crate::acceptor::ACCEPTS;
 use crate::clients::Clients;
 use crate::outbox::{OUTBOX_FULL, Outbox};
 use crate::queue::Rank;
@@ -181,7 +182,12 @@ impl<S: Service> Worker<S> {
         let Some(acceptor) = self.acceptor.as_mut().filter(|_| !is_stopping) else {
             return;
         };
-        for arrival in acceptor.accept(port, &self.clients.poll, &self.host, self.service.now()) {
+        let now = self.service.now();
+        let most = self.host.connections.room(ACCEPTS).unwrap_or_else(|| {
+            self.clients.close_quietest(&mut self.service, &mut self.outbox);
+            1
+        });
+        for arrival in acceptor.accept(port, most, &self.clients.poll, &self.host, now) {
             self.clients.admit(arrival, &mut self.service);
         }
     }

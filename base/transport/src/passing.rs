@@ -1,10 +1,10 @@
 //! Open descriptors that go from one process to another, over a UNIX socket.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg, sockopt,
+    SendFlags, recvmsg, sendmsg,
 };
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -67,8 +67,8 @@ pub fn receive_fds(link: &UnixStream, buffer: &mut [u8], fds: &mut Vec<OwnedFd>)
 /// The process at the other end of a UNIX socket.
 #[derive(Debug)]
 pub struct PeerProcess {
-    /// Its number.
-    pub pid: i32,
+    /// Its number; `None` if it lives in a PID namespace that this process does not see.
+    pid: Option<Pid>,
     user: u32,
     handle: Option<OwnedFd>,
 }
@@ -79,9 +79,15 @@ impl PeerProcess {
     /// # Errors
     /// What the system says.
     pub fn of(link: impl AsFd) -> io::Result<Self> {
-        let peer = sockopt::socket_peercred(link)?;
-        let handle = pidfd_open(peer.pid, PidfdFlags::empty()).ok();
-        Ok(PeerProcess { pid: peer.pid.as_raw_nonzero().get(), user: peer.uid.as_raw(), handle })
+        let peer = peer_credentials(link.as_fd())?;
+        let pid = Pid::from_raw(peer.pid);
+        let handle = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        Ok(PeerProcess { pid, user: peer.uid, handle })
+    }
+
+    /// Its number, if this process can see it.
+    pub fn pid(&self) -> Option<i32> {
+        self.pid.map(Pid::as_raw_pid)
     }
 
     /// Whether it runs as the same user as this process.
@@ -108,16 +114,29 @@ impl PeerProcess {
     /// Ends it at once: it executes nothing more.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says, or that it cannot be reached.
     pub fn kill(&self) -> io::Result<()> {
-        match &self.handle {
-            Some(handle) => Ok(pidfd_send_signal(handle, Signal::KILL)?),
-            None => {
-                let pid = Pid::from_raw(self.pid).ok_or(io::ErrorKind::NotFound)?;
-                Ok(rustix::process::kill_process(pid, Signal::KILL)?)
-            }
-        }
+        let handle = self.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        Ok(pidfd_send_signal(handle, Signal::KILL)?)
     }
+}
+
+/// Who is at the other end, as it was when the two were connected. rustix has a `Pid` for its number, which is never 0; that of a process
+/// in another PID namespace is.
+fn peer_credentials(link: BorrowedFd<'_>) -> io::Result<libc::ucred> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the system writes at most `length` bytes to `peer`, which has as many and may have any contents.
+    let result = unsafe {
+        libc::getsockopt(
+            link.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -151,6 +170,7 @@ mod tests {
     fn the_other_end_is_known_and_of_the_same_user() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let peer = PeerProcess::of(&ours).unwrap();
-        assert_eq!((peer.pid, peer.is_ours()), (std::process::id() as i32, true));
+        assert_eq!((peer.pid(), peer.is_ours()), (Some(std::process::id() as i32), true));
+        assert!(peer.can_be_ended() && !peer.wait_until_gone(Duration::ZERO));
     }
 }

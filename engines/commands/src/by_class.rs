@@ -4,6 +4,7 @@
 use crate::counters::{CommandCount, SAMPLED};
 use crate::executor::Executor;
 use guira_contract::{Key, Session};
+use guira_protocol::Verb;
 
 impl<S: Session> Executor<S> {
     /// Counts the class of an item if the command just counted is sampled.
@@ -19,6 +20,25 @@ impl<S: Session> Executor<S> {
     fn count_class(&mut self, what: CommandCount, key: Key<'_>) {
         if let Some(meta) = self.meta_of(key) {
             self.counters.classes.add(meta.class, what);
+        }
+    }
+
+    /// The same of a set, which was counted with those of its kind.
+    #[inline(always)]
+    pub(crate) fn sample_set(&mut self, key: Key<'_>, verb: Verb) {
+        if self.counters.get(CommandCount::CmdSet).is_multiple_of(SAMPLED) {
+            self.count_class_of_set(key, verb);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_class_of_set(&mut self, key: Key<'_>, verb: Verb) {
+        if let Some(meta) = self.meta_of(key) {
+            self.counters.classes.add(meta.class, CommandCount::CmdSet);
+            if !matches!(verb, Verb::Cas(_)) {
+                self.counters.classes.add_plain_set(meta.class);
+            }
         }
     }
 

@@ -55,8 +55,11 @@ pub const BY_CLASS: [CommandCount; 8] = [
 /// A class is numbered by a byte.
 const CLASSES: usize = 256;
 
+/// Sets without a cas unique come after them.
+const PLAIN_SETS: usize = BY_CLASS.len();
+
 #[derive(Debug)]
-pub struct ClassCounters(Box<[Counters<{ BY_CLASS.len() }>]>);
+pub struct ClassCounters(Box<[Counters<{ BY_CLASS.len() + 1 }>]>);
 
 impl Default for ClassCounters {
     fn default() -> Self {
@@ -68,6 +71,15 @@ impl ClassCounters {
     /// An estimate of how often `BY_CLASS[index]` was counted in `class`.
     pub fn get(&self, class: u8, index: usize) -> u64 {
         self.0[usize::from(class)].get(index)
+    }
+
+    /// An estimate of the items to store in `class` without a cas unique. A difference of the estimates above could become less.
+    pub fn plain_sets(&self, class: u8) -> u64 {
+        self.0[usize::from(class)].get(PLAIN_SETS)
+    }
+
+    pub(crate) fn add_plain_set(&self, class: u8) {
+        self.0[usize::from(class)].add(PLAIN_SETS, SAMPLED);
     }
 
     pub(crate) fn add(&self, class: u8, what: CommandCount) {

@@ -215,7 +215,7 @@ impl<S: Session> Executor<S> {
                 })
             }
         };
-        self.sample(CommandCount::CmdSet, key);
+        self.sample_set(key, request.verb);
         self.saw_store(key, request.verb, request.own_expiry(), value_len, result.map(|()| outcome));
         if let Err(refusal) = result {
             if !(refusal == StoreError::TooLarge && request.is_join()) {

@@ -1,7 +1,7 @@
 //! An engine as a whole: its sessions, and what an operator asks of it.
 
 use crate::item::Meta;
-use crate::lasting::{CloseError, Preview};
+use crate::lasting::{CloseError, NotHandedOver, Preview};
 use crate::partitioning::Partitioning;
 use crate::session::Session;
 use crate::spec::Spec;
@@ -26,12 +26,12 @@ pub trait Engine: Control + Clone {
     /// If they are not, or the file cannot be written. Then the next to open it finds nothing.
     fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError>;
 
-    /// Closes the engine at `now` for another process that goes on at once; this takes no longer for more items. `None` if it does not last: then what it
-    /// holds is lost. All clones, sessions, pinned values and pending values are gone before.
+    /// Closes the engine at `now` for another process that goes on at once; this takes no longer for more items. All clones, sessions, pinned values and
+    /// pending values are gone before.
     ///
     /// # Errors
-    /// If they are not, or the notes are too long. Then what it holds is lost.
-    fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<Option<HandedRegion>, CloseError>;
+    /// If they are not, it does not last, or the notes are too long. The engine comes back unchanged.
+    fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<HandedRegion, NotHandedOver<Self>>;
 
     /// What another engine would be given to go on with, as of now, if it lasts: enough to find out whether it would.
     fn preview(&self) -> Option<Preview>;

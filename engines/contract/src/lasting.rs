@@ -171,12 +171,24 @@ pub enum CloseError {
     /// A session, a pinned value, a pending value or another handle of the engine still exists.
     #[error("the engine is still in use")]
     InUse,
+    /// It has no region.
+    #[error("the engine has no region")]
+    NoRegion,
     /// The notes are too long.
     #[error("{0} bytes of notes are more than the {NOTES_MAX} that are kept")]
     Notes(usize),
     /// The file could not be written.
     #[error("cannot write the region")]
     File(#[from] io::Error),
+}
+
+/// An engine that was not handed over, and is as it was.
+#[derive(Debug)]
+pub struct NotHandedOver<E> {
+    /// The engine, which may be in use.
+    pub engine: E,
+    /// Why not.
+    pub why: CloseError,
 }
 
 #[cfg(test)]

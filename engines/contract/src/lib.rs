@@ -25,7 +25,7 @@ pub use control::{
 };
 pub use guira_memory::ValuePin;
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
-pub use lasting::{CloseError, Dropped, Emptied, Opened, Opening, Preview};
+pub use lasting::{CloseError, Dropped, Emptied, NotHandedOver, Opened, Opening, Preview};
 pub use partitioning::{Access, Partitioning};
 pub use session::{
     ItemSpec, Key, KeyHash, Lossiness, MissKind, Pace, PendingValue, Provision, Read, Session, StoreError,

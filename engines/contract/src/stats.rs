@@ -27,7 +27,8 @@ guira_sync::snapshot! {
         items_rescued: u64 = "slab_reassign_rescues", Count, "Items that were read, and moved to other chunks when their page changed its class.";
         index_growths: u64 = "index_growths", Count, "Times the index has grown.";
         lock_waits: u64 = "lock_waits", Count, "Times a thread waited for a lock of the index, a policy or the allocator.";
-        short_lived_untracked: u64 = "short_lived_untracked", Count, "Short-lived items that were left to the crawler: there was no memory to note them, or a list was in use.";
+        short_lived_untracked: u64 = "short_lived_untracked", Count, "Short-lived items that were left to the crawler, since there was no memory to note them.";
+        short_lived_busy: u64 = "short_lived_busy", Count, "Short-lived items that were left to the crawler, since another thread was at the list.";
         region_no_room: u64 = "region_no_room", Count, "Times the file system of the region was full.";
     }
     gauges {

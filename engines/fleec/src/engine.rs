@@ -8,8 +8,8 @@ use crate::restart;
 use crate::session::FleecSession;
 use crate::stats;
 use guira_contract::{
-    CloseError, Control, Emptied, Engine, EngineStats, EvictionWatcher, FlushBusy, Opened, PolicyError,
-    Preview, Reassign, ResizeError, Spec, Tuning,
+    CloseError, Control, Emptied, Engine, EngineStats, EvictionWatcher, FlushBusy, NotHandedOver, Opened,
+    PolicyError, Preview, Reassign, ResizeError, Spec, Tuning,
 };
 use guira_items::OpenError;
 use guira_memory::RegionPlace;
@@ -66,15 +66,17 @@ impl Engine for FleecEngine {
     }
 
     fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
+        guira_items::close(self.core, now, notes)
     }
 
-    fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<Option<HandedRegion>, CloseError> {
-        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.hand_over(now, notes)
+    fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<HandedRegion, NotHandedOver<Self>> {
+        guira_items::hand_over(self.core, now, notes).map_err(|NotHandedOver { engine: core, why }| {
+            NotHandedOver { engine: FleecEngine { core }, why }
+        })
     }
 
     fn preview(&self) -> Option<Preview> {
-        self.core.preview()
+        guira_items::preview(&*self.core)
     }
 }
 

@@ -12,13 +12,13 @@ use crate::index::{Index, ListEditor, SavedIndex};
 use crate::options::{FleecOptions, LINK_BYTES};
 use crate::plan::Plan;
 use crate::retired::Retired;
-use guira_contract::{ClassCounter, CloseError, Dropped, Emptied, Preview};
+use guira_contract::{ClassCounter, Dropped, Emptied, Preview};
 use guira_items::{
-    Begun, EmptyRegion, EngineOptions, Failure, HASHED, MINIMUM, Numbers, OpenError, Pieces, Restored,
-    SavedCounts, SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting,
-    reopen,
+    Begun, EmptyRegion, EngineOptions, Failure, HASHED, Leaves, MINIMUM, Numbers, OpenError, Pieces,
+    Restored, SavedCounts, SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by,
+    open_lasting, reopen,
 };
-use guira_memory::lasting::{HandedBy, HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
+use guira_memory::lasting::{HandedBy, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_memory::slab::lockfree::{LockFreeSlab, Touched};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_memory::{Offset, RegionPlace};
@@ -244,29 +244,6 @@ impl Core {
         retired
     }
 
-    /// Closes the engine, so that another one can continue if the Region lasts. All sessions are gone.
-    pub(crate) fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-        if !self.shell.lasts(notes)? {
-            return Ok(());
-        }
-        self.memory.slab().settle();
-        // What that takes off the list is freed by the restart.
-        self.finish_growth();
-        let state = Saved::of(&self, now).encode();
-        self.shell.close(&state, notes)
-    }
-
-    /// The same for another process that continues at once.
-    pub(crate) fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<Option<HandedRegion>, CloseError> {
-        if !self.shell.lasts(notes)? {
-            return Ok(None);
-        }
-        self.free_orphans();
-        self.memory.slab().settle();
-        let state = Saved::of(&self, now).encode_for_process();
-        Ok(self.shell.hand_over(state, notes))
-    }
-
     /// Frees what is not on the list any more, as a restart from a file would.
     fn free_orphans(&self) {
         let mut orphans = Retired::default();
@@ -279,12 +256,31 @@ impl Core {
             self.memory.give(at);
         }
     }
+}
 
-    pub(crate) fn preview(&self) -> Option<Preview> {
-        let lasts = self.shell.lasts(&[]).is_ok_and(|lasts| lasts);
-        lasts.then(|| Preview {
-            state: Saved::of(self, self.shell.time_seen()).encode_for_process(),
-            bytes: self.shell.region().reserved(),
-        })
+impl Leaves for Core {
+    fn shell(&self) -> &Shell {
+        &self.shell
+    }
+
+    fn into_shell(self) -> Shell {
+        self.shell
+    }
+
+    fn settle(&self, by: HandedBy) {
+        match by {
+            // What that takes off the list is freed by the restart.
+            HandedBy::File => drop(self.finish_growth()),
+            HandedBy::Process => self.free_orphans(),
+        }
+        self.memory.slab().settle();
+    }
+
+    fn state(&self, now: Seconds, by: HandedBy) -> Vec<u8> {
+        let saved = Saved::of(self, now);
+        match by {
+            HandedBy::File => saved.encode(),
+            HandedBy::Process => saved.encode_for_process(),
+        }
     }
 }

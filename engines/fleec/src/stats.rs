@@ -22,6 +22,7 @@ pub(crate) fn of(core: &Core) -> EngineStats {
         memory_reserve: core.plan.reserve as u64,
         memory_used: budget.used() as u64,
         short_lived_untracked: core.short_lived.untracked(),
+        short_lived_busy: core.short_lived.busy(),
         region_no_room: core.shell.region().refusals(),
         classes: class_stats(core, &held),
         ..EngineStats::counted(registry.since_reset())

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod chain;
+mod closing;
 mod counts;
 mod flushes;
 pub mod hooks;
@@ -19,6 +20,7 @@ mod short_lived;
 mod walks;
 
 pub use chain::{CONTINUATION, Continuation, Pieces, claim_chain, write_continuation};
+pub use closing::{Leaves, close, hand_over, preview};
 pub use counts::{ClassUsage, ClassValues, Registry, Removal, Removed, SavedCounts, SessionCounters};
 pub use flushes::{Crawled, Flushable, Flushes, Prefixes, SavedFlushes, SavedPrefixes};
 pub use item::{

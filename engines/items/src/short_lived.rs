@@ -61,6 +61,7 @@ pub struct ShortLived {
     swept: AtomicU32,
     next_lane: AtomicUsize,
     untracked: AtomicU64,
+    busy: AtomicU64,
 }
 
 impl ShortLived {
@@ -79,6 +80,7 @@ impl ShortLived {
             swept: AtomicU32::new(0),
             next_lane: AtomicUsize::new(0),
             untracked: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
         }
     }
 
@@ -87,9 +89,14 @@ impl ShortLived {
         self.bytes
     }
 
-    /// Short-lived items that could not be noted.
+    /// Short-lived items for whose notes there was no memory.
     pub fn untracked(&self) -> u64 {
         self.untracked.load(Ordering::Relaxed)
+    }
+
+    /// Short-lived items that were not noted since another thread was at the list.
+    pub fn busy(&self) -> u64 {
+        self.busy.load(Ordering::Relaxed)
     }
 
     /// A lane for a session.
@@ -112,24 +119,23 @@ impl ShortLived {
         if self.seconds == 0 {
             return;
         }
-        let is_noted = self.lanes[lane].try_lock().is_ok_and(|mut lane| {
-            let slots = lane.slots.len();
-            let slot = &mut lane.slots[second.0 as usize % slots];
-            if slot.blocks.last().is_none_or(|block| block.len() == BLOCK) {
-                if !self.take_block() {
-                    return false;
-                }
-                slot.blocks.push(Vec::with_capacity(BLOCK));
+        let Ok(mut lane) = self.lanes[lane].try_lock() else {
+            self.busy.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let slots = lane.slots.len();
+        let slot = &mut lane.slots[second.0 as usize % slots];
+        if slot.blocks.last().is_none_or(|block| block.len() == BLOCK) {
+            if !self.take_block() {
+                self.untracked.fetch_add(1, Ordering::Relaxed);
+                return;
             }
-            slot.second = slot.second.max(second.0);
-            let [b0, b1, b2, b3, b4, ..] = ((at.bytes() / 8) as u64).to_le_bytes();
-            slot.blocks.last_mut().is_some_and(|block| {
-                block.push([b0, b1, b2, b3, b4]);
-                true
-            })
-        });
-        if !is_noted {
-            self.untracked.fetch_add(1, Ordering::Relaxed);
+            slot.blocks.push(Vec::with_capacity(BLOCK));
+        }
+        slot.second = slot.second.max(second.0);
+        let [b0, b1, b2, b3, b4, ..] = ((at.bytes() / 8) as u64).to_le_bytes();
+        if let Some(block) = slot.blocks.last_mut() {
+            block.push([b0, b1, b2, b3, b4]);
         }
     }
 
@@ -226,6 +232,16 @@ mod tests {
         }
         assert!(due(&short, 111).is_empty());
         assert_eq!(short.untracked(), 0);
+    }
+
+    #[test]
+    fn what_finds_a_list_in_use_is_counted_apart_from_what_finds_no_memory() {
+        let short = ShortLived::new(10, 16 << 20);
+        let lane = short.lanes[0].lock().unwrap();
+        short.note(0, at(1), Expiry::At(Seconds(101)), Seconds(100));
+        short.note(1, at(2), Expiry::At(Seconds(101)), Seconds(100));
+        drop(lane);
+        assert_eq!((short.busy(), short.untracked(), due(&short, 101)), (1, 0, vec![2]));
     }
 
     #[test]

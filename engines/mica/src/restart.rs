@@ -13,14 +13,14 @@ use crate::plan::Plan;
 use crate::recover::recover;
 use crate::resize::room_missing;
 use crate::store::ItemStore;
-use guira_contract::{CloseError, Dropped, Emptied, Preview};
+use guira_contract::{Dropped, Emptied, Preview};
 use guira_items::{
-    Begun, ClassOptions, ClassUsage, EmptyRegion, EngineOptions, Failure, HASHED, Numbers, OpenError,
+    Begun, ClassOptions, ClassUsage, EmptyRegion, EngineOptions, Failure, HASHED, Leaves, Numbers, OpenError,
     Restored, SavedCounts, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting,
     reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, HandedBy, HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
+use guira_memory::lasting::{Damage, HandedBy, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::threads::map_by_threads;
 use guira_sync::words::WORD;
@@ -62,9 +62,8 @@ impl Saved {
         }
     }
 
-    /// What a live process gives to the next one. No session is left.
+    /// What a live process gives to the next one. No session is left, and the stores are settled.
     fn handed_of<S: ItemStore>(core: &Core<S>, now: Seconds) -> Self {
-        core.partitions.iter().for_each(|partition| partition.store().settle());
         Saved { handed: core.partitions.iter().map(Partition::handed).collect(), ..Saved::of(core, now) }
     }
 
@@ -290,30 +289,33 @@ impl<S: ItemStore> Core<S> {
         }
         Err(Failure::Open(OpenError::Full))
     }
+}
 
-    /// Closes the engine, so that another one can continue if the Region lasts. All sessions are gone.
-    pub(crate) fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-        if !self.shell.lasts(notes)? {
-            return Ok(());
-        }
-        let state = Saved::of(&self, now).encode(S::FORMAT);
-        self.shell.close(&state, notes)
+impl<S: ItemStore> Leaves for Core<S> {
+    fn shell(&self) -> &Shell {
+        &self.shell
     }
 
-    /// The same for another process that continues at once.
-    pub(crate) fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<Option<HandedRegion>, CloseError> {
-        if !self.shell.lasts(notes)? {
-            return Ok(None);
-        }
-        let state = Saved::handed_of(&self, now).encode(S::FORMAT);
-        Ok(self.shell.hand_over(state, notes))
+    fn into_shell(self) -> Shell {
+        self.shell
     }
 
-    pub(crate) fn preview(&self) -> Option<Preview> {
-        let lasts = self.shell.lasts(&[]).is_ok_and(|lasts| lasts);
-        lasts.then(|| Preview {
-            state: Saved::of(self, self.shell.time_seen()).encode(S::FORMAT),
-            bytes: self.shell.region().reserved(),
-        })
+    fn settle(&self, by: HandedBy) {
+        if by == HandedBy::Process {
+            self.partitions.iter().for_each(|partition| partition.store().settle());
+        }
+    }
+
+    fn state(&self, now: Seconds, by: HandedBy) -> Vec<u8> {
+        let saved = match by {
+            HandedBy::File => Saved::of(self, now),
+            HandedBy::Process => Saved::handed_of(self, now),
+        };
+        saved.encode(S::FORMAT)
+    }
+
+    /// What a live process gives is known only once no session is left.
+    fn preview_state(&self) -> Vec<u8> {
+        self.state(self.shell.time_seen(), HandedBy::File)
     }
 }

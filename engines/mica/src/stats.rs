@@ -30,6 +30,7 @@ pub(crate) fn of<S: ItemStore>(core: &Core<S>) -> EngineStats {
         memory_reserve: core.plan.reserve as u64,
         memory_used: core.used() as u64,
         short_lived_untracked: 0,
+        short_lived_busy: 0,
         region_no_room: core.shell.region().refusals(),
         classes: one_class(core),
         ..EngineStats::counted(registry.since_reset())

@@ -8,8 +8,8 @@ use crate::policy::table::Policy;
 use crate::session::SlabSession;
 use crate::{flush, reassign, resize, restart, stats};
 use guira_contract::{
-    CloseError, Control, Emptied, Engine, EngineStats, EvictionWatcher, FlushBusy, Opened, PolicyError,
-    Preview, Reassign, ResizeError, Spec, Tuning,
+    CloseError, Control, Emptied, Engine, EngineStats, EvictionWatcher, FlushBusy, NotHandedOver, Opened,
+    PolicyError, Preview, Reassign, ResizeError, Spec, Tuning,
 };
 use guira_items::OpenError;
 use guira_memory::RegionPlace;
@@ -66,15 +66,16 @@ impl<X: Scheme> Engine for SlabEngine<X> {
     }
 
     fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-        restart::close(Arc::into_inner(self.core).ok_or(CloseError::InUse)?, now, notes)
+        guira_items::close(self.core, now, notes)
     }
 
-    fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<Option<HandedRegion>, CloseError> {
-        restart::hand_over(Arc::into_inner(self.core).ok_or(CloseError::InUse)?, now, notes)
+    fn hand_over(self, now: Seconds, notes: &[u8]) -> Result<HandedRegion, NotHandedOver<Self>> {
+        guira_items::hand_over(self.core, now, notes)
+            .map_err(|NotHandedOver { engine: core, why }| NotHandedOver { engine: SlabEngine { core }, why })
     }
 
     fn preview(&self) -> Option<Preview> {
-        restart::preview(&self.core)
+        guira_items::preview(&*self.core)
     }
 }
 

@@ -14,13 +14,13 @@ use crate::plan::Plan;
 use crate::policy::table::Policy;
 use crate::salvage;
 use crate::sizing::Sizing;
-use guira_contract::{ClassCounter, CloseError, Dropped, Emptied, Opened, Preview};
+use guira_contract::{ClassCounter, Dropped, Emptied, Opened, Preview};
 use guira_items::{
-    EmptyRegion, EngineOptions, Failure, HASHED, Numbers, OpenError, Restored, SavedCounts, SavedFlushes,
-    SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting, reopen,
+    EmptyRegion, EngineOptions, Failure, HASHED, Leaves, Numbers, OpenError, Restored, SavedCounts,
+    SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, HandedBy, HandedRegion, Loss, RegionFile, STATE_MAX, SavedRegion};
+use guira_memory::lasting::{Damage, HandedBy, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words::WORD;
@@ -305,39 +305,21 @@ fn fits_together<X: Scheme>(core: &Core<X>, touched: u32) -> bool {
     all_lead_somewhere && entries == core.items.count()
 }
 
-/// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.
-pub(crate) fn close<X: Scheme>(core: Core<X>, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-    if !core.items.shell().lasts(notes)? {
-        return Ok(());
+impl<X: Scheme> Leaves for Core<X> {
+    fn shell(&self) -> &Shell {
+        self.items.shell()
     }
-    let state = settle(&core, now);
-    core.items.into_shell().close(&state, notes)
-}
 
-/// The same for another process that goes on at once.
-pub(crate) fn hand_over<X: Scheme>(
-    core: Core<X>,
-    now: Seconds,
-    notes: &[u8],
-) -> Result<Option<HandedRegion>, CloseError> {
-    if !core.items.shell().lasts(notes)? {
-        return Ok(None);
+    fn into_shell(self) -> Shell {
+        self.items.into_shell()
     }
-    let state = settle(&core, now);
-    Ok(core.items.into_shell().hand_over(state, notes))
-}
 
-fn settle<X: Scheme>(core: &Core<X>, now: Seconds) -> Vec<u8> {
-    core.pool.memory().settle();
-    core.index.settle();
-    Saved::of(core, now).encode::<X>()
-}
+    fn settle(&self, _by: HandedBy) {
+        self.pool.memory().settle();
+        self.index.settle();
+    }
 
-pub(crate) fn preview<X: Scheme>(core: &Core<X>) -> Option<Preview> {
-    let shell = core.items.shell();
-    let lasts = shell.lasts(&[]).is_ok_and(|lasts| lasts);
-    lasts.then(|| Preview {
-        state: Saved::of(core, shell.time_seen()).encode::<X>(),
-        bytes: shell.region().reserved(),
-    })
+    fn state(&self, now: Seconds, _by: HandedBy) -> Vec<u8> {
+        Saved::of(self, now).encode::<X>()
+    }
 }

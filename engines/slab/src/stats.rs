@@ -36,6 +36,7 @@ pub(crate) fn collect<X: Scheme>(core: &Core<X>) -> EngineStats {
         memory_reserve: core.sizing.plan().reserve as u64,
         memory_used: core.pool.budget().used() as u64,
         short_lived_untracked: core.short_lived.untracked(),
+        short_lived_busy: core.short_lived.busy(),
         region_no_room: core.items.region().refusals(),
         policy_item_bytes: core.evictor.metadata_of_chunk() as u64,
         classes: class_stats(core, &held),

@@ -22,6 +22,7 @@ mod direct;
 
 mod background;
 mod forward;
+mod held;
 mod interpreter;
 mod latency;
 mod long_value;

@@ -4,6 +4,7 @@ use crate::admin::{Admin, Settings};
 use crate::counters::ServerCount;
 use crate::direct::{self, DatagramListener, DirectError, DirectPath, Place};
 use crate::forward::{Forwarding, Inboxes};
+use crate::held::{BACKGROUND_WAIT, Held};
 use crate::memory_split::{MemorySplit, least_memory};
 use crate::options::{Options, address_space_to_spare, machine_memory};
 use crate::ports::{Handed, Ports};
@@ -85,9 +86,6 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// How long background tasks are waited for when the server stops, once connections are closed.
-const BACKGROUND_WAIT: Duration = Duration::from_secs(5);
-
 /// How long the admin listener's replies under way are waited for when the server stops.
 const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 
@@ -112,7 +110,7 @@ pub struct Running {
     mica_addresses: Vec<SocketAddr>,
     local: Option<PathBuf>,
     pub(crate) shared: Arc<Shared>,
-    status: ServerStatus,
+    pub(crate) status: ServerStatus,
     pub(crate) crew: Crew,
     /// The admin listener: where, the thread that serves it, and what its clients show.
     pub(crate) admin: Option<(Address, Crew)>,
@@ -125,31 +123,6 @@ pub struct Running {
     /// Where successors ask, and what starts the server again if they fail.
     pub(crate) door: Option<Door>,
     pub(crate) again: (Options, Secrets),
-}
-
-/// The engine of a server, of whatever type, apart from its use.
-pub(crate) trait Held: Send {
-    /// Closes it after its last use.
-    fn close(self: Box<Self>, shared: &Shared) -> Result<(), CloseError>;
-    /// Closes it for a successor, if it lasts.
-    fn hand_over(self: Box<Self>, shared: &Shared) -> Result<Option<HandedRegion>, CloseError>;
-    /// Serves it again, after `shared` has.
-    fn serve(self: Box<Self>, starting: Starting<'_>, shared: &Shared) -> Result<Running, StartError>;
-}
-
-impl<E: Engine + Clone> Held for E {
-    fn close(self: Box<Self>, shared: &Shared) -> Result<(), CloseError> {
-        Engine::close(*self, shared.clock.now(), &saved_counters::write(shared))
-    }
-
-    fn hand_over(self: Box<Self>, shared: &Shared) -> Result<Option<HandedRegion>, CloseError> {
-        Engine::hand_over(*self, shared.clock.now(), &saved_counters::write(shared))
-    }
-
-    fn serve(self: Box<Self>, mut starting: Starting<'_>, shared: &Shared) -> Result<Running, StartError> {
-        let notes = saved_counters::write(shared);
-        start_with(&mut starting, &*self, &notes, None, shared.clock.clone())
-    }
 }
 
 /// What becomes of the items when a server stops.
@@ -181,7 +154,7 @@ impl fmt::Debug for Running {
 pub struct ServerStatus {
     shared: Arc<Shared>,
     /// Weak: the engine is closed by its last handle, which is none of ours.
-    admin: Weak<Admin>,
+    pub(crate) admin: Weak<Admin>,
 }
 
 impl ServerStatus {
@@ -318,6 +291,9 @@ impl Prepared {
             && !bringing.is_on_trial()
         {
             // The successor has left it so. An empty server is better than none.
+            if let Err(error) = &result {
+                tracing::error!("the items are lost: {error}");
+            }
             result = self.open_in(Some(&Arc::new(handed.spoilt())), &mut bringing);
         }
         match &result {
@@ -340,17 +316,18 @@ impl Prepared {
         choice.open(&setup, Starting { prepared: self, bringing })?
     }
 
-    /// Serves an engine that has served before.
+    /// Serves an engine that has served before, with the region that it has, if any.
     ///
     /// # Errors
-    /// If that cannot be done.
+    /// If that cannot be done. What is in the region lasts.
     pub(crate) fn serve(
         mut self,
         held: Box<dyn Held>,
+        found: Option<(RegionPlace, Opening)>,
         shared: &Shared,
         mut bringing: Bringing,
     ) -> Result<Running, StartError> {
-        held.serve(Starting { prepared: &mut self, bringing: &mut bringing }, shared)
+        held.serve(Starting { prepared: &mut self, bringing: &mut bringing }, found, shared)
     }
 }
 
@@ -392,7 +369,7 @@ impl Host for Starting<'_> {
         }
         let opening = found.as_ref().map(|(_, opening)| opening.clone());
         match start_with(&mut self, &engine, &notes, opening, clock.clone()) {
-            Ok(running) => Ok(Running { found, ..running }),
+            Ok(running) => Ok(running.with_region(found)),
             // A predecessor goes on with what was not closed.
             Err(error) => {
                 if let Some((place, _)) = found
@@ -430,7 +407,7 @@ pub(crate) fn setup(options: &Options, memory: usize) -> Setup {
 }
 
 /// Starts a server with this engine and clock, at these ports. After an error the engine is not in use.
-fn start_with<E: Engine + Clone>(
+pub(crate) fn start_with<E: Engine + Clone>(
     starting: &mut Starting<'_>,
     engine: &E,
     notes: &[u8],
@@ -632,6 +609,11 @@ fn seed() -> u64 {
 }
 
 impl Running {
+    /// It has this region, in which this was found.
+    pub(crate) fn with_region(self, found: Option<(RegionPlace, Opening)>) -> Self {
+        Running { found, ..self }
+    }
+
     /// Where it listens, with the ports that were taken.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
@@ -689,24 +671,21 @@ impl Running {
         let started = Stopwatch::start();
         let drain = Duration::from_secs(self.shared.options.drain_timeout.into());
         let ended = self.crew.end(drain).map_err(StopError::from);
-        // Last: until then it tells that the server stops.
+        // Last: until then it tells that the server stops. It only reads what is in the region.
         let admin_ended =
             self.admin.map_or(Ok(()), |(_, crew)| crew.end(ADMIN_DRAIN).map_err(StopError::from));
-        let ended = ended.and(admin_ended);
         if let Err(StopError::Panicked) = ended {
             // It may have been in the middle of anything: what it has left in the region cannot be believed.
             return ended;
         }
         if self.found.is_some() && ending == Ending::Kept {
             // Background tasks see that the server stops, and give their sessions back.
-            let patience = drain + BACKGROUND_WAIT;
-            while self.shared.background_tasks.load(Ordering::SeqCst) > 0 && started.elapsed() < patience {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            let patience = (drain + BACKGROUND_WAIT).saturating_sub(started.elapsed());
+            self.shared.wait_for_background(patience);
             self.held.close(&self.shared)?;
             tracing::info!("the region was closed");
         }
-        ended
+        ended.and(admin_ended)
     }
 }
 

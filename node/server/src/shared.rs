@@ -15,6 +15,7 @@ use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_transport::{LossMeter, Losses, TlsError};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Shared by everything in a running server. What is so whatever is served is in its [`Host`], which it stands for.
 #[derive(Debug)]
@@ -43,6 +44,23 @@ pub(crate) struct Shared {
     /// Learns what more memory would be worth, if that is wanted.
     pub(crate) advisor: Option<Arc<Advisor>>,
     pub(crate) verbosity: AtomicU32,
+}
+
+/// How often is looked whether background tasks have ended.
+const LOOK: Duration = Duration::from_millis(1);
+
+impl Shared {
+    /// Waits until no background task holds a session of the engine, for as long as `patience`. Whether none does.
+    pub(crate) fn wait_for_background(&self, patience: Duration) -> bool {
+        let started = Stopwatch::start();
+        while self.background_tasks.load(Ordering::SeqCst) > 0 {
+            if started.elapsed() >= patience {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
 }
 
 impl Deref for Shared {

@@ -1,7 +1,9 @@
 //! What is no request, or too much of one: a clear answer, no more memory than before, and others are served.
 
 use super::{expect_health, with_admin};
+use guira_sync::clock::Stopwatch;
 use guira_tests::http::HttpClient;
+use std::time::Duration;
 
 #[test]
 fn what_is_no_request_is_answered_by_its_kind_and_the_connection_ends() {
@@ -102,15 +104,60 @@ fn clients_that_take_no_replies_are_closed_when_they_hold_too_much() {
     assert!(after < before + (4 << 20), "{before} bytes, and then {after}");
 }
 
+/// A scrape takes milliseconds; a silent connection is closed after 30 s.
+const SOON: Duration = Duration::from_secs(10);
+
 #[test]
-fn connections_beyond_the_limit_wait_for_those_before_them() {
+fn connections_that_say_nothing_or_not_enough_keep_nobody_out() {
+    for (count, said) in [(64, ""), (200, ""), (200, "GET /metrics HTTP/1.1\r\nHost: x\r\n")] {
+        let (_server, address) = with_admin(&[]);
+        let mut kept = HttpClient::connect(address);
+        assert_eq!(kept.get("/health", "").status, 200);
+        let mut silent = Vec::new();
+        for _ in 0..count {
+            silent.push(HttpClient::connect(address));
+            silent.last_mut().expect("it is there").send(said);
+        }
+        let started = Stopwatch::start();
+        assert_eq!(HttpClient::connect(address).get("/metrics", "").status, 200);
+        assert!(started.elapsed() < SOON, "{count} that have said {said:?}: {:?}", started.elapsed());
+        if !said.is_empty() {
+            assert_eq!(silent[0].hear().status, 408, "it is told");
+        }
+        silent[0].expect_closed();
+        assert_eq!(kept.get("/health", "").status, 200, "it has asked before, and is not the first to go");
+    }
+}
+
+#[test]
+fn a_connection_beyond_the_limit_takes_the_place_of_the_one_that_was_silent_for_longest() {
     let (_server, address) = with_admin(&[]);
     let mut many: Vec<HttpClient> = (0..64).map(|_| HttpClient::connect(address)).collect();
-    for client in &mut many {
+    for client in many.iter_mut() {
         assert_eq!(client.get("/health", "").status, 200);
     }
     let mut late = HttpClient::connect(address);
-    late.send("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert_eq!(many[0].get("/health", "Connection: close\r\n").status, 200);
-    assert_eq!(late.hear().body, "ok\n");
+    assert_eq!(late.get("/health", "").body, "ok\n");
+    many[0].expect_closed();
+    for client in &mut many[1..] {
+        assert_eq!(client.get("/health", "").status, 200);
+    }
+}
+
+/// Each makes a text of many KiB, and sends a few hundred bytes of it.
+#[test]
+fn a_client_that_pipelines_heads_leaves_others_their_turns() {
+    const HEADS: usize = 300;
+    let (_server, address) = with_admin(&[]);
+    let mut greedy = HttpClient::connect(address);
+    let mut other = HttpClient::connect(address);
+    greedy.send("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(HEADS));
+    let heads = std::thread::spawn(move || (0..HEADS).for_each(|_| _ = greedy.hear_head()));
+    let mut answered = 0;
+    while !heads.is_finished() {
+        assert_eq!(other.get("/health", "").status, 200);
+        answered += 1;
+    }
+    heads.join().expect("all are answered");
+    assert!(answered >= HEADS / 10, "{answered} requests were answered beside {HEADS}");
 }

@@ -20,6 +20,17 @@ fn a_server_that_serves_is_healthy_and_ready() {
     assert_eq!(client.get("/ready/", "").status, 404);
 }
 
+/// As a client sends it that takes the server for a proxy (RFC 9112, section 3.2.2).
+#[test]
+fn a_target_with_scheme_and_host_is_answered_as_its_path() {
+    let (_server, address) = with_admin(&[]);
+    let mut client = HttpClient::connect(address);
+    assert_eq!(client.get("http://elsewhere:1/health", "").body, "ok\n");
+    assert!(client.get("HTTP://elsewhere/metrics?x", "").body.contains("memcached_up 1"));
+    assert!(client.get("http://elsewhere", "").has("Content-Type: text/html; charset=utf-8"));
+    assert_eq!(client.get("http://elsewhere/nothing", "").status, 404);
+}
+
 #[test]
 fn head_is_answered_without_a_body_and_connections_end_when_they_are_to() {
     let (_server, address) = with_admin(&[]);

@@ -60,6 +60,7 @@ mod slow_reader;
 mod stats;
 mod stats_detail;
 mod store_engine;
+mod takeover;
 mod tls;
 mod touch_and_gat;
 mod udp;

@@ -45,8 +45,17 @@ enum Outcome {
     Skipped,
 }
 
+/// What becomes of steps that cannot be done here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unable {
+    /// The others count without them.
+    Skips,
+    /// Somebody has asked for what they make.
+    Fails,
+}
+
 /// Runs the steps, all or those `chosen` by name, and tells how many passed, failed and were skipped.
-pub(crate) fn run(root: &Path, steps: Vec<Step>, chosen: &[String]) -> ExitCode {
+pub(crate) fn run(root: &Path, steps: Vec<Step>, chosen: &[String], unable: Unable) -> ExitCode {
     if let Some(unknown) = chosen.iter().find(|name| !steps.iter().any(|step| step.name == name.as_str())) {
         let known = steps.iter().map(|step| step.name).collect::<Vec<_>>().join(" ");
         eprintln!("there is no step {unknown}; the steps are: {known}");
@@ -55,7 +64,7 @@ pub(crate) fn run(root: &Path, steps: Vec<Step>, chosen: &[String]) -> ExitCode 
     let mut outcomes = Vec::new();
     for step in steps.iter().filter(|step| chosen.is_empty() || chosen.iter().any(|name| name == step.name)) {
         let begin = now();
-        let outcome = execute(root, step);
+        let outcome = execute(root, step, unable);
         if outcome != Outcome::Skipped {
             let word = if outcome == Outcome::Passed { "Passed" } else { "Failed" };
             println!("== {}: {word} after {:.0?}", step.name, begin.elapsed().max(Duration::from_millis(1)));
@@ -65,8 +74,9 @@ pub(crate) fn run(root: &Path, steps: Vec<Step>, chosen: &[String]) -> ExitCode 
     summarise(&outcomes)
 }
 
-fn execute(root: &Path, step: &Step) -> Outcome {
+fn execute(root: &Path, step: &Step, unable: Unable) -> Outcome {
     match (step.work)(root) {
+        Work::Skip(reason) if unable == Unable::Fails => Outcome::Failed(vec![reason]),
         Work::Skip(reason) => {
             println!("== {}: skipped: {reason}", step.name);
             Outcome::Skipped
@@ -150,17 +160,29 @@ mod tests {
     #[test]
     fn a_failing_command_fails_its_step_only() {
         let root = Path::new("/");
-        assert_eq!(execute(root, &step("good", |_| program("true"))), Outcome::Passed);
+        assert_eq!(execute(root, &step("good", |_| program("true")), Unable::Fails), Outcome::Passed);
         let failed = Outcome::Failed(Vec::new());
-        assert_eq!(execute(root, &step("bad", |_| program("false"))), failed);
-        assert_eq!(execute(root, &step("none", |_| program("no-such-program-anywhere"))), failed);
-        assert_eq!(execute(root, &step("left out", |_| Work::Skip("no reason".into()))), Outcome::Skipped);
+        assert_eq!(execute(root, &step("bad", |_| program("false")), Unable::Skips), failed);
+        assert_eq!(
+            execute(root, &step("none", |_| program("no-such-program-anywhere")), Unable::Skips),
+            failed
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_skipped_unless_somebody_has_asked_for_it() {
+        let root = Path::new("/");
+        let step = || step("left out", |_| Work::Skip("no reason".into()));
+        assert_eq!(execute(root, &step(), Unable::Skips), Outcome::Skipped);
+        assert_eq!(execute(root, &step(), Unable::Fails), Outcome::Failed(vec!["no reason".into()]));
+        assert_eq!(run(root, vec![step()], &[], Unable::Skips), ExitCode::SUCCESS);
+        assert_eq!(run(root, vec![step()], &[], Unable::Fails), ExitCode::FAILURE);
     }
 
     #[test]
     fn unknown_steps_are_refused() {
         let steps = || vec![step("good", |_| program("true"))];
-        assert_eq!(run(Path::new("/"), steps(), &["other".into()]), ExitCode::FAILURE);
-        assert_eq!(run(Path::new("/"), steps(), &["good".into()]), ExitCode::SUCCESS);
+        assert_eq!(run(Path::new("/"), steps(), &["other".into()], Unable::Skips), ExitCode::FAILURE);
+        assert_eq!(run(Path::new("/"), steps(), &["good".into()], Unable::Skips), ExitCode::SUCCESS);
     }
 }

@@ -2,12 +2,13 @@
 
 use super::files::{self, DOCUMENTS, HOST};
 use super::kit::Kit;
+use super::licenses;
 use super::tree::Tree;
 
 /// The revision of the package behind the version of what it contains.
 const REVISION: u32 = 1;
 
-const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
+const SCRIPTS: [&str; 4] = ["preinst", "postinst", "prerm", "postrm"];
 
 /// Writes `guira_VERSION_ARCHITECTURE.deb`.
 pub(super) fn make(kit: &Kit) -> Result<(), String> {
@@ -16,6 +17,7 @@ pub(super) fn make(kit: &Kit) -> Result<(), String> {
     files::put(kit, &tree, DOCUMENTS)?;
     files::put_pages(kit, &tree)?;
     tree.copy(&kit.dynamic, "usr/bin/guira", 0o755)?;
+    licenses::put(kit, &tree, "usr/share/doc/guira/")?;
     let version = format!("{}-{REVISION}", kit.version);
     let doc = "usr/share/doc/guira";
     tree.copy(&kit.root.join("deploy/debian/copyright"), &format!("{doc}/copyright"), 0o644)?;
@@ -24,7 +26,7 @@ pub(super) fn make(kit: &Kit) -> Result<(), String> {
     tree.write(&format!("{doc}/changelog.Debian"), 0o644, changelog(kit, &version)?)?;
     kit.shell(
         tree.folder(),
-        &format!("strip --remove-section=.comment usr/bin/guira; gzip -9n usr/share/man/man1/* {doc}/changelog {doc}/changelog.Debian"),
+        &format!("strip --remove-section=.comment usr/bin/guira; gzip -9n usr/share/man/man1/* {doc}/changelog {doc}/changelog.Debian {doc}/{} {doc}/{}", licenses::NAME, licenses::OF_RUST),
     )?;
     describe(kit, &tree, &version)?;
     kit.shell(

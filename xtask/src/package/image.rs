@@ -9,6 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::kit::Kit;
+use super::licenses;
 use super::tree::Tree;
 
 const DOCKERFILE: &str = "deploy/docker/Dockerfile";
@@ -28,6 +29,7 @@ pub(super) fn fill(kit: &Kit) -> Result<(), String> {
     )?;
     tree.write("etc/group", 0o644, format!("root:x:0:\n{USER}\n"))?;
     tree.copy(&kit.root.join("LICENSE"), "usr/share/doc/guira/LICENSE", 0o644)?;
+    licenses::put(kit, &tree, "usr/share/doc/guira/")?;
     kit.shell(tree.folder(), "strip --remove-section=.comment usr/local/bin/guira").map(drop)
 }
 

@@ -8,6 +8,7 @@ mod deb;
 mod files;
 mod image;
 mod kit;
+mod licenses;
 mod tarball;
 mod tree;
 
@@ -21,8 +22,13 @@ use kit::Kit;
 /// The target of the static binary. Named, so that build scripts and macros are not linked statically too.
 const STATIC_TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What is used beside cargo.
-const TOOLS: &[&str] = &["dpkg-deb", "dpkg-shlibdeps", "strip", "tar", "gzip", "sha256sum"];
+/// A program that is used beside cargo, and the Debian package that has it.
+type Tool = (&'static str, &'static str);
+
+const STRIP: Tool = ("strip", "binutils");
+const FOR_DEB: &[Tool] =
+    &[STRIP, ("dpkg-deb", "dpkg"), ("dpkg-shlibdeps", "dpkg-dev"), ("gzip", "gzip"), ("md5sum", "coreutils")];
+const FOR_ARCHIVES: &[Tool] = &[STRIP, ("tar", "tar"), ("gzip", "gzip"), ("sha256sum", "coreutils")];
 
 /// Makes one package.
 type Make = fn(&Kit) -> Result<(), String>;
@@ -32,10 +38,10 @@ pub(crate) fn steps() -> Vec<Step> {
     vec![
         dist::step(),
         Step { name: "static", work: |root| Work::Commands(vec![static_build(root)]) },
-        Step { name: "pages", work: |root| released(root, pages) },
-        Step { name: "deb", work: |root| released(root, deb::make) },
-        Step { name: "tarball", work: |root| released(root, tarball::make) },
-        Step { name: "image", work: |root| released(root, image::make) },
+        Step { name: "pages", work: |root| released(root, &[], pages) },
+        Step { name: "deb", work: |root| released(root, FOR_DEB, deb::make) },
+        Step { name: "tarball", work: |root| released(root, FOR_ARCHIVES, tarball::make) },
+        Step { name: "image", work: |root| released(root, FOR_ARCHIVES, image::make) },
     ]
 }
 
@@ -43,13 +49,13 @@ pub(crate) fn steps() -> Vec<Step> {
 pub(crate) fn image_root() -> Vec<Step> {
     vec![
         Step { name: "static", work: |root| Work::Commands(vec![static_build(root)]) },
-        Step { name: "root", work: |root| released(root, image::fill) },
+        Step { name: "root", work: |root| released(root, &[STRIP], image::fill) },
     ]
 }
 
 /// For continuous integration: all of it with the binary for tests, which is there already, in a folder of its own.
 pub(crate) fn check() -> Step {
-    let work = |root: &Path| with_tools(|| Kit::checked(root), all);
+    let work = |root: &Path| with_tools(&[FOR_DEB, FOR_ARCHIVES].concat(), || Kit::checked(root), all);
     Step { name: "package", work }
 }
 
@@ -58,18 +64,24 @@ fn all(kit: &Kit) -> Result<(), String> {
     makes.iter().try_for_each(|make| make(kit))
 }
 
-fn released(root: &Path, make: Make) -> Work {
-    with_tools(|| Kit::released(root), make)
+fn released(root: &Path, tools: &[Tool], make: Make) -> Work {
+    with_tools(tools, || Kit::released(root), make)
 }
 
-fn with_tools(kit: impl FnOnce() -> Result<Kit, String>, make: Make) -> Work {
-    if let Some(missing) = TOOLS.iter().find(|tool| !installed(tool)) {
-        return Work::Skip(format!("{missing} is not installed"));
+fn with_tools(tools: &[Tool], kit: impl FnOnce() -> Result<Kit, String>, make: Make) -> Work {
+    if let Some(reason) = missing(tools) {
+        return Work::Skip(reason);
     }
     match kit() {
         Ok(kit) => Work::Call(Box::new(move || make(&kit))),
         Err(error) => Work::Call(Box::new(move || Err(error))),
     }
+}
+
+/// What is not installed, if anything is not.
+fn missing(tools: &[Tool]) -> Option<String> {
+    let (program, package) = tools.iter().find(|(program, _)| !installed(program))?;
+    Some(format!("{program} is not installed, which the package {package} has"))
 }
 
 /// Man pages and completions, made of the command line by the binary itself.
@@ -98,7 +110,9 @@ pub(crate) fn install() -> Step {
 
 /// The same with the packages as they are released: in the smallest Debian; and the tarball is unpacked, and the image run.
 pub(crate) fn soak() -> Step {
-    let work = |root: &Path| match installing(root, "package", "debootstrap") {
+    let work = |root: &Path| match missing(&[FOR_DEB, FOR_ARCHIVES].concat())
+        .map_or_else(|| installing(root, "package", "debootstrap"), Work::Skip)
+    {
         Work::Commands(installing) => {
             let mut commands = vec![cargo(&["xtask", "package"])];
             commands.extend(installing);
@@ -133,4 +147,17 @@ fn script_on(root: &Path, script: &str, folder: &str) -> Command {
     let mut command = command(&["bash", script]);
     command.arg(root.join(target_folder(root)).join(folder));
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_is_missing_is_named_with_its_package() {
+        assert_eq!(missing(&[("sh", "dash"), ("cargo", "cargo")]), None);
+        let reason = missing(&[("sh", "dash"), ("no-such-program", "no-such-package")]);
+        let reason = reason.expect("it is not there");
+        assert!(reason.contains("no-such-program") && reason.contains("no-such-package"), "{reason}");
+    }
 }

@@ -5,10 +5,11 @@
 //! checksums either: memory that no process has written to since needs none. If both processes die, the next start finds a file
 //! that was not closed, which is what it is.
 
-use super::{FileContents, FileError, HandedBy, Loss, RegionFile, SavedRegion};
+use super::{FileContents, FileError, HandedBy, Loss, RegionFile, SavedRegion, is_marked, seal};
 use crate::place::RegionPlace;
 use crate::region::Region;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +21,7 @@ pub struct HandedRegion {
     /// What it takes to go on; without, the Region has to be emptied.
     state: Option<HandedState>,
     /// Keeps the pages of the one who hands over mapped until there is time to unmap them.
-    _mapped: Option<Arc<Region>>,
+    mapped: Option<Arc<Region>>,
 }
 
 /// What an orderly close would have written beside the Region.
@@ -37,7 +38,7 @@ pub struct HandedState {
 impl HandedRegion {
     /// One that was received, with what it takes to go on.
     pub fn received(file: File, state: HandedState) -> Self {
-        HandedRegion { file: Arc::new(file), state: Some(state), _mapped: None }
+        HandedRegion { file: Arc::new(file), state: Some(state), mapped: None }
     }
 
     /// The file.
@@ -50,10 +51,28 @@ impl HandedRegion {
         self.state.as_ref()
     }
 
+    /// Closes the file in order after all, for whoever opens it next. Nobody goes on with it, and nobody has stored to it since it was
+    /// handed over. Does nothing if one that had gone on has closed it.
+    ///
+    /// # Errors
+    /// If it has to be emptied, or an error of the system. The file then has no mark.
+    pub fn close(&self) -> io::Result<()> {
+        let Some(HandedState { state, notes, bytes }) = &self.state else {
+            return Err(io::Error::other("another process has used it"));
+        };
+        if is_marked(&self.file)? {
+            return Ok(());
+        }
+        if let Some(region) = &self.mapped {
+            region.sync()?;
+        }
+        seal(&self.file, *bytes, state, notes)
+    }
+
     /// The same file, whose contents have been used by another process in the meantime and are of no use any more.
     #[must_use]
     pub fn spoilt(&self) -> Self {
-        HandedRegion { file: self.file.clone(), state: None, _mapped: None }
+        HandedRegion { file: self.file.clone(), state: None, mapped: None }
     }
 }
 
@@ -93,7 +112,7 @@ impl RegionFile {
         HandedRegion {
             file: self.file,
             state: Some(HandedState { state, notes, bytes }),
-            _mapped: Some(region),
+            mapped: Some(region),
         }
     }
 }
@@ -136,6 +155,29 @@ mod tests {
         drop((region, place));
         let found = RegionFile::open(&scratch.place()).unwrap().1;
         assert!(matches!(found, FileContents::Unusable(Loss::NotClosed)), "both are gone: {found:?}");
+    }
+
+    #[test]
+    fn a_region_that_nobody_goes_on_with_is_closed_in_order_once() {
+        let scratch = Scratch::new("unwanted");
+        let there = Arc::new(handed(&scratch));
+        assert!(there.spoilt().close().is_err(), "its contents are of no use");
+        there.close().unwrap();
+        let open = |place: &RegionPlace| {
+            let (file, found) = RegionFile::open(place).unwrap();
+            let FileContents::Intact(kept) = found else { panic!("{found:?}") };
+            (file, kept)
+        };
+        // One that goes on leaves another state, and that counts.
+        let (file, kept) = open(&scratch.place().with(there.clone()));
+        let (region, _) = file.map(&kept, HugePages::No).unwrap();
+        file.close(&region, b"later", b"notes").unwrap();
+        there.close().unwrap();
+        drop((region, there));
+        let (file, kept) = open(&scratch.place());
+        let (region, damage) = file.map(&kept, HugePages::No).unwrap();
+        assert_eq!((kept.state.as_slice(), kept.notes.as_slice()), (&b"later"[..], &b"notes"[..]));
+        assert_eq!((words::load(region.word(AT)), damage.is_none()), (7, true));
     }
 
     #[test]

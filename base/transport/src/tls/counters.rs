@@ -83,15 +83,15 @@ pub struct TlsFault {
 /// Counters of all connections of an acceptor. Relaxed: statistics.
 #[derive(Debug, Default)]
 pub struct TlsCounters {
-    handshakes: AtomicU64,
+    full: AtomicU64,
     resumed: AtomicU64,
     failures: [AtomicU64; TlsFailure::ALL.len()],
 }
 
 impl TlsCounters {
-    /// Successful handshakes, including those of resumed sessions.
-    pub fn handshakes(&self) -> u64 {
-        self.handshakes.load(Ordering::Relaxed)
+    /// Successful handshakes that did not resume a session.
+    pub fn full(&self) -> u64 {
+        self.full.load(Ordering::Relaxed)
     }
 
     pub fn resumed(&self) -> u64 {
@@ -110,10 +110,8 @@ impl TlsCounters {
     }
 
     pub(super) fn succeeded(&self, kind: Option<rustls::HandshakeKind>) {
-        self.handshakes.fetch_add(1, Ordering::Relaxed);
-        if kind == Some(rustls::HandshakeKind::Resumed) {
-            self.resumed.fetch_add(1, Ordering::Relaxed);
-        }
+        let is_resumed = kind == Some(rustls::HandshakeKind::Resumed);
+        if is_resumed { &self.resumed } else { &self.full }.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn failed(&self, failure: TlsFailure) {

@@ -13,3 +13,23 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
+
+{{- /* Whether the admin listener speaks TLS: empty if not. */ -}}
+{{- define "guira.metricsTls" -}}
+{{- if and .Values.tls.secretName .Values.metrics.tls }}yes{{ end -}}
+{{- end -}}
+
+{{- /* The Secrets that are mounted, each as a line: folder below /etc/guira, and name. */ -}}
+{{- define "guira.secrets" -}}
+{{- with .Values.tls.secretName }}
+tls: {{ . | quote }}
+{{- end }}
+{{- with .Values.users.secretName }}
+users: {{ . | quote }}
+{{- end }}
+{{- if .Values.metrics.enabled }}
+{{- with .Values.metrics.token.secretName }}
+admin: {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}

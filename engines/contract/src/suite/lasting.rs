@@ -134,7 +134,7 @@ impl<L: Lasting> Site<L> {
     /// If it does not.
     pub fn handed_over(&self, engine: L::Engine, items: u64) -> L::Engine {
         assert!(engine.preview().is_some(), "it lasts");
-        let handed = engine.hand_over(NOW, NOTES).expect("nothing uses it").expect("it lasts");
+        let handed = engine.hand_over(NOW, NOTES).expect("nothing uses it, and it lasts");
         let place = self.place().with(Arc::new(handed));
         let open = || {
             let opened = self.setup.open(self.size, &place, UNIX + LATER);

@@ -53,3 +53,9 @@ pub(super) fn class_sum(shared: &Shared, class: u32, index: usize) -> u64 {
     let class = u8::try_from(class).unwrap_or(0);
     shared.workers.iter().map(|(_, commands)| commands.classes.get(class, index)).sum()
 }
+
+/// The items to store in a class without a cas unique, about.
+pub(super) fn plain_sets(shared: &Shared, class: u32) -> u64 {
+    let class = u8::try_from(class).unwrap_or(0);
+    shared.workers.iter().map(|(_, commands)| commands.classes.plain_sets(class)).sum()
+}

@@ -1,5 +1,6 @@
 //! Metrics that no row of `stats` has: what the exporter computes or takes from settings, and what only `/metrics` shows.
 
+use super::differences::Differing;
 use super::exposition::{Exposition, Form, Scope};
 use super::lines::{Figures, ITEMS, ITEMS_LAST, SLABS, SLABS_LAST};
 use super::{Admin, classes};
@@ -73,6 +74,7 @@ impl Exposition {
 impl Admin {
     /// What `/metrics` shows.
     pub(crate) fn metrics(&self, form: Form, is_ready: bool) -> String {
+        let since = self.differences.resets();
         let stats = self.control.stats();
         let figures = self.figures(&stats);
         let mut out = Exposition::default();
@@ -82,15 +84,17 @@ impl Admin {
             let value = (line.value)(&figures).unwrap_or_default();
             out.row(&line.metric, Scope::Server, &[], &value);
         }
-        let counted = |what: CommandCount| figures.counted.commands[what as usize] as i64;
+        let counted = |what: CommandCount| figures.counted.commands[what as usize];
         let with_cas = [CommandCount::CasMisses, CommandCount::CasHits, CommandCount::CasBadval];
-        let sets = counted(CommandCount::CmdSet) - with_cas.into_iter().map(counted).sum::<i64>();
-        out.derived(COMMANDS, &["set", "hit"], sets.max(0));
+        let sets = counted(CommandCount::CmdSet).saturating_sub(with_cas.into_iter().map(counted).sum());
+        let evictions = stats.evictions.saturating_sub(stats.index_evictions);
+        let shown = self.differences.show(since, Differing { sets, evictions });
+        out.derived(COMMANDS, &["set", "hit"], shown.sets);
         self.add_settings(&mut out);
         stats.classes.iter().for_each(|class| self.add_class(&mut out, class));
         self.add_start(&mut out, is_ready);
         self.add_memory(&mut out, &figures);
-        out.derived(EVICTIONS, &["memory"], stats.evictions.saturating_sub(stats.index_evictions));
+        out.derived(EVICTIONS, &["memory"], shown.evictions);
         out.derived(EVICTIONS, &["index"], stats.index_evictions);
         self.add_policy(&mut out, &stats);
         self.add_workers(&mut out);
@@ -141,10 +145,7 @@ impl Admin {
             let metric = &CommandCount::ROWS[what as usize];
             out.row(metric, Scope::CommandsOfClass, &slab, &sum(what).to_string());
         }
-        let sets = sum(CommandCount::CmdSet) as i64;
-        let sets = sets - (sum(CommandCount::CasHits) + sum(CommandCount::CasBadval)) as i64;
-        // Each of the three is an estimate.
-        out.derived(SLAB_COMMANDS, &[&id, "set", "hit"], sets.max(0));
+        out.derived(SLAB_COMMANDS, &[&id, "set", "hit"], classes::plain_sets(&self.shared, class.id));
     }
 
     fn add_start(&self, out: &mut Exposition, is_ready: bool) {

@@ -51,6 +51,8 @@ impl Admin {
         if let Some(advisor) = &self.shared.advisor {
             advisor.reset();
         }
+        // Last: what was shown before must not come back.
+        self.differences.reset();
     }
 
     /// What the values of lines are taken from.

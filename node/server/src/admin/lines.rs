@@ -115,8 +115,7 @@ lines! {
     /// What a server that speaks TLS shows.
     TLS: Line sometimes;
     "ssl_new_sessions", Counter, Count, "Full handshakes; with tls-resumption." => |it| {
-        let counters = tls(it).filter(|tls| tls.options().resumption == Resumption::Tickets)?.counters();
-        Some(counters.handshakes() - counters.resumed())
+        Some(tls(it).filter(|tls| tls.options().resumption == Resumption::Tickets)?.counters().full())
     };
     "ssl_resumed_sessions", Counter, Count, "Handshakes by which a session was resumed; with TLS." => |it| Some(tls(it)?.counters().resumed());
     "ssl_handshake_errors", Counter, Count, "Handshakes that failed; with TLS." => |it| Some(tls(it)?.counters().failed_handshakes());

@@ -4,6 +4,7 @@
 mod advice;
 mod classes;
 mod derived;
+mod differences;
 mod exposition;
 mod general;
 mod latencies;
@@ -25,6 +26,7 @@ use crate::VERSION;
 use crate::background::{BackgroundTask, BeginWalk, DetachedConnection, LAST_DUMPED, Listing, begin_walk};
 use crate::shared::Shared;
 use crate::watch::TooMany;
+use differences::Differences;
 use guira_contract::{Control, Engine, FlushBusy, Switch};
 use guira_memory::MIB;
 use guira_protocol::{ReplyBuffer, exact_u32};
@@ -57,6 +59,7 @@ pub(crate) struct Admin {
     region_no_room: AtomicU64,
     /// When what advice knows is to be flushed; 0 for never. Relaxed: a second more or less.
     advice_flushed_at: AtomicU32,
+    differences: Differences,
 }
 
 impl fmt::Debug for Admin {
@@ -86,6 +89,7 @@ impl Admin {
             region_log_limit: RateLimited::every(60),
             region_no_room: AtomicU64::new(0),
             advice_flushed_at: AtomicU32::new(0),
+            differences: Differences::default(),
         }
     }
 

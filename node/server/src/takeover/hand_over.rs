@@ -3,9 +3,13 @@
 use super::handed::Incoming;
 use super::{Bringing, Failing, Leaving, Successor, TakeoverError};
 use crate::counters::ServerCount;
-use crate::node::{Held, Running, StartError, StopError, prepare};
+use crate::held::{Held, close_unserved, log_closed};
+use crate::node::{Prepared, Running, StartError, prepare};
 use crate::shared::Shared;
+use guira_contract::Opening;
 use guira_memory::lasting::HandedRegion;
+use guira_roster::RegionPlace;
+use guira_serving::WorkerError;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 use guira_transport::Inherited;
@@ -17,19 +21,10 @@ const STRAGGLERS: Duration = Duration::from_millis(50);
 /// The same for lists of items that are being sent.
 const LISTS: Duration = Duration::from_millis(500);
 
-/// How a server has not been taken over.
+/// Why nobody serves after a takeover has failed. What is in the region lasts, unless the log says otherwise.
 #[derive(Debug, thiserror::Error)]
-pub enum HandOverError {
-    /// It serves again.
-    #[error(transparent)]
-    Back(TakeoverError),
-    /// It does not serve any more.
-    #[error("the server cannot go on after a takeover has failed")]
-    Ended(#[from] StartError),
-    /// It has failed before anybody could take over.
-    #[error(transparent)]
-    Stopped(#[from] StopError),
-}
+#[error("the server cannot go on after a takeover has failed")]
+pub struct HandOverError(#[from] StartError);
 
 /// What is left of the engine of a server that lets go.
 enum Left {
@@ -37,6 +32,20 @@ enum Left {
     Region(Arc<HandedRegion>),
     /// All of it: it has no region, or is in use.
     Engine(Box<dyn Held>),
+    /// All of it, with items that cannot be believed.
+    Spoilt(Box<dyn Held>),
+}
+
+impl Left {
+    /// Closes a region in order that nobody goes on with.
+    fn close(self, found: Option<&(RegionPlace, Opening)>, shared: &Shared) {
+        let Some((place, _)) = found else { return };
+        match self {
+            Left::Region(region) => log_closed(place, region.close()),
+            Left::Engine(held) => close_unserved(held, shared, place),
+            Left::Spoilt(_) => tracing::error!("the items in the region {place} are lost"),
+        }
+    }
 }
 
 impl Running {
@@ -52,19 +61,14 @@ impl Running {
         let (pid, build) = (successor.pid(), successor.build.clone());
         tracing::info!(pid, build, "a successor takes over");
         // Its clients ask the successor again. It uses the engine, which is about to be let go.
-        admin.map_or(Ok(()), |(_, crew)| crew.end(STRAGGLERS)).map_err(StopError::from)?;
+        if let Some(Err(error)) = admin.map(|(_, crew)| crew.end(STRAGGLERS)) {
+            tracing::error!("of the admin listener: {error}");
+        }
         let before = shared.connections.current.load(Ordering::Relaxed);
         let started = Stopwatch::start();
-        let arrivals = crew.hand_over(STRAGGLERS).map_err(StopError::from)?;
+        let (arrivals, ended) = crew.hand_over(STRAGGLERS);
         let stopped = started.elapsed();
-        let is_idle = wait_for_lists(&shared);
-        let left = match &found {
-            Some(_) if is_idle => {
-                let region = held.hand_over(&shared).map_err(StopError::from)?;
-                Left::Region(Arc::new(region.ok_or(StopError::Panicked)?))
-            }
-            _ => Left::Engine(held),
-        };
+        let (left, refusal) = let_go(held, found.is_some(), ended, &shared);
         let settled = started.elapsed();
         let now = shared.clock.now();
         let connections: Vec<_> = arrivals
@@ -76,13 +80,14 @@ impl Running {
             .collect();
         let region = match &left {
             Left::Region(region) => Some(&**region),
-            Left::Engine(_) => None,
+            Left::Engine(_) | Left::Spoilt(_) => None,
         };
-        let result = if is_idle {
-            successor.give(&Leaving { connections: &connections, region })
-        } else {
-            successor.refuse(&TakeoverError::Busy);
-            Err(Failing::BeforeCommit(TakeoverError::Busy))
+        let result = match refusal {
+            None => successor.give(&Leaving { connections: &connections, region }),
+            Some(why) => {
+                successor.refuse(&why);
+                Err(Failing::BeforeCommit(why))
+            }
         };
         let mut sockets = door.map(|door| door.sockets).unwrap_or_default();
         match result {
@@ -104,8 +109,8 @@ impl Running {
                 // The successor may have executed what they had sent, or answered a part of it: they are closed, as the items are dropped.
                 let back = if matches!(failing, Failing::BeforeCommit(_)) { connections } else { Vec::new() };
                 let incoming = back.into_iter().map(|(arrival, _)| Incoming::Back(arrival)).collect();
-                let mut running = go_on(again, sockets, incoming, left, &failing, &shared)?;
-                running.found = running.found.or(found);
+                let running = go_on(again, sockets, incoming, left.after(&failing), found, &shared)?;
+                running.shared.hub.counters.add(ServerCount::TakeoversFailed, 1);
                 let (Failing::BeforeCommit(why) | Failing::AfterCommit(why)) = failing;
                 tracing::warn!(pid, us = started.elapsed().as_micros() as u64, "this server goes on: {why}");
                 Ok(Some((running, why)))
@@ -119,49 +124,89 @@ impl Running {
     }
 }
 
-/// Waits until nothing works on items any more. False if something still does.
-fn wait_for_lists(shared: &Shared) -> bool {
-    let started = Stopwatch::start();
-    while shared.background_tasks.load(Ordering::SeqCst) > 0 {
-        if started.elapsed() >= LISTS {
-            return false;
+/// Closes the engine for a successor, once the workers have ended, and says why there can be none.
+fn let_go(
+    held: Box<dyn Held>,
+    has_region: bool,
+    ended: Result<(), WorkerError>,
+    shared: &Shared,
+) -> (Left, Option<TakeoverError>) {
+    match ended {
+        Ok(()) => {}
+        // It may have been in the middle of anything.
+        Err(WorkerError::Panicked) if has_region => {
+            return (Left::Spoilt(held), Some(TakeoverError::Panicked));
         }
-        std::thread::sleep(Duration::from_millis(1));
+        Err(WorkerError::Panicked) => return (Left::Spoilt(held), None),
+        // What it had begun with items it has ended: they are as good as before.
+        Err(error) => tracing::error!("its connections are closed: {error}"),
     }
-    true
+    if !shared.wait_for_background(LISTS) {
+        return (Left::Engine(held), Some(TakeoverError::Busy));
+    }
+    if !has_region {
+        return (Left::Engine(held), None);
+    }
+    match held.hand_over(shared) {
+        Ok(region) => (Left::Region(Arc::new(region)), None),
+        Err((held, why)) => (Left::Engine(held), Some(why.into())),
+    }
 }
 
-/// Starts the server again, with everything that was to go to a successor.
-fn go_on(
-    (options, secrets): (crate::Options, crate::Secrets),
+/// Takes the ports of a server again, with everything else that was to go to a successor.
+fn prepare_again(
+    options: &crate::Options,
+    secrets: crate::Secrets,
     mut sockets: super::Sockets,
-    incoming: Vec<Incoming>,
-    left: Left,
-    failing: &Failing,
-    shared: &Shared,
-) -> Result<Running, StartError> {
+) -> Result<Prepared, StartError> {
     let streams = std::mem::take(&mut sockets.managed_streams).into_iter().map(Inherited::Stream);
     let datagrams = std::mem::take(&mut sockets.managed_datagrams).into_iter().map(Inherited::Datagram);
     let inherited = streams.chain(datagrams).collect();
-    let prepared = prepare(&options, secrets, inherited, sockets)?;
-    let running = match (left, failing) {
-        (Left::Region(region), Failing::BeforeCommit(_)) => {
-            prepared.open(Bringing::back(incoming, Some(region)))
+    prepare(options, secrets, inherited, sockets)
+}
+
+impl Left {
+    /// What is left once a successor has failed: after COMMIT it may have stored, and told clients of that.
+    fn after(self, failing: &Failing) -> Self {
+        match (self, failing) {
+            (left, Failing::BeforeCommit(_)) => left,
+            (Left::Region(region), Failing::AfterCommit(_)) => Left::Region(Arc::new(region.spoilt())),
+            (Left::Engine(held) | Left::Spoilt(held), Failing::AfterCommit(_)) => Left::Spoilt(held),
         }
-        (Left::Region(region), Failing::AfterCommit(_)) => {
-            let spoilt = Arc::new(region.spoilt());
-            drop(region);
-            prepared.open(Bringing::back(incoming, Some(spoilt)))
+    }
+}
+
+/// Starts the server again.
+fn go_on(
+    (options, secrets): (crate::Options, crate::Secrets),
+    sockets: super::Sockets,
+    incoming: Vec<Incoming>,
+    left: Left,
+    found: Option<(RegionPlace, Opening)>,
+    shared: &Shared,
+) -> Result<Running, StartError> {
+    let prepared = match prepare_again(&options, secrets, sockets) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            left.close(found.as_ref(), shared);
+            return Err(error);
         }
-        (Left::Engine(held), Failing::BeforeCommit(_)) => {
-            prepared.serve(held, shared, Bringing::back(incoming, None))
+    };
+    match left {
+        Left::Region(region) => {
+            let running = prepared.open(Bringing::back(incoming, Some(region.clone())));
+            if running.is_err() {
+                Left::Region(region).close(found.as_ref(), shared);
+            }
+            running
         }
-        // What it holds may be older than what the successor has told clients.
-        (Left::Engine(held), Failing::AfterCommit(_)) => {
+        Left::Engine(held) => prepared.serve(held, found, shared, Bringing::back(incoming, None)),
+        Left::Spoilt(held) => {
             drop(held);
             prepared.open(Bringing::back(incoming, None))
         }
-    }?;
-    running.shared.hub.counters.add(ServerCount::TakeoversFailed, 1);
-    Ok(running)
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,6 +48,7 @@ pub(crate) use handed::{Incoming, Sockets};
 pub(crate) use predecessor::{Bringing, region_identity};
 pub(crate) use successor::{Failing, Leaving};
 
+use guira_contract::CloseError;
 use std::io;
 use std::path::PathBuf;
 
@@ -99,4 +100,10 @@ pub enum TakeoverError {
     /// Something still works on items.
     #[error("lists of items are still being sent")]
     Busy,
+    /// The region stays where it is.
+    #[error("the server to take over from keeps its region")]
+    Kept(#[from] CloseError),
+    /// It is not known what the items are.
+    #[error("a worker of the server to take over from has panicked: it begins anew, without items")]
+    Panicked,
 }

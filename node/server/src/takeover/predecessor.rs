@@ -26,6 +26,8 @@ const OFFER_MAX: Duration = Duration::from_secs(60);
 const GIVE_MAX: Duration = Duration::from_secs(30);
 /// How long it may take to agree.
 const COMMIT_MAX: Duration = Duration::from_secs(30);
+/// How long a process that has closed its link may take to die.
+const DEATH_MAX: Duration = Duration::from_secs(5);
 
 /// A running server that a new one is to take over from.
 #[derive(Debug)]
@@ -125,7 +127,7 @@ impl Predecessor {
     /// If it does not.
     pub(crate) fn let_go(self) -> Result<Bringing, TakeoverError> {
         let Predecessor { mut channel, build, .. } = self;
-        tracing::info!(pid = channel.peer.pid, build, "taking over");
+        tracing::info!(pid = channel.peer.pid(), build, "taking over");
         channel.send(Kind::Ready, &mut FieldWriter::default(), &[])?;
         let mut incoming = Vec::new();
         loop {
@@ -167,8 +169,18 @@ impl Bringing {
         let Some(link) = &mut self.link else {
             return Ok(());
         };
-        link.send(Kind::Opened, &mut FieldWriter::default(), &[])?;
-        expect(link.receive(Wait::most(COMMIT_MAX))?, Kind::Commit).map(|_| ())
+        let sent = link.send(Kind::Opened, &mut FieldWriter::default(), &[]);
+        let answer = sent.and_then(|()| link.receive(Wait::most(COMMIT_MAX)));
+        match answer.and_then(|answer| expect(answer, Kind::Commit)) {
+            Ok(_) => Ok(()),
+            // It has said neither yes nor no, and nobody else has the items now.
+            Err(TakeoverError::Gone) if link.peer.wait_until_gone(DEATH_MAX) => {
+                tracing::warn!("the server that is taken over from has died: this one goes on alone");
+                self.link = None;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The workers have begun: the predecessor may end.

@@ -9,10 +9,16 @@ use guira_transport::FDS_AT_ONCE;
 use rustix::fd::AsFd;
 use std::time::Duration;
 
-/// How long a successor may take to open a region, …
-const OPENED_MAX: Duration = Duration::from_secs(60);
-/// … and to begin.
-const SERVING_MAX: Duration = Duration::from_secs(10);
+/// How long a successor may take: clients wait meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Patience {
+    /// To open a region, …
+    pub(super) opened: Duration,
+    /// … and to begin.
+    pub(super) serving: Duration,
+}
+
+const PATIENCE: Patience = Patience { opened: Duration::from_secs(60), serving: Duration::from_secs(10) };
 /// How long a process may take to die.
 const DEATH_MAX: Duration = Duration::from_secs(5);
 /// Bytes of connections in one message, unless a single one has more.
@@ -21,9 +27,10 @@ const CONNECTIONS_BYTES: usize = 1 << 20;
 /// A process that is ready to take over.
 #[derive(Debug)]
 pub struct Successor {
-    channel: Channel,
+    pub(super) channel: Channel,
     /// What it is, in its own words.
     pub(crate) build: String,
+    pub(super) patience: Patience,
 }
 
 /// What is given to a successor.
@@ -52,19 +59,19 @@ impl Failing {
 
 impl Successor {
     pub(super) fn new(channel: Channel, build: String) -> Self {
-        Successor { channel, build }
+        Successor { channel, build, patience: PATIENCE }
     }
 
-    /// The number of its process.
-    pub fn pid(&self) -> i32 {
-        self.channel.peer.pid
+    /// The number of its process, if this one can see it.
+    pub fn pid(&self) -> Option<i32> {
+        self.channel.peer.pid()
     }
 
     /// Gives it everything, and waits until it serves. After an error it does nothing any more.
     pub(crate) fn give(&mut self, leaving: &Leaving<'_>) -> Result<(), Failing> {
         let result = self.give_and_commit(leaving).map_err(Failing::BeforeCommit);
         let result = result.and_then(|()| {
-            let serving = self.channel.receive(Wait::most(SERVING_MAX));
+            let serving = self.channel.receive(Wait::most(self.patience.serving));
             serving.and_then(|it| expect(it, Kind::Serving)).map(|_| ()).map_err(Failing::AfterCommit)
         });
         if let Err(failing) = &result {
@@ -75,18 +82,26 @@ impl Successor {
 
     fn give_and_commit(&mut self, leaving: &Leaving<'_>) -> Result<(), TakeoverError> {
         self.give_connections(leaving.connections)?;
+        self.give_region(leaving.region, leaving.connections.len())?;
+        expect(self.channel.receive(Wait::most(self.patience.opened))?, Kind::Opened)?;
+        self.channel.send(Kind::Commit, &mut FieldWriter::default(), &[])
+    }
+
+    pub(super) fn give_region(
+        &mut self,
+        region: Option<&HandedRegion>,
+        connections: usize,
+    ) -> Result<(), TakeoverError> {
         let mut fields = FieldWriter::default();
         let mut files = Vec::new();
-        if let Some(region) = leaving.region
+        if let Some(region) = region
             && let Some(HandedState { state, notes, bytes }) = region.state()
         {
             fields.put(tag::STATE, state).put(tag::NOTES, notes).put_number(tag::BYTES, *bytes as u64);
             files.push(region.file().as_fd());
         }
-        fields.put_number(tag::CONNECTIONS, leaving.connections.len() as u64);
-        self.channel.send(Kind::Region, &mut fields, &files)?;
-        expect(self.channel.receive(Wait::most(OPENED_MAX))?, Kind::Opened)?;
-        self.channel.send(Kind::Commit, &mut FieldWriter::default(), &[])
+        fields.put_number(tag::CONNECTIONS, connections as u64);
+        self.channel.send(Kind::Region, &mut fields, &files)
     }
 
     fn give_connections(&mut self, connections: &[(Arrival, Vec<u8>)]) -> Result<(), TakeoverError> {

@@ -110,8 +110,23 @@ pub(crate) fn read(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Fault> 
     if is_new && hosts != 1 {
         return Err(bad("a request of HTTP/1.1 has one Host"));
     }
-    request.path = request.path.split('?').next().unwrap_or_default();
+    request.path = path_of(request.path);
     Ok(Some((request, length)))
+}
+
+/// The path of a target, which a client that takes this server for a proxy sends with scheme and host (RFC 9112, section 3.2.2): they are
+/// passed over.
+fn path_of(target: &str) -> &str {
+    let is_scheme =
+        |scheme: &str| scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let target = match target.split_once("://") {
+        Some((scheme, rest)) if is_scheme(scheme) => &rest[rest.find(['/', '?']).unwrap_or(rest.len())..],
+        _ => target,
+    };
+    match target.split('?').next() {
+        None | Some("") => "/",
+        Some(path) => path,
+    }
 }
 
 const HAS_BODY: Fault = Fault { status: Status::HAS_BODY, why: "a request has no body here" };
@@ -163,7 +178,8 @@ impl<'a> Reply<'a> {
         Reply { status, content_type: "text/plain; charset=utf-8", headers: "", body }
     }
 
-    pub(crate) fn write(&self, method: Method, after: After, out: &mut ReplyBuffer) {
+    /// Writes it. Returns how many bytes were made, those of a body that HEAD does without as well.
+    pub(crate) fn write(&self, method: Method, after: After, out: &mut ReplyBuffer) -> usize {
         let Reply { status, content_type, headers, body } = self;
         let mut head = format!("HTTP/1.1 {}\r\nContent-Type: {content_type}\r\n", status.0);
         let _ = write!(head, "Content-Length: {}\r\nCache-Control: no-store\r\n", body.len());
@@ -177,6 +193,7 @@ impl<'a> Reply<'a> {
         if method == Method::Get {
             out.put(body.as_bytes());
         }
+        head.len() + body.len()
     }
 }
 
@@ -225,6 +242,23 @@ mod tests {
         assert_eq!((old.method, old.after), (Method::Head, After::Closes));
         let new = read(b"\r\nGET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").unwrap().unwrap().0;
         assert_eq!((new.method, new.after), (Method::Get, After::KeepsOpen));
+    }
+
+    #[test]
+    fn a_target_with_scheme_and_host_leads_to_its_path() {
+        for (target, path) in [
+            ("http://host:1/metrics", "/metrics"),
+            ("HTTPS://host/metrics?a=http://b/c", "/metrics"),
+            ("http://host", "/"),
+            ("http://host?x", "/"),
+            ("http://", "/"),
+            ("/http://host/metrics", "/http://host/metrics"),
+            ("ftp://host/metrics", "ftp://host/metrics"),
+            ("*", "*"),
+        ] {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert_eq!(read(text.as_bytes()).unwrap().unwrap().0.path, path, "{target}");
+        }
     }
 
     #[test]

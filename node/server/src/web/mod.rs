@@ -28,7 +28,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Connections at the same time.
+/// Connections at the same time: the next one takes the place of the one that has asked for nothing for longest.
 const CONNECTIONS: u64 = 64;
 /// What all of them may hold of requests and replies.
 const TRAFFIC_BYTES: usize = MIB;
@@ -64,7 +64,7 @@ pub(crate) fn start(
     let limits = ConnLimits { idle: idle_bytes(), traffic: TRAFFIC_BYTES, pinned: 0 };
     let host = Arc::new(Host::new(HostOptions {
         workers: 1,
-        connections: Connections::new(CONNECTIONS, Beyond::Waits),
+        connections: Connections::new(CONNECTIONS, Beyond::Replaces),
         budget: Arc::new(ConnBudget::new(limits, 1)),
         idle: Some(IDLE),
         users: None,
@@ -160,13 +160,15 @@ impl Service for WebService {
             if outbox.weight() >= full {
                 return (taken, Stopped::OutboxFull);
             }
+            if slice.is_cut() {
+                return (taken, Stopped::SliceOver);
+            }
             let rest = &input[taken..];
             match http::read(rest) {
                 Ok(None) => return (taken, Stopped::NeedsInput),
                 Ok(Some((request, length))) => {
-                    let before = outbox.weight();
-                    self.answer(&request, outbox);
-                    slice.copied(outbox.weight() - before);
+                    // What a HEAD is about is made as well as for a GET.
+                    slice.copied(self.answer(&request, outbox));
                     taken += length;
                     if request.after == After::Closes {
                         return (input.len(), Stopped::Over(CloseReason::Normal));
@@ -219,7 +221,8 @@ fn refuse(fault: Fault, input: &[u8], outbox: &mut Outbox<NoPin>) -> (usize, Sto
 }
 
 impl WebService {
-    fn answer(&mut self, request: &Request<'_>, outbox: &mut Outbox<NoPin>) {
+    /// Answers a request. Returns how many bytes were made for that.
+    fn answer(&mut self, request: &Request<'_>, outbox: &mut Outbox<NoPin>) -> usize {
         let Request { path, method, after, accept, authorization } = *request;
         let out = outbox.buffer();
         // Whether the server is well is no secret, and who asks for it often cannot show a token.
@@ -248,19 +251,17 @@ impl WebService {
                 let is_ready = self.readiness.fault(&self.shared).is_none();
                 let body = self.admin.metrics(form, is_ready);
                 let content_type = form.content_type();
-                Reply { status: Status::OK, content_type, headers: "", body: &body }
-                    .write(method, after, out);
+                Reply { status: Status::OK, content_type, headers: "", body: &body }.write(method, after, out)
             }
             "/status.json" => {
                 let fault = self.readiness.fault(&self.shared);
                 let body = self.admin.status(fault).to_string();
                 let content_type = "application/json";
-                Reply { status: Status::OK, content_type, headers: "", body: &body }
-                    .write(method, after, out);
+                Reply { status: Status::OK, content_type, headers: "", body: &body }.write(method, after, out)
             }
             _ => {
                 let body = "there are /, /status.json, /metrics, /health and /ready\n";
-                Reply::line(Status::NOT_FOUND, body).write(method, after, out);
+                Reply::line(Status::NOT_FOUND, body).write(method, after, out)
             }
         }
     }
@@ -271,7 +272,7 @@ const PAGE: &str = include_str!("page.html");
 const NONCE: &str = "{{nonce}}";
 
 impl WebService {
-    fn page(&self, method: Method, after: After, out: &mut ReplyBuffer) {
+    fn page(&self, method: Method, after: After, out: &mut ReplyBuffer) -> usize {
         let nonce = format!("{:016x}", RandomState::new().hash_one(self.now.0));
         let headers = format!(
             "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
@@ -280,7 +281,7 @@ impl WebService {
         );
         let body = PAGE.replace(NONCE, &nonce);
         let content_type = "text/html; charset=utf-8";
-        Reply { status: Status::OK, content_type, headers: &headers, body: &body }.write(method, after, out);
+        Reply { status: Status::OK, content_type, headers: &headers, body: &body }.write(method, after, out)
     }
 }
 

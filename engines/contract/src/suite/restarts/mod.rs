@@ -20,7 +20,7 @@ pub use model::{
 use super::lasting::{LATER, Lasting, NOTES, NOW, RegionSize, Site, UNIX, close, put, reason};
 use super::sink::{remove, value_of};
 use super::walks::walk_all;
-use crate::{Amendment, CloseError, Decision, ItemSpec, ItemState, Provision, Session};
+use crate::{Amendment, CloseError, Decision, ItemSpec, ItemState, NotHandedOver, Provision, Session};
 use crate::{Control, Emptied, Engine, Expiry, Key, Opened, Opening, Pace};
 use guira_memory::MIB;
 use guira_memory::lasting::Loss;
@@ -117,6 +117,8 @@ pub fn a_region_that_was_not_closed_is_emptied<L: Lasting>(setup: &L) {
     let mut session = engine.session();
     assert_eq!((engine.stats().items, value_of(&mut session, b"k", NOW)), (0, None));
     let other = engine.clone();
+    let NotHandedOver { engine, why } = engine.hand_over(NOW, b"").expect_err("it is in use");
+    assert!(matches!(why, CloseError::InUse) && engine.stats().items == 0, "it comes back: {why}");
     assert!(matches!(engine.close(NOW, b""), Err(CloseError::InUse)), "a session and another handle exist");
     drop(session);
     assert!(matches!(other.close(NOW, &[0; 20_000]), Err(CloseError::Notes(20_000))));

@@ -1,0 +1,66 @@
+//! Counters that are differences of others.
+//!
+//! These are read one after the other while they grow, so that a difference may come out a little less than the time before, which whoever
+//! scrapes it would take for a restart, and for as many events as it says altogether. It is shown as what it was until it is more.
+
+use std::sync::{Mutex, PoisonError};
+
+/// The differences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Differing {
+    /// Items to store without a cas unique.
+    pub(super) sets: u64,
+    /// Items evicted to make room in memory.
+    pub(super) evictions: u64,
+}
+
+/// What was shown last of them.
+#[derive(Debug, Default)]
+pub(super) struct Differences {
+    /// LOCK: shown. Leaf. How often the counters were reset, and the most that was shown since then.
+    shown: Mutex<(u64, Differing)>,
+}
+
+impl Differences {
+    /// How often the counters were reset. To be asked before they are read.
+    pub(super) fn resets(&self) -> u64 {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// What is to be shown for `now`, of counters that were read after so many resets.
+    pub(super) fn show(&self, resets: u64, now: Differing) -> Differing {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.0 != resets {
+            return now;
+        }
+        shown.1 =
+            Differing { sets: shown.1.sets.max(now.sets), evictions: shown.1.evictions.max(now.evictions) };
+        shown.1
+    }
+
+    /// The counters were reset.
+    pub(super) fn reset(&self) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        *shown = (shown.0 + 1, Differing::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_becomes_less_by_a_reset_only() {
+        let differences = Differences::default();
+        let show = |resets, sets, evictions| {
+            let shown = differences.show(resets, Differing { sets, evictions });
+            (shown.sets, shown.evictions)
+        };
+        assert_eq!(show(0, 10, 5), (10, 5));
+        assert_eq!(show(0, 9, 6), (10, 6));
+        let before = differences.resets();
+        differences.reset();
+        assert_eq!(show(before, 11, 4), (11, 4), "they were read before, and count no more");
+        assert_eq!(show(differences.resets(), 1, 0), (1, 0));
+    }
+}
