@@ -4,7 +4,8 @@
 //! memcached puts 8 bytes before the text: the number of the request, which comes back; the number of this datagram and
 //! how many the message has; and two bytes of zero. A reply is read when all its datagrams are there, in whatever order
 //! they came, and must then be exactly the reply to its request. memcached answers a get of several keys by a message for
-//! each value and one for the end, all with the same number: that is a reply as well.
+//! each value and one for the end, all with the same number: that is a reply as well. For a key that it does not have it sends an
+//! empty message, which is said to have no datagrams.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -84,6 +85,8 @@ impl Header {
             sequence: usize::from(u16::from_be_bytes([*s1, *s0])),
             total: usize::from(u16::from_be_bytes([*t1, *t0])),
         };
+        let is_empty = header.sequence == 0 && header.total == 0 && payload.is_empty();
+        let header = Self { total: header.total.max(usize::from(is_empty)), ..header };
         if header.sequence >= header.total || *reserved != [0; 2] {
             return Err(ReplyError::Datagram { problem: "has an impossible header", id: header.id });
         }

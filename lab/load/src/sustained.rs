@@ -1,37 +1,31 @@
-//! The highest rate of an open loop at which the mean latency of gets stays below a limit.
+//! The highest rate at which the mean latency of gets stays below a limit.
 //!
-//! A closed loop tells about where that is; from there the rate rises until the server does not keep up, and what lies
-//! between the last two rates is halved. A rate that was not kept is tried once more, since a single stall of the
-//! machine, a twentieth of the measurement long, makes the mean of any server a long one.
+//! Each connection of a closed loop has one batch in flight, so that more connections ask for more. Their number doubles until
+//! the mean latency passes the limit, and what lies between the last two numbers is halved a few times. An open loop would put what
+//! is due on connections that still wait: the more it asks, the more requests share a packet, and single gets would be
+//! measured as pipelines.
 
 use std::time::Duration;
 
 use crate::bench::LOST_MAX;
 use crate::engine::Quiet;
 use crate::error::LoadError;
-use crate::pace::{Gaps, Pace};
+use crate::pace::Pace;
 use crate::process::Process;
 use crate::run::{Load, Outcome};
 
-/// By how much the rate rises.
-const RISE: f64 = 1.15;
-/// The first rate, as a share of what a closed loop reaches.
-const FIRST: f64 = 0.85;
-/// The search ends when the highest rate kept and the lowest not kept are this close.
-const CLOSE: f64 = 0.03;
-/// Rates that are tried at most.
-const RATES_MAX: usize = 16;
-/// Times that a rate is tried until it counts as not kept.
-const TRIES: usize = 2;
-/// The share of the requests that must have been answered at the end: of what is under way then, little may be left.
-const ANSWERED_MIN: f64 = 0.97;
+/// Connections at first, and at most: each takes a descriptor here and one in the server.
+const CONNECTIONS_MIN: usize = 8;
+const CONNECTIONS_MAX: usize = 512;
+/// How often what lies between two numbers is halved.
+const HALVINGS: usize = 2;
 
-/// What a server did at the highest rate that it kept.
+/// What a server did at the highest rate with short latencies.
 #[derive(Debug, Clone)]
 pub struct Sustained {
-    /// Requests a second that were sent.
-    pub rate_per_s: f64,
-    /// What came of them.
+    /// Connections that asked.
+    pub connections: usize,
+    /// What came of it.
     pub outcome: Outcome,
 }
 
@@ -55,104 +49,77 @@ impl Sustained {
     }
 }
 
-/// Finds the highest rate at which the mean latency of gets is below `limit`. The pace of `load` is of no account. `from`
-/// is where the search begins, in requests a second; a closed loop finds it out if there is none.
+/// Finds the highest rate at which the mean latency of gets is below `limit`. Pace and connections of `load` are of no
+/// account.
 ///
 /// # Errors
-/// When a load fails, a reply is wrong, or no rate is kept.
-pub fn highest(
-    load: &Load,
-    limit: Duration,
-    from: Option<f64>,
-    process: Option<Process>,
-) -> Result<Sustained, LoadError> {
-    let from = match from {
-        Some(from) => from,
-        None => {
-            let closed = Load { pace: Pace::Closed, ..load.clone() }.run(process, &mut Quiet)?;
-            closed.require_right()?;
-            FIRST * closed.counters.counts.commands as f64 / closed.elapsed_s.max(1e-9)
+/// When a load fails, a reply is wrong, or the limit is passed with the fewest connections.
+pub fn highest(load: &Load, limit: Duration, process: Option<Process>) -> Result<Sustained, LoadError> {
+    let mut best: Option<Sustained> = None;
+    search(CONNECTIONS_MIN.max(load.threads), |connections| {
+        let outcome = Load { pace: Pace::Closed, connections, ..load.clone() }.run(process, &mut Quiet)?;
+        outcome.require_right()?;
+        let is_short = keeps(&outcome, limit);
+        let found = Sustained { connections, outcome };
+        if is_short && best.as_ref().is_none_or(|best| best.items_per_s() < found.items_per_s()) {
+            best = Some(found);
         }
-    };
-    search(from, |rate_per_s| {
-        let mut outcome = None;
-        for _ in 0..TRIES {
-            let pace = Pace::Open { rate_per_s, arrivals: Gaps::Poisson };
-            let tried = Load { pace, ..load.clone() }.run(process, &mut Quiet)?;
-            tried.require_right()?;
-            if keeps(&tried, rate_per_s, limit) {
-                outcome = Some(Sustained { rate_per_s, outcome: tried });
-                break;
-            }
-        }
-        Ok(outcome)
-    })?
-    .ok_or_else(|| LoadError::Options(format!("at no rate is the mean latency below {limit:?}")))
+        Ok(is_short)
+    })?;
+    best.ok_or_else(|| LoadError::Options(format!("the mean latency is never below {limit:?}")))
 }
 
-/// Whether a server has kept up.
-fn keeps(outcome: &Outcome, rate_per_s: f64, limit: Duration) -> bool {
+/// Whether latencies were short, and nearly all was answered.
+fn keeps(outcome: &Outcome, limit: Duration) -> bool {
     let counts = &outcome.counters.counts;
-    outcome.counters.get_ns.mean() < limit.as_nanos() as f64
-        && counts.lost_ratio() <= LOST_MAX
-        && counts.commands as f64 >= ANSWERED_MIN * rate_per_s * outcome.elapsed_s
+    // Where nothing came of it this process stood still.
+    let is_short = counts.commands > 0 && outcome.counters.get_ns.mean() < limit.as_nanos() as f64;
+    is_short && counts.lost_ratio() <= LOST_MAX
 }
 
-/// The highest rate, from `from` on, at which `at` gives something; none if there is none.
-fn search<T>(
-    from: f64,
-    mut at: impl FnMut(f64) -> Result<Option<T>, LoadError>,
-) -> Result<Option<T>, LoadError> {
-    let (mut kept, mut missed, mut best) = (0.0, f64::INFINITY, None);
-    let mut rate = from;
-    for _ in 0..RATES_MAX {
-        match at(rate)? {
-            Some(found) => (kept, best) = (rate, Some(found)),
-            None => missed = rate,
-        }
-        if missed - kept < CLOSE * missed {
-            break;
-        }
-        rate = if missed.is_infinite() {
-            kept * RISE
-        } else if kept == 0.0 {
-            missed / RISE
-        } else {
-            f64::midpoint(kept, missed)
-        };
+/// Asks `is_short` about numbers from `least` on, up to the highest for which it says yes, nearly.
+fn search(least: usize, mut is_short: impl FnMut(usize) -> Result<bool, LoadError>) -> Result<(), LoadError> {
+    let (mut short, mut long) = (0, least);
+    while long <= CONNECTIONS_MAX && is_short(long)? {
+        (short, long) = (long, 2 * long);
     }
-    Ok(best)
+    if short == 0 || long > CONNECTIONS_MAX {
+        return Ok(());
+    }
+    for _ in 0..HALVINGS {
+        let middle = usize::midpoint(short, long);
+        *(if is_short(middle)? { &mut short } else { &mut long }) = middle;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{Outcome, keeps, search};
+    use super::{CONNECTIONS_MAX, Outcome, keeps, search};
     use crate::counters::Counters;
 
-    /// The rate that is found where up to `most` is kept, and how many were tried.
-    fn found(from: f64, most: f64) -> (Option<f64>, usize) {
-        let mut tried = 0;
-        let at = |rate: f64| {
-            tried += 1;
-            Ok((rate <= most).then_some(rate))
+    /// The numbers that are asked about where up to `most` is short.
+    fn asked(most: usize) -> Vec<usize> {
+        let mut all = Vec::new();
+        let is_short = |number: usize| {
+            all.push(number);
+            Ok(number <= most)
         };
-        (search(from, at).unwrap(), tried)
+        search(8, is_short).unwrap();
+        all
     }
 
     #[test]
-    fn the_highest_rate_is_found_from_below_and_from_above() {
-        for from in [40.0, 99.0, 101.0, 300.0] {
-            let (rate, tried) = found(from, 100.0);
-            assert!((97.0..=100.0).contains(&rate.unwrap()), "{from}: {rate:?}");
-            assert!(tried <= 16, "{from}: {tried}");
-        }
-        assert_eq!(found(100.0, 0.0), (None, 16));
+    fn numbers_double_until_they_are_too_many_and_are_halved_then() {
+        assert_eq!(asked(100), [8, 16, 32, 64, 128, 96, 112]);
+        assert_eq!(asked(7), [8]);
+        assert_eq!(asked(usize::MAX).last(), Some(&CONNECTIONS_MAX));
     }
 
     #[test]
-    fn a_rate_is_kept_if_all_is_answered_soon() {
+    fn a_rate_is_kept_if_nearly_all_is_answered_soon() {
         let limit = Duration::from_millis(1);
         let outcome = |commands: u64, lost: u64, latency_us: u64| {
             let mut counters = Counters::default();
@@ -160,9 +127,9 @@ mod tests {
             counters.get_ns.record(latency_us * 1000).unwrap();
             Outcome { counters, elapsed_s: 1.0, server_cpu_s: None }
         };
-        assert!(keeps(&outcome(1000, 1, 900), 1000.0, limit));
-        assert!(!keeps(&outcome(1000, 1, 1100), 1000.0, limit), "too slow");
-        assert!(!keeps(&outcome(1000, 2, 900), 1000.0, limit), "too much was lost");
-        assert!(!keeps(&outcome(960, 0, 900), 1000.0, limit), "too little was answered");
+        assert!(keeps(&outcome(1000, 1, 900), limit));
+        assert!(!keeps(&outcome(1000, 1, 1100), limit), "too slow");
+        assert!(!keeps(&outcome(1000, 2, 900), limit), "too much was lost");
+        assert!(!keeps(&outcome(0, 0, 1), limit), "nothing was answered");
     }
 }

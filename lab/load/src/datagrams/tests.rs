@@ -126,6 +126,9 @@ fn the_values_of_a_get_of_several_keys_may_have_messages_of_their_own() {
         bench.send(0, 0, 1, &value(&bench, id));
         bench.receive().unwrap();
         assert_eq!(bench.client.open_requests(), 1, "the end has not come");
+        if id == 0 {
+            bench.send(0, 0, 0, b"");
+        }
     }
     bench.send(0, 0, 1, b"END\r\n");
     bench.receive().unwrap();

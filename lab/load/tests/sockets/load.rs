@@ -121,12 +121,12 @@ fn the_highest_rate_with_short_latencies_is_found() {
         load.duration = Duration::from_millis(50);
         load.preload(&mut Quiet).unwrap();
         let process = Process::new(std::process::id());
-        let found = highest(&load, Duration::from_secs(1), None, Some(process)).unwrap();
-        assert!(found.rate_per_s > 0.0 && found.outcome.counters.counts.hits > 0, "{found:?}");
-        assert_eq!(found.outcome.counters.counts.gets, found.outcome.counters.counts.hits);
-        assert!(found.items_per_s() > 6.0 * found.rate_per_s, "seven keys a request: {found:?}");
-        let error = highest(&load, Duration::ZERO, Some(100.0), None).unwrap_err();
-        assert!(error.to_string().contains("at no rate"), "{error}");
+        let found = highest(&load, Duration::from_secs(1), Some(process)).unwrap();
+        let counts = &found.outcome.counters.counts;
+        assert!(found.connections >= 8 && counts.hits > 0 && counts.hits == counts.gets, "{found:?}");
+        assert!(found.items_per_s() > 0.0 && found.items_per_cpu_s() > 0.0 && found.busy() > 0.0);
+        let error = highest(&load, Duration::ZERO, None).unwrap_err();
+        assert!(error.to_string().contains("never below"), "{error}");
     }
 }
 
