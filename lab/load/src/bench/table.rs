@@ -386,6 +386,7 @@ fn taken_over(results: &[TakenOver]) -> String {
         "without, median",
         "misses",
         "gets",
+        "missed before, %",
         "idle connections closed",
     ];
     let mut table = header(&columns.map(str::to_owned));
@@ -393,7 +394,7 @@ fn taken_over(results: &[TakenOver]) -> String {
         push(
             &mut table,
             format_args!(
-                "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
+                "| {} | {} | {} | {} | {} | {} | {} | {:.3} | {} |\n",
                 taken.engine,
                 taken.items,
                 significant(median(&taken.longest_ms), 3),
@@ -401,6 +402,7 @@ fn taken_over(results: &[TakenOver]) -> String {
                 significant(median(&taken.quiet_ms), 3),
                 taken.misses,
                 taken.gets,
+                100.0 * taken.missed_before,
                 taken.closed
             ),
         );
@@ -536,10 +538,11 @@ mod tests {
             quiet_ms: vec![1.0],
             gets: 9,
             misses: 0,
+            missed_before: 0.0,
             closed: 0,
         };
         let text = all(&Results { taken_over: vec![taken], ..Results::default() });
-        assert!(text.contains("| mica | 7 | 101 | 150 | 1.00 | 0 | 9 | 0 |"), "{text}");
+        assert!(text.contains("| mica | 7 | 101 | 150 | 1.00 | 0 | 9 | 0.000 | 0 |"), "{text}");
         let counted = |engine: &str, against| Counted {
             load: "a get alone",
             engine: engine.to_owned(),
