@@ -16,6 +16,8 @@ const EXAMPLES: &str = "Examples:
   guira bench --only mget100 --rounds 9 --servers guira,floor --guira-binary target/release/guira
   guira bench --only bget32,uget1,tget32 --servers guira,memcached,1.6.45=/opt/memcached,floor
   guira bench --only idle-connections,metadump
+  guira bench --only delete-prefix --servers guira --engines memc3,mica --rounds 2
+  guira bench --only instructions --servers guira --against ../before/guira
   guira bench --only misses --traces ~/traces --servers guira,memcached --out docs/bench
   guira bench --out docs/bench
   guira bench --list";
@@ -24,7 +26,8 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Parts to run, separated by commas (see --list); all but memory-sizes, fairness and misses when left out.
+    /// Parts to run, separated by commas (see --list); all but memory-sizes, fairness, misses,
+    /// delete-prefix, takeover and instructions when left out.
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<String>,
     /// Tell what there is to run, and do nothing.
@@ -48,6 +51,12 @@ pub(crate) struct Args {
     /// Folder of the traces that misses replays and that are not in the repository; GUIRA_TRACES when left out.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
+    /// Engines of delete-prefix, takeover and instructions, separated by commas; memc3, classic, fleec and mica when left out.
+    #[arg(long, value_name = "ENGINES", value_delimiter = ',')]
+    engines: Vec<String>,
+    /// Another guira, whose instructions are counted as well.
+    #[arg(long, value_name = "PATH")]
+    against: Option<PathBuf>,
     /// Measurements of half a second, and a sixteenth of the memory: good for a direction, not for a record.
     #[arg(long)]
     quick: bool,
@@ -61,6 +70,11 @@ impl Args {
     fn folder(&self) -> Option<PathBuf> {
         let is_record = self.only.is_empty() && !self.quick;
         self.out.clone().or_else(|| is_record.then(|| PathBuf::from("docs/bench")))
+    }
+
+    /// The engines that are named, or `all`.
+    fn engines_or(&self, all: &[String]) -> Vec<String> {
+        if self.engines.is_empty() { all.to_vec() } else { self.engines.clone() }
     }
 
     fn options(&self) -> Result<Options, Failure> {
@@ -91,6 +105,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut selection = Selection::named(&args.only, scale)?;
     if let Some(plan) = &mut selection.misses {
         plan.folder = args.traces.clone().or_else(|| std::env::var_os("GUIRA_TRACES").map(PathBuf::from));
+    }
+    if let Some(case) = &mut selection.delete_prefix {
+        case.engines = args.engines_or(&case.engines);
+    }
+    if let Some(case) = &mut selection.takeover {
+        case.engines = args.engines_or(&case.engines);
+    }
+    if let Some(plan) = &mut selection.instructions {
+        plan.engines = args.engines_or(&plan.engines);
+        plan.against.clone_from(&args.against);
     }
     let options = args.options()?;
     let machine = Machine::this();

@@ -178,7 +178,7 @@ enum Spoken {
     Text,
     /// Packets with headers of 24 bytes over TCP.
     Binary,
-    /// Text commands over UDP, one key a datagram; --pipeline is how many are in flight on each socket.
+    /// Text commands over UDP, each a datagram; --pipeline is how many are in flight on each socket.
     Udp,
 }
 

@@ -6,9 +6,11 @@
 //! the machine's mood meets all of them, and the figure is the median of the rounds. Loads that need UDP or TLS leave out
 //! servers whose help does not name it.
 
+pub mod delete_prefix;
 pub mod dump;
 pub mod fairness;
 pub mod idle;
+pub mod instructions;
 pub mod loads;
 pub mod machine;
 pub mod memory;
@@ -18,6 +20,7 @@ pub mod plot;
 pub mod report;
 pub mod selection;
 pub mod table;
+pub mod takeover;
 
 use std::time::Duration;
 
@@ -32,14 +35,17 @@ use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::{Load, Outcome};
 use crate::server::{FLOOR, Kind, Server, Spec, Wire};
+use delete_prefix::Deleted;
 use dump::Dumped;
 use fairness::Beside;
 use idle::Idle;
+use instructions::Counted;
 use loads::{DataSet, LoadSpec};
 use memory::Held;
 use misses::Missed;
 use open_loop::Latencies;
 use selection::Selection;
+use takeover::TakenOver;
 
 /// One value in this many has its contents compared; every length is.
 const SAMPLE: u32 = 64;
@@ -102,6 +108,12 @@ pub struct Results {
     pub beside: Vec<Beside>,
     /// Misses of real traces at equal resident size.
     pub missed: Vec<Missed>,
+    /// Deletes by prefix beside a load.
+    pub deleted: Vec<Deleted>,
+    /// Takeovers.
+    pub taken_over: Vec<TakenOver>,
+    /// Instructions for an operation.
+    pub counted: Vec<Counted>,
 }
 
 impl Series {
@@ -193,6 +205,15 @@ pub fn run(
     }
     if let Some(plan) = &selection.misses {
         results.missed = misses::run(plan, options, log)?;
+    }
+    if let Some(case) = &selection.delete_prefix {
+        results.deleted = delete_prefix::run(case, options, log)?;
+    }
+    if let Some(case) = &selection.takeover {
+        results.taken_over = takeover::run(case, options, log)?;
+    }
+    if let Some(plan) = &selection.instructions {
+        results.counted = instructions::run(plan, options, log)?;
     }
     Ok(results)
 }

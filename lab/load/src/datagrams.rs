@@ -3,7 +3,9 @@
 //!
 //! memcached puts 8 bytes before the text: the number of the request, which comes back; the number of this datagram and
 //! how many the message has; and two bytes of zero. A reply is read when all its datagrams are there, in whatever order
-//! they came, and must then be exactly the reply to its request.
+//! they came, and must then be exactly the reply to its request. memcached answers a get of several keys by a message for
+//! each value and one for the end, all with the same number: that is a reply as well. For a key that it does not have it sends an
+//! empty message, which is said to have no datagrams.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -51,6 +53,8 @@ pub(crate) struct Datagrams {
 struct Exchange {
     id: u16,
     sent_ns: u64,
+    /// Messages in which its reply may come: one for each key of a get, or for each set that follows one.
+    messages: usize,
     outbox: Outbox,
     parts: Parts,
 }
@@ -81,6 +85,8 @@ impl Header {
             sequence: usize::from(u16::from_be_bytes([*s1, *s0])),
             total: usize::from(u16::from_be_bytes([*t1, *t0])),
         };
+        let is_empty = header.sequence == 0 && header.total == 0 && payload.is_empty();
+        let header = Self { total: header.total.max(usize::from(is_empty)), ..header };
         if header.sequence >= header.total || *reserved != [0; 2] {
             return Err(ReplyError::Datagram { problem: "has an impossible header", id: header.id });
         }
@@ -174,6 +180,7 @@ impl Datagrams {
         let mut exchange = self.spare.pop().unwrap_or_else(|| Exchange {
             id: 0,
             sent_ns: 0,
+            messages: 0,
             outbox: Outbox::new(self.protocol),
             parts: Parts::default(),
         });
@@ -186,6 +193,8 @@ impl Datagrams {
 
     fn enqueue(&mut self, mut exchange: Exchange) {
         exchange.id = self.next_id;
+        let keys = exchange.outbox.front().map_or(0, |request| request.keys_left as usize);
+        exchange.messages = keys.max(exchange.outbox.open_requests());
         self.next_id = self.next_id.wrapping_add(1);
         // A number that is used again is not given up any more.
         if !self.given_up.is_empty() {
@@ -259,13 +268,19 @@ impl Datagrams {
                 whole => whole,
             },
         };
-        // It was found at this place.
-        let Some(mut exchange) = self.open.remove(at) else { return Ok(()) };
+        let exchange = &mut self.open[at];
         let reply = whole.as_deref().unwrap_or(payload);
         let used = judge.read(reply, &mut exchange.outbox, counters, now_ns)?;
-        if used < reply.len() || exchange.outbox.open_requests() > 0 {
+        let is_open = exchange.outbox.open_requests() > 0;
+        if used < reply.len() || (is_open && exchange.messages < 2) {
             return Err(ReplyError::Datagram { problem: "is only a part of a reply", id: header.id });
         }
+        if is_open {
+            // The rest has messages of its own.
+            return Ok(());
+        }
+        // It was found at this place.
+        let Some(exchange) = self.open.remove(at) else { return Ok(()) };
         let done = if exchange.outbox.has_fills() { &mut self.missed } else { &mut self.spare };
         done.push(exchange);
         Ok(())

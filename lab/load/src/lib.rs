@@ -33,6 +33,7 @@ pub mod run;
 pub mod server;
 pub mod source;
 mod stream;
+pub mod sustained;
 pub mod target;
 pub mod tls;
 mod traffic;

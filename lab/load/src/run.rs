@@ -20,6 +20,9 @@ use crate::request::{ItemStyle, Protocol};
 use crate::source::{Draws, Limited, Preload, Source};
 use crate::target::{Carrier, Target};
 
+/// Bytes of the keys of a get that is sent as a datagram: memcached and Guira keep their own to 1,400, header and command included.
+const UDP_GET_MAX: usize = 1380;
+
 /// A load as its user describes it.
 #[derive(Debug, Clone)]
 pub struct Load {
@@ -280,8 +283,13 @@ impl Load {
             if self.target.protocol != Protocol::Text {
                 return fail("over UDP only the text protocol is spoken");
             }
-            if self.model.mix.has(Operation::Multiget) {
-                return fail("over UDP every get has one key");
+            let get = self.style.multiget_keys as usize * (self.model.keys.len_max() + 1);
+            if self.model.mix.has(Operation::Multiget) && get > UDP_GET_MAX {
+                return Err(LoadError::Options(format!(
+                    "over UDP a request is one datagram: {} keys of {} bytes do not fit into {UDP_GET_MAX}",
+                    self.style.multiget_keys,
+                    self.model.keys.len_max()
+                )));
             }
         }
         if matches!(self.target.carrier, Carrier::Mica(_)) {

@@ -54,6 +54,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &mica::spread::EXPERIMENT,
     &mica::model::EXPERIMENT,
     &facebook::herd::EXPERIMENT,
+    &facebook::rates::EXPERIMENT,
     &facebook::balance::EXPERIMENT,
 ];
 
@@ -85,6 +86,8 @@ pub(crate) struct Context {
     pub(crate) seed: u64,
     /// The memcached to compare with.
     pub(crate) memcached: PathBuf,
+    /// Another one, where an experiment has room for it.
+    pub(crate) other_memcached: Option<PathBuf>,
     /// The guira to start as a server.
     pub(crate) guira: PathBuf,
     /// The folder where papers.md and the folder papers lie.

@@ -63,6 +63,9 @@ struct Args {
     /// A memcached to compare with.
     #[arg(long, value_name = "FILE", default_value = "memcached")]
     memcached: PathBuf,
+    /// Another memcached, such as the newest release, that facebook-rates compares with as well.
+    #[arg(long, value_name = "FILE", env = "GUIRA_OTHER_MEMCACHED")]
+    other_memcached: Option<PathBuf>,
     /// The guira to start as a server.
     #[arg(long, value_name = "FILE", default_value = "target/release/guira")]
     guira: PathBuf,
@@ -110,6 +113,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             scale: if args.quick { Scale::Quick } else { Scale::Full },
             seed: args.seed,
             memcached: args.memcached.clone(),
+            other_memcached: args.other_memcached.clone(),
             guira: args.guira.clone(),
             docs: docs.clone(),
             traces: args.traces.clone(),

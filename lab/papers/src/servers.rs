@@ -1,5 +1,6 @@
 //! Servers that are started to be compared.
 
+use std::path::Path;
 use std::process::Command;
 
 use guira_load::floor::Shape;
@@ -39,7 +40,11 @@ pub(crate) fn memcached(context: &Context, label: &str, args: &[&str]) -> Kind {
 
 /// What memcached calls itself, with its version.
 pub(crate) fn version(context: &Context) -> String {
-    let output = Command::new(&context.memcached).arg("-V").output();
+    version_of(&context.memcached)
+}
+
+pub(crate) fn version_of(memcached: &Path) -> String {
+    let output = Command::new(memcached).arg("-V").output();
     output.map_or_else(
         |_| "memcached".to_owned(),
         |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),

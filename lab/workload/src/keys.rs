@@ -21,6 +21,8 @@ pub struct KeyShape {
     len_max: usize,
     /// How far lengths that follow each other are apart.
     step: usize,
+    /// Keys of a family, which begin alike; 0 if there are no families.
+    family: u64,
 }
 
 /// Why a shape of keys is refused.
@@ -59,13 +61,26 @@ impl KeyShape {
         if len_min < needed {
             return Err(KeyShapeError::TooShort { len: len_min, count, needed });
         }
-        Ok(Self { len_min, len_max, step: 1 })
+        Ok(Self { len_min, len_max, step: 1, family: 0 })
     }
 
     /// Keys of sixteen bytes, which can tell any number of keys apart.
     #[must_use]
     pub const fn sixteen() -> Self {
-        Self { len_min: DIGITS, len_max: DIGITS, step: 1 }
+        Self { len_min: DIGITS, len_max: DIGITS, step: 1, family: 0 }
+    }
+
+    /// Keys of 18 bytes in up to sixteen families of `size` keys each, by number: those of family 9 begin with [`KeyShape::prefix`] of 9.
+    #[must_use]
+    pub const fn families(size: u64) -> Self {
+        let len = DIGITS + 2;
+        Self { len_min: len, len_max: len, step: 1, family: size }
+    }
+
+    /// What the keys of a family begin with.
+    #[must_use]
+    pub const fn prefix(number: u64) -> [u8; 2] {
+        [b"0123456789abcdef"[(number % 16) as usize], b':']
     }
 
     /// Keys of either length, equally many of both.
@@ -119,6 +134,11 @@ impl KeyShape {
 
     fn append_any(&self, id: u64, out: &mut Vec<u8>) {
         let mixed = mix64(id);
+        if let Some(number) = id.checked_div(self.family) {
+            out.extend_from_slice(&Self::prefix(number));
+            out.extend_from_slice(&hex16(mixed));
+            return;
+        }
         let len = self.len_aimed_at(mixed);
         if self.len_min < DIGITS {
             // The number itself, so that short keys are distinct; a longer key only adds filler.
@@ -198,6 +218,19 @@ mod tests {
         let long = (0..1000).filter(|&id| shape.len_of(id) == 21).count();
         assert!((450..550).contains(&long), "{long}");
         assert!((0..1000).all(|id| [16, 21].contains(&key(shape, id).len())));
+    }
+
+    #[test]
+    fn the_keys_of_a_family_begin_alike_and_no_others_do() {
+        let shape = KeyShape::families(100);
+        let keys: HashSet<Vec<u8>> = (0..1600).map(|id| key(shape, id)).collect();
+        assert_eq!(keys.len(), 1600);
+        for family in 0..16 {
+            let prefix = KeyShape::prefix(family);
+            assert_eq!(keys.iter().filter(|key| key.starts_with(&prefix)).count(), 100);
+            assert!(key(shape, family * 100).starts_with(&prefix));
+        }
+        assert!(keys.iter().all(|key| key.len() == 18) && shape.len_of(5) == 18 && shape.len_max() == 18);
     }
 
     #[test]

@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::delete_prefix::Deleted;
 use super::dump::Dumped;
 use super::fairness::Beside;
 use super::idle::Idle;
+use super::instructions::Counted;
 use super::machine::{self, Machine};
 use super::memory::Held;
 use super::misses::Missed;
 use super::open_loop::Latencies;
 use super::table::{self, push};
+use super::takeover::TakenOver;
 use super::{Options, Results, plot};
 use crate::clock::Date;
 use crate::error::LoadError;
@@ -34,6 +37,9 @@ struct Raw<'a> {
     dumped: &'a [Dumped],
     beside: &'a [Beside],
     missed: &'a [Missed],
+    deleted: &'a [Deleted],
+    taken_over: &'a [TakenOver],
+    counted: &'a [Counted],
 }
 
 /// One load's rounds.
@@ -74,6 +80,9 @@ pub fn file(
         dumped: &results.dumped,
         beside: &results.beside,
         missed: &results.missed,
+        deleted: &results.deleted,
+        taken_over: &results.taken_over,
+        counted: &results.counted,
     };
     let readme = readme(&raw, results, options, &plots);
     write(&dir.join("README.md"), readme.as_bytes())?;
@@ -126,23 +135,10 @@ fn readme(raw: &Raw<'_>, results: &Results, options: &Options, plots: &[&str]) -
     let mut text = format!("# Bench of {}\n\n", raw.date);
     push(&mut text, format_args!("{}", machine_lines(raw.machine, &raw.versions)));
     push(&mut text, format_args!("- Command: `{}`\n", raw.command));
-    push(
-        &mut text,
-        format_args!(
-            "- {} rounds of {:.1} s after {:.1} s of warm-up, the servers taking turns within each round\n",
-            options.rounds,
-            options.duration.as_secs_f64(),
-            options.warmup.as_secs_f64()
-        ),
-    );
-    push(
-        &mut text,
-        format_args!(
-            "- Server on processor {}, client on {}\n\n",
-            list(&options.server_cores),
-            list(&options.client_cores)
-        ),
-    );
+    if is_timed(results) {
+        push_how(&mut text, options);
+    }
+    text.push('\n');
     text.push_str(&table::all(results));
     if !results.loads.is_empty() {
         text.push_str("\nThe loads:\n\n");
@@ -158,6 +154,27 @@ fn readme(raw: &Raw<'_>, results: &Results, options: &Options, plots: &[&str]) -
     plots.iter().for_each(|plot| push(&mut text, format_args!("![{plot}]({plot})\n")));
     text.push_str("\nEvery round is in [results.json](results.json).\n");
     text
+}
+
+/// Whether there is more than instructions, which are counted once and wherever they are executed.
+fn is_timed(results: &Results) -> bool {
+    let counts = Results { counted: results.counted.clone(), ..Results::default() };
+    results.counted.is_empty() || table::all(results) != table::all(&counts)
+}
+
+/// How often and where servers were measured.
+fn push_how(text: &mut String, options: &Options) {
+    push(
+        text,
+        format_args!(
+            "- {} rounds of {:.1} s after {:.1} s of warm-up, the servers taking turns within each round\n",
+            options.rounds,
+            options.duration.as_secs_f64(),
+            options.warmup.as_secs_f64()
+        ),
+    );
+    let (server, client) = (list(&options.server_cores), list(&options.client_cores));
+    push(text, format_args!("- Server on processor {server}, client on {client}\n"));
 }
 
 /// What a reader must know to read the tables rightly.

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use super::delete_prefix;
 use super::dump;
 use super::fairness;
 use super::idle;
+use super::instructions;
 use super::loads::{self, LoadSpec};
 use super::memory::{self, Case};
 use super::misses;
+use super::takeover;
 use crate::error::LoadError;
 use crate::server::Wire;
 
@@ -27,9 +30,15 @@ const IDLE_TLS: &str = "idle-connections-tls";
 const METADUMP: &str = "metadump";
 const FAIRNESS: &str = "fairness";
 const MISSES: &str = "misses";
+const DELETE_PREFIX: &str = "delete-prefix";
+const TAKEOVER: &str = "takeover";
+const INSTRUCTIONS: &str = "instructions";
 
 /// Parts that take long: they are run only when they are named.
-const LONG: [&str; 3] = [MEMORY_SIZES, MISSES, FAIRNESS];
+const LONG: [&str; 6] = [MEMORY_SIZES, MISSES, FAIRNESS, DELETE_PREFIX, TAKEOVER, INSTRUCTIONS];
+
+/// The engines of the parts that compare engines, unless others are named.
+const ENGINES: [&str; 4] = ["memc3", "classic", "fleec", "mica"];
 
 /// Requests of each trace in a short bench.
 const QUICK_REQUESTS: u64 = 20_000;
@@ -46,6 +55,16 @@ const DUMP_MEMORY: u64 = 2 * GIB;
 const FAIRNESS_KEYS: u64 = 500_000;
 const DUMP_DURATION: Duration = Duration::from_secs(5);
 const DUMP_DURATION_QUICK: Duration = Duration::from_secs(1);
+/// What the servers hold before a delete by prefix, and how long the load is measured before and after it.
+const DELETE_KEYS: u64 = 10_000_000;
+const DELETE_MEMORY: u64 = 2 * GIB;
+const DELETE_DURATION: Duration = Duration::from_secs(2);
+const DELETE_DURATION_QUICK: Duration = Duration::from_millis(500);
+
+/// What the servers hold of which others take over: items of 1 KiB, with all that belongs to them somewhat less than 4 GiB.
+const TAKEOVER_KEYS: u64 = 3_400_000;
+const TAKEOVER_MEMORY: u64 = 4 * GIB;
+const TAKEOVER_DURATION: Duration = Duration::from_secs(4);
 
 /// The name of the load that the open loop sends.
 const OPEN_LOAD: &str = "get1";
@@ -78,6 +97,12 @@ pub struct Selection {
     pub fairness: Option<fairness::Plan>,
     /// Real traces at equal resident size.
     pub misses: Option<misses::Plan>,
+    /// A delete by prefix beside a load.
+    pub delete_prefix: Option<delete_prefix::Case>,
+    /// Takeovers.
+    pub takeover: Option<takeover::Case>,
+    /// Instructions for an operation.
+    pub instructions: Option<instructions::Plan>,
 }
 
 impl Selection {
@@ -96,9 +121,9 @@ impl Selection {
         }
         let is_named = |name: &str| only.iter().any(|other| other == name);
         let wanted = |name: &str| is_named(name) || (only.is_empty() && !LONG.contains(&name));
-        let (part, dump_duration, limit) = match scale {
-            Scale::Full => (1, DUMP_DURATION, None),
-            Scale::Quick => (QUICK_PART, DUMP_DURATION_QUICK, Some(QUICK_REQUESTS)),
+        let (part, dump_duration, delete_duration, limit) = match scale {
+            Scale::Full => (1, DUMP_DURATION, DELETE_DURATION, None),
+            Scale::Quick => (QUICK_PART, DUMP_DURATION_QUICK, DELETE_DURATION_QUICK, Some(QUICK_REQUESTS)),
         };
         let (memory, keys) = (GIB / part, KEYS / part);
         let mut cases = Vec::new();
@@ -120,6 +145,20 @@ impl Selection {
             dump: dump.map(|spec| dump::case(spec, DUMP_KEYS / part, DUMP_MEMORY / part, dump_duration)),
             fairness: wanted(FAIRNESS).then_some(fairness::Plan { keys: FAIRNESS_KEYS / part }),
             misses: wanted(MISSES).then_some(misses::Plan { folder: None, limit }),
+            delete_prefix: wanted(DELETE_PREFIX).then(|| delete_prefix::Case {
+                keys: DELETE_KEYS / part,
+                memory: DELETE_MEMORY / part,
+                duration: delete_duration,
+                engines: ENGINES.map(str::to_owned).to_vec(),
+            }),
+            takeover: wanted(TAKEOVER).then(|| takeover::Case {
+                keys: TAKEOVER_KEYS / part,
+                memory: TAKEOVER_MEMORY / part,
+                duration: TAKEOVER_DURATION,
+                engines: ENGINES.map(str::to_owned).to_vec(),
+            }),
+            instructions: wanted(INSTRUCTIONS)
+                .then(|| instructions::Plan { against: None, engines: ENGINES.map(str::to_owned).to_vec() }),
             idle: idle.into_iter().filter(|case| wanted(case.name)).collect(),
             open: all.iter().find(|spec| spec.name == OPEN_LOAD && wanted(OPEN)).cloned(),
             loads: all
@@ -135,8 +174,21 @@ impl Selection {
 
 /// Every name that can be selected.
 fn names(loads: &[LoadSpec]) -> Vec<&str> {
-    let parts =
-        [OPEN, MEMORY, MEMORY_STAMPED, MEMORY_SIZES, ITEMS, IDLE, IDLE_TLS, METADUMP, FAIRNESS, MISSES];
+    let parts = [
+        OPEN,
+        MEMORY,
+        MEMORY_STAMPED,
+        MEMORY_SIZES,
+        ITEMS,
+        IDLE,
+        IDLE_TLS,
+        METADUMP,
+        FAIRNESS,
+        MISSES,
+        DELETE_PREFIX,
+        TAKEOVER,
+        INSTRUCTIONS,
+    ];
     loads.iter().map(|spec| spec.name).chain(parts).collect()
 }
 
@@ -159,6 +211,9 @@ pub fn described() -> Result<Vec<(String, String)>, LoadError> {
             (METADUMP, "get32 over 10 M items, without and with lru_crawler metadump all beside it"),
             (FAIRNESS, "a client with single gets beside others that ask for much: its p99 (only when named)"),
             (MISSES, "misses of real traces, beside memcached's at equal resident size (only when named; --traces)"),
+            (DELETE_PREFIX, "a prefix of 1 M of 10 M items is deleted beside a load, by engine (only when named; --engines)"),
+            (TAKEOVER, "a successor takes over 3.4 M items of 1 KiB: the longest wait, by engine (only when named; --engines)"),
+            (INSTRUCTIONS, "instructions for an operation, by engine, under valgrind (only when named; --engines, --against)"),
         ]
         .map(|(name, about)| (name.to_owned(), about.to_owned())),
     );
@@ -194,9 +249,13 @@ mod tests {
             named(&["fairness"]).fairness.is_some_and(|plan| plan.keys == 500_000) && all.fairness.is_none()
         );
         assert!(named(&["misses"]).misses.is_some_and(|plan| plan.limit.is_none()));
+        assert!(all.delete_prefix.is_none() && all.takeover.is_none() && all.instructions.is_none());
+        let deleted = named(&["delete-prefix"]).delete_prefix.unwrap();
+        assert_eq!((deleted.keys, deleted.engines.len()), (10_000_000, 4));
+        assert!(named(&["instructions"]).instructions.is_some_and(|plan| plan.against.is_none()));
         let dumped = named(&["metadump"]).dump.unwrap().load;
         assert_eq!((dumped.data.keys, dumped.pipeline), (10_000_000, 32));
         assert_eq!(named(&["memory-sizes"]).memory.len(), 20);
-        assert_eq!(described().unwrap().len(), all.loads.len() + 10);
+        assert_eq!(described().unwrap().len(), all.loads.len() + 13);
     }
 }

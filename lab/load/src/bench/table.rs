@@ -4,11 +4,14 @@ use std::fmt::Write as _;
 
 use guira_harness::rounds::median;
 
+use super::delete_prefix::{Deleted, Rate, Round};
 use super::dump::Dumped;
 use super::fairness::Beside;
 use super::idle::Idle;
+use super::instructions::Counted;
 use super::memory::Held;
 use super::open_loop::Latencies;
+use super::takeover::TakenOver;
 use super::{LoadResult, Results, Series, misses};
 use crate::counters::Percentiles;
 use crate::server::{FLOOR, GUIRA};
@@ -72,7 +75,34 @@ pub fn all(results: &Results) -> String {
         text.push_str("\nMisses of real traces at equal resident size, in percent of the gets.\n\n");
         text.push_str(&misses::table(&results.missed));
     }
+    text.push_str(&by_engine(results));
     text.trim_start().to_owned()
+}
+
+/// The tables that compare Guira's engines.
+fn by_engine(results: &Results) -> String {
+    let mut text = String::new();
+    if !results.deleted.is_empty() {
+        text.push_str(
+            "\nA tenth of the items is deleted by prefix while 95 % gets and 5 % sets ask for others: medians of the rounds, in millions of operations \
+             per second of server processor time, and of time; what is kept while the crawler is at work is of the mean before and after. What \
+             was found is of the keys under the prefix that were asked for from the reply on.\n\n",
+        );
+        text.push_str(&deleted(&results.deleted));
+    }
+    if !results.taken_over.is_empty() {
+        text.push_str(
+            "\nA successor takes over while three clients have a get in flight each: the longest that one of them waits, and without a takeover.\n\n",
+        );
+        text.push_str(&taken_over(&results.taken_over));
+    }
+    if !results.counted.is_empty() {
+        text.push_str(
+            "\nInstructions in user mode for an operation: callgrind, one worker and one connection, the difference of two runs.\n\n",
+        );
+        text.push_str(&counted(&results.counted));
+    }
+    text
 }
 
 fn has_misses(rounds: &[crate::run::Outcome]) -> bool {
@@ -296,6 +326,126 @@ fn beside(results: &[Beside]) -> String {
     table
 }
 
+fn deleted(results: &[Deleted]) -> String {
+    let columns = [
+        "engine",
+        "items",
+        "reply, µs",
+        "slowest",
+        "crawl, s",
+        "before, M/CPU s",
+        "during",
+        "after",
+        "kept, %",
+        "before, M/s",
+        "during",
+        "after",
+        "kept, %",
+        "found of those asked for",
+    ];
+    let mut table = header(&columns.map(str::to_owned));
+    for deleted in results {
+        let median = |of: fn(&Round) -> f64| deleted.median(of);
+        push(
+            &mut table,
+            format_args!(
+                "| {} | {} | {:.0} | {:.0} | {} |",
+                deleted.engine,
+                deleted.items,
+                median(|round| round.reply_us[0]),
+                deleted.slowest_us(),
+                significant(median(|round| round.crawl_s), 3)
+            ),
+        );
+        for of in [(|rate| rate.per_cpu_s) as fn(&Rate) -> f64, |rate| rate.per_s] {
+            let millions =
+                |phase: fn(&Round) -> Rate| significant(deleted.median(|round| of(&phase(round))) / 1e6, 3);
+            push(
+                &mut table,
+                format_args!(
+                    " {} | {} | {} | {:.1} |",
+                    millions(|round| round.before),
+                    millions(|round| round.during),
+                    millions(|round| round.after),
+                    100.0 * deleted.median(|round| round.kept(of))
+                ),
+            );
+        }
+        let sum = |of: fn(&Round) -> u64| deleted.rounds.iter().map(of).sum::<u64>();
+        push(&mut table, format_args!(" {} of {} |\n", sum(|round| round.found), sum(|round| round.asked)));
+    }
+    table
+}
+
+fn taken_over(results: &[TakenOver]) -> String {
+    let columns = [
+        "engine",
+        "items",
+        "longest wait, ms, median",
+        "most",
+        "without, median",
+        "misses",
+        "gets",
+        "missed before, %",
+        "idle connections closed",
+    ];
+    let mut table = header(&columns.map(str::to_owned));
+    for taken in results {
+        push(
+            &mut table,
+            format_args!(
+                "| {} | {} | {} | {} | {} | {} | {} | {:.3} | {} |\n",
+                taken.engine,
+                taken.items,
+                significant(median(&taken.longest_ms), 3),
+                significant(taken.longest_ms.iter().copied().fold(0.0, f64::max), 3),
+                significant(median(&taken.quiet_ms), 3),
+                taken.misses,
+                taken.gets,
+                100.0 * taken.missed_before,
+                taken.closed
+            ),
+        );
+    }
+    table
+}
+
+/// A row for each load and a column for each engine; three if there is another binary.
+fn counted(results: &[Counted]) -> String {
+    let (mut loads, mut engines): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for counted in results {
+        if !loads.contains(&counted.load) {
+            loads.push(counted.load);
+        }
+        if !engines.contains(&counted.engine.as_str()) {
+            engines.push(&counted.engine);
+        }
+    }
+    let is_compared = results.iter().any(|counted| counted.against.is_some());
+    let mut columns = vec![String::new()];
+    for engine in &engines {
+        columns.push((*engine).to_owned());
+        if is_compared {
+            columns.extend([format!("{engine}, the other"), "difference, %".to_owned()]);
+        }
+    }
+    let mut table = header(&columns);
+    for load in loads {
+        push(&mut table, format_args!("| {load} |"));
+        for engine in &engines {
+            let is_it = |counted: &&Counted| counted.load == load && counted.engine == *engine;
+            let Some(counted) = results.iter().find(is_it) else { continue };
+            push(&mut table, format_args!(" {:.0} |", counted.instructions));
+            if let Some(against) = counted.against {
+                let difference = 100.0 * (counted.instructions / against.max(1e-9) - 1.0);
+                push(&mut table, format_args!(" {against:.0} | {difference:+.1} |"));
+            }
+        }
+        table.push('\n');
+    }
+    table
+}
+
 /// `number` with about `digits` digits that tell something: 15.6, 0.128, 0.00413.
 pub(crate) fn significant(number: f64, digits: i32) -> String {
     if number == 0.0 || !number.is_finite() {
@@ -318,9 +468,12 @@ pub(crate) fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::{all, loads, significant};
+    use crate::bench::delete_prefix::{Deleted, Rate, Round as DeleteRound};
     use crate::bench::dump::Dumped;
     use crate::bench::fairness::{Beside, Round};
     use crate::bench::idle::Idle;
+    use crate::bench::instructions::Counted;
+    use crate::bench::takeover::TakenOver;
     use crate::bench::{LoadResult, Results, Series, loads as specs};
     use crate::counters::{Counters, Percentiles};
     use crate::run::Outcome;
@@ -363,6 +516,49 @@ mod tests {
             text.contains("| memcached | 100 | 99 | 1.25 | 2.00 | 1.00 | 0.50 | 3.00 | 1.50 |"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_engines_do_has_its_tables() {
+        let rate = |per_s: f64| Rate { per_s, per_cpu_s: 2.0 * per_s };
+        let round = DeleteRound {
+            reply_us: [30.0, 45.0],
+            crawl_s: 1.5,
+            before: rate(1e6),
+            during: rate(0.9e6),
+            after: rate(1e6),
+            asked: 100,
+            found: 0,
+        };
+        let deleted = Deleted { engine: "memc3".to_owned(), items: 1000, rounds: vec![round] };
+        let taken = TakenOver {
+            engine: "mica".to_owned(),
+            items: 7,
+            longest_ms: vec![90.0, 150.0, 101.0],
+            quiet_ms: vec![1.0],
+            gets: 9,
+            misses: 0,
+            missed_before: 0.0,
+            closed: 0,
+        };
+        let text = all(&Results { taken_over: vec![taken], ..Results::default() });
+        assert!(text.contains("| mica | 7 | 101 | 150 | 1.00 | 0 | 9 | 0.000 | 0 |"), "{text}");
+        let counted = |engine: &str, against| Counted {
+            load: "a get alone",
+            engine: engine.to_owned(),
+            instructions: 110.0,
+            against,
+        };
+        let one = vec![counted("memc3", None), counted("mica", None)];
+        let text = all(&Results { deleted: vec![deleted], counted: one, ..Results::default() });
+        let row = "| memc3 | 1000 | 30 | 45 | 1.50 | 2.00 | 1.80 | 2.00 | 90.0 | 1.00 | 0.900 | 1.00 | 90.0 | 0 of 100 |";
+        assert!(text.contains(row), "{text}");
+        assert!(
+            text.contains("|  | memc3 | mica |") && text.contains("| a get alone | 110 | 110 |"),
+            "{text}"
+        );
+        let text = all(&Results { counted: vec![counted("memc3", Some(100.0))], ..Results::default() });
+        assert!(text.contains("| a get alone | 110 | 100 | +10.0 |"), "{text}");
     }
 
     #[test]

@@ -10,16 +10,23 @@ use crate::request::{ItemStyle, Protocol};
 use crate::source::{Source, Subject};
 use guira_workload::OnMiss;
 
-const STYLE: ItemStyle = ItemStyle { flags: 0, multiget_keys: 1 };
+const STYLE: ItemStyle = ItemStyle { flags: 0, multiget_keys: 3 };
 
 /// Gets of key0, key1, …
 struct Gets {
     next_id: u64,
+    operation: Operation,
+}
+
+impl Gets {
+    fn from(next_id: u64) -> Self {
+        Self { next_id, operation: Operation::Get }
+    }
 }
 
 impl Source for Gets {
     fn next_operation(&mut self) -> Option<Operation> {
-        Some(Operation::Get)
+        Some(self.operation)
     }
 
     fn append_key(&mut self, out: &mut Vec<u8>) -> Subject {
@@ -40,6 +47,10 @@ struct Bench {
 
 /// A client that sent gets of this many keys at the time 1000.
 fn asked(requests: usize) -> Bench {
+    asked_by(requests, Gets::from(0))
+}
+
+fn asked_by(requests: usize, mut gets: Gets) -> Bench {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_nonblocking(true).unwrap();
     let addr = server.local_addr().unwrap();
@@ -50,7 +61,6 @@ fn asked(requests: usize) -> Bench {
         judge: Judge::new(values.clone(), Check::Contents { sample: 1 }, 0),
         counters: Counters::default(),
     };
-    let mut gets = Gets { next_id: 0 };
     for _ in 0..requests {
         assert!(bench.client.push_next(&mut gets, &values, STYLE, 1000).unwrap());
     }
@@ -107,6 +117,44 @@ fn replies_come_in_any_order_and_in_pieces() {
 }
 
 #[test]
+fn the_values_of_a_get_of_several_keys_may_have_messages_of_their_own() {
+    let several = || asked_by(1, Gets { operation: Operation::Multiget, ..Gets::from(0) });
+    let mut bench = several();
+    assert_eq!(bench.request().1, "get key0 key1 key2\r\n");
+    let value = |bench: &Bench, id| bench.hit(id).strip_suffix(b"END\r\n").unwrap().to_vec();
+    for id in [0, 2] {
+        bench.send(0, 0, 1, &value(&bench, id));
+        bench.receive().unwrap();
+        assert_eq!(bench.client.open_requests(), 1, "the end has not come");
+        if id == 0 {
+            bench.send(0, 0, 0, b"");
+        }
+    }
+    bench.send(0, 0, 1, b"END\r\n");
+    bench.receive().unwrap();
+    let counts = &bench.counters.counts;
+    assert_eq!((counts.gets, counts.hits, counts.commands, counts.wrong), (3, 2, 1, 0));
+    assert_eq!(bench.counters.get_ns.len(), 1);
+    // What was missed is set by one datagram, and each set is answered.
+    assert!(bench.client.has_fills());
+    let values = bench.judge.values().clone();
+    bench.client.push_fills(&values, STYLE, 2000).unwrap();
+    bench.client.flush(&mut bench.counters, 2000).unwrap();
+    assert!(bench.request().1.starts_with("set key1 0 0 5\r\n"));
+    bench.send(1, 0, 1, b"STORED\r\n");
+    bench.receive().unwrap();
+    assert_eq!((bench.counters.counts.fills, bench.client.open_requests()), (1, 0));
+    // A reply in one message, or in several datagrams, is as good.
+    let mut bench = several();
+    bench.request();
+    let whole = [value(&bench, 0), value(&bench, 1), bench.hit(2)].concat();
+    bench.send(0, 1, 2, &whole[30..]);
+    bench.send(0, 0, 2, &whole[..30]);
+    bench.receive().unwrap();
+    assert_eq!((bench.counters.counts.hits, bench.client.open_requests()), (3, 0));
+}
+
+#[test]
 fn an_unanswered_request_is_given_up_and_its_reply_is_late() {
     let mut bench = asked(2);
     bench.request();
@@ -133,7 +181,7 @@ fn a_number_that_is_used_again_is_not_given_up_any_more() {
     // As after 65,536 requests.
     bench.client.next_id = 0;
     let values = bench.judge.values().clone();
-    assert!(bench.client.push_next(&mut Gets { next_id: 5 }, &values, STYLE, 2000).unwrap());
+    assert!(bench.client.push_next(&mut Gets::from(5), &values, STYLE, 2000).unwrap());
     bench.client.flush(&mut bench.counters, 2000).unwrap();
     for _ in 0..2 {
         bench.send(0, 0, 1, &bench.hit(5));
@@ -198,7 +246,7 @@ fn no_more_is_open_than_numbers_tell_apart() {
     let mut bench = asked(OPEN_MAX - 1);
     assert!(!bench.client.is_full());
     let values = ValuePool::new(100);
-    bench.client.push_next(&mut Gets { next_id: 0 }, &values, STYLE, 1000).unwrap();
+    bench.client.push_next(&mut Gets::from(0), &values, STYLE, 1000).unwrap();
     assert!(bench.client.is_full());
     assert!(bench.client.give_up(&mut bench.counters, 2000 + PATIENCE_NS));
     assert!(!bench.client.is_full());

@@ -8,9 +8,11 @@ use guira_load::LoadError;
 use guira_load::counters::Percentiles;
 use guira_load::engine::Quiet;
 use guira_load::pace::{Gaps, Pace};
+use guira_load::process::Process;
 use guira_load::reply::Check;
 use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
+use guira_load::sustained::highest;
 use guira_load::target::{Carrier, DatagramWay, Direct, Target};
 use guira_workload::mix::Weights;
 use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Operation, Popularity, SizeModel};
@@ -87,7 +89,7 @@ fn preloaded_keys_are_all_found() {
 #[test]
 fn a_right_cache_is_found_right_over_udp() {
     let target = serve_with_datagrams(Fault::None);
-    let mut load = load(target.addr, Weights { multiget: 0.0, ..EVERYTHING });
+    let mut load = load(target.addr, EVERYTHING);
     load.target = target;
     load.model.on_miss = OnMiss::Fill;
     load.threads = 2;
@@ -108,6 +110,24 @@ fn wrong_values_over_udp_are_counted() {
     load.target = target;
     load.preload(&mut Quiet).unwrap();
     assert!(load.run(None, &mut Quiet).unwrap().require_right().is_err());
+}
+
+#[test]
+fn the_highest_rate_with_short_latencies_is_found() {
+    let target = serve_with_datagrams(Fault::None);
+    for carrier in [target.carrier.clone(), Carrier::Tcp] {
+        let mut load = load(target.addr, Weights { multiget: 1.0, ..Weights::default() });
+        load.target = Target { carrier, ..target.clone() };
+        load.duration = Duration::from_millis(50);
+        load.preload(&mut Quiet).unwrap();
+        let process = Process::new(std::process::id());
+        let found = highest(&load, Duration::from_secs(1), Some(process)).unwrap();
+        let counts = &found.outcome.counters.counts;
+        assert!(found.connections >= 8 && counts.hits > 0 && counts.hits == counts.gets, "{found:?}");
+        assert!(found.items_per_s() > 0.0 && found.items_per_cpu_s() > 0.0 && found.busy() > 0.0);
+        let error = highest(&load, Duration::ZERO, None).unwrap_err();
+        assert!(error.to_string().contains("never below"), "{error}");
+    }
 }
 
 #[test]
@@ -253,6 +273,7 @@ fn nonsense_is_refused_before_anything_is_sent() {
         |load| {
             load.target.carrier = Carrier::Udp(load.target.addr);
             load.model.mix = Mix::Only(Operation::Multiget);
+            load.style.multiget_keys = 100;
         },
         |load| {
             let way = DatagramWay::Udp(load.target.addr);

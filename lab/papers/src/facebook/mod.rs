@@ -4,3 +4,4 @@ pub(crate) mod balance;
 mod classes;
 mod database;
 pub(crate) mod herd;
+pub(crate) mod rates;

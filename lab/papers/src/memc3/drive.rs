@@ -77,21 +77,45 @@ pub(super) fn measure_all(
     Ok(all.iter().map(|runs| (0..plan.threads.len()).map(|index| point(runs, index)).collect()).collect())
 }
 
+impl Plan {
+    /// So many percent of the slots.
+    fn share(&self, percent: u32) -> u32 {
+        (u64::from(self.slots) * u64::from(percent) / 100) as u32
+    }
+
+    /// A table that is filled as far as it is for lookups, and what lies in it.
+    fn fill<T: Table>(&self) -> Result<(T, Keys), Failure> {
+        let table = T::new(self.slots)?;
+        let filled = self.share(self.load.0);
+        let mut writer = Writer::new(self.seed);
+        for number in 1..=filled {
+            if !table.insert(number, key_of(self.seed, number), &mut writer) {
+                return Err(Failure::Other(format!("a table is full with {number} of {} slots", self.slots)));
+            }
+        }
+        Ok((table, Keys { seed: self.seed, filled }))
+    }
+}
+
+/// Fills a table, and measures lookups with each number of threads: of keys that are there, and of keys that are not. In millions a
+/// second.
+pub(super) fn hits_and_misses<T: Table>(plan: &Plan) -> Result<Vec<[f64; 2]>, Failure> {
+    let (table, keys) = plan.fill::<T>()?;
+    let rates = plan.threads.iter().map(|&threads| {
+        let each = plan.lookups / threads as u32;
+        let hits = rate_of(threads, |thread| keys.look_up(&table, thread, each))?;
+        Ok([hits, rate_of(threads, |thread| keys.miss(&table, thread, each))?])
+    });
+    rates.collect()
+}
+
 /// Fills a table, and measures both loads with each number of threads.
 pub(super) fn measure<T: Table>(plan: &Plan) -> Result<Vec<Rates>, Failure> {
-    let table = T::new(plan.slots)?;
-    let share = |percent: u32| (u64::from(plan.slots) * u64::from(percent) / 100) as u32;
-    let (filled, end) = (share(plan.load.0), share(plan.load.1));
-    let mut writer = Writer::new(plan.seed);
-    for number in 1..=filled {
-        if !table.insert(number, key_of(plan.seed, number), &mut writer) {
-            return Err(Failure::Other(format!("a table is full with {number} of {} slots", plan.slots)));
-        }
-    }
-    let each = (end - filled) / plan.threads.len() as u32;
+    let (table, keys) = plan.fill::<T>()?;
+    let filled = keys.filled;
+    let each = (plan.share(plan.load.1) - filled) / plan.threads.len() as u32;
     let mut rates = Vec::new();
     for (turn, &threads) in plan.threads.iter().enumerate() {
-        let keys = Keys { seed: plan.seed, filled };
         let lookups = rate_of(threads, |thread| keys.look_up(&table, thread, plan.lookups / threads as u32))?;
         let first = filled + 1 + turn as u32 * each;
         let part = each / threads as u32;
@@ -146,6 +170,14 @@ impl Keys {
         let batches = count / T::BATCH as u32;
         let found = (0..batches).map(|_| self.find(table, &mut rng, T::BATCH)).sum();
         self.require(found, u64::from(batches) * T::BATCH as u64)
+    }
+
+    /// Looks up keys that are not there, one by one.
+    fn miss<T: Table>(self, table: &T, thread: usize, count: u32) -> Result<u64, Failure> {
+        let mut rng = Rng::part(self.seed, thread as u64);
+        let absent = |rng: &mut Rng| key_of(self.seed, u32::MAX - self.draw(rng));
+        let missed = (0..count).filter(|_| table.find(absent(&mut rng)).number == 0).count() as u64;
+        self.require(missed, u64::from(count))
     }
 
     fn mix<T: Table>(self, table: &T, thread: usize, first: u32, inserts: u32) -> Result<u64, Failure> {

@@ -7,6 +7,7 @@ pub(crate) mod factors;
 pub(crate) mod fill;
 mod hits;
 pub(crate) mod items;
+pub(crate) mod locks;
 pub(crate) mod network;
 pub(crate) mod references;
 mod table;

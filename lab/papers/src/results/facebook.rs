@@ -17,6 +17,41 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        "S15",
+        "facebook-rates",
+        "fine-grained locks: hits, misses",
+        "0.6 → 1.8, 2.7 → 4.5 M items/s",
+        |answer| {
+            let [one, fine, one_misses, fine_misses] = answer.after("each stripe")?;
+            let server = |name| {
+                let [hits, misses] = answer.from("over TCP")?.after(name)?;
+                Some(misses / hits)
+            };
+            let (memcached, ours) = (
+                server("hits")?,
+                answer.from("Guira")?.after("hits").map(|[hits, misses]: [f64; 2]| misses / hits)?,
+            );
+            let text = format!(
+                "lookups of two threads {one:.1} → {fine:.1}, {one_misses:.1} → {fine_misses:.1} M/s; misses ÷ hits of servers: memcached {memcached:.2}, Guira {ours:.2}"
+            );
+            Some((text, vec![fine >= 1.5 * one, memcached >= 1.25, ours >= 1.25]))
+        },
+    ),
+    row(
+        "S16",
+        "facebook-rates",
+        "UDP over TCP, single gets and 10 keys; 10 keys over single gets",
+        "+13 %, +8 %; about 4 ×",
+        |answer| {
+            let [single, several] =
+                answer.after("UDP ÷ TCP").map(|[single, several]: [f64; 2]| [single, several])?;
+            let [ratio] = answer.after("keys ÷ one")?;
+            let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+            let text = format!("{:+.0} %, {:+.0} %; {ratio:.1} ×", percent(single), percent(several));
+            Some((text, vec![single >= 1.05, (0.96..=single).contains(&several), ratio >= 3.0]))
+        },
+    ),
+    row(
         "S17",
         "facebook-balance",
         "balance of ages: near one LRU over all memory after a shift of sizes",

@@ -27,9 +27,12 @@ pub(in crate::memc3) struct Chaining<P, C, D> {
 }
 
 impl<P, C, D> Chaining<P, C, D> {
-    fn head(&self, key: Key) -> Offset {
-        let bucket = ((hash(key) >> 32) * u64::from(self.buckets)) >> 32;
-        Offset::from_bytes(bucket * WORD as u64)
+    fn bucket(&self, key: Key) -> u32 {
+        (((hash(key) >> 32) * u64::from(self.buckets)) >> 32) as u32
+    }
+
+    fn head(bucket: u32) -> Offset {
+        Offset::from_bytes(u64::from(bucket) * WORD as u64)
     }
 }
 
@@ -48,8 +51,7 @@ impl<P: Pages, C, D: Discipline> Chaining<P, C, D> {
     /// The most items in a bucket.
     pub(in crate::memc3) fn longest(&self) -> u32 {
         let length = |bucket: u32| {
-            let mut number =
-                words::load(self.heads.word(Offset::from_bytes(u64::from(bucket) * WORD as u64)));
+            let mut number = words::load(self.heads.word(Self::head(bucket)));
             let mut length = 0;
             while let Some(item) = self.items.words(number as u32).filter(|_| number != 0) {
                 number = words::load(&item[0]);
@@ -69,21 +71,24 @@ impl<P: Pages, C: Compare, D: Discipline> Table for Chaining<P, C, D> {
     #[inline]
     fn insert(&self, number: u32, key: Key, _writer: &mut Writer) -> bool {
         self.items.put(number, key);
-        self.discipline.alone(|| {
-            let head = self.heads.word(self.head(key));
+        let bucket = self.bucket(key);
+        let link = || {
+            let head = self.heads.word(Self::head(bucket));
             if let Some(item) = self.items.words(number) {
                 words::store(&item[0], words::load(head));
                 words::store(head, u64::from(number));
             }
-        });
+        };
+        self.discipline.alone(|| self.discipline.change([bucket; 2], link));
         true
     }
 
     #[inline]
     fn find(&self, key: Key) -> Found {
-        let head = self.head(key);
+        let bucket = self.bucket(key);
         let look = || {
-            let mut found = Found { number: words::load(self.heads.word(head)) as u32, ..Found::default() };
+            let head = words::load(self.heads.word(Self::head(bucket)));
+            let mut found = Found { number: head as u32, ..Found::default() };
             while let Some(item) = self.items.words(found.number).filter(|_| found.number != 0) {
                 found.compared += 1;
                 if C::same(item, key) {
@@ -93,6 +98,6 @@ impl<P: Pages, C: Compare, D: Discipline> Table for Chaining<P, C, D> {
             }
             found
         };
-        self.discipline.read([0; 2], look).0
+        self.discipline.read([bucket; 2], look).0
     }
 }

@@ -162,6 +162,11 @@ mod tests {
     }
 
     #[test]
+    fn chaining_with_bucket_locks_is_right_with_threads() {
+        is_right_with_threads::<Chaining<Small, Bytes, BucketLocks>>();
+    }
+
+    #[test]
     fn cuckoo_with_bucket_locks_is_right_with_threads() {
         is_right_with_threads::<Cuckoo<Untagged, BucketLocks, 1>>();
         is_right_with_threads::<Cuckoo<Tagged, BucketLocks, 1>>();
