@@ -61,6 +61,7 @@ mod stats;
 mod stats_detail;
 mod store_engine;
 mod tls;
+mod top_keys;
 mod touch_and_gat;
 mod udp;
 mod unix_socket;
