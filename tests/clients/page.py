@@ -84,7 +84,7 @@ def check(page, console):
     for identity in ("throughput", "hits"):
         if identity not in elements.drawn:
             raise SystemExit(f"{identity} has no chart")
-    for identity, row in [("latency", "get"), ("workers", "worker 1"), ("memory", "code and system"), ("classes", "KiB")]:
+    for identity, row in [("latency", "get"), ("workers", "worker 1"), ("memory", "code and system"), ("classes", "KiB"), ("top-keys", "%"), ("top-prefixes", "%")]:
         if row not in elements.text(identity):
             raise SystemExit(f"{identity} has no row {row}: {elements.text(identity)}")
 

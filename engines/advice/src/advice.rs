@@ -1,5 +1,6 @@
 //! The advice, and the sizes and the window that it is about.
 
+use crate::pool::PoolAdvice;
 use guira_contract::Spec;
 
 /// The simulated sizes, as multiples of the present memory.
@@ -33,7 +34,9 @@ pub struct Advice {
     pub policies: Vec<OfPolicy>,
     /// What was asked for in the last whole hour, or until now in the first.
     pub working_set: WorkingSet,
-    /// Each family of keys that was read.
+    /// And in the last whole day, and the last whole week.
+    pub long_sets: [LongSet; 2],
+    /// Each family of keys that was read, or asked for within these.
     pub families: Vec<Family>,
 }
 
@@ -59,6 +62,21 @@ pub struct WorkingSet {
     pub churn: Option<f64>,
 }
 
+/// What was asked for within a day, or a week.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LongSet {
+    /// `day` or `week`.
+    pub name: &'static str,
+    /// How long it is: shorter than that in the first.
+    pub seconds: u32,
+    /// So many keys.
+    pub keys: u64,
+    /// What their items take of memory, in bytes: each with the smallest that it had, on average, and with the largest.
+    pub bytes: [u64; 3],
+    /// The share of the keys that was not asked for in the day, or week, before. `None` if nothing is known of that.
+    pub churn: Option<f64>,
+}
+
 /// Keys with the same prefix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
@@ -67,7 +85,11 @@ pub struct Family {
     /// Its share of the reads.
     pub share: f64,
     /// Its hit ratio with the served policy at each of [`SCALES`] times the memory.
-    pub hit_ratios: [f64; SCALES.len()],
+    pub hit_ratios: [Option<f64>; SCALES.len()],
     /// What was asked for of it.
     pub working_set: WorkingSet,
+    /// And in the last whole day, and the last whole week.
+    pub long_sets: [LongSet; 2],
+    /// Whether it deserves a pool of its own.
+    pub pool: PoolAdvice,
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  workers ──► hash below the threshold? ──► Advisor::see ──► Model ──► Advice
 //!              (SHARDS: one comparison)      (try_lock)        │ a miniature cache for each policy and size
-//!                                                              │ working set of an hour, by sketches
+//!                                                              │ working set of an hour, a day and a week, by sketches
 //!                                                              └ the same by family of keys
 //! ```
 //!
@@ -23,9 +23,13 @@ mod keys;
 mod miniatures;
 mod model;
 mod observed;
+mod pool;
 mod sketch;
+mod span;
 mod tally;
 
-pub use advice::{Advice, Family, OfPolicy, SCALES, WINDOW, WorkingSet};
+pub use advice::{Advice, Family, LongSet, OfPolicy, SCALES, WINDOW, WorkingSet};
 pub use advisor::Advisor;
+pub use families::{FAMILY_PREFIX_MAX, family_prefix};
 pub use observed::{Observed, Pulse, What};
+pub use pool::PoolAdvice;

@@ -1,11 +1,13 @@
 //! What is known of the sampled requests.
 
-use crate::advice::{Advice, Family, OfPolicy, SCALES, WINDOW, WorkingSet};
-use crate::families::Families;
+use crate::advice::{Advice, Family, LongSet, OfPolicy, SCALES, WINDOW, WorkingSet};
+use crate::families::{Families, OTHERS, Uses};
 use crate::keys::{Id, Keys, Known};
 use crate::miniatures::{Miniatures, Stored};
 use crate::observed::{Observed, Pulse, What};
+use crate::pool::PoolAdvice;
 use crate::sketch::{ALL_HASHES, SKETCH_BYTES, Sketch};
+use crate::span::{SPAN_BYTES, Shown, Span};
 use crate::tally::{PARTS, Tally};
 use guira_contract::Spec;
 use guira_slab::Policy;
@@ -17,8 +19,12 @@ use std::time::Duration;
 const KEY_BYTES: usize = 200 * Policy::COUNT;
 /// With fewer keys there is nothing to be learnt, and with more there is hardly more.
 const KEYS_RANGE: std::ops::RangeInclusive<usize> = 224..=16_384;
+/// The longer spans of time of which working sets are known, in seconds.
+const SPANS: [(&str, u32); 2] = [("day", 24 * WINDOW), ("week", 7 * 24 * WINDOW)];
+/// What working sets take, in bytes.
+const SETS_BYTES: usize = 2 * SKETCH_BYTES + SPANS.len() * SPAN_BYTES;
 /// The memory for the fewest keys, in bytes.
-pub(crate) const LEAST_BUDGET: usize = 2 * SKETCH_BYTES + *KEYS_RANGE.start() * KEY_BYTES;
+pub(crate) const LEAST_BUDGET: usize = SETS_BYTES + *KEYS_RANGE.start() * KEY_BYTES;
 
 /// Sampled requests in a second of processor time: each costs some two microseconds.
 const PER_CPU_SECOND: f64 = 5_000.0;
@@ -45,6 +51,7 @@ pub(crate) struct Model {
     before: Tally,
     sketch: Sketch,
     sketch_before: Option<Sketch>,
+    spans: [Span; SPANS.len()],
     window_ends: Seconds,
     /// Requests looked at since the last pulse, and in this window.
     looked_at: u64,
@@ -60,7 +67,7 @@ pub(crate) struct Model {
 impl Model {
     /// A model that takes about `budget` bytes.
     pub(crate) fn new(budget: usize, delimiter: u8) -> Self {
-        let spare = budget.saturating_sub(2 * SKETCH_BYTES);
+        let spare = budget.saturating_sub(SETS_BYTES);
         let most = (spare / KEY_BYTES).clamp(*KEYS_RANGE.start(), *KEYS_RANGE.end());
         let sets: Vec<Miniatures> = Policy::all().map(|(policy, _)| Miniatures::new(policy, most)).collect();
         let threshold = (FIRST_RATE * ALL_HASHES) as u64;
@@ -75,6 +82,7 @@ impl Model {
             served: 0,
             sketch: Sketch::new(threshold, None),
             sketch_before: None,
+            spans: SPANS.map(|(_, seconds)| Span::of(seconds)),
             window_ends: Seconds(0),
             looked_at: 0,
             looked_at_in_window: 0,
@@ -133,9 +141,20 @@ impl Model {
         self.keys.remove(id);
     }
 
+    /// The number of a key's family. What was known of one that had it before is known of the others.
+    fn family(&mut self, key: &[u8]) -> u16 {
+        let family = self.families.of(key);
+        if let Some(gone) = self.families.take_replaced() {
+            self.sketch.rename(gone, OTHERS);
+            self.sketch_before.iter_mut().for_each(|sketch| sketch.rename(gone, OTHERS));
+            self.spans.iter_mut().for_each(|span| span.rename(gone, OTHERS));
+        }
+        family
+    }
+
     /// A key was read, and the server has the item, or not.
     fn read(&mut self, observed: Observed<'_>, item: Option<(u32, u32)>, now: Seconds) {
-        let family = self.families.of(observed.key);
+        let family = self.family(observed.key);
         self.now.seen += 1;
         let id = self.keys.find(observed.hash);
         let mut missed = [0.0; SCALES.len()];
@@ -184,7 +203,7 @@ impl Model {
     }
 
     fn stored(&mut self, observed: Observed<'_>, weight: u32, expires: u32, now: Seconds) {
-        let family = self.families.of(observed.key);
+        let family = self.family(observed.key);
         self.sketch.see(observed.hash, weight, family, self.sketch_before.as_ref());
         let missed =
             self.keys.find(observed.hash).and_then(|id| self.keys.get(id)).is_some_and(|known| known.missed);
@@ -303,6 +322,7 @@ impl Model {
             self.threshold *= 2;
             self.fit(pulse.now);
         }
+        self.spans.iter_mut().for_each(|span| span.absorb(&self.sketch, began.now, pulse.now));
         let sketch = Sketch::new(self.threshold, Some(&self.sketch));
         self.sketch_before = Some(std::mem::replace(&mut self.sketch, sketch));
         self.families.turn();
@@ -335,7 +355,7 @@ impl Model {
 
     /// Bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.keys.bytes() + self.sets.iter().map(Miniatures::bytes).sum::<usize>() + 2 * SKETCH_BYTES
+        self.keys.bytes() + self.sets.iter().map(Miniatures::bytes).sum::<usize>() + SETS_BYTES
     }
 
     /// What follows from all this.
@@ -346,13 +366,7 @@ impl Model {
             is_served: number == self.served,
             hit_ratios: tally.misses[number].map(|misses| tally.hit_ratio(misses)),
         };
-        let all: f64 = self.families.used().map(|(_, _, uses)| uses.reads).sum();
-        let families = self.families.used().map(|(number, prefix, uses)| Family {
-            prefix: prefix.into(),
-            share: uses.reads / all,
-            hit_ratios: uses.misses.map(|misses| 1.0 - misses / uses.reads),
-            working_set: self.working_set(Some(number)),
-        });
+        let spans = self.shown_spans();
         Advice {
             rate: self.rate(),
             keys: self.keys.len() as u64,
@@ -365,8 +379,42 @@ impl Model {
             uncertainty: std::array::from_fn(|scale| tally.uncertainty(scale)),
             policies: self.sets.iter().enumerate().map(of_policy).collect(),
             working_set: self.working_set(None),
-            families: families.collect(),
+            long_sets: long_sets(&spans, None),
+            families: self.families_of(&spans),
         }
+    }
+
+    /// The day and the week that are shown.
+    fn shown_spans(&self) -> [Shown; SPANS.len()] {
+        let began = self.window_began.map_or(Seconds(0), |began| began.now);
+        let now = self.last.map_or(began, |last| last.now);
+        self.spans.each_ref().map(|span| span.shown(&self.sketch, began, now))
+    }
+
+    fn families_of(&self, spans: &[Shown; SPANS.len()]) -> Vec<Family> {
+        let all: f64 = self.families.all().map(|(_, _, uses)| uses.reads).sum();
+        let families = self.families.all().map(|(number, prefix, uses)| {
+            let hit_ratios = uses.misses.map(|misses| (uses.reads > 0.0).then(|| 1.0 - misses / uses.reads));
+            Family {
+                prefix: prefix.into(),
+                share: if uses.reads > 0.0 { uses.reads / all } else { 0.0 },
+                hit_ratios,
+                working_set: self.working_set(Some(number)),
+                long_sets: long_sets(spans, Some(number)),
+                pool: self.pool_advice(spans, number, &uses),
+            }
+        });
+        families
+            .filter(|family| family.share > 0.0 || family.long_sets.iter().any(|set| set.keys > 0))
+            .collect()
+    }
+
+    fn pool_advice(&self, spans: &[Shown; SPANS.len()], family: u16, uses: &Uses) -> PoolAdvice {
+        let [day, week] = spans.each_ref().map(|span| span.extent(Some(family)));
+        // Of the present size, and of the largest.
+        let [_, now, .., most] = uses.misses;
+        let gain = (uses.reads > 0.0).then(|| (now - most) / uses.reads);
+        PoolAdvice::of(&day, &week, gain, self.capacity)
     }
 
     /// The working set of the last whole window, or of what there is of the first.
@@ -374,6 +422,20 @@ impl Model {
         let extent = self.sketch_before.as_ref().unwrap_or(&self.sketch).extent(family);
         WorkingSet { keys: extent.keys as u64, bytes: extent.bytes as u64, churn: extent.churn }
     }
+}
+
+/// What is known of all keys, or of a family, in a day and in a week.
+fn long_sets(spans: &[Shown; SPANS.len()], family: Option<u16>) -> [LongSet; SPANS.len()] {
+    std::array::from_fn(|number| {
+        let (span, extent) = (&spans[number], spans[number].extent(family));
+        LongSet {
+            name: SPANS[number].0,
+            seconds: span.seconds,
+            keys: extent.keys as u64,
+            bytes: [extent.least_bytes, extent.mean_bytes, extent.bytes].map(|bytes| bytes as u64),
+            churn: extent.churn,
+        }
+    })
 }
 
 #[cfg(test)]

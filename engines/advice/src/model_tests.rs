@@ -284,6 +284,81 @@ fn the_working_set_is_that_of_an_hour() {
     assert!((set.churn.unwrap() - 0.5).abs() < 0.1, "{set:?}");
 }
 
+/// Two families, read every hour for three weeks. Of `low` the same 2,000 keys each time, of `high` 100 that nobody reads again.
+fn weeks_of_two_families() -> Server {
+    let mut server = Server::new(1_000_000, 10 * MIB);
+    for hour in 0..3 * 7 * 24 {
+        for key in 0..2100 {
+            let (name, number) = if key < 2000 { ("low", key) } else { ("high", key + 100 * hour) };
+            let hash = hash(number);
+            if hash < server.model.threshold() {
+                let what = What::Hit { weight: WEIGHT, expires: NEVER };
+                server
+                    .model
+                    .see(Observed { key: format!("{name}:{number}").as_bytes(), hash, what }, server.now);
+            }
+        }
+        server.now.0 += WINDOW;
+        server.pulse(Duration::from_secs(60));
+    }
+    server
+}
+
+#[test]
+fn the_sets_of_days_and_weeks_tell_families_of_low_churn_from_those_of_high_churn() {
+    let server = weeks_of_two_families();
+    let advice = server.model.advice();
+    let family = |name: &str| advice.families.iter().find(|one| *one.prefix == *name.as_bytes()).unwrap();
+    let (low, high) = (family("low"), family("high"));
+    for (family, day, week, churn) in [(low, 2000.0, 2000.0, 0.0), (high, 2400.0, 16_800.0, 1.0)] {
+        for (set, keys, seconds) in
+            [(family.long_sets[0], day, 86_400), (family.long_sets[1], week, 7 * 86_400)]
+        {
+            assert!((set.keys as f64 / keys - 1.0).abs() < 0.25, "{set:?} instead of {keys}");
+            assert_eq!((set.churn, set.seconds), (Some(churn), seconds), "{set:?}");
+            let [least, mean, most] = set.bytes;
+            let expected = set.keys * u64::from(WEIGHT);
+            assert!(least == most && mean == most && most.abs_diff(expected) < u64::from(WEIGHT), "{set:?}");
+        }
+    }
+    let all = advice.long_sets[1];
+    assert!((all.keys as f64 / 18_800.0 - 1.0).abs() < 0.15, "{all:?}");
+    assert_eq!(low.pool, crate::PoolAdvice::Stays { churn: 0.0 });
+    assert_eq!(high.pool, crate::PoolAdvice::Stays { churn: 1.0 }, "it takes little of so much memory");
+    assert!(server.model.bytes() <= 10 * MIB);
+}
+
+#[test]
+fn a_family_that_is_read_once_a_day_keeps_its_sets_until_others_need_its_place() {
+    let mut server = Server::new(1_000_000, 10 * MIB);
+    let ask = |server: &mut Server, prefix: &str| {
+        for number in 0..2000 {
+            let (hash, what) = (hash(number), What::Hit { weight: WEIGHT, expires: NEVER });
+            if hash < server.model.threshold() {
+                server
+                    .model
+                    .see(Observed { key: format!("{prefix}:{number}").as_bytes(), hash, what }, server.now);
+            }
+        }
+    };
+    ask(&mut server, "nightly");
+    for _ in 0..26 {
+        server.now.0 += WINDOW;
+        server.pulse(Duration::from_secs(60));
+    }
+    let nightly =
+        |server: &Server| server.model.advice().families.into_iter().find(|one| *one.prefix == *b"nightly");
+    let found = nightly(&server).unwrap();
+    assert!(
+        found.share == 0.0 && found.hit_ratios == [None; 4] && found.long_sets[0].keys > 1000,
+        "{found:?}"
+    );
+    (0..crate::families::FAMILIES_MAX).for_each(|number| ask(&mut server, &format!("p{number}")));
+    assert_eq!(nightly(&server), None);
+    let others = server.model.advice().families.into_iter().find(|one| one.prefix.is_empty()).unwrap();
+    assert_eq!(others.long_sets[0].keys, found.long_sets[0].keys, "its keys are counted to the others");
+}
+
 #[test]
 fn all_hashes_are_two_to_the_64() {
     assert_eq!(ALL_HASHES, 2_f64.powi(64));

@@ -7,18 +7,49 @@ use std::collections::BTreeMap;
 pub(crate) const ALL_HASHES: f64 = 18_446_744_073_709_551_616.0;
 
 /// Keys that are remembered of a window.
-const KEYS: usize = 1024;
+pub(crate) const KEYS: usize = 1024;
 
 /// About what a sketch takes of memory, in bytes.
 pub(crate) const SKETCH_BYTES: usize = KEYS * 64;
 
 /// A key that was asked for.
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    weight: u32,
-    family: u16,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Asked {
+    /// What its items took of memory: the least, the most, and on average; 0 if none was ever there.
+    least: u32,
+    most: u32,
+    mean: f32,
+    /// Items that the average is of, up to a number from which on one more hardly counts.
+    items: u8,
     /// Whether it was asked for in the window before as well.
-    again: bool,
+    pub(crate) again: bool,
+    pub(crate) family: u16,
+}
+
+impl Asked {
+    fn new(family: u16, again: bool) -> Self {
+        Asked { least: 0, most: 0, mean: 0.0, items: 0, again, family }
+    }
+
+    /// An item of so many bytes was there, or was stored; 0 if there was none.
+    fn note(&mut self, weight: u32) {
+        if weight > 0 {
+            let item = Asked { least: weight, most: weight, mean: weight as f32, items: 1, ..*self };
+            self.merge(&item);
+        }
+    }
+
+    /// Adds what is known of the same key from another time.
+    pub(crate) fn merge(&mut self, other: &Asked) {
+        if other.items == 0 {
+            return;
+        }
+        let (items, more) = (f32::from(self.items), f32::from(other.items));
+        self.least = if self.items == 0 { other.least } else { self.least.min(other.least) };
+        self.most = self.most.max(other.most);
+        self.mean += (other.mean - self.mean) * more / (items + more);
+        self.items = self.items.saturating_add(other.items);
+    }
 }
 
 /// The keys of a window.
@@ -36,7 +67,11 @@ pub(crate) struct Sketch {
 pub(crate) struct Extent {
     /// How many there are.
     pub(crate) keys: f64,
-    /// What they take of memory.
+    /// How many of them are remembered.
+    pub(crate) sampled: u64,
+    /// What they take of memory: each with the smallest item that it had, on average, and with the largest.
+    pub(crate) least_bytes: f64,
+    pub(crate) mean_bytes: f64,
     pub(crate) bytes: f64,
     /// The share of the keys that were not asked for in the window before; `None` if there was none.
     pub(crate) churn: Option<f64>,
@@ -66,8 +101,7 @@ impl Sketch {
             return;
         }
         let again = before.is_some_and(|before| before.lowest.contains_key(&hash));
-        let asked = self.lowest.entry(hash).or_insert(Asked { weight, family, again });
-        asked.weight = asked.weight.max(weight);
+        self.lowest.entry(hash).or_insert(Asked::new(family, again)).note(weight);
         if self.lowest.len() > KEYS
             && let Some((highest, _)) = self.lowest.pop_last()
         {
@@ -77,18 +111,55 @@ impl Sketch {
 
     /// What is known of all keys, or of those of a family.
     pub(crate) fn extent(&self, family: Option<u16>) -> Extent {
-        if self.below == 0 {
+        Extent::of(self.keys(), (self.below, self.known_below), family)
+    }
+
+    /// The keys, by hash.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (u64, &Asked)> + Clone {
+        self.lowest.iter().map(|(hash, asked)| (*hash, asked))
+    }
+
+    pub(crate) fn below(&self) -> u64 {
+        self.below
+    }
+
+    /// Keys of family `from` are of family `to`.
+    pub(crate) fn rename(&mut self, from: u16, to: u16) {
+        self.lowest.values_mut().filter(|asked| asked.family == from).for_each(|asked| asked.family = to);
+    }
+}
+
+impl Extent {
+    /// What follows from these keys, which are all with hashes below the first number; for those below the second it is known whether they were
+    /// asked for in the window before.
+    pub(crate) fn of<'a>(
+        keys: impl Iterator<Item = (u64, &'a Asked)> + Clone,
+        (below, known_below): (u64, u64),
+        family: Option<u16>,
+    ) -> Self {
+        if below == 0 {
             return Extent::default();
         }
-        let scale = ALL_HASHES / self.below as f64;
-        let chosen = || {
-            self.lowest.iter().filter(move |(_, asked)| family.is_none_or(|family| asked.family == family))
-        };
-        let keys = chosen().count() as f64 * scale;
-        let bytes = chosen().map(|(_, asked)| f64::from(asked.weight)).sum::<f64>() * scale;
-        let known = || chosen().filter(|(hash, _)| **hash < self.known_below);
-        let (count, new) = (known().count(), known().filter(|(_, asked)| !asked.again).count());
-        Extent { keys, bytes, churn: (count > 0).then(|| new as f64 / count as f64) }
+        let scale = ALL_HASHES / below as f64;
+        let chosen = keys.filter(|(_, asked)| family.is_none_or(|family| asked.family == family));
+        let mut extent = Extent::default();
+        let (mut known, mut new) = (0_u64, 0_u64);
+        for (hash, asked) in chosen {
+            extent.sampled += 1;
+            extent.least_bytes += f64::from(asked.least);
+            extent.mean_bytes += f64::from(asked.mean);
+            extent.bytes += f64::from(asked.most);
+            if hash < known_below {
+                known += 1;
+                new += u64::from(!asked.again);
+            }
+        }
+        extent.keys = extent.sampled as f64 * scale;
+        for bytes in [&mut extent.least_bytes, &mut extent.mean_bytes, &mut extent.bytes] {
+            *bytes *= scale;
+        }
+        extent.churn = (known > 0).then(|| new as f64 / known as f64);
+        extent
     }
 }
 

@@ -85,7 +85,7 @@ impl Step {
 
 impl<S: Session> Executor<S> {
     pub(crate) fn count_step(&mut self, key: Key<'_>, step: &Step) -> Result<Counted, StoreError> {
-        self.saw_lookup(key);
+        self.saw_request(key);
         let fresh = self.session.next_cas();
         let mut outcome = Counted::NotFound;
         self.update(Sight::Plain, key, Default::default(), Provision::None, |item, vacancy| {

@@ -74,7 +74,7 @@ impl<S: Session> Executor<S> {
                 ..Amendment::default()
             })
         };
-        self.saw_lookup(key);
+        self.saw_request(key);
         let result = self.update(Sight::Plain, key, Default::default(), Provision::None, decide);
         self.count(CommandCount::CmdTouch);
         self.count(if found { CommandCount::TouchHits } else { CommandCount::TouchMisses });

@@ -61,7 +61,7 @@ impl<S: Session> Executor<S> {
     /// me: all metadata of an item.
     pub fn meta_debug<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, replies: &mut R) {
         self.count(CommandCount::CmdMeta);
-        self.saw_lookup(key);
+        self.saw_request(key);
         let mut found = self.any_meta_of(key);
         // If there is no memory for a cas unique, the item is shown without one.
         while found.is_some_and(|meta| self.uniques.shown(meta.cas).is_none())

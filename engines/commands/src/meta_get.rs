@@ -241,7 +241,8 @@ impl<S: Session> Executor<S> {
         let hit = read == Read::Hit;
         self.count_meta_get(key, hit, touches);
         if hit {
-            self.saw_get(key, if created { Got::Created } else { Got::Found });
+            let wants = || if flags.has(b'v') { Want::Value } else { Want::Meta };
+            self.saw_get_of(key, if created { Got::Created } else { Got::Found }, wants);
         }
         if !hit && !flags.quiet() {
             meta_reply::status(replies.buffer(), "EN", &command.key, flags);

@@ -13,6 +13,8 @@ impl Kinds {
     pub const GETS: Self = Kinds(1);
     pub const STORES: Self = Kinds(2);
     pub const DELETES: Self = Kinds(4);
+    /// Each request, once, whatever it does.
+    pub const USES: Self = Kinds(8);
 
     #[inline(always)]
     pub fn any(self, kinds: Self) -> bool {
@@ -22,6 +24,11 @@ impl Kinds {
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Kinds(self.0 | other.0)
+    }
+
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Kinds(self.0 & !other.0)
     }
 }
 
@@ -56,6 +63,17 @@ pub enum StoredBy {
     Store,
     /// Another command that stores: ma with N, md with x.
     Other,
+}
+
+/// What came of a request, as far as it matters for what a key costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Used {
+    /// A read that found its item, and the bytes of the value that were sent.
+    Read(usize),
+    /// A read that did not.
+    Missed,
+    /// Anything but a read.
+    Otherwise,
 }
 
 /// An event. Class and size are read shortly before or after it.
@@ -94,6 +112,8 @@ pub enum Event<'e> {
         /// The item, if there was one and it was deleted.
         item: Option<Meta>,
     },
+    /// A request for a key.
+    Use { key: &'e [u8], used: Used },
 }
 
 /// Receives the events of one executor.

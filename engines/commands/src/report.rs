@@ -2,9 +2,9 @@
 //! command tests one byte and one number.
 
 use crate::executor::Executor;
-use crate::observe::{DeletedBy, Event, Got, Kinds, StoreEnd, StoredBy};
+use crate::observe::{DeletedBy, Event, Got, Kinds, StoreEnd, StoredBy, Used};
 use crate::request::Stored;
-use guira_contract::{Expiry, Key, Meta, MissKind, Session, StoreError};
+use guira_contract::{Expiry, Key, Meta, MissKind, Session, StoreError, Want};
 use guira_protocol::Verb;
 
 impl<S: Session> Executor<S> {
@@ -18,6 +18,15 @@ impl<S: Session> Executor<S> {
         self.sampled_below = threshold;
     }
 
+    /// Also reports each request for a key, until [`Self::stop_observing_uses`].
+    pub fn observe_uses(&mut self) {
+        self.kinds = self.kinds.with(Kinds::USES);
+    }
+
+    pub fn stop_observing_uses(&mut self) {
+        self.kinds = self.kinds.without(Kinds::USES);
+    }
+
     /// Whether an event is reported.
     #[inline(always)]
     fn observes(&self, kinds: Kinds, key: Key<'_>) -> bool {
@@ -25,18 +34,52 @@ impl<S: Session> Executor<S> {
         self.kinds.any(kinds) | (key.hash.0 < self.sampled_below)
     }
 
+    /// Reports a read, which sends the value if it finds one.
     #[inline(always)]
     pub(crate) fn saw_get(&mut self, key: Key<'_>, got: Got) {
-        if self.observes(Kinds::GETS, key) {
-            self.report_get(key, got);
+        self.saw_get_of(key, got, || Want::Value);
+    }
+
+    /// Reports a read that sends what it wants.
+    #[inline(always)]
+    pub(crate) fn saw_get_of(&mut self, key: Key<'_>, got: Got, wants: impl FnOnce() -> Want) {
+        if self.observes(Kinds::GETS.with(Kinds::USES), key) {
+            self.report_get(key, got, wants());
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn report_get(&mut self, key: Key<'_>, got: Got) {
+    fn report_get(&mut self, key: Key<'_>, got: Got, wants: Want) {
         let item = if got == Got::Found { self.meta_of(key) } else { None };
-        self.observer.see(Event::Get { key: key.bytes, got, item }, key.hash);
+        if self.observes(Kinds::GETS, key) {
+            self.observer.see(Event::Get { key: key.bytes, got, item }, key.hash);
+        }
+        let used = match got {
+            Got::Found | Got::Created => {
+                let value = item.filter(|_| wants == Want::Value);
+                Used::Read(value.map_or(0, |item| item.value_len))
+            }
+            Got::Missed(_) => Used::Missed,
+        };
+        self.report_use(key, used);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn report_use(&mut self, key: Key<'_>, used: Used) {
+        if self.kinds.any(Kinds::USES) {
+            self.observer.see(Event::Use { key: key.bytes, used }, key.hash);
+        }
+    }
+
+    /// Reports a request that is no read, and the lookup that it begins with.
+    #[inline(always)]
+    pub(crate) fn saw_request(&mut self, key: Key<'_>) {
+        if self.kinds.any(Kinds::GETS.with(Kinds::USES)) {
+            self.saw_lookup(key);
+            self.report_use(key, Used::Otherwise);
+        }
     }
 
     /// Reports a lookup that does not return the value.
@@ -101,6 +144,10 @@ impl<S: Session> Executor<S> {
     /// Reports a store that was refused before it began.
     #[cold]
     pub(crate) fn saw_refusal(&mut self, key: &[u8], verb: Verb, refusal: StoreError) {
+        if self.kinds.any(Kinds::USES) {
+            let key = self.key(key);
+            self.report_use(key, Used::Otherwise);
+        }
         if self.kinds.any(Kinds::STORES) {
             let (by, end) = (StoredBy::Store, refused_end(refusal));
             let event = Event::Store { key, by, verb, end, ttl: 0, class: 0, value_len: 0, size: 0 };
@@ -141,13 +188,13 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// The item that is about to be deleted, if deletes are observed.
+    /// Reports a request to delete. The item that is about to be deleted, if deletes are observed.
     #[inline(always)]
     pub(crate) fn before_delete(&mut self, key: Key<'_>) -> Option<Meta> {
-        if !self.observes(Kinds::GETS.with(Kinds::DELETES), key) {
+        if !self.observes(Kinds::GETS.with(Kinds::DELETES).with(Kinds::USES), key) {
             return None;
         }
-        self.saw_lookup(key);
+        self.saw_request(key);
         self.meta_of(key)
     }
 

@@ -347,12 +347,13 @@ impl<S: Session> Executor<S> {
                 Amendment { expiry: Some(expiry), recency: Recency::Bump, ..Amendment::default() };
             Change::Amend(amendment)
         };
+        let wants = sink.wants();
         let read = self.change_and_show(key, unique, sink, &mut FixedChange(change))?;
         match read {
             Read::Hit => {
                 self.count(CommandCount::TouchHits);
                 self.sample(CommandCount::TouchHits, key);
-                self.saw_get(key, Got::Found);
+                self.saw_get_of(key, Got::Found, || wants);
             }
             Read::Miss(kind) => {
                 self.count(CommandCount::TouchMisses);

@@ -188,7 +188,7 @@ impl<S: Session> Executor<S> {
             data => data,
         };
         self.count(CommandCount::CmdSet);
-        self.saw_lookup(key);
+        self.saw_request(key);
         let value_len = data.len();
         let mut outcome = Stored::Unmet;
         let sight = request.sight();

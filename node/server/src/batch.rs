@@ -250,6 +250,26 @@ impl<S: Session> Interpreter<S> {
 }
 
 impl<S: Session> Interpreter<S> {
+    /// A batch of so many requests is to be executed: it may be one whose requests are counted by key.
+    #[inline(always)]
+    pub(crate) fn begin_uses(&mut self, requests: usize) {
+        if self.uses.begin(requests) {
+            self.executor.observe_uses();
+        }
+    }
+
+    /// It was.
+    #[inline(always)]
+    pub(crate) fn end_uses(&mut self) {
+        if self.uses.end() {
+            // It took longer than others.
+            self.meter.forget();
+            self.executor.stop_observing_uses();
+        }
+    }
+}
+
+impl<S: Session> Interpreter<S> {
     /// Reads a batch with `read`, which pushes the request that begins at the given position, and executes it. Returns how many bytes were taken.
     ///
     /// # Errors
@@ -269,7 +289,9 @@ impl<S: Session> Interpreter<S> {
                 Err(special)
             }
             _ => {
+                self.begin_uses(batch.len());
                 let ran = self.run_batch(state, &mut batch, outbox, |_, _| {});
+                self.end_uses();
                 if self.meter.is_on() {
                     self.measure(&batch.requests()[..ran.done]);
                 }

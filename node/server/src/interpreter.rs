@@ -10,6 +10,7 @@ use crate::forward::{Forwarding, Leftover};
 use crate::latency::BatchMeter;
 use crate::long_value::LongValue;
 use crate::shared::{Shared, WorkerCounters};
+use crate::top_keys::UseSampler;
 use crate::watch::EventSink;
 use guira_commands::Executor;
 use guira_contract::Session;
@@ -176,6 +177,7 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) tap: Arc<EventSink>,
     pub(crate) forwarding: Forwarding<S::Pin>,
     pub(crate) meter: BatchMeter,
+    pub(crate) uses: UseSampler,
     /// When an outbox counts as full, in bytes: [`guira_serving::OUTBOX_FULL`], or less where memory is short.
     pub(crate) full: usize,
     /// What is left of the turn: endless for what no connection of this worker has sent.

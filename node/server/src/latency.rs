@@ -6,6 +6,7 @@
 //!
 //! One batch in [`GAP`] is measured, and one round, about: asking for the time costs as much as a get.
 
+use crate::sampler::Sampler;
 use guira_commands::Item;
 use guira_protocol::binary::ItemOperation;
 use guira_protocol::{GetForm, Meta, Verb};
@@ -189,32 +190,6 @@ impl Histogram {
 /// One in so many batches and rounds is measured, on average.
 const GAP: u32 = 16;
 
-/// Says which of many are measured. The gaps are not all alike, so that no pattern of requests falls in with them.
-#[derive(Debug)]
-struct Sampler {
-    left: u32,
-    /// A linear congruential generator, of which the upper bits are used.
-    state: u32,
-}
-
-impl Sampler {
-    fn new(worker: usize) -> Self {
-        Sampler { left: GAP, state: worker as u32 }
-    }
-
-    #[inline(always)]
-    fn is_due(&mut self) -> bool {
-        self.left -= 1;
-        self.left == 0
-    }
-
-    fn again(&mut self) {
-        self.state = self.state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        // From half of the gap to nearly half more.
-        self.left = GAP / 2 + (self.state >> 16) % GAP;
-    }
-}
-
 /// Measures batches of one worker.
 #[derive(Debug)]
 pub(crate) struct BatchMeter {
@@ -226,7 +201,7 @@ pub(crate) struct BatchMeter {
 
 impl BatchMeter {
     pub(crate) fn new(worker: usize, latencies: Arc<Latencies>) -> Self {
-        BatchMeter { latencies, sampler: Sampler::new(worker), since: None }
+        BatchMeter { latencies, sampler: Sampler::new(worker, GAP), since: None }
     }
 
     /// A batch begins.
@@ -285,7 +260,7 @@ pub(crate) struct RoundMeter {
 
 impl RoundMeter {
     pub(crate) fn new(worker: usize, latencies: Arc<Latencies>) -> Self {
-        RoundMeter { latencies, sampler: Sampler::new(worker), since: None, turns: 0 }
+        RoundMeter { latencies, sampler: Sampler::new(worker, GAP), since: None, turns: 0 }
     }
 
     /// The worker has looked at its sockets.

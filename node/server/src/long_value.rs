@@ -112,6 +112,7 @@ impl<S: Session> Interpreter<S> {
 
     fn finish_value(&mut self, value: LongValue<S::Pending>, outbox: &mut Outbox<S::Pin>) {
         let LongValue { announcement, pending, end } = value;
+        self.begin_uses(1);
         match announcement {
             Announcement::Line(line) => self.store_line(&line, pending, &end, outbox),
             Announcement::Packet { packet, store, key } => {
@@ -120,5 +121,6 @@ impl<S: Session> Interpreter<S> {
                 self.executor.binary_store(packet, &store, key, S::Guess::default(), data, outbox);
             }
         }
+        self.end_uses();
     }
 }

@@ -4,6 +4,7 @@ use crate::direct;
 use crate::forward;
 use crate::options::Options;
 use crate::size::Size;
+use crate::top_keys::TopKeys;
 use crate::udp::UDP_BYTES;
 use crate::web;
 use guira_advice::Advisor;
@@ -33,6 +34,9 @@ const TRAFFIC_RANGE: std::ops::RangeInclusive<usize> = MIB..=16 * MIB;
 const ADVICE_SHARE: usize = 100;
 const ADVICE_MAX: usize = 24 * MIB;
 
+/// Which keys are asked for most takes this part of the whole, or the least that is of use.
+const TOP_KEYS_SHARE: usize = 100;
+
 /// Less than this is no cache.
 const ENGINE_LEAST: usize = 2 * MIB;
 
@@ -49,6 +53,8 @@ pub(crate) struct MemorySplit {
     pub(crate) rings: usize,
     /// For what is learnt from requests; 0 if nothing is.
     pub(crate) advice: usize,
+    /// For which keys are asked for most; 0 if that is not to be known.
+    pub(crate) top_keys: usize,
     /// 0 if nothing is left.
     pub(crate) engine: usize,
 }
@@ -69,10 +75,15 @@ impl MemorySplit {
             |size| size.0,
         );
         let advice = if options.disable_advice { 0 } else { advice(memory) };
+        let top_keys = if options.shows_top_keys() {
+            TopKeys::bytes(top_keys_budget(memory), options.workers)
+        } else {
+            0
+        };
         let rings = direct::rings_bytes(options, memory);
-        let beside = (process + workers + idle + advice + rings).saturating_add(traffic);
+        let beside = (process + workers + idle + advice + top_keys + rings).saturating_add(traffic);
         let engine = memory.saturating_sub(beside);
-        MemorySplit { process, workers, idle, traffic, rings, advice, engine }
+        MemorySplit { process, workers, idle, traffic, rings, advice, top_keys, engine }
     }
 
     /// What connections may take.
@@ -91,10 +102,15 @@ impl MemorySplit {
             ("items and index", self.engine),
             ("connections", self.idle + self.traffic + self.rings),
             ("workers' buffers and stacks", self.workers),
-            ("what is learnt from requests", self.advice),
+            ("what is learnt from requests", self.advice + self.top_keys),
             ("code and system", self.process),
         ]
     }
+}
+
+/// What top keys should take of so much memory.
+pub(crate) fn top_keys_budget(memory: usize) -> usize {
+    memory / TOP_KEYS_SHARE
 }
 
 fn advice(memory: usize) -> usize {

@@ -585,7 +585,8 @@ fn serve_admin(
         && !place.ip().is_loopback()
     {
         if token.is_none() {
-            tracing::warn!("whoever reaches {place} sees all metrics: name a token (admin-token-file)");
+            let keys = if shared.top_keys.is_some() { ", and the keys that are asked for most" } else { "" };
+            tracing::warn!("whoever reaches {place} sees all metrics{keys}: name a token (admin-token-file)");
         } else if port.tls.is_none() {
             tracing::warn!("the token for {place} travels in the open: TLS (tls-cert) would hide it");
         }

@@ -4,8 +4,9 @@ use crate::counters::{CounterValues, ServerCount};
 pub(crate) use crate::counters::{WorkerCount, WorkerCounters};
 use crate::direct::BurstSizes;
 use crate::latency::{Histogram, Latencies, Series};
-use crate::memory_split::MemorySplit;
+use crate::memory_split::{MemorySplit, top_keys_budget};
 use crate::options::Options;
+use crate::top_keys::TopKeys;
 use crate::watch::{DEFAULT_DELIMITER, Hub, Prefixes};
 use guira_advice::Advisor;
 use guira_commands::{CommandCount, CommandCounters};
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) prefixes: Arc<Prefixes>,
     /// Learns what more memory would be worth, if that is wanted.
     pub(crate) advisor: Option<Arc<Advisor>>,
+    /// Which keys are asked for most, if that is to be known.
+    pub(crate) top_keys: Option<Arc<TopKeys>>,
     pub(crate) verbosity: AtomicU32,
 }
 
@@ -74,8 +77,19 @@ impl Deref for Shared {
 /// What learns from requests, if that is wanted and there is memory for it.
 fn advisor(options: &Options) -> Option<Arc<Advisor>> {
     let budget = MemorySplit::of(options, options.memory.0).advice;
-    let delimiter = options.prefix_delimiter.map_or(DEFAULT_DELIMITER, |delimiter| delimiter.0);
-    (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter)))
+    (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter(options))))
+}
+
+/// Which keys are asked for most, unless keys are not to be shown.
+fn top_keys(options: &Options, clock: &CoarseClock) -> Option<Arc<TopKeys>> {
+    let new =
+        || TopKeys::new(top_keys_budget(options.memory.0), options.workers, delimiter(options), clock.now());
+    options.shows_top_keys().then(|| Arc::new(new()))
+}
+
+/// What prefixes of keys end before.
+fn delimiter(options: &Options) -> u8 {
+    options.prefix_delimiter.map_or(DEFAULT_DELIMITER, |delimiter| delimiter.0)
 }
 
 impl Shared {
@@ -88,6 +102,7 @@ impl Shared {
     ) -> Self {
         Shared {
             host,
+            top_keys: top_keys(options, &clock),
             clock,
             started: Stopwatch::start(),
             workers: (0..options.workers).map(|_| Default::default()).collect(),

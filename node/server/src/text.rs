@@ -315,7 +315,9 @@ impl<S: Session> Interpreter<S> {
                 batch.push(KeyOfGet { hash, get }, length - keys.rest());
                 Ok::<_, ()>(())
             });
+            self.begin_uses(batch.len());
             let ran = self.run_batch(state, &mut batch, outbox, |_, _| {});
+            self.end_uses();
             let taken = batch.end(ran.done, begin);
             match ran.pause {
                 Pause::Stopped => return line.length,

@@ -257,7 +257,9 @@ impl UdpListener {
                 let mut state = ProtocolState::new(*speaks, access, None);
                 written += match whole {
                     Some(request) => {
+                        interpreter.begin_uses(1);
                         request.kind.execute(request.guess, interpreter, &mut state, outbox);
+                        interpreter.end_uses();
                         sending.send_all(peer, framed.id, interpreter, outbox)
                     }
                     None => Conversation::of(state, framed.bytes).answer_all(

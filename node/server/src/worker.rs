@@ -7,6 +7,7 @@ use crate::forward::{BATCHES_OF_ONE, Forwarding};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::latency::{BatchMeter, RoundMeter};
 use crate::shared::{Shared, WorkerCount};
+use crate::top_keys::UseSampler;
 use crate::udp::UdpListener;
 use crate::watch::{EventObserver, EventSink};
 use guira_commands::Executor;
@@ -78,6 +79,7 @@ impl<S: Session> NodeService<S> {
         let executor = executor.with_uniques(shared.options.uniques()).with_leases(shared.options.leases());
         let traffic = shared.traffic(index).clone();
         let latencies = shared.latencies[index].clone();
+        let uses = UseSampler::new(shared.top_keys.clone(), index);
         let interpreter = Interpreter {
             executor,
             admin,
@@ -87,6 +89,7 @@ impl<S: Session> NodeService<S> {
             tap,
             forwarding,
             meter: BatchMeter::new(index, latencies.clone()),
+            uses,
             full: OUTBOX_FULL,
             slice: Slice::ENDLESS,
         };

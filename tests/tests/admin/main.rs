@@ -7,6 +7,7 @@ mod dashboards;
 mod health;
 mod metrics;
 mod secrets;
+mod top_keys;
 
 use guira_tests::http::HttpClient;
 use guira_tests::{Server, Setup};

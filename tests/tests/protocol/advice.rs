@@ -43,6 +43,18 @@ fn hit_ratios_are_reported_for_each_policy_size_and_prefix() {
     assert!(number(&mut client, "prefix:user:hit_ratio:1") > 0.99);
     let page = number(&mut client, "prefix:page:hit_ratio:1");
     assert!((0.35..0.65).contains(&page), "{page}");
+    let day = number(&mut client, "prefix:user:day_keys");
+    assert!((1500.0..4500.0).contains(&day), "{day}");
+    assert_eq!(day, number(&mut client, "prefix:user:week_keys"), "the week is as long as the day");
+    assert!(
+        number(&mut client, "prefix:user:day_bytes_min") <= number(&mut client, "prefix:user:day_bytes_max")
+    );
+    let stats = client.stats("mrc");
+    assert_eq!(
+        (&*stats["day_churn"], &*stats["week_churn"], &*stats["week_beyond_day"]),
+        ("NULL", "NULL", "NULL")
+    );
+    assert!(stats["prefix:user:pool"].starts_with("not known: "), "{stats:?}");
     assert!(number(&mut client, "sample_bytes") < f64::from(64 << 20) / 100.0);
 }
 

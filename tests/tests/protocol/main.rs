@@ -62,6 +62,7 @@ mod stats_detail;
 mod store_engine;
 mod takeover;
 mod tls;
+mod top_keys;
 mod touch_and_gat;
 mod udp;
 mod unix_socket;

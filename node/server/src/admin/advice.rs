@@ -2,9 +2,10 @@
 
 use super::{Admin, Lines};
 use crate::background::push_encoded;
-use guira_advice::{Advice, Advisor, Pulse, SCALES, WorkingSet};
+use guira_advice::{Advice, Advisor, LongSet, PoolAdvice, Pulse, SCALES, WorkingSet};
 use guira_commands::CommandCount;
 use guira_contract::{ClassStats, EngineStats};
+use guira_memory::MIB;
 use guira_protocol::fits_in_text;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
@@ -26,15 +27,19 @@ impl Admin {
             }
         }
         show_set(out, "", advice.working_set);
+        show_long_sets(out, "", &advice.long_sets);
         // Prefixes are parts of keys.
         let families = if self.shared.options.disable_dumping { &[] } else { &advice.families[..] };
         for family in families {
             let name = name_of(&family.prefix);
             out.stat(&format!("prefix:{name}:share"), format!("{:.4}", family.share));
             for (scale, ratio) in SCALES.into_iter().zip(family.hit_ratios) {
-                out.stat(&format!("prefix:{name}:hit_ratio:{scale}"), known(Some(ratio)));
+                out.stat(&format!("prefix:{name}:hit_ratio:{scale}"), known(ratio));
             }
-            show_set(out, &format!("prefix:{name}:"), family.working_set);
+            let whose = format!("prefix:{name}:");
+            show_set(out, &whose, family.working_set);
+            show_long_sets(out, &whose, &family.long_sets);
+            out.stat(&format!("{whose}pool"), pool(family.pool));
         }
     }
 
@@ -129,4 +134,43 @@ fn show_set(out: &mut Lines<'_>, whose: &str, set: WorkingSet) {
     out.stat(&format!("{whose}working_set_keys"), set.keys);
     out.stat(&format!("{whose}working_set_bytes"), set.bytes);
     out.stat(&format!("{whose}churn"), known(set.churn));
+}
+
+/// Sets of a day and a week, and the share of the week's keys that a day does not have: how much the keys change within it.
+fn show_long_sets(out: &mut Lines<'_>, whose: &str, sets: &[LongSet; 2]) {
+    for LongSet { name, seconds, keys, bytes: [least, mean, most], churn } in sets {
+        out.stat(&format!("{whose}{name}_seconds"), seconds);
+        out.stat(&format!("{whose}{name}_keys"), keys);
+        out.stat(&format!("{whose}{name}_bytes_min"), least);
+        out.stat(&format!("{whose}{name}_bytes_mean"), mean);
+        out.stat(&format!("{whose}{name}_bytes_max"), most);
+        out.stat(&format!("{whose}{name}_churn"), known(*churn));
+    }
+    let [day, week] = sets;
+    let beyond_a_day = 1.0 - day.keys as f64 / week.keys as f64;
+    let is_known = week.seconds > day.seconds && week.keys > 0;
+    out.stat(&format!("{whose}week_beyond_day"), known(is_known.then(|| beyond_a_day.max(0.0))));
+}
+
+/// What a pool of its own would do, in a line.
+fn pool(advice: PoolAdvice) -> String {
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let mebibytes = |bytes: f64| format!("{:.1} MiB", bytes / MIB as f64);
+    match advice {
+        PoolAdvice::Unknown => "not known: it takes two days, and 30 keys of it in the sample".to_owned(),
+        PoolAdvice::Churns { churn, bytes } => format!(
+            "a pool of its own would spare other keys its churn: {} of a day's keys are new; they take {}",
+            percent(churn),
+            mebibytes(bytes)
+        ),
+        PoolAdvice::ComesBack { churn, bytes, gain } => format!(
+            "a pool of its own of {} would keep it: {} of a day's keys are new, and {} of its reads miss for want of memory",
+            mebibytes(bytes),
+            percent(churn),
+            percent(gain)
+        ),
+        PoolAdvice::Stays { churn } => {
+            format!("a pool of its own would gain little: {} of a day's keys are new", percent(churn))
+        }
+    }
 }

@@ -51,6 +51,9 @@ impl Admin {
         if let Some(advisor) = &self.shared.advisor {
             advisor.reset();
         }
+        if let Some(top_keys) = &self.shared.top_keys {
+            top_keys.reset(self.shared.clock.now());
+        }
         // Last: what was shown before must not come back.
         self.differences.reset();
     }

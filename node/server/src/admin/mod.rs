@@ -14,6 +14,7 @@ mod metrics;
 mod policy;
 mod settings;
 mod status;
+mod top_keys;
 mod verbs;
 
 pub use derived::{DERIVED, DerivedMetric};
@@ -144,6 +145,11 @@ impl Admin {
             },
             ["bursts", ..] => self.bursts(&mut out),
             ["latency", ..] => self.latencies(&mut out),
+            ["topkeys", which @ ..] => {
+                if let Err(line) = self.top_keys(now, which, &mut out) {
+                    return refuse(reply, &line);
+                }
+            }
             ["conns", ..] => self.shared.registry.tell(now, |name, value| out.stat(name, value)),
             ["detail", ..] if !dump => return refuse(reply, "CLIENT_ERROR stats detail not allowed"),
             ["detail", "on", ..] => {
@@ -270,6 +276,9 @@ impl Admin {
     /// To be called once a second.
     pub(crate) fn pulse(&self, now: Seconds) {
         self.update_advisor(now);
+        if let Some(top_keys) = &self.shared.top_keys {
+            top_keys.turn(now);
+        }
         self.log_region(now);
         self.log_shrinking();
     }

@@ -4,6 +4,7 @@
 use super::Place;
 use crate::batch::{BATCH, Batch, Keyed};
 use crate::shared::{WorkerCount, WorkerCounters};
+use crate::top_keys::UseSampler;
 use arrayvec::ArrayVec;
 use guira_commands::Executor;
 use guira_contract::{Access, KeyHash, Session};
@@ -63,15 +64,20 @@ impl<'b> Burst<'b> {
     }
 
     /// Answers all datagrams of it, and tells how many answers there are.
-    pub(super) fn serve<S: Session>(mut self, executor: &mut Executor<S>, count: usize) -> usize {
+    pub(super) fn serve<S: Session>(
+        mut self,
+        executor: &mut Executor<S>,
+        uses: &mut UseSampler,
+        count: usize,
+    ) -> usize {
         let mut gathered = Gathered { datagrams: ArrayVec::new(), batch: Batch::new() };
         for index in 0..count {
             self.take(executor, index, &mut gathered);
             if gathered.batch.len() >= BATCH {
-                self.execute(executor, &mut gathered);
+                self.execute(executor, uses, &mut gathered);
             }
         }
-        self.execute(executor, &mut gathered);
+        self.execute(executor, uses, &mut gathered);
         self.counters.add(WorkerCount::MicaDatagrams, count as u64);
         self.answers
     }
@@ -149,8 +155,16 @@ impl<'b> Burst<'b> {
 
     /// Executes what was read, and empties the batch.
     #[inline(always)]
-    fn execute<S: Session>(&mut self, executor: &mut Executor<S>, gathered: &mut Gathered<S::Guess>) {
+    fn execute<S: Session>(
+        &mut self,
+        executor: &mut Executor<S>,
+        uses: &mut UseSampler,
+        gathered: &mut Gathered<S::Guess>,
+    ) {
         let Gathered { datagrams, batch } = gathered;
+        if uses.begin(batch.len()) {
+            executor.observe_uses();
+        }
         batch.prefetch_items(executor, |_| true);
         self.counters.add(WorkerCount::MicaRequests, batch.len() as u64);
         let mut requests = batch.requests().iter();
@@ -174,6 +188,9 @@ impl<'b> Burst<'b> {
             self.answer(index, length);
         }
         batch.truncate(0);
+        if uses.end() {
+            executor.stop_observing_uses();
+        }
     }
 }
 

@@ -100,7 +100,7 @@ impl DatagramListener {
         if self.ways.is_empty() {
             return Next::Wait;
         }
-        let Interpreter { executor, tap, counters, traffic, .. } = interpreter;
+        let Interpreter { executor, tap, counters, traffic, uses, .. } = interpreter;
         let mut total = 0;
         let mut failed = None;
         for (number, way) in self.ways.iter_mut().enumerate() {
@@ -117,7 +117,7 @@ impl DatagramListener {
             executor.look_at_clock();
             tap.serve(way.path.bell().as_raw_fd());
             let answers = Burst::new(&mut *way.path, &way.directory, self.place, (counters, traffic))
-                .serve(executor, count);
+                .serve(executor, uses, count);
             let sent = way.path.send();
             counters.add(WorkerCount::MicaUnsent, answers.saturating_sub(sent.datagrams) as u64);
             traffic.add(TrafficCount::BytesWritten, sent.bytes as u64);

@@ -79,9 +79,11 @@ impl<S: Session> Interpreter<S> {
                 batch.push(Kind::Item(request.hash, request.item(bytes, begin)), request.end());
                 begin = request.end();
             }
+            self.begin_uses(batch.len());
             let ran = self.run_batch(&mut state, &mut batch, replies, |number, replies| {
                 requests[number].reply_end = replies.end();
             });
+            self.end_uses();
             if self.meter.is_on() {
                 self.measure(&batch.requests()[..ran.done]);
             }

@@ -116,6 +116,11 @@ fn check(good: bool, name: &'static str, problem: impl FnOnce() -> String) -> Re
 }
 
 impl Options {
+    /// Whether clients may ask which keys are asked for most.
+    pub(crate) fn shows_top_keys(&self) -> bool {
+        !self.disable_top_keys && !self.disable_dumping
+    }
+
     /// Reads the options that were given; others have their defaults. Index, policy and access mode are those that the engine then has.
     ///
     /// # Errors

@@ -243,8 +243,11 @@ super::options! {
         /// Count uses of keys by the prefix that ends at this character (stats detail), from the start
         prefix_delimiter: Option<Delimiter> = None, "CHAR", absent("':', once a client asks for it"), example("/");
 
-        /// Do not estimate from requests what more memory would be worth (stats mrc), which takes a hundredth of the memory, from 52MiB
+        /// Do not estimate from requests what more memory would be worth (stats mrc), which takes a hundredth of the memory, from 61MiB
         /// on
         disable_advice: bool = false, "BOOL";
+
+        /// Do not learn from a sample of the requests which keys are asked for most (stats topkeys), nor show them; disable-dumping implies it
+        disable_top_keys: bool = false, "BOOL", stats("top_keys_enabled" => |o| Some(yes(o.shows_top_keys())));
     }
 }

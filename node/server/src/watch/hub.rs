@@ -188,7 +188,7 @@ impl Hub {
             Event::Get { .. } | Event::Lookup { .. } => LogKinds::FETCHERS,
             Event::Store { .. } => LogKinds::MUTATIONS,
             Event::Delete { item: Some(_), .. } => LogKinds::DELETIONS,
-            Event::Delete { item: None, .. } => return,
+            Event::Delete { item: None, .. } | Event::Use { .. } => return,
         };
         self.log(worker, kinds, |gid, out| lines::command(gid, cfd, event, out));
     }

@@ -80,6 +80,8 @@ pub(super) fn command(gid: u64, cfd: i32, event: &Event<'_>, out: &mut Vec<u8>) 
             key(name, out);
             writeln!(out, " cmd={by} clsid={class} size={size}")
         }
+        // Not for watchers.
+        Event::Use { .. } => Ok(()),
     };
 }
 

@@ -98,7 +98,7 @@ impl Prefixes {
                 uses.hits += u64::from(matches!(got, Got::Found | Got::Created));
             }
             Event::Store { .. } => uses.sets += 1,
-            Event::Lookup { .. } => {}
+            Event::Lookup { .. } | Event::Use { .. } => {}
             Event::Delete { .. } => uses.deletes += 1,
         }
     }

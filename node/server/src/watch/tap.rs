@@ -2,6 +2,7 @@
 
 use super::{Hub, LogKinds, Prefixes};
 use crate::shared::Shared;
+use crate::top_keys::TopKeys;
 use guira_advice::{Advisor, Observed, What};
 use guira_commands::observe::{Event, Got, Kinds, Observer, StoreEnd};
 use guira_contract::{EvictionWatcher, Expiry, KeyHash, Meta};
@@ -9,12 +10,13 @@ use guira_sync::atomic::{AtomicU32, Ordering};
 use guira_sync::clock::{CoarseClock, Seconds};
 use std::sync::Arc;
 
-/// Listens to one worker's commands, for watchers, for `stats detail` and for `stats mrc`.
+/// Listens to one worker's commands, for watchers, for `stats detail`, `stats mrc` and `stats topkeys`.
 #[derive(Debug)]
 pub(crate) struct EventSink {
     hub: Arc<Hub>,
     prefixes: Arc<Prefixes>,
     advisor: Option<Arc<Advisor>>,
+    top_keys: Option<Arc<TopKeys>>,
     clock: CoarseClock,
     worker: usize,
     /// The connection that is being served. Relaxed: written and read by the worker alone.
@@ -24,8 +26,9 @@ pub(crate) struct EventSink {
 impl EventSink {
     pub(crate) fn new(shared: &Shared, worker: usize) -> Self {
         let (hub, prefixes) = (shared.hub.clone(), shared.prefixes.clone());
-        let (advisor, clock) = (shared.advisor.clone(), shared.clock.clone());
-        EventSink { hub, prefixes, advisor, clock, worker, cfd: AtomicU32::new(0) }
+        let (advisor, top_keys) = (shared.advisor.clone(), shared.top_keys.clone());
+        let clock = shared.clock.clone();
+        EventSink { hub, prefixes, advisor, top_keys, clock, worker, cfd: AtomicU32::new(0) }
     }
 
     /// What is reported at the moment.
@@ -64,6 +67,12 @@ pub(crate) struct EventObserver(pub(crate) Arc<EventSink>);
 
 impl Observer for EventObserver {
     fn see(&self, event: Event<'_>, hash: KeyHash) {
+        if let Event::Use { key, used } = event {
+            if let Some(top_keys) = &self.0.top_keys {
+                top_keys.see(self.0.worker, key, hash, used);
+            }
+            return;
+        }
         if let Some(advisor) = &self.0.advisor
             && hash.0 < advisor.threshold()
             && let Some((key, what)) = advised(&event, self.0.clock.now())
@@ -94,7 +103,7 @@ fn advised<'e>(event: &Event<'e>, now: Seconds) -> Option<(&'e [u8], What)> {
             (key, What::Stored { weight: weight(size), expires })
         }
         Event::Delete { key, item: Some(_), .. } => (key, What::Deleted),
-        Event::Store { .. } | Event::Delete { .. } | Event::Lookup { .. } => return None,
+        Event::Store { .. } | Event::Delete { .. } | Event::Lookup { .. } | Event::Use { .. } => return None,
     })
 }
 

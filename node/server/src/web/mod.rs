@@ -255,16 +255,19 @@ impl WebService {
             }
             "/status.json" => {
                 let fault = self.readiness.fault(&self.shared);
-                let body = self.admin.status(fault).to_string();
-                let content_type = "application/json";
-                Reply { status: Status::OK, content_type, headers: "", body: &body }.write(method, after, out)
+                json(&self.admin.status(fault).to_string()).write(method, after, out)
             }
+            "/topkeys" => json(&self.admin.top_keys_json().to_string()).write(method, after, out),
             _ => {
-                let body = "there are /, /status.json, /metrics, /health and /ready\n";
+                let body = "there are /, /status.json, /topkeys, /metrics, /health and /ready\n";
                 Reply::line(Status::NOT_FOUND, body).write(method, after, out)
             }
         }
     }
+}
+
+fn json(body: &str) -> Reply<'_> {
+    Reply { status: Status::OK, content_type: "application/json", headers: "", body }
 }
 
 /// The page, a file of its own. Where its script and its style are allowed, each reply has another word.

@@ -1,0 +1,226 @@
+//! Which keys, and which prefixes of keys, are asked for most, cost most bytes and miss most (`stats topkeys`).
+//!
+//! ```text
+//!  worker ── one batch in 128 or 512 ─ its Lists ──┐  every half minute, or when somebody asks
+//!  worker ── one batch in 128 or 512 ─ its Lists ──┴── History: the half minute before, and all since the start
+//! ```
+//!
+//! A sample is drawn of batches and not of keys, so that no key is missed because of its hash; of a batch that is in it all requests are
+//! counted, each for as many as there are batches for one. A worker writes to lists of its own. It passes a request over if somebody is just
+//! reading them: no worker waits.
+
+mod lists;
+mod sampling;
+mod summary;
+mod text;
+
+pub(crate) use lists::{List, MEASURES};
+pub(crate) use sampling::UseSampler;
+pub(crate) use summary::Top;
+
+use guira_advice::family_prefix;
+use guira_commands::observe::Used;
+use guira_contract::KeyHash;
+use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::clock::Seconds;
+use lists::{Lists, Name};
+use sampling::FEWEST;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// Keys of a list that are shown.
+pub(crate) const SHOWN: usize = 10;
+
+/// Half of the window of the last minute, in seconds.
+const HALF: u32 = 30;
+
+/// Counters of each list: by memory, within these limits. A key that makes up a hundredth of a list's weight is in it with 256.
+const COUNTERS: std::ops::RangeInclusive<usize> = 32..=256;
+
+/// Lists beside those of workers: the two of the history, and what is made of them while they are merged.
+const LISTS_BESIDE: usize = 3;
+
+/// How many counters each list has with so much memory for all of it.
+fn counters(budget: usize, workers: usize) -> usize {
+    // At a number at which the table is as sparse as it ever is.
+    let each = Lists::bytes(513).div_ceil(513);
+    (budget / (workers + LISTS_BESIDE) / each).clamp(*COUNTERS.start(), *COUNTERS.end())
+}
+
+/// Top keys of all workers.
+#[derive(Debug)]
+pub(crate) struct TopKeys {
+    /// What ends a prefix.
+    delimiter: u8,
+    workers: Vec<Recorder>,
+    /// LOCK: history. Taken before those of workers. A worker waits for it only if its client asks.
+    history: Mutex<History>,
+    counters: usize,
+}
+
+/// What one worker has seen of the present half minute.
+#[derive(Debug)]
+struct Recorder {
+    /// LOCK: lists of a worker. Leaf; the worker does not wait for it.
+    now: Mutex<Lists>,
+    /// How many requests each stands for. Relaxed: written and read by the worker alone.
+    scale: AtomicU64,
+    /// Requests of the sample that were passed over since somebody was reading. Relaxed: a count.
+    dropped: AtomicU64,
+}
+
+#[derive(Debug)]
+struct History {
+    /// The last half minute that is over.
+    before: Lists,
+    /// All that are over since the start, or the last reset.
+    total: Lists,
+    before_began: Seconds,
+    now_began: Seconds,
+    since: Seconds,
+}
+
+/// The heaviest keys of a span of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) name: &'static str,
+    /// How long it is.
+    pub(crate) seconds: u32,
+    /// What all keys together weigh, by measure.
+    pub(crate) all: [u64; MEASURES.len()],
+    pub(crate) lists: Vec<(List, Vec<Top>)>,
+}
+
+/// What is known of top keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TopReport {
+    /// One request in so many was looked at since the start.
+    pub(crate) sampling: u64,
+    /// Requests of the sample that were passed over.
+    pub(crate) dropped: u64,
+    pub(crate) windows: [Window; 2],
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl TopKeys {
+    /// Top keys of so many workers, in about `budget` bytes. Prefixes are what comes before `delimiter`.
+    pub(crate) fn new(budget: usize, workers: usize, delimiter: u8, now: Seconds) -> Self {
+        let counters = counters(budget, workers);
+        let recorder = || Recorder {
+            now: Mutex::new(Lists::new(counters)),
+            scale: AtomicU64::new(u64::from(FEWEST)),
+            dropped: AtomicU64::new(0),
+        };
+        TopKeys {
+            delimiter,
+            workers: std::iter::repeat_with(recorder).take(workers).collect(),
+            history: Mutex::new(History::new(counters, now)),
+            counters,
+        }
+    }
+
+    /// Bytes that it takes of a budget.
+    pub(crate) fn bytes(budget: usize, workers: usize) -> usize {
+        (workers + LISTS_BESIDE) * Lists::bytes(counters(budget, workers))
+    }
+
+    /// Requests of a worker stand for so many from now on. The worker calls this.
+    fn scale(&self, worker: usize, scale: u32) {
+        self.workers[worker].scale.store(u64::from(scale), Ordering::Relaxed);
+    }
+
+    /// A request of the sample. The worker calls this.
+    pub(crate) fn see(&self, worker: usize, key: &[u8], hash: KeyHash, used: Used) {
+        let recorder = &self.workers[worker];
+        let mut now = match recorder.now.try_lock() {
+            Ok(now) => now,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                recorder.dropped.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        };
+        let prefix = Name::of_prefix(family_prefix(self.delimiter, key).unwrap_or_default());
+        let scale = recorder.scale.load(Ordering::Relaxed);
+        now.note(Name { text: key, hash: hash.0 }, prefix, used, scale);
+    }
+
+    /// To be called now and then: ends a half minute that is over. Who is asked meanwhile does so too.
+    pub(crate) fn turn(&self, now: Seconds) {
+        if let Ok(mut history) = self.history.try_lock() {
+            self.turn_history(&mut history, now);
+        }
+    }
+
+    fn turn_history(&self, history: &mut History, now: Seconds) {
+        if now.0.saturating_sub(history.now_began.0) < HALF {
+            return;
+        }
+        history.before.clear();
+        for recorder in &self.workers {
+            let mut lists = lock(&recorder.now);
+            history.before.merge(&lists);
+            lists.clear();
+        }
+        let History { before, total, .. } = history;
+        total.merge(before);
+        (history.before_began, history.now_began) = (history.now_began, now);
+    }
+
+    /// Forgets everything.
+    pub(crate) fn reset(&self, now: Seconds) {
+        let mut history = lock(&self.history);
+        for recorder in &self.workers {
+            lock(&recorder.now).clear();
+            recorder.dropped.store(0, Ordering::Relaxed);
+        }
+        *history = History::new(self.counters, now);
+    }
+
+    /// The heaviest keys of these lists.
+    pub(crate) fn report(&self, lists: &[List], now: Seconds) -> TopReport {
+        let mut history = lock(&self.history);
+        self.turn_history(&mut history, now);
+        let [mut minute, mut total] =
+            [("minute", history.before_began, &history.before), ("total", history.since, &history.total)]
+                .map(|(name, began, over)| {
+                    let seconds = now.0.saturating_sub(began.0);
+                    (Window { name, seconds, all: over.all(), lists: Vec::new() }, over)
+                });
+        let mut samples = total.1.samples();
+        for recorder in &self.workers {
+            let now = lock(&recorder.now);
+            samples += now.samples();
+            for window in [&mut minute.0, &mut total.0] {
+                window.all.iter_mut().zip(now.all()).for_each(|(all, more)| *all = all.saturating_add(more));
+            }
+        }
+        for list in lists {
+            let mut present = lock(&self.workers[0].now).of(*list).clone();
+            for recorder in &self.workers[1..] {
+                present.merge(lock(&recorder.now).of(*list));
+            }
+            for (window, over) in [&mut minute, &mut total] {
+                let mut all = over.of(*list).clone();
+                all.merge(&present);
+                window.lists.push((*list, all.top(SHOWN)));
+            }
+        }
+        let requests = total.0.all[List::Requests as usize];
+        let sampling = (requests + samples / 2).checked_div(samples).unwrap_or(u64::from(FEWEST));
+        let dropped = self.workers.iter().map(|recorder| recorder.dropped.load(Ordering::Relaxed)).sum();
+        TopReport { sampling, dropped, windows: [minute.0, total.0] }
+    }
+}
+
+impl History {
+    fn new(counters: usize, now: Seconds) -> Self {
+        let [before, total] = [(); 2].map(|()| Lists::new(counters));
+        History { before, total, before_began: now, now_began: now, since: now }
+    }
+}
+
+#[cfg(test)]
+mod tests;
