@@ -64,6 +64,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         ]),
     ),
     ("guira-client", Only(&["guira-protocol", "guira-transport", "guira-sync"])),
+    ("guira-routing", Only(&[])),
     ("guira-harness", Only(&["guira-contract", "guira-sync"])),
     ("guira-netns", Only(&["guira-sync"])),
     ("guira-oracle", Only(&["guira-protocol"])),
