@@ -19,6 +19,7 @@ mod pages;
 mod peers;
 mod process;
 mod replay;
+mod router;
 mod run;
 mod serve;
 mod show;
@@ -54,6 +55,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Forward requests to servers, as mcrouter does.
+    Router(router::Args),
     /// Put a load on a server and measure it.
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
@@ -132,6 +135,7 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         Task::Memcached { words } => {
             return memcached::main([OsString::from(MEMCACHED)].into_iter().chain(words));
         }
+        Task::Router(args) => router::run(&args),
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Sim(args) => sim::run(&args),

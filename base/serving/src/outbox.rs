@@ -326,6 +326,19 @@ impl<P: ValuePin> Outbox<P> {
         self.advance(0);
     }
 
+    /// The same for replies that are bytes alone.
+    pub fn fill_bytes<'a>(&mut self, parts: impl Iterator<Item = (SlotId, &'a [u8])> + Clone) {
+        self.slots.compact();
+        self.slots.late.reserve_exact(parts.clone().map(|(_, bytes)| bytes.len()).sum());
+        for (slot, bytes) in parts {
+            let from = self.slots.late.len();
+            self.slots.late.extend_from_slice(bytes);
+            self.slots.fill(slot, LateReply { bytes: from..self.slots.late.len(), values: Vec::new() });
+        }
+        // Replies without a byte, to what is quiet, are sent by this.
+        self.advance(0);
+    }
+
     /// What is to be sent next, in order: at most `most` bytes, in at most [`PARTS`] parts.
     fn parts(&self, most: usize) -> arrayvec::ArrayVec<IoSlice<'_>, PARTS> {
         let mut parts = arrayvec::ArrayVec::new();

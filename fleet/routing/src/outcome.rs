@@ -109,6 +109,8 @@ pub struct Answer<'a> {
     pub number: u64,
     /// Of a meta command, the line without its end; of an error, what the server has said. Empty if the outcome says it all.
     pub line: &'a [u8],
+    /// The reply to a classic get as it came, from VALUE on. Empty if there is none, or it is not known any more.
+    pub block: &'a [u8],
 }
 
 /// An item in a reply.
@@ -122,7 +124,7 @@ pub struct Item<'a> {
 impl Answer<'static> {
     /// An answer that is only an outcome.
     pub const fn of(outcome: Outcome) -> Self {
-        Answer { outcome, item: None, number: 0, line: b"" }
+        Answer { outcome, item: None, number: 0, line: b"", block: b"" }
     }
 }
 
@@ -151,6 +153,7 @@ impl KeptAnswer {
             item: self.item.as_ref().map(|(flags, value)| Item { flags: *flags, value }),
             number: self.number,
             line: &self.line,
+            block: b"",
         }
     }
 }
