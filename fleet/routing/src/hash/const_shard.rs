@@ -22,16 +22,16 @@ impl ConstShard {
 }
 
 fn shard(key: &[u8]) -> Option<u32> {
-    let mut parts = key.splitn(3, |byte| *byte == b':');
-    let number = parts.nth(1)?;
-    parts.next()?;
-    if number.is_empty() {
-        return None;
+    let start = key.iter().position(|byte| *byte == b':')? + 1;
+    let mut number = 0u32;
+    for (digits, byte) in key[start..].iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => number = number.checked_mul(10)?.checked_add(u32::from(byte - b'0'))?,
+            b':' if digits > 0 => return Some(number),
+            _ => return None,
+        }
     }
-    number.iter().try_fold(0u32, |sum, byte| match byte {
-        b'0'..=b'9' => sum.checked_mul(10)?.checked_add(u32::from(byte - b'0')),
-        _ => None,
-    })
+    None
 }
 
 #[cfg(test)]

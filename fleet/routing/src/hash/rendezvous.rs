@@ -14,6 +14,8 @@ const MISSING: f64 = 0.5;
 pub(super) trait Score: Copy {
     type Weight: Copy;
     fn of(hash: u64, weight: Self::Weight) -> Self;
+    /// False only if the score is not above `highest`; cheaper than the score.
+    fn may_exceed(hash: u64, weight: Self::Weight, highest: Self) -> bool;
     fn is_above(self, other: Self) -> bool;
     const LOWEST: Self;
 }
@@ -26,6 +28,10 @@ impl Score for u64 {
         hash
     }
 
+    fn may_exceed(_: u64, (): (), _: Self) -> bool {
+        true
+    }
+
     fn is_above(self, other: Self) -> bool {
         self > other
     }
@@ -36,14 +42,24 @@ impl Score for f64 {
     const LOWEST: Self = 0.0;
 
     fn of(hash: u64, weight: f64) -> Self {
-        const BITS: u32 = f64::MANTISSA_DIGITS;
-        let uniform = (hash & ((1 << BITS) - 1)) as Self / (1u64 << BITS) as Self;
-        weight * (1.0 / -uniform.ln())
+        weight * (1.0 / -uniform(hash).ln())
+    }
+
+    /// Few servers need a logarithm: `-ln(u)` is at least `1 - u`. The margin is for what is rounded.
+    fn may_exceed(hash: u64, weight: f64, highest: Self) -> bool {
+        const MARGIN: f64 = 1.0 - 1e-12;
+        weight > highest * (1.0 - uniform(hash)) * MARGIN
     }
 
     fn is_above(self, other: Self) -> bool {
         self > other
     }
+}
+
+/// A number from 0 to 1, without 1.
+fn uniform(hash: u64) -> f64 {
+    const BITS: u32 = f64::MANTISSA_DIGITS;
+    (hash & ((1 << BITS) - 1)) as f64 / (1u64 << BITS) as f64
 }
 
 #[derive(Debug)]
@@ -80,9 +96,13 @@ impl<S: Score> Rendezvous<S> {
     pub(super) fn pick(&self, key: &[u8]) -> u32 {
         let key = key_hash(key);
         let (mut best, mut highest) = (0, S::LOWEST);
-        for (place, score) in self.scores(key) {
-            if score.is_above(highest) {
-                (best, highest) = (place, score);
+        for (place, (server, weight)) in (0..).zip(&self.servers) {
+            let hash = mix(*server, key);
+            if S::may_exceed(hash, *weight, highest) {
+                let score = S::of(hash, *weight);
+                if score.is_above(highest) {
+                    (best, highest) = (place, score);
+                }
             }
         }
         best
@@ -129,7 +149,7 @@ fn mix(server: u64, key: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::vectors::{all_bytes, counts, endpoints};
-    use super::{Rendezvous, Score, ServerIdentity};
+    use super::{Rendezvous, Score, ServerIdentity, key_hash};
 
     fn identities(names: &[String]) -> Vec<ServerIdentity<'_>> {
         names.iter().map(|name| ServerIdentity::named(name)).collect()
@@ -156,6 +176,20 @@ mod tests {
             before[old.pick(key.as_bytes()) as usize] != after[new.pick(key.as_bytes()) as usize]
         })
         .count()
+    }
+
+    /// `next` computes all scores, `pick` those that may win.
+    #[test]
+    fn what_is_picked_has_the_highest_score() {
+        let names = endpoints(50);
+        for weights in [vec![1.0; 50], (0..50).map(|place| f64::from(place * place) / 100.0).collect()] {
+            let servers = weighted(&names, &weights);
+            for number in 0..20_000 {
+                let key = format!("key:{number}");
+                let highest = servers.next(key_hash(key.as_bytes()), None);
+                assert_eq!(Some(servers.pick(key.as_bytes())), highest, "{key}");
+            }
+        }
     }
 
     /// facebook/mcrouter, mcrouter/lib/test/RendezvousHashTest.cpp at 71da56e9d7616b535b16f626488a58877b03bbf5.
