@@ -236,6 +236,31 @@ fn a_salt_is_hashed_as_the_end_of_the_key() {
     }
 }
 
+/// Keys of all lengths and bytes, also longer ones than the protocol has.
+#[test]
+fn every_key_has_a_server() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for hash in ALL {
+        for servers in [1, 2, 3, 17] {
+            for salt in ["", "salt"] {
+                let names = names(servers);
+                let kind = HashKind::from_name(hash).unwrap();
+                let selector = Selector::new(kind, &identities(&names), salt).unwrap();
+                for length in 0..600 {
+                    let key: Vec<_> = (0..length).map(|_| random() as u8).collect();
+                    assert!(selector.pick(&key) < servers, "{hash}, {servers} servers, key {key:?}");
+                }
+            }
+        }
+    }
+}
+
 /// As in mcrouter, what has no weight weighs 0.5; the ketamas and modula count it as 1.
 #[test]
 fn missing_weights() {

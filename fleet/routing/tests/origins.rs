@@ -55,5 +55,5 @@ fn twemproxy() {
 
 #[test]
 fn libmemcached() {
-    assert_eq!(check(include_str!("vectors/libmemcached.tsv")), 63);
+    assert_eq!(check(include_str!("vectors/libmemcached.tsv")), 64);
 }

@@ -51,6 +51,8 @@ fn names() {
     for hash in ["Rendezvous", "WeightedRendezvous", "KetamaLibmemcached", "KetamaTwemproxy"] {
         refused(hash, &[named("a"), named("b"), named("a")], expected);
     }
+    let same_points = [ServerIdentity::at("a:11211"), ServerIdentity::at("b:11211"), ServerIdentity::at("a")];
+    refused("KetamaTwemproxy", &same_points, expected);
 }
 
 #[test]

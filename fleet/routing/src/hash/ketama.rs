@@ -11,17 +11,6 @@ use super::server::{ServerIdentity, check_names, index_limit};
 /// 160 points of eight bytes for each of so many servers are 84 MB.
 const MOST_SERVERS: usize = 1 << 16;
 
-/// Whose ketama: they differ in the number of points, in the hash that makes them, and in weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KetamaVariant {
-    /// `MEMCACHED_DISTRIBUTION_CONSISTENT` and `MEMCACHED_BEHAVIOR_KETAMA`: 100 points a server, by the hash of keys.
-    Libmemcached,
-    /// `MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED`: 160 points for an average weight, by MD5.
-    LibmemcachedWeighted,
-    /// nutcracker's, which makes the points of `LibmemcachedWeighted`.
-    Twemproxy,
-}
-
 #[derive(Debug)]
 pub(super) struct Ring {
     /// Ascending.
@@ -33,23 +22,25 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) fn new(
-        variant: KetamaVariant,
-        key_hash: KeyHash,
-        servers: &[ServerIdentity<'_>],
-    ) -> Result<Self, HashError> {
-        index_limit(servers.len(), MOST_SERVERS)?;
-        check_names(servers)?;
-        let mut points = match variant {
-            KetamaVariant::Libmemcached => unweighted(key_hash, servers)?,
-            KetamaVariant::LibmemcachedWeighted | KetamaVariant::Twemproxy => weighted(servers)?,
-        };
+    /// libmemcached's without weights: 100 points a server, by the hash of keys.
+    pub(super) fn unweighted(key_hash: KeyHash, servers: &[ServerIdentity<'_>]) -> Result<Self, HashError> {
+        check(servers)?;
+        unweighted_points(key_hash, servers).map(Self::from_points)
+    }
+
+    /// libmemcached's and twemproxy's with weights: 160 points for an average weight, by MD5.
+    pub(super) fn weighted(servers: &[ServerIdentity<'_>]) -> Result<Self, HashError> {
+        check(servers)?;
+        weighted_points(servers).map(Self::from_points)
+    }
+
+    fn from_points(mut points: Vec<(u32, u32)>) -> Self {
         points.sort_unstable();
         let mut with_points: Vec<_> = points.iter().map(|(_, server)| *server).collect();
         with_points.sort_unstable();
         with_points.dedup();
         let (points, servers): (Vec<_>, Vec<_>) = points.into_iter().unzip();
-        Ok(Self { points: points.into(), servers: servers.into(), reachable: with_points.len() })
+        Self { points: points.into(), servers: servers.into(), reachable: with_points.len() }
     }
 
     pub(super) fn pick(&self, hash: u32) -> u32 {
@@ -90,7 +81,15 @@ impl Walk<'_> {
     }
 }
 
-fn unweighted(key_hash: KeyHash, servers: &[ServerIdentity<'_>]) -> Result<Vec<(u32, u32)>, HashError> {
+fn check(servers: &[ServerIdentity<'_>]) -> Result<(), HashError> {
+    index_limit(servers.len(), MOST_SERVERS)?;
+    check_names(servers.iter().map(ServerIdentity::point_text))
+}
+
+fn unweighted_points(
+    key_hash: KeyHash,
+    servers: &[ServerIdentity<'_>],
+) -> Result<Vec<(u32, u32)>, HashError> {
     const POINTS: u32 = 100;
     let mut points = Vec::with_capacity(servers.len() * POINTS as usize);
     for (place, server) in (0..).zip(servers) {
@@ -108,7 +107,7 @@ fn unweighted(key_hash: KeyHash, servers: &[ServerIdentity<'_>]) -> Result<Vec<(
     Ok(points)
 }
 
-fn weighted(servers: &[ServerIdentity<'_>]) -> Result<Vec<(u32, u32)>, HashError> {
+fn weighted_points(servers: &[ServerIdentity<'_>]) -> Result<Vec<(u32, u32)>, HashError> {
     const POINTS: f32 = 160.0;
     const POINTS_A_HASH: f32 = 4.0;
     let weights = servers.iter().map(ServerIdentity::whole_weight).collect::<Result<Vec<_>, _>>()?;

@@ -1,7 +1,6 @@
 //! The hashes by their names.
 
 use super::error::HashError;
-use super::ketama::KetamaVariant;
 use super::key_hash::KeyHash;
 
 /// A hash, with the hash of keys where there is a choice.
@@ -13,7 +12,11 @@ pub enum HashKind {
     ConstShard,
     Rendezvous,
     WeightedRendezvous,
-    Ketama(KetamaVariant, KeyHash),
+    /// libmemcached's consistent distribution without weights, by the hash of keys throughout.
+    KetamaLibmemcached(KeyHash),
+    KetamaLibmemcachedWeighted(KeyHash),
+    /// nutcracker's: the points of `KetamaLibmemcachedWeighted`, with other key hashes.
+    KetamaTwemproxy(KeyHash),
     Modula(KeyHash),
     Jump(KeyHash),
 }
@@ -26,9 +29,9 @@ const NAMES: &[(&str, HashKind)] = &[
     ("ConstShard", HashKind::ConstShard),
     ("Rendezvous", HashKind::Rendezvous),
     ("WeightedRendezvous", HashKind::WeightedRendezvous),
-    ("KetamaLibmemcached", HashKind::Ketama(KetamaVariant::Libmemcached, KeyHash::OneAtATime)),
-    ("KetamaLibmemcachedWeighted", HashKind::Ketama(KetamaVariant::LibmemcachedWeighted, KeyHash::Md5)),
-    ("KetamaTwemproxy", HashKind::Ketama(KetamaVariant::Twemproxy, KeyHash::Fnv1a64)),
+    ("KetamaLibmemcached", HashKind::KetamaLibmemcached(KeyHash::OneAtATime)),
+    ("KetamaLibmemcachedWeighted", HashKind::KetamaLibmemcachedWeighted(KeyHash::Md5)),
+    ("KetamaTwemproxy", HashKind::KetamaTwemproxy(KeyHash::Fnv1a64)),
     ("Modula", HashKind::Modula(KeyHash::Fnv1a64)),
     ("Jump", HashKind::Jump(KeyHash::Xxh3)),
 ];
@@ -54,7 +57,9 @@ impl HashKind {
 
     fn replace(self, key_hash: KeyHash) -> Option<Self> {
         match self {
-            Self::Ketama(variant, _) => Some(Self::Ketama(variant, key_hash)),
+            Self::KetamaLibmemcached(_) => Some(Self::KetamaLibmemcached(key_hash)),
+            Self::KetamaLibmemcachedWeighted(_) => Some(Self::KetamaLibmemcachedWeighted(key_hash)),
+            Self::KetamaTwemproxy(_) => Some(Self::KetamaTwemproxy(key_hash)),
             Self::Modula(_) => Some(Self::Modula(key_hash)),
             Self::Jump(_) => Some(Self::Jump(key_hash)),
             Self::Ch3

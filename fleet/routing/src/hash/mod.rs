@@ -23,7 +23,6 @@ mod vectors;
 mod weighted_ch3;
 
 pub use error::HashError;
-pub use ketama::KetamaVariant;
 pub use key_hash::KeyHash;
 pub use kind::HashKind;
 pub use routing_key::{HashTag, before_hash_stop};

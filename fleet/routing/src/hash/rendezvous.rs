@@ -87,7 +87,7 @@ impl<S: Score> Rendezvous<S> {
         weight: impl Fn(&ServerIdentity<'_>) -> Result<S::Weight, HashError>,
     ) -> Result<Self, HashError> {
         index_limit(servers.len(), MOST_SERVERS)?;
-        check_names(servers)?;
+        check_names(servers.iter().map(|server| server.name().into()))?;
         let hash = |server: &ServerIdentity<'_>| murmur64a(server.name().as_bytes(), SEED);
         let servers = servers.iter().map(|server| Ok((hash(server), weight(server)?)));
         Ok(Self { servers: servers.collect::<Result<_, _>>()? })

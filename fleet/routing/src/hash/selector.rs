@@ -59,7 +59,10 @@ impl Selector {
             HashKind::ConstShard => Rule::ConstShard(ConstShard::new(servers.len())?),
             HashKind::Rendezvous => Rule::Rendezvous(Rendezvous::new(&sorted)?),
             HashKind::WeightedRendezvous => Rule::WeightedRendezvous(Rendezvous::weighted(&sorted)?),
-            HashKind::Ketama(variant, by) => Rule::Ketama(Ring::new(variant, by, &sorted)?, by),
+            HashKind::KetamaLibmemcached(by) => Rule::Ketama(Ring::unweighted(by, &sorted)?, by),
+            HashKind::KetamaLibmemcachedWeighted(by) | HashKind::KetamaTwemproxy(by) => {
+                Rule::Ketama(Ring::weighted(&sorted)?, by)
+            }
             HashKind::Modula(by) => Rule::Modula(Modula::new(&sorted)?, by),
             HashKind::Jump(by) => Rule::Jump(Jump::new(servers.len())?, by),
         };

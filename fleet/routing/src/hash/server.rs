@@ -1,5 +1,7 @@
 //! What a hash knows of a server.
 
+use std::borrow::Cow;
+
 use super::error::HashError;
 
 /// A server as a hash sees it. Hashes by name (ketama, rendezvous) look at its name only, all others at its slot, and without slots at its place
@@ -44,13 +46,13 @@ impl<'a> ServerIdentity<'a> {
     }
 
     /// What ketama's points are made of: the name, or the address as libmemcached and twemproxy write it, without port 11211.
-    pub(super) fn point_text(&self) -> String {
+    pub(super) fn point_text(&self) -> Cow<'a, str> {
         match self.name {
-            Name::Given(name) => name.to_owned(),
+            Name::Given(name) => name.into(),
             Name::Address(address) => {
                 let text = address.strip_suffix(":11211").unwrap_or(address);
                 let brackets = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-                brackets.map_or_else(|| text.to_owned(), |(host, port)| format!("{host}{port}"))
+                brackets.map_or(text.into(), |(host, port)| format!("{host}{port}").into())
             }
         }
     }
@@ -97,11 +99,12 @@ pub(super) fn by_slot(servers: &[ServerIdentity<'_>]) -> Result<Option<Box<[u32]
     Ok(places.into_iter().collect())
 }
 
-pub(super) fn check_names(servers: &[ServerIdentity<'_>]) -> Result<(), HashError> {
-    let mut names: Vec<_> = servers.iter().map(ServerIdentity::name).collect();
+/// Two servers of one name have the same scores or points, and the second never gets a key.
+pub(super) fn check_names<'a>(names: impl Iterator<Item = Cow<'a, str>>) -> Result<(), HashError> {
+    let mut names: Vec<_> = names.collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(HashError::NameTwice { name: pair[0].to_owned() }),
+        Some(pair) => Err(HashError::NameTwice { name: pair[0].to_string() }),
         None => Ok(()),
     }
 }

@@ -128,6 +128,9 @@ def libmemcached_pools():
     for weights in WEIGHTS:
         pool = servers("at", 9, weights, lambda n: f"127.9.9.{n + 1}:11211")
         yield "KetamaLibmemcachedWeighted", "md5", pool, [(KETAMA_WEIGHTED, 1)]
+    # A weight above 1 is enough.
+    pool = servers("at", 9, WEIGHTS[0], lambda n: f"127.9.9.{n + 1}:11211")
+    yield "KetamaLibmemcachedWeighted", "one_at_a_time", pool, [(DISTRIBUTION, CONSISTENT)]
 
 
 def libmemcached():
