@@ -454,7 +454,6 @@ impl<'j> Members<'_, '_, 'j> {
 
 fn selector(at: &Json, kind: Option<&str>, salt: &str, names: &[Arc<str>]) -> Result<Selector, ConfigError> {
     let kind = HashKind::from_name(kind.unwrap_or("Ch3")).map_err(|error| at.error(error.to_string()))?;
-    let servers: Vec<ServerIdentity<'_>> =
-        names.iter().map(|name| ServerIdentity { name, weight: None }).collect();
+    let servers: Vec<ServerIdentity<'_>> = names.iter().map(|name| ServerIdentity::at(name)).collect();
     Selector::new(kind, &servers, salt).map_err(|error| at.error(error.to_string()))
 }

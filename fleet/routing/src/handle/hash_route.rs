@@ -3,7 +3,7 @@
 use super::{Children, Handle};
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
-use crate::hash::Selector;
+use crate::hash::{Selector, before_hash_stop};
 use crate::request::Request;
 use crate::step::{Cx, Step};
 
@@ -30,6 +30,6 @@ impl Handle for HashRoute {
 
     #[inline]
     fn enter(&self, _cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
-        Step::Tail(self.children[self.selector.pick(request.key)])
+        Step::Tail(self.children[self.selector.pick(before_hash_stop(request.key))])
     }
 }

@@ -1,19 +1,30 @@
-//! Which of several servers holds a key.
+//! Which of several servers holds a key: the hashes of mcrouter, libmemcached and twemproxy, bit by bit, and jump.
+//!
+//! A [`Selector`] is built once for each configuration. Picking a server allocates nothing.
 
-/// Stub
-#[derive(Clone, Copy, Debug)]
-pub struct HashKind;
-#[derive(Debug)]
-pub struct Selector(usize);
-#[derive(Debug)]
-pub struct ServerIdentity<'a> { pub name: &'a str, pub weight: Option<f64> }
-impl HashKind { pub fn from_name(_: &str) -> Result<Self, String> { Ok(HashKind) } }
-impl Selector {
-    pub fn new(_: HashKind, servers: &[ServerIdentity<'_>], _: &str) -> Result<Self, String> { Ok(Selector(servers.len())) }
-    #[inline]
-    pub fn pick(&self, key: &[u8]) -> usize {
-        let mut h = 0xcbf29ce484222325u64;
-        for b in key { h = (h ^ u64::from(*b)).wrapping_mul(0x100000001b3); }
-        (h >> 32) as usize % self.0
-    }
-}
+mod ch3;
+mod const_shard;
+mod crc32;
+mod error;
+mod join;
+mod jump;
+mod ketama;
+mod key_hash;
+mod kind;
+mod modula;
+mod murmur;
+mod rendezvous;
+mod routing_key;
+mod selector;
+mod server;
+pub mod spooky;
+#[cfg(test)]
+mod vectors;
+mod weighted_ch3;
+
+pub use error::HashError;
+pub use key_hash::KeyHash;
+pub use kind::HashKind;
+pub use routing_key::{HashTag, before_hash_stop};
+pub use selector::{Choices, MOST_CHOICES, Selector};
+pub use server::ServerIdentity;
