@@ -1,27 +1,28 @@
 //! Servers, and the ways to them: each has a number, which it keeps for as long as the router runs.
 
+use crate::config::{Address, Security};
 use crate::step::DestinationId;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::time::Duration;
 
 /// A server with the way to it. Two pools that reach a server in the same way share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DestinationSpec {
-    /// `host:port`, `[address]:port` or `unix:path`.
-    pub address: Arc<str>,
-    pub timeout_ms: u32,
-    pub connect_timeout_ms: u32,
+    pub address: Address,
+    pub security: Security,
+    pub timeout: Duration,
+    pub connect_timeout: Duration,
 }
 
 /// All that have ever been named.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Destinations {
     specs: Vec<DestinationSpec>,
     numbers: HashMap<DestinationSpec, DestinationId>,
 }
 
 impl Destinations {
-    pub fn number(&mut self, spec: DestinationSpec) -> DestinationId {
+    pub(crate) fn number(&mut self, spec: DestinationSpec) -> DestinationId {
         if let Some(known) = self.numbers.get(&spec) {
             return *known;
         }
@@ -31,6 +32,7 @@ impl Destinations {
         number
     }
 
+    /// By number.
     pub fn specs(&self) -> &[DestinationSpec] {
         &self.specs
     }

@@ -22,7 +22,7 @@ mod step;
 mod tree;
 mod walk;
 
-pub use build::{Built, Settings, build};
+pub use build::{Built, Settings, Timeouts, build};
 pub use destinations::{DestinationSpec, Destinations};
 pub use outcome::{Answer, Item, Outcome};
 pub use prefix::Unknown;

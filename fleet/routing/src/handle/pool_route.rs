@@ -15,7 +15,7 @@ impl Handle for PoolRoute {
         let pool = members.pool("pool")?;
         let hash = members.hash_of_pool(&pool)?;
         members.end();
-        Ok(PoolRoute(build.add(AnyHandle::HashRoute(HashRoute::new(pool.children, hash)))))
+        Ok(PoolRoute(build.add(AnyHandle::HashRoute(HashRoute::new(pool.children(), hash)))))
     }
 
     #[inline]
