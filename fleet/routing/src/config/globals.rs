@@ -5,12 +5,12 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::json::{Json, Place, Value};
+use super::json::Value;
 
 /// Parameters that every `%name%` finds, and what some built-ins need of the machine.
 #[derive(Clone, Default)]
 pub struct Globals {
-    parameters: HashMap<Arc<str>, Json>,
+    parameters: HashMap<Arc<str>, Value>,
     local_addresses: Vec<IpAddr>,
     shuffle_seed: u32,
     text_hash: Option<fn(&[u8]) -> u64>,
@@ -24,8 +24,7 @@ impl Globals {
     /// `%name%` is `value`, as it is: macros in it are not expanded. Replaces an earlier one.
     #[must_use]
     pub fn with(mut self, name: &str, value: Value) -> Self {
-        let place = Place { source: Arc::from("the router's own parameters"), line: 0 };
-        self.parameters.insert(Arc::from(name), Json { place, value });
+        self.parameters.insert(Arc::from(name), value);
         self
     }
 
@@ -50,7 +49,7 @@ impl Globals {
         self
     }
 
-    pub(super) fn parameters(&self) -> &HashMap<Arc<str>, Json> {
+    pub(super) fn parameters(&self) -> &HashMap<Arc<str>, Value> {
         &self.parameters
     }
 

@@ -57,6 +57,7 @@ fn import(call: &Call<'_>) -> Outcome<Rc<Json>> {
     let path = call.text(0)?;
     match call.expander.import(&path, call.place()) {
         Ok(result) => Ok(result),
+        Err(trouble) if trouble.is_limit() => Err(trouble),
         Err(trouble) => match call.optional(1)? {
             Some(default) => {
                 call.expander.remember_import(&path, &default);

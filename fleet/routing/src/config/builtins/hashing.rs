@@ -46,21 +46,20 @@ fn weighted_hash(call: &Call<'_>) -> Outcome<Rc<Json>> {
         // mcrouter takes what is slightly below 0 for 0.
         weights.push(weight.number(name, -0.01..=f64::MAX)?.max(0.0));
     }
-    let sum: f64 = weights.iter().sum();
-    if sum < f64::EPSILON {
-        return Err(call.fail("the sum of the weights is 0"));
+    let sum = weights.iter().fold(0.0, |sum, weight| sum + weight);
+    if !(f64::EPSILON..=f64::MAX).contains(&sum) {
+        return Err(call.fail(format!("the sum of the weights is {sum}")));
     }
-    let mut chosen = (-1.0, None);
-    for ((name, _), weight) in members.iter().zip(weights) {
+    let (mut largest, mut chosen) = (-1.0, 0);
+    for (at, ((name, _), weight)) in members.iter().zip(weights).enumerate() {
         let weight = weight / sum;
         let hash = twang_mix64(fnv64(name.as_bytes()).wrapping_add(key)) as f64 / u64::MAX as f64;
         let scaled = if weight > f64::EPSILON { hash.powf(1.0 / weight) } else { 0.0 };
-        if scaled > chosen.0 {
-            chosen = (scaled, Some(name));
+        if scaled > largest {
+            (largest, chosen) = (scaled, at);
         }
     }
-    let name = chosen.1.ok_or_else(|| call.fail("the sum of the weights is infinite"))?;
-    call.result(Value::Text(name.clone()))
+    call.result(Value::Text(members[chosen].0.clone()))
 }
 
 /// Thomas Wang's mix of 64 bits, as folly has it.

@@ -29,6 +29,8 @@ enum State {
     Unexpanded(Rc<Json>),
     Open,
     Value(Rc<Json>),
+    /// Of the router: it stands where it is used.
+    Global(Value),
 }
 
 impl Expander<'_> {
@@ -186,14 +188,15 @@ impl Parameter {
 
 impl Constant {
     /// A parameter of the router, which is as it is.
-    pub(super) fn global(json: &Json) -> Self {
-        Self(RefCell::new(State::Value(Rc::new(json.clone()))))
+    pub(super) fn global(value: &Value) -> Self {
+        Self(RefCell::new(State::Global(value.clone())))
     }
 
     pub(super) fn value(&self, expander: &Expander<'_>, name: &str, place: &Place) -> Outcome<Rc<Json>> {
         let state = self.0.borrow().clone();
         match state {
             State::Value(value) => Ok(value),
+            State::Global(value) => Ok(Rc::new(Json { place: place.clone(), value })),
             State::Open => Err(Trouble::at(place, format!("the constant {name:?} depends on itself"))),
             State::Unexpanded(json) => {
                 self.0.replace(State::Open);

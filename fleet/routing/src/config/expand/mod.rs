@@ -67,7 +67,7 @@ impl<'e> Expander<'e> {
             nesting: Cell::new(0),
             built_ins: builtins::all().map(|row| (row.name, row)).collect(),
             macros: HashMap::new(),
-            constants: parameters.map(|(name, json)| (Arc::clone(name), Constant::global(json))).collect(),
+            constants: parameters.map(|(name, value)| (Arc::clone(name), Constant::global(value))).collect(),
             imports: RefCell::default(),
             warnings: Vec::new(),
         }
@@ -97,7 +97,7 @@ impl<'e> Expander<'e> {
             let reason = format!(
                 "more than {EXPANSION_NESTING} macros and values within each other: is there a cycle?"
             );
-            return Err(Trouble::at(place, reason));
+            return Err(Trouble::limit(place, reason));
         }
         self.nesting.set(nesting);
         Ok(Level(&self.nesting))
@@ -305,7 +305,7 @@ impl<'e> Expander<'e> {
         if level > RESULT_NESTING {
             let reason =
                 format!("the result has more than {RESULT_NESTING} arrays and objects within each other");
-            return Err(Trouble::at(place, reason));
+            return Err(Trouble::limit(place, reason));
         }
         self.spend(1, place)?;
         let value = match &json.value {
@@ -334,16 +334,14 @@ impl<'e> Expander<'e> {
                 return Err(Trouble::at(place, format!("{name:?} imports itself")));
             }
             if imports.open.len() >= IMPORT_NESTING {
-                return Err(Trouble::at(
-                    place,
-                    format!("more than {IMPORT_NESTING} imports within each other"),
-                ));
+                let reason = format!("more than {IMPORT_NESTING} imports within each other");
+                return Err(Trouble::limit(place, reason));
             }
             if !imports.names.contains(name) {
+                if imports.names.len() >= IMPORTS {
+                    return Err(Trouble::limit(place, format!("more than {IMPORTS} imports")));
+                }
                 imports.names.push(Arc::clone(name));
-            }
-            if imports.names.len() > IMPORTS {
-                return Err(Trouble::at(place, format!("more than {IMPORTS} imports")));
             }
             imports.open.push(Arc::clone(name));
         }
@@ -362,8 +360,9 @@ impl<'e> Expander<'e> {
     fn expand_import(&self, name: &Arc<str>, place: &Place) -> Outcome<Json> {
         let text = self.sources.read(name);
         let text = text.map_err(|reason| Trouble::at(place, format!("cannot import {name:?}: {reason}")))?;
-        let json = parse(name, &text, &self.budget)?;
-        self.expand(&json, &Scope::root()).map_err(|trouble| trouble.via(|| format!("import at {place}")))
+        let json = parse(name, &text, &self.budget).map_err(Trouble::from);
+        let result = json.and_then(|json| self.expand(&json, &Scope::root()));
+        result.map_err(|trouble| trouble.via(|| format!("import at {place}")))
     }
 }
 

@@ -17,11 +17,23 @@ struct Inner {
     member: Option<String>,
     via: Vec<String>,
     left_out: usize,
+    is_limit: bool,
 }
 
 impl Trouble {
     pub(crate) fn at(place: &Place, reason: impl Into<String>) -> Self {
         place.error(reason).into()
+    }
+
+    /// A limit is exceeded, which nothing makes up for.
+    pub(crate) fn limit(place: &Place, reason: impl Into<String>) -> Self {
+        let mut trouble = Self::at(place, reason);
+        trouble.0.is_limit = true;
+        trouble
+    }
+
+    pub(crate) fn is_limit(&self) -> bool {
+        self.0.is_limit
     }
 
     /// It is in the member with this name.
@@ -41,7 +53,7 @@ impl Trouble {
     }
 
     pub(crate) fn finish(self) -> ConfigError {
-        let Inner { error: ConfigError { place, mut reason }, member, mut via, left_out } = *self.0;
+        let Inner { error: ConfigError { place, mut reason }, member, mut via, left_out, .. } = *self.0;
         if let Some(member) = member {
             reason = format!("{member:?}: {reason}");
         }
@@ -57,6 +69,6 @@ impl Trouble {
 
 impl From<ConfigError> for Trouble {
     fn from(error: ConfigError) -> Self {
-        Self(Box::new(Inner { error, member: None, via: Vec::new(), left_out: 0 }))
+        Self(Box::new(Inner { error, member: None, via: Vec::new(), left_out: 0, is_limit: false }))
     }
 }

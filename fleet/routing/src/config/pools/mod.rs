@@ -146,6 +146,9 @@ impl<'s> Pools<'s> {
                 self.warnings.push(error);
             }
         }
+        // What several pools inherit is read for each.
+        let mut seen = HashSet::new();
+        self.warnings.retain(|warning| seen.insert(warning.to_string()));
         PoolsRead { imports: self.imports, warnings: self.warnings }
     }
 

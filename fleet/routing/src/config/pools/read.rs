@@ -64,7 +64,7 @@ pub(super) fn read(
     warnings: &mut Vec<ConfigError>,
 ) -> Result<Pool, ConfigError> {
     let place = definitions[0].place.clone();
-    let objects = definitions.iter().map(|json| json.object(name));
+    let objects = definitions.iter().map(|json| json.object("pool"));
     let mut members = Definitions(objects.collect::<Result<_, _>>()?);
     let servers =
         members.optional("servers").ok_or_else(|| place.error("has no 'servers'"))?.list("servers")?;
