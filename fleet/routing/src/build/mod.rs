@@ -14,7 +14,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use members::Members;
 pub(crate) use pools::PoolHandles;
 
 /// What a configuration does not say.
