@@ -288,11 +288,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 #[test]
 fn what_is_wrong_is_refused_with_line_and_member() {
-<<<<<<< HEAD
-    for (definition, error) in REFUSED {
-=======
     for &(definition, error) in REFUSED {
->>>>>>> rconf
         let found = only_pool(definition).map(|(pool, _)| format!("{pool:?}")).expect_err(definition);
         assert_eq!(found.to_string(), error, "{definition}");
     }
