@@ -22,9 +22,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let settings = guira_routing::Settings {
         default_route: "/././".into(),
         unknown_prefix: guira_routing::Unknown::Refused,
-        server_timeout_ms: 1000,
+        timeouts: guira_routing::Timeouts { server: std::time::Duration::from_secs(1), within_cluster: None, cross_cluster: None, cross_region: None },
     };
-    let options = RouterOptions { listen, workers: args.workers, settings };
+    let options = RouterOptions { listen, workers: args.workers, settings, health: guira_router::HealthOptions::default() };
     let running = guira_router::start(&options, &guira_router::json(&text)).unwrap();
     println!("router: listening on {}", running.addresses()[0]);
     loop {

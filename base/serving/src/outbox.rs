@@ -265,6 +265,11 @@ impl<P: ValuePin> Outbox<P> {
         self.slots.open
     }
 
+    /// Whether there is so much to send that nothing is waited for. Slots that are still empty count nothing.
+    pub fn is_full(&self) -> bool {
+        self.buffer.len() - self.sent + self.slots.late.len() >= OUTBOX_FULL
+    }
+
     /// The slot that everything else waits for, if all before it was sent.
     pub fn next_slot(&self) -> Option<SlotId> {
         match self.inserts.front() {

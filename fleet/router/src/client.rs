@@ -19,6 +19,8 @@ pub(crate) struct Client {
     /// Bytes of a refused data block that are still to come.
     swallow: u64,
     midway: Midway,
+    /// Since when replies are held back for others of the same client, in milliseconds of the worker.
+    pub(crate) held_ms: Option<u64>,
 }
 
 /// Whether a data block has arrived in part.
@@ -64,7 +66,7 @@ enum After {
 
 impl Client {
     pub(crate) fn new(from: ReplyTo) -> Self {
-        Client { from, facts: Facts::default(), swallow: 0, midway: Midway::No }
+        Client { from, facts: Facts::default(), swallow: 0, midway: Midway::No, held_ms: None }
     }
 }
 
@@ -128,7 +130,13 @@ impl Turn<'_> {
                 self.one(&Request { exptime: touch.exptime.0, ..it }, Form::Line(Op::Touch, touch.noreply));
             }
             Command::Meta(meta) => return self.meta(&meta, input, line),
-            Command::MetaDebug(_) => self.outbox.buffer().line("ERROR"),
+            Command::MetaDebug(key) => {
+                let mut buffer: KeyBuffer = [0; 336];
+                let it = Request::classic(Op::MetaGet, key.bytes(&mut buffer));
+                let meta: &[u8] = if key.is_binary() { b"b" } else { b"" };
+                let form = Form::Meta(Op::MetaGet, Quiet::No);
+                self.one(&Request { dialect: Dialect::Meta, meta, ..it }, form);
+            }
             Command::Server(command) => return self.server(&command, line.length),
         }
         After::Taken(line.length)
@@ -157,7 +165,11 @@ impl Turn<'_> {
             ServerCommand::Verbosity { noreply: Noreply::Yes, .. } => {}
             ServerCommand::Verbosity { .. } => out.line("OK"),
             ServerCommand::Quit => return After::Over(CloseReason::Normal),
-            ServerCommand::Stats(_) => out.line("END"),
+            ServerCommand::Stats(group) if group.trim_ascii().is_empty() => out.line("END"),
+            ServerCommand::Stats(_) => out.line("ERROR"),
+            ServerCommand::FlushAll { delay: None, noreply: Noreply::No } => {
+                out.line("CLIENT_ERROR invalid exptime argument");
+            }
             ServerCommand::FlushAll { .. }
             | ServerCommand::FlushPrefixes { .. }
             | ServerCommand::MetaFlushPrefix(_) => out.line("SERVER_ERROR the router does not pass on flushes"),
@@ -200,7 +212,7 @@ impl Turn<'_> {
             return After::Unfinished;
         };
         let Some(value) = block.strip_suffix(b"\r\n") else {
-            return self.bad_block(line + length);
+            return self.bad_block(line + block.len(), store.noreply);
         };
         let (op, number) = match store.verb {
             Verb::Cas(unique) => (Op::Cas, unique),
@@ -224,9 +236,11 @@ impl Turn<'_> {
         )
     }
 
-    /// A data block that does not end where it was said to: what follows up to the next line end belongs to it.
-    fn bad_block(&mut self, taken: usize) -> After {
-        self.outbox.buffer().line("CLIENT_ERROR bad data chunk");
+    /// A data block that does not end where it was said to.
+    fn bad_block(&mut self, taken: usize, noreply: Noreply) -> After {
+        if noreply == Noreply::No {
+            self.outbox.buffer().line("CLIENT_ERROR bad data chunk");
+        }
         After::Taken(taken)
     }
 
@@ -234,20 +248,20 @@ impl Turn<'_> {
         match meta {
             Meta::Get(get) => {
                 let op = if get.flags.exptime.is_some() { Op::Gat } else { Op::Get };
-                self.meta_one(op, get, b"qT");
+                self.meta_one(op, get);
             }
-            Meta::Delete(get) => self.meta_one(Op::Delete, get, b"q"),
-            Meta::Arithmetic(get, Direction::Up) => self.meta_one(Op::Incr, get, b"q"),
-            Meta::Arithmetic(get, Direction::Down) => self.meta_one(Op::Decr, get, b"q"),
+            Meta::Delete(get) => self.meta_one(Op::Delete, get),
+            Meta::Arithmetic(get, Direction::Up) => self.meta_one(Op::Incr, get),
+            Meta::Arithmetic(get, Direction::Down) => self.meta_one(Op::Decr, get),
             Meta::Set(set) => return self.meta_set(set, input, line.length),
         }
         After::Taken(line.length)
     }
 
-    fn meta_one(&mut self, op: Op, get: &MetaGet<'_>, without: &[u8]) {
+    fn meta_one(&mut self, op: Op, get: &MetaGet<'_>) {
         let mut buffer: KeyBuffer = [0; 336];
         let key = get.key.bytes(&mut buffer);
-        let meta = flags_without(&get.flags, without);
+        let meta = audible(&get.flags);
         let exptime = get.flags.exptime.filter(|_| op == Op::Gat).map_or(0, |time| time.0);
         let it = Request::classic(op, key);
         self.one(
@@ -266,12 +280,12 @@ impl Turn<'_> {
             return After::Unfinished;
         };
         let Some(value) = block.strip_suffix(b"\r\n") else {
-            return self.bad_block(line + length);
+            return self.bad_block(line + block.len(), Noreply::No);
         };
         let mut buffer: KeyBuffer = [0; 336];
         let key = set.key.bytes(&mut buffer);
         let op = if set.flags.cas.is_some() { Op::Cas } else { of_verb(set.mode.verb) };
-        let meta = flags_without(&set.flags, b"qT");
+        let meta = audible(&set.flags);
         let exptime = set.flags.exptime.map_or(0, |time| time.0);
         let it = Request::classic(op, key);
         self.one(
@@ -310,11 +324,10 @@ fn of_verb(verb: Verb) -> Op {
     }
 }
 
-/// The flags of a meta command that are passed on as they are.
-fn flags_without(flags: &MetaFlags<'_>, without: &[u8]) -> Vec<u8> {
+/// The flags of a meta command without q: every reply is needed, and the router leaves out what the client does not want.
+fn audible(flags: &MetaFlags<'_>) -> Vec<u8> {
     let mut text = Vec::new();
-    for (letter, token) in flags.in_order().filter(|(letter, _)| !without.contains(letter)) {
-        debug_assert!(token.first() == Some(&letter));
+    for (_, token) in flags.in_order().filter(|(letter, _)| *letter != b'q') {
         if !text.is_empty() {
             text.push(b' ');
         }

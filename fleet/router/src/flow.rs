@@ -1,10 +1,13 @@
 //! The two ends of a worker's requests: servers, and clients who wait.
 
 use crate::calls::Calls;
-use crate::upstream::{Destination, Heard};
+use crate::upstream::{Destination, GivenUp, Heard};
 use guira_routing::{Answer, DestinationId, Origin, Outcome, Request, Sink, Walks};
 use guira_serving::service_token;
 use guira_transport::Poll;
+
+/// A buffer that long replies have made larger is not kept.
+const INPUT_MAX: usize = 1 << 20;
 
 /// A key of a client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +26,7 @@ pub(crate) struct Flow {
     /// No request is given up before.
     deadline_ms: Option<u64>,
     input: Vec<u8>,
+    random: u32,
 }
 
 impl Sink for Flow {
@@ -36,6 +40,9 @@ impl Sink for Flow {
         origin: Origin<Ticket>,
     ) -> Result<(), Outcome> {
         let it = &mut self.destinations[destination.0 as usize];
+        if !it.is_in() {
+            return Err(Outcome::Tko);
+        }
         if it.is_full() {
             return Err(Outcome::LocalError);
         }
@@ -61,13 +68,15 @@ impl Flow {
             now_ms: 0,
             deadline_ms: None,
             input: Vec::new(),
+            random: 1,
         }
     }
 
     /// A server has something to say.
     pub(crate) fn hear(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
-        let mut input = std::mem::take(&mut self.input);
-        let read = self.destinations[number as usize].read(poll, service_token(number), &mut input);
+        let mut buffer = std::mem::take(&mut self.input);
+        let read = self.destinations[number as usize].read(poll, service_token(number), &mut buffer);
+        let input = &buffer[..*read.as_ref().unwrap_or(&0)];
         let mut at = 0;
         let is_broken = loop {
             match self.destinations[number as usize].next(&input[at..]) {
@@ -82,9 +91,9 @@ impl Flow {
         };
         self.destinations[number as usize].keep(&input[at..]);
         self.destinations[number as usize].tidy();
-        input.clear();
-        input.shrink_to(1 << 20);
-        self.input = input;
+        buffer.truncate(INPUT_MAX);
+        buffer.shrink_to(INPUT_MAX);
+        self.input = buffer;
         if is_broken || read.is_err() {
             self.fail(number, walks, poll, if is_broken { Outcome::RemoteError } else { Outcome::ConnectError });
         }
@@ -92,9 +101,19 @@ impl Flow {
 
     /// A connection is of no use: whoever waits for its answers is told.
     fn fail(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, why: Outcome) {
-        for origin in self.destinations[number as usize].fail(poll) {
+        let it = &mut self.destinations[number as usize];
+        it.note_failure(self.now_ms);
+        let waiting = it.fail(poll);
+        self.attend(number);
+        for origin in waiting {
             walks.answer(origin, &Answer::of(why), self);
         }
+    }
+
+    /// A destination's deadline may have changed.
+    fn attend(&mut self, number: u32) {
+        let deadline = self.destinations[number as usize].deadline(self.now_ms);
+        self.deadline_ms = self.deadline_ms.into_iter().chain(deadline).min();
     }
 
     /// Sends servers what they are asked.
@@ -104,30 +123,42 @@ impl Flow {
             next += 1;
             let it = &mut self.destinations[number as usize];
             match it.flush(poll, service_token(number)) {
-                Ok(()) => {
-                    let deadline = it.deadline(self.now_ms);
-                    self.deadline_ms = self.deadline_ms.into_iter().chain(deadline).min();
-                }
+                Ok(()) => self.attend(number),
                 Err(_) => self.fail(number, walks, poll, Outcome::ConnectError),
             }
         }
         self.dirty.clear();
     }
 
-    /// Gives up what has waited for too long.
-    pub(crate) fn give_up(&mut self, walks: &mut Walks<Ticket>) {
+    /// Gives up what has waited for too long, and asks servers whether they are back.
+    pub(crate) fn give_up(&mut self, walks: &mut Walks<Ticket>, poll: &Poll) {
         if self.deadline_ms.is_none_or(|deadline| self.now_ms < deadline) {
             return;
         }
-        for number in 0..self.destinations.len() {
-            let why =
-                if self.destinations[number].is_connecting() { Outcome::ConnectTimeout } else { Outcome::Timeout };
-            while let Some(origin) = self.destinations[number].give_up(self.now_ms) {
-                walks.answer(origin, &Answer::of(why), self);
+        for number in 0..self.destinations.len() as u32 {
+            self.give_up_of(number, walks, poll);
+            self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let it = &mut self.destinations[number as usize];
+            let was_clean = it.is_clean();
+            if it.probe(self.now_ms, self.random >> 8) && was_clean {
+                self.dirty.push(number);
             }
         }
         let now_ms = self.now_ms;
         self.deadline_ms = self.destinations.iter().filter_map(|it| it.deadline(now_ms)).min();
+    }
+
+    fn give_up_of(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
+        while let Some(given_up) = self.destinations[number as usize].give_up(self.now_ms) {
+            match given_up {
+                GivenUp::Request(origin) => walks.answer(origin, &Answer::of(Outcome::Timeout), self),
+                GivenUp::Unreachable(origin) => {
+                    walks.answer(origin, &Answer::of(Outcome::ConnectTimeout), self);
+                    return self.fail(number, walks, poll, Outcome::ConnectTimeout);
+                }
+                GivenUp::Probe => return self.fail(number, walks, poll, Outcome::Timeout),
+            }
+        }
     }
 
     /// Milliseconds until something may have to be given up.

@@ -23,3 +23,4 @@ mod upstream;
 
 pub use temp::json;
 pub use running::{RouterOptions, Running, StartError, start};
+pub use upstream::HealthOptions;

@@ -1,7 +1,7 @@
 //! Replies, as clients read them.
 
 use guira_protocol::Noreply;
-use guira_routing::{Answer, Op, Outcome};
+use guira_routing::{Answer, Group, Op, Outcome};
 use std::ops::Range;
 
 /// What a client expects.
@@ -138,7 +138,7 @@ fn meta(op: Op, quiet: Quiet, answer: &Answer<'_>, out: &mut Vec<u8>) {
         return failure(answer, out);
     }
     let made: &[u8] = match answer.outcome {
-        Outcome::NotFound if matches!(op, Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::LeaseGet) => b"EN",
+        Outcome::NotFound if op.group() == Group::Get => b"EN",
         Outcome::NotFound => b"NF",
         Outcome::NotStored => b"NS",
         Outcome::Exists => b"EX",
@@ -159,9 +159,8 @@ fn meta(op: Op, quiet: Quiet, answer: &Answer<'_>, out: &mut Vec<u8>) {
 /// Whether a quiet command of this kind keeps a reply to itself.
 fn is_left_out(op: Op, line: &[u8]) -> bool {
     let nominal: &[&[u8]] = match op {
-        Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::LeaseGet => &[b"EN"],
-        Op::Delete => &[b"HD", b"NF"],
-        Op::Incr | Op::Decr => &[b"HD", b"NF"],
+        _ if op.group() == Group::Get => &[b"EN"],
+        Op::Incr | Op::Decr => &[b"HD", b"VA"],
         _ => &[b"HD"],
     };
     line.get(..2).is_some_and(|code| nominal.contains(&code))

@@ -2,7 +2,7 @@
 
 use crate::flow::Flow;
 use crate::service::RouterService;
-use crate::upstream::Destination;
+use crate::upstream::{Destination, Health, HealthOptions};
 use guira_routing::config::{ConfigError, Json};
 use guira_routing::{Destinations, Settings, Tree, Walks, build};
 use guira_serving::{
@@ -22,6 +22,7 @@ pub struct RouterOptions {
     pub listen: Vec<Address>,
     pub workers: usize,
     pub settings: Settings,
+    pub health: HealthOptions,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -52,11 +53,14 @@ const MIB: usize = 1 << 20;
 pub fn start(options: &RouterOptions, config: &Json) -> Result<Running, StartError> {
     // Once to see whether it is right; each worker has a tree of its own.
     let mut destinations = Destinations::default();
-    build(config, &options.settings, &mut destinations)?;
+    build(config, &NoSources, &options.settings, &mut destinations)?;
     let servers = destinations
         .specs()
         .iter()
-        .map(|spec| Ok((look_up(&spec.address)?, spec.timeout_ms)))
+        .map(|spec| {
+            let timeout_ms = spec.timeout.as_millis() as u32;
+            Ok((look_up(&spec.address.to_string())?, timeout_ms, Arc::<Health>::default()))
+        })
         .collect::<Result<Vec<_>, StartError>>()?;
     let limits = ConnLimits { idle: 256 * MIB, traffic: 1024 * MIB, pinned: 0 };
     let host = Arc::new(Host::new(HostOptions {
@@ -80,11 +84,13 @@ pub fn start(options: &RouterOptions, config: &Json) -> Result<Running, StartErr
     let mut crew = Crew::called("router", host.clone());
     for index in 0..options.workers {
         let (host, acceptor, servers) = (host.clone(), acceptor.take(), servers.clone());
-        let (config, settings) = (config.clone(), options.settings.clone());
+        let (config, settings, health_options) = (config.clone(), options.settings.clone(), options.health);
         crew.start(index, Placement::Anywhere, move || {
             let tree = worker_tree(&config, &settings)?;
-            let destinations =
-                servers.into_iter().map(|(address, timeout_ms)| Destination::new(address, timeout_ms)).collect();
+            let destinations = servers
+                .into_iter()
+                .map(|(address, timeout_ms, health)| Destination::new(address, timeout_ms, health, health_options))
+                .collect();
             let service = RouterService::new(Walks::new(Rc::new(tree), index as u64), Flow::new(destinations));
             Worker::new(index, service, host, acceptor)
         })?;
@@ -94,9 +100,17 @@ pub fn start(options: &RouterOptions, config: &Json) -> Result<Running, StartErr
     Ok(Running { crew, addresses })
 }
 
+struct NoSources;
+
+impl guira_routing::config::Sources for NoSources {
+    fn read(&self, _name: &str) -> Result<String, String> {
+        Err("none".into())
+    }
+}
+
 fn worker_tree(config: &Json, settings: &Settings) -> io::Result<Tree> {
     let mut destinations = Destinations::default();
-    build(config, settings, &mut destinations).map(|built| built.tree).map_err(io::Error::other)
+    build(config, &NoSources, settings, &mut destinations).map(|built| built.tree).map_err(io::Error::other)
 }
 
 fn look_up(address: &str) -> Result<Address, StartError> {

@@ -4,8 +4,9 @@ use crate::client::{Client, Turn};
 use crate::flow::{Flow, Ticket};
 use guira_memory::ValuePin;
 use guira_routing::Walks;
-use guira_serving::{Access, Clients, Outbox, ReplyTo, Round, Service, Slice, Speaks, Stopped};
+use guira_serving::{Access, Clients, Due, Outbox, ReplyTo, Round, Service, Slice, Speaks, Stopped};
 use guira_sync::clock::{CoarseClock, Seconds, Stopwatch};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Requests of a worker's clients go through its tree to servers, and their replies back.
@@ -16,6 +17,8 @@ pub(crate) struct RouterService {
     clock: CoarseClock,
     watch: Stopwatch,
     now: Seconds,
+    /// Clients whose replies are held back, and since when.
+    held: VecDeque<(ReplyTo, u64)>,
 }
 
 /// Values are copied.
@@ -36,7 +39,7 @@ impl RouterService {
     pub(crate) fn new(walks: Walks<Ticket>, flow: Flow) -> Self {
         let clock = CoarseClock::system();
         let now = clock.now();
-        RouterService { walks, flow, clock, watch: Stopwatch::start(), now }
+        RouterService { walks, flow, clock, watch: Stopwatch::start(), now, held: VecDeque::new() }
     }
 }
 
@@ -72,7 +75,9 @@ impl Service for RouterService {
     }
 
     fn deadline(&self) -> Option<Duration> {
-        self.flow.patience_ms().map(|patience| Duration::from_millis(patience))
+        let patience = self.flow.patience_ms();
+        let held = self.held.front().map(|(_, since)| (since + HELD_MS).saturating_sub(self.flow.now_ms));
+        patience.into_iter().chain(held).min().map(Duration::from_millis)
     }
 
     fn begin_round(&mut self) {
@@ -85,13 +90,13 @@ impl Service for RouterService {
     }
 
     fn deliver(&mut self, round: &mut Round<'_, Self>) -> bool {
-        self.flow.give_up(&mut self.walks);
-        if self.flow.calls.done() == 0 {
-            return false;
+        self.flow.give_up(&mut self.walks, round.clients.poll());
+        self.send_held(round.clients);
+        if self.flow.calls.done() > 0 {
+            self.flow.calls.sort();
+            self.hand_out(round.clients);
+            self.flow.calls.forget(0);
         }
-        self.flow.calls.sort();
-        self.hand_out(round.clients);
-        self.flow.calls.forget(0);
         false
     }
 
@@ -102,21 +107,48 @@ impl Service for RouterService {
     }
 }
 
+/// How long a reply waits for others of its client, in milliseconds. A client that has asked for much at once is sent all replies together,
+/// for which it is woken up once, unless a server is slow.
+const HELD_MS: u64 = 1;
+
 impl RouterService {
     /// Puts replies into the slots of those who wait for them.
-    fn hand_out(&self, clients: &mut Clients<Self>) {
+    fn hand_out(&mut self, clients: &mut Clients<Self>) {
+        let (held, now_ms) = (&mut self.held, self.flow.now_ms);
         let mut replies = self.flow.calls.replies(0);
         while let Some((first, _)) = replies.clone().next() {
             let to = first.to;
             let ours = replies.clone().take_while(|(reply, _)| reply.to == to);
             let count = ours.clone().count();
             let parts = ours.map(|(reply, bytes)| (reply.slot, bytes));
-            clients.answer(to, self.now, |_, unsent| {
-                if let Some(unsent) = unsent {
-                    unsent.fill_bytes(parts);
+            clients.answer_when_due(to, self.now, |client, unsent| {
+                let Some(unsent) = unsent else { return Due::Now };
+                unsent.fill_bytes(parts);
+                if unsent.open_slots() == 0 || unsent.is_full() {
+                    client.held_ms = None;
+                    return Due::Now;
                 }
+                if client.held_ms.is_none() {
+                    client.held_ms = Some(now_ms);
+                    held.push_back((to, now_ms));
+                }
+                Due::Later
             });
             replies.nth(count - 1);
+        }
+    }
+
+    /// Sends replies that were held back for long enough.
+    fn send_held(&mut self, clients: &mut Clients<Self>) {
+        let now_ms = self.flow.now_ms;
+        while let Some((to, since)) = self.held.pop_front_if(|(_, since)| now_ms >= *since + HELD_MS) {
+            clients.answer_when_due(to, self.now, |client, _| {
+                if client.held_ms != Some(since) {
+                    return Due::Later;
+                }
+                client.held_ms = None;
+                Due::Now
+            });
         }
     }
 }

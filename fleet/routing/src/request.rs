@@ -8,6 +8,8 @@ pub enum Op {
     Gat,
     Gats,
     LeaseGet,
+    /// What is known of an item beside its value: me, which mcrouter has as metaget.
+    MetaGet,
     Set,
     Add,
     Replace,
@@ -34,12 +36,13 @@ pub enum Group {
 }
 
 /// All operations, with the names that a configuration has for them.
-pub(crate) const OPS: [(&str, Op); 17] = [
+pub(crate) const OPS: [(&str, Op); 18] = [
     ("get", Op::Get),
     ("gets", Op::Gets),
     ("gat", Op::Gat),
     ("gats", Op::Gats),
     ("lease-get", Op::LeaseGet),
+    ("metaget", Op::MetaGet),
     ("set", Op::Set),
     ("add", Op::Add),
     ("replace", Op::Replace),
@@ -66,7 +69,7 @@ impl Op {
 
     pub fn group(self) -> Group {
         match self {
-            Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::LeaseGet => Group::Get,
+            Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::LeaseGet | Op::MetaGet => Group::Get,
             Op::Set | Op::Add | Op::Replace | Op::Append | Op::Prepend | Op::Cas | Op::LeaseSet => {
                 Group::Update
             }

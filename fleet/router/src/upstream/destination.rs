@@ -1,6 +1,7 @@
 //! One server: what it was asked, in order, and the connection over which it answers.
 
 use super::reply::{self, Read, Reply, Value};
+use super::health::{Health, HealthOptions, Prober, Probes};
 use super::wire;
 use crate::flow::Ticket;
 use guira_protocol::number_from;
@@ -8,12 +9,17 @@ use guira_routing::{Answer, Dialect, Item, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Interest, Poll, Progress, Stream, Token};
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 
 /// A server and what it was asked.
 #[derive(Debug)]
 pub(crate) struct Destination {
     address: Address,
     timeout_ms: u32,
+    health: Arc<Health>,
+    options: HealthOptions,
+    /// This worker asks whether it is back.
+    probes: Option<Probes>,
     link: Link,
     /// Requests from the first that was not answered altogether on, and how many bytes of them were sent.
     wire: Vec<u8>,
@@ -91,11 +97,24 @@ pub(crate) enum Heard<'a> {
     Garbage,
 }
 
+/// A request whose reply is not waited for any more.
+#[derive(Debug)]
+pub(crate) enum GivenUp {
+    Request(Origin<Ticket>),
+    /// The server cannot be connected to: nothing is answered.
+    Unreachable(Origin<Ticket>),
+    /// The connection is of no use.
+    Probe,
+}
+
 impl Destination {
-    pub(crate) fn new(address: Address, timeout_ms: u32) -> Self {
+    pub(crate) fn new(address: Address, timeout_ms: u32, health: Arc<Health>, options: HealthOptions) -> Self {
         Destination {
             address,
             timeout_ms,
+            health,
+            options,
+            probes: None,
             link: Link::Closed,
             wire: Vec::new(),
             sent: 0,
@@ -107,6 +126,12 @@ impl Destination {
             input: Vec::new(),
             interest: Interest::Read,
         }
+    }
+
+    /// Whether it is sent requests.
+    #[inline]
+    pub(crate) fn is_in(&self) -> bool {
+        self.health.is_in()
     }
 
     /// Whether it takes no more requests for now.
@@ -170,8 +195,7 @@ impl Destination {
         }
     }
 
-    /// Asks whether it is there.
-    pub(crate) fn push_probe(&mut self, now_ms: u64) {
+    fn push_probe(&mut self, now_ms: u64) {
         self.close_get();
         self.wire.extend_from_slice(b"version\r\n");
         let at = self.before + self.wire.len() as u64;
@@ -223,31 +247,32 @@ impl Destination {
         Ok(())
     }
 
-    /// Something has happened to the socket: reads what there is into `buffer`, behind what was left over.
+    /// Something has happened to the socket: reads what there is into `buffer`, behind what was left over. Returns how much there is.
     ///
     /// # Errors
     /// What the system says: the connection is of no use.
-    pub(crate) fn read(&mut self, poll: &Poll, token: Token, buffer: &mut Vec<u8>) -> io::Result<()> {
+    pub(crate) fn read(&mut self, poll: &Poll, token: Token, buffer: &mut Vec<u8>) -> io::Result<usize> {
         if let Link::Connecting(_) = self.link {
             self.finish_connecting()?;
-            return self.flush(poll, token);
+            self.flush(poll, token)?;
+            return Ok(0);
         }
         if self.interest == Interest::ReadWrite {
             self.flush(poll, token)?;
         }
         let Link::Up(stream) = &mut self.link else {
-            return Ok(());
+            return Ok(0);
         };
-        buffer.clear();
-        buffer.append(&mut self.input);
-        let from = buffer.len();
-        buffer.resize(from + READ_BYTES, 0);
-        let progress = stream.read(&mut buffer[from..]);
-        let bytes = if let Ok(Progress::Moved(bytes)) = progress { bytes } else { 0 };
-        buffer.truncate(from + bytes);
-        match progress? {
+        let kept = self.input.len();
+        if buffer.len() < kept + READ_BYTES {
+            buffer.resize(kept + READ_BYTES, 0);
+        }
+        buffer[..kept].copy_from_slice(&self.input);
+        self.input.clear();
+        match stream.read(&mut buffer[kept..])? {
+            Progress::Moved(bytes) => Ok(kept + bytes),
+            Progress::Blocked => Ok(kept),
             Progress::Ended => Err(io::ErrorKind::UnexpectedEof.into()),
-            Progress::Moved(_) | Progress::Blocked => Ok(()),
         }
     }
 
@@ -332,6 +357,7 @@ impl Destination {
     #[inline]
     fn answered<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
         self.expected.pop_front();
+        self.health.heard();
         if self.dead > 0 {
             self.dead -= 1;
             return Heard::Nothing(taken);
@@ -361,11 +387,13 @@ impl Destination {
         }
     }
 
-    /// When the oldest request is given up.
+    /// When something is to be given up, or to be asked.
     pub(crate) fn deadline(&self, now_ms: u64) -> Option<u64> {
-        let oldest = self.expected.get(self.dead)?;
-        let waited = (now_ms as u32).wrapping_sub(oldest.asked_ms);
-        Some(now_ms + u64::from(self.timeout_ms.saturating_sub(waited)))
+        let oldest = self.expected.get(self.dead).map(|oldest| {
+            let waited = (now_ms as u32).wrapping_sub(oldest.asked_ms);
+            now_ms + u64::from(self.timeout_ms.saturating_sub(waited))
+        });
+        oldest.into_iter().chain(self.probes.map(|probes| probes.next_ms)).min()
     }
 
     /// Whether it has nothing to send.
@@ -373,14 +401,50 @@ impl Destination {
         self.sent == self.wire.len()
     }
 
-    /// The oldest request that has waited for too long: it is answered by the caller, and its reply is dropped if it comes after all.
-    pub(crate) fn give_up(&mut self, now_ms: u64) -> Option<Origin<Ticket>> {
+    /// The oldest request, if it has waited for too long. Its reply is dropped if it comes after all.
+    pub(crate) fn give_up(&mut self, now_ms: u64) -> Option<GivenUp> {
         let oldest = self.expected.get_mut(self.dead)?;
         if (now_ms as u32).wrapping_sub(oldest.asked_ms) < self.timeout_ms {
             return None;
         }
         self.dead += 1;
-        Some(std::mem::replace(&mut oldest.origin, Origin::Nobody))
+        let origin = std::mem::replace(&mut oldest.origin, Origin::Nobody);
+        let is_probe = oldest.kind == Kind::Probe;
+        if let Link::Connecting(_) = self.link {
+            self.put_out(self.health.unreachable(), now_ms);
+            return Some(GivenUp::Unreachable(origin));
+        }
+        if let Some(prober) = self.health.timed_out(&self.options) {
+            self.put_out(prober, now_ms);
+        }
+        Some(if is_probe { GivenUp::Probe } else { GivenUp::Request(origin) })
+    }
+
+    /// The connection has failed.
+    pub(crate) fn note_failure(&mut self, now_ms: u64) {
+        // One that was up is tried again, with the next request.
+        if !matches!(self.link, Link::Up(_)) {
+            self.put_out(self.health.unreachable(), now_ms);
+        }
+    }
+
+    fn put_out(&mut self, prober: Prober, now_ms: u64) {
+        if prober == Prober::You {
+            self.probes = Some(Probes::begin(now_ms, &self.options));
+        }
+    }
+
+    /// Asks whether it is back, if it is time to. True if it was asked.
+    pub(crate) fn probe(&mut self, now_ms: u64, random: u32) -> bool {
+        if self.health.is_in() {
+            self.probes = None;
+        }
+        let Some(probes) = self.probes.as_mut().filter(|probes| now_ms >= probes.next_ms) else {
+            return false;
+        };
+        probes.asked(now_ms, &self.options, random);
+        self.push_probe(now_ms);
+        true
     }
 
     /// Closes the connection. Returns those who wait for answers, which do not come any more.
@@ -399,9 +463,6 @@ impl Destination {
         waiting
     }
 
-    pub(crate) fn is_connecting(&self) -> bool {
-        matches!(self.link, Link::Connecting(_))
-    }
 }
 
 /// Bytes read at once.
@@ -457,7 +518,7 @@ fn line_answer(op: Op, line: &[u8]) -> Answer<'_> {
 
 fn meta_answer<'i>(line: &'i [u8], value: Option<&'i [u8]>) -> Answer<'i> {
     let outcome = match line.get(..2) {
-        Some(b"VA" | b"HD") => Outcome::Found,
+        Some(b"VA" | b"HD" | b"ME") => Outcome::Found,
         Some(b"EN" | b"NF") => Outcome::NotFound,
         Some(b"NS") => Outcome::NotStored,
         Some(b"EX") => Outcome::Exists,

@@ -1,7 +1,10 @@
 //! Servers, as one worker sees them.
 
 mod destination;
+mod health;
 mod reply;
 mod wire;
 
-pub(crate) use destination::{Destination, Heard};
+pub(crate) use destination::{Destination, GivenUp, Heard};
+pub(crate) use health::Health;
+pub use health::HealthOptions;

@@ -11,6 +11,7 @@ fn word(op: Op) -> &'static [u8] {
         Op::Gat => b"gat ",
         Op::Gats => b"gats ",
         Op::LeaseGet => b"lease-get ",
+        Op::MetaGet => b"me ",
         Op::Set => b"set ",
         Op::Add => b"add ",
         Op::Replace => b"replace ",
@@ -42,7 +43,7 @@ fn classic(request: &Request<'_>, out: &mut Vec<u8>) {
     };
     out.extend_from_slice(word(request.op));
     match request.op {
-        Op::Get | Op::Gets | Op::LeaseGet => out.extend_from_slice(request.key),
+        Op::Get | Op::Gets | Op::LeaseGet | Op::MetaGet => out.extend_from_slice(request.key),
         Op::Gat | Op::Gats => {
             out.pop();
             put(out, i64::from(request.exptime));
@@ -91,7 +92,7 @@ fn unsigned(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// `T` of a meta command is in `exptime`, and everything else in `meta`.
+/// The flags of a meta command, in their order, which means something: with `T` from `exptime`, that may have been changed.
 fn meta(request: &Request<'_>, out: &mut Vec<u8>) {
     let is_store = matches!(
         request.op,
@@ -100,6 +101,7 @@ fn meta(request: &Request<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(match request.op {
         Op::Delete => b"md ",
         Op::Incr | Op::Decr => b"ma ",
+        Op::MetaGet => b"me ",
         _ if is_store => b"ms ",
         _ => b"mg ",
     });
@@ -112,20 +114,33 @@ fn meta(request: &Request<'_>, out: &mut Vec<u8>) {
     if is_store {
         unsigned(out, request.value.len() as u64);
     }
-    if !request.meta.is_empty() {
-        out.push(b' ');
-        out.extend_from_slice(request.meta);
+    let mut time = match request.op {
+        Op::Gat | Op::Gats => Some(request.exptime),
+        _ if is_store && (request.exptime != 0 || has_flag(request.meta, b'T')) => Some(request.exptime),
+        _ => None,
+    };
+    for flag in request.meta.split(|byte| *byte == b' ').filter(|flag| !flag.is_empty()) {
+        match time.take_if(|_| flag[0] == b'T') {
+            Some(seconds) => put_time(out, seconds),
+            None => {
+                out.push(b' ');
+                out.extend_from_slice(flag);
+            }
+        }
     }
-    let has_time = if is_store { request.exptime != 0 } else { matches!(request.op, Op::Gat | Op::Gats) };
-    if has_time {
-        out.extend_from_slice(b" T");
-        out.extend_from_slice(itoa::Buffer::new().format(request.exptime).as_bytes());
+    if let Some(seconds) = time {
+        put_time(out, seconds);
     }
     out.extend_from_slice(b"\r\n");
     if is_store {
         out.extend_from_slice(request.value);
         out.extend_from_slice(b"\r\n");
     }
+}
+
+fn put_time(out: &mut Vec<u8>, seconds: i32) {
+    out.extend_from_slice(b" T");
+    out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
 }
 
 /// Whether a flag of a meta command is there.
@@ -171,6 +186,8 @@ mod tests {
             (Op::Get, "", "mg key\r\n"),
             (Op::Get, "v Oopaque", "mg key v Oopaque\r\n"),
             (Op::Gat, "v", "mg key v T60\r\n"),
+            (Op::Gat, "T5 N9 v", "mg key T60 N9 v\r\n"),
+            (Op::Set, "T0 F7", "ms key 3 T60 F7\r\nabc\r\n"),
             (Op::Get, "v b", "mg a2V5 v b\r\n"),
             (Op::Set, "F7", "ms key 3 F7 T60\r\nabc\r\n"),
             (Op::Delete, "x", "md key x\r\n"),

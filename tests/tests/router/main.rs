@@ -1,0 +1,3 @@
+//! A router in front of nodes, from outside.
+
+mod differential;
