@@ -19,6 +19,8 @@ pub(crate) struct RouterService {
     now: Seconds,
     /// Clients whose replies are held back, and since when.
     held: VecDeque<(ReplyTo, u64)>,
+    /// Replies of one client while they are put next to each other.
+    scratch: Vec<u8>,
 }
 
 /// Values are copied.
@@ -39,7 +41,7 @@ impl RouterService {
     pub(crate) fn new(walks: Walks<Ticket>, flow: Flow) -> Self {
         let clock = CoarseClock::system();
         let now = clock.now();
-        RouterService { walks, flow, clock, watch: Stopwatch::start(), now, held: VecDeque::new() }
+        RouterService { walks, flow, clock, watch: Stopwatch::start(), now, held: VecDeque::new(), scratch: Vec::new() }
     }
 }
 
@@ -114,7 +116,7 @@ const HELD_MS: u64 = 1;
 impl RouterService {
     /// Puts replies into the slots of those who wait for them.
     fn hand_out(&mut self, clients: &mut Clients<Self>) {
-        let (held, now_ms) = (&mut self.held, self.flow.now_ms);
+        let (held, scratch, now_ms) = (&mut self.held, &mut self.scratch, self.flow.now_ms);
         let mut replies = self.flow.calls.replies(0);
         while let Some((first, _)) = replies.clone().next() {
             let to = first.to;
@@ -124,7 +126,11 @@ impl RouterService {
             clients.answer_when_due(to, self.now, |client, unsent| {
                 let Some(unsent) = unsent else { return Due::Now };
                 unsent.fill_bytes(parts);
-                if unsent.open_slots() == 0 || unsent.is_full() {
+                let is_whole = unsent.open_slots() == 0;
+                if is_whole {
+                    unsent.flatten(scratch);
+                }
+                if is_whole || unsent.is_full() {
                     client.held_ms = None;
                     return Due::Now;
                 }
