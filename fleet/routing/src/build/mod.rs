@@ -6,7 +6,7 @@ mod roots;
 
 use crate::config::{ConfigError, FailureDomain, Json, Pools, Sources, Value};
 use crate::destinations::Destinations;
-use crate::handle::{AnyHandle, Children, NAMES};
+use crate::handle::{AnyHandle, Children, NAMES, Shadow};
 use crate::prefix::Unknown;
 use crate::step::NodeId;
 use crate::tree::Tree;
@@ -192,6 +192,12 @@ impl Builder<'_> {
                 nodes.extend(self.nodes(item)?);
             }
             return Ok(nodes);
+        }
+        if json
+            .get("type")
+            .is_some_and(|kind| matches!(&kind.value, Value::Text(kind) if **kind == *"ShadowRoute"))
+        {
+            return Shadow::list(self, json);
         }
         match pool_in_list(json)? {
             Some(name) => self.pool(&name).map(|pool| pool.children().to_vec()),

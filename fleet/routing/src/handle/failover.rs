@@ -43,12 +43,15 @@ impl Failover {
         normal: Option<Selector>,
     ) -> Result<Self, ConfigError> {
         let failures = Failures::parse(members.json("failover_errors"))?;
-        let limit = members.json("failover_limit").map(Limit::parse).transpose()?;
+        let limit = match members.json("failover_limit") {
+            Some(json) => Some(Limit::parse(members, json)?),
+            None => None,
+        };
         let tag = if members.flag("failover_tag")? == Some(true) { Tag::Appended } else { Tag::No };
         members.without_effect("enable_lease_pairing", "a lease-set goes to the first child");
         let policy = match members.json("failover_policy") {
-            Some(json) => Policy::parse(members, json, &children, normal)?,
-            None => Policy::in_order(),
+            Some(json) if children.len() > 1 => Policy::parse(members, json, &children, normal)?,
+            _ => Policy::in_order(),
         };
         Ok(Failover { children, failures, policy, limit, tag })
     }

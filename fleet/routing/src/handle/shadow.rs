@@ -92,6 +92,17 @@ impl Chosen {
 }
 
 impl Shadow {
+    /// Reads a list of children of which some have shadows.
+    pub(crate) fn list(build: &mut Builder<'_>, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
+        let mut members = build.members(json)?;
+        let mut children = members.children("children")?;
+        if let Some(shadows) = members.json("shadows") {
+            Self::wrap(&mut members, shadows, &mut children)?;
+        }
+        members.end();
+        Ok(children.into())
+    }
+
     /// Puts those of `children` that have shadows behind a handle that sends them.
     pub(crate) fn wrap(
         members: &mut Members<'_, '_, '_>,

@@ -1,5 +1,6 @@
 //! Which share of requests may be sent to another child.
 
+use crate::build::Members;
 use crate::config::{ConfigError, Json};
 use std::cell::Cell;
 
@@ -14,11 +15,12 @@ pub(super) struct Limit {
 const BURST: f64 = 1000.0;
 
 impl Limit {
-    pub(super) fn parse(json: &Json) -> Result<Self, ConfigError> {
+    pub(super) fn parse(members: &mut Members<'_, '_, '_>, json: &Json) -> Result<Self, ConfigError> {
         let mut object = json.object("failover_limit")?;
         let rate = object.required_as("rate", |json, name| json.number(name, 0.0..=f64::MAX))?.min(1.0);
         let burst = object.optional_as("burst", |json, name| json.number(name, 0.0..=f64::MAX))?;
         let burst = burst.unwrap_or(BURST).max(1.0);
+        members.finish(object);
         Ok(Limit { rate, burst, tokens: Cell::new(burst) })
     }
 

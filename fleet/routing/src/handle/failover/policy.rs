@@ -154,6 +154,9 @@ impl Policy {
                 )));
             }
         }
+        // With `hash`, or without.
+        let _ = (object.optional("hash_func"), object.optional("weights"));
+        members.finish(object);
         Ok(policy)
     }
 
@@ -210,6 +213,7 @@ impl Salted {
             };
             tried.children().iter().enumerate().any(down)
         };
+        let key = &key[..key.len().min(crate::KEY_MAX)];
         let mut salted = [0; crate::KEY_MAX + 3];
         salted[..key.len()].copy_from_slice(key);
         for attempt in 0..=ATTEMPTS {

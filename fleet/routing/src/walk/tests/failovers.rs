@@ -216,6 +216,8 @@ fn salted_failover_asks_others_of_the_pool_and_none_twice() {
         *seconds.entry(order[1].clone()).or_insert(0) += 1;
     }
     assert_eq!(seconds.len(), 8, "{seconds:?}");
+    // No key is longer than servers allow, but nothing depends on it.
+    assert_eq!(order(policy, &"x".repeat(300)).len(), 4);
     let rendezvous = order(r#"{"type": "RendezvousPolicy"}"#, "k");
     assert_eq!(rendezvous.len(), 8);
     for wrong in [
@@ -294,4 +296,14 @@ fn failover_of_all_sync_of_miss_failover() {
         assert_eq!(router.value(ticket).as_deref(), Some("from e"));
         router.end();
     }
+}
+
+#[test]
+fn members_of_failovers_that_nobody_reads_are_warned_of() {
+    let more = r#", "failover_policy": {"type": "LeastFailuresPolicy", "max_tries": 2, "colour": 1},
+        "failover_limit": {"rate": 1, "color": 2}, "enable_lease_pairing": true, "enable_logging": false"#;
+    let warned = warnings(&route("FailoverRoute", more));
+    assert_eq!(warned.len(), 4, "{warned:?}");
+    let alone = r#"{"type": "FailoverRoute", "children": ["PoolRoute|A"], "failover_policy": {"type": "RendezvousPolicy"}}"#;
+    assert_eq!(run(alone, Op::Get, "k", &[Outcome::Tko], 0).0, ["a get k"]);
 }
