@@ -16,21 +16,26 @@ pub(crate) struct Shadow {
 
 /// Which requests have a shadow.
 #[derive(Clone, Debug)]
-enum Chosen {
+struct Chosen {
+    keys: Keys,
+    /// So many of 2^32 requests for these keys.
+    share: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Keys {
     /// By hash, both ends included.
     Hashes(u32, u32),
-    Keys(Arc<[Arc<str>]>),
-    /// So many of 2^32.
-    Share(u64),
+    Listed(Arc<[Arc<str>]>),
 }
 
 #[derive(Debug)]
 struct Setting {
     target: NodeId,
     chosen: Chosen,
-    /// Places of the children with this shadow, both ends included.
+    /// Places of the children with this shadow: from the first to before the end.
     first: i64,
-    last: i64,
+    end: i64,
 }
 
 const WHOLE: f64 = 4_294_967_296.0;
@@ -54,40 +59,38 @@ impl Setting {
         if !keys.is_empty() && (range.is_some() || index.is_some()) {
             return Err(json.error("'keys_to_shadow' excludes 'index_range' and 'key_fraction_range'"));
         }
-        let (first, last) = match &index {
-            Some([first, last]) => (place(first)?, place(last)?),
+        let (first, end) = match &index {
+            _ if !keys.is_empty() => (0, i64::MAX),
+            Some([first, end]) => (place(first)?, place(end)?),
             None => (0, 0),
         };
         let [low, high] = match &range {
             Some([low, high]) => [fraction(low)?, fraction(high)?],
             None => [0.0, 0.0],
         };
-        if low > high || first > last {
+        if low > high || first > end {
             return Err(json.error("a range of this shadow ends before it begins"));
         }
         let hash = |fraction: f64| (fraction * f64::from(u32::MAX)) as u32;
-        let chosen = match share {
-            _ if !keys.is_empty() => Chosen::Keys(keys),
-            Some(share) if share > 0.0 => Chosen::Share((share * WHOLE) as u64),
-            _ => Chosen::Hashes(hash(low), hash(high)),
-        };
+        let keys =
+            if keys.is_empty() { Keys::Hashes(hash(low), hash(high)) } else { Keys::Listed(keys) };
+        let chosen = Chosen { keys, share: (share.unwrap_or(1.0) * WHOLE) as u64 };
         for known in ["key_fraction_range_rv", "validate_replies"] {
             members.warn_of(object.optional(known), known, "this router has nothing of the kind");
         }
         members.finish(object);
-        Ok(Setting { target, chosen, first, last })
+        Ok(Setting { target, chosen, first, end })
     }
 }
 
 impl Chosen {
     fn has(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> bool {
-        match self {
-            Chosen::Hashes(low, high) => {
-                (*low..=*high).contains(&spooky::hash32(request.routing_key(), 0))
-            }
-            Chosen::Keys(keys) => keys.iter().any(|key| key.as_bytes() == request.key),
-            Chosen::Share(share) => (cx.random(1 << 32) as u64) < *share,
-        }
+        let key = request.routing_key();
+        let has_key = match &self.keys {
+            Keys::Hashes(low, high) => (*low..=*high).contains(&spooky::hash32(key, 0)),
+            Keys::Listed(keys) => keys.iter().any(|listed| listed.as_bytes() == key),
+        };
+        has_key && (cx.random(1 << 32) as u64) < self.share
     }
 }
 
@@ -114,7 +117,7 @@ impl Shadow {
         let settings =
             list.iter().map(|json| Setting::parse(members, json)).collect::<Result<Vec<_>, _>>()?;
         for (child, place) in children.iter_mut().zip(0..) {
-            let own = settings.iter().filter(|setting| (setting.first..=setting.last).contains(&place));
+            let own = settings.iter().filter(|setting| (setting.first..setting.end).contains(&place));
             let own: Box<[_]> = own.map(|setting| (setting.target, setting.chosen.clone())).collect();
             if !own.is_empty() {
                 *child = members.add(super::AnyHandle::Shadow(Shadow { normal: *child, shadows: own }));

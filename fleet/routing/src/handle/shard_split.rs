@@ -64,11 +64,12 @@ impl Split {
     }
 }
 
-/// Where the shard is in a key: between its first two colons.
+/// Where the shard is in a key: between its first two colons, if it ends with a digit.
 fn shard(key: &[u8]) -> Option<std::ops::Range<usize>> {
     let first = key.iter().position(|byte| *byte == b':')? + 1;
     let length = key[first..].iter().position(|byte| *byte == b':')?;
-    (length > 0).then_some(first..first + length)
+    let shard = first..first + length;
+    key[shard.clone()].last()?.is_ascii_digit().then_some(shard)
 }
 
 impl ShardSplit {

@@ -32,31 +32,22 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    fn parse(members: &mut Members<'_, '_, '_>, json: Option<&Json>) -> Result<Self, ConfigError> {
+    fn parse(members: &mut Members<'_, '_, '_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut object = json.object("settings")?;
+        let threshold = |json: &Json, name: &str| json.number(name, 0.0..=1.0);
+        let below = |limit: f64| move |json: &Json, name: &str| json.number(name, f64::MIN_POSITIVE..=limit);
         let mut settings = Settings {
-            enable_threshold: 0.7,
-            disable_threshold: 0.9,
-            start: 0.1,
-            step: 1.0,
+            enable_threshold: object.required_as("enable_threshold", threshold)?,
+            disable_threshold: object.required_as("disable_threshold", threshold)?,
+            start: object.optional_as("start", below(1.0))?.unwrap_or(0.1),
+            step: object.optional_as("step", below(100.0))?.unwrap_or(1.0),
             min_requests: 100,
         };
-        let Some(json) = json else { return Ok(settings) };
-        let mut object = json.object("settings")?;
-        let share = |json: &Json, name: &str| json.number(name, 0.0..=1.0);
-        for (name, value) in [
-            ("enable_threshold", &mut settings.enable_threshold),
-            ("disable_threshold", &mut settings.disable_threshold),
-            ("start", &mut settings.start),
-        ] {
-            *value = object.optional_as(name, share)?.unwrap_or(*value);
-        }
-        let step = object.optional_as("step", |json, name| json.number(name, 0.0..=f64::MAX))?;
-        settings.step = step.unwrap_or(settings.step);
         let least = object.optional_as("min_requests", |json, name| json.integer(name, 1..=i64::MAX))?;
         settings.min_requests = least.map_or(settings.min_requests, i64::unsigned_abs);
         members.finish(object);
-        if settings.enable_threshold > settings.disable_threshold {
-            return Err(json.error("'enable_threshold' is above 'disable_threshold'"));
+        if settings.enable_threshold >= settings.disable_threshold {
+            return Err(json.error("'enable_threshold' is not below 'disable_threshold'"));
         }
         Ok(settings)
     }
@@ -70,7 +61,7 @@ impl SlowWarmUp {
     ) -> Result<(NodeId, Settings), ConfigError> {
         let mut object = json.object("slow_warmup")?;
         let failover = members.node(object.required("failoverTarget")?)?;
-        let settings = Settings::parse(members, object.optional("settings"))?;
+        let settings = Settings::parse(members, object.required("settings")?)?;
         members.finish(object);
         Ok((failover, settings))
     }
@@ -97,7 +88,7 @@ impl Handle for SlowWarmUp {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let (target, failover) = (members.child("target")?, members.child("failoverTarget")?);
-        let settings = members.json("settings");
+        let settings = members.json("settings").ok_or_else(|| json.error("'settings' is missing"))?;
         let settings = Settings::parse(&mut members, settings)?;
         members.end();
         Ok(Self::new(target, failover, settings))

@@ -167,7 +167,7 @@ fn a_key_is_split_over_replicas_by_host() {
 
 #[test]
 fn a_shard_is_split_by_host() {
-    let split = r#"{"type": "PoolRoute", "pool": "A", "shard_splits": {"7": 30, "8":
+    let split = r#"{"type": "PoolRoute", "pool": "A", "shard_splits": {"7": 30, "x": 2, "8":
         {"old_split_size": 1, "new_split_size": 2, "split_start": 1800000000, "migration_period": 100,
          "fanout_deletes": true}}}"#;
     for (key, op, host, now, expected) in [
@@ -178,6 +178,8 @@ fn a_shard_is_split_by_host() {
         ("a:7:b", Op::Delete, 1, 0, vec!["a delete a:7aa:b"]),
         ("a:9:b", Op::Get, 1, 0, vec!["a get a:9:b"]),
         ("a:7", Op::Get, 1, 0, vec!["a get a:7"]),
+        ("a:x:b", Op::Get, 1, 0, vec!["a get a:x:b"]),
+        ("a::b", Op::Get, 1, 0, vec!["a get a::b"]),
         ("a|#|:7:b", Op::Get, 1, 0, vec!["a get a|#|:7:b"]),
         ("a:8:b", Op::Get, 1, 1_799_999_999, vec!["a get a:8:b"]),
         ("a:8:b", Op::Get, 1, 1_800_000_050, vec!["a get a:8aa:b"]),

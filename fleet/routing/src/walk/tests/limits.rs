@@ -94,14 +94,19 @@ fn shadowed(shadow: &str, keys: usize) -> (usize, usize) {
 
 #[test]
 fn shadows_get_a_part_of_the_requests() {
-    let (shadows, in_range) = shadowed(r#""index_range": [0, 1], "key_fraction_range": [0, 1]"#, 400);
+    let (shadows, in_range) = shadowed(r#""index_range": [0, 2], "key_fraction_range": [0, 1]"#, 400);
     assert!(in_range > 40);
     assert_eq!(shadows, in_range);
-    let (half, in_range) = shadowed(r#""index_range": [0, 1], "key_fraction_range": [0.25, 0.75]"#, 2000);
+    let (half, in_range) = shadowed(r#""index_range": [0, 2], "key_fraction_range": [0.25, 0.75]"#, 2000);
     assert!((in_range * 4 / 10..in_range * 6 / 10).contains(&half), "{half} of {in_range}");
-    let (share, _) = shadowed(r#""index_range": [0, 7], "requests_fraction": 0.25"#, 2000);
+    let (share, _) =
+        shadowed(r#""index_range": [0, 8], "key_fraction_range": [0, 1], "requests_fraction": 0.25"#, 2000);
     assert!((400..600).contains(&share), "{share}");
-    assert_eq!(shadowed(r#""index_range": [0, 7]"#, 100).0, 0);
+    for nothing in
+        [r#""index_range": [0, 8]"#, r#""key_fraction_range": [0, 1]"#, r#""requests_fraction": 1"#]
+    {
+        assert_eq!(shadowed(nothing, 100).0, 0, "{nothing}");
+    }
     for wrong in [
         r#""index_range": [1, 0]"#,
         r#""key_fraction_range": [0, 2]"#,

@@ -76,7 +76,7 @@ impl Random {
                 format!(r#"{{"type": "LatestRoute", "children": [{children}], "failover_count": {number}}}"#)
             }
             21 => format!(
-                r#"{{"type": "SlowWarmUpRoute", "target": {one}, "failoverTarget": {other}, "settings": {{"min_requests": 1}}}}"#
+                r#"{{"type": "SlowWarmUpRoute", "target": {one}, "failoverTarget": {other}, "settings": {{"enable_threshold": 0.5, "disable_threshold": 0.9, "min_requests": 1}}}}"#
             ),
             22 => format!(
                 r#"{{"type": "OutstandingLimitRoute", "target": {one}, "max_outstanding": {number}}}"#
