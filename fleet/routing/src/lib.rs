@@ -13,6 +13,7 @@
 mod build;
 pub mod config;
 mod destinations;
+mod explain;
 mod handle;
 pub mod hash;
 mod outcome;
@@ -24,6 +25,7 @@ mod walk;
 
 pub use build::{Built, Settings, Timeouts, build};
 pub use destinations::{DestinationSpec, Destinations};
+pub use explain::Line;
 pub use outcome::{Answer, Item, Outcome};
 pub use prefix::Unknown;
 pub use request::{Dialect, Group, Op, Request};

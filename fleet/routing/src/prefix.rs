@@ -68,9 +68,14 @@ mod tests {
 
     #[test]
     fn a_prefix_ends_at_the_third_slash() {
-        for (key, expected) in
-            [("/a/b/c", Some(5)), ("/a/b/", Some(5)), ("/a/b", None), ("a/b/c/", None), ("///x", Some(3)), ("", None)]
-        {
+        for (key, expected) in [
+            ("/a/b/c", Some(5)),
+            ("/a/b/", Some(5)),
+            ("/a/b", None),
+            ("a/b/c/", None),
+            ("///x", Some(3)),
+            ("", None),
+        ] {
             assert_eq!(length(key.as_bytes()), expected, "{key}");
         }
         assert_eq!(parts("/a/b/"), Some(("a", "b")));

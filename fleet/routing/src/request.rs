@@ -1,5 +1,7 @@
 //! Requests, as route handles see them.
 
+use crate::hash::before_hash_stop;
+
 /// What a request asks for. A meta command is the classic one with the same effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
@@ -100,9 +102,13 @@ pub struct Request<'a> {
     pub dialect: Dialect,
     /// The key as servers see it: without a routing prefix.
     pub key: &'a [u8],
+    /// The routing prefix that was in front of the key, for servers that want it back.
+    pub prefix: &'a [u8],
+    /// How much of the key is hashed; 0 is the part before its hash stop.
+    pub hashed: usize,
     /// The client's flags of a classic store.
     pub flags: u32,
-    /// The expiration time of a classic store, a touch or a gat. A meta command has it in `meta`.
+    /// The expiration time of a store, a touch or a gat; of a meta command its flag T, which is not in `meta`.
     pub exptime: i32,
     /// The cas unique, the lease token, the amount of an incr or decr, or the seconds of a delete.
     pub number: u64,
@@ -119,11 +125,22 @@ impl<'a> Request<'a> {
             op,
             dialect: Dialect::Classic,
             key,
+            prefix: b"",
+            hashed: 0,
             flags: 0,
             exptime: 0,
             number: 0,
             meta: b"",
             value: b"",
+        }
+    }
+
+    /// The part of the key that is hashed.
+    #[inline]
+    pub(crate) fn routing_key(&self) -> &'a [u8] {
+        match self.hashed {
+            0 => before_hash_stop(self.key),
+            hashed => &self.key[..hashed.min(self.key.len())],
         }
     }
 }
@@ -137,8 +154,10 @@ pub(crate) struct KeptRequest {
     exptime: i32,
     number: u64,
     key: usize,
+    prefix: usize,
+    hashed: usize,
     meta: usize,
-    /// Key, flags of a meta command and value, one after the other.
+    /// Key, routing prefix, flags of a meta command and value, one after the other.
     bytes: Vec<u8>,
 }
 
@@ -154,6 +173,8 @@ impl Default for KeptRequest {
             exptime: 0,
             number: 0,
             key: 0,
+            prefix: 0,
+            hashed: 0,
             meta: 0,
             bytes: Vec::new(),
         }
@@ -168,20 +189,26 @@ impl KeptRequest {
         self.exptime = request.exptime;
         self.number = request.number;
         self.key = request.key.len();
+        self.prefix = request.prefix.len();
+        self.hashed = request.hashed;
         self.meta = request.meta.len();
         self.bytes.clear();
         self.bytes.extend_from_slice(request.key);
+        self.bytes.extend_from_slice(request.prefix);
         self.bytes.extend_from_slice(request.meta);
         self.bytes.extend_from_slice(request.value);
     }
 
     pub(crate) fn request(&self) -> Request<'_> {
         let (key, rest) = self.bytes.split_at(self.key);
+        let (prefix, rest) = rest.split_at(self.prefix);
         let (meta, value) = rest.split_at(self.meta);
         Request {
             op: self.op,
             dialect: self.dialect,
             key,
+            prefix,
+            hashed: self.hashed,
             flags: self.flags,
             exptime: self.exptime,
             number: self.number,

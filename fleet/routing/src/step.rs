@@ -54,6 +54,8 @@ pub(crate) struct Rewrite {
     pub(crate) key: Option<KeyText>,
     pub(crate) exptime: Option<i32>,
     pub(crate) number: Option<u64>,
+    pub(crate) prefix: Option<KeyText>,
+    pub(crate) hashed: Option<u32>,
     pub(crate) content: Content,
 }
 
@@ -63,6 +65,11 @@ pub(crate) enum Content {
     OfRequest,
     /// Those of the answer that is being dealt with.
     OfAnswer,
+    /// These, of a classic request.
+    Fixed {
+        flags: u32,
+        value: &'static [u8],
+    },
 }
 
 /// A key that was written into the scratch buffer by [`Cx::key`].
@@ -73,8 +80,15 @@ pub(crate) struct KeyText {
 }
 
 impl Rewrite {
-    pub(crate) const NONE: Rewrite =
-        Rewrite { op: None, key: None, exptime: None, number: None, content: Content::OfRequest };
+    pub(crate) const NONE: Rewrite = Rewrite {
+        op: None,
+        key: None,
+        exptime: None,
+        number: None,
+        prefix: None,
+        hashed: None,
+        content: Content::OfRequest,
+    };
 
     pub(crate) fn exptime(seconds: i32) -> Self {
         Rewrite { exptime: Some(seconds), ..Self::NONE }
@@ -107,8 +121,12 @@ pub(crate) enum Wanted {
 pub struct Facts {
     /// A number that is the same for all requests of a client's host.
     pub client: u64,
+    /// A number that is this host's, and stays the same: mcrouter's hostid.
+    pub host: u64,
     /// UNIX time, in seconds.
     pub now_s: u64,
+    /// Milliseconds since any time in the past. It never goes back.
+    pub now_ms: u64,
 }
 
 /// What a handle has while it deals with a request or an answer.
@@ -153,7 +171,8 @@ impl Cx<'_> {
 
     /// A random number below `limit`, which is not 0.
     pub(crate) fn random(&mut self, limit: usize) -> usize {
-        *self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((u128::from(*self.random >> 32) * limit as u128) >> 32) as usize
     }
 }

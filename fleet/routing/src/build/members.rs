@@ -3,7 +3,7 @@
 use super::{Builder, PoolHandles};
 use crate::KEY_MAX;
 use crate::config::{ConfigError, Json, Object, Value};
-use crate::handle::Children;
+use crate::handle::{AnyHandle, Children};
 use crate::hash::Selector;
 use crate::step::NodeId;
 use std::ops::RangeInclusive;
@@ -40,7 +40,7 @@ impl<'j> Members<'_, '_, 'j> {
     }
 
     /// The member that a short form gives.
-    fn main(&mut self, name: &str) -> Option<&'j Json> {
+    pub(crate) fn main(&mut self, name: &str) -> Option<&'j Json> {
         match (&mut self.object, &self.json.value) {
             (Some(object), _) => object.optional(name),
             (None, Value::Null) => None,
@@ -71,7 +71,11 @@ impl<'j> Members<'_, '_, 'j> {
             return Ok(None);
         };
         let is_good = text.len() <= KEY_MAX && text.bytes().all(|byte| byte > b' ' && byte != 0x7f);
-        if is_good { Ok(Some(text)) } else { Err(self.json.error(format!("'{name}' cannot be part of a key"))) }
+        if is_good {
+            Ok(Some(text))
+        } else {
+            Err(self.json.error(format!("'{name}' cannot be part of a key")))
+        }
     }
 
     pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, ConfigError> {
@@ -84,6 +88,48 @@ impl<'j> Members<'_, '_, 'j> {
         range: RangeInclusive<i64>,
     ) -> Result<Option<i64>, ConfigError> {
         self.read(name, |json, name| json.integer(name, range))
+    }
+
+    /// A handle that the route is made of.
+    pub(crate) fn add(&mut self, handle: AnyHandle) -> NodeId {
+        self.build.add(handle)
+    }
+
+    /// The failure domain of a server.
+    pub(crate) fn domain(&self, node: NodeId) -> Option<u32> {
+        self.build.domain(node)
+    }
+
+    /// Warns that a member has no effect, if it is there and not switched off.
+    pub(crate) fn without_effect(&mut self, name: &str, reason: &str) {
+        if let Some(json) = self.json(name)
+            && !matches!(json.value, Value::Bool(false))
+        {
+            self.build.warnings.push(json.error(format!("'{name}' has no effect: {reason}")));
+        }
+    }
+
+    /// The same for a member of a member.
+    pub(crate) fn warn_of(&mut self, json: Option<&Json>, name: &str, reason: &str) {
+        self.build.warnings.extend(json.map(|json| json.error(format!("'{name}' has no effect: {reason}"))));
+    }
+
+    /// Warns of what was not read of a member.
+    pub(crate) fn finish(&mut self, object: Object<'_>) {
+        object.finish(&mut self.build.warnings);
+    }
+
+    /// The route that a member of a member describes.
+    pub(crate) fn node(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
+        self.build.node(json)
+    }
+
+    /// Refuses a member, if it is there and not switched off.
+    pub(crate) fn refuse(&mut self, name: &str, reason: &str) -> Result<(), ConfigError> {
+        match self.json(name) {
+            None | Some(Json { value: Value::Bool(false), .. }) => Ok(()),
+            Some(json) => Err(json.error(format!("'{name}' is not supported: {reason}"))),
+        }
     }
 
     pub(crate) fn optional_child(&mut self, name: &str) -> Result<Option<NodeId>, ConfigError> {
@@ -111,6 +157,15 @@ impl<'j> Members<'_, '_, 'j> {
         if nodes.is_empty() { Ok([self.build.null()].into()) } else { Ok(nodes.into()) }
     }
 
+    /// Children: at least one, since an empty list is a route that fails.
+    pub(crate) fn children_or_error(&mut self, name: &str) -> Result<Children, ConfigError> {
+        let nodes = match self.main(name) {
+            Some(list) => self.build.nodes(list)?,
+            None => Vec::new(),
+        };
+        if nodes.is_empty() { Ok([self.build.add(AnyHandle::error())].into()) } else { Ok(nodes.into()) }
+    }
+
     pub(crate) fn pool(&mut self, name: &str) -> Result<PoolHandles, ConfigError> {
         match self.main(name) {
             Some(json) => self.build.pool(json),
@@ -135,6 +190,28 @@ impl<'j> Members<'_, '_, 'j> {
     pub(crate) fn hash_of_pool(&mut self, pool: &PoolHandles) -> Result<Selector, ConfigError> {
         let hash = self.json("hash");
         pool.selector(self.json, hash)
+    }
+
+    /// By rendezvous hashing among children with these tags.
+    pub(crate) fn rendezvous(&self, children: usize, tags: Option<&Json>) -> Result<Selector, ConfigError> {
+        let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
+        super::pools::selector(
+            self.json,
+            Some("Rendezvous"),
+            None,
+            &super::pools::identities(&names, tags, None)?,
+        )
+    }
+
+    /// By a hash that is named, among children with these weights.
+    pub(crate) fn selector(
+        &self,
+        kind: &str,
+        children: usize,
+        weights: Option<&Json>,
+    ) -> Result<Selector, ConfigError> {
+        let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
+        super::pools::selector(self.json, Some(kind), None, &super::pools::identities(&names, None, weights)?)
     }
 
     /// All members were read.

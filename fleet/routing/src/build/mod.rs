@@ -4,9 +4,9 @@ mod members;
 mod pools;
 mod roots;
 
-use crate::config::{ConfigError, Json, Pools, Sources, Value};
+use crate::config::{ConfigError, FailureDomain, Json, Pools, Sources, Value};
 use crate::destinations::Destinations;
-use crate::handle::{AnyHandle, Children, NAMES};
+use crate::handle::{AnyHandle, Children, NAMES, Shadow};
 use crate::prefix::Unknown;
 use crate::step::NodeId;
 use crate::tree::Tree;
@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use members::Members;
 pub(crate) use pools::PoolHandles;
 
 /// What a configuration does not say.
@@ -64,6 +65,8 @@ pub fn build(
         pools: Pools::new(json, sources)?,
         built_pools: HashMap::new(),
         named: HashMap::new(),
+        domains: HashMap::new(),
+        domain_numbers: HashMap::new(),
         settings,
         destinations,
         warnings: Vec::new(),
@@ -86,11 +89,28 @@ pub(crate) struct Builder<'c> {
     pools: Pools<'c>,
     built_pools: HashMap<Arc<str>, PoolHandles>,
     named: HashMap<Arc<str>, NodeId>,
+    /// Failure domains of servers, by number.
+    domains: HashMap<NodeId, u32>,
+    domain_numbers: HashMap<FailureDomain, u32>,
     settings: &'c Settings,
     destinations: &'c mut Destinations,
     warnings: Vec<ConfigError>,
     depth: usize,
 }
+
+/// Routes of mcrouter's that this router does not have, and why.
+const REFUSED: [(&str, &str); 10] = [
+    ("SRRoute", "it finds servers by a service of Meta's"),
+    ("DistributionRoute", "it writes to a log of Meta's"),
+    ("SetDistributionTargetRoute", "it writes to a log of Meta's"),
+    ("AxonLogRoute", "it writes to a log of Meta's"),
+    ("LoadBalancerRoute", "memcached's protocols do not tell a server's load"),
+    ("CarbonLookasideRoute", "it caches replies of other services in memcached"),
+    ("McBucketRoute", "there are no buckets of keys"),
+    ("LatencyInjectionRoute", "this router does not delay requests"),
+    ("BigValueRoute", "this router does not split values"),
+    ("L1L2SizeSplitRoute", "it needs a protocol in which a get has flags"),
+];
 
 /// Routes within routes.
 const DEPTH_MAX: usize = 64;
@@ -99,6 +119,16 @@ impl Builder<'_> {
     pub(crate) fn add(&mut self, handle: AnyHandle) -> NodeId {
         self.handles.push(handle);
         NodeId(self.handles.len() as u32 - 1)
+    }
+
+    pub(crate) fn domain(&self, node: NodeId) -> Option<u32> {
+        self.domains.get(&node).copied()
+    }
+
+    fn in_domain(&mut self, node: NodeId, domain: &FailureDomain) {
+        let next = self.domain_numbers.len() as u32;
+        let number = *self.domain_numbers.entry(domain.clone()).or_insert(next);
+        self.domains.insert(node, number);
     }
 
     pub(crate) fn null(&mut self) -> NodeId {
@@ -111,11 +141,13 @@ impl Builder<'_> {
         if self.depth > DEPTH_MAX {
             return Err(json.error(format!("more than {DEPTH_MAX} routes within each other")));
         }
-        let node = match &json.value {
-            Value::Text(text) => self.short_form(json, text),
-            Value::Object(_) => self.object(json),
-            _ => Err(json.error(format!("a route is an object with a type, or a name; this is {}", json.kind()))),
-        };
+        let node =
+            match &json.value {
+                Value::Text(text) => self.short_form(json, text),
+                Value::Object(_) => self.object(json),
+                _ => Err(json
+                    .error(format!("a route is an object with a type, or a name; this is {}", json.kind()))),
+            };
         self.depth -= 1;
         node
     }
@@ -143,6 +175,9 @@ impl Builder<'_> {
     }
 
     fn kind(&mut self, kind: &str, json: &Json) -> Result<NodeId, ConfigError> {
+        if let Some((_, reason)) = REFUSED.iter().find(|(name, _)| *name == kind) {
+            return Err(json.error(format!("{kind} is not supported: {reason}")));
+        }
         match AnyHandle::parse(kind, self, json) {
             Some(handle) => handle.map(|handle| self.add(handle)),
             None => Err(json.error(format!("no route is called {kind:?}; there are {}", NAMES.join(", ")))),
@@ -157,6 +192,12 @@ impl Builder<'_> {
                 nodes.extend(self.nodes(item)?);
             }
             return Ok(nodes);
+        }
+        if json
+            .get("type")
+            .is_some_and(|kind| matches!(&kind.value, Value::Text(kind) if **kind == *"ShadowRoute"))
+        {
+            return Shadow::list(self, json);
         }
         match pool_in_list(json)? {
             Some(name) => self.pool(&name).map(|pool| pool.children().to_vec()),

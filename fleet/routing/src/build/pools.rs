@@ -3,7 +3,7 @@
 use super::{Builder, Settings, Timeouts};
 use crate::config::{Address, ConfigError, Json, Pool, Target, Value};
 use crate::destinations::DestinationSpec;
-use crate::handle::{AnyHandle, Children, Destination};
+use crate::handle::{AnyHandle, Children, Destination, KeepPrefix};
 use crate::hash::{HashKind, Selector, ServerIdentity};
 use crate::prefix;
 use crate::step::NodeId;
@@ -27,7 +27,7 @@ impl Builder<'_> {
         let connect_timeout = pool.connect_timeout.unwrap_or(timeout);
         let mut children = Vec::new();
         for server in &pool.servers {
-            children.push(match &server.target {
+            let node = match &server.target {
                 Target::Route(route) => self.node(route)?,
                 Target::Server { address, security } => {
                     let number = self.destinations.number(DestinationSpec {
@@ -36,9 +36,18 @@ impl Builder<'_> {
                         timeout,
                         connect_timeout,
                     });
-                    self.add(AnyHandle::Destination(Destination(number)))
+                    let node = self.add(AnyHandle::Destination(Destination(number)));
+                    if pool.keep_routing_prefix {
+                        self.add(AnyHandle::KeepPrefix(KeepPrefix(node)))
+                    } else {
+                        node
+                    }
                 }
-            });
+            };
+            if let Some(domain) = &server.failure_domain {
+                self.in_domain(node, domain);
+            }
+            children.push(node);
         }
         let built = PoolHandles { pool: pool.clone(), children: children.into() };
         self.built_pools.insert(pool.name.clone(), built.clone());
@@ -65,6 +74,10 @@ fn timeout(pool: &Pool, settings: &Settings) -> std::time::Duration {
 impl PoolHandles {
     pub(crate) fn children(&self) -> Children {
         self.children[..].into()
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// How a server is chosen: `hash` is the name of a hash, or an object with what is needed.

@@ -33,16 +33,6 @@ impl Handle for AllSync {
         _request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
-        // The worst so far is in `a`, one more than its severity; 0 is none.
-        let severity = u32::from(answer.outcome.severity()) + 1;
-        let is_last = state.answers as usize == self.0.len();
-        if severity > state.a {
-            state.a = severity;
-            if is_last {
-                return Then::Pass;
-            }
-            cx.hold();
-        }
-        if is_last { Then::Held } else { Then::Wait }
+        super::worst(cx, state, self.0.len(), answer)
     }
 }

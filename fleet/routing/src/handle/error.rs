@@ -10,11 +10,17 @@ use crate::step::{Cx, Step};
 #[derive(Debug)]
 pub(crate) struct Error(Outcome);
 
+impl Error {
+    pub(crate) fn local() -> Self {
+        Error(Outcome::LocalError)
+    }
+}
+
 impl Handle for Error {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         // What it says to a log of mcrouter's.
-        members.json("response");
+        members.main("response");
         members.json("enable_logging");
         let outcome = match members.text("result")? {
             None => Outcome::LocalError,

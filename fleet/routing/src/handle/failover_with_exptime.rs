@@ -1,7 +1,7 @@
 //! The gutter (Scaling Memcache at Facebook, section 3.3): if a server fails, others stand in for it, and what is stored in them is
 //! kept for a short time only.
 
-use super::failover::{Failover, Failures, chain};
+use super::failover::{Failover, chain};
 use super::{AnyHandle, Handle, ModifyExptime};
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
@@ -21,20 +21,24 @@ impl Handle for FailoverWithExptime {
         let normal = members.child("normal")?;
         let others = members.children("failover")?;
         let exptime = members.integer("failover_exptime", 0..=i64::from(i32::MAX))?.unwrap_or(EXPTIME);
-        let failures = Failures::parse(members.json("failover_errors"))?;
-        members.end();
         let others: Vec<_> = others
             .iter()
             .map(|child| {
                 let shorter = ModifyExptime::at_most(*child, exptime as i32);
-                build.add(AnyHandle::ModifyExptime(shorter))
+                members.add(AnyHandle::ModifyExptime(shorter))
             })
             .collect();
-        Ok(FailoverWithExptime(Failover::new(chain(normal, others.into_iter()), failures)))
+        let failover = Failover::read(&mut members, chain(normal, others.into_iter()), None)?;
+        members.end();
+        Ok(FailoverWithExptime(failover))
     }
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         self.0.enter(cx, request)
+    }
+
+    fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        self.0.explore(cx, request)
     }
 
     fn resume(

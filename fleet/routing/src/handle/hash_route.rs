@@ -3,7 +3,7 @@
 use super::{Children, Handle};
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
-use crate::hash::{Selector, before_hash_stop};
+use crate::hash::Selector;
 use crate::request::Request;
 use crate::step::{Cx, Step};
 
@@ -22,14 +22,23 @@ impl HashRoute {
 impl Handle for HashRoute {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
-        let children = members.children("children")?;
+        let children = match members.flag("error_on_empty")? {
+            Some(true) => members.children_or_error("children")?,
+            _ => members.children("children")?,
+        };
         let hash = members.hash(children.len())?;
         members.end();
         Ok(HashRoute { children, selector: hash })
     }
 
+    fn reason(&self, request: &Request<'_>) -> Option<String> {
+        let key = request.routing_key();
+        let (number, children) = (self.selector.pick(key), self.children.len());
+        Some(format!("hash of {:?}: {number} of {children}", String::from_utf8_lossy(key)))
+    }
+
     #[inline]
     fn enter(&self, _cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
-        Step::Tail(self.children[self.selector.pick(before_hash_stop(request.key))])
+        Step::Tail(self.children[self.selector.pick(request.routing_key())])
     }
 }

@@ -38,6 +38,16 @@ impl Handle for MissFailover {
         Step::Await(State { a: u32::MAX, ..State::default() })
     }
 
+    fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        match request.op.group() {
+            Group::Get | Group::Delete => {
+                super::ask_all(cx, &self.children);
+                Step::Await(State::default())
+            }
+            _ => Step::Tail(self.children[0]),
+        }
+    }
+
     fn resume(
         &self,
         cx: &mut Cx<'_>,

@@ -15,6 +15,16 @@ pub(crate) trait Handle: Debug + Sized {
     /// What becomes of a request.
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step;
 
+    /// Asks all children that may ever be asked about a request, in their order, and counts nothing.
+    fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        self.enter(cx, request)
+    }
+
+    /// What the choice of a child depends on, if it is worth telling.
+    fn reason(&self, _request: &Request<'_>) -> Option<String> {
+        None
+    }
+
     /// What becomes of the answer of a child, which [`Cx::ask`] was told this number for.
     fn resume(
         &self,
@@ -69,6 +79,18 @@ macro_rules! handles {
                 }
             }
 
+            pub(crate) fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+                match self {
+                    $(Self::$handle(handle) => handle.explore(cx, request),)+
+                }
+            }
+
+            pub(crate) fn reason(&self, request: &Request<'_>) -> Option<String> {
+                match self {
+                    $(Self::$handle(handle) => handle.reason(request),)+
+                }
+            }
+
             pub(crate) fn resume(
                 &self,
                 cx: &mut Cx<'_>,
@@ -105,6 +127,25 @@ handles! {
     null: Null = "NullRoute" | "DevNullRoute";
     error: Error = "ErrorRoute";
     warm_up: WarmUp = "WarmUpRoute";
+    salted_failover: SaltedFailover = "SaltedFailoverRoute";
+    migrate: Migrate = "MigrateRoute";
+    latest: Latest = "LatestRoute";
+    l1_l2_cache: L1L2Cache = "L1L2CacheRoute";
+    key_split: KeySplit = "KeySplitRoute";
+    shard_split: ShardSplit = "ShardSplitRoute";
+    shadow: Shadow = "ShadowRoute";
+    host_id: HostId = "HostIdRoute";
+    client_hash: ClientHash = "OriginalClientHashRoute";
+    routing_group: RoutingGroup = "RoutingGroupRoute";
+    logging: Logging = "LoggingRoute";
+    blackhole: Blackhole = "BlackholeRoute";
+    hash_stop: HashStop = "HashStopAllowListRoute";
+    key_parse: KeyParse = "KeyParseRoute";
+    keep_prefix: KeepPrefix = "KeepRoutingPrefix";
+    rate_limit: RateLimit = "RateLimitRoute";
+    outstanding_limit: OutstandingLimit = "OutstandingLimitRoute";
+    slow_warm_up: SlowWarmUp = "SlowWarmUpRoute";
+    staging: Staging = "StagingRoute";
 }
 
 /// Asks all children, each by its place in the list.
@@ -112,10 +153,30 @@ fn ask_all(cx: &mut Cx<'_>, children: &[NodeId]) {
     children.iter().zip(0..).for_each(|(child, number)| cx.ask(*child, Rewrite::NONE, number));
 }
 
+/// One of this number of children has answered: waits for all, and answers what the worst has answered, of equal ones the first. The
+/// worst so far is in `a`, one more than its severity; 0 is none.
+fn worst(cx: &mut Cx<'_>, state: &mut State, children: usize, answer: &Answer<'_>) -> Then {
+    let severity = u32::from(answer.outcome.severity()) + 1;
+    let is_last = state.answers as usize == children;
+    if severity > state.a {
+        state.a = severity;
+        if is_last {
+            return Then::Pass;
+        }
+        cx.hold();
+    }
+    if is_last { Then::Held } else { Then::Wait }
+}
+
 impl AnyHandle {
     /// A handle that answers as a cache without items does.
     pub(crate) fn null() -> Self {
         AnyHandle::Null(Null)
+    }
+
+    /// A handle that fails.
+    pub(crate) fn error() -> Self {
+        AnyHandle::Error(Error::local())
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct ModifyKey {
     /// What it takes the place of.
     replace: Option<Arc<str>>,
     suffix: Arc<str>,
+    /// The routing prefix, for servers that get it.
+    prefix: Option<Arc<str>>,
     missing: Missing,
 }
 
@@ -33,13 +35,19 @@ impl Handle for ModifyKey {
         let ensure = members.key_part("ensure_key_prefix")?.unwrap_or_default();
         let replace = members.key_part("replace_key_prefix")?;
         let suffix = members.key_part("set_key_suffix")?.unwrap_or_default();
+        let prefix = members.key_part("set_routing_prefix")?;
+        if let Some(prefix) = prefix.as_deref().filter(|prefix| !prefix.is_empty())
+            && crate::prefix::parts(prefix).is_none()
+        {
+            return Err(json.error(format!("'set_routing_prefix' is {prefix:?}, which is not of the form /region/cluster/")));
+        }
         let is_in_place = members.flag("modify_inplace")?;
         members.end();
         if replace.is_some() && is_in_place.is_some() {
             return Err(json.error("replace_key_prefix and modify_inplace exclude each other"));
         }
         let missing = if is_in_place == Some(true) { Missing::Overwritten } else { Missing::Inserted };
-        Ok(ModifyKey { target, ensure, replace, suffix, missing })
+        Ok(ModifyKey { target, ensure, replace, suffix, prefix, missing })
     }
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
@@ -54,10 +62,13 @@ impl Handle for ModifyKey {
             }
             None => (ensure, request.key),
         };
-        if begin.is_empty() && rest.len() == request.key.len() && self.suffix.is_empty() {
+        let is_same = begin.is_empty() && rest.len() == request.key.len() && self.suffix.is_empty();
+        let prefix = self.prefix.as_ref().filter(|prefix| prefix.as_bytes() != request.prefix);
+        if is_same && prefix.is_none() {
             return Step::Tail(self.target);
         }
-        let key = cx.key(&[begin, rest, self.suffix.as_bytes()]);
-        Step::Rewritten(self.target, Rewrite::key(key))
+        let key = (!is_same).then(|| cx.key(&[begin, rest, self.suffix.as_bytes()]));
+        let prefix = prefix.map(|prefix| cx.key(&[prefix.as_bytes()]));
+        Step::Rewritten(self.target, Rewrite { key, prefix, ..Rewrite::NONE })
     }
 }

@@ -24,7 +24,7 @@ const COLD_AGAIN: u32 = 3;
 impl WarmUp {
     fn fill(&self, op: Op, token: u64) -> Rewrite {
         let (exptime, number) = (Some(self.exptime), Some(token));
-        Rewrite { op: Some(op), key: None, exptime, number, content: Content::OfAnswer }
+        Rewrite { op: Some(op), exptime, number, content: Content::OfAnswer, ..Rewrite::NONE }
     }
 
     /// The cold cluster has answered.
@@ -56,7 +56,10 @@ impl WarmUp {
             }
             _ if !answer.outcome.is_hit() => Then::Held,
             Op::LeaseGet => {
-                cx.tell(self.cold, self.fill(Op::LeaseSet, state.b as u64));
+                // An error has no token.
+                if state.b != 0 {
+                    cx.tell(self.cold, self.fill(Op::LeaseSet, state.b as u64));
+                }
                 Then::Pass
             }
             _ => {
@@ -71,6 +74,7 @@ impl Handle for WarmUp {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let (cold, warm) = (members.child("cold")?, members.child("warm")?);
+        members.without_effect("enable_metaget", "what is copied has 'exptime'");
         let exptime = members.integer("exptime", 0..=i64::from(i32::MAX))?.unwrap_or(0) as i32;
         members.end();
         Ok(WarmUp { cold, warm, exptime })
@@ -85,6 +89,14 @@ impl Handle for WarmUp {
         }
         cx.ask(self.cold, Rewrite::NONE, COLD);
         Step::Await(State::default())
+    }
+
+    fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        let step = self.enter(cx, request);
+        if matches!(step, Step::Await(_)) {
+            cx.ask(self.warm, Rewrite::NONE, WARM);
+        }
+        step
     }
 
     fn resume(

@@ -4,16 +4,20 @@
 //! that waits for its children has a *frame*, with its state and a copy of the request. Nothing here does I/O: requests go to a
 //! [`Sink`], which has its answers brought back by [`Walks::answer`].
 
-use crate::KEY_MAX;
 use crate::outcome::{Answer, KeptAnswer, Outcome};
-use crate::request::{Dialect, KeptRequest, Request};
-use crate::step::{Ask, Content, Cx, DestinationId, Facts, Holds, NodeId, Rewrite, State, Step, Then, Wanted};
+use crate::request::{KeptRequest, Request};
+use crate::step::{Ask, Cx, DestinationId, Facts, Holds, NodeId, State, Step, Then, Wanted};
 use crate::tree::Tree;
-use arrayvec::ArrayVec;
 use std::rc::Rc;
+
+mod apply;
+
+pub(crate) use apply::{KeyBuffer, apply};
 
 /// What a client is told whose key has a routing prefix that leads nowhere.
 const NO_ROUTE: &[u8] = b"no route for this prefix";
+/// What a client is told whose key is nothing but a routing prefix.
+const NO_KEY: &[u8] = b"there is no key behind the routing prefix";
 
 /// Where requests go to servers, and answers to clients.
 pub trait Sink {
@@ -40,7 +44,10 @@ pub trait Sink {
 pub enum Origin<T> {
     Client(T),
     /// A handle that remembers, and which child of it was asked.
-    Frame { frame: u32, child: u32 },
+    Frame {
+        frame: u32,
+        child: u32,
+    },
     /// Nobody waits for the answer.
     Nobody,
 }
@@ -88,9 +95,6 @@ impl Done {
 
 const NO_ANSWER: Answer<'static> = Answer::of(Outcome::NotFound);
 
-/// A key that was rewritten.
-type KeyBuffer = ArrayVec<u8, KEY_MAX>;
-
 /// All requests of a worker that are under way.
 #[derive(Debug)]
 pub struct Walks<T> {
@@ -137,7 +141,11 @@ impl<T: Copy> Walks<T> {
         let Some((root, prefix)) = tree.root(request.key) else {
             return sink.answer(ticket, &Answer { line: NO_ROUTE, ..Answer::of(Outcome::LocalError) });
         };
-        let request = Request { key: &request.key[prefix..], ..*request };
+        let (prefix, key) = request.key.split_at(prefix);
+        if key.is_empty() && !prefix.is_empty() {
+            return sink.answer(ticket, &Answer { line: NO_KEY, ..Answer::of(Outcome::ClientError) });
+        }
+        let request = Request { key, prefix, ..*request };
         if let Some(done) = self.descend(&tree, root, &request, facts, Origin::Client(ticket), sink) {
             done.with(&NO_ANSWER, |answer| sink.answer(ticket, answer));
         }
@@ -170,8 +178,8 @@ impl<T: Copy> Walks<T> {
                 Step::Answer(outcome) => return Some(Done::Made(outcome)),
                 Step::Rewritten(next, rewrite) => {
                     let mut key = KeyBuffer::new();
-                    let Some(changed) = self.apply(&rewrite, request, &NO_ANSWER, &mut key) else {
-                        return Some(Done::Made(Outcome::ClientError));
+                    let Some(changed) = apply(&self.scratch, &rewrite, request, &NO_ANSWER, &mut key) else {
+                        return Some(Done::Made(Outcome::LocalError));
                     };
                     return self.descend(tree, next, &changed, facts, origin, sink);
                 }
@@ -201,7 +209,7 @@ impl<T: Copy> Walks<T> {
         while let Some(ask) = self.asks.get(next).copied() {
             next += 1;
             let mut key = KeyBuffer::new();
-            if let Some(changed) = self.apply(&ask.rewrite, request, &NO_ANSWER, &mut key) {
+            if let Some(changed) = apply(&self.scratch, &ask.rewrite, request, &NO_ANSWER, &mut key) {
                 self.descend(tree, ask.node, &changed, facts, Origin::Nobody, sink);
             }
         }
@@ -228,7 +236,7 @@ impl<T: Copy> Walks<T> {
             let answer = if next < of_answer { answer } else { &NO_ANSWER };
             next += 1;
             let mut key = KeyBuffer::new();
-            let changed = self.apply(&ask.rewrite, request, answer, &mut key);
+            let changed = apply(&self.scratch, &ask.rewrite, request, answer, &mut key);
             let Wanted::By(child) = ask.answer else {
                 if let Some(changed) = changed {
                     self.descend(tree, ask.node, &changed, facts, Origin::Nobody, sink);
@@ -240,13 +248,14 @@ impl<T: Copy> Walks<T> {
                 Some(changed) => {
                     self.descend(tree, ask.node, &changed, facts, Origin::Frame { frame, child }, sink)
                 }
-                None => Some(Done::Made(Outcome::ClientError)),
+                None => Some(Done::Made(Outcome::LocalError)),
             };
             match at_once {
                 None => {}
                 Some(_) if done.is_some() => self.frames[frame as usize].outstanding -= 1,
                 Some(at_once) => {
-                    let then = at_once.with(answer, |answer| self.resume(tree, frame, child, request, answer));
+                    let then =
+                        at_once.with(answer, |answer| self.resume(tree, frame, child, request, answer));
                     done = self.conclude(frame, then, at_once);
                 }
             }
@@ -385,31 +394,6 @@ impl<T: Copy> Walks<T> {
         it.held = None;
         it.request.forget();
         self.vacant.push(frame);
-    }
-
-    /// The request with its changes. `None` if its key cannot be sent, or if it stores what an answer does not have.
-    fn apply<'a>(
-        &self,
-        rewrite: &Rewrite,
-        request: &Request<'a>,
-        answer: &Answer<'a>,
-        key: &'a mut KeyBuffer,
-    ) -> Option<Request<'a>> {
-        let mut changed = *request;
-        if let Some(text) = rewrite.key {
-            let text = &self.scratch[text.from as usize..text.to as usize];
-            key.try_extend_from_slice(text).ok()?;
-            changed.key = key;
-        }
-        changed.op = rewrite.op.unwrap_or(changed.op);
-        changed.exptime = rewrite.exptime.unwrap_or(changed.exptime);
-        changed.number = rewrite.number.unwrap_or(changed.number);
-        if rewrite.content == Content::OfAnswer {
-            let item = answer.item?;
-            changed.dialect = Dialect::Classic;
-            (changed.value, changed.flags, changed.meta) = (item.value, item.flags, b"");
-        }
-        Some(changed)
     }
 }
 
