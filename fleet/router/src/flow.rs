@@ -1,10 +1,12 @@
 //! The two ends of a worker's requests: servers, and clients who wait.
 
 use crate::calls::Calls;
+use crate::counters::Counters;
 use crate::upstream::{Destination, Heard};
 use guira_routing::{Answer, DestinationId, Origin, Outcome, Request, Sink, Walks};
 use guira_serving::service_token;
-use guira_transport::Poll;
+use guira_transport::{Address, Poll};
+use std::sync::Arc;
 
 /// A key of a client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,7 @@ pub(crate) struct Ticket {
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) calls: Calls,
+    pub(crate) counters: Arc<Counters>,
     destinations: Vec<Destination>,
     /// Those that were asked something since they were last sent what they are asked.
     dirty: Vec<u32>,
@@ -43,25 +46,35 @@ impl Sink for Flow {
             self.dirty.push(destination.0);
         }
         it.push(request, origin, self.now_ms);
+        self.counters.sent();
         Ok(())
     }
 
     #[inline]
     fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
+        self.counters.answered(answer.outcome);
         self.calls.answer(ticket, answer);
     }
 }
 
 impl Flow {
-    pub(crate) fn new(destinations: Vec<Destination>) -> Self {
+    pub(crate) fn new(counters: Arc<Counters>) -> Self {
         Flow {
             calls: Calls::default(),
-            destinations,
+            counters,
+            destinations: Vec::new(),
             dirty: Vec::new(),
             now_ms: 0,
             deadline_ms: None,
             input: Vec::new(),
         }
+    }
+
+    /// Takes servers on that a new configuration names: those behind the ones that are known.
+    pub(crate) fn add_servers(&mut self, all: &[(Address, u32)]) {
+        let new = all.iter().skip(self.destinations.len());
+        self.destinations
+            .extend(new.map(|(address, timeout_ms)| Destination::new(address.clone(), *timeout_ms)));
     }
 
     /// A server has something to say.
@@ -86,7 +99,12 @@ impl Flow {
         input.shrink_to(1 << 20);
         self.input = input;
         if is_broken || read.is_err() {
-            self.fail(number, walks, poll, if is_broken { Outcome::RemoteError } else { Outcome::ConnectError });
+            self.fail(
+                number,
+                walks,
+                poll,
+                if is_broken { Outcome::RemoteError } else { Outcome::ConnectError },
+            );
         }
     }
 
@@ -120,8 +138,11 @@ impl Flow {
             return;
         }
         for number in 0..self.destinations.len() {
-            let why =
-                if self.destinations[number].is_connecting() { Outcome::ConnectTimeout } else { Outcome::Timeout };
+            let why = if self.destinations[number].is_connecting() {
+                Outcome::ConnectTimeout
+            } else {
+                Outcome::Timeout
+            };
             while let Some(origin) = self.destinations[number].give_up(self.now_ms) {
                 walks.answer(origin, &Answer::of(why), self);
             }

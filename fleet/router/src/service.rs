@@ -1,11 +1,19 @@
 //! One worker of a router.
 
 use crate::client::{Client, Turn};
+use crate::config::SharedPlan;
 use crate::flow::{Flow, Ticket};
+use crate::shared::Shared;
 use guira_memory::ValuePin;
 use guira_routing::Walks;
-use guira_serving::{Access, Clients, Outbox, ReplyTo, Round, Service, Slice, Speaks, Stopped};
+use guira_serving::{
+    Access, Clients, Outbox, ReplyTo, Round, Service, Slice, Speaks, Stopped, service_token,
+};
 use guira_sync::clock::{CoarseClock, Seconds, Stopwatch};
+use guira_transport::{Interest, Mailbox, Poll};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Requests of a worker's clients go through its tree to servers, and their replies back.
@@ -16,7 +24,13 @@ pub(crate) struct RouterService {
     clock: CoarseClock,
     watch: Stopwatch,
     now: Seconds,
+    /// New configurations.
+    plans: Arc<Mailbox<SharedPlan>>,
+    shared: Arc<Shared>,
 }
+
+/// The number of the mailbox among the service's sockets: servers have the others.
+const PLANS: u32 = (1 << 31) - 1;
 
 /// Values are copied.
 #[derive(Debug)]
@@ -33,10 +47,15 @@ impl ValuePin for NoPin {
 }
 
 impl RouterService {
-    pub(crate) fn new(walks: Walks<Ticket>, flow: Flow) -> Self {
+    pub(crate) fn new(
+        walks: Walks<Ticket>,
+        flow: Flow,
+        plans: Arc<Mailbox<SharedPlan>>,
+        shared: Arc<Shared>,
+    ) -> Self {
         let clock = CoarseClock::system();
         let now = clock.now();
-        RouterService { walks, flow, clock, watch: Stopwatch::start(), now }
+        RouterService { walks, flow, clock, watch: Stopwatch::start(), now, plans, shared }
     }
 }
 
@@ -60,9 +79,9 @@ impl Service for RouterService {
         input: &[u8],
         outbox: &mut Outbox<NoPin>,
     ) -> (usize, Stopped) {
-        let RouterService { walks, flow, .. } = self;
+        let RouterService { walks, flow, shared, .. } = self;
         let first = flow.calls.done();
-        let result = Turn { client, walks, flow, outbox }.run(slice, full, input);
+        let result = Turn { client, walks, flow, outbox, shared }.run(slice, full, input);
         // What no server had to be asked for.
         if self.flow.calls.done() > first {
             outbox.fill_bytes(self.flow.calls.replies(first).map(|(reply, bytes)| (reply.slot, bytes)));
@@ -80,7 +99,14 @@ impl Service for RouterService {
         self.flow.now_ms = self.watch.elapsed().as_millis() as u64;
     }
 
+    fn listen(&self, poll: &Poll) -> io::Result<()> {
+        poll.add(&*self.plans, service_token(PLANS), Interest::Read)
+    }
+
     fn on_event(&mut self, number: u32, round: &mut Round<'_, Self>) {
+        if number == PLANS {
+            return self.change_plan();
+        }
         self.flow.hear(number, &mut self.walks, round.clients.poll());
     }
 
@@ -103,6 +129,20 @@ impl Service for RouterService {
 }
 
 impl RouterService {
+    /// Requests that come from now on go by the newest configuration; those under way stay with the one that they began with.
+    fn change_plan(&mut self) {
+        let Some(plan) = self.plans.take().pop() else { return };
+        match plan.tree(self.shared.settings()) {
+            Ok(tree) => {
+                self.flow.add_servers(&plan.servers);
+                self.walks.replace(Rc::new(tree));
+            }
+            Err(error) => {
+                tracing::error!("a worker cannot use a configuration that was found right: {error}")
+            }
+        }
+    }
+
     /// Puts replies into the slots of those who wait for them.
     fn hand_out(&self, clients: &mut Clients<Self>) {
         let mut replies = self.flow.calls.replies(0);
