@@ -6,8 +6,8 @@ use crate::render::{Form, Quiet, Uniques};
 use crate::service::NoPin;
 use crate::shared::Shared;
 use guira_protocol::{
-    Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Line, Meta, MetaFlags, MetaGet,
-    MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
+    Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Line, Meta, MetaFlags, MetaGet, MetaSet,
+    Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
 };
 use guira_routing::{Dialect, Facts, Op, Request, Sink as _, Walks};
 use guira_serving::Access;
@@ -78,8 +78,7 @@ impl Turn<'_> {
         self.client.midway = Midway::No;
         loop {
             if self.client.swallow > 0 {
-                let taken =
-                    (input.len() - at).min(usize::try_from(self.client.swallow).unwrap_or(usize::MAX));
+                let taken = (input.len() - at).min(usize::try_from(self.client.swallow).unwrap_or(usize::MAX));
                 self.client.swallow -= taken as u64;
                 at += taken;
             }
@@ -164,9 +163,7 @@ impl Turn<'_> {
             ServerCommand::Stats(what) => admin::stats(what, self.shared, out),
             ServerCommand::FlushAll { .. }
             | ServerCommand::FlushPrefixes { .. }
-            | ServerCommand::MetaFlushPrefix(_) => {
-                out.line("SERVER_ERROR the router does not pass on flushes")
-            }
+            | ServerCommand::MetaFlushPrefix(_) => out.line("SERVER_ERROR the router does not pass on flushes"),
             ServerCommand::Admin(..) => out.line("ERROR"),
         }
         After::Taken(length)

@@ -99,12 +99,7 @@ impl Flow {
         input.shrink_to(1 << 20);
         self.input = input;
         if is_broken || read.is_err() {
-            self.fail(
-                number,
-                walks,
-                poll,
-                if is_broken { Outcome::RemoteError } else { Outcome::ConnectError },
-            );
+            self.fail(number, walks, poll, if is_broken { Outcome::RemoteError } else { Outcome::ConnectError });
         }
     }
 
@@ -138,11 +133,8 @@ impl Flow {
             return;
         }
         for number in 0..self.destinations.len() {
-            let why = if self.destinations[number].is_connecting() {
-                Outcome::ConnectTimeout
-            } else {
-                Outcome::Timeout
-            };
+            let why =
+                if self.destinations[number].is_connecting() { Outcome::ConnectTimeout } else { Outcome::Timeout };
             while let Some(origin) = self.destinations[number].give_up(self.now_ms) {
                 walks.answer(origin, &Answer::of(why), self);
             }

@@ -2,7 +2,7 @@
 
 use crate::config::{LoadError, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
-use crate::running::{Identity, RouterOptions};
+use crate::running::RouterOptions;
 use guira_routing::Settings;
 use guira_serving::Host;
 use guira_sync::clock::Stopwatch;
@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Shared {
     settings: Settings,
-    pub(crate) identity: Identity,
     pub(crate) source: Source,
     /// By name, as they are in effect.
     pub(crate) options: Vec<(String, String)>,
@@ -57,7 +56,6 @@ impl Shared {
         };
         Shared {
             settings: options.settings.clone(),
-            identity: options.identity.clone(),
             source: options.source.clone(),
             options: options.shown.clone(),
             command_line: options.command_line.clone(),

@@ -281,11 +281,7 @@ impl Destination {
         if self.ends {
             self.ends = false;
             // An error in place of the end: all keys were answered.
-            return if matches!(reply, Reply::End | Reply::Line(_)) {
-                Heard::Nothing(taken)
-            } else {
-                Heard::Garbage
-            };
+            return if matches!(reply, Reply::End | Reply::Line(_)) { Heard::Nothing(taken) } else { Heard::Garbage };
         }
         let Some(expected) = self.expected.front().copied() else {
             return Heard::Garbage;
@@ -297,9 +293,7 @@ impl Destination {
                 _ => Heard::Garbage,
             },
             Kind::Meta(_) => match reply {
-                Reply::MetaValue { line, value } => {
-                    self.answered(expected, meta_answer(line, Some(value)), taken)
-                }
+                Reply::MetaValue { line, value } => self.answered(expected, meta_answer(line, Some(value)), taken),
                 Reply::Line(line) => self.answered(expected, meta_answer(line, None), taken),
                 _ => Heard::Garbage,
             },
@@ -319,11 +313,7 @@ impl Destination {
             Reply::Lease(value) if value.value.is_empty() => (value, Outcome::NotFoundHot),
             Reply::Lease(value) => (value, Outcome::FoundStale),
             Reply::End => {
-                return self.answered(
-                    expected,
-                    Answer::of(Outcome::NotFound),
-                    if is_last { taken } else { 0 },
-                );
+                return self.answered(expected, Answer::of(Outcome::NotFound), if is_last { taken } else { 0 });
             }
             Reply::Line(line) => {
                 let answer = Answer { line, ..Answer::of(failure(line).unwrap_or(Outcome::RemoteError)) };
