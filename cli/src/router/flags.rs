@@ -19,7 +19,7 @@ fn argument(row: &'static Row) -> Arg {
     let argument = if row.default.is_empty() { argument } else { argument.default_value(row.default) };
     let whole: ValueParser = (|text: &str| text.parse::<u64>().map(|_| text.to_owned())).into();
     match row.kind {
-        Kind::Switch => argument.action(ArgAction::Count),
+        Kind::Switch => argument.action(ArgAction::SetTrue),
         Kind::Whole => argument.value_name("N").allow_negative_numbers(true).value_parser(whole),
         Kind::Text => argument.value_name("TEXT").allow_hyphen_values(true),
         Kind::List => argument.value_name("LIST").action(ArgAction::Append).value_delimiter(','),
@@ -55,7 +55,7 @@ impl Flags {
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
-        self.0.get_count(name) > 0
+        self.0.get_flag(name)
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {

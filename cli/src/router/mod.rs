@@ -50,7 +50,7 @@ pub(crate) fn described() -> clap::Command {
 
 fn run(flags: &Flags, command_line: &str) -> Result<(), Failure> {
     if flags.has("help") {
-        return run::print(&flags::command().render_long_help().to_string());
+        return run::print(&flags::command().render_help().to_string());
     }
     if flags.has("version") {
         return run::print(concat!("mcrouter 1.0.0 guira ", env!("CARGO_PKG_VERSION"), "\n"));

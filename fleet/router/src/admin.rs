@@ -111,8 +111,9 @@ const STATS: &[Stat] = &[
     },
     Stat { name: "num_servers", value: |shared| shared.plan().servers.len().to_string() },
     Stat { name: "config_age", value: |shared| shared.config_report().age.to_string() },
-    Stat { name: "config_last_success", value: |shared| shared.config_report().last_success.to_string() },
-    Stat { name: "config_last_attempts", value: |shared| shared.config_report().attempts.to_string() },
+    Stat { name: "config_last_success", value: |shared| ago(shared.config_report().right) },
+    Stat { name: "config_last_attempt", value: |shared| ago(shared.config_report().tried) },
+    Stat { name: "config_attempts", value: |shared| shared.config_report().attempts.to_string() },
     Stat { name: "config_failures", value: |shared| shared.config_report().failures.to_string() },
     Stat { name: "request_sent_count", value: |shared| shared.sums().sent().to_string() },
     Stat { name: "request_replied_count", value: |shared| shared.sums().answered().to_string() },
@@ -161,6 +162,11 @@ const ERRORS: [(&str, Outcome); 11] = [
     ("shutdown", Outcome::Shutdown),
     ("deadline_exceeded", Outcome::DeadlineExceeded),
 ];
+
+/// So many seconds ago, since 1970.
+fn ago(seconds: u64) -> String {
+    wall_clock().saturating_sub(seconds).to_string()
+}
 
 fn errors(shared: &Shared) -> u64 {
     let sums = shared.sums();

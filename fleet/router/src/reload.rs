@@ -76,7 +76,15 @@ fn keep(path: Option<&PathBuf>, texts: &Texts) {
 
 impl Reloader {
     /// Runs until it is told to end.
-    pub(crate) fn run(mut self) -> io::Result<()> {
+    pub(crate) fn run_until_told(self) -> io::Result<()> {
+        let result = self.run();
+        if let Err(error) = &result {
+            tracing::error!(%error, "the configuration is not read again from now on");
+        }
+        result
+    }
+
+    fn run(mut self) -> io::Result<()> {
         let mut poll = Poll::new()?;
         poll.add(&*self.wishes, WISH, Interest::Read)?;
         let mut watch = self.watch(&poll)?;

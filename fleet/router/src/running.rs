@@ -131,7 +131,7 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let reloading = options.reloading;
     let reloader = Reloader { loader, wishes: wishes.clone(), workers, shared, reloading, kept };
     let thread = std::thread::Builder::new().name("router-config".to_owned());
-    let reloader = Some(thread.spawn(|| reloader.run())?);
+    let reloader = Some(thread.spawn(|| reloader.run_until_told())?);
     crew.begin();
     Ok(Running { crew, addresses, warnings: plan.warnings.clone(), wishes, reloader })
 }

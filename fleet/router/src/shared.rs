@@ -29,6 +29,7 @@ struct State {
     since: Stopwatch,
     /// The last attempt that was right.
     right: Stopwatch,
+    tried: Stopwatch,
     attempts: u64,
     failures: u64,
     error: Option<String>,
@@ -37,8 +38,10 @@ struct State {
 /// How the configuration does, for `stats`.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigReport {
+    /// Seconds since it came into effect, since the last attempt that was right, and since the last one.
     pub(crate) age: u64,
-    pub(crate) last_success: u64,
+    pub(crate) right: u64,
+    pub(crate) tried: u64,
     pub(crate) attempts: u64,
     pub(crate) failures: u64,
     pub(crate) error: Option<String>,
@@ -50,6 +53,7 @@ impl Shared {
             plan,
             since: Stopwatch::start(),
             right: Stopwatch::start(),
+            tried: Stopwatch::start(),
             attempts: 1,
             failures: 0,
             error: None,
@@ -98,21 +102,22 @@ impl Shared {
     pub(crate) fn kept_as_it_is(&self) {
         let mut state = self.state();
         state.attempts += 1;
-        (state.right, state.error) = (Stopwatch::start(), None);
+        (state.right, state.tried, state.error) = (Stopwatch::start(), Stopwatch::start(), None);
     }
 
     /// A new configuration is wrong.
     pub(crate) fn refused(&self, error: &LoadError) {
         let mut state = self.state();
         (state.attempts, state.failures) = (state.attempts + 1, state.failures + 1);
-        state.error = Some(error.to_string());
+        (state.tried, state.error) = (Stopwatch::start(), Some(error.to_string()));
     }
 
     pub(crate) fn config_report(&self) -> ConfigReport {
         let state = self.state();
         ConfigReport {
             age: state.since.elapsed().as_secs(),
-            last_success: state.right.elapsed().as_secs(),
+            right: state.right.elapsed().as_secs(),
+            tried: state.tried.elapsed().as_secs(),
             attempts: state.attempts,
             failures: state.failures,
             error: state.error.clone(),

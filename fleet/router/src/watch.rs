@@ -3,8 +3,10 @@
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +17,8 @@ type Stamp = Option<[i64; 6]>;
 #[derive(Debug)]
 pub(crate) struct Watch {
     inotify: Option<OwnedFd>,
+    /// What files, links and folders on the way to the files are called: others in the same folders are of no interest.
+    names: BTreeSet<OsString>,
     stamps: Vec<(PathBuf, Stamp)>,
 }
 
@@ -27,24 +31,26 @@ fn stamp(path: &Path) -> Stamp {
     Some([dev, ino, size, found.mtime(), found.mtime_nsec(), found.ctime_nsec()])
 }
 
-/// The folders in which something changes when the file gets another content, by a write, by a rename, or by a link that leads to another file.
-fn folders(path: &Path) -> BTreeSet<PathBuf> {
-    let parent = |path: &Path| match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
-        Some(parent) => parent.to_owned(),
-        None => PathBuf::from("/"),
-    };
-    let mut folders = BTreeSet::new();
-    let mut link = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        folders.insert(parent(&link));
-        match fs::read_link(&link) {
-            Ok(target) => link = parent(&link).join(target),
+/// The paths by which a file is reached: its own, those of the links that it is, and where it is in the end.
+fn ways(path: &Path) -> Vec<PathBuf> {
+    let mut ways = vec![path.to_owned()];
+    while let (Some(last), true) = (ways.last(), ways.len() < LINKS_MAX) {
+        match fs::read_link(last) {
+            Ok(target) => ways.push(folder(last).join(target)),
             Err(_) => break,
         }
     }
-    folders.extend(fs::canonicalize(path).ok().map(|path| parent(&path)));
-    folders
+    ways.extend(fs::canonicalize(path));
+    ways
+}
+
+/// The folder that a path is in: something changes there when another file gets this name.
+fn folder(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_owned(),
+        None => PathBuf::from("/"),
+    }
 }
 
 impl Watch {
@@ -57,13 +63,15 @@ impl Watch {
             | WatchFlags::MOVED_FROM
             | WatchFlags::CREATE
             | WatchFlags::DELETE;
-        if let Some(inotify) = &inotify {
-            for folder in paths.iter().flat_map(|path| folders(path)) {
+        let mut names = BTreeSet::new();
+        for way in paths.iter().flat_map(|path| ways(path)) {
+            if let Some(inotify) = &inotify {
                 // A folder that is not there is seen to appear by a look at the file.
-                let _ = inotify::add_watch(inotify, &folder, events);
+                let _ = inotify::add_watch(inotify, folder(&way), events);
             }
+            names.extend(way.components().map(|part| part.as_os_str().to_owned()));
         }
-        Watch { inotify, stamps: paths.iter().map(|path| (path.clone(), stamp(path))).collect() }
+        Watch { inotify, names, stamps: paths.iter().map(|path| (path.clone(), stamp(path))).collect() }
     }
 
     /// Readable when something has happened in a folder.
@@ -77,8 +85,9 @@ impl Watch {
         if let Some(inotify) = &self.inotify {
             let mut buffer = [MaybeUninit::uninit(); 4096];
             let mut reader = inotify::Reader::new(inotify, &mut buffer);
-            while reader.next().is_ok() {
-                changed = true;
+            while let Ok(event) = reader.next() {
+                let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+                changed |= name.is_none_or(|name| self.names.contains(name));
             }
         }
         for (path, known) in &mut self.stamps {
@@ -108,6 +117,8 @@ mod tests {
         let path = folder.join("config");
         let mut watch = Watch::of(std::slice::from_ref(&path));
         assert!(!watch.has_changed());
+        fs::write(folder.join("one/other"), "5").unwrap();
+        assert!(!watch.has_changed(), "another file");
         fs::write(folder.join("one/config"), "3").unwrap();
         assert!(watch.has_changed(), "it was written");
         assert!(!watch.has_changed());
