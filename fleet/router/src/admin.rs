@@ -177,7 +177,10 @@ fn errors(shared: &Shared) -> u64 {
 pub(crate) fn stats(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
     let what = what.trim_ascii();
     let sums = shared.sums();
-    let mut put = |name: &str, value: &str| out.line(&format!("STAT {name} {value}"));
+    // A configuration on the command line may have several lines.
+    let mut put = |name: &str, value: &str| {
+        out.line(&format!("STAT {name} {}", value.replace(|letter: char| letter.is_control(), " ")));
+    };
     match what {
         b"" | b"all" | b"detailed" => {
             STATS.iter().for_each(|stat| put(stat.name, &(stat.value)(shared)));

@@ -85,7 +85,8 @@ impl Turn<'_> {
             if at == input.len() {
                 return (at, Stopped::NeedsInput);
             }
-            if slice.is_cut() {
+            // Answers of the router itself can be long.
+            if slice.is_cut() || self.flow.calls.done_bytes() > full {
                 return (at, Stopped::SliceOver);
             }
             if self.outbox.open_slots() >= CALLS_MAX || self.outbox.weight() >= full {

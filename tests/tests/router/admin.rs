@@ -49,9 +49,29 @@ fn admin_keys_and_others_can_be_asked_together() {
 }
 
 #[test]
+fn many_long_answers_at_once_arrive_in_full() {
+    let servers: Vec<String> = (1..5000).map(|port| format!("\"127.0.0.1:{port}\"")).collect();
+    let all = servers.join(",");
+    let config = format!(r#"{{"pools": {{"all": {{"servers": [{all}]}}}}, "route": "NullRoute"}}"#);
+    let scratch = Scratch::new();
+    let router = Router::start(&["-f", scratch.write("config.json", &config).to_str().unwrap()]);
+    let mut client = router.connect();
+    let whole = client.value("__mcrouter__.preprocessed_config").unwrap().data;
+    let reply = [
+        format!("VALUE __mcrouter__.preprocessed_config 0 {}\r\n", whole.len()).as_bytes(),
+        &whole,
+        b"\r\nEND\r\n",
+    ]
+    .concat();
+    let request = b"get __mcrouter__.preprocessed_config\r\n".repeat(100);
+    client.exchange_at_once(&request, &reply.repeat(100));
+}
+
+#[test]
 fn requests_and_failures_are_counted() {
     let server = Setup::new().start_guira();
-    let router = Router::start(&["--config-str", &config_of(&server), "--num-proxies", "2"]);
+    let config = config_of(&server).replace(", \"route\"", ",\r\n\"route\"");
+    let router = Router::start(&["--config-str", &config, "--num-proxies", "2"]);
     let mut clients = [router.connect(), router.connect()];
     for client in &mut clients {
         client.exchange(
