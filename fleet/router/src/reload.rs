@@ -87,8 +87,7 @@ impl Reloader {
     fn run(mut self) -> io::Result<()> {
         let mut poll = Poll::new()?;
         poll.add(&*self.wishes, WISH, Interest::Read)?;
-        let mut watch = self.watch(&poll)?;
-        let mut changed: Option<Stopwatch> = None;
+        let (mut watch, mut changed) = self.watch(&poll)?;
         let mut events = Vec::new();
         loop {
             let due = changed.as_ref().map(|since| self.reloading.delay.saturating_sub(since.elapsed()));
@@ -104,27 +103,24 @@ impl Reloader {
             }
             let is_due = changed.as_ref().is_some_and(|since| since.elapsed() >= self.reloading.delay);
             if is_due || wishes.contains(&Wish::LoadNow) {
-                changed = None;
                 self.reload();
-                // Whatever changes from here on is seen by the next watch, or, before that, by the next look.
-                watch = self.watch(&poll)?;
-                if watch.is_some() && self.loader.is_outdated() {
-                    changed = Some(Stopwatch::start());
-                }
+                (watch, changed) = self.watch(&poll)?;
             }
         }
     }
 
-    fn watch(&self, poll: &Poll) -> io::Result<Option<Watch>> {
+    /// Watches what was read last. What has changed since then, before it was watched, counts as a change.
+    fn watch(&self, poll: &Poll) -> io::Result<(Option<Watch>, Option<Stopwatch>)> {
         let paths = self.loader.paths();
         if self.reloading.watches == Watches::Nothing || paths.is_empty() {
-            return Ok(None);
+            return Ok((None, None));
         }
         let watch = Watch::of(&paths);
         if let Some(descriptor) = watch.descriptor() {
             poll.add(descriptor, CHANGE, Interest::Read)?;
         }
-        Ok(Some(watch))
+        let changed = self.loader.is_outdated().then(Stopwatch::start);
+        Ok((Some(watch), changed))
     }
 
     fn reload(&mut self) {
@@ -136,6 +132,7 @@ impl Reloader {
             }
         };
         if plan.texts == self.shared.plan().texts {
+            tracing::info!("the configuration was read again and is the same");
             return self.shared.kept_as_it_is();
         }
         for warning in &plan.warnings {
