@@ -55,8 +55,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
-    /// Forward requests to servers, as mcrouter does.
-    Router(router::Args),
+    /// Forward requests to servers as mcrouter does, by its configuration and command line; so does a link that is called mcrouter.
+    #[command(disable_help_flag = true)]
+    Router {
+        /// mcrouter's options: see `guira router --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Put a load on a server and measure it.
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
@@ -82,13 +87,14 @@ enum Task {
     },
 }
 
-/// The name of a server that Guira takes the place of.
+/// The names of programs that Guira takes the place of.
 const MEMCACHED: &str = "memcached";
+const MCROUTER: &str = "mcrouter";
 
 /// Whether this binary was called by that name, or one that begins with it.
-fn is_called_memcached(name: &OsStr) -> bool {
+fn is_called(name: &OsStr, expected: &str) -> bool {
     let name = Path::new(name).file_name().unwrap_or_default();
-    name.to_string_lossy().starts_with(MEMCACHED)
+    name.to_string_lossy().starts_with(expected)
 }
 
 /// The whole command line.
@@ -127,15 +133,20 @@ fn main() -> ExitCode {
 
 /// Does what a command line says, of which the first word is the name of the program.
 fn run_words(words: Vec<OsString>) -> ExitCode {
-    if words.first().is_some_and(|name| is_called_memcached(name)) {
+    if words.first().is_some_and(|name| is_called(name, MEMCACHED)) {
         return memcached::main(words);
+    }
+    if words.first().is_some_and(|name| is_called(name, MCROUTER)) {
+        return router::main(words);
     }
     let result = match parse(&words).task {
         Task::Serve(args) => serve::run(&args),
         Task::Memcached { words } => {
             return memcached::main([OsString::from(MEMCACHED)].into_iter().chain(words));
         }
-        Task::Router(args) => router::run(&args),
+        Task::Router { words } => {
+            return router::main([OsString::from(MCROUTER)].into_iter().chain(words));
+        }
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Sim(args) => sim::run(&args),

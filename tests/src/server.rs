@@ -173,7 +173,9 @@ impl Setup {
         let scratch = Scratch::new();
         let mut text = configuration.to_owned();
         for (number, node) in nodes.iter().enumerate().rev() {
-            let Address::Tcp(address) = node.address() else { panic!("a node behind a router listens on TCP") };
+            let Address::Tcp(address) = node.address() else {
+                panic!("a node behind a router listens on TCP")
+            };
             text = text.replace(&format!("%{number}"), &address.to_string());
         }
         let file = scratch.path().join("router.json");

@@ -228,7 +228,8 @@ impl<S: Service> Clients<S> {
             Turn::Close(reason) => self.close(index, reason),
             Turn::Leave => return self.take_out(index),
             // Most clients send nothing before they have their replies: the poller is told to be silent if one does.
-            Turn::Wait(Interest::End) if connection.interest == Interest::Read && connection.awaits_reply() => {}
+            Turn::Wait(Interest::End)
+                if connection.interest == Interest::Read && connection.awaits_reply() => {}
             Turn::Wait(interest) => {
                 let interest = connection.stream.wants(interest);
                 self.listen(index, interest);

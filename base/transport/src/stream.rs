@@ -1,8 +1,8 @@
 //! Connected sockets.
 
+use crate::address::Address;
 use crate::poll::Interest;
 use crate::tls::{TlsFacts, TlsStream};
-use crate::address::Address;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};

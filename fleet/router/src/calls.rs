@@ -93,6 +93,11 @@ impl Calls {
         self.vacant.push(ticket.call);
     }
 
+    /// Bytes of replies that are complete.
+    pub(crate) fn done_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// How many replies are complete.
     pub(crate) fn done(&self) -> usize {
         self.done.len()

@@ -1,21 +1,22 @@
 //! What clients send: lines in, requests out.
 
+use crate::admin;
 use crate::flow::{Flow, Ticket};
 use crate::render::{Form, Quiet, Uniques};
 use crate::service::NoPin;
+use crate::shared::Shared;
 use guira_protocol::{
-    Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Line, Meta, MetaFlags, MetaGet, MetaSet,
-    Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
+    Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Line, Meta, MetaFlags, MetaGet,
+    MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
 };
-use guira_routing::{Dialect, Facts, Op, Request, Walks};
-use guira_serving::{CloseReason, Conversation, Outbox, ReplyTo, Slice, Speaks, Stopped};
+use guira_routing::{Dialect, Op, Request, Sink as _, Walks};
 use guira_serving::Access;
+use guira_serving::{CloseReason, Conversation, Outbox, ReplyTo, Slice, Speaks, Stopped};
 
 /// What is known of a client between two pieces of its input.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) from: ReplyTo,
-    pub(crate) facts: Facts,
     /// Bytes of a refused data block that are still to come.
     swallow: u64,
     midway: Midway,
@@ -55,6 +56,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) walks: &'a mut Walks<Ticket>,
     pub(crate) flow: &'a mut Flow,
     pub(crate) outbox: &'a mut Outbox<NoPin>,
+    pub(crate) shared: &'a Shared,
 }
 
 /// What becomes of a line.
@@ -66,7 +68,7 @@ enum After {
 
 impl Client {
     pub(crate) fn new(from: ReplyTo) -> Self {
-        Client { from, facts: Facts::default(), swallow: 0, midway: Midway::No, held_ms: None }
+        Client { from, swallow: 0, midway: Midway::No, held_ms: None }
     }
 }
 
@@ -77,14 +79,16 @@ impl Turn<'_> {
         self.client.midway = Midway::No;
         loop {
             if self.client.swallow > 0 {
-                let taken = (input.len() - at).min(usize::try_from(self.client.swallow).unwrap_or(usize::MAX));
+                let taken =
+                    (input.len() - at).min(usize::try_from(self.client.swallow).unwrap_or(usize::MAX));
                 self.client.swallow -= taken as u64;
                 at += taken;
             }
             if at == input.len() {
                 return (at, Stopped::NeedsInput);
             }
-            if slice.is_cut() {
+            // Answers of the router itself can be long.
+            if slice.is_cut() || self.flow.calls.done_bytes() > full {
                 return (at, Stopped::SliceOver);
             }
             if self.outbox.open_slots() >= CALLS_MAX || self.outbox.weight() >= full {
@@ -161,18 +165,19 @@ impl Turn<'_> {
         let out = self.outbox.buffer();
         match command {
             ServerCommand::MetaNoop => out.line("MN"),
-            ServerCommand::Version => out.line(concat!("VERSION guira-router-", env!("CARGO_PKG_VERSION"))),
+            ServerCommand::Version => out.line(concat!("VERSION ", admin::version!())),
             ServerCommand::Verbosity { noreply: Noreply::Yes, .. } => {}
             ServerCommand::Verbosity { .. } => out.line("OK"),
             ServerCommand::Quit => return After::Over(CloseReason::Normal),
-            ServerCommand::Stats(group) if group.trim_ascii().is_empty() => out.line("END"),
-            ServerCommand::Stats(_) => out.line("ERROR"),
             ServerCommand::FlushAll { delay: None, noreply: Noreply::No } => {
                 out.line("CLIENT_ERROR invalid exptime argument");
             }
+            ServerCommand::Stats(what) => admin::stats(what, self.shared, out),
             ServerCommand::FlushAll { .. }
             | ServerCommand::FlushPrefixes { .. }
-            | ServerCommand::MetaFlushPrefix(_) => out.line("SERVER_ERROR the router does not pass on flushes"),
+            | ServerCommand::MetaFlushPrefix(_) => {
+                out.line("SERVER_ERROR the router does not pass on flushes")
+            }
             ServerCommand::Admin(..) => out.line("ERROR"),
         }
         After::Taken(length)
@@ -304,7 +309,12 @@ impl Turn<'_> {
 
     #[inline]
     fn start(&mut self, request: &Request<'_>, ticket: Ticket) {
-        self.walks.start(request, self.client.facts, ticket, self.flow);
+        self.flow.counters.asked(request.op);
+        if let Some(asked) = admin::asked(request) {
+            let value = admin::answer(asked, self.shared, self.walks.tree());
+            return self.flow.answer(ticket, &admin::found(&value));
+        }
+        self.walks.start(request, self.flow.facts, ticket, self.flow);
     }
 }
 

@@ -1,10 +1,14 @@
 //! The two ends of a worker's requests: servers, and clients who wait.
 
 use crate::calls::Calls;
-use crate::upstream::{Destination, GivenUp, Heard};
-use guira_routing::{Answer, DestinationId, Origin, Outcome, Request, Sink, Walks};
+use crate::config::host_id;
+use crate::counters::Counters;
+use crate::running::Health;
+use crate::upstream::{Destination, GivenUp, Heard, Server};
+use guira_routing::{Answer, DestinationId, Facts, Origin, Outcome, Request, Sink, Walks};
 use guira_serving::service_token;
 use guira_transport::Poll;
+use std::sync::Arc;
 
 /// A buffer that long replies have made larger is not kept.
 const INPUT_MAX: usize = 1 << 20;
@@ -19,10 +23,13 @@ pub(crate) struct Ticket {
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) calls: Calls,
+    pub(crate) counters: Arc<Counters>,
     destinations: Vec<Destination>,
+    health: Health,
     /// Those that were asked something since they were last sent what they are asked.
     dirty: Vec<u32>,
-    pub(crate) now_ms: u64,
+    /// What handles are told of every request.
+    pub(crate) facts: Facts,
     /// No request is given up before.
     deadline_ms: Option<u64>,
     input: Vec<u8>,
@@ -49,27 +56,37 @@ impl Sink for Flow {
         if it.is_clean() {
             self.dirty.push(destination.0);
         }
-        it.push(request, origin, self.now_ms);
+        it.push(request, origin, self.facts.now_ms);
+        self.counters.sent();
         Ok(())
     }
 
     #[inline]
     fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
+        self.counters.answered(answer.outcome);
         self.calls.answer(ticket, answer);
     }
 }
 
 impl Flow {
-    pub(crate) fn new(destinations: Vec<Destination>) -> Self {
+    pub(crate) fn new(counters: Arc<Counters>, health: Health) -> Self {
         Flow {
+            health,
             calls: Calls::default(),
-            destinations,
+            counters,
+            destinations: Vec::new(),
             dirty: Vec::new(),
-            now_ms: 0,
+            facts: Facts { host: host_id().into(), ..Facts::default() },
             deadline_ms: None,
             input: Vec::new(),
             random: 1,
         }
+    }
+
+    /// Takes servers on that a new configuration names: those behind the ones that are known.
+    pub(crate) fn add_servers(&mut self, all: &[Server]) {
+        let new = all.iter().skip(self.destinations.len());
+        self.destinations.extend(new.map(|server| Destination::new(server, self.health)));
     }
 
     /// A server has something to say.
@@ -95,14 +112,19 @@ impl Flow {
         buffer.shrink_to(INPUT_MAX);
         self.input = buffer;
         if is_broken || read.is_err() {
-            self.fail(number, walks, poll, if is_broken { Outcome::RemoteError } else { Outcome::ConnectError });
+            self.fail(
+                number,
+                walks,
+                poll,
+                if is_broken { Outcome::RemoteError } else { Outcome::ConnectError },
+            );
         }
     }
 
     /// A connection is of no use: whoever waits for its answers is told.
     fn fail(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, why: Outcome) {
         let it = &mut self.destinations[number as usize];
-        it.note_failure(self.now_ms);
+        it.note_failure(self.facts.now_ms);
         let waiting = it.fail(poll);
         self.attend(number);
         for origin in waiting {
@@ -112,7 +134,7 @@ impl Flow {
 
     /// A destination's deadline may have changed.
     fn attend(&mut self, number: u32) {
-        let deadline = self.destinations[number as usize].deadline(self.now_ms);
+        let deadline = self.destinations[number as usize].deadline(self.facts.now_ms);
         self.deadline_ms = self.deadline_ms.into_iter().chain(deadline).min();
     }
 
@@ -132,7 +154,7 @@ impl Flow {
 
     /// Gives up what has waited for too long, and asks servers whether they are back.
     pub(crate) fn give_up(&mut self, walks: &mut Walks<Ticket>, poll: &Poll) {
-        if self.deadline_ms.is_none_or(|deadline| self.now_ms < deadline) {
+        if self.deadline_ms.is_none_or(|deadline| self.facts.now_ms < deadline) {
             return;
         }
         for number in 0..self.destinations.len() as u32 {
@@ -140,16 +162,16 @@ impl Flow {
             self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let it = &mut self.destinations[number as usize];
             let was_clean = it.is_clean();
-            if it.probe(self.now_ms, self.random >> 8) && was_clean {
+            if it.probe(self.facts.now_ms, self.random >> 8) && was_clean {
                 self.dirty.push(number);
             }
         }
-        let now_ms = self.now_ms;
+        let now_ms = self.facts.now_ms;
         self.deadline_ms = self.destinations.iter().filter_map(|it| it.deadline(now_ms)).min();
     }
 
     fn give_up_of(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
-        while let Some(given_up) = self.destinations[number as usize].give_up(self.now_ms) {
+        while let Some(given_up) = self.destinations[number as usize].give_up(self.facts.now_ms) {
             match given_up {
                 GivenUp::Request(origin) => walks.answer(origin, &Answer::of(Outcome::Timeout), self),
                 GivenUp::Unreachable(origin) => {
@@ -163,6 +185,6 @@ impl Flow {
 
     /// Milliseconds until something may have to be given up.
     pub(crate) fn patience_ms(&self) -> Option<u64> {
-        self.deadline_ms.map(|deadline| deadline.saturating_sub(self.now_ms))
+        self.deadline_ms.map(|deadline| deadline.saturating_sub(self.facts.now_ms))
     }
 }

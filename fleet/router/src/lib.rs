@@ -12,15 +12,21 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
+mod admin;
 mod calls;
 mod client;
+mod config;
+mod counters;
 mod flow;
+mod kept;
+mod reload;
 mod render;
 mod running;
 mod service;
-mod temp;
+mod shared;
 mod upstream;
+mod watch;
 
-pub use temp::json;
-pub use running::{RouterOptions, Running, StartError, start};
-pub use upstream::HealthOptions;
+pub use config::{LoadError, Source, check};
+pub use reload::{Reloading, Watches};
+pub use running::{Health, Identity, Limits, RouterOptions, Running, StartError, start};

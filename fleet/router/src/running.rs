@@ -1,19 +1,23 @@
 //! Starting and stopping a router.
 
+use crate::config::{LoadError, Loader, SharedPlan, Source};
 use crate::flow::Flow;
+use crate::kept;
+use crate::reload::{self, Reloader, Reloading, Wish};
 use crate::service::RouterService;
-use crate::upstream::{Destination, Health, HealthOptions};
-use guira_routing::config::{ConfigError, Json};
-use guira_routing::{Destinations, Settings, Tree, Walks, build};
+use crate::shared::Shared;
+use guira_routing::config::ConfigError;
+use guira_routing::{Settings, Walks};
 use guira_serving::{
     Acceptor, Beyond, ConnBudget, ConnLimits, Connections, Crew, Host, HostOptions, Placement, Port, Speaks,
     Worker, WorkerError,
 };
-use guira_transport::{Address, ListenError, ListenOptions, Listener};
+use guira_transport::{Address, ListenError, ListenOptions, Listener, Mailbox};
 use std::io;
-use std::net::ToSocketAddrs;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// What a router is started with.
@@ -21,16 +25,57 @@ use std::time::Duration;
 pub struct RouterOptions {
     pub listen: Vec<Address>,
     pub workers: usize,
+    pub source: Source,
     pub settings: Settings,
-    pub health: HealthOptions,
+    pub identity: Identity,
+    pub health: Health,
+    pub limits: Limits,
+    pub reloading: Reloading,
+    /// The folder of the last good configuration.
+    pub dump_root: Option<PathBuf>,
+    /// As `stats` shows it.
+    pub command_line: String,
+    /// All options in effect, by name, as clients may ask for them.
+    pub shown: Vec<(String, String)>,
+}
+
+/// What a router is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub service: String,
+    pub router: String,
+}
+
+/// When servers count as down, and how they are tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Off if there is none.
+    pub timeouts_until_tko: Option<u32>,
+    /// How many servers may be down for their timeouts at once; any number if 0.
+    pub soft_tkos_max: u32,
+    pub probe_initial: Duration,
+    pub probe_max: Duration,
+    /// A connection that is not used for so long is closed; never if it is zero.
+    pub inactive_after: Duration,
+}
+
+/// How much may be under way; without limit where it is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub connections: u64,
+    /// Requests of one client.
+    pub client_requests: u32,
+    /// Requests that one server was sent by a worker, and that wait to be sent to it.
+    pub server_inflight: u32,
+    pub server_pending: u32,
+    /// Requests of a worker.
+    pub worker_inflight: u32,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error("server {address}: {reason}")]
-    Server { address: String, reason: String },
+    Load(#[from] LoadError),
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error("cannot start")]
@@ -42,84 +87,78 @@ pub enum StartError {
 pub struct Running {
     crew: Crew,
     addresses: Vec<Address>,
+    warnings: Vec<ConfigError>,
+    wishes: Arc<Mailbox<Wish>>,
+    reloader: Option<JoinHandle<io::Result<()>>>,
 }
 
 const MIB: usize = 1 << 20;
 
-/// Starts a router with this configuration.
+/// Starts a router. It listens on `inherited` sockets too.
 ///
 /// # Errors
 /// What is wrong with the configuration, or what the system says.
-pub fn start(options: &RouterOptions, config: &Json) -> Result<Running, StartError> {
-    // Once to see whether it is right; each worker has a tree of its own.
-    let mut destinations = Destinations::default();
-    build(config, &NoSources, &options.settings, &mut destinations)?;
-    let servers = destinations
-        .specs()
-        .iter()
-        .map(|spec| {
-            let timeout_ms = spec.timeout.as_millis() as u32;
-            Ok((look_up(&spec.address.to_string())?, timeout_ms, Arc::<Health>::default()))
-        })
-        .collect::<Result<Vec<_>, StartError>>()?;
+pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Running, StartError> {
+    let mut loader = Loader::new(options);
+    let identity = &options.identity;
+    let kept = options.dump_root.as_deref().map(|root| kept::path(root, &identity.service, &identity.router));
+    let plan = Arc::new(reload::first(&mut loader, kept.as_ref())?);
+    let host = Arc::new(host(options)?);
+    let shared = Arc::new(Shared::new(options, host.clone(), plan.clone()));
+    let mut listeners = inherited;
+    for address in &options.listen {
+        listeners.push(Listener::bind(address, ListenOptions { backlog: 1024, unix_mode: 0o700 })?);
+    }
+    let addresses: Vec<Address> = listeners.iter().map(|listener| listener.address().clone()).collect();
+    let port = |listener: Listener| {
+        let address = Arc::new(listener.address().clone());
+        Port { listener, address, speaks: Speaks::Any, tls: None }
+    };
+    let ports = listeners.into_iter().map(port).collect();
+    let mut acceptor = Some(Acceptor::new(ports, host.mailboxes.clone()));
+    let mut crew = Crew::called("router", host.clone());
+    let mut workers = Vec::new();
+    for index in 0..options.workers {
+        let plans = Arc::new(Mailbox::new()?);
+        workers.push(plans.clone());
+        let (host, acceptor, plan, shared) = (host.clone(), acceptor.take(), plan.clone(), shared.clone());
+        crew.start(index, Placement::Anywhere, move || {
+            Worker::new(index, service(index, &plan, plans, shared)?, host, acceptor)
+        })?;
+    }
+    crew.wait_until_ready()?;
+    let wishes = Arc::new(Mailbox::new()?);
+    let reloading = options.reloading;
+    let reloader = Reloader { loader, wishes: wishes.clone(), workers, shared, reloading, kept };
+    let thread = std::thread::Builder::new().name("router-config".to_owned());
+    let reloader = Some(thread.spawn(|| reloader.run_until_told())?);
+    crew.begin();
+    Ok(Running { crew, addresses, warnings: plan.warnings.clone(), wishes, reloader })
+}
+
+fn host(options: &RouterOptions) -> io::Result<Host> {
     let limits = ConnLimits { idle: 256 * MIB, traffic: 1024 * MIB, pinned: 0 };
-    let host = Arc::new(Host::new(HostOptions {
+    Host::new(HostOptions {
         workers: options.workers,
-        connections: Connections::new(65_536, Beyond::Refused),
+        connections: Connections::new(options.limits.connections, Beyond::Refused),
         budget: Arc::new(ConnBudget::new(limits, options.workers)),
         idle: None,
         users: None,
         tls: None,
         observer: Arc::new(()),
-    })?);
-    let mut ports = Vec::new();
-    let mut addresses = Vec::new();
-    for address in &options.listen {
-        let listener = Listener::bind(address, ListenOptions { backlog: 1024, unix_mode: 0o700 })?;
-        addresses.push(listener.address().clone());
-        let address = Arc::new(listener.address().clone());
-        ports.push(Port { listener, address, speaks: Speaks::Any, tls: None });
-    }
-    let mut acceptor = Some(Acceptor::new(ports, host.mailboxes.clone()));
-    let mut crew = Crew::called("router", host.clone());
-    for index in 0..options.workers {
-        let (host, acceptor, servers) = (host.clone(), acceptor.take(), servers.clone());
-        let (config, settings, health_options) = (config.clone(), options.settings.clone(), options.health);
-        crew.start(index, Placement::Anywhere, move || {
-            let tree = worker_tree(&config, &settings)?;
-            let destinations = servers
-                .into_iter()
-                .map(|(address, timeout_ms, health)| Destination::new(address, timeout_ms, health, health_options))
-                .collect();
-            let service = RouterService::new(Walks::new(Rc::new(tree), index as u64), Flow::new(destinations));
-            Worker::new(index, service, host, acceptor)
-        })?;
-    }
-    crew.wait_until_ready()?;
-    crew.begin();
-    Ok(Running { crew, addresses })
+    })
 }
 
-struct NoSources;
-
-impl guira_routing::config::Sources for NoSources {
-    fn read(&self, _name: &str) -> Result<String, String> {
-        Err("none".into())
-    }
-}
-
-fn worker_tree(config: &Json, settings: &Settings) -> io::Result<Tree> {
-    let mut destinations = Destinations::default();
-    build(config, &NoSources, settings, &mut destinations).map(|built| built.tree).map_err(io::Error::other)
-}
-
-fn look_up(address: &str) -> Result<Address, StartError> {
-    if let Ok(address) = address.parse() {
-        return Ok(address);
-    }
-    let wrong = |reason: String| StartError::Server { address: address.to_owned(), reason };
-    let mut found = address.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
-    found.next().map(Address::Tcp).ok_or_else(|| wrong("has no address".to_owned()))
+fn service(
+    index: usize,
+    plan: &SharedPlan,
+    plans: Arc<Mailbox<SharedPlan>>,
+    shared: Arc<Shared>,
+) -> io::Result<RouterService> {
+    let tree = plan.tree(shared.settings()).map_err(io::Error::other)?;
+    let mut flow = Flow::new(shared.counters(index), shared.health());
+    flow.add_servers(&plan.servers);
+    Ok(RouterService::new(Walks::new(Rc::new(tree), index as u64), flow, plans, shared))
 }
 
 impl Running {
@@ -128,11 +167,28 @@ impl Running {
         &self.addresses
     }
 
+    /// What is doubtful in the configuration that it has started with.
+    pub fn warnings(&self) -> &[ConfigError] {
+        &self.warnings
+    }
+
+    /// Reads the configuration again, soon.
+    pub fn reload(&self) {
+        self.wishes.send(Wish::LoadNow);
+    }
+
     /// Stops, after requests that are under way were answered.
     ///
     /// # Errors
     /// If a worker has failed.
-    pub fn stop(self, patience: Duration) -> Result<(), WorkerError> {
-        self.crew.end(patience)
+    pub fn stop(mut self, patience: Duration) -> Result<(), WorkerError> {
+        self.wishes.send(Wish::End);
+        let reloader = self.reloader.take().map(JoinHandle::join);
+        self.crew.end(patience)?;
+        match reloader {
+            Some(Ok(ended)) => ended.map_err(WorkerError::Failed),
+            Some(Err(_)) => Err(WorkerError::Panicked),
+            None => Ok(()),
+        }
     }
 }

@@ -1,12 +1,20 @@
 //! One worker of a router.
 
 use crate::client::{Client, Turn};
+use crate::config::SharedPlan;
 use crate::flow::{Flow, Ticket};
+use crate::shared::Shared;
 use guira_memory::ValuePin;
 use guira_routing::Walks;
-use guira_serving::{Access, Clients, Due, Outbox, ReplyTo, Round, Service, Slice, Speaks, Stopped};
+use guira_serving::{
+    Access, Clients, Due, Outbox, ReplyTo, Round, Service, Slice, Speaks, Stopped, service_token,
+};
 use guira_sync::clock::{CoarseClock, Seconds, Stopwatch};
+use guira_transport::{Interest, Mailbox, Poll};
 use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Requests of a worker's clients go through its tree to servers, and their replies back.
@@ -21,7 +29,13 @@ pub(crate) struct RouterService {
     held: VecDeque<(ReplyTo, u64)>,
     /// Replies of one client while they are put next to each other.
     scratch: Vec<u8>,
+    /// New configurations.
+    plans: Arc<Mailbox<SharedPlan>>,
+    shared: Arc<Shared>,
 }
+
+/// The number of the mailbox among the service's sockets: servers have the others.
+const PLANS: u32 = (1 << 31) - 1;
 
 /// Values are copied.
 #[derive(Debug)]
@@ -38,10 +52,16 @@ impl ValuePin for NoPin {
 }
 
 impl RouterService {
-    pub(crate) fn new(walks: Walks<Ticket>, flow: Flow) -> Self {
+    pub(crate) fn new(
+        walks: Walks<Ticket>,
+        flow: Flow,
+        plans: Arc<Mailbox<SharedPlan>>,
+        shared: Arc<Shared>,
+    ) -> Self {
         let clock = CoarseClock::system();
         let now = clock.now();
-        RouterService { walks, flow, clock, watch: Stopwatch::start(), now, held: VecDeque::new(), scratch: Vec::new() }
+        let (watch, held, scratch) = (Stopwatch::start(), VecDeque::new(), Vec::new());
+        RouterService { walks, flow, clock, watch, now, held, scratch, plans, shared }
     }
 }
 
@@ -65,9 +85,9 @@ impl Service for RouterService {
         input: &[u8],
         outbox: &mut Outbox<NoPin>,
     ) -> (usize, Stopped) {
-        let RouterService { walks, flow, .. } = self;
+        let RouterService { walks, flow, shared, .. } = self;
         let first = flow.calls.done();
-        let result = Turn { client, walks, flow, outbox }.run(slice, full, input);
+        let result = Turn { client, walks, flow, outbox, shared }.run(slice, full, input);
         // What no server had to be asked for.
         if self.flow.calls.done() > first {
             outbox.fill_bytes(self.flow.calls.replies(first).map(|(reply, bytes)| (reply.slot, bytes)));
@@ -78,16 +98,25 @@ impl Service for RouterService {
 
     fn deadline(&self) -> Option<Duration> {
         let patience = self.flow.patience_ms();
-        let held = self.held.front().map(|(_, since)| (since + HELD_MS).saturating_sub(self.flow.now_ms));
+        let held =
+            self.held.front().map(|(_, since)| (since + HELD_MS).saturating_sub(self.flow.facts.now_ms));
         patience.into_iter().chain(held).min().map(Duration::from_millis)
     }
 
     fn begin_round(&mut self) {
         self.now = self.clock.now();
-        self.flow.now_ms = self.watch.elapsed().as_millis() as u64;
+        self.flow.facts.now_ms = self.watch.elapsed().as_millis() as u64;
+        self.flow.facts.now_s = self.clock.now_unix();
+    }
+
+    fn listen(&self, poll: &Poll) -> io::Result<()> {
+        poll.add(&*self.plans, service_token(PLANS), Interest::Read)
     }
 
     fn on_event(&mut self, number: u32, round: &mut Round<'_, Self>) {
+        if number == PLANS {
+            return self.change_plan();
+        }
         self.flow.hear(number, &mut self.walks, round.clients.poll());
     }
 
@@ -114,9 +143,23 @@ impl Service for RouterService {
 const HELD_MS: u64 = 1;
 
 impl RouterService {
+    /// Requests that come from now on go by the newest configuration; those under way stay with the one that they began with.
+    fn change_plan(&mut self) {
+        let Some(plan) = self.plans.take().pop() else { return };
+        match plan.tree(self.shared.settings()) {
+            Ok(tree) => {
+                self.flow.add_servers(&plan.servers);
+                self.walks.replace(Rc::new(tree));
+            }
+            Err(error) => {
+                tracing::error!("a worker cannot use a configuration that was found right: {error}")
+            }
+        }
+    }
+
     /// Puts replies into the slots of those who wait for them.
     fn hand_out(&mut self, clients: &mut Clients<Self>) {
-        let (held, scratch, now_ms) = (&mut self.held, &mut self.scratch, self.flow.now_ms);
+        let (held, scratch, now_ms) = (&mut self.held, &mut self.scratch, self.flow.facts.now_ms);
         let mut replies = self.flow.calls.replies(0);
         while let Some((first, _)) = replies.clone().next() {
             let to = first.to;
@@ -146,7 +189,7 @@ impl RouterService {
 
     /// Sends replies that were held back for long enough.
     fn send_held(&mut self, clients: &mut Clients<Self>) {
-        let now_ms = self.flow.now_ms;
+        let now_ms = self.flow.facts.now_ms;
         while let Some((to, since)) = self.held.pop_front_if(|(_, since)| now_ms >= *since + HELD_MS) {
             clients.answer_when_due(to, self.now, |client, _| {
                 if client.held_ms != Some(since) {

@@ -1,9 +1,11 @@
 //! One server: what it was asked, in order, and the connection over which it answers.
 
+use super::Server;
+use super::health::{Prober, Probes, Standing};
 use super::reply::{self, Read, Reply, Value};
-use super::health::{Health, HealthOptions, Prober, Probes};
 use super::wire;
 use crate::flow::Ticket;
+use crate::running::Health;
 use guira_protocol::number_from;
 use guira_routing::{Answer, Dialect, Item, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Interest, Poll, Progress, Stream, Token};
@@ -16,8 +18,8 @@ use std::sync::Arc;
 pub(crate) struct Destination {
     address: Address,
     timeout_ms: u32,
-    health: Arc<Health>,
-    options: HealthOptions,
+    standing: Arc<Standing>,
+    health: Health,
     /// This worker asks whether it is back.
     probes: Option<Probes>,
     link: Link,
@@ -108,12 +110,12 @@ pub(crate) enum GivenUp {
 }
 
 impl Destination {
-    pub(crate) fn new(address: Address, timeout_ms: u32, health: Arc<Health>, options: HealthOptions) -> Self {
+    pub(crate) fn new(server: &Server, health: Health) -> Self {
         Destination {
-            address,
-            timeout_ms,
+            address: server.address.clone(),
+            timeout_ms: server.timeout_ms,
+            standing: server.standing.clone(),
             health,
-            options,
             probes: None,
             link: Link::Closed,
             wire: Vec::new(),
@@ -131,7 +133,7 @@ impl Destination {
     /// Whether it is sent requests.
     #[inline]
     pub(crate) fn is_in(&self) -> bool {
-        self.health.is_in()
+        self.standing.is_in()
     }
 
     /// Whether it takes no more requests for now.
@@ -306,7 +308,11 @@ impl Destination {
         if self.ends {
             self.ends = false;
             // An error in place of the end: all keys were answered.
-            return if matches!(reply, Reply::End | Reply::Line(_)) { Heard::Nothing(taken) } else { Heard::Garbage };
+            return if matches!(reply, Reply::End | Reply::Line(_)) {
+                Heard::Nothing(taken)
+            } else {
+                Heard::Garbage
+            };
         }
         let Some(expected) = self.expected.front().copied() else {
             return Heard::Garbage;
@@ -318,7 +324,9 @@ impl Destination {
                 _ => Heard::Garbage,
             },
             Kind::Meta(_) => match reply {
-                Reply::MetaValue { line, value } => self.answered(expected, meta_answer(line, Some(value)), taken),
+                Reply::MetaValue { line, value } => {
+                    self.answered(expected, meta_answer(line, Some(value)), taken)
+                }
                 Reply::Line(line) => self.answered(expected, meta_answer(line, None), taken),
                 _ => Heard::Garbage,
             },
@@ -338,7 +346,11 @@ impl Destination {
             Reply::Lease(value) if value.value.is_empty() => (value, Outcome::NotFoundHot),
             Reply::Lease(value) => (value, Outcome::FoundStale),
             Reply::End => {
-                return self.answered(expected, Answer::of(Outcome::NotFound), if is_last { taken } else { 0 });
+                return self.answered(
+                    expected,
+                    Answer::of(Outcome::NotFound),
+                    if is_last { taken } else { 0 },
+                );
             }
             Reply::Line(line) => {
                 let answer = Answer { line, ..Answer::of(failure(line).unwrap_or(Outcome::RemoteError)) };
@@ -357,7 +369,7 @@ impl Destination {
     #[inline]
     fn answered<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
         self.expected.pop_front();
-        self.health.heard();
+        self.standing.heard();
         if self.dead > 0 {
             self.dead -= 1;
             return Heard::Nothing(taken);
@@ -411,12 +423,12 @@ impl Destination {
         let origin = std::mem::replace(&mut oldest.origin, Origin::Nobody);
         let is_probe = oldest.kind == Kind::Probe;
         if let Link::Connecting(_) = self.link {
-            self.put_out(self.health.unreachable(), now_ms);
+            let prober = self.standing.unreachable(&self.health);
+            self.put_out(prober, now_ms);
             return Some(GivenUp::Unreachable(origin));
         }
-        if let Some(prober) = self.health.timed_out(&self.options) {
-            self.put_out(prober, now_ms);
-        }
+        let prober = self.standing.timed_out(&self.health);
+        self.put_out(prober, now_ms);
         Some(if is_probe { GivenUp::Probe } else { GivenUp::Request(origin) })
     }
 
@@ -424,25 +436,26 @@ impl Destination {
     pub(crate) fn note_failure(&mut self, now_ms: u64) {
         // One that was up is tried again, with the next request.
         if !matches!(self.link, Link::Up(_)) {
-            self.put_out(self.health.unreachable(), now_ms);
+            let prober = self.standing.unreachable(&self.health);
+            self.put_out(prober, now_ms);
         }
     }
 
-    fn put_out(&mut self, prober: Prober, now_ms: u64) {
-        if prober == Prober::You {
-            self.probes = Some(Probes::begin(now_ms, &self.options));
+    fn put_out(&mut self, prober: Option<Prober>, now_ms: u64) {
+        if prober == Some(Prober::You) {
+            self.probes = Some(Probes::begin(now_ms, &self.health));
         }
     }
 
     /// Asks whether it is back, if it is time to. True if it was asked.
     pub(crate) fn probe(&mut self, now_ms: u64, random: u32) -> bool {
-        if self.health.is_in() {
+        if self.standing.is_in() {
             self.probes = None;
         }
         let Some(probes) = self.probes.as_mut().filter(|probes| now_ms >= probes.next_ms) else {
             return false;
         };
-        probes.asked(now_ms, &self.options, random);
+        probes.asked(now_ms, &self.health, random);
         self.push_probe(now_ms);
         true
     }
@@ -462,7 +475,6 @@ impl Destination {
         (self.sent, self.dead, self.open, self.ends) = (0, 0, None, false);
         waiting
     }
-
 }
 
 /// Bytes read at once.

@@ -3,28 +3,13 @@
 //! A server that has not answered several requests in a row, or cannot be connected to, is *out* (mcrouter: TKO): requests for it fail at once, and the
 //! worker that has found out asks it from time to time whether it is there again. Any reply says that it is.
 
+use crate::running::Health;
 use guira_sync::atomic::{AtomicU32, Ordering};
-
-/// When servers are given up, and how they are asked whether they are back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HealthOptions {
-    /// Requests in a row that were not answered in time; 0 is never.
-    pub timeouts: u32,
-    pub probe_first_ms: u32,
-    pub probe_most_ms: u32,
-}
-
-impl Default for HealthOptions {
-    /// mcrouter's.
-    fn default() -> Self {
-        HealthOptions { timeouts: 3, probe_first_ms: 10_000, probe_most_ms: 60_000 }
-    }
-}
 
 /// What is known of a server. The orderings are Relaxed: nothing else is published by it, and a worker that learns a little later sends a request
 /// more.
 #[derive(Debug, Default)]
-pub(crate) struct Health {
+pub(crate) struct Standing {
     /// Requests in a row that were not answered in time.
     timeouts: AtomicU32,
     /// `IN`, or why it is out.
@@ -43,21 +28,21 @@ pub(crate) enum Prober {
     SomebodyElse,
 }
 
-impl Health {
+impl Standing {
     #[inline]
     pub(crate) fn is_in(&self) -> bool {
         self.state.load(Ordering::Relaxed) == IN
     }
 
     /// A request was not answered in time. `None` if it is sent more all the same.
-    pub(crate) fn timed_out(&self, options: &HealthOptions) -> Option<Prober> {
+    pub(crate) fn timed_out(&self, options: &Health) -> Option<Prober> {
         let timeouts = self.timeouts.fetch_add(1, Ordering::Relaxed) + 1;
-        (options.timeouts > 0 && timeouts >= options.timeouts).then(|| self.put_out(SLOW))
+        options.timeouts_until_tko.is_some_and(|most| timeouts >= most).then(|| self.put_out(SLOW))
     }
 
     /// It cannot be connected to.
-    pub(crate) fn unreachable(&self) -> Prober {
-        self.put_out(GONE)
+    pub(crate) fn unreachable(&self, options: &Health) -> Option<Prober> {
+        options.timeouts_until_tko.map(|_| self.put_out(GONE))
     }
 
     fn put_out(&self, why: u32) -> Prober {
@@ -87,15 +72,16 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    pub(crate) fn begin(now_ms: u64, options: &HealthOptions) -> Self {
-        Probes { next_ms: now_ms + u64::from(options.probe_first_ms), gap_ms: options.probe_first_ms }
+    pub(crate) fn begin(now_ms: u64, options: &Health) -> Self {
+        let gap_ms = options.probe_initial.as_millis() as u32;
+        Probes { next_ms: now_ms + u64::from(gap_ms), gap_ms }
     }
 
     /// It was asked. The next time is half as long away again, and a part of that which is different for each, so that servers which have
     /// failed together are not asked together.
-    pub(crate) fn asked(&mut self, now_ms: u64, options: &HealthOptions, random: u32) {
+    pub(crate) fn asked(&mut self, now_ms: u64, options: &Health, random: u32) {
         let gap = u64::from(self.gap_ms) * 3 / 2;
-        self.gap_ms = gap.min(u64::from(options.probe_most_ms)) as u32;
+        self.gap_ms = gap.min(options.probe_max.as_millis() as u64) as u32;
         // From 5 to 50 % more.
         let more = u64::from(self.gap_ms) * u64::from(5 + random % 46) / 100;
         self.next_ms = now_ms + u64::from(self.gap_ms) + more;
@@ -105,35 +91,46 @@ impl Probes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    /// mcrouter's.
+    const OPTIONS: Health = Health {
+        timeouts_until_tko: Some(3),
+        soft_tkos_max: 0,
+        probe_initial: Duration::from_secs(10),
+        probe_max: Duration::from_secs(60),
+        inactive_after: Duration::ZERO,
+    };
 
     #[test]
     fn a_server_is_out_after_timeouts_in_a_row_and_in_again_once_it_answers() {
-        let (health, options) = (Health::default(), HealthOptions::default());
-        assert_eq!((health.timed_out(&options), health.timed_out(&options)), (None, None));
-        health.heard();
-        assert_eq!((health.timed_out(&options), health.timed_out(&options)), (None, None));
-        assert!(health.is_in());
-        assert_eq!(health.timed_out(&options), Some(Prober::You));
-        assert_eq!(health.timed_out(&options), Some(Prober::SomebodyElse));
-        assert_eq!(health.unreachable(), Prober::SomebodyElse);
-        assert!(!health.is_in());
-        health.heard();
-        assert!(health.is_in());
-        assert_eq!(health.unreachable(), Prober::You);
-        let never = HealthOptions { timeouts: 0, ..options };
-        let health = Health::default();
-        assert!((0..100).all(|_| health.timed_out(&never).is_none()));
+        let standing = Standing::default();
+        assert_eq!((standing.timed_out(&OPTIONS), standing.timed_out(&OPTIONS)), (None, None));
+        standing.heard();
+        assert_eq!((standing.timed_out(&OPTIONS), standing.timed_out(&OPTIONS)), (None, None));
+        assert!(standing.is_in());
+        assert_eq!(standing.timed_out(&OPTIONS), Some(Prober::You));
+        assert_eq!(standing.timed_out(&OPTIONS), Some(Prober::SomebodyElse));
+        assert_eq!(standing.unreachable(&OPTIONS), Some(Prober::SomebodyElse));
+        assert!(!standing.is_in());
+        standing.heard();
+        assert!(standing.is_in());
+        assert_eq!(standing.unreachable(&OPTIONS), Some(Prober::You));
+        let never = Health { timeouts_until_tko: None, ..OPTIONS };
+        let standing = Standing::default();
+        assert!(
+            (0..100).all(|_| standing.timed_out(&never).is_none()) && standing.unreachable(&never).is_none()
+        );
     }
 
     #[test]
     fn it_is_asked_less_and_less_often() {
-        let options = HealthOptions::default();
-        let mut probes = Probes::begin(1000, &options);
+        let mut probes = Probes::begin(1000, &OPTIONS);
         assert_eq!(probes.next_ms, 11_000);
         let mut gaps = Vec::new();
         let mut now = probes.next_ms;
         for random in 0..12 {
-            probes.asked(now, &options, random * 7);
+            probes.asked(now, &OPTIONS, random * 7);
             gaps.push(probes.next_ms - now);
             now = probes.next_ms;
         }

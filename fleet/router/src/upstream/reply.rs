@@ -11,7 +11,10 @@ pub(crate) enum Reply<'a> {
     Lease(Value<'a>),
     End,
     /// VA, with its flags and the value.
-    MetaValue { line: &'a [u8], value: &'a [u8] },
+    MetaValue {
+        line: &'a [u8],
+        value: &'a [u8],
+    },
     Line(&'a [u8]),
 }
 
