@@ -4,6 +4,7 @@
 mod admin;
 mod command_line;
 mod differential;
+mod failures;
 mod reload;
 
 use guira_harness::server::{ServerProcess, Signal};
