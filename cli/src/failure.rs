@@ -28,6 +28,12 @@ pub(crate) enum Failure {
     /// The files of users or certificates cannot be used.
     #[error(transparent)]
     Secrets(#[from] guira_server::SecretsError),
+    /// The router cannot be started.
+    #[error(transparent)]
+    Router(#[from] guira_router::StartError),
+    /// The configuration of the router cannot be used.
+    #[error(transparent)]
+    Routes(#[from] guira_router::LoadError),
     /// The server did not stop as it should.
     #[error(transparent)]
     Stop(#[from] guira_server::StopError),

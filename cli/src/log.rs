@@ -69,6 +69,11 @@ fn write_lines(lines: &Receiver<Message>, mut out: impl Write) {
 /// Begins to log to standard error: warnings, and more the more `verbose` it is to be. To be called after the process went to the
 /// background, since it starts a thread.
 pub(crate) fn start(verbose: u8) {
+    start_to(verbose, io::stderr());
+}
+
+/// The same, to another place.
+pub(crate) fn start_to(verbose: u8, out: impl Write + Send + 'static) {
     let level = match verbose {
         0 => LevelFilter::WARN,
         1 => LevelFilter::INFO,
@@ -77,7 +82,7 @@ pub(crate) fn start(verbose: u8) {
     };
     let (log, lines) = Log::new();
     let thread = thread::Builder::new().name("logger".to_owned());
-    let started = thread.spawn(move || write_lines(&lines, io::stderr()));
+    let started = thread.spawn(move || write_lines(&lines, out));
     if started.is_err() || LOG.set(log).is_err() {
         return;
     }

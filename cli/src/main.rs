@@ -21,6 +21,7 @@ mod peers;
 mod probe;
 mod process;
 mod replay;
+mod router;
 mod run;
 mod serve;
 mod show;
@@ -61,6 +62,13 @@ enum Task {
     Top(top::Args),
     /// Measure how long deletes take to reach all nodes.
     Probe(probe::Args),
+    /// Forward requests to servers as mcrouter does, by its configuration and command line; so does a link that is called mcrouter.
+    #[command(disable_help_flag = true)]
+    Router {
+        /// mcrouter's options: see `guira router --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Put a load on a server and measure it.
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
@@ -86,13 +94,14 @@ enum Task {
     },
 }
 
-/// The name of a server that Guira takes the place of.
+/// The names of programs that Guira takes the place of.
 const MEMCACHED: &str = "memcached";
+const MCROUTER: &str = "mcrouter";
 
 /// Whether this binary was called by that name, or one that begins with it.
-fn is_called_memcached(name: &OsStr) -> bool {
+fn is_called(name: &OsStr, expected: &str) -> bool {
     let name = Path::new(name).file_name().unwrap_or_default();
-    name.to_string_lossy().starts_with(MEMCACHED)
+    name.to_string_lossy().starts_with(expected)
 }
 
 /// The whole command line.
@@ -131,8 +140,11 @@ fn main() -> ExitCode {
 
 /// Does what a command line says, of which the first word is the name of the program.
 fn run_words(words: Vec<OsString>) -> ExitCode {
-    if words.first().is_some_and(|name| is_called_memcached(name)) {
+    if words.first().is_some_and(|name| is_called(name, MEMCACHED)) {
         return memcached::main(words);
+    }
+    if words.first().is_some_and(|name| is_called(name, MCROUTER)) {
+        return router::main(words);
     }
     let result = match parse(&words).task {
         Task::Serve(args) => serve::run(&args),
@@ -141,6 +153,9 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         }
         Task::Top(args) => top::run(&args),
         Task::Probe(args) => probe::run(&args),
+        Task::Router { words } => {
+            return router::main([OsString::from(MCROUTER)].into_iter().chain(words));
+        }
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Sim(args) => sim::run(&args),

@@ -7,7 +7,7 @@ use clap::Command;
 use clap_complete::Shell;
 
 use crate::failure::Failure;
-use crate::{memcached, whole};
+use crate::{memcached, router, whole};
 
 /// Arguments of `guira pages`.
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,11 @@ fn write(folder: &Path) -> io::Result<()> {
     page(folder, shown.clone(), "guira")?;
     for task in shown.get_subcommands() {
         let name = format!("guira-{}", task.get_name());
-        let task = if task.get_name() == crate::MEMCACHED { memcached::described() } else { task.clone() };
+        let task = match task.get_name() {
+            crate::MEMCACHED => memcached::described(),
+            "router" => router::described(),
+            _ => task.clone(),
+        };
         page(folder, task, &name)?;
     }
     Ok(())

@@ -164,7 +164,28 @@ impl Setup {
                 Address::Tcp(process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}")))
             }
         };
-        Server { process, address, subject: Subject::Guira, _scratch: None }
+        Server { process, address, subject: Subject::Guira, _scratch: None, _nodes: Vec::new() }
+    }
+
+    /// Starts a router with this configuration in front of these nodes; `%0`, `%1` … in it stand for their addresses.
+    #[track_caller]
+    pub fn start_router(&self, configuration: &str, nodes: Vec<Server>) -> Server {
+        let scratch = Scratch::new();
+        let mut text = configuration.to_owned();
+        for (number, node) in nodes.iter().enumerate().rev() {
+            let Address::Tcp(address) = node.address() else {
+                panic!("a node behind a router listens on TCP")
+            };
+            text = text.replace(&format!("%{number}"), &address.to_string());
+        }
+        let file = scratch.path().join("router.json");
+        std::fs::write(&file, text).expect("a scratch folder can be written to");
+        let mut command = Command::new(guira_binary());
+        command.args(["router", "--listen", "127.0.0.1:0", "--config"]).arg(&file).args(&self.arguments);
+        let mut process = spawn(command);
+        let address = process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        let subject = Subject::Guira;
+        Server { process, address: Address::Tcp(address), subject, _scratch: Some(scratch), _nodes: nodes }
     }
 
     /// Starts the memcached that is compared with, whatever the environment says about the server under test;
@@ -211,7 +232,7 @@ impl Setup {
                 Address::Tcp(([127, 0, 0, 1], port).into())
             }
         };
-        Server { process, address, subject, _scratch: Some(scratch) }
+        Server { process, address, subject, _scratch: Some(scratch), _nodes: Vec::new() }
     }
 }
 
@@ -230,6 +251,8 @@ pub struct Server {
     address: Address,
     subject: Subject,
     _scratch: Option<Scratch>,
+    /// Those behind a router.
+    _nodes: Vec<Server>,
 }
 
 impl Server {

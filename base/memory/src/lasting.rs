@@ -19,7 +19,7 @@
 mod handed;
 mod sums;
 
-pub use handed::{HandedRegion, HandedState};
+pub use handed::{EngineStates, HandedRegion, HandedState};
 pub use sums::{BLOCK_BYTES, Damage};
 
 use crate::fault;

@@ -14,6 +14,14 @@ use std::sync::Arc;
 /// round.
 const POLLED_MAX: usize = 16;
 
+/// When late replies are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    Now,
+    /// With others.
+    Later,
+}
+
 /// The connections of one worker.
 #[derive(Debug)]
 pub struct Clients<S: Service> {
@@ -60,18 +68,34 @@ impl<S: Service> Clients<S> {
         now: Seconds,
         fill: impl FnOnce(&mut S::State, Option<&mut Outbox<S::Pin>>),
     ) -> bool {
+        let and_send = |state: &mut S::State, unsent: Option<&mut Outbox<S::Pin>>| {
+            fill(state, unsent);
+            Due::Now
+        };
+        self.answer_when_due(to, now, and_send)
+    }
+
+    /// The same, where `fill` says whether they are sent now, or at the next turn.
+    pub fn answer_when_due(
+        &mut self,
+        to: ReplyTo,
+        now: Seconds,
+        fill: impl FnOnce(&mut S::State, Option<&mut Outbox<S::Pin>>) -> Due,
+    ) -> bool {
         let place = to.place as usize;
         let id = self.id(place);
         let Some(Some(connection)) = self.connections.get_mut(place) else {
             return false;
         };
-        let is_filled = connection.answer(to, fill);
-        if is_filled {
-            // The budget knows now what it holds. If there is no memory for that, its turn finds out.
-            connection.settle(&self.host.budget, id);
+        let Some(due) = connection.answer(to, fill) else {
+            return false;
+        };
+        // The budget knows now what it holds. If there is no memory for that, its turn finds out.
+        connection.settle(&self.host.budget, id);
+        if due == Due::Now {
             self.again.push(place, connection.rank(now));
         }
-        is_filled
+        true
     }
 
     fn id(&self, place: usize) -> ConnId {
@@ -140,6 +164,11 @@ impl<S: Service> Clients<S> {
         let Some(connection) = self.get(index).filter(|_| !is_queued) else {
             return false;
         };
+        // Its client sends more before it has its replies: until then nothing is read, nor told of.
+        if connection.interest == Interest::Read && connection.awaits_reply() {
+            self.listen(index, Interest::End);
+            return false;
+        }
         if event.failed && !reads.contains(&connection.interest) {
             self.close(index, CloseReason::Error);
             return false;
@@ -198,6 +227,9 @@ impl<S: Service> Clients<S> {
             }
             Turn::Close(reason) => self.close(index, reason),
             Turn::Leave => return self.take_out(index),
+            // Most clients send nothing before they have their replies: the poller is told to be silent if one does.
+            Turn::Wait(Interest::End)
+                if connection.interest == Interest::Read && connection.awaits_reply() => {}
             Turn::Wait(interest) => {
                 let interest = connection.stream.wants(interest);
                 self.listen(index, interest);

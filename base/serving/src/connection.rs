@@ -1,5 +1,6 @@
 //! A connection: a stream, the state of its protocol, and what could not be dealt with yet.
 
+use crate::clients::Due;
 use crate::outbox::{OUTBOX_FULL, OUTBOX_FULL_SHORT, Outbox, Sent};
 use crate::service::{Asked, Conversation, ReplyTo, Service, Stopped};
 use crate::{
@@ -203,17 +204,18 @@ impl<S: Service> Connection<S> {
         self.slice.spent()
     }
 
-    /// Lets `fill` put late replies into its outbox. False if they are for an earlier connection in its place.
+    /// Lets `fill` put late replies into its outbox. `None` if they are for an earlier connection in its place.
     pub(crate) fn answer(
         &mut self,
         to: ReplyTo,
-        fill: impl FnOnce(&mut S::State, Option<&mut Outbox<S::Pin>>),
-    ) -> bool {
-        let is_ours = self.serial == to.serial;
-        if is_ours {
-            fill(&mut self.state, self.unsent.as_deref_mut());
-        }
-        is_ours
+        fill: impl FnOnce(&mut S::State, Option<&mut Outbox<S::Pin>>) -> Due,
+    ) -> Option<Due> {
+        (self.serial == to.serial).then(|| fill(&mut self.state, self.unsent.as_deref_mut()))
+    }
+
+    /// Whether what it is to be sent next has not come yet.
+    pub(crate) fn awaits_reply(&self) -> bool {
+        self.unsent.as_ref().is_some_and(|unsent| unsent.next_slot().is_some())
     }
 
     /// When it last asked for something: before all others, if it never did. Of two, the one that came first is before the other.

@@ -35,7 +35,7 @@ mod users;
 mod worker;
 
 pub use acceptor::{Acceptor, Access, Arrival};
-pub use clients::Clients;
+pub use clients::{Clients, Due};
 pub use conn_budget::{ConnBudget, ConnId, ConnLimits, ConnMemory, Grant};
 pub use connections::{Beyond, Connections};
 pub use crew::{Crew, Placement, WorkerError};

@@ -265,6 +265,26 @@ impl<P: ValuePin> Outbox<P> {
         self.slots.open
     }
 
+    /// Puts replies that have all come, and are bytes alone, next to each other, so that they are sent as one part: a part costs the system
+    /// more than its bytes do. `scratch` is used for it, and left empty.
+    pub fn flatten(&mut self, scratch: &mut Vec<u8>) {
+        let is_bytes = |insert: &Insert<P>| match &insert.what {
+            Inserted::Value(_) => false,
+            Inserted::Slot(id) => self.slots.get(*id).is_some_and(|reply| reply.values.is_empty()),
+        };
+        if self.inserts.len() < 2 || !self.inserts.iter().all(is_bytes) {
+            return;
+        }
+        self.collect(scratch);
+        self.buffer.put(scratch);
+        scratch.clear();
+    }
+
+    /// Whether there is so much to send that nothing is waited for. Slots that are still empty count nothing.
+    pub fn is_full(&self) -> bool {
+        self.buffer.len() - self.sent + self.slots.late.len() >= OUTBOX_FULL
+    }
+
     /// The slot that everything else waits for, if all before it was sent.
     pub fn next_slot(&self) -> Option<SlotId> {
         match self.inserts.front() {
@@ -321,6 +341,19 @@ impl<P: ValuePin> Outbox<P> {
             let values = values.collect();
             self.slots.fill(slot, LateReply { bytes: base + done.bytes..base + end.bytes, values });
             done = end;
+        }
+        // Replies without a byte, to what is quiet, are sent by this.
+        self.advance(0);
+    }
+
+    /// The same for replies that are bytes alone.
+    pub fn fill_bytes<'a>(&mut self, parts: impl Iterator<Item = (SlotId, &'a [u8])> + Clone) {
+        self.slots.compact();
+        self.slots.late.reserve_exact(parts.clone().map(|(_, bytes)| bytes.len()).sum());
+        for (slot, bytes) in parts {
+            let from = self.slots.late.len();
+            self.slots.late.extend_from_slice(bytes);
+            self.slots.fill(slot, LateReply { bytes: from..self.slots.late.len(), values: Vec::new() });
         }
         // Replies without a byte, to what is quiet, are sent by this.
         self.advance(0);
@@ -558,6 +591,33 @@ mod tests {
         assert!(outbox.is_empty());
         outbox.collect(&mut out);
         assert_eq!(out.len(), 9);
+    }
+
+    #[test]
+    fn replies_that_have_all_come_are_one_part() {
+        let (mut stream, mut client) = pair();
+        let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
+        let mut scratch = Vec::new();
+        outbox.buffer().put(b"<");
+        let slots: Vec<SlotId> = (0..40).map(|_| outbox.defer()).collect();
+        outbox.buffer().put(b">");
+        outbox.flatten(&mut scratch);
+        assert_eq!((outbox.open_slots(), outbox.inserts.len()), (40, 40), "nothing has come");
+        let mut fill = |outbox: &mut Outbox<TwoPieces>, numbers: std::ops::Range<usize>| {
+            let replies: Vec<_> = numbers.map(|number| (slots[number], [b'a' + number as u8 % 26])).collect();
+            outbox.fill_bytes(replies.iter().map(|(slot, bytes)| (*slot, bytes.as_slice())));
+            outbox.flatten(&mut scratch);
+        };
+        fill(&mut outbox, 20..40);
+        assert_eq!(outbox.send(&mut stream, usize::MAX).unwrap(), (Sent::Waiting, 1));
+        fill(&mut outbox, 0..20);
+        assert_eq!((outbox.open_slots(), outbox.parts(usize::MAX).len()), (0, 1));
+        assert_eq!(outbox.send(&mut stream, usize::MAX).unwrap(), (Sent::All, 41));
+        assert_eq!(read(&mut client, 42), b"<abcdefghijklmnopqrstuvwxyzabcdefghijklmn>");
+        outbox.defer();
+        outbox.pin(TwoPieces(b"ab".to_vec(), 1));
+        outbox.flatten(&mut scratch);
+        assert_eq!(outbox.inserts.len(), 2, "a long value stays where it is");
     }
 
     #[test]

@@ -159,6 +159,13 @@ pub struct ReplyTo {
     pub client: i32,
 }
 
+impl ReplyTo {
+    /// Its connection's place among those of its worker.
+    pub fn place(self) -> u32 {
+        self.place
+    }
+}
+
 /// Why requests are not executed further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {

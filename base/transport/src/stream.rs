@@ -1,9 +1,11 @@
 //! Connected sockets.
 
+use crate::address::Address;
 use crate::poll::Interest;
 use crate::tls::{TlsFacts, TlsStream};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::net::{AddressFamily, sockopt};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -54,6 +56,41 @@ impl Stream {
             }
             _ => Err(io::Error::other("the socket is neither TCP nor UNIX")),
         }
+    }
+
+    /// Begins to connect. The stream is writable once it is connected or has failed, which [`Stream::take_error`] tells then.
+    ///
+    /// # Errors
+    /// What the system says at once.
+    pub fn connect(address: &Address) -> io::Result<Self> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let family = match address {
+            Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
+            Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
+            Address::Unix(_) => AddressFamily::UNIX,
+        };
+        let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        let (begun, stream) = match address {
+            Address::Tcp(address) => {
+                sockopt::set_tcp_nodelay(&socket, true)?;
+                (net::connect(&socket, address), Stream::Tcp(socket.into()))
+            }
+            Address::Unix(path) => {
+                (net::connect(&socket, &SocketAddrUnix::new(path)?), Stream::Unix(socket.into()))
+            }
+        };
+        match begun {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(stream),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What has gone wrong with the socket since this was asked last.
+    ///
+    /// # Errors
+    /// Just that.
+    pub fn take_error(&self) -> io::Result<()> {
+        sockopt::socket_error(self)?.map_err(io::Error::from)
     }
 
     /// Whether all that there is of the connection is its socket: another process can go on with that.

@@ -2,6 +2,7 @@
 
 mod metrics;
 mod options;
+mod router_options;
 
 use std::path::PathBuf;
 
@@ -19,5 +20,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let write = |name: &str, text: &str| whole::write(&args.folder.join(name), text);
     write("options.md", &options::markdown())
         .and_then(|()| write("metrics.md", &metrics::markdown()))
+        .and_then(|()| write("router-options.md", &router_options::markdown()))
         .map_err(Failure::system("cannot write the documents"))
 }

@@ -67,3 +67,9 @@ fn a_node_that_goes_away_is_seen_and_found_again() {
     assert!(screen.wait().success());
     screen.wait_until_restored();
 }
+
+#[test]
+fn it_ends_when_its_terminal_goes_away() {
+    let (_node, address) = node("127.0.0.1:0", &[]);
+    Terminal::run_and_hang_up(guira(&["top", &address, "--interval", "100ms"]));
+}

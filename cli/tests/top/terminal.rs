@@ -10,6 +10,7 @@ use std::thread;
 use guira_harness::deadline::Deadline;
 use nix::pty::openpty;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use super::PATIENCE;
@@ -108,6 +109,32 @@ impl Terminal {
             }
         });
         Self { child, keys, terminal, cells }
+    }
+
+    /// Runs `command` on a terminal that goes away once something was written to it. Returns how the program ends.
+    #[track_caller]
+    pub(crate) fn run_and_hang_up(mut command: Command) -> ExitStatus {
+        // No other child may have a copy of the master, or the terminal would stay.
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let master = openpt(flags).expect("a pseudo-terminal");
+        grantpt(&master).and_then(|()| unlockpt(&master)).expect("it is ours");
+        let name = ptsname(&master, Vec::new()).expect("it has a name").into_string().expect("ASCII");
+        let terminal =
+            OwnedFd::from(File::options().read(true).write(true).open(name).expect("the other end"));
+        resize(&terminal, 80, 24);
+        let end = || Stdio::from(terminal.try_clone().expect("a copy"));
+        command.env("TERM", "xterm-256color").stdin(end()).stdout(end()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the binary was built");
+        drop(command);
+        drop(terminal);
+        let mut output = File::from(master);
+        assert!(output.read(&mut [0; 64]).is_ok_and(|count| count > 0), "it draws something");
+        drop(output);
+        let ended = Deadline::after(PATIENCE).poll(|| child.try_wait().expect("a child"));
+        ended.unwrap_or_else(|| {
+            child.kill().expect("it runs");
+            panic!("it goes on without a terminal")
+        })
     }
 
     pub(crate) fn press(&mut self, keys: &str) {

@@ -2,7 +2,7 @@
 
 use crate::shell::Shell;
 use guira_contract::{CloseError, NotHandedOver, Preview};
-use guira_memory::lasting::{HandedBy, HandedRegion};
+use guira_memory::lasting::{EngineStates, HandedBy, HandedRegion};
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub trait Leaves: Sized {
     /// Ends it: its Region is to be closed.
     fn into_shell(self) -> Shell;
 
-    /// Finishes in the Region what sessions have left half done. All of them are gone.
+    /// Finishes in the Region what sessions have left half done. All of them are gone. What is done for a process is enough for a file too.
     fn settle(&self, _by: HandedBy) {}
 
     /// What the next engine has to know beside the Region's contents.
@@ -60,16 +60,13 @@ pub fn hand_over<C: Leaves>(
     let core =
         Arc::try_unwrap(core).map_err(|core| NotHandedOver { engine: core, why: CloseError::InUse })?;
     core.settle(HandedBy::Process);
-    let state = core.state(now, HandedBy::Process);
-    Ok(core.into_shell().hand_over(state, notes).expect("it lasts"))
+    let (handed, closed) = (core.state(now, HandedBy::Process), core.state(now, HandedBy::File));
+    Ok(core.into_shell().hand_over(EngineStates { handed, closed }, notes).expect("it lasts"))
 }
 
 /// What [`hand_over`] would give another process now, if the Region lasts.
 pub fn preview<C: Leaves>(core: &C) -> Option<Preview> {
     let shell = core.shell();
     let lasts = shell.lasts(&[]).is_ok_and(|lasts| lasts);
-    lasts.then(|| Preview {
-        state: core.preview_state(),
-        bytes: shell.region().reserved(),
-    })
+    lasts.then(|| Preview { state: core.preview_state(), bytes: shell.region().reserved() })
 }

@@ -3,7 +3,7 @@
 use crate::counts::Registry;
 use crate::setup::{EngineOptions, Hashing, OpenError, Residence};
 use guira_contract::{CloseError, EvictionWatcher, KeyHash, ResizeError};
-use guira_memory::lasting::{HandedRegion, NOTES_MAX, RegionFile};
+use guira_memory::lasting::{EngineStates, HandedRegion, NOTES_MAX, RegionFile};
 use guira_memory::{HugePages, MIB, Region};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{Seconds, TimeBase};
@@ -207,8 +207,8 @@ impl Shell {
     }
 
     /// Hands the file over, if there is one, with this state and these notes.
-    pub fn hand_over(self, state: Vec<u8>, notes: &[u8]) -> Option<HandedRegion> {
-        Some(self.file?.hand_over(self.region, state, notes.to_vec()))
+    pub fn hand_over(self, states: EngineStates, notes: &[u8]) -> Option<HandedRegion> {
+        Some(self.file?.hand_over(self.region, states, notes.to_vec()))
     }
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use guira_sync::clock::Stopwatch;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::Options;
 use crate::app::{App, Step};
@@ -78,7 +80,10 @@ fn follow(
             terminal.draw(|frame| draw(frame, &app, now))?;
             drawn = Some(now);
         }
-        if !event::poll(PATIENCE)? {
+        if wait_for_input()? == Input::Ended {
+            return Ok(());
+        }
+        if !event::poll(Duration::ZERO)? {
             continue;
         }
         match event::read()? {
@@ -93,4 +98,25 @@ fn follow(
         drawn = None;
     }
     Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Input {
+    /// There may be some.
+    Open,
+    /// The terminal is gone.
+    Ended,
+}
+
+/// Waits for a key, as long as the screen may stay as it is. A terminal that is gone has to be seen here: crossterm would read its end again and again.
+fn wait_for_input() -> io::Result<Input> {
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(PATIENCE.subsec_nanos()) };
+    match poll(&mut polled, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let is_gone = polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+    Ok(if is_gone { Input::Ended } else { Input::Open })
 }

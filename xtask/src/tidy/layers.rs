@@ -66,6 +66,18 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-client", Only(&["guira-protocol", "guira-transport", "guira-sync"])),
     ("guira-probe", Only(&["guira-client", "guira-protocol", "guira-sync"])),
     ("guira-top", Only(&["guira-client", "guira-sync"])),
+    ("guira-routing", Only(&[])),
+    (
+        "guira-router",
+        Only(&[
+            "guira-routing",
+            "guira-protocol",
+            "guira-serving",
+            "guira-transport",
+            "guira-memory",
+            "guira-sync",
+        ]),
+    ),
     ("guira-harness", Only(&["guira-contract", "guira-sync"])),
     ("guira-netns", Only(&["guira-sync"])),
     ("guira-oracle", Only(&["guira-protocol"])),

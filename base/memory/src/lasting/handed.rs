@@ -5,7 +5,9 @@
 //! checksums either: memory that no process has written to since needs none. If both processes die, the next start finds a file
 //! that was not closed, which is what it is.
 
-use super::{FileContents, FileError, HandedBy, Loss, RegionFile, SavedRegion, is_marked, seal};
+use super::{
+    FileContents, FileError, HandedBy, Loss, NOTES_MAX, RegionFile, STATE_MAX, SavedRegion, is_marked, seal,
+};
 use crate::place::RegionPlace;
 use crate::region::Region;
 use std::fs::File;
@@ -20,6 +22,8 @@ pub struct HandedRegion {
     file: Arc<File>,
     /// What it takes to go on; without, the Region has to be emptied.
     state: Option<HandedState>,
+    /// The engine's state for a file that is closed after all, which says less than that for a process. Only who hands over knows it.
+    closed: Option<Vec<u8>>,
     /// Keeps the pages of the one who hands over mapped until there is time to unmap them.
     mapped: Option<Arc<Region>>,
 }
@@ -35,10 +39,19 @@ pub struct HandedState {
     pub bytes: usize,
 }
 
+/// What an engine has to say of its Region.
+#[derive(Debug)]
+pub struct EngineStates {
+    /// To a process that goes on at once.
+    pub handed: Vec<u8>,
+    /// To one that opens the closed file.
+    pub closed: Vec<u8>,
+}
+
 impl HandedRegion {
     /// One that was received, with what it takes to go on.
     pub fn received(file: File, state: HandedState) -> Self {
-        HandedRegion { file: Arc::new(file), state: Some(state), mapped: None }
+        HandedRegion { file: Arc::new(file), state: Some(state), closed: None, mapped: None }
     }
 
     /// The file.
@@ -57,7 +70,7 @@ impl HandedRegion {
     /// # Errors
     /// If it has to be emptied, or an error of the system. The file then has no mark.
     pub fn close(&self) -> io::Result<()> {
-        let Some(HandedState { state, notes, bytes }) = &self.state else {
+        let (Some(HandedState { notes, bytes, .. }), Some(state)) = (&self.state, &self.closed) else {
             return Err(io::Error::other("another process has used it"));
         };
         if is_marked(&self.file)? {
@@ -72,7 +85,7 @@ impl HandedRegion {
     /// The same file, whose contents have been used by another process in the meantime and are of no use any more.
     #[must_use]
     pub fn spoilt(&self) -> Self {
-        HandedRegion { file: self.file.clone(), state: None, mapped: None }
+        HandedRegion { file: self.file.clone(), state: None, closed: None, mapped: None }
     }
 }
 
@@ -107,11 +120,13 @@ impl RegionFile {
 
     /// Hands the file over with its Region, which is no longer stored to. Unlike [`RegionFile::close`] this writes nothing, whatever
     /// the size of the Region.
-    pub fn hand_over(self, region: Arc<Region>, state: Vec<u8>, notes: Vec<u8>) -> HandedRegion {
+    pub fn hand_over(self, region: Arc<Region>, states: EngineStates, notes: Vec<u8>) -> HandedRegion {
+        assert!(states.closed.len() <= STATE_MAX && notes.len() <= NOTES_MAX, "the head has no room for it");
         let bytes = region.reserved();
         HandedRegion {
             file: self.file,
-            state: Some(HandedState { state, notes, bytes }),
+            state: Some(HandedState { state: states.handed, notes, bytes }),
+            closed: Some(states.closed),
             mapped: Some(region),
         }
     }
@@ -133,7 +148,11 @@ mod tests {
         let (file, _) = RegionFile::open(&scratch.place()).unwrap();
         let region = file.empty(SOME, HugePages::No).unwrap();
         words::store(region.word(AT), 7);
-        file.hand_over(Arc::new(region), b"state".to_vec(), b"notes".to_vec())
+        file.hand_over(
+            Arc::new(region),
+            EngineStates { handed: b"state".to_vec(), closed: b"closed".to_vec() },
+            b"notes".to_vec(),
+        )
     }
 
     #[test]

@@ -217,11 +217,13 @@ pub fn what_threads_have_left_is_restored_whatever_they_did<L: Lasting>(setup: &
             }
         });
         let items = engine.stats().items;
-        engine = if seed % 2 == 0 {
-            close(engine);
-            site.restored(items)
-        } else {
-            site.handed_over(engine, items)
+        engine = match seed % 3 {
+            0 => {
+                close(engine);
+                site.restored(items)
+            }
+            1 => site.handed_over(engine, items),
+            _ => site.taken_back(engine, items),
         };
         site.check(&engine);
         engine = again(&site, engine);

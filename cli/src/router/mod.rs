@@ -1,0 +1,224 @@
+//! `guira router`, and whatever is called `mcrouter`: a router in mcrouter's place.
+
+mod flags;
+pub(crate) mod table;
+
+use crate::failure::Failure;
+use crate::log;
+use crate::process::PidFile;
+use crate::run;
+use clap::error::ErrorKind;
+use flags::Flags;
+use guira_router::{Health, Identity, Limits, Reloading, RouterOptions, Running, Source, Watches};
+use guira_routing::{Settings, Timeouts, Unknown};
+use guira_transport::{Address, Inherited, Listener, inherited_sockets};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A wrong use of the command line.
+const EX_USAGE: u8 = 2;
+/// How long requests may take that are under way when the router ends.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs with this command line, of which the first word is the program's name.
+pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let flags = match Flags::read(words.clone()) {
+        Ok(flags) => flags,
+        Err(error) => {
+            // If this fails there is no place to report it.
+            let _ = error.print();
+            let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            return if asked { ExitCode::SUCCESS } else { ExitCode::from(EX_USAGE) };
+        }
+    };
+    let arguments: Vec<_> = words.iter().skip(1).map(|word| word.to_string_lossy()).collect();
+    let result = run(&flags, &arguments.join(" "));
+    log::flush();
+    result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
+}
+
+/// The command line with a description of everything, for its man page.
+pub(crate) fn described() -> clap::Command {
+    flags::command()
+}
+
+fn run(flags: &Flags, command_line: &str) -> Result<(), Failure> {
+    if flags.has("help") {
+        return run::print(&flags::command().render_help().to_string());
+    }
+    if flags.has("version") {
+        return run::print(concat!("mcrouter 1.0.0 guira ", env!("CARGO_PKG_VERSION"), "\n"));
+    }
+    for note in flags.notes()? {
+        eprintln!("note: {note}");
+    }
+    let options = options(flags, command_line)?;
+    if let Some(mode) = flags.text("validate-config") {
+        for warning in guira_router::check(&options)? {
+            eprintln!("warning: {warning}");
+        }
+        if mode == "exit" {
+            return run::print("the configuration is right\n");
+        }
+    }
+    let inherited = inherited_sockets().map_err(Failure::system("cannot take over a socket"))?;
+    let inherited: Vec<Listener> = inherited.into_iter().filter_map(stream).collect();
+    if options.listen.is_empty() && inherited.is_empty() {
+        return Err(Failure::Usage("no address to listen on: give --port or --listen".to_owned()));
+    }
+    let verbose = u8::try_from(flags.number("verbosity")).unwrap_or(u8::MAX).saturating_add(1);
+    match flags.text("log-path") {
+        Some(path) => log::start_to(verbose, log_file(Path::new(path))?),
+        None => log::start(verbose),
+    }
+    // Before the workers start, so that none of them takes the signals.
+    let mut signals =
+        Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::system("cannot wait for signals"))?;
+    let running = guira_router::start(&options, inherited)?;
+    let _pid_file = flags.text("pid-file").map(|path| PidFile::create(Path::new(path))).transpose()?;
+    announce(&running)?;
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP => running.reload(),
+            _ => break,
+        }
+    }
+    running
+        .stop(PATIENCE)
+        .map_err(|error| Failure::system("the router did not end in order")(std::io::Error::other(error)))
+}
+
+fn stream(socket: Inherited) -> Option<Listener> {
+    match socket {
+        Inherited::Stream(listener) => Some(listener),
+        Inherited::Datagram(_) => None,
+    }
+}
+
+fn log_file(path: &Path) -> Result<File, Failure> {
+    File::options().create(true).append(true).open(path).map_err(Failure::system("cannot write the log"))
+}
+
+/// Says where it listens, and that it serves.
+fn announce(running: &Running) -> Result<(), Failure> {
+    for warning in running.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let addresses = running.addresses().iter().map(|address| format!("listening on {address}\n"));
+    run::print(&addresses.collect::<String>())
+}
+
+fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> {
+    let millis = |name: &str| Duration::from_millis(flags.number(name));
+    let unless_zero = |name: &str| Some(millis(name)).filter(|time| !time.is_zero());
+    let number = |name: &str| u32::try_from(flags.number(name)).unwrap_or(u32::MAX);
+    let text = |name: &str| flags.text(name).unwrap_or_default().to_owned();
+    Ok(RouterOptions {
+        listen: addresses(flags)?,
+        workers: workers(flags)?,
+        source: source(flags)?,
+        settings: Settings {
+            default_route: default_route(flags)?,
+            unknown_prefix: match flags.has("send-invalid-route-to-default") {
+                true => Unknown::ToDefault,
+                false => Unknown::Refused,
+            },
+            timeouts: Timeouts {
+                server: millis("server-timeout-ms"),
+                within_cluster: unless_zero("within-cluster-timeout-ms"),
+                cross_cluster: unless_zero("cross-cluster-timeout-ms"),
+                cross_region: unless_zero("cross-region-timeout-ms"),
+            },
+        },
+        identity: Identity { service: name(flags, "service-name")?, router: name(flags, "router-name")? },
+        health: Health {
+            timeouts_until_tko: Some(number("timeouts-until-tko"))
+                .filter(|count| *count > 0 && !flags.has("disable-tko-tracking")),
+            soft_tkos_max: number("maximum-soft-tkos"),
+            probe_initial: millis("probe-timeout-initial-ms"),
+            probe_max: millis("probe-timeout-max-ms"),
+            inactive_after: millis("reset-inactive-connection-interval"),
+        },
+        limits: Limits {
+            connections: flags.number("connection-limit"),
+            client_requests: number("max-client-outstanding-reqs"),
+            server_inflight: number("target-max-inflight-requests"),
+            server_pending: number("target-max-pending-requests"),
+            worker_inflight: number("proxy-max-inflight-requests"),
+        },
+        reloading: Reloading {
+            poll: millis("file-observer-poll-period-ms").max(Duration::from_millis(1)),
+            delay: millis("file-observer-sleep-before-update-ms") + millis("reconfiguration-delay-ms"),
+            watches: if flags.has("disable-reload-configs") { Watches::Nothing } else { Watches::Files },
+        },
+        dump_root: Some(text("config-dump-root")).filter(|root| !root.is_empty()).map(PathBuf::from),
+        command_line: command_line.to_owned(),
+        shown: flags.shown(),
+    })
+}
+
+fn source(flags: &Flags) -> Result<Source, Failure> {
+    let given = [
+        flags.text("config").map(Source::named),
+        flags.text("config-str").map(|text| Source::Text(text.to_owned())),
+        flags.text("config-file").map(|path| Source::File(path.into())),
+    ];
+    // The first goes before the others, as in mcrouter.
+    let source = given.into_iter().flatten().next();
+    source.ok_or_else(|| Failure::Usage("no configuration: give --config file:PATH".to_owned()))
+}
+
+fn workers(flags: &Flags) -> Result<usize, Failure> {
+    match flags.text("num-proxies").unwrap_or_default() {
+        "auto" => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+        text => match text.parse() {
+            Ok(workers @ 1..=1024) => Ok(workers),
+            _ => Err(Failure::Usage(format!(
+                "--num-proxies: '{text}' is neither a number from 1 to 1024 nor auto"
+            ))),
+        },
+    }
+}
+
+fn default_route(flags: &Flags) -> Result<std::sync::Arc<str>, Failure> {
+    let text = flags.text("route-prefix").unwrap_or_default();
+    let parts: Vec<&str> = text.split('/').collect();
+    match *parts {
+        ["", region, cluster, ""] if !region.is_empty() && !cluster.is_empty() => Ok(text.into()),
+        _ => {
+            Err(Failure::Usage(format!("--route-prefix: '{text}' is no prefix of the form /region/cluster/")))
+        }
+    }
+}
+
+/// A name that can be part of a file's name.
+fn name(flags: &Flags, option: &str) -> Result<String, Failure> {
+    let text = flags.text(option).unwrap_or_default();
+    if text.is_empty() || text.contains(['/', '\0']) {
+        return Err(Failure::Usage(format!("--{option}: '{text}' is no name")));
+    }
+    Ok(text.to_owned())
+}
+
+fn addresses(flags: &Flags) -> Result<Vec<Address>, Failure> {
+    let mut addresses = Vec::new();
+    for text in flags.texts("listen") {
+        addresses.push(text.parse().map_err(|error| Failure::Usage(format!("--listen: {error}")))?);
+    }
+    for text in flags.texts("port") {
+        let port: u16 = text.parse().map_err(|_| Failure::Usage(format!("--port: '{text}' is no port")))?;
+        addresses.push(Address::Tcp(([0, 0, 0, 0], port).into()));
+        // Two free ones would differ.
+        if port != 0 && Path::new("/proc/net/if_inet6").exists() {
+            addresses.push(Address::Tcp((std::net::Ipv6Addr::UNSPECIFIED, port).into()));
+        }
+    }
+    addresses.extend(flags.text("unix-domain-sock").map(|path| Address::Unix(path.into())));
+    Ok(addresses)
+}

@@ -1,0 +1,270 @@
+//! The options of `guira router`, one row each: mcrouter's names, and those of `guira serve` beside them. The command line, its help, the notes
+//! about options without effect, and docs/router-options.md follow from the rows.
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// There is none.
+    Switch,
+    Whole,
+    Text,
+    /// May be given several times, each time with several, separated by commas.
+    List,
+    /// May be left out.
+    Mode,
+}
+
+/// What becomes of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Used,
+    /// It is accepted, and changes nothing, for this reason.
+    Nothing(&'static str),
+    /// The router cannot do what it promises.
+    Refused(&'static str),
+}
+
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) section: &'static str,
+    pub(crate) long: &'static str,
+    pub(crate) short: Option<char>,
+    pub(crate) alias: Option<&'static str>,
+    pub(crate) kind: Kind,
+    pub(crate) default: &'static str,
+    pub(crate) effect: Effect,
+    pub(crate) about: &'static str,
+}
+
+use Effect::{Nothing, Refused, Used};
+use Kind::{List, Mode, Switch, Text, Whole};
+
+impl Row {
+    const fn new(section: &'static str, long: &'static str, kind: Kind, about: &'static str) -> Self {
+        Row { section, long, short: None, alias: None, kind, default: "", effect: Used, about }
+    }
+
+    const fn short(self, short: char) -> Self {
+        Row { short: Some(short), ..self }
+    }
+
+    const fn alias(self, alias: &'static str) -> Self {
+        Row { alias: Some(alias), ..self }
+    }
+
+    const fn default(self, default: &'static str) -> Self {
+        Row { default, ..self }
+    }
+
+    const fn is(self, effect: Effect) -> Self {
+        Row { effect, ..self }
+    }
+}
+
+const CONFIG: &str = "Configuration";
+const CLIENTS: &str = "Clients";
+const SERVERS: &str = "Servers";
+const PROCESS: &str = "Process";
+
+const NO_HEALTH: Effect = Nothing("there is no limit yet");
+const NO_LIMIT: Effect = Nothing("requests are not limited so yet");
+const NO_LOG: Effect = Nothing("failed deletes are not logged yet");
+const NO_FILES: Effect = Nothing("statistics are not written to files: use stats");
+const NO_FIBERS: Effect = Nothing("there are no fibers here");
+const NO_TLS: Effect = Refused("the router does not speak TLS yet");
+
+const fn ignored(long: &'static str, kind: Kind, effect: Effect) -> Row {
+    Row::new("Options of mcrouter without effect", long, kind, "").is(effect)
+}
+
+const fn refused(long: &'static str, kind: Kind, effect: Effect) -> Row {
+    Row::new("Options of mcrouter that are refused", long, kind, "").is(effect)
+}
+
+pub(crate) const ROWS: &[Row] = &[
+    Row::new(CONFIG, "config", Text, "file:PATH, a path, or the configuration itself"),
+    Row::new(CONFIG, "config-file", Text, "the file of the configuration").short('f'),
+    Row::new(CONFIG, "config-str", Text, "the configuration itself"),
+    Row::new(
+        CONFIG,
+        "validate-config",
+        Mode,
+        "check the configuration, print what is wrong or doubtful, and exit with 1 or 0 (`run`: go on if it is right)",
+    ),
+    Row::new(CONFIG, "route-prefix", Text, "where keys without a prefix go: /region/cluster/")
+        .short('R')
+        .alias("default-route")
+        .default("/././"),
+    Row::new(
+        CONFIG,
+        "send-invalid-route-to-default",
+        Switch,
+        "send keys whose prefix is unknown where keys without one go",
+    ),
+    Row::new(
+        CONFIG,
+        "disable-reload-configs",
+        Switch,
+        "do not watch the configuration's files; SIGHUP still reads them again",
+    ),
+    Row::new(
+        CONFIG,
+        "file-observer-poll-period-ms",
+        Whole,
+        "how often files are looked at, beside the system's own notices",
+    )
+    .default("100"),
+    Row::new(CONFIG, "file-observer-sleep-before-update-ms", Whole, "wait for so long after a change")
+        .default("1000"),
+    Row::new(CONFIG, "reconfiguration-delay-ms", Whole, "and for so long in addition").default("1000"),
+    Row::new(
+        CONFIG,
+        "config-dump-root",
+        Text,
+        "a folder for the last good configuration, which is used at a start when the source is unreadable or wrong",
+    ),
+    Row::new(CONFIG, "service-name", Text, "the service that this router belongs to").default("unknown"),
+    Row::new(CONFIG, "router-name", Text, "the name of this router").default("unknown"),
+    Row::new(CLIENTS, "port", List, "TCP ports to listen on, on all addresses").short('p').alias("ports"),
+    Row::new(CLIENTS, "listen", List, "addresses to listen on: IP:PORT, [v6]:PORT or unix:PATH"),
+    Row::new(CLIENTS, "unix-domain-sock", Text, "a UNIX socket to listen on"),
+    Row::new(CLIENTS, "num-proxies", Text, "threads, or auto: one for each processor")
+        .alias("workers")
+        .default("1"),
+    Row::new(CLIENTS, "connection-limit", Whole, "clients at most").alias("max-conns").default("65536"),
+    Row::new(
+        CLIENTS,
+        "max-client-outstanding-reqs",
+        Whole,
+        "requests of one client that are under way at once",
+    )
+    .default("1024")
+    .is(NO_LIMIT),
+    Row::new(
+        CLIENTS,
+        "proxy-max-inflight-requests",
+        Whole,
+        "requests of a thread that are under way at once",
+    )
+    .default("0")
+    .is(NO_LIMIT),
+    Row::new(
+        CLIENTS,
+        "disable-miss-on-get-errors",
+        Switch,
+        "tell clients of gets that failed, instead of a miss",
+    )
+    .is(Nothing("clients are always told")),
+    Row::new(SERVERS, "server-timeout-ms", Whole, "how long a server may take")
+        .short('t')
+        .alias("server-timeout")
+        .default("1000"),
+    Row::new(
+        SERVERS,
+        "within-cluster-timeout-ms",
+        Whole,
+        "the same, for servers of the router's own cluster; 0: as the pool says",
+    )
+    .default("0"),
+    Row::new(
+        SERVERS,
+        "cross-cluster-timeout-ms",
+        Whole,
+        "the same, for servers of other clusters of its region; 0: as the pool says",
+    )
+    .default("0"),
+    Row::new(
+        SERVERS,
+        "cross-region-timeout-ms",
+        Whole,
+        "the same, for servers of other regions; 0: as the pool says",
+    )
+    .default("0"),
+    Row::new(
+        SERVERS,
+        "timeouts-until-tko",
+        Whole,
+        "timeouts in a row until a server is taken out of service",
+    )
+    .default("3"),
+    Row::new(
+        SERVERS,
+        "maximum-soft-tkos",
+        Whole,
+        "servers that may be out of service for timeouts at once; 0: any number",
+    )
+    .default("40")
+    .is(NO_HEALTH),
+    Row::new(SERVERS, "probe-timeout-initial-ms", Whole, "when such a server is tried again")
+        .short('r')
+        .default("10000"),
+    Row::new(SERVERS, "probe-timeout-max-ms", Whole, "at the latest, after some attempts").default("60000"),
+    Row::new(SERVERS, "disable-tko-tracking", Switch, "never take servers out of service"),
+    Row::new(
+        SERVERS,
+        "reset-inactive-connection-interval",
+        Whole,
+        "milliseconds after which an unused connection is closed; 0: never",
+    )
+    .default("60000")
+    .is(Nothing("connections stay open")),
+    Row::new(
+        SERVERS,
+        "target-max-inflight-requests",
+        Whole,
+        "requests that one server was sent at once; 0: without limit",
+    )
+    .default("0")
+    .is(NO_LIMIT),
+    Row::new(SERVERS, "target-max-pending-requests", Whole, "requests that wait to be sent to one server")
+        .default("100000")
+        .is(NO_LIMIT),
+    Row::new(PROCESS, "log-path", Text, "a file for the log, instead of standard error").short('L'),
+    Row::new(PROCESS, "verbosity", Whole, "more of the log, up to 2").short('v').default("0"),
+    Row::new(PROCESS, "pid-file", Text, "a file for the number of the process").short('P').alias("pidfile"),
+    Row::new(PROCESS, "help", Switch, "print this help and exit").short('h'),
+    Row::new(PROCESS, "version", Switch, "print the version and exit").short('V'),
+    ignored("async-dir", Text, NO_LOG).short('a'),
+    ignored("asynclog-disable", Switch, NO_LOG),
+    ignored("use-asynclog-version2", Switch, NO_LOG),
+    ignored("stats-root", Text, NO_FILES),
+    ignored("stats-logging-interval", Whole, NO_FILES),
+    ignored("debug-fifo-root", Text, Nothing("there are no debug fifos: use tcpdump")),
+    ignored("fibers-max-pool-size", Whole, NO_FIBERS),
+    ignored("fibers-stack-size", Whole, NO_FIBERS),
+    ignored("fibers-debug-record-stack-size", Switch, NO_FIBERS),
+    ignored("fibers-record-stack-size-every", Whole, NO_FIBERS),
+    ignored("fibers-pool-resize-period-ms", Whole, NO_FIBERS),
+    ignored("fibers-use-guard-pages", Switch, NO_FIBERS),
+    ignored("rss-limit-mb", Whole, Nothing("buffers are bounded; limit the process by its cgroup")),
+    ignored("thread-affinity", Switch, Nothing("each thread has connections of its own")),
+    ignored("enable-qos", Switch, Nothing("packets are not marked")),
+    ignored("default-qos-class", Whole, Nothing("packets are not marked")),
+    ignored("default-qos-path", Whole, Nothing("packets are not marked")),
+    ignored("keepalive-cnt", Whole, Nothing("the system's defaults hold")),
+    ignored("keepalive-idle", Whole, Nothing("the system's defaults hold")),
+    ignored("keepalive-interval", Whole, Nothing("the system's defaults hold")),
+    ignored("max-global-outstanding-reqs", Whole, NO_LIMIT),
+    ignored("num-listening-sockets", Whole, Nothing("one socket is enough")),
+    ignored("reconfiguration-jitter-ms", Whole, Nothing("there is no jitter")),
+    refused("allow-only-gets", Switch, Refused("use an OperationSelectorRoute in the configuration")),
+    refused("enable-flush-cmd", Switch, Refused("flushes are not passed on yet")),
+    refused(
+        "big-value-split-threshold",
+        Whole,
+        Refused("values are not split: raise the item size of the servers"),
+    ),
+    refused(
+        "listen-sock-fd",
+        Whole,
+        Refused("sockets are taken over from a service manager (LISTEN_FDS) only"),
+    ),
+    refused("ssl-port", List, NO_TLS).alias("ssl-ports"),
+    refused("pem-cert-path", Text, NO_TLS),
+    refused("pem-key-path", Text, NO_TLS),
+    refused("pem-ca-path", Text, NO_TLS),
+    refused("server-pem-cert-path", Text, NO_TLS),
+    refused("server-pem-key-path", Text, NO_TLS),
+    refused("server-pem-ca-path", Text, NO_TLS),
+    refused("ssl-require-peer-certs", Switch, NO_TLS),
+];

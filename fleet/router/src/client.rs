@@ -1,0 +1,347 @@
+//! What clients send: lines in, requests out.
+
+use crate::admin;
+use crate::flow::{Flow, Ticket};
+use crate::render::{Form, Quiet, Uniques};
+use crate::service::NoPin;
+use crate::shared::Shared;
+use guira_protocol::{
+    Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Line, Meta, MetaFlags, MetaGet,
+    MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
+};
+use guira_routing::{Dialect, Op, Request, Sink as _, Walks};
+use guira_serving::Access;
+use guira_serving::{CloseReason, Conversation, Outbox, ReplyTo, Slice, Speaks, Stopped};
+
+/// What is known of a client between two pieces of its input.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) from: ReplyTo,
+    /// Bytes of a refused data block that are still to come.
+    swallow: u64,
+    midway: Midway,
+    /// Since when replies are held back for others of the same client, in milliseconds of the worker.
+    pub(crate) held_ms: Option<u64>,
+}
+
+/// Whether a data block has arrived in part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Midway {
+    No,
+    Yes,
+}
+
+impl Conversation for Client {
+    fn speaks(&self) -> Speaks {
+        Speaks::Text
+    }
+
+    fn access(&self) -> Access {
+        Access::Free
+    }
+
+    fn is_midway(&self) -> bool {
+        self.swallow > 0 || self.midway == Midway::Yes
+    }
+}
+
+/// The longest value that is taken.
+const VALUE_MAX: u32 = 64 << 20;
+/// Requests of one client that are under way at once.
+const CALLS_MAX: usize = 1024;
+
+/// What requests of a client go through.
+pub(crate) struct Turn<'a> {
+    pub(crate) client: &'a mut Client,
+    pub(crate) walks: &'a mut Walks<Ticket>,
+    pub(crate) flow: &'a mut Flow,
+    pub(crate) outbox: &'a mut Outbox<NoPin>,
+    pub(crate) shared: &'a Shared,
+}
+
+/// What becomes of a line.
+enum After {
+    Taken(usize),
+    Unfinished,
+    Over(CloseReason),
+}
+
+impl Client {
+    pub(crate) fn new(from: ReplyTo) -> Self {
+        Client { from, swallow: 0, midway: Midway::No, held_ms: None }
+    }
+}
+
+impl Turn<'_> {
+    /// Reads requests and sends them on their way. Returns how many bytes were taken, and why it has stopped.
+    pub(crate) fn run(&mut self, slice: &mut Slice, full: usize, input: &[u8]) -> (usize, Stopped) {
+        let mut at = 0;
+        self.client.midway = Midway::No;
+        loop {
+            if self.client.swallow > 0 {
+                let taken =
+                    (input.len() - at).min(usize::try_from(self.client.swallow).unwrap_or(usize::MAX));
+                self.client.swallow -= taken as u64;
+                at += taken;
+            }
+            if at == input.len() {
+                return (at, Stopped::NeedsInput);
+            }
+            // Answers of the router itself can be long.
+            if slice.is_cut() || self.flow.calls.done_bytes() > full {
+                return (at, Stopped::SliceOver);
+            }
+            if self.outbox.open_slots() >= CALLS_MAX || self.outbox.weight() >= full {
+                return (at, Stopped::OutboxFull);
+            }
+            match self.line(&input[at..]) {
+                After::Taken(taken) => {
+                    at += taken;
+                    slice.executed(1);
+                }
+                After::Unfinished => return (at, Stopped::NeedsInput),
+                After::Over(reason) => return (at, Stopped::Over(reason)),
+            }
+        }
+    }
+
+    #[inline]
+    fn line(&mut self, input: &[u8]) -> After {
+        let line = match cut(input) {
+            Cut::Line(line) => line,
+            Cut::Unfinished => return After::Unfinished,
+            Cut::TooLong => return After::Over(CloseReason::Error),
+        };
+        let command = match parse(line) {
+            Ok(command) => command,
+            Err(fault) => return self.fault(fault, line.length),
+        };
+        match command {
+            Command::Get(get) => self.get(&get),
+            Command::Store(store) => return self.store(&store, input, line.length),
+            Command::Delete(delete) => {
+                let it = Request::classic(Op::Delete, delete.key);
+                let number = u64::from(delete.hold_off.unwrap_or(0));
+                self.one(&Request { number, ..it }, Form::Line(Op::Delete, delete.noreply));
+            }
+            Command::Arithmetic(step) => {
+                let op = if step.direction == Direction::Up { Op::Incr } else { Op::Decr };
+                let it = Request::classic(op, step.key);
+                self.one(&Request { number: step.delta, ..it }, Form::Line(op, step.noreply));
+            }
+            Command::Touch(touch) => {
+                let it = Request::classic(Op::Touch, touch.key);
+                self.one(&Request { exptime: touch.exptime.0, ..it }, Form::Line(Op::Touch, touch.noreply));
+            }
+            Command::Meta(meta) => return self.meta(&meta, input, line),
+            Command::MetaDebug(key) => {
+                let mut buffer: KeyBuffer = [0; 336];
+                let it = Request::classic(Op::MetaGet, key.bytes(&mut buffer));
+                let meta: &[u8] = if key.is_binary() { b"b" } else { b"" };
+                let form = Form::Meta(Op::MetaGet, Quiet::No);
+                self.one(&Request { dialect: Dialect::Meta, meta, ..it }, form);
+            }
+            Command::Server(command) => return self.server(&command, line.length),
+        }
+        After::Taken(line.length)
+    }
+
+    fn fault(&mut self, fault: Fault, length: usize) -> After {
+        match fault {
+            Fault::Answer(text) => self.outbox.buffer().line(text),
+            Fault::Silent => {}
+            Fault::Close => return After::Over(CloseReason::Error),
+            Fault::Swallow { answer, noreply, bytes } => {
+                if noreply == Noreply::No {
+                    self.outbox.buffer().line(answer);
+                }
+                self.client.swallow = bytes;
+            }
+        }
+        After::Taken(length)
+    }
+
+    fn server(&mut self, command: &ServerCommand<'_>, length: usize) -> After {
+        let out = self.outbox.buffer();
+        match command {
+            ServerCommand::MetaNoop => out.line("MN"),
+            ServerCommand::Version => out.line(concat!("VERSION ", admin::version!())),
+            ServerCommand::Verbosity { noreply: Noreply::Yes, .. } => {}
+            ServerCommand::Verbosity { .. } => out.line("OK"),
+            ServerCommand::Quit => return After::Over(CloseReason::Normal),
+            ServerCommand::FlushAll { delay: None, noreply: Noreply::No } => {
+                out.line("CLIENT_ERROR invalid exptime argument");
+            }
+            ServerCommand::Stats(what) => admin::stats(what, self.shared, out),
+            ServerCommand::FlushAll { .. }
+            | ServerCommand::FlushPrefixes { .. }
+            | ServerCommand::MetaFlushPrefix(_) => {
+                out.line("SERVER_ERROR the router does not pass on flushes")
+            }
+            ServerCommand::Admin(..) => out.line("ERROR"),
+        }
+        After::Taken(length)
+    }
+
+    #[inline]
+    fn get(&mut self, get: &Get<'_>) {
+        let (op, form, exptime) = match get.form {
+            GetForm::Plain(Unique::Omitted) => (Op::Get, Form::Get(Uniques::Omitted), 0),
+            GetForm::Plain(Unique::Shown) => (Op::Gets, Form::Get(Uniques::Shown), 0),
+            GetForm::Touch(Unique::Omitted, Exptime(time)) => (Op::Gat, Form::Get(Uniques::Omitted), time),
+            GetForm::Touch(Unique::Shown, Exptime(time)) => (Op::Gats, Form::Get(Uniques::Shown), time),
+            GetForm::Lease => (Op::LeaseGet, Form::LeaseGet, 0),
+        };
+        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form);
+        let keys = get.keys;
+        if let Some(key) = keys.single() {
+            let ticket = self.flow.calls.key(call, key);
+            return self.start(&Request { exptime, ..Request::classic(op, key) }, ticket);
+        }
+        // All keys are named before the first can be answered.
+        for key in keys {
+            self.flow.calls.key(call, key);
+        }
+        for (key, part) in keys.zip(0..) {
+            self.start(&Request { exptime, ..Request::classic(op, key) }, Ticket { call, part });
+        }
+    }
+
+    fn store(&mut self, store: &Store<'_>, input: &[u8], line: usize) -> After {
+        let length = store.length as usize;
+        if store.length > VALUE_MAX {
+            return self.too_large(store.length, line, store.noreply);
+        }
+        let Some(block) = input.get(line..line + length + 2) else {
+            self.client.midway = Midway::Yes;
+            return After::Unfinished;
+        };
+        let Some(value) = block.strip_suffix(b"\r\n") else {
+            return self.bad_block(line + block.len(), store.noreply);
+        };
+        let (op, number) = match store.verb {
+            Verb::Cas(unique) => (Op::Cas, unique),
+            Verb::Lease(token) => (Op::LeaseSet, token),
+            verb => (of_verb(verb), 0),
+        };
+        let it = Request::classic(op, store.key);
+        let (flags, exptime) = (store.flags, store.exptime.0);
+        self.one(&Request { flags, exptime, number, value, ..it }, Form::Line(op, store.noreply));
+        After::Taken(line + block.len())
+    }
+
+    fn too_large(&mut self, length: u32, line: usize, noreply: Noreply) -> After {
+        self.fault(
+            Fault::Swallow {
+                answer: "SERVER_ERROR object too large for cache",
+                noreply,
+                bytes: u64::from(length) + 2,
+            },
+            line,
+        )
+    }
+
+    /// A data block that does not end where it was said to.
+    fn bad_block(&mut self, taken: usize, noreply: Noreply) -> After {
+        if noreply == Noreply::No {
+            self.outbox.buffer().line("CLIENT_ERROR bad data chunk");
+        }
+        After::Taken(taken)
+    }
+
+    fn meta(&mut self, meta: &Meta<'_>, input: &[u8], line: Line<'_>) -> After {
+        match meta {
+            Meta::Get(get) => {
+                let op = if get.flags.exptime.is_some() { Op::Gat } else { Op::Get };
+                self.meta_one(op, get);
+            }
+            Meta::Delete(get) => self.meta_one(Op::Delete, get),
+            Meta::Arithmetic(get, Direction::Up) => self.meta_one(Op::Incr, get),
+            Meta::Arithmetic(get, Direction::Down) => self.meta_one(Op::Decr, get),
+            Meta::Set(set) => return self.meta_set(set, input, line.length),
+        }
+        After::Taken(line.length)
+    }
+
+    fn meta_one(&mut self, op: Op, get: &MetaGet<'_>) {
+        let mut buffer: KeyBuffer = [0; 336];
+        let key = get.key.bytes(&mut buffer);
+        let meta = audible(&get.flags);
+        let exptime = get.flags.exptime.filter(|_| op == Op::Gat).map_or(0, |time| time.0);
+        let it = Request::classic(op, key);
+        self.one(
+            &Request { dialect: Dialect::Meta, exptime, meta: &meta, ..it },
+            Form::Meta(op, quiet(&get.flags)),
+        );
+    }
+
+    fn meta_set(&mut self, set: &MetaSet<'_>, input: &[u8], line: usize) -> After {
+        let length = set.length as usize;
+        if set.length > VALUE_MAX {
+            return self.too_large(set.length, line, Noreply::No);
+        }
+        let Some(block) = input.get(line..line + length + 2) else {
+            self.client.midway = Midway::Yes;
+            return After::Unfinished;
+        };
+        let Some(value) = block.strip_suffix(b"\r\n") else {
+            return self.bad_block(line + block.len(), Noreply::No);
+        };
+        let mut buffer: KeyBuffer = [0; 336];
+        let key = set.key.bytes(&mut buffer);
+        let op = if set.flags.cas.is_some() { Op::Cas } else { of_verb(set.mode.verb) };
+        let meta = audible(&set.flags);
+        let exptime = set.flags.exptime.map_or(0, |time| time.0);
+        let it = Request::classic(op, key);
+        self.one(
+            &Request { dialect: Dialect::Meta, exptime, meta: &meta, value, ..it },
+            Form::Meta(op, quiet(&set.flags)),
+        );
+        After::Taken(line + block.len())
+    }
+
+    /// A request for one key.
+    fn one(&mut self, request: &Request<'_>, form: Form) {
+        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form);
+        let ticket = self.flow.calls.key(call, request.key);
+        self.start(request, ticket);
+    }
+
+    #[inline]
+    fn start(&mut self, request: &Request<'_>, ticket: Ticket) {
+        self.flow.counters.asked(request.op);
+        if let Some(asked) = admin::asked(request) {
+            let value = admin::answer(asked, self.shared, self.walks.tree());
+            return self.flow.answer(ticket, &admin::found(&value));
+        }
+        self.walks.start(request, self.flow.facts, ticket, self.flow);
+    }
+}
+
+fn quiet(flags: &MetaFlags<'_>) -> Quiet {
+    if flags.quiet() { Quiet::Yes } else { Quiet::No }
+}
+
+fn of_verb(verb: Verb) -> Op {
+    match verb {
+        Verb::Set => Op::Set,
+        Verb::Add => Op::Add,
+        Verb::Replace => Op::Replace,
+        Verb::Append => Op::Append,
+        Verb::Prepend => Op::Prepend,
+        Verb::Cas(_) => Op::Cas,
+        Verb::Lease(_) => Op::LeaseSet,
+    }
+}
+
+/// The flags of a meta command without q: every reply is needed, and the router leaves out what the client does not want.
+fn audible(flags: &MetaFlags<'_>) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (_, token) in flags.in_order().filter(|(letter, _)| *letter != b'q') {
+        if !text.is_empty() {
+            text.push(b' ');
+        }
+        text.extend_from_slice(token);
+    }
+    text
+}

@@ -1,0 +1,32 @@
+//! The router: clients on one side, servers on the other, and a tree of routes (fleet/routing) between them.
+//!
+//! ```text
+//! client ── RouterService::run ── Walks ── Flow ─┬─ Destination ── wire ──► server
+//!    ▲                                           │
+//!    └──── Calls: slots of the outbox ◄──────────┴─ reply ◄─────────────── server
+//! ```
+//!
+//! Requests of all clients that come in one round of the worker are gathered for each server and sent with one call; gets that follow each other are sent as
+//! one get of several keys.
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
+
+mod admin;
+mod calls;
+mod client;
+mod config;
+mod counters;
+mod flow;
+mod kept;
+mod reload;
+mod render;
+mod running;
+mod service;
+mod shared;
+mod upstream;
+mod watch;
+
+pub use config::{LoadError, Source, check};
+pub use reload::{Reloading, Watches};
+pub use running::{Health, Identity, Limits, RouterOptions, Running, StartError, start};

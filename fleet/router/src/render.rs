@@ -1,0 +1,201 @@
+//! Replies, as clients read them.
+
+use guira_protocol::Noreply;
+use guira_routing::{Answer, Group, Op, Outcome};
+use std::ops::Range;
+
+/// What a client expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// VALUE, and END; with cas uniques or without.
+    Get(Uniques),
+    LeaseGet,
+    /// A line.
+    Line(Op, Noreply),
+    /// The line of a meta command; some of them are left out if it is quiet.
+    Meta(Op, Quiet),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Uniques {
+    Omitted,
+    Shown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quiet {
+    No,
+    Yes,
+}
+
+/// All of the reply to a request for one key.
+#[inline]
+pub(crate) fn whole(form: Form, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
+    match form {
+        Form::Get(_) | Form::LeaseGet if answer.outcome.is_error() => failure(answer, out),
+        Form::Get(uniques) => {
+            value(uniques, key, answer, out);
+            out.extend_from_slice(b"END\r\n");
+        }
+        Form::LeaseGet => {
+            lease(key, answer, out);
+            out.extend_from_slice(b"END\r\n");
+        }
+        Form::Line(_, Noreply::Yes) => {}
+        Form::Line(op, Noreply::No) => line(op, answer, out),
+        Form::Meta(op, quiet) => meta(op, quiet, answer, out),
+    }
+}
+
+/// The reply about one of several keys, which are in `out` themselves.
+#[inline]
+pub(crate) fn part(form: Form, key: Range<usize>, answer: &Answer<'_>, out: &mut Vec<u8>) {
+    if answer.outcome == Outcome::Found && form == Form::Get(Uniques::Omitted) {
+        let block = answer.block;
+        if is_plain(block, &out[key.clone()], answer) {
+            return out.extend_from_slice(block);
+        }
+    }
+    let key = out[key].to_vec();
+    match form {
+        Form::Get(uniques) => value(uniques, &key, answer, out),
+        Form::LeaseGet => lease(&key, answer, out),
+        Form::Line(..) | Form::Meta(..) => {}
+    }
+}
+
+/// Whether a reply of a server is what the client expects: it has the client's key, and no cas unique.
+#[inline]
+fn is_plain(block: &[u8], key: &[u8], answer: &Answer<'_>) -> bool {
+    let begin = b"VALUE ".len();
+    answer.number == 0
+        && block.get(begin..begin + key.len()) == Some(key)
+        && block.get(begin + key.len()) == Some(&b' ')
+}
+
+#[inline]
+fn value(uniques: Uniques, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
+    if uniques == Uniques::Omitted && is_plain(answer.block, key, answer) {
+        return out.extend_from_slice(answer.block);
+    }
+    let Some(item) = answer.item.filter(|_| answer.outcome == Outcome::Found) else {
+        return;
+    };
+    out.extend_from_slice(b"VALUE ");
+    out.extend_from_slice(key);
+    number(out, u64::from(item.flags));
+    number(out, item.value.len() as u64);
+    if uniques == Uniques::Shown {
+        number(out, answer.number);
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(item.value);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn lease(key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
+    if answer.outcome == Outcome::Found {
+        return value(Uniques::Omitted, key, answer, out);
+    }
+    let token = if answer.outcome.is_hot_miss() { 1 } else { answer.number };
+    let (flags, stale) = answer.item.map_or((0, b"".as_slice()), |item| (item.flags, item.value));
+    out.extend_from_slice(b"LVALUE ");
+    out.extend_from_slice(key);
+    number(out, token);
+    number(out, u64::from(flags));
+    number(out, stale.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(stale);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn line(op: Op, answer: &Answer<'_>, out: &mut Vec<u8>) {
+    let text: &[u8] = match answer.outcome {
+        Outcome::Stored => b"STORED\r\n",
+        Outcome::StaleStored => b"STALE_STORED\r\n",
+        Outcome::NotStored => b"NOT_STORED\r\n",
+        Outcome::Exists => b"EXISTS\r\n",
+        Outcome::Deleted => b"DELETED\r\n",
+        Outcome::Touched => b"TOUCHED\r\n",
+        Outcome::Ok => b"OK\r\n",
+        Outcome::NotFound if matches!(op, Op::Set | Op::Add) => b"NOT_STORED\r\n",
+        Outcome::NotFound | Outcome::NotFoundHot | Outcome::FoundStale => b"NOT_FOUND\r\n",
+        Outcome::Found if !answer.line.is_empty() => {
+            out.extend_from_slice(answer.line);
+            b"\r\n"
+        }
+        Outcome::Found => {
+            out.extend_from_slice(itoa::Buffer::new().format(answer.number).as_bytes());
+            b"\r\n"
+        }
+        _ => return failure(answer, out),
+    };
+    out.extend_from_slice(text);
+}
+
+fn meta(op: Op, quiet: Quiet, answer: &Answer<'_>, out: &mut Vec<u8>) {
+    if answer.outcome.is_error() {
+        return failure(answer, out);
+    }
+    let made: &[u8] = match answer.outcome {
+        Outcome::NotFound if op.group() == Group::Get => b"EN",
+        Outcome::NotFound => b"NF",
+        Outcome::NotStored => b"NS",
+        Outcome::Exists => b"EX",
+        _ => b"HD",
+    };
+    let line = if answer.line.is_empty() { made } else { answer.line };
+    if quiet == Quiet::Yes && is_left_out(op, line) {
+        return;
+    }
+    out.extend_from_slice(line);
+    out.extend_from_slice(b"\r\n");
+    if line.starts_with(b"VA ") {
+        out.extend_from_slice(answer.block);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Whether a quiet command of this kind keeps a reply to itself.
+fn is_left_out(op: Op, line: &[u8]) -> bool {
+    let nominal: &[&[u8]] = match op {
+        _ if op.group() == Group::Get => &[b"EN"],
+        Op::Incr | Op::Decr => &[b"HD", b"VA"],
+        _ => &[b"HD"],
+    };
+    line.get(..2).is_some_and(|code| nominal.contains(&code))
+}
+
+/// What a client is told that is not answered.
+pub(crate) fn failure(answer: &Answer<'_>, out: &mut Vec<u8>) {
+    let is_told = [b"SERVER_ERROR".as_slice(), b"CLIENT_ERROR", b"ERROR"];
+    if is_told.iter().any(|word| answer.line.starts_with(word)) {
+        out.extend_from_slice(answer.line);
+    } else {
+        let text = match answer.outcome {
+            Outcome::Timeout => "SERVER_ERROR timeout",
+            Outcome::ConnectTimeout => "SERVER_ERROR connection timeout",
+            Outcome::ConnectError => "SERVER_ERROR connection error",
+            Outcome::Busy => "SERVER_ERROR 307 busy",
+            Outcome::TryAgain => "SERVER_ERROR 302 try again",
+            Outcome::Shutdown => "SERVER_ERROR 301 shutdown",
+            Outcome::Tko => "SERVER_ERROR unavailable",
+            Outcome::DeadlineExceeded => "SERVER_ERROR request deadline exceeded",
+            Outcome::LocalError => "SERVER_ERROR local error",
+            Outcome::ClientError => "CLIENT_ERROR malformed request",
+            _ => "SERVER_ERROR remote error",
+        };
+        out.extend_from_slice(text.as_bytes());
+        if !answer.line.is_empty() {
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(answer.line);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline]
+fn number(out: &mut Vec<u8>, number: u64) {
+    out.push(b' ');
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}

@@ -1,0 +1,206 @@
+//! One worker of a router.
+
+use crate::client::{Client, Turn};
+use crate::config::SharedPlan;
+use crate::flow::{Flow, Ticket};
+use crate::shared::Shared;
+use guira_memory::ValuePin;
+use guira_routing::Walks;
+use guira_serving::{
+    Access, Clients, Due, Outbox, ReplyTo, Round, Service, Slice, Speaks, Stopped, service_token,
+};
+use guira_sync::clock::{CoarseClock, Seconds, Stopwatch};
+use guira_transport::{Interest, Mailbox, Poll};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Requests of a worker's clients go through its tree to servers, and their replies back.
+#[derive(Debug)]
+pub(crate) struct RouterService {
+    walks: Walks<Ticket>,
+    flow: Flow,
+    clock: CoarseClock,
+    watch: Stopwatch,
+    now: Seconds,
+    /// Clients whose replies are held back, and since when.
+    held: VecDeque<(ReplyTo, u64)>,
+    /// Replies of one client while they are put next to each other.
+    scratch: Vec<u8>,
+    /// New configurations.
+    plans: Arc<Mailbox<SharedPlan>>,
+    shared: Arc<Shared>,
+}
+
+/// The number of the mailbox among the service's sockets: servers have the others.
+const PLANS: u32 = (1 << 31) - 1;
+
+/// Values are copied.
+#[derive(Debug)]
+pub(crate) enum NoPin {}
+
+impl ValuePin for NoPin {
+    fn value_len(&self) -> usize {
+        match *self {}
+    }
+
+    fn piece(&self, _from: usize) -> &[u8] {
+        match *self {}
+    }
+}
+
+impl RouterService {
+    pub(crate) fn new(
+        walks: Walks<Ticket>,
+        flow: Flow,
+        plans: Arc<Mailbox<SharedPlan>>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let clock = CoarseClock::system();
+        let now = clock.now();
+        let (watch, held, scratch) = (Stopwatch::start(), VecDeque::new(), Vec::new());
+        RouterService { walks, flow, clock, watch, now, held, scratch, plans, shared }
+    }
+}
+
+impl Service for RouterService {
+    type Pin = NoPin;
+    type State = Client;
+
+    fn now(&self) -> Seconds {
+        self.now
+    }
+
+    fn open(&mut self, _speaks: Speaks, _access: Access, from: ReplyTo) -> Client {
+        Client::new(from)
+    }
+
+    fn run(
+        &mut self,
+        client: &mut Client,
+        slice: &mut Slice,
+        full: usize,
+        input: &[u8],
+        outbox: &mut Outbox<NoPin>,
+    ) -> (usize, Stopped) {
+        let RouterService { walks, flow, shared, .. } = self;
+        let first = flow.calls.done();
+        let result = Turn { client, walks, flow, outbox, shared }.run(slice, full, input);
+        // What no server had to be asked for.
+        if self.flow.calls.done() > first {
+            outbox.fill_bytes(self.flow.calls.replies(first).map(|(reply, bytes)| (reply.slot, bytes)));
+            self.flow.calls.forget(first);
+        }
+        result
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        let patience = self.flow.patience_ms();
+        let held =
+            self.held.front().map(|(_, since)| (since + HELD_MS).saturating_sub(self.flow.facts.now_ms));
+        patience.into_iter().chain(held).min().map(Duration::from_millis)
+    }
+
+    fn begin_round(&mut self) {
+        self.now = self.clock.now();
+        self.flow.facts.now_ms = self.watch.elapsed().as_millis() as u64;
+        self.flow.facts.now_s = self.clock.now_unix();
+    }
+
+    fn listen(&self, poll: &Poll) -> io::Result<()> {
+        poll.add(&*self.plans, service_token(PLANS), Interest::Read)
+    }
+
+    fn on_event(&mut self, number: u32, round: &mut Round<'_, Self>) {
+        if number == PLANS {
+            return self.change_plan();
+        }
+        self.flow.hear(number, &mut self.walks, round.clients.poll());
+    }
+
+    fn deliver(&mut self, round: &mut Round<'_, Self>) -> bool {
+        self.flow.give_up(&mut self.walks, round.clients.poll());
+        self.send_held(round.clients);
+        if self.flow.calls.done() > 0 {
+            self.flow.calls.sort();
+            self.hand_out(round.clients);
+            self.flow.calls.forget(0);
+        }
+        false
+    }
+
+    fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {
+        self.flow.flush(&mut self.walks, round.clients.poll());
+        // Requests that could not be sent are answered already.
+        self.flow.calls.done() > 0
+    }
+}
+
+/// How long a reply waits for others of its client, in milliseconds. A client that has asked for much at once is sent all replies together,
+/// for which it is woken up once, unless a server is slow.
+const HELD_MS: u64 = 1;
+
+impl RouterService {
+    /// Requests that come from now on go by the newest configuration; those under way stay with the one that they began with.
+    fn change_plan(&mut self) {
+        let Some(plan) = self.plans.take().pop() else { return };
+        match plan.tree(self.shared.settings()) {
+            Ok(tree) => {
+                self.flow.add_servers(&plan.servers);
+                self.walks.replace(Rc::new(tree));
+            }
+            Err(error) => {
+                tracing::error!("a worker cannot use a configuration that was found right: {error}")
+            }
+        }
+    }
+
+    /// Puts replies into the slots of those who wait for them.
+    fn hand_out(&mut self, clients: &mut Clients<Self>) {
+        let (held, scratch, now_ms) = (&mut self.held, &mut self.scratch, self.flow.facts.now_ms);
+        let mut replies = self.flow.calls.replies(0);
+        while let Some((first, _)) = replies.clone().next() {
+            let to = first.to;
+            let ours = replies.clone().take_while(|(reply, _)| reply.to == to);
+            let count = ours.clone().count();
+            let parts = ours.map(|(reply, bytes)| (reply.slot, bytes));
+            clients.answer_when_due(to, self.now, |client, unsent| {
+                let Some(unsent) = unsent else { return Due::Now };
+                unsent.fill_bytes(parts);
+                let is_whole = unsent.open_slots() == 0;
+                if is_whole {
+                    unsent.flatten(scratch);
+                }
+                if is_whole || unsent.is_full() {
+                    client.held_ms = None;
+                    return Due::Now;
+                }
+                if client.held_ms.is_none() {
+                    client.held_ms = Some(now_ms);
+                    held.push_back((to, now_ms));
+                }
+                Due::Later
+            });
+            replies.nth(count - 1);
+        }
+    }
+
+    /// Sends replies that were held back for long enough.
+    fn send_held(&mut self, clients: &mut Clients<Self>) {
+        let now_ms = self.flow.facts.now_ms;
+        while let Some((to, since)) =
+            self.held.front().copied().filter(|(_, since)| now_ms >= since + HELD_MS)
+        {
+            self.held.pop_front();
+            clients.answer_when_due(to, self.now, |client, _| {
+                if client.held_ms != Some(since) {
+                    return Due::Later;
+                }
+                client.held_ms = None;
+                Due::Now
+            });
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What all threads of a router know.
+
+use crate::config::{LoadError, SharedPlan, Source};
+use crate::counters::{Counters, Sums};
+use crate::running::{Health, RouterOptions};
+use guira_routing::Settings;
+use guira_serving::Host;
+use guira_sync::clock::Stopwatch;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    settings: Settings,
+    health: Health,
+    pub(crate) source: Source,
+    /// By name, as they are in effect.
+    pub(crate) options: Vec<(String, String)>,
+    pub(crate) command_line: String,
+    pub(crate) since: Stopwatch,
+    pub(crate) host: Arc<Host>,
+    counters: Vec<Arc<Counters>>,
+    /// LOCK: config_state. Leaf.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    plan: SharedPlan,
+    /// When it came into effect.
+    since: Stopwatch,
+    /// The last attempt that was right.
+    right: Stopwatch,
+    tried: Stopwatch,
+    attempts: u64,
+    failures: u64,
+    error: Option<String>,
+}
+
+/// How the configuration does, for `stats`.
+#[derive(Clone, Debug)]
+pub(crate) struct ConfigReport {
+    /// Seconds since it came into effect, since the last attempt that was right, and since the last one.
+    pub(crate) age: u64,
+    pub(crate) right: u64,
+    pub(crate) tried: u64,
+    pub(crate) attempts: u64,
+    pub(crate) failures: u64,
+    pub(crate) error: Option<String>,
+}
+
+impl Shared {
+    pub(crate) fn new(options: &RouterOptions, host: Arc<Host>, plan: SharedPlan) -> Self {
+        let state = State {
+            plan,
+            since: Stopwatch::start(),
+            right: Stopwatch::start(),
+            tried: Stopwatch::start(),
+            attempts: 1,
+            failures: 0,
+            error: None,
+        };
+        Shared {
+            settings: options.settings.clone(),
+            health: options.health,
+            source: options.source.clone(),
+            options: options.shown.clone(),
+            command_line: options.command_line.clone(),
+            since: Stopwatch::start(),
+            host,
+            counters: (0..options.workers).map(|_| Arc::default()).collect(),
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.health
+    }
+
+    /// Those of a worker.
+    pub(crate) fn counters(&self, worker: usize) -> Arc<Counters> {
+        self.counters[worker].clone()
+    }
+
+    pub(crate) fn sums(&self) -> Sums<'_> {
+        Sums(&self.counters)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The configuration in effect.
+    pub(crate) fn plan(&self) -> SharedPlan {
+        self.state().plan.clone()
+    }
+
+    pub(crate) fn replace(&self, plan: SharedPlan) {
+        self.kept_as_it_is();
+        let mut state = self.state();
+        (state.plan, state.since) = (plan, Stopwatch::start());
+    }
+
+    /// The configuration was read, and is the same.
+    pub(crate) fn kept_as_it_is(&self) {
+        let mut state = self.state();
+        state.attempts += 1;
+        (state.right, state.tried, state.error) = (Stopwatch::start(), Stopwatch::start(), None);
+    }
+
+    /// A new configuration is wrong.
+    pub(crate) fn refused(&self, error: &LoadError) {
+        let mut state = self.state();
+        (state.attempts, state.failures) = (state.attempts + 1, state.failures + 1);
+        (state.tried, state.error) = (Stopwatch::start(), Some(error.to_string()));
+    }
+
+    pub(crate) fn config_report(&self) -> ConfigReport {
+        let state = self.state();
+        ConfigReport {
+            age: state.since.elapsed().as_secs(),
+            right: state.right.elapsed().as_secs(),
+            tried: state.tried.elapsed().as_secs(),
+            attempts: state.attempts,
+            failures: state.failures,
+            error: state.error.clone(),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Whether a server is sent requests: all workers know what one has found out.
+//!
+//! A server that has not answered several requests in a row, or cannot be connected to, is *out* (mcrouter: TKO): requests for it fail at once, and the
+//! worker that has found out asks it from time to time whether it is there again. Any reply says that it is.
+
+use crate::running::Health;
+use guira_sync::atomic::{AtomicU32, Ordering};
+
+/// What is known of a server. The orderings are Relaxed: nothing else is published by it, and a worker that learns a little later sends a request
+/// more.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// Requests in a row that were not answered in time.
+    timeouts: AtomicU32,
+    /// `IN`, or why it is out.
+    state: AtomicU32,
+}
+
+const IN: u32 = 0;
+const SLOW: u32 = 1;
+const GONE: u32 = 2;
+
+/// Who asks a server whether it is back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prober {
+    /// Who was told this.
+    You,
+    SomebodyElse,
+}
+
+impl Standing {
+    #[inline]
+    pub(crate) fn is_in(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == IN
+    }
+
+    /// A request was not answered in time. `None` if it is sent more all the same.
+    pub(crate) fn timed_out(&self, options: &Health) -> Option<Prober> {
+        let timeouts = self.timeouts.fetch_add(1, Ordering::Relaxed) + 1;
+        options.timeouts_until_tko.is_some_and(|most| timeouts >= most).then(|| self.put_out(SLOW))
+    }
+
+    /// It cannot be connected to.
+    pub(crate) fn unreachable(&self, options: &Health) -> Option<Prober> {
+        options.timeouts_until_tko.map(|_| self.put_out(GONE))
+    }
+
+    fn put_out(&self, why: u32) -> Prober {
+        match self.state.compare_exchange(IN, why, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Prober::You,
+            Err(_) => Prober::SomebodyElse,
+        }
+    }
+
+    /// It has answered.
+    #[inline]
+    pub(crate) fn heard(&self) {
+        if self.timeouts.load(Ordering::Relaxed) != 0 {
+            self.timeouts.store(0, Ordering::Relaxed);
+        }
+        if self.state.load(Ordering::Relaxed) != IN {
+            self.state.store(IN, Ordering::Relaxed);
+        }
+    }
+}
+
+/// When a server that is out is asked next, by the worker that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Probes {
+    pub(crate) next_ms: u64,
+    gap_ms: u32,
+}
+
+impl Probes {
+    pub(crate) fn begin(now_ms: u64, options: &Health) -> Self {
+        let gap_ms = options.probe_initial.as_millis() as u32;
+        Probes { next_ms: now_ms + u64::from(gap_ms), gap_ms }
+    }
+
+    /// It was asked. The next time is half as long away again, and a part of that which is different for each, so that servers which have
+    /// failed together are not asked together.
+    pub(crate) fn asked(&mut self, now_ms: u64, options: &Health, random: u32) {
+        let gap = u64::from(self.gap_ms) * 3 / 2;
+        self.gap_ms = gap.min(options.probe_max.as_millis() as u64) as u32;
+        // From 5 to 50 % more.
+        let more = u64::from(self.gap_ms) * u64::from(5 + random % 46) / 100;
+        self.next_ms = now_ms + u64::from(self.gap_ms) + more;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// mcrouter's.
+    const OPTIONS: Health = Health {
+        timeouts_until_tko: Some(3),
+        soft_tkos_max: 0,
+        probe_initial: Duration::from_secs(10),
+        probe_max: Duration::from_secs(60),
+        inactive_after: Duration::ZERO,
+    };
+
+    #[test]
+    fn a_server_is_out_after_timeouts_in_a_row_and_in_again_once_it_answers() {
+        let standing = Standing::default();
+        assert_eq!((standing.timed_out(&OPTIONS), standing.timed_out(&OPTIONS)), (None, None));
+        standing.heard();
+        assert_eq!((standing.timed_out(&OPTIONS), standing.timed_out(&OPTIONS)), (None, None));
+        assert!(standing.is_in());
+        assert_eq!(standing.timed_out(&OPTIONS), Some(Prober::You));
+        assert_eq!(standing.timed_out(&OPTIONS), Some(Prober::SomebodyElse));
+        assert_eq!(standing.unreachable(&OPTIONS), Some(Prober::SomebodyElse));
+        assert!(!standing.is_in());
+        standing.heard();
+        assert!(standing.is_in());
+        assert_eq!(standing.unreachable(&OPTIONS), Some(Prober::You));
+        let never = Health { timeouts_until_tko: None, ..OPTIONS };
+        let standing = Standing::default();
+        assert!(
+            (0..100).all(|_| standing.timed_out(&never).is_none()) && standing.unreachable(&never).is_none()
+        );
+    }
+
+    #[test]
+    fn it_is_asked_less_and_less_often() {
+        let mut probes = Probes::begin(1000, &OPTIONS);
+        assert_eq!(probes.next_ms, 11_000);
+        let mut gaps = Vec::new();
+        let mut now = probes.next_ms;
+        for random in 0..12 {
+            probes.asked(now, &OPTIONS, random * 7);
+            gaps.push(probes.next_ms - now);
+            now = probes.next_ms;
+        }
+        assert!((15_750..=22_500).contains(&gaps[0]), "{gaps:?}");
+        assert!(gaps[8..].iter().all(|gap| (63_000..=90_000).contains(gap)), "{gaps:?}");
+    }
+}

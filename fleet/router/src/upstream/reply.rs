@@ -1,0 +1,210 @@
+//! What servers say: lines, and blocks of data behind some of them.
+
+use memchr::memchr;
+
+/// A reply, or a part of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reply<'a> {
+    /// A hit of a classic get.
+    Value(Value<'a>),
+    /// What a lease-get says of a key that is missing: a token, and the stale value if there is one.
+    Lease(Value<'a>),
+    End,
+    /// VA, with its flags and the value.
+    MetaValue {
+        line: &'a [u8],
+        value: &'a [u8],
+    },
+    Line(&'a [u8]),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) flags: u32,
+    /// The cas unique, or the token of a lease.
+    pub(crate) number: u64,
+    pub(crate) value: &'a [u8],
+    /// All of it.
+    pub(crate) block: &'a [u8],
+}
+
+/// What can be read of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read<'a> {
+    Reply(Reply<'a>, usize),
+    /// More has to come.
+    Unfinished,
+    /// No server says that.
+    Broken,
+}
+
+/// A line is no longer.
+const LINE_MAX: usize = 4 << 10;
+/// A value is no longer.
+const VALUE_MAX: u64 = 1 << 30;
+
+/// Reads the first reply.
+#[inline]
+pub(crate) fn read(input: &[u8]) -> Read<'_> {
+    let Some(end) = memchr(b'\n', input) else {
+        return if input.len() > LINE_MAX { Read::Broken } else { Read::Unfinished };
+    };
+    let line = match input[..end] {
+        [ref line @ .., b'\r'] => line,
+        ref line => line,
+    };
+    let taken = end + 1;
+    match line {
+        b"END" => Read::Reply(Reply::End, taken),
+        [b'V', b'A', b'L', b'U', b'E', b' ', rest @ ..] => value(input, rest, taken, Reply::Value),
+        [b'V', b'A', b' ', rest @ ..] => meta_value(input, line, rest, taken),
+        [b'L', b'V', b'A', b'L', b'U', b'E', b' ', rest @ ..] => lease(input, rest, taken),
+        _ => Read::Reply(Reply::Line(line), taken),
+    }
+}
+
+/// `<key> <flags> <bytes> [<cas unique>]`
+#[inline(always)]
+fn value<'a>(input: &'a [u8], rest: &'a [u8], at: usize, of: fn(Value<'a>) -> Reply<'a>) -> Read<'a> {
+    let Some(blank) = memchr(b' ', rest) else {
+        return Read::Broken;
+    };
+    let (key, mut numbers) = rest.split_at(blank);
+    let (Some(flags), Some(length)) = (number(&mut numbers), number(&mut numbers)) else {
+        return Read::Broken;
+    };
+    let unique = number(&mut numbers).unwrap_or(0);
+    let Some((value, taken)) = block(input, at, length) else {
+        return if length > VALUE_MAX { Read::Broken } else { Read::Unfinished };
+    };
+    let Ok(value) = value else { return Read::Broken };
+    let block = &input[..taken];
+    Read::Reply(of(Value { key, flags: flags as u32, number: unique, value, block }), taken)
+}
+
+/// `<key> <token> <flags> <bytes>`
+fn lease<'a>(input: &'a [u8], rest: &'a [u8], at: usize) -> Read<'a> {
+    let Some(blank) = memchr(b' ', rest) else {
+        return Read::Broken;
+    };
+    let (key, mut numbers) = rest.split_at(blank);
+    let (Some(token), Some(flags), Some(length)) =
+        (number(&mut numbers), number(&mut numbers), number(&mut numbers))
+    else {
+        return Read::Broken;
+    };
+    let Some((value, taken)) = block(input, at, length) else {
+        return if length > VALUE_MAX { Read::Broken } else { Read::Unfinished };
+    };
+    let Ok(value) = value else { return Read::Broken };
+    let block = &input[..taken];
+    Read::Reply(Reply::Lease(Value { key, flags: flags as u32, number: token, value, block }), taken)
+}
+
+/// `<bytes> <flag>*`
+fn meta_value<'a>(input: &'a [u8], line: &'a [u8], rest: &'a [u8], at: usize) -> Read<'a> {
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let Some(length) = std::str::from_utf8(&rest[..digits]).ok().and_then(|text| text.parse().ok()) else {
+        return Read::Broken;
+    };
+    match block(input, at, length) {
+        Some((Ok(value), taken)) => Read::Reply(Reply::MetaValue { line, value }, taken),
+        Some((Err(NoLineEnd), _)) => Read::Broken,
+        None if length > VALUE_MAX => Read::Broken,
+        None => Read::Unfinished,
+    }
+}
+
+/// A block of data does not end as it should.
+struct NoLineEnd;
+
+/// The block of data at `at`, and where it ends.
+#[inline(always)]
+fn block(input: &[u8], at: usize, length: u64) -> Option<(Result<&[u8], NoLineEnd>, usize)> {
+    let length = usize::try_from(length).ok()?;
+    let rest = input.get(at..)?;
+    if rest.len() < length.checked_add(2)? {
+        return None;
+    }
+    let (value, end) = rest.split_at(length);
+    let value = if end.starts_with(b"\r\n") { Ok(value) } else { Err(NoLineEnd) };
+    Some((value, at + length + 2))
+}
+
+/// Takes a blank and a number off the text.
+#[inline(always)]
+fn number(text: &mut &[u8]) -> Option<u64> {
+    let [b' ', rest @ ..] = *text else {
+        return None;
+    };
+    let mut number = 0u64;
+    let mut digits = 0;
+    for byte in rest {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
+        digits += 1;
+    }
+    *text = &rest[digits..];
+    (digits > 0).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_cut_off_is_waited_for() {
+        for whole in [
+            b"VALUE key 5 3\r\nabc\r\n".as_slice(),
+            b"VALUE key 5 3 77\r\nabc\r\n",
+            b"LVALUE key 77 5 0\r\n\r\n",
+            b"VA 3 f5 c77\r\n\r\n.\r\n",
+            b"VA 0\r\n\r\n",
+            b"END\r\n",
+            b"STORED\r\n",
+            b"HD kkey\r\n",
+            b"SERVER_ERROR out of memory\r\n",
+        ] {
+            for length in 0..whole.len() {
+                assert_eq!(read(&whole[..length]), Read::Unfinished, "{:?}", whole[..length].escape_ascii());
+            }
+            let more = [whole, b"END\r\n"].concat();
+            let Read::Reply(reply, taken) = read(&more) else { panic!("{:?}", whole.escape_ascii()) };
+            assert_eq!(taken, whole.len(), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn parts_are_found_where_they_are() {
+        let input = b"VALUE key 5 3 77\r\nabc\r\n";
+        let expected = Value { key: b"key", flags: 5, number: 77, value: b"abc", block: input };
+        assert_eq!(read(input), Read::Reply(Reply::Value(expected), input.len()));
+        let input = b"LVALUE key 77 5 2\r\nab\r\n";
+        let expected = Value { key: b"key", flags: 5, number: 77, value: b"ab", block: input };
+        assert_eq!(read(input), Read::Reply(Reply::Lease(expected), input.len()));
+        let input = b"VA 2 f5\r\nab\r\n";
+        let expected = Reply::MetaValue { line: b"VA 2 f5", value: b"ab" };
+        assert_eq!(read(input), Read::Reply(expected, input.len()));
+    }
+
+    #[test]
+    fn what_no_server_says_is_not_waited_for() {
+        for input in [
+            b"VALUE key\r\n".as_slice(),
+            b"VALUE key x 3\r\n",
+            b"VALUE key 0 3\r\nabcd\r\n",
+            b"VALUE key 0 99999999999999999999999\r\n",
+            b"VALUE key 0 9999999999\r\n",
+            b"VA x\r\n",
+            b"VA 99999999999\r\n",
+            b"LVALUE key 0 0\r\n",
+        ] {
+            assert_eq!(read(input), Read::Broken, "{:?}", input.escape_ascii());
+        }
+        assert_eq!(read(&[b'x'; LINE_MAX + 1]), Read::Broken);
+    }
+}

@@ -1,0 +1,223 @@
+//! What a route says of itself.
+
+use super::{Builder, PoolHandles};
+use crate::KEY_MAX;
+use crate::config::{ConfigError, Json, Object, Value};
+use crate::handle::{AnyHandle, Children};
+use crate::hash::Selector;
+use crate::step::NodeId;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// The members of a route, as it reads them; or what stands behind the bar of its short form, which is then the member that matters.
+/// Those that it does not read are warned of.
+pub(crate) struct Members<'b, 'c, 'j> {
+    build: &'b mut Builder<'c>,
+    json: &'j Json,
+    object: Option<Object<'j>>,
+}
+
+impl<'c> Builder<'c> {
+    pub(crate) fn members<'b, 'j>(&'b mut self, json: &'j Json) -> Result<Members<'b, 'c, 'j>, ConfigError> {
+        let mut object = match &json.value {
+            Value::Object(_) => {
+                let name = json.get("type").map_or(Ok("route"), |kind| kind.text("type"))?;
+                Some(json.object(name)?)
+            }
+            _ => None,
+        };
+        for known in ["type", "name"] {
+            object.as_mut().map(|object| object.optional(known));
+        }
+        Ok(Members { build: self, json, object })
+    }
+}
+
+impl<'j> Members<'_, '_, 'j> {
+    /// A member as it is, if it is there.
+    pub(crate) fn json(&mut self, name: &str) -> Option<&'j Json> {
+        self.object.as_mut()?.optional(name)
+    }
+
+    /// The member that a short form gives.
+    pub(crate) fn main(&mut self, name: &str) -> Option<&'j Json> {
+        match (&mut self.object, &self.json.value) {
+            (Some(object), _) => object.optional(name),
+            (None, Value::Null) => None,
+            (None, _) => Some(self.json),
+        }
+    }
+
+    fn missing(&self, name: &str) -> ConfigError {
+        self.json.error(format!("'{name}' is missing"))
+    }
+
+    /// Read by an accessor of [`Json`].
+    pub(crate) fn read<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&'j Json, &str) -> Result<T, ConfigError>,
+    ) -> Result<Option<T>, ConfigError> {
+        self.json(name).map(|json| read(json, name)).transpose()
+    }
+
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<Arc<str>>, ConfigError> {
+        self.read(name, |json, name| json.shared_text(name).cloned())
+    }
+
+    /// A part of a key.
+    pub(crate) fn key_part(&mut self, name: &str) -> Result<Option<Arc<str>>, ConfigError> {
+        let Some(text) = self.text(name)? else {
+            return Ok(None);
+        };
+        let is_good = text.len() <= KEY_MAX && text.bytes().all(|byte| byte > b' ' && byte != 0x7f);
+        if is_good {
+            Ok(Some(text))
+        } else {
+            Err(self.json.error(format!("'{name}' cannot be part of a key")))
+        }
+    }
+
+    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, ConfigError> {
+        self.read(name, Json::boolean)
+    }
+
+    pub(crate) fn integer(
+        &mut self,
+        name: &str,
+        range: RangeInclusive<i64>,
+    ) -> Result<Option<i64>, ConfigError> {
+        self.read(name, |json, name| json.integer(name, range))
+    }
+
+    /// A handle that the route is made of.
+    pub(crate) fn add(&mut self, handle: AnyHandle) -> NodeId {
+        self.build.add(handle)
+    }
+
+    /// The failure domain of a server.
+    pub(crate) fn domain(&self, node: NodeId) -> Option<u32> {
+        self.build.domain(node)
+    }
+
+    /// Warns that a member has no effect, if it is there and not switched off.
+    pub(crate) fn without_effect(&mut self, name: &str, reason: &str) {
+        if let Some(json) = self.json(name)
+            && !matches!(json.value, Value::Bool(false))
+        {
+            self.build.warnings.push(json.error(format!("'{name}' has no effect: {reason}")));
+        }
+    }
+
+    /// The same for a member of a member.
+    pub(crate) fn warn_of(&mut self, json: Option<&Json>, name: &str, reason: &str) {
+        self.build.warnings.extend(json.map(|json| json.error(format!("'{name}' has no effect: {reason}"))));
+    }
+
+    /// Warns of what was not read of a member.
+    pub(crate) fn finish(&mut self, object: Object<'_>) {
+        object.finish(&mut self.build.warnings);
+    }
+
+    /// The route that a member of a member describes.
+    pub(crate) fn node(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
+        self.build.node(json)
+    }
+
+    /// Refuses a member, if it is there and not switched off.
+    pub(crate) fn refuse(&mut self, name: &str, reason: &str) -> Result<(), ConfigError> {
+        match self.json(name) {
+            None | Some(Json { value: Value::Bool(false), .. }) => Ok(()),
+            Some(json) => Err(json.error(format!("'{name}' is not supported: {reason}"))),
+        }
+    }
+
+    pub(crate) fn optional_child(&mut self, name: &str) -> Result<Option<NodeId>, ConfigError> {
+        self.json(name).map(|json| self.build.node(json)).transpose()
+    }
+
+    pub(crate) fn child(&mut self, name: &str) -> Result<NodeId, ConfigError> {
+        self.optional_child(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// A child, or a route without items in its place.
+    pub(crate) fn child_or_null(&mut self, name: &str) -> Result<NodeId, ConfigError> {
+        match self.optional_child(name)? {
+            Some(child) => Ok(child),
+            None => Ok(self.build.null()),
+        }
+    }
+
+    /// Children: at least one, since an empty list is a route without items.
+    pub(crate) fn children(&mut self, name: &str) -> Result<Children, ConfigError> {
+        let nodes = match self.main(name) {
+            Some(list) => self.build.nodes(list)?,
+            None => Vec::new(),
+        };
+        if nodes.is_empty() { Ok([self.build.null()].into()) } else { Ok(nodes.into()) }
+    }
+
+    /// Children: at least one, since an empty list is a route that fails.
+    pub(crate) fn children_or_error(&mut self, name: &str) -> Result<Children, ConfigError> {
+        let nodes = match self.main(name) {
+            Some(list) => self.build.nodes(list)?,
+            None => Vec::new(),
+        };
+        if nodes.is_empty() { Ok([self.build.add(AnyHandle::error())].into()) } else { Ok(nodes.into()) }
+    }
+
+    pub(crate) fn pool(&mut self, name: &str) -> Result<PoolHandles, ConfigError> {
+        match self.main(name) {
+            Some(json) => self.build.pool(json),
+            None => Err(self.missing(name)),
+        }
+    }
+
+    /// How one of this number of children is chosen by the hash of a key.
+    pub(crate) fn hash(&mut self, children: usize) -> Result<Selector, ConfigError> {
+        let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
+        let (kind, salt) = (self.text("hash_func")?, self.text("salt")?);
+        let (tags, weights) = (self.json("tags"), self.json("weights"));
+        super::pools::selector(
+            self.json,
+            kind.as_deref(),
+            salt.as_deref(),
+            &super::pools::identities(&names, tags, weights)?,
+        )
+    }
+
+    /// The same for the servers of a pool, as the pool and the route say.
+    pub(crate) fn hash_of_pool(&mut self, pool: &PoolHandles) -> Result<Selector, ConfigError> {
+        let hash = self.json("hash");
+        pool.selector(self.json, hash)
+    }
+
+    /// By rendezvous hashing among children with these tags.
+    pub(crate) fn rendezvous(&self, children: usize, tags: Option<&Json>) -> Result<Selector, ConfigError> {
+        let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
+        super::pools::selector(
+            self.json,
+            Some("Rendezvous"),
+            None,
+            &super::pools::identities(&names, tags, None)?,
+        )
+    }
+
+    /// By a hash that is named, among children with these weights.
+    pub(crate) fn selector(
+        &self,
+        kind: &str,
+        children: usize,
+        weights: Option<&Json>,
+    ) -> Result<Selector, ConfigError> {
+        let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
+        super::pools::selector(self.json, Some(kind), None, &super::pools::identities(&names, None, weights)?)
+    }
+
+    /// All members were read.
+    pub(crate) fn end(self) {
+        if let Some(object) = self.object {
+            object.finish(&mut self.build.warnings);
+        }
+    }
+}

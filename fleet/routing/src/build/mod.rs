@@ -1,0 +1,242 @@
+//! From a configuration to a tree.
+
+mod members;
+mod pools;
+mod roots;
+
+use crate::config::{ConfigError, FailureDomain, Json, Pools, Sources, Value};
+use crate::destinations::Destinations;
+use crate::handle::{AnyHandle, Children, NAMES, Shadow};
+use crate::prefix::Unknown;
+use crate::step::NodeId;
+use crate::tree::Tree;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use members::Members;
+pub(crate) use pools::PoolHandles;
+
+/// What a configuration does not say.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `/region/cluster/`: where keys without a prefix go.
+    pub default_route: Arc<str>,
+    pub unknown_prefix: Unknown,
+    pub timeouts: Timeouts,
+}
+
+/// How long a server may take. Those for distances replace what a pool says that names its region and cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    pub server: Duration,
+    pub within_cluster: Option<Duration>,
+    pub cross_cluster: Option<Duration>,
+    pub cross_region: Option<Duration>,
+}
+
+/// A tree, and what else came of its configuration.
+#[derive(Debug)]
+pub struct Built {
+    pub tree: Tree,
+    /// Files that pools are read from.
+    pub imports: Vec<Arc<str>>,
+    pub warnings: Vec<ConfigError>,
+}
+
+/// Makes a tree of a configuration that [`crate::config::load`] has read.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub fn build(
+    json: &Json,
+    sources: &dyn Sources,
+    settings: &Settings,
+    destinations: &mut Destinations,
+) -> Result<Built, ConfigError> {
+    let mut top = json.object("configuration")?;
+    for known in ["pools", "macros", "routing_options"] {
+        top.optional(known);
+    }
+    let (named, route, routes) =
+        (top.optional("named_handles"), top.optional("route"), top.optional("routes"));
+    let mut builder = Builder {
+        handles: Vec::new(),
+        pools: Pools::new(json, sources)?,
+        built_pools: HashMap::new(),
+        named: HashMap::new(),
+        domains: HashMap::new(),
+        domain_numbers: HashMap::new(),
+        settings,
+        destinations,
+        warnings: Vec::new(),
+        depth: 0,
+    };
+    top.finish(&mut builder.warnings);
+    if let Some(named) = named {
+        builder.named_handles(named)?;
+    }
+    let prefixes = builder.roots(json, route, routes)?;
+    let Builder { handles, pools, mut warnings, .. } = builder;
+    let pools = pools.finish();
+    warnings.extend(pools.warnings);
+    Ok(Built { tree: Tree::new(handles, prefixes), imports: pools.imports, warnings })
+}
+
+/// What handles read themselves with.
+pub(crate) struct Builder<'c> {
+    handles: Vec<AnyHandle>,
+    pools: Pools<'c>,
+    built_pools: HashMap<Arc<str>, PoolHandles>,
+    named: HashMap<Arc<str>, NodeId>,
+    /// Failure domains of servers, by number.
+    domains: HashMap<NodeId, u32>,
+    domain_numbers: HashMap<FailureDomain, u32>,
+    settings: &'c Settings,
+    destinations: &'c mut Destinations,
+    warnings: Vec<ConfigError>,
+    depth: usize,
+}
+
+/// Routes of mcrouter's that this router does not have, and why.
+const REFUSED: [(&str, &str); 10] = [
+    ("SRRoute", "it finds servers by a service of Meta's"),
+    ("DistributionRoute", "it writes to a log of Meta's"),
+    ("SetDistributionTargetRoute", "it writes to a log of Meta's"),
+    ("AxonLogRoute", "it writes to a log of Meta's"),
+    ("LoadBalancerRoute", "memcached's protocols do not tell a server's load"),
+    ("CarbonLookasideRoute", "it caches replies of other services in memcached"),
+    ("McBucketRoute", "there are no buckets of keys"),
+    ("LatencyInjectionRoute", "this router does not delay requests"),
+    ("BigValueRoute", "this router does not split values"),
+    ("L1L2SizeSplitRoute", "it needs a protocol in which a get has flags"),
+];
+
+/// Routes within routes.
+const DEPTH_MAX: usize = 64;
+
+impl Builder<'_> {
+    pub(crate) fn add(&mut self, handle: AnyHandle) -> NodeId {
+        self.handles.push(handle);
+        NodeId(self.handles.len() as u32 - 1)
+    }
+
+    pub(crate) fn domain(&self, node: NodeId) -> Option<u32> {
+        self.domains.get(&node).copied()
+    }
+
+    fn in_domain(&mut self, node: NodeId, domain: &FailureDomain) {
+        let next = self.domain_numbers.len() as u32;
+        let number = *self.domain_numbers.entry(domain.clone()).or_insert(next);
+        self.domains.insert(node, number);
+    }
+
+    pub(crate) fn null(&mut self) -> NodeId {
+        self.add(AnyHandle::null())
+    }
+
+    /// The handle that `json` describes: an object with a type, a name, or a short form.
+    pub(crate) fn node(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(json.error(format!("more than {DEPTH_MAX} routes within each other")));
+        }
+        let node =
+            match &json.value {
+                Value::Text(text) => self.short_form(json, text),
+                Value::Object(_) => self.object(json),
+                _ => Err(json
+                    .error(format!("a route is an object with a type, or a name; this is {}", json.kind()))),
+            };
+        self.depth -= 1;
+        node
+    }
+
+    fn object(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
+        let Some(kind) = json.get("type") else {
+            return Err(json.error("a route without a type"));
+        };
+        let node = self.kind(kind.text("type")?, json)?;
+        if let Some(name) = json.get("name") {
+            self.named.insert(name.shared_text("name")?.clone(), node);
+        }
+        Ok(node)
+    }
+
+    fn short_form(&mut self, json: &Json, text: &Arc<str>) -> Result<NodeId, ConfigError> {
+        if let Some(node) = self.named.get(text) {
+            return Ok(*node);
+        }
+        let place = json.place.clone();
+        match text.split_once('|') {
+            Some((kind, rest)) => self.kind(kind, &Json { place, value: Value::Text(rest.into()) }),
+            None => self.kind(text, &Json { place, value: Value::Null }),
+        }
+    }
+
+    fn kind(&mut self, kind: &str, json: &Json) -> Result<NodeId, ConfigError> {
+        if let Some((_, reason)) = REFUSED.iter().find(|(name, _)| *name == kind) {
+            return Err(json.error(format!("{kind} is not supported: {reason}")));
+        }
+        match AnyHandle::parse(kind, self, json) {
+            Some(handle) => handle.map(|handle| self.add(handle)),
+            None => Err(json.error(format!("no route is called {kind:?}; there are {}", NAMES.join(", ")))),
+        }
+    }
+
+    /// The handles of a list. In it, or in its place, `Pool|name` stands for all servers of a pool.
+    pub(crate) fn nodes(&mut self, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
+        if let Value::Array(list) = &json.value {
+            let mut nodes = Vec::new();
+            for item in list {
+                nodes.extend(self.nodes(item)?);
+            }
+            return Ok(nodes);
+        }
+        if json
+            .get("type")
+            .is_some_and(|kind| matches!(&kind.value, Value::Text(kind) if **kind == *"ShadowRoute"))
+        {
+            return Shadow::list(self, json);
+        }
+        match pool_in_list(json)? {
+            Some(name) => self.pool(&name).map(|pool| pool.children().to_vec()),
+            None => self.node(json).map(|node| vec![node]),
+        }
+    }
+
+    /// The children of a handle that reads nothing else.
+    pub(crate) fn only_children(&mut self, json: &Json) -> Result<Children, ConfigError> {
+        let mut members = self.members(json)?;
+        let children = members.children("children")?;
+        members.end();
+        Ok(children)
+    }
+
+    fn named_handles(&mut self, json: &Json) -> Result<(), ConfigError> {
+        match &json.value {
+            Value::Array(list) => list.iter().try_for_each(|item| self.node(item).map(|_| ())),
+            Value::Object(members) => members.iter().try_for_each(|(name, member)| {
+                let node = self.node(member)?;
+                self.named.insert(name.clone(), node);
+                Ok(())
+            }),
+            _ => Err(json.expected("named_handles", "an array or an object")),
+        }
+    }
+}
+
+/// The name of a pool in a list of handles: `Pool|name`, or an object of type Pool.
+fn pool_in_list(json: &Json) -> Result<Option<Json>, ConfigError> {
+    match &json.value {
+        Value::Text(text) => Ok(text
+            .strip_prefix("Pool|")
+            .map(|name| Json { place: json.place.clone(), value: Value::Text(name.into()) })),
+        _ => match json.get("type") {
+            Some(Json { value: Value::Text(kind), .. }) if **kind == *"Pool" => {
+                json.object("Pool")?.required("name").map(|name| Some(name.clone()))
+            }
+            _ => Ok(None),
+        },
+    }
+}

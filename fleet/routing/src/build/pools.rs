@@ -1,0 +1,166 @@
+//! The servers of pools, as handles.
+
+use super::{Builder, Settings, Timeouts};
+use crate::config::{Address, ConfigError, Json, Pool, Target, Value};
+use crate::destinations::DestinationSpec;
+use crate::handle::{AnyHandle, Children, Destination, KeepPrefix};
+use crate::hash::{HashKind, Selector, ServerIdentity};
+use crate::prefix;
+use crate::step::NodeId;
+use std::sync::Arc;
+
+/// A pool, whose servers are handles.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolHandles {
+    pool: Arc<Pool>,
+    children: Arc<[NodeId]>,
+}
+
+impl Builder<'_> {
+    /// The pool that a route names, or describes.
+    pub(super) fn pool(&mut self, json: &Json) -> Result<PoolHandles, ConfigError> {
+        let pool = self.pools.pool(json)?;
+        if let Some(built) = self.built_pools.get(&pool.name) {
+            return Ok(built.clone());
+        }
+        let timeout = timeout(&pool, self.settings);
+        let connect_timeout = pool.connect_timeout.unwrap_or(timeout);
+        let mut children = Vec::new();
+        for server in &pool.servers {
+            let node = match &server.target {
+                Target::Route(route) => self.node(route)?,
+                Target::Server { address, security } => {
+                    let number = self.destinations.number(DestinationSpec {
+                        address: address.clone(),
+                        security: *security,
+                        timeout,
+                        connect_timeout,
+                    });
+                    let node = self.add(AnyHandle::Destination(Destination(number)));
+                    if pool.keep_routing_prefix {
+                        self.add(AnyHandle::KeepPrefix(KeepPrefix(node)))
+                    } else {
+                        node
+                    }
+                }
+            };
+            if let Some(domain) = &server.failure_domain {
+                self.in_domain(node, domain);
+            }
+            children.push(node);
+        }
+        let built = PoolHandles { pool: pool.clone(), children: children.into() };
+        self.built_pools.insert(pool.name.clone(), built.clone());
+        Ok(built)
+    }
+}
+
+/// How long servers of a pool may take.
+fn timeout(pool: &Pool, settings: &Settings) -> std::time::Duration {
+    let Timeouts { server, within_cluster, cross_cluster, cross_region } = settings.timeouts;
+    let by_pool = pool.server_timeout.unwrap_or(server);
+    let home = prefix::parts(&settings.default_route);
+    let (Some(region), Some(cluster), Some(home)) = (&pool.region, &pool.cluster, home) else {
+        return by_pool;
+    };
+    let by_distance = match (**region == *home.0, **cluster == *home.1) {
+        (true, true) => within_cluster,
+        (true, false) => cross_cluster,
+        (false, _) => cross_region,
+    };
+    by_distance.unwrap_or(by_pool)
+}
+
+impl PoolHandles {
+    pub(crate) fn children(&self) -> Children {
+        self.children[..].into()
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// How a server is chosen: `hash` is the name of a hash, or an object with what is needed.
+    pub(super) fn selector(&self, at: &Json, hash: Option<&Json>) -> Result<Selector, ConfigError> {
+        let addresses: Vec<String> = self.pool.servers.iter().map(text_of).collect();
+        let mut identities: Vec<ServerIdentity<'_>> = Vec::new();
+        for (number, server) in self.pool.servers.iter().enumerate() {
+            let tag = self.pool.tags.as_ref().and_then(|tags| tags.get(number));
+            let mut identity = match server.name.as_deref().or(tag.map(|tag| &**tag)) {
+                Some(name) => ServerIdentity::named(name),
+                None => ServerIdentity::at(&addresses[number]),
+            };
+            if let Some(slot) = server.slot {
+                identity = identity.in_slot(slot);
+            }
+            if let Some(weight) = server.weight {
+                identity = identity.weighing(weight);
+            }
+            identities.push(identity);
+        }
+        let (kind, salt) = match hash {
+            None => (None, None),
+            Some(Json { value: Value::Text(kind), .. }) => (Some(&**kind), None),
+            Some(json) => {
+                let mut object = json.object("hash")?;
+                let kind = object.optional_as("hash_func", Json::text)?;
+                let salt = object.optional_as("salt", Json::text)?;
+                if let Some(weights) = object.optional_as("weights", Json::list)? {
+                    weigh(&mut identities, weights)?;
+                }
+                (kind, salt)
+            }
+        };
+        selector(hash.unwrap_or(at), kind, salt, &identities)
+    }
+}
+
+fn weigh(identities: &mut [ServerIdentity<'_>], weights: &[Json]) -> Result<(), ConfigError> {
+    for (identity, weight) in identities.iter_mut().zip(weights) {
+        *identity = identity.weighing(weight.number("weights", 0.0..=f64::from(u32::MAX))?);
+    }
+    Ok(())
+}
+
+/// The text by which a server without a name is known.
+fn text_of(server: &crate::config::Server) -> String {
+    match &server.target {
+        Target::Server { address: Address::Unix(path), .. } => path.to_string(),
+        Target::Server { address, .. } => address.to_string(),
+        Target::Route(route) => format!("{}:{}", route.place.source, route.place.line),
+    }
+}
+
+/// What hashes know of children: their tags and weights, if there are any.
+pub(super) fn identities<'a>(
+    names: &'a [String],
+    tags: Option<&'a Json>,
+    weights: Option<&Json>,
+) -> Result<Vec<ServerIdentity<'a>>, ConfigError> {
+    let tags = match tags {
+        Some(tags) => {
+            let list = tags.list("tags")?;
+            if list.len() != names.len() {
+                return Err(tags.error(format!("{} tags for {} children", list.len(), names.len())));
+            }
+            list.iter().map(|tag| tag.text("tags")).collect::<Result<Vec<_>, _>>()?
+        }
+        None => names.iter().map(|name| &**name).collect(),
+    };
+    let mut identities: Vec<_> = tags.into_iter().map(ServerIdentity::named).collect();
+    if let Some(weights) = weights {
+        weigh(&mut identities, weights.list("weights")?)?;
+    }
+    Ok(identities)
+}
+
+/// A hash without a name is Ch3, as in mcrouter.
+pub(super) fn selector(
+    at: &Json,
+    kind: Option<&str>,
+    salt: Option<&str>,
+    servers: &[ServerIdentity<'_>],
+) -> Result<Selector, ConfigError> {
+    let kind = HashKind::from_name(kind.unwrap_or("Ch3")).map_err(|error| at.error(error.to_string()))?;
+    Selector::new(kind, servers, salt.unwrap_or_default()).map_err(|error| at.error(error.to_string()))
+}

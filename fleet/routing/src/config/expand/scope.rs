@@ -1,0 +1,96 @@
+//! What `%name%` stands for in one place: parameters of the macro, variables, items of a loop.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::super::json::{Json, Place};
+use super::{Expander, Outcome, Trouble};
+
+/// Names of one macro, object or loop, and where to look for others.
+pub(crate) struct Scope<'s> {
+    outer: Option<&'s Scope<'s>>,
+    names: RefCell<Vec<(Arc<str>, Meaning)>>,
+}
+
+#[derive(Clone)]
+enum Meaning {
+    Value(Rc<Json>),
+    Unexpanded(Rc<Json>),
+    /// It is just expanded.
+    Open,
+}
+
+impl<'s> Scope<'s> {
+    /// The scope of a file, or of the result of a macro, which sees nothing of where it is called.
+    pub(crate) fn root() -> Self {
+        Self { outer: None, names: RefCell::default() }
+    }
+
+    pub(crate) fn within(outer: &'s Scope<'s>) -> Self {
+        Self { outer: Some(outer), names: RefCell::default() }
+    }
+
+    /// Adds a name that this scope does not have yet.
+    pub(crate) fn add(&self, name: &Arc<str>, value: Rc<Json>, place: &Place) -> Outcome<()> {
+        if self.own(name).is_some() {
+            return Err(Trouble::at(place, format!("two parameters here have the name {name:?}")));
+        }
+        self.set(name, Meaning::Value(value));
+        Ok(())
+    }
+
+    /// Adds a value that is expanded when it is asked for.
+    pub(crate) fn add_unexpanded(&self, name: &Arc<str>, value: Json) {
+        self.set(name, Meaning::Unexpanded(Rc::new(value)));
+    }
+
+    /// Gives a name of this scope another value.
+    pub(crate) fn assign(&self, name: &Arc<str>, value: Rc<Json>) {
+        self.set(name, Meaning::Value(value));
+    }
+
+    fn own(&self, name: &str) -> Option<Meaning> {
+        self.names.borrow().iter().find(|(known, _)| **known == *name).map(|(_, meaning)| meaning.clone())
+    }
+
+    fn set(&self, name: &Arc<str>, meaning: Meaning) {
+        let names = &mut *self.names.borrow_mut();
+        match names.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = meaning,
+            None => names.push((Arc::clone(name), meaning)),
+        }
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.own(name).is_some() || self.outer.is_some_and(|outer| outer.contains(name))
+    }
+
+    pub(crate) fn find(
+        &self,
+        name: &str,
+        expander: &Expander<'_>,
+        place: &Place,
+    ) -> Outcome<Option<Rc<Json>>> {
+        let mut scope = self;
+        let found = loop {
+            match (scope.own(name), scope.outer) {
+                (Some(found), _) => break found,
+                (None, Some(outer)) => scope = outer,
+                (None, None) => return Ok(None),
+            }
+        };
+        match found {
+            Meaning::Value(value) => Ok(Some(value)),
+            Meaning::Open => Err(Trouble::at(place, format!("the variable {name:?} depends on itself"))),
+            Meaning::Unexpanded(json) => {
+                let name = Arc::from(name);
+                scope.set(&name, Meaning::Open);
+                let value = expander.expand_shared(&json, scope);
+                let value = value.map_err(|trouble| trouble.via(|| format!("variable {name:?}")))?;
+                scope.assign(&name, Rc::clone(&value));
+                Ok(Some(value))
+            }
+        }
+    }
+}

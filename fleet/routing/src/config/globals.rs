@@ -1,0 +1,73 @@
+//! What a configuration learns from the router that reads it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::json::Value;
+
+/// Parameters that every `%name%` finds, and what some built-ins need of the machine.
+#[derive(Clone, Default)]
+pub struct Globals {
+    parameters: HashMap<Arc<str>, Value>,
+    local_addresses: Vec<IpAddr>,
+    shuffle_seed: u32,
+    text_hash: Option<fn(&[u8]) -> u64>,
+}
+
+impl Globals {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// `%name%` is `value`, as it is: macros in it are not expanded. Replaces an earlier one.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: Value) -> Self {
+        self.parameters.insert(Arc::from(name), value);
+        self
+    }
+
+    /// What `@isLocalIp` compares with.
+    #[must_use]
+    pub fn with_local_addresses(mut self, addresses: Vec<IpAddr>) -> Self {
+        self.local_addresses = addresses;
+        self
+    }
+
+    /// Where `@shuffle` without a seed begins. A router that has its lists in an order of its own sets a random one.
+    #[must_use]
+    pub fn with_shuffle_seed(mut self, seed: u32) -> Self {
+        self.shuffle_seed = seed;
+        self
+    }
+
+    /// The hash of `@hash` and `@weightedHash` for strings: SpookyHash V2, 64 bits, seed 0.
+    #[must_use]
+    pub fn with_text_hash(mut self, hash: fn(&[u8]) -> u64) -> Self {
+        self.text_hash = Some(hash);
+        self
+    }
+
+    pub(super) fn parameters(&self) -> &HashMap<Arc<str>, Value> {
+        &self.parameters
+    }
+
+    pub(super) fn local_addresses(&self) -> &[IpAddr] {
+        &self.local_addresses
+    }
+
+    pub(super) fn shuffle_seed(&self) -> u32 {
+        self.shuffle_seed
+    }
+
+    pub(super) fn text_hash(&self) -> Option<fn(&[u8]) -> u64> {
+        self.text_hash
+    }
+}
+
+impl fmt::Debug for Globals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Globals").field("parameters", &self.parameters).finish_non_exhaustive()
+    }
+}

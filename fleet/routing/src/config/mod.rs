@@ -1,0 +1,23 @@
+//! mcrouter's configuration files: JSON with comments, imports and macros (docs/router-config.md).
+//!
+//! ```text
+//! text ── parse ──► Json ── expand: macros, built-ins, imports ──► Json ── object, pools ──► what the tree is built of
+//! ```
+
+mod builtins;
+mod expand;
+mod globals;
+mod json;
+mod limits;
+mod load;
+mod object;
+mod parse;
+mod pools;
+
+pub use globals::Globals;
+pub use json::{ConfigError, Json, Place, Value};
+pub use load::{Loaded, Sources, load};
+pub use object::Object;
+pub use pools::{
+    Address, FailureDomain, Pool, Pools, PoolsRead, Qos, Security, Server, Target, TkoThresholds,
+};

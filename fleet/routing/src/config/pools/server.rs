@@ -1,0 +1,204 @@
+//! A server as it is written: `host:port`, `[v6]:port` or `unix:path`, and after it protocol, security and compression.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes of a path that a socket's address has room for.
+const PATH_MAX: usize = 107;
+
+/// Bytes of a host's name.
+const HOST_MAX: usize = 255;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// `host` is a name, or an address without brackets.
+    Tcp {
+        host: Arc<str>,
+        port: u16,
+    },
+    Unix(Arc<str>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Security {
+    Plain,
+    Tls,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{path}"),
+        }
+    }
+}
+
+/// The address, and its security if it is written there.
+pub(super) fn parse(text: &str, port_override: Option<u16>) -> Result<(Address, Option<Security>), String> {
+    let (path, rest) = match text.strip_prefix("unix:") {
+        Some(rest) => {
+            let (path, rest) = rest.split_once(':').unwrap_or((rest, ""));
+            (Some(path), rest)
+        }
+        None => (None, text),
+    };
+    let (address, rest) = match path {
+        Some(path) => (unix(path)?, rest),
+        None => tcp(rest, port_override)?,
+    };
+    let mut parts = rest.split(':');
+    let [protocol, secured, compression] =
+        [parts.next(), parts.next(), parts.next()].map(Option::unwrap_or_default);
+    if parts.next().is_some() {
+        return Err("has too many parts: protocol, security and compression come last".into());
+    }
+    if !protocol.is_empty() {
+        self::protocol(protocol)?;
+    }
+    let secured = if secured.is_empty() { None } else { Some(security(secured)?) };
+    if matches!(address, Address::Unix(_)) && secured == Some(Security::Tls) {
+        return Err("is a socket of this host, over which there is no TLS".into());
+    }
+    match compression {
+        "" | "notcompressed" => Ok((address, secured)),
+        "compressed" => Err(NO_COMPRESSION.into()),
+        other => Err(format!("has the compression {other:?}, \"compressed\" or \"notcompressed\" expected")),
+    }
+}
+
+pub(super) const NO_COMPRESSION: &str =
+    "asks for compressed replies, which need mcrouter's own protocol and dictionaries";
+
+fn unix(path: &str) -> Result<Address, String> {
+    match path.len() {
+        0 => Err("has no path".into()),
+        1..=PATH_MAX => Ok(Address::Unix(path.into())),
+        length => Err(format!("has a path of {length} bytes, at most {PATH_MAX} expected")),
+    }
+}
+
+/// The address, and what comes after the port.
+fn tcp(text: &str, port_override: Option<u16>) -> Result<(Address, &str), String> {
+    let (host, rest) = match text.strip_prefix('[') {
+        Some(inner) => {
+            let (host, rest) = inner.split_once(']').ok_or("has a '[' without ']'")?;
+            if host.parse::<std::net::Ipv6Addr>().is_err() {
+                return Err(format!("has {host:?} in brackets, an IPv6 address expected"));
+            }
+            if !rest.is_empty() && !rest.starts_with(':') {
+                return Err("has text between ']' and ':'".into());
+            }
+            (host, rest.strip_prefix(':').unwrap_or(rest))
+        }
+        None => text.split_once(':').unwrap_or((text, "")),
+    };
+    if host.is_empty()
+        || host.len() > HOST_MAX
+        || host.contains(|c: char| c.is_control() || c.is_whitespace())
+    {
+        return Err("has no proper name of a host; an IPv6 address stands in brackets".into());
+    }
+    let (written, rest) = rest.split_once(':').unwrap_or((rest, ""));
+    let port = port_override.or_else(|| written.parse().ok().filter(|port| *port != 0));
+    let port = port.ok_or_else(|| format!("has the port {written:?}, 1 to 65535 expected"))?;
+    Ok((Address::Tcp { host: host.into(), port }, rest))
+}
+
+/// Whether this protocol is spoken here.
+pub(super) fn protocol(name: &str) -> Result<(), String> {
+    match name.to_ascii_lowercase().as_str() {
+        "ascii" => Ok(()),
+        "caret" | "umbrella" | "thrift" | "xdp" | "metaroce" => Err(format!(
+            "asks for the protocol {name:?}, which only servers inside Meta speak: \"ascii\" expected"
+        )),
+        _ => Err(format!("asks for the protocol {name:?}, \"ascii\" expected")),
+    }
+}
+
+pub(super) fn security(name: &str) -> Result<Security, String> {
+    match name {
+        "plain" => Ok(Security::Plain),
+        "ssl" | "tls" => Ok(Security::Tls),
+        "fizz" | "ktls12" | "tls_to_plain" => Err(format!(
+            "asks for {name:?}, which is particular to mcrouter's libraries: \"plain\" or \"ssl\" expected"
+        )),
+        _ => Err(format!("asks for the security {name:?}, \"plain\" or \"ssl\" expected")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(host: &str, port: u16) -> Address {
+        Address::Tcp { host: host.into(), port }
+    }
+
+    #[test]
+    fn servers_are_read_and_written() {
+        let cases = [
+            ("localhost:11211", tcp("localhost", 11211), None),
+            ("10.0.0.1:1:ascii", tcp("10.0.0.1", 1), None),
+            ("10.0.0.1:1:ASCII:plain:notcompressed", tcp("10.0.0.1", 1), Some(Security::Plain)),
+            ("a:65535::ssl", tcp("a", 65535), Some(Security::Tls)),
+            ("a:1:::", tcp("a", 1), None),
+            ("[::1]:11211", tcp("::1", 11211), None),
+            ("[2001:db8::1]:5:ascii:ssl", tcp("2001:db8::1", 5), Some(Security::Tls)),
+            ("unix:/run/m.sock", Address::Unix("/run/m.sock".into()), None),
+            ("unix:/run/m.sock:ascii:plain", Address::Unix("/run/m.sock".into()), Some(Security::Plain)),
+        ];
+        for (text, address, security) in cases {
+            assert_eq!(parse(text, None), Ok((address.clone(), security)), "{text}");
+            // What is written is read as the same.
+            assert_eq!(parse(&address.to_string(), None), Ok((address, None)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_replaced_or_filled_in() {
+        for text in ["a:1", "a", "a:", "a:0", "a:x"] {
+            assert_eq!(parse(text, Some(7)), Ok((tcp("a", 7), None)), "{text}");
+        }
+        assert_eq!(parse("[::1]", Some(7)), Ok((tcp("::1", 7), None)));
+        assert_eq!(parse("unix:p", Some(7)), Ok((Address::Unix("p".into()), None)));
+    }
+
+    #[test]
+    fn what_cannot_be_talked_to_is_refused() {
+        let long = format!("unix:{}", "p".repeat(108));
+        let cases = [
+            ("", "has no proper name of a host"),
+            (":1", "has no proper name of a host"),
+            ("::1:11211", "has no proper name of a host; an IPv6 address stands in brackets"),
+            ("a b:1", "has no proper name of a host"),
+            ("a", "has the port \"\", 1 to 65535 expected"),
+            ("a:0", "has the port \"0\", 1 to 65535 expected"),
+            ("a:65536", "has the port \"65536\", 1 to 65535 expected"),
+            ("a:x", "has the port \"x\", 1 to 65535 expected"),
+            ("[::1", "has a '[' without ']'"),
+            ("[::1]x:1", "has text between ']' and ':'"),
+            ("[a]:1", "has \"a\" in brackets, an IPv6 address expected"),
+            ("unix:", "has no path"),
+            (&long, "has a path of 108 bytes, at most 107 expected"),
+            ("unix:p:ascii:ssl", "is a socket of this host, over which there is no TLS"),
+            ("a:1:caret", "asks for the protocol \"caret\", which only servers inside Meta speak"),
+            ("a:1:Thrift", "asks for the protocol \"Thrift\", which only servers inside Meta speak"),
+            ("a:1:xdp", "asks for the protocol \"xdp\""),
+            ("a:1:http", "asks for the protocol \"http\", \"ascii\" expected"),
+            ("a:1:ascii:fizz", "asks for \"fizz\", which is particular to mcrouter's libraries"),
+            ("a:1:ascii:ktls12", "asks for \"ktls12\""),
+            ("a:1:ascii:tls_to_plain", "asks for \"tls_to_plain\""),
+            ("a:1:ascii:no", "asks for the security \"no\", \"plain\" or \"ssl\" expected"),
+            ("a:1:ascii:ssl:compressed", NO_COMPRESSION),
+            ("a:1:::zip", "has the compression \"zip\""),
+            ("a:1:ascii:ssl:notcompressed:x", "has too many parts"),
+        ];
+        for (text, reason) in cases {
+            let found = parse(text, None).expect_err(text);
+            assert!(found.starts_with(reason), "{text}: {found}");
+        }
+    }
+}

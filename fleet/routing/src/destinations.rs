@@ -1,0 +1,39 @@
+//! Servers, and the ways to them: each has a number, which it keeps for as long as the router runs.
+
+use crate::config::{Address, Security};
+use crate::step::DestinationId;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// A server with the way to it. Two pools that reach a server in the same way share it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DestinationSpec {
+    pub address: Address,
+    pub security: Security,
+    pub timeout: Duration,
+    pub connect_timeout: Duration,
+}
+
+/// All that have ever been named.
+#[derive(Clone, Debug, Default)]
+pub struct Destinations {
+    specs: Vec<DestinationSpec>,
+    numbers: HashMap<DestinationSpec, DestinationId>,
+}
+
+impl Destinations {
+    pub(crate) fn number(&mut self, spec: DestinationSpec) -> DestinationId {
+        if let Some(known) = self.numbers.get(&spec) {
+            return *known;
+        }
+        let number = DestinationId(self.specs.len() as u32);
+        self.specs.push(spec.clone());
+        self.numbers.insert(spec, number);
+        number
+    }
+
+    /// By number.
+    pub fn specs(&self) -> &[DestinationSpec] {
+        &self.specs
+    }
+}

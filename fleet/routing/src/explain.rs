@@ -1,0 +1,110 @@
+//! The path of a request through a tree, without sending it.
+
+use crate::handle::AnyHandle;
+use crate::outcome::{Answer, Outcome};
+use crate::request::{Op, Request};
+use crate::step::{Cx, DestinationId, Facts, Holds, NodeId, Step, Wanted};
+use crate::tree::Tree;
+use crate::walk::{KeyBuffer, apply};
+use std::fmt;
+
+/// A handle that a request comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// How many handles are above it.
+    pub depth: usize,
+    /// As configurations call it.
+    pub handle: &'static str,
+    /// What its choice of a child depends on.
+    pub reason: Option<String>,
+    /// As it is here, without a routing prefix.
+    pub key: Box<[u8]>,
+    /// If it is a server.
+    pub destination: Option<DestinationId>,
+    /// Whether its answer matters. It may be asked only if others have failed.
+    pub is_awaited: bool,
+}
+
+/// A longer path is cut off: handles with names may be part of a tree many times.
+const LINES_MAX: usize = 10_000;
+
+impl Tree {
+    /// All handles that a request may come to, each followed by those below it in the order in which they are asked: the first answers
+    /// unless it fails. Empty if the key's routing prefix leads nowhere.
+    pub fn explain(&self, op: Op, key: &[u8], facts: Facts) -> Vec<Line> {
+        let mut lines = Vec::new();
+        if let Some((root, prefix)) = self.root(key) {
+            let (prefix, key) = key.split_at(prefix);
+            let request = Request { prefix, ..Request::classic(op, key) };
+            Path { tree: self, facts, lines: &mut lines }.follow(root, &request, 0, true);
+        }
+        lines
+    }
+}
+
+struct Path<'a> {
+    tree: &'a Tree,
+    facts: Facts,
+    lines: &'a mut Vec<Line>,
+}
+
+impl Path<'_> {
+    fn follow(&mut self, node: NodeId, request: &Request<'_>, depth: usize, is_awaited: bool) {
+        if self.lines.len() >= LINES_MAX {
+            return;
+        }
+        let handle = self.tree.handle(node);
+        let (mut asks, mut scratch, mut random) = (Vec::new(), Vec::new(), 0);
+        let mut cx = Cx {
+            facts: self.facts,
+            asks: &mut asks,
+            scratch: &mut scratch,
+            random: &mut random,
+            holds: Holds::No,
+        };
+        let step = handle.explore(&mut cx, request);
+        self.lines.push(Line {
+            depth,
+            handle: handle.name(),
+            reason: handle.reason(request),
+            key: request.key.into(),
+            destination: match handle {
+                AnyHandle::Destination(destination) => Some(destination.0),
+                _ => None,
+            },
+            is_awaited,
+        });
+        let nothing = Answer::of(Outcome::NotFound);
+        match step {
+            Step::Tail(next) => self.follow(next, request, depth + 1, is_awaited),
+            Step::Rewritten(next, rewrite) => {
+                let mut key = KeyBuffer::new();
+                if let Some(request) = apply(&scratch, &rewrite, request, &nothing, &mut key) {
+                    self.follow(next, &request, depth + 1, is_awaited);
+                }
+            }
+            Step::Send(_) | Step::Answer(_) | Step::Await(_) => {}
+        }
+        for ask in asks {
+            let mut key = KeyBuffer::new();
+            if let Some(request) = apply(&scratch, &ask.rewrite, request, &nothing, &mut key) {
+                let is_awaited = is_awaited && ask.answer != Wanted::No;
+                self.follow(ask.node, &request, depth + 1, is_awaited);
+            }
+        }
+    }
+}
+
+/// The line, indented by its depth.
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:width$}{}", "", self.handle, width = 2 * self.depth)?;
+        if let Some(destination) = self.destination {
+            write!(f, " {} {}", destination.0, String::from_utf8_lossy(&self.key))?;
+        }
+        if let Some(reason) = &self.reason {
+            write!(f, " ({reason})")?;
+        }
+        if self.is_awaited { Ok(()) } else { f.write_str(", not awaited") }
+    }
+}

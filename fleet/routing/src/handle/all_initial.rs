@@ -1,0 +1,28 @@
+//! Asks all children, and answers what the first has answered.
+
+use super::{Children, Handle};
+use crate::build::Builder;
+use crate::config::{ConfigError, Json};
+use crate::request::Request;
+use crate::step::{Cx, NodeId, Rewrite, Step};
+
+#[derive(Debug)]
+pub(crate) struct AllInitial(Children);
+
+impl AllInitial {
+    /// With at least one child.
+    pub(crate) fn new(children: Vec<NodeId>) -> Self {
+        AllInitial(children.into())
+    }
+}
+
+impl Handle for AllInitial {
+    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        build.only_children(json).map(AllInitial)
+    }
+
+    fn enter(&self, cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
+        self.0[1..].iter().for_each(|child| cx.tell(*child, Rewrite::NONE));
+        Step::Tail(self.0[0])
+    }
+}

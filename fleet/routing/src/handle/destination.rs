@@ -1,0 +1,21 @@
+//! A server.
+
+use super::Handle;
+use crate::build::Builder;
+use crate::config::{ConfigError, Json};
+use crate::request::Request;
+use crate::step::{Cx, DestinationId, Step};
+
+#[derive(Debug)]
+pub(crate) struct Destination(pub(crate) DestinationId);
+
+impl Handle for Destination {
+    fn parse(_build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        Err(json.error("a server is part of a pool"))
+    }
+
+    #[inline]
+    fn enter(&self, _cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
+        Step::Send(self.0)
+    }
+}

@@ -1,0 +1,40 @@
+//! Answers that something is wrong.
+
+use super::Handle;
+use crate::build::Builder;
+use crate::config::{ConfigError, Json};
+use crate::outcome::{FAILURES, Outcome};
+use crate::request::Request;
+use crate::step::{Cx, Step};
+
+#[derive(Debug)]
+pub(crate) struct Error(Outcome);
+
+impl Error {
+    pub(crate) fn local() -> Self {
+        Error(Outcome::LocalError)
+    }
+}
+
+impl Handle for Error {
+    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut members = build.members(json)?;
+        // What it says to a log of mcrouter's.
+        members.main("response");
+        members.json("enable_logging");
+        let outcome = match members.text("result")? {
+            None => Outcome::LocalError,
+            Some(name) => FAILURES
+                .iter()
+                .find(|(known, _)| **known == *name)
+                .map(|(_, outcome)| *outcome)
+                .ok_or_else(|| json.error(format!("no error is called {name}")))?,
+        };
+        members.end();
+        Ok(Error(outcome))
+    }
+
+    fn enter(&self, _cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
+        Step::Answer(self.0)
+    }
+}

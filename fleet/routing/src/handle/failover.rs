@@ -1,0 +1,137 @@
+//! Asks one child after the other, until one does not fail.
+
+mod failures;
+mod limit;
+mod policy;
+
+pub(crate) use failures::Failures;
+
+use super::{Children, Handle};
+use crate::build::{Builder, Members};
+use crate::config::{ConfigError, Json};
+use crate::hash::Selector;
+use crate::outcome::Answer;
+use crate::request::Request;
+use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
+use limit::Limit;
+use policy::{Failed, Policy, Tried};
+
+#[derive(Debug)]
+pub(crate) struct Failover {
+    children: Children,
+    failures: Failures,
+    policy: Policy,
+    limit: Option<Limit>,
+    tag: Tag,
+}
+
+/// Whether servers are told that they stand in for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tag {
+    No,
+    /// At the end of keys with a hash stop.
+    Appended,
+}
+
+const TAG: &[u8] = b":failover=1";
+
+impl Failover {
+    /// Reads all members but the children. `normal` tells which of those after the first is what the first sends a key to.
+    pub(crate) fn read(
+        members: &mut Members<'_, '_, '_>,
+        children: Children,
+        normal: Option<Selector>,
+    ) -> Result<Self, ConfigError> {
+        let failures = Failures::parse(members.json("failover_errors"))?;
+        let limit = match members.json("failover_limit") {
+            Some(json) => Some(Limit::parse(members, json)?),
+            None => None,
+        };
+        let tag = if members.flag("failover_tag")? == Some(true) { Tag::Appended } else { Tag::No };
+        members.without_effect("enable_lease_pairing", "a lease-set goes to the first child");
+        let policy = match members.json("failover_policy") {
+            Some(json) if children.len() > 1 => Policy::parse(members, json, &children, normal)?,
+            _ => Policy::in_order(),
+        };
+        Ok(Failover { children, failures, policy, limit, tag })
+    }
+
+    fn ask(&self, cx: &mut Cx<'_>, child: usize, request: &Request<'_>) {
+        let is_tagged = self.tag == Tag::Appended
+            && child > 0
+            && request.key.windows(3).any(|part| part == b"|#|")
+            && !request.key.ends_with(TAG)
+            && request.key.len() + TAG.len() <= crate::KEY_MAX;
+        let rewrite = if is_tagged { Rewrite::key(cx.key(&[request.key, TAG])) } else { Rewrite::NONE };
+        cx.ask(self.children[child], rewrite, child as u32);
+    }
+}
+
+impl Handle for Failover {
+    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut members = build.members(json)?;
+        let children = members.children("children")?;
+        let failover = Self::read(&mut members, children, None)?;
+        members.end();
+        Ok(failover)
+    }
+
+    fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        match *self.children {
+            [only] => Step::Tail(only),
+            _ => {
+                self.ask(cx, 0, request);
+                Step::Await(State::default())
+            }
+        }
+    }
+
+    fn resume(
+        &self,
+        cx: &mut Cx<'_>,
+        state: &mut State,
+        child: u32,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        let outcome = answer.outcome;
+        self.policy.heard(child as usize, outcome);
+        if let Some(limit) = self.limit.as_ref().filter(|_| child == 0) {
+            limit.count();
+        }
+        if !self.failures.has(request.op.group(), outcome) {
+            return Then::Pass;
+        }
+        let failed = self.policy.failed(outcome);
+        let mut tried = Tried::of(state);
+        tried.add(child as usize, failed);
+        if failed == Failed::Once && self.limit.as_ref().is_some_and(|limit| !limit.allows()) {
+            return Then::Pass;
+        }
+        let next = self.policy.next(&self.children, &mut tried, child as usize, request.routing_key());
+        tried.keep(state);
+        match next {
+            Some(next) => {
+                self.ask(cx, next, request);
+                Then::Wait
+            }
+            None => Then::Pass,
+        }
+    }
+
+    fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        let mut tried = Tried::default();
+        let mut next = Some(0);
+        while let Some(child) = next {
+            self.ask(cx, child, request);
+            tried.add(child, Failed::Once);
+            next = self.policy.next(&self.children, &mut tried, child, request.routing_key());
+        }
+        Step::Await(State::default())
+    }
+}
+
+/// The children of a failover whose later ones are changed.
+pub(crate) fn chain(first: NodeId, others: impl Iterator<Item = NodeId>) -> Children {
+    std::iter::once(first).chain(others).collect()
+}

@@ -1,0 +1,44 @@
+//! A child by the hash of the key.
+
+use super::{Children, Handle};
+use crate::build::Builder;
+use crate::config::{ConfigError, Json};
+use crate::hash::Selector;
+use crate::request::Request;
+use crate::step::{Cx, Step};
+
+#[derive(Debug)]
+pub(crate) struct HashRoute {
+    children: Children,
+    selector: Selector,
+}
+
+impl HashRoute {
+    pub(crate) fn new(children: Children, selector: Selector) -> Self {
+        HashRoute { children, selector }
+    }
+}
+
+impl Handle for HashRoute {
+    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut members = build.members(json)?;
+        let children = match members.flag("error_on_empty")? {
+            Some(true) => members.children_or_error("children")?,
+            _ => members.children("children")?,
+        };
+        let hash = members.hash(children.len())?;
+        members.end();
+        Ok(HashRoute { children, selector: hash })
+    }
+
+    fn reason(&self, request: &Request<'_>) -> Option<String> {
+        let key = request.routing_key();
+        let (number, children) = (self.selector.pick(key), self.children.len());
+        Some(format!("hash of {:?}: {number} of {children}", String::from_utf8_lossy(key)))
+    }
+
+    #[inline]
+    fn enter(&self, _cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        Step::Tail(self.children[self.selector.pick(request.routing_key())])
+    }
+}

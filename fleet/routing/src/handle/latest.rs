@@ -1,0 +1,104 @@
+//! One child for all keys, which another host may choose otherwise; if it fails, others.
+
+use super::{Children, Failover, Handle};
+use crate::build::Builder;
+use crate::config::{ConfigError, Json};
+use crate::hash::Selector;
+use crate::outcome::Answer;
+use crate::request::Request;
+use crate::step::{Cx, NodeId, Rewrite, State, Step, Then, Wanted};
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(crate) struct Latest {
+    children: Children,
+    weighted: Selector,
+    salt: Arc<str>,
+    count: usize,
+    /// What is done about failures; of its children only the number matters.
+    failover: Failover,
+    /// This host's order.
+    order: OnceCell<Box<[NodeId]>>,
+}
+
+const FAILOVER_COUNT: usize = 5;
+/// Tries until a child is found that was not chosen before.
+const ATTEMPTS: u64 = 100;
+
+impl Latest {
+    fn order(&self, host: u64) -> &[NodeId] {
+        self.order.get_or_init(|| {
+            let mut chosen: Vec<usize> = Vec::new();
+            for number in 0..ATTEMPTS * self.count as u64 {
+                let child = self.weighted.pick(format!("{host}{}:{number}", self.salt).as_bytes());
+                if chosen.len() < self.count && !chosen.contains(&child) {
+                    chosen.push(child);
+                }
+            }
+            let others: Vec<_> = (0..self.children.len()).filter(|child| !chosen.contains(child)).collect();
+            chosen.extend(others);
+            chosen.iter().take(self.count).map(|child| self.children[*child]).collect()
+        })
+    }
+
+    /// The same children, as this host orders them.
+    fn reorder(&self, cx: &mut Cx<'_>, first: usize) {
+        let order = self.order(cx.facts.host);
+        for ask in &mut cx.asks[first..] {
+            if let Wanted::By(child) = ask.answer {
+                ask.node = order[child as usize];
+            }
+        }
+    }
+}
+
+impl Handle for Latest {
+    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut members = build.members(json)?;
+        let children = members.children("children")?;
+        let count = members.integer("failover_count", 1..=i64::from(u16::MAX))?;
+        let count = count.map_or(FAILOVER_COUNT, |count| count as usize).min(children.len());
+        let weights = members.json("weights");
+        let weighted = members.selector(
+            if weights.is_some() { "WeightedCh3" } else { "Ch3" },
+            children.len(),
+            weights,
+        )?;
+        let salt = members.text("salt")?.unwrap_or_default();
+        members.without_effect("thread_local_failover", "all workers of a host have the same order");
+        let failover = Failover::read(&mut members, children[..count].into(), None)?;
+        members.end();
+        Ok(Latest { children, weighted, salt, count, failover, order: OnceCell::new() })
+    }
+
+    fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        if self.count == 1 {
+            return Step::Tail(self.order(cx.facts.host)[0]);
+        }
+        let first = cx.asks.len();
+        let step = self.failover.enter(cx, request);
+        self.reorder(cx, first);
+        step
+    }
+
+    fn explore(&self, cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
+        let order = self.order(cx.facts.host);
+        order.iter().zip(0..).for_each(|(child, number)| cx.ask(*child, Rewrite::NONE, number));
+        Step::Await(State::default())
+    }
+
+    fn resume(
+        &self,
+        cx: &mut Cx<'_>,
+        state: &mut State,
+        child: u32,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        let first = cx.asks.len();
+        let then = self.failover.resume(cx, state, child, request, answer);
+        self.reorder(cx, first);
+        then
+    }
+}

@@ -1,0 +1,26 @@
+//! Passes requests on. mcrouter's writes to its log what came of them, which is for debugging; `watch` of this router shows more.
+
+use super::Handle;
+use crate::build::Builder;
+use crate::config::{ConfigError, Json};
+use crate::request::Request;
+use crate::step::{Cx, NodeId, Step};
+
+#[derive(Debug)]
+pub(crate) struct Logging(NodeId);
+
+impl Handle for Logging {
+    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut members = build.members(json)?;
+        let target = match members.main("target") {
+            Some(target) => members.node(target)?,
+            None => members.child_or_null("target")?,
+        };
+        members.end();
+        Ok(Logging(target))
+    }
+
+    fn enter(&self, _cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
+        Step::Tail(self.0)
+    }
+}

@@ -1,0 +1,70 @@
+//! From one child to another, at a time.
+
+use super::Handle;
+use crate::build::Builder;
+use crate::config::{ConfigError, Json};
+use crate::hash::spooky;
+use crate::outcome::Answer;
+use crate::request::{Group, Request};
+use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
+
+#[derive(Debug)]
+pub(crate) struct Migrate {
+    from: NodeId,
+    to: NodeId,
+    /// UNIX time, in seconds.
+    start: u64,
+    /// In seconds.
+    interval: u64,
+}
+
+const INTERVAL: i64 = 3600;
+
+impl Migrate {
+    /// When the key is asked of the new child: keys change over one after the other, within two intervals.
+    fn change(&self, key: &[u8]) -> u64 {
+        self.start.saturating_add(u64::from(spooky::hash32(key, 0)) % self.interval.saturating_mul(2).max(1))
+    }
+}
+
+impl Handle for Migrate {
+    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut members = build.members(json)?;
+        let (from, to) = (members.child("from")?, members.child("to")?);
+        let start = members.integer("start_time", 0..=i64::MAX)?;
+        let start = start.ok_or_else(|| json.error("'start_time' is missing"))?.unsigned_abs();
+        let interval = members.integer("interval", 1..=i64::MAX)?.unwrap_or(INTERVAL).unsigned_abs();
+        members.end();
+        Ok(Migrate { from, to, start, interval })
+    }
+
+    fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        let now = cx.facts.now_s;
+        let end = self.start.saturating_add(self.interval.saturating_mul(2));
+        if now < self.start {
+            return Step::Tail(self.from);
+        }
+        if now >= end {
+            return Step::Tail(self.to);
+        }
+        if request.op.group() != Group::Delete {
+            let is_new = now >= self.change(request.routing_key());
+            return Step::Tail(if is_new { self.to } else { self.from });
+        }
+        // Either may have the key.
+        cx.ask(self.from, Rewrite::NONE, 0);
+        cx.ask(self.to, Rewrite::NONE, 1);
+        Step::Await(State::default())
+    }
+
+    fn resume(
+        &self,
+        cx: &mut Cx<'_>,
+        state: &mut State,
+        _child: u32,
+        _request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        super::worst(cx, state, 2, answer)
+    }
+}

@@ -1,0 +1,79 @@
+//! A server of a pool by the hash of the key.
+
+use super::{AnyHandle, Handle, HashRoute, OutstandingLimit, RateLimit, Shadow, ShardSplit, SlowWarmUp};
+use crate::build::{Builder, Members, PoolHandles};
+use crate::config::{ConfigError, Json};
+use crate::request::Request;
+use crate::step::{Cx, NodeId, Step};
+
+#[derive(Debug)]
+pub(crate) struct PoolRoute(NodeId);
+
+const NO_BUCKETS: &str = "there are no buckets of keys";
+const OF_META: &str = "it is of Meta's infrastructure";
+
+impl PoolRoute {
+    /// Reads all members but the pool. What a request passes, from the outside: splits, rates, hash, shadows, warm-up, limit, server.
+    pub(crate) fn read(members: &mut Members<'_, '_, '_>, pool: &PoolHandles) -> Result<Self, ConfigError> {
+        let mut children = pool.children();
+        let most = members.integer("max_outstanding", 0..=i64::MAX)?.map(i64::unsigned_abs);
+        if let Some(most) = most.filter(|most| *most > 0).or(pool.pool().max_outstanding) {
+            for child in &mut children {
+                *child = members.add(AnyHandle::OutstandingLimit(OutstandingLimit::new(*child, most)));
+            }
+        }
+        if let Some(json) = members.json("slow_warmup") {
+            let (failover, settings) = SlowWarmUp::read(members, json)?;
+            for child in &mut children {
+                *child = members.add(AnyHandle::SlowWarmUp(SlowWarmUp::new(*child, failover, settings)));
+            }
+        }
+        if let Some(shadows) = members.json("shadows") {
+            Shadow::wrap(members, shadows, &mut children)?;
+        }
+        let mut node = if children.is_empty() {
+            members.json("hash");
+            let error_on_empty = pool.pool().error_on_empty;
+            members.add(if error_on_empty { AnyHandle::error() } else { AnyHandle::null() })
+        } else {
+            let hash = members.hash_of_pool(pool)?;
+            members.add(AnyHandle::HashRoute(HashRoute::new(children, hash)))
+        };
+        if let Some(rates) = members.json("rates") {
+            let limit = RateLimit::read(members, node, rates)?;
+            node = members.add(AnyHandle::RateLimit(limit));
+        }
+        if let Some(splits) = members.json("shard_splits") {
+            node = members.add(AnyHandle::ShardSplit(ShardSplit::read(node, splits)?));
+        }
+        members.without_effect("split_shard_fanout", "a get is sent to one split");
+        for read_elsewhere in ["asynclog", "asynclog_name", "pool_id"] {
+            members.json(read_elsewhere);
+        }
+        for name in ["bucketize", "useBucketHashSelector"] {
+            members.refuse(name, NO_BUCKETS)?;
+        }
+        for name in ["total_buckets", "total_buckets_by_prefix", "bucketization_keyspace"] {
+            members.without_effect(name, NO_BUCKETS);
+        }
+        for name in ["distribution_enabled", "axonlog"] {
+            members.refuse(name, OF_META)?;
+        }
+        Ok(PoolRoute(node))
+    }
+}
+
+impl Handle for PoolRoute {
+    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut members = build.members(json)?;
+        let pool = members.pool("pool")?;
+        let route = Self::read(&mut members, &pool)?;
+        members.end();
+        Ok(route)
+    }
+
+    #[inline]
+    fn enter(&self, _cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
+        Step::Tail(self.0)
+    }
+}

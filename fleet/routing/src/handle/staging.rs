@@ -1,0 +1,78 @@
+//! Prepares a cluster that does not serve yet: the warm one answers, and the other one is filled with what is asked of it.
+
+use super::Handle;
+use crate::build::Builder;
+use crate::config::{ConfigError, Json};
+use crate::outcome::{Answer, Outcome};
+use crate::request::{Dialect, Group, Op, Request};
+use crate::step::{Content, Cx, NodeId, Rewrite, State, Step, Then};
+
+#[derive(Debug)]
+pub(crate) struct Staging {
+    warm: NodeId,
+    staging: NodeId,
+    /// Seconds that items from the warm cluster stay in the other one; 0 is for ever.
+    exptime: i32,
+}
+
+impl Handle for Staging {
+    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut members = build.members(json)?;
+        let (warm, staging) = (members.child("warm")?, members.child("staging")?);
+        let exptime = members.integer("exptime", 0..=i64::from(i32::MAX))?.unwrap_or(0) as i32;
+        members.end();
+        Ok(Staging { warm, staging, exptime })
+    }
+
+    fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        cx.ask(self.warm, Rewrite::NONE, 0);
+        if request.op.group() == Group::Delete {
+            cx.ask(self.staging, Rewrite::NONE, 1);
+        }
+        Step::Await(State::default())
+    }
+
+    fn explore(&self, cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
+        super::ask_all(cx, &[self.warm, self.staging]);
+        Step::Await(State::default())
+    }
+
+    fn resume(
+        &self,
+        cx: &mut Cx<'_>,
+        state: &mut State,
+        _child: u32,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        let is_stored = matches!(answer.outcome, Outcome::Stored | Outcome::StaleStored);
+        match request.op {
+            Op::Delete => return super::worst(cx, state, 2, answer),
+            Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::LeaseGet => {
+                if answer.outcome.is_hit() && answer.item.is_some() && request.dialect == Dialect::Classic {
+                    let (op, exptime) = (Some(Op::Add), Some(self.exptime));
+                    let content = Content::OfAnswer;
+                    cx.tell(self.staging, Rewrite { op, exptime, number: Some(0), content, ..Rewrite::NONE });
+                }
+            }
+            // The other cluster has neither these cas uniques nor these tokens.
+            Op::Cas | Op::LeaseSet if request.dialect == Dialect::Classic => {
+                if is_stored {
+                    let (op, number) = (Some(Op::Set), Some(0));
+                    cx.tell(self.staging, Rewrite { op, number, ..Rewrite::NONE });
+                }
+            }
+            Op::Set => {
+                if is_stored {
+                    cx.tell(self.staging, Rewrite::NONE);
+                }
+            }
+            _ => {
+                if !answer.outcome.is_error() {
+                    cx.tell(self.staging, Rewrite::NONE);
+                }
+            }
+        }
+        Then::Pass
+    }
+}

@@ -1,0 +1,37 @@
+//! Where a router sends a request, and what it makes of the replies: mcrouter's configuration language, its hashes, and its tree of
+//! route handles. No I/O, no threads, no clock.
+//!
+//! ```text
+//! text ── config: preprocessor ──► Json ── build ──► Tree of handles ── hash ──► destinations
+//!                                                      ▲ │
+//!                        request, answer ── Walks ─────┘ └──► Sink: to a server, to the client
+//! ```
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
+
+mod build;
+pub mod config;
+mod destinations;
+mod explain;
+mod handle;
+pub mod hash;
+mod outcome;
+mod prefix;
+mod request;
+mod step;
+mod tree;
+mod walk;
+
+pub use build::{Built, Settings, Timeouts, build};
+pub use destinations::{DestinationSpec, Destinations};
+pub use explain::Line;
+pub use outcome::{Answer, Item, Outcome};
+pub use prefix::Unknown;
+pub use request::{Dialect, Group, Op, Request};
+pub use step::{DestinationId, Facts};
+pub use tree::Tree;
+pub use walk::{Origin, Sink, Walks};
+
+/// The longest key, in bytes.
+pub const KEY_MAX: usize = 250;

@@ -1,0 +1,178 @@
+//! What handles tell the walk, and what it tells them.
+
+use crate::outcome::Outcome;
+use crate::request::Op;
+
+/// A handle of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct NodeId(pub(crate) u32);
+
+/// A server with the way to it. Numbers stay the same when a configuration is loaded again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DestinationId(pub u32);
+
+/// What a handle does with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Another handle answers. Nothing is remembered of this one.
+    Tail(NodeId),
+    /// The same, with a request that was changed.
+    Rewritten(NodeId, Rewrite),
+    /// A server answers.
+    Send(DestinationId),
+    Answer(Outcome),
+    /// Those that were asked by [`Cx::ask`] answer: `resume` is called for each.
+    Await(State),
+}
+
+/// What a handle does with an answer of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// Waits for other answers.
+    Wait,
+    /// Answers the same. What else was asked goes on, and its answers are dropped.
+    Pass,
+    /// Answers what was held by [`Cx::hold`].
+    Held,
+    Answer(Outcome),
+}
+
+/// What a handle remembers of a request while its children are asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// How many children have answered.
+    pub(crate) answers: u32,
+    /// The handle's own.
+    pub(crate) a: u32,
+    pub(crate) b: u128,
+}
+
+/// How a request is changed on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rewrite {
+    pub(crate) op: Option<Op>,
+    pub(crate) key: Option<KeyText>,
+    pub(crate) exptime: Option<i32>,
+    pub(crate) number: Option<u64>,
+    pub(crate) prefix: Option<KeyText>,
+    pub(crate) hashed: Option<u32>,
+    pub(crate) content: Content,
+}
+
+/// Whose value and flags are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    OfRequest,
+    /// Those of the answer that is being dealt with.
+    OfAnswer,
+    /// These, of a classic request.
+    Fixed {
+        flags: u32,
+        value: &'static [u8],
+    },
+}
+
+/// A key that was written into the scratch buffer by [`Cx::key`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyText {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
+impl Rewrite {
+    pub(crate) const NONE: Rewrite = Rewrite {
+        op: None,
+        key: None,
+        exptime: None,
+        number: None,
+        prefix: None,
+        hashed: None,
+        content: Content::OfRequest,
+    };
+
+    pub(crate) fn exptime(seconds: i32) -> Self {
+        Rewrite { exptime: Some(seconds), ..Self::NONE }
+    }
+
+    pub(crate) fn key(key: KeyText) -> Self {
+        Rewrite { key: Some(key), ..Self::NONE }
+    }
+}
+
+/// A child that is to be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ask {
+    pub(crate) node: NodeId,
+    pub(crate) rewrite: Rewrite,
+    pub(crate) answer: Wanted,
+}
+
+/// What becomes of a child's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// It is dealt with, as that of the child with this number.
+    By(u32),
+    /// It is dropped.
+    No,
+}
+
+/// What is known of a request beside itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// A number that is the same for all requests of a client's host.
+    pub client: u64,
+    /// A number that is this host's, and stays the same: mcrouter's hostid.
+    pub host: u64,
+    /// UNIX time, in seconds.
+    pub now_s: u64,
+    /// Milliseconds since any time in the past. It never goes back.
+    pub now_ms: u64,
+}
+
+/// What a handle has while it deals with a request or an answer.
+#[derive(Debug)]
+pub(crate) struct Cx<'a> {
+    pub(crate) facts: Facts,
+    pub(crate) asks: &'a mut Vec<Ask>,
+    pub(crate) scratch: &'a mut Vec<u8>,
+    pub(crate) random: &'a mut u64,
+    pub(crate) holds: Holds,
+}
+
+/// Whether the present answer is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    No,
+    Yes,
+}
+
+impl Cx<'_> {
+    /// Asks a child, whose answer is dealt with.
+    pub(crate) fn ask(&mut self, node: NodeId, rewrite: Rewrite, child: u32) {
+        self.asks.push(Ask { node, rewrite, answer: Wanted::By(child) });
+    }
+
+    /// Asks a child, and does not wait for its answer.
+    pub(crate) fn tell(&mut self, node: NodeId, rewrite: Rewrite) {
+        self.asks.push(Ask { node, rewrite, answer: Wanted::No });
+    }
+
+    /// Keeps the present answer, in place of one that was kept before.
+    pub(crate) fn hold(&mut self) {
+        self.holds = Holds::Yes;
+    }
+
+    /// A key for [`Rewrite::key`], made of these parts.
+    pub(crate) fn key(&mut self, parts: &[&[u8]]) -> KeyText {
+        let from = self.scratch.len() as u32;
+        parts.iter().for_each(|part| self.scratch.extend_from_slice(part));
+        KeyText { from, to: self.scratch.len() as u32 }
+    }
+
+    /// A random number below `limit`, which is not 0.
+    pub(crate) fn random(&mut self, limit: usize) -> usize {
+        *self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((u128::from(*self.random >> 32) * limit as u128) >> 32) as usize
+    }
+}

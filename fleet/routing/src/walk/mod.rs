@@ -1,0 +1,401 @@
+//! Requests on their way through a tree: what was asked of whom, and what each handle remembers meanwhile.
+//!
+//! A handle that only chooses leaves nothing behind, so that a get in most configurations is a walk down to a server and no more. One
+//! that waits for its children has a *frame*, with its state and a copy of the request. Nothing here does I/O: requests go to a
+//! [`Sink`], which has its answers brought back by [`Walks::answer`].
+
+use crate::outcome::{Answer, KeptAnswer, Outcome};
+use crate::request::{KeptRequest, Request};
+use crate::step::{Ask, Cx, DestinationId, Facts, Holds, NodeId, State, Step, Then, Wanted};
+use crate::tree::Tree;
+use std::rc::Rc;
+
+mod apply;
+
+pub(crate) use apply::{KeyBuffer, apply};
+
+/// What a client is told whose key has a routing prefix that leads nowhere.
+const NO_ROUTE: &[u8] = b"no route for this prefix";
+/// What a client is told whose key is nothing but a routing prefix.
+const NO_KEY: &[u8] = b"there is no key behind the routing prefix";
+
+/// Where requests go to servers, and answers to clients.
+pub trait Sink {
+    /// Names a client's request.
+    type Ticket: Copy;
+
+    /// Sends a request to a server. Its answer is given to [`Walks::answer`], exactly once, with `origin`.
+    ///
+    /// # Errors
+    /// What becomes of it, if it is not sent.
+    fn send(
+        &mut self,
+        destination: DestinationId,
+        request: &Request<'_>,
+        origin: Origin<Self::Ticket>,
+    ) -> Result<(), Outcome>;
+
+    /// Answers a client.
+    fn answer(&mut self, ticket: Self::Ticket, answer: &Answer<'_>);
+}
+
+/// Who has asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin<T> {
+    Client(T),
+    /// A handle that remembers, and which child of it was asked.
+    Frame {
+        frame: u32,
+        child: u32,
+    },
+    /// Nobody waits for the answer.
+    Nobody,
+}
+
+#[derive(Debug)]
+struct Frame<T> {
+    /// The tree that the request is in, which may have been replaced meanwhile.
+    tree: Option<Rc<Tree>>,
+    node: NodeId,
+    facts: Facts,
+    origin: Origin<T>,
+    state: State,
+    request: KeptRequest,
+    held: Option<KeptAnswer>,
+    /// Children that were asked and have not answered.
+    outstanding: u32,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// It has answered. What children still answer is dropped.
+    Settled,
+}
+
+/// What a handle has answered.
+#[derive(Debug)]
+enum Done {
+    /// The answer that it was given last.
+    Present,
+    Made(Outcome),
+    Held(KeptAnswer),
+}
+
+impl Done {
+    fn with<R>(&self, present: &Answer<'_>, then: impl FnOnce(&Answer<'_>) -> R) -> R {
+        match self {
+            Done::Present => then(present),
+            Done::Made(outcome) => then(&Answer::of(*outcome)),
+            Done::Held(kept) => then(&kept.answer()),
+        }
+    }
+}
+
+const NO_ANSWER: Answer<'static> = Answer::of(Outcome::NotFound);
+
+/// All requests of a worker that are under way.
+#[derive(Debug)]
+pub struct Walks<T> {
+    tree: Rc<Tree>,
+    frames: Vec<Frame<T>>,
+    vacant: Vec<u32>,
+    /// What handles ask for: a stack, of which each uses the end.
+    asks: Vec<Ask>,
+    /// Keys that handles have written.
+    scratch: Vec<u8>,
+    random: u64,
+}
+
+impl<T: Copy> Walks<T> {
+    pub fn new(tree: Rc<Tree>, seed: u64) -> Self {
+        let (frames, vacant, asks, scratch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Walks { tree, frames, vacant, asks, scratch, random: seed }
+    }
+
+    /// Requests go through another tree from now on. Those that are under way stay in theirs.
+    pub fn replace(&mut self, tree: Rc<Tree>) {
+        self.tree = tree;
+    }
+
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// How many handles remember something.
+    pub fn frames(&self) -> usize {
+        self.frames.len() - self.vacant.len()
+    }
+
+    /// Sends a client's request on its way. Its key may have a routing prefix.
+    #[inline]
+    pub fn start<S: Sink<Ticket = T>>(
+        &mut self,
+        request: &Request<'_>,
+        facts: Facts,
+        ticket: T,
+        sink: &mut S,
+    ) {
+        let tree = Rc::clone(&self.tree);
+        let Some((root, prefix)) = tree.root(request.key) else {
+            return sink.answer(ticket, &Answer { line: NO_ROUTE, ..Answer::of(Outcome::LocalError) });
+        };
+        let (prefix, key) = request.key.split_at(prefix);
+        if key.is_empty() && !prefix.is_empty() {
+            return sink.answer(ticket, &Answer { line: NO_KEY, ..Answer::of(Outcome::ClientError) });
+        }
+        let request = Request { key, prefix, ..*request };
+        if let Some(done) = self.descend(&tree, root, &request, facts, Origin::Client(ticket), sink) {
+            done.with(&NO_ANSWER, |answer| sink.answer(ticket, answer));
+        }
+        self.scratch.clear();
+    }
+
+    /// Sends a request to a handle. Returns its answer, if it has one at once; otherwise that goes to `origin`.
+    fn descend<S: Sink<Ticket = T>>(
+        &mut self,
+        tree: &Rc<Tree>,
+        mut node: NodeId,
+        request: &Request<'_>,
+        facts: Facts,
+        origin: Origin<T>,
+        sink: &mut S,
+    ) -> Option<Done> {
+        loop {
+            let first = self.asks.len();
+            let Walks { asks, scratch, random, .. } = self;
+            let mut cx = Cx { facts, asks, scratch, random, holds: Holds::No };
+            let step = tree.handle(node).enter(&mut cx, request);
+            if self.asks.len() > first && !matches!(step, Step::Await(_)) {
+                self.tell(tree, first, request, facts, sink);
+            }
+            match step {
+                Step::Tail(next) => node = next,
+                Step::Send(destination) => {
+                    return sink.send(destination, request, origin).err().map(Done::Made);
+                }
+                Step::Answer(outcome) => return Some(Done::Made(outcome)),
+                Step::Rewritten(next, rewrite) => {
+                    let mut key = KeyBuffer::new();
+                    let Some(changed) = apply(&self.scratch, &rewrite, request, &NO_ANSWER, &mut key) else {
+                        return Some(Done::Made(Outcome::LocalError));
+                    };
+                    return self.descend(tree, next, &changed, facts, origin, sink);
+                }
+                Step::Await(state) => {
+                    let frame = self.open(tree, node, request, facts, origin, state);
+                    let done = self.pump(tree, frame, first, request, (Then::Wait, &NO_ANSWER), sink);
+                    if done.is_some() {
+                        self.settle(frame);
+                    }
+                    return done;
+                }
+            }
+        }
+    }
+
+    /// Asks those whose answers nobody waits for, from `first` on.
+    #[cold]
+    fn tell<S: Sink<Ticket = T>>(
+        &mut self,
+        tree: &Rc<Tree>,
+        first: usize,
+        request: &Request<'_>,
+        facts: Facts,
+        sink: &mut S,
+    ) {
+        let mut next = first;
+        while let Some(ask) = self.asks.get(next).copied() {
+            next += 1;
+            let mut key = KeyBuffer::new();
+            if let Some(changed) = apply(&self.scratch, &ask.rewrite, request, &NO_ANSWER, &mut key) {
+                self.descend(tree, ask.node, &changed, facts, Origin::Nobody, sink);
+            }
+        }
+        self.asks.truncate(first);
+    }
+
+    /// Does what a handle has said after it was given this answer: asks the children that it has named, from `first` on. Returns what the
+    /// handle answers, if it is satisfied, which it may be by those that have answered at once.
+    fn pump<S: Sink<Ticket = T>>(
+        &mut self,
+        tree: &Rc<Tree>,
+        frame: u32,
+        first: usize,
+        request: &Request<'_>,
+        (then, answer): (Then, &Answer<'_>),
+        sink: &mut S,
+    ) -> Option<Done> {
+        let facts = self.frames[frame as usize].facts;
+        let mut done = self.conclude(frame, then, Done::Present);
+        // What is asked for because of an answer that comes meanwhile has nothing to do with this one.
+        let of_answer = self.asks.len();
+        let mut next = first;
+        while let Some(ask) = self.asks.get(next).copied() {
+            let answer = if next < of_answer { answer } else { &NO_ANSWER };
+            next += 1;
+            let mut key = KeyBuffer::new();
+            let changed = apply(&self.scratch, &ask.rewrite, request, answer, &mut key);
+            let Wanted::By(child) = ask.answer else {
+                if let Some(changed) = changed {
+                    self.descend(tree, ask.node, &changed, facts, Origin::Nobody, sink);
+                }
+                continue;
+            };
+            self.frames[frame as usize].outstanding += 1;
+            let at_once = match changed {
+                Some(changed) => {
+                    self.descend(tree, ask.node, &changed, facts, Origin::Frame { frame, child }, sink)
+                }
+                None => Some(Done::Made(Outcome::LocalError)),
+            };
+            match at_once {
+                None => {}
+                Some(_) if done.is_some() => self.frames[frame as usize].outstanding -= 1,
+                Some(at_once) => {
+                    let then =
+                        at_once.with(answer, |answer| self.resume(tree, frame, child, request, answer));
+                    done = self.conclude(frame, then, at_once);
+                }
+            }
+        }
+        self.asks.truncate(first);
+        let is_lost = done.is_none() && self.frames[frame as usize].outstanding == 0;
+        debug_assert!(!is_lost, "{:?} waits for nobody", tree.handle(self.frames[frame as usize].node));
+        if is_lost { Some(Done::Made(Outcome::LocalError)) } else { done }
+    }
+
+    /// Gives a handle the answer of a child. What it asks for is at the end of `asks` then.
+    fn resume(
+        &mut self,
+        tree: &Tree,
+        frame: u32,
+        child: u32,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        let Walks { frames, asks, scratch, random, .. } = self;
+        let it = &mut frames[frame as usize];
+        it.outstanding -= 1;
+        it.state.answers += 1;
+        let mut cx = Cx { facts: it.facts, asks, scratch, random, holds: Holds::No };
+        let then = tree.handle(it.node).resume(&mut cx, &mut it.state, child, request, answer);
+        if cx.holds == Holds::Yes {
+            it.held = Some(KeptAnswer::of(answer));
+        }
+        then
+    }
+
+    fn conclude(&mut self, frame: u32, then: Then, present: Done) -> Option<Done> {
+        match then {
+            Then::Wait => None,
+            Then::Pass => Some(present),
+            Then::Answer(outcome) => Some(Done::Made(outcome)),
+            Then::Held => {
+                let held = self.frames[frame as usize].held.take();
+                debug_assert!(held.is_some(), "nothing is held");
+                Some(held.map_or(Done::Made(Outcome::LocalError), Done::Held))
+            }
+        }
+    }
+
+    /// A server has answered what it was sent for `origin`.
+    pub fn answer<S: Sink<Ticket = T>>(&mut self, origin: Origin<T>, answer: &Answer<'_>, sink: &mut S) {
+        let (mut origin, mut done) = (origin, Done::Present);
+        loop {
+            let (frame, child) = match origin {
+                Origin::Client(ticket) => {
+                    done.with(answer, |answer| sink.answer(ticket, answer));
+                    break;
+                }
+                Origin::Nobody => break,
+                Origin::Frame { frame, child } => (frame, child),
+            };
+            let it = &self.frames[frame as usize];
+            let above = it.origin;
+            match done.with(answer, |answer| self.answer_frame(frame, child, answer, sink)) {
+                None => break,
+                Some(Done::Present) => {}
+                Some(other) => done = other,
+            }
+            self.settle(frame);
+            origin = above;
+        }
+        self.scratch.clear();
+    }
+
+    /// A child of a frame has answered. Returns what its handle answers, if it is satisfied now.
+    fn answer_frame<S: Sink<Ticket = T>>(
+        &mut self,
+        frame: u32,
+        child: u32,
+        answer: &Answer<'_>,
+        sink: &mut S,
+    ) -> Option<Done> {
+        let it = &mut self.frames[frame as usize];
+        let Some(tree) = it.tree.clone().filter(|_| it.phase == Phase::Open) else {
+            it.outstanding -= 1;
+            if it.outstanding == 0 {
+                self.close(frame);
+            }
+            return None;
+        };
+        let request = std::mem::take(&mut it.request);
+        let first = self.asks.len();
+        let then = self.resume(&tree, frame, child, &request.request(), answer);
+        let done = self.pump(&tree, frame, first, &request.request(), (then, answer), sink);
+        self.frames[frame as usize].request = request;
+        done
+    }
+
+    fn open(
+        &mut self,
+        tree: &Rc<Tree>,
+        node: NodeId,
+        request: &Request<'_>,
+        facts: Facts,
+        origin: Origin<T>,
+        state: State,
+    ) -> u32 {
+        let number = self.vacant.pop().unwrap_or(self.frames.len() as u32);
+        if number as usize == self.frames.len() {
+            self.frames.push(Frame {
+                tree: None,
+                node,
+                facts,
+                origin,
+                state,
+                request: KeptRequest::default(),
+                held: None,
+                outstanding: 0,
+                phase: Phase::Open,
+            });
+        }
+        let it = &mut self.frames[number as usize];
+        it.request.keep(request);
+        (it.tree, it.node, it.facts, it.origin) = (Some(Rc::clone(tree)), node, facts, origin);
+        (it.state, it.held, it.outstanding, it.phase) = (state, None, 0, Phase::Open);
+        number
+    }
+
+    /// A frame has answered. It stays as long as children have not.
+    fn settle(&mut self, frame: u32) {
+        let it = &mut self.frames[frame as usize];
+        it.phase = Phase::Settled;
+        if it.outstanding == 0 {
+            self.close(frame);
+        }
+    }
+
+    fn close(&mut self, frame: u32) {
+        let it = &mut self.frames[frame as usize];
+        it.tree = None;
+        it.held = None;
+        it.request.forget();
+        self.vacant.push(frame);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+use super::*;
+
+const WARM_UP: &str =
+    r#"{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B", "exptime": 30}"#;
+
+#[test]
+fn a_get_fills_the_cold_cluster_and_does_not_wait() {
+    let mut router = Router::new(WARM_UP);
+    let ticket = router.get("k");
+    router.reply("a", Outcome::NotFound);
+    router.hit("b", "v");
+    assert_eq!(router.value(ticket).as_deref(), Some("v"));
+    assert_eq!(router.sent(), ["a get k", "b get k", "a add k t30 f7 =v"]);
+    router.reply("a", Outcome::Stored);
+    let hit = router.get("k");
+    router.hit("a", "cold");
+    assert_eq!(router.value(hit).as_deref(), Some("cold"));
+    let miss = router.get("k");
+    router.reply("a", Outcome::Timeout);
+    router.reply("b", Outcome::NotFound);
+    assert_eq!(router.told(miss), Some(Outcome::NotFound));
+    assert_eq!(router.sent().len(), 3);
+    router.end();
+}
+
+#[test]
+fn a_gets_is_asked_again_once_the_cold_cluster_is_filled() {
+    for op in [Op::Gets, Op::Gat, Op::Gats] {
+        let mut router = Router::new(WARM_UP);
+        let ticket = router.ask(op, "k");
+        router.reply("a", Outcome::NotFound);
+        router.hit("b", "v");
+        assert_eq!(router.told(ticket), None);
+        router.reply("a", Outcome::NotStored);
+        assert_eq!(router.told(ticket), None);
+        router.hit("a", "newer");
+        assert_eq!(router.value(ticket).as_deref(), Some("newer"));
+        let name = op.name();
+        assert_eq!(
+            router.sent(),
+            [format!("a {name} k"), "b get k".into(), "a add k t30 f7 =v".into(), format!("a {name} k")]
+        );
+        let miss = router.ask(op, "k");
+        router.reply("a", Outcome::Busy);
+        router.reply("b", Outcome::NotFound);
+        assert_eq!(router.told(miss), Some(Outcome::Busy), "the cold cluster's answer");
+        router.end();
+    }
+}
+
+#[test]
+fn a_lease_is_used_to_fill_the_cold_cluster() {
+    let mut router = Router::new(WARM_UP);
+    let ticket = router.ask(Op::LeaseGet, "k");
+    router.answer("a", &Answer { number: 123, ..Answer::of(Outcome::NotFound) });
+    router.hit("b", "v");
+    assert_eq!(router.value(ticket).as_deref(), Some("v"));
+    assert_eq!(router.sent(), ["a lease-get k", "b get k", "a lease-set k t30 f7 #123 =v"]);
+    router.reply("a", Outcome::Stored);
+    for hot in [Outcome::NotFoundHot, Outcome::FoundStale] {
+        let ticket = router.ask(Op::LeaseGet, "k");
+        router.reply("a", hot);
+        assert_eq!(router.told(ticket), Some(hot));
+        assert_eq!(router.sent(), ["a lease-get k"]);
+    }
+    // A miss of both is answered with the cold cluster's token.
+    let ticket = router.ask(Op::LeaseGet, "k");
+    router.answer("a", &Answer { number: 5, ..Answer::of(Outcome::NotFound) });
+    router.reply("b", Outcome::NotFound);
+    assert_eq!(router.script.told[&ticket].number, 5);
+    // An error has no token to store anything with.
+    router.sent();
+    router.ask(Op::LeaseGet, "k");
+    router.reply("a", Outcome::Timeout);
+    router.hit("b", "v");
+    assert_eq!(router.sent(), ["a lease-get k", "b get k"]);
+    router.end();
+}
+
+#[test]
+fn everything_else_goes_to_the_cold_cluster_only() {
+    let mut router = Router::new(WARM_UP);
+    for op in [Op::Set, Op::Delete, Op::Incr, Op::Touch, Op::Cas] {
+        router.ask(op, "k");
+        router.reply("a", Outcome::NotFound);
+    }
+    let meta = router.start(&Request { dialect: Dialect::Meta, ..Request::classic(Op::Get, b"k") });
+    router.reply("a", Outcome::NotFound);
+    assert_eq!(router.told(meta), Some(Outcome::NotFound));
+    assert!(router.sent().iter().all(|sent| sent.starts_with("a ")));
+    router.end();
+}
+
+#[test]
+fn what_the_first_cache_misses_is_copied_from_the_second() {
+    let mut router = Router::new(
+        r#"{"type": "L1L2CacheRoute", "l1": "PoolRoute|A", "l2": "PoolRoute|B", "upgradingL1Exptime": 9}"#,
+    );
+    let ticket = router.get("k");
+    router.reply("a", Outcome::NotFound);
+    router.hit("b", "v");
+    assert_eq!(router.value(ticket).as_deref(), Some("v"));
+    assert_eq!(router.sent(), ["a get k", "b get k", "a add k t9 f7 =v"]);
+    router.reply("a", Outcome::Stored);
+    let miss = router.get("k");
+    router.reply("a", Outcome::NotFound);
+    router.reply("b", Outcome::NotFound);
+    assert_eq!(router.told(miss), Some(Outcome::NotFound));
+    router.ask(Op::Set, "k");
+    router.reply("a", Outcome::Stored);
+    assert_eq!(router.sent(), ["a get k", "b get k", "a set k =v"]);
+    router.end();
+}
+
+#[test]
+fn misses_of_the_second_cache_are_kept_in_the_first() {
+    let mut router = Router::new(
+        r#"{"type": "L1L2CacheRoute", "l1": "PoolRoute|A", "l2": "PoolRoute|B", "upgradingL1Exptime": 9,
+            "ncacheExptime": 4, "ncacheUpdatePeriod": 2}"#,
+    );
+    router.get("k");
+    router.reply("a", Outcome::NotFound);
+    router.reply("b", Outcome::NotFound);
+    assert_eq!(router.sent(), ["a get k", "b get k", "a add k t4 f65536 =ncache"]);
+    router.reply("a", Outcome::Stored);
+    let negative = |router: &mut Router| {
+        let ticket = router.get("k");
+        let item = Some(Item { flags: 0x1_0000, value: b"ncache" });
+        router.answer("a", &Answer { item, ..Answer::of(Outcome::Found) });
+        assert_eq!(router.told(ticket), Some(Outcome::NotFound));
+        assert_eq!(router.value(ticket), None);
+    };
+    negative(&mut router);
+    assert_eq!(router.sent(), ["a get k"]);
+    // Every second one has the miss looked at again.
+    negative(&mut router);
+    router.hit("b", "now");
+    assert_eq!(router.sent(), ["a get k", "b get k", "a set k t9 f7 =now"]);
+    router.reply("a", Outcome::Stored);
+    negative(&mut router);
+    negative(&mut router);
+    router.sent();
+    router.reply("b", Outcome::NotFound);
+    assert_eq!(router.sent(), ["a set k t4 f65536 =ncache"]);
+    router.reply("a", Outcome::Stored);
+    router.end();
+}
+
+#[test]
+fn staging_fills_a_cluster_that_does_not_serve() {
+    let mut router = Router::new(
+        r#"{"type": "StagingRoute", "warm": "PoolRoute|A", "staging": "PoolRoute|B", "exptime": 50}"#,
+    );
+    let ticket = router.get("k");
+    router.hit("a", "v");
+    assert_eq!(router.value(ticket).as_deref(), Some("v"));
+    assert_eq!(router.sent(), ["a get k", "b add k t50 f7 =v"]);
+    router.reply("b", Outcome::NotStored);
+    for (op, outcome, also) in [
+        (Op::Get, Outcome::NotFound, None),
+        (Op::Set, Outcome::Stored, Some("b set k =v")),
+        (Op::Set, Outcome::Timeout, None),
+        (Op::Cas, Outcome::Stored, Some("b set k =v")),
+        (Op::Cas, Outcome::Exists, None),
+        (Op::Touch, Outcome::Touched, Some("b touch k")),
+        (Op::Incr, Outcome::Timeout, None),
+    ] {
+        let ticket = router.ask(op, "k");
+        router.reply("a", outcome);
+        assert_eq!(router.told(ticket), Some(outcome));
+        assert_eq!(router.sent().get(1).map(String::as_str), also, "{op:?}");
+        if also.is_some() {
+            router.reply("b", Outcome::Stored);
+        }
+    }
+    for order in orders(&["a", "b"]) {
+        let ticket = router.ask(Op::Delete, "k");
+        for server in order {
+            assert_eq!(router.told(ticket), None);
+            router.reply(server, if server == "a" { Outcome::Deleted } else { Outcome::Timeout });
+        }
+        assert_eq!(router.told(ticket), Some(Outcome::Timeout));
+    }
+    router.end();
+}

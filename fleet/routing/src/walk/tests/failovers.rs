@@ -1,0 +1,309 @@
+use super::*;
+
+fn route(kind: &str, more: &str) -> String {
+    format!(r#"{{"type": "{kind}", "children": ["PoolRoute|A", "PoolRoute|B", "PoolRoute|C"]{more}}}"#)
+}
+
+/// Sends a request through `route` to servers that answer or refuse with these outcomes. Returns what was sent, and what came of it.
+fn run(
+    route: &str,
+    op: Op,
+    key: &str,
+    outcomes: &[Outcome],
+    refusing: usize,
+) -> (Vec<String>, (Outcome, String)) {
+    let mut router = Router::new(route);
+    let servers = ["a", "b", "c", "d"];
+    for (number, outcome) in outcomes.iter().enumerate().filter(|(number, _)| refusing & 1 << number != 0) {
+        router.refuse(servers[number], *outcome);
+    }
+    let ticket = router.ask(op, key);
+    while let Some((name, _)) = router.script.open.first().cloned() {
+        assert_eq!(router.told(ticket), None);
+        let number = servers.iter().position(|server| *server == name).unwrap();
+        router.signed(&name, outcomes[number]);
+    }
+    let (sent, told) = (router.sent(), router.by(ticket).unwrap());
+    router.end();
+    (sent, told)
+}
+
+#[test]
+fn failover_asks_the_next_child_after_an_error_only() {
+    use Outcome::*;
+    for row in rows(&[Found, NotFound, Timeout, RemoteError, ClientError, Tko], 3) {
+        for refusing in 0..8 {
+            let (sent, (outcome, who)) = run(&route("FailoverRoute", ""), Op::Get, "k", &row, refusing);
+            let last = row.iter().position(|outcome| !outcome.is_failover_error()).unwrap_or(2);
+            assert_eq!(sent.len(), last + 1, "{row:?}");
+            assert_eq!(outcome, row[last]);
+            let name = ["a", "b", "c"][last];
+            assert_eq!(who, if refusing & 1 << last != 0 { "" } else { name }, "{row:?} {refusing}");
+        }
+    }
+}
+
+#[test]
+fn failover_errors_say_what_counts_for_each_kind_of_operation() {
+    let tko_only = r#", "failover_errors": ["tko"]"#;
+    let by_kind =
+        r#", "failover_errors": {"gets": ["timeout"], "updates": [], "deletes": ["tko", "timeout"]}"#;
+    for (more, op, failure, asked) in [
+        (tko_only, Op::Get, Outcome::Timeout, 1),
+        (tko_only, Op::Get, Outcome::Tko, 3),
+        (tko_only, Op::Set, Outcome::Timeout, 1),
+        (tko_only, Op::Incr, Outcome::Timeout, 3),
+        (by_kind, Op::Gets, Outcome::Timeout, 3),
+        (by_kind, Op::Get, Outcome::Tko, 1),
+        (by_kind, Op::Set, Outcome::Tko, 1),
+        (by_kind, Op::Delete, Outcome::Tko, 3),
+        (by_kind, Op::Delete, Outcome::Busy, 1),
+        (by_kind, Op::Touch, Outcome::Busy, 3),
+        (r#", "failover_errors": ["client_error"]"#, Op::Get, Outcome::ClientError, 3),
+    ] {
+        let (sent, _) = run(&route("FailoverRoute", more), op, "k", &[failure; 3], 0);
+        assert_eq!(sent.len(), asked, "{more} {op:?} {failure:?}");
+    }
+    let error = refusal(&route("FailoverRoute", r#", "failover_errors": ["slow"]"#));
+    assert!(error.contains("no error is called slow"), "{error}");
+}
+
+#[test]
+fn miss_failover_asks_the_next_child_after_a_miss_or_an_error() {
+    use Outcome::*;
+    for row in rows(&[Found, NotFound, Timeout, RemoteError], 3) {
+        for best in [false, true] {
+            let more = if best { r#", "return_best_on_error": true"# } else { "" };
+            let (sent, (outcome, who)) = run(&route("MissFailoverRoute", more), Op::Get, "k", &row, 0);
+            let hit = row.iter().position(|outcome| *outcome == Found);
+            let last = hit.unwrap_or(2);
+            assert_eq!(sent.len(), last + 1);
+            let best_of = |row: &[Outcome]| {
+                // Of equal ones the last.
+                let least = row.iter().map(|outcome| outcome.severity()).min().unwrap();
+                row.iter().rposition(|outcome| outcome.severity() == least).unwrap()
+            };
+            let expected = if best && hit.is_none() { best_of(&row) } else { last };
+            assert_eq!((outcome, &*who), (row[expected], ["a", "b", "c"][expected]), "{row:?} {best}");
+        }
+    }
+    for op in [Op::Set, Op::Incr, Op::Touch] {
+        assert_eq!(run(&route("MissFailoverRoute", ""), op, "k", &[NotFound; 3], 0).0.len(), 1);
+    }
+    assert_eq!(
+        run(&route("MissFailoverRoute", ""), Op::Delete, "k", &[NotFound, Deleted, Deleted], 0).0.len(),
+        2
+    );
+}
+
+#[test]
+fn the_gutter_keeps_items_for_a_short_time() {
+    let gutter = |more: &str| {
+        format!(
+            r#"{{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": ["PoolRoute|B", "PoolRoute|C"]{more}}}"#
+        )
+    };
+    for (more, exptime, then) in [
+        ("", 0, " t60"),
+        ("", 59, " t59"),
+        ("", 61, " t60"),
+        ("", -1, " t-1"),
+        (r#", "failover_exptime": 5"#, 100, " t5"),
+        (r#", "failover_exptime": 0"#, 100, " t100"),
+    ] {
+        for dialect in [Dialect::Classic, Dialect::Meta] {
+            let mut router = Router::new(&gutter(more));
+            router.refuse("a", Outcome::Tko);
+            let ticket = router.start(&Request { exptime, dialect, ..Request::classic(Op::Set, b"k") });
+            router.reply("b", Outcome::Timeout);
+            router.reply("c", Outcome::Stored);
+            let meta = if dialect == Dialect::Meta { "meta " } else { "" };
+            let own = if exptime == 0 { String::new() } else { format!(" t{exptime}") };
+            let expected = [
+                format!("a {meta}set k{own}"),
+                format!("b {meta}set k{then}"),
+                format!("c {meta}set k{then}"),
+            ];
+            assert_eq!(router.sent(), expected, "{more}");
+            assert_eq!(router.told(ticket), Some(Outcome::Stored));
+            router.end();
+        }
+    }
+    let (sent, _) = run(&gutter(""), Op::Delete, "k", &[Outcome::Tko; 3], 0);
+    assert_eq!(sent, ["a delete k", "b delete k", "c delete k"]);
+}
+
+#[test]
+fn failover_tags_keys_with_a_hash_stop() {
+    let tagging = route("FailoverRoute", r#", "failover_tag": true"#);
+    let (sent, _) = run(&tagging, Op::Get, "k|#|x", &[Outcome::Tko; 3], 0);
+    assert_eq!(sent, ["a get k|#|x", "b get k|#|x:failover=1", "c get k|#|x:failover=1"]);
+    let (sent, _) = run(&tagging, Op::Get, "k", &[Outcome::Tko; 3], 0);
+    assert_eq!(sent, ["a get k", "b get k", "c get k"]);
+    let long = format!("k|#|{}", "x".repeat(240));
+    let (sent, _) = run(&tagging, Op::Get, &long, &[Outcome::Tko; 3], 0);
+    assert_eq!(sent[1], format!("b get {long}"));
+}
+
+#[test]
+fn failover_is_limited_to_a_share_of_the_requests() {
+    let mut router =
+        Router::new(&route("FailoverRoute", r#", "failover_limit": {"rate": 0.25, "burst": 2}"#));
+    router.refuse("b", Outcome::Busy);
+    let (mut asked_b, mut asked_c) = (0, 0);
+    for _ in 0..100 {
+        router.get("k");
+        router.reply("a", Outcome::Timeout);
+        let sent = router.sent();
+        asked_b += sent.iter().filter(|sent| sent.starts_with("b ")).count();
+        asked_c += sent.iter().filter(|sent| sent.starts_with("c ")).count();
+        while !router.script.open.is_empty() {
+            router.reply("c", Outcome::Found);
+        }
+    }
+    // The bucket is full at first, with one token for each of two children; then every fourth request has one.
+    assert_eq!((asked_b, asked_c), (25, 1));
+    // Servers that are down do not count.
+    router.get("k");
+    router.reply("a", Outcome::Tko);
+    assert!(router.sent().contains(&"b get k".to_owned()));
+    while !router.script.open.is_empty() {
+        router.reply("c", Outcome::Found);
+    }
+    router.end();
+}
+
+#[test]
+fn the_next_child_may_be_the_one_that_failed_least() {
+    let policy = r#", "failover_policy": {"type": "LeastFailuresPolicy", "max_tries": 2}"#;
+    let mut router = Router::new(&route("FailoverRoute", policy));
+    for server in ["a", "b", "c"] {
+        router.refuse(server, Outcome::Timeout);
+    }
+    for next in ["b", "c", "b", "c"] {
+        let ticket = router.get("k");
+        assert_eq!(router.sent(), ["a get k".to_owned(), format!("{next} get k")]);
+        assert_eq!(router.told(ticket), Some(Outcome::Timeout));
+    }
+    router.end();
+}
+
+/// Children of a failover among the servers of `P`, in the order in which they are asked for a key.
+fn order(policy: &str, key: &str) -> Vec<String> {
+    let mut router = Router::new(&format!(
+        r#"{{"type": "SaltedFailoverRoute", "pool": "P", "failover_policy": {policy}}}"#
+    ));
+    for number in 0..8 {
+        router.refuse(&format!("p{number}"), Outcome::Timeout);
+    }
+    router.get(key);
+    let order = router.sent().iter().map(|sent| sent[..2].to_owned()).collect();
+    router.end();
+    order
+}
+
+#[test]
+fn salted_failover_asks_others_of_the_pool_and_none_twice() {
+    let policy = r#"{"type": "DeterministicOrderPolicy", "max_tries": 6, "max_error_tries": 4}"#;
+    let mut seconds = HashMap::new();
+    for number in 0..200 {
+        let order = order(policy, &format!("key{number}"));
+        assert_eq!(order.len(), 4);
+        let mut distinct = order.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), 4, "{order:?}");
+        *seconds.entry(order[1].clone()).or_insert(0) += 1;
+    }
+    assert_eq!(seconds.len(), 8, "{seconds:?}");
+    // No key is longer than servers allow, but nothing depends on it.
+    assert_eq!(order(policy, &"x".repeat(300)).len(), 4);
+    let rendezvous = order(r#"{"type": "RendezvousPolicy"}"#, "k");
+    assert_eq!(rendezvous.len(), 8);
+    for wrong in [
+        r#"{"type": "DeterministicOrderPolicy", "max_tries": 6}"#,
+        r#"{"type": "LeastFailuresPolicy"}"#,
+        r#"{"type": "Roulette"}"#,
+    ] {
+        refusal(&format!(r#"{{"type": "SaltedFailoverRoute", "pool": "P", "failover_policy": {wrong}}}"#));
+    }
+}
+
+#[test]
+fn a_failure_domain_with_a_server_that_is_down_is_passed_over() {
+    let policy = r#"{"type": "DeterministicOrderPolicy", "max_tries": 3, "max_error_tries": 3,
+        "enable_failure_domains": true, "ignore_normal_reply_index": true}"#;
+    let config = format!(
+        r#"{{"pools": {{"A": {{"servers": ["a:1"]}},
+            "P": {{"servers": ["p0:1", "p1:1", "p2:1", "p3:1"], "failure_domains": [1, 1, 1, 2]}}}},
+            "route": {{"type": "FailoverRoute", "children": ["PoolRoute|A", "Pool|P"], "failover_policy": {policy}}}}}"#
+    );
+    for number in 0..50 {
+        let mut router = Router::of(&config);
+        for server in ["a", "p0", "p1", "p2", "p3"] {
+            router.refuse(server, Outcome::Tko);
+        }
+        router.get(&format!("key{number}"));
+        let sent = router.sent();
+        let in_first = sent[1..].iter().filter(|sent| !sent.starts_with("p3")).count();
+        assert_eq!((sent.len(), in_first), (3, 1), "{sent:?}");
+        router.end();
+    }
+}
+
+#[test]
+fn an_order_of_this_host() {
+    let latest = r#"{"type": "LatestRoute", "children": "Pool|P", "failover_count": 3}"#;
+    let mut firsts = HashMap::new();
+    for host in 0..100 {
+        let mut router = Router::new(latest);
+        router.facts.host = host;
+        (0..8).for_each(|number| router.refuse(&format!("p{number}"), Outcome::Timeout));
+        router.get("k");
+        let order: Vec<_> = router.sent().iter().map(|sent| sent[..2].to_owned()).collect();
+        router.get("another");
+        let again: Vec<_> = router.sent().iter().map(|sent| sent[..2].to_owned()).collect();
+        assert_eq!(order, again);
+        let mut distinct = order.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), 3, "{order:?}");
+        *firsts.entry(order[0].clone()).or_insert(0) += 1;
+        router.end();
+    }
+    assert_eq!(firsts.len(), 8, "{firsts:?}");
+}
+
+#[test]
+fn failover_of_all_sync_of_miss_failover() {
+    let nested = r#"{"type": "FailoverRoute", "children": [
+        {"type": "AllSyncRoute", "children": [
+            {"type": "MissFailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B"]},
+            {"type": "MissFailoverRoute", "children": ["PoolRoute|C", "PoolRoute|D"]}]},
+        "PoolRoute|E"]}"#;
+    for order in orders(&["a", "c"]) {
+        let mut router = Router::new(nested);
+        let ticket = router.get("k");
+        assert_eq!(router.sent(), ["a get k", "c get k"]);
+        for server in order {
+            router.reply(server, Outcome::NotFound);
+        }
+        router.hit("b", "from b");
+        assert_eq!(router.told(ticket), None);
+        router.reply("d", Outcome::Timeout);
+        assert_eq!(router.script.open.len(), 1);
+        router.hit("e", "from e");
+        assert_eq!(router.value(ticket).as_deref(), Some("from e"));
+        router.end();
+    }
+}
+
+#[test]
+fn members_of_failovers_that_nobody_reads_are_warned_of() {
+    let more = r#", "failover_policy": {"type": "LeastFailuresPolicy", "max_tries": 2, "colour": 1},
+        "failover_limit": {"rate": 1, "color": 2}, "enable_lease_pairing": true, "enable_logging": false"#;
+    let warned = warnings(&route("FailoverRoute", more));
+    assert_eq!(warned.len(), 4, "{warned:?}");
+    let alone = r#"{"type": "FailoverRoute", "children": ["PoolRoute|A"], "failover_policy": {"type": "RendezvousPolicy"}}"#;
+    assert_eq!(run(alone, Op::Get, "k", &[Outcome::Tko], 0).0, ["a get k"]);
+}

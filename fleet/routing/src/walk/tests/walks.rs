@@ -1,0 +1,93 @@
+use super::*;
+
+#[test]
+fn routing_prefixes_choose_a_route_and_are_taken_off() {
+    let config = format!(
+        r#"{{"pools": {{{}}}, "routes": [
+            {{"aliases": ["/here/own/"], "route": "PoolRoute|A"}},
+            {{"aliases": ["/here/b/"], "route": "PoolRoute|B"}},
+            {{"aliases": ["/there/c/"], "route": "PoolRoute|C"}}]}}"#,
+        pools()
+    );
+    let mut router = Router::of(&config);
+    for (key, sent) in [
+        ("k", vec!["a get k"]),
+        ("/here/b/k", vec!["b get k"]),
+        ("/there/c/k", vec!["c get k"]),
+        ("/*/*/k", vec!["b get k", "c get k", "a get k"]),
+        ("/here/*/k", vec!["b get k", "a get k"]),
+    ] {
+        let ticket = router.get(key);
+        let all = router.sent();
+        assert_eq!(all, sent);
+        for one in all {
+            router.reply(&one[..1], if one.starts_with('a') { Outcome::Found } else { Outcome::NotFound });
+        }
+        let own = if key.starts_with("/here/b") || key.starts_with("/there") {
+            Outcome::NotFound
+        } else {
+            Outcome::Found
+        };
+        assert_eq!(router.told(ticket), Some(own), "{key}");
+    }
+    let ticket = router.get("/nowhere/x/k");
+    assert_eq!(router.told(ticket), Some(Outcome::LocalError));
+    for empty in ["/here/own/", "/*/*/"] {
+        let ticket = router.get(empty);
+        assert_eq!(router.told(ticket), Some(Outcome::ClientError), "{empty}");
+    }
+    assert!(router.sent().is_empty());
+    router.end();
+}
+
+#[test]
+fn requests_under_way_stay_in_their_tree() {
+    let failover = |one: &str, other: &str| {
+        config(&format!(
+            r#"{{"type": "FailoverRoute", "children": ["PoolRoute|{one}", "PoolRoute|{other}"]}}"#
+        ))
+    };
+    let mut router = Router::of(&failover("A", "B"));
+    let old = router.get("k");
+    let mut destinations = Destinations::default();
+    let new = load("test", &failover("B", "A"), &NoFiles, &Globals::new()).unwrap();
+    for name in ["a", "b"] {
+        // Numbers stay the same.
+        let known = config(&format!("\"PoolRoute|{}\"", name.to_ascii_uppercase()));
+        let known = load("test", &known, &NoFiles, &Globals::new()).unwrap();
+        build(&known.json, &NoFiles, &settings(), &mut destinations).unwrap();
+    }
+    let built = build(&new.json, &NoFiles, &settings(), &mut destinations).unwrap();
+    router.walks.replace(Rc::new(built.tree));
+    let young = router.get("k");
+    assert_eq!(router.sent(), ["a get k", "b get k"]);
+    router.reply("a", Outcome::Timeout);
+    router.reply("b", Outcome::Timeout);
+    assert_eq!(router.sent(), ["b get k", "a get k"]);
+    router.reply("a", Outcome::NotFound);
+    assert_eq!((router.told(old), router.told(young)), (None, Some(Outcome::NotFound)));
+    router.reply("b", Outcome::Found);
+    assert_eq!(router.told(old), Some(Outcome::Found));
+    router.end();
+}
+
+#[test]
+fn a_request_is_kept_whole_until_the_next_child_is_asked() {
+    let mut router = Router::new(r#"{"type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}"#);
+    let value = vec![b'x'; 10_000];
+    let request = Request {
+        flags: 3,
+        exptime: 60,
+        number: 9,
+        value: &value,
+        meta: b"T",
+        ..Request::classic(Op::Cas, b"k")
+    };
+    router.start(&request);
+    router.reply("a", Outcome::Timeout);
+    let sent = router.sent();
+    assert_eq!(sent[0][1..], sent[1][1..]);
+    assert_eq!(sent[1], format!("b {}", text(&request)));
+    router.reply("b", Outcome::Stored);
+    router.end();
+}

@@ -1,0 +1,187 @@
+//! Configurations that change while a router runs.
+
+use crate::{Router, config_of};
+use guira_harness::server::Signal;
+use guira_tests::scratch::Scratch;
+use guira_tests::server::wait_for;
+use guira_tests::{Client, Server, Setup};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::thread;
+
+/// Changes come into effect at once.
+const AT_ONCE: [&str; 3] = [
+    "--reconfiguration-delay-ms=0",
+    "--file-observer-sleep-before-update-ms=0",
+    "--file-observer-poll-period-ms=20",
+];
+
+#[track_caller]
+fn start(path: &Path, more: &[&str]) -> Router {
+    Router::start(&[&["-f", path.to_str().unwrap()], &AT_ONCE[..], more].concat())
+}
+
+/// Two servers with the key `who`, which tells them apart.
+fn servers() -> [Server; 2] {
+    ["one", "two"].map(|who| {
+        let server = Setup::new().start_guira();
+        server.connect().set("who", who);
+        server
+    })
+}
+
+fn who(client: &mut Client) -> String {
+    String::from_utf8(client.value("who").map(|value| value.data).unwrap_or_default()).unwrap()
+}
+
+#[track_caller]
+fn wait_until(client: &mut Client, expected: &str) {
+    wait_for(expected, || (who(client) == expected).then_some(()));
+}
+
+fn counter(client: &mut Client, name: &str) -> u64 {
+    client.stats("")[name].parse().unwrap()
+}
+
+#[test]
+fn a_changed_file_comes_into_effect() {
+    let (servers, scratch) = (servers(), Scratch::new());
+    let path = scratch.write("config.json", &config_of(&servers[0]));
+    let router = start(&path, &["--num-proxies=2"]);
+    let mut clients = [router.connect(), router.connect()];
+    clients.iter_mut().for_each(|client| wait_until(client, "one"));
+    // Written in place.
+    fs::write(&path, config_of(&servers[1])).unwrap();
+    clients.iter_mut().for_each(|client| wait_until(client, "two"));
+    // Replaced as a whole.
+    fs::rename(scratch.write("new", &config_of(&servers[0])), &path).unwrap();
+    clients.iter_mut().for_each(|client| wait_until(client, "one"));
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_comes_into_effect() {
+    let (servers, scratch) = (servers(), Scratch::new());
+    for (folder, server) in ["a", "b"].iter().zip(&servers) {
+        fs::create_dir(scratch.file(folder)).unwrap();
+        scratch.write(&format!("{folder}/config.json"), &config_of(server));
+    }
+    symlink("a", scratch.file("data")).unwrap();
+    symlink("data/config.json", scratch.file("config.json")).unwrap();
+    let router = start(&scratch.file("config.json"), &[]);
+    let mut client = router.connect();
+    wait_until(&mut client, "one");
+    symlink("b", scratch.file("next")).unwrap();
+    fs::rename(scratch.file("next"), scratch.file("data")).unwrap();
+    wait_until(&mut client, "two");
+}
+
+#[test]
+fn a_changed_import_comes_into_effect() {
+    let (servers, scratch) = (servers(), Scratch::new());
+    let pool = |server: &Server| format!("{{\"servers\": [\"{}\"]}}", crate::name(server));
+    scratch.write("pool.json", &pool(&servers[0]));
+    let config = r#"{"pools": {"all": "@import(pool.json)"}, "route": "PoolRoute|all"}"#;
+    let router = start(&scratch.write("config.json", config), &[]);
+    let mut client = router.connect();
+    wait_until(&mut client, "one");
+    scratch.write("pool.json", &pool(&servers[1]));
+    wait_until(&mut client, "two");
+}
+
+#[test]
+fn a_wrong_configuration_changes_nothing_and_is_reported() {
+    let (servers, scratch) = (servers(), Scratch::new());
+    let path = scratch.write("config.json", &config_of(&servers[0]));
+    let router = start(&path, &[]);
+    let mut client = router.connect();
+    fs::write(&path, "{\n\"route\": \"NoSuchRoute|x\"}").unwrap();
+    wait_for("a failure", || (counter(&mut client, "config_failures") > 0).then_some(()));
+    assert_eq!(who(&mut client), "one");
+    wait_for("a line", || router.log().contains("config.json:2: ").then_some(()));
+    let error = client.value("__mcrouter__.config_error").unwrap().data;
+    assert!(String::from_utf8(error).unwrap().contains("config.json:2: "));
+    fs::write(&path, config_of(&servers[1])).unwrap();
+    wait_until(&mut client, "two");
+    assert_eq!(client.value("__mcrouter__.config_error").unwrap().data, b"");
+}
+
+#[test]
+fn a_signal_reads_the_configuration_again() {
+    let (servers, scratch) = (servers(), Scratch::new());
+    let path = scratch.write("config.json", &config_of(&servers[0]));
+    let router = Router::start(&["-f", path.to_str().unwrap(), "--disable-reload-configs"]);
+    let mut client = router.connect();
+    fs::write(&path, config_of(&servers[1])).unwrap();
+    assert_eq!(who(&mut client), "one");
+    router.signal(Signal::HUP);
+    wait_until(&mut client, "two");
+}
+
+#[test]
+fn the_last_good_configuration_serves_when_the_source_is_gone() {
+    let (servers, scratch) = (servers(), Scratch::new());
+    scratch.write("pool.json", &format!("{{\"servers\": [\"{}\"]}}", crate::name(&servers[0])));
+    let path =
+        scratch.write("config.json", r#"{"pools": {"all": "@import(pool.json)"}, "route": "PoolRoute|all"}"#);
+    let root = format!("--config-dump-root={}", scratch.file("kept").display());
+    drop(start(&path, &[&root]));
+    fs::remove_file(&path).unwrap();
+    fs::remove_file(scratch.file("pool.json")).unwrap();
+    let router = start(&path, &[&root]);
+    let mut client = router.connect();
+    assert_eq!(who(&mut client), "one");
+    wait_for("a warning", || router.log().contains("the configuration that was kept is used").then_some(()));
+    // It is used again as soon as it is there.
+    fs::write(&path, config_of(&servers[1])).unwrap();
+    wait_until(&mut client, "two");
+}
+
+#[test]
+fn no_request_fails_while_two_hundred_configurations_come() {
+    let (servers, scratch) = (servers(), Scratch::new());
+    let path = scratch.write("config.json", &config_of(&servers[0]));
+    let router = start(&path, &["--num-proxies=2"]);
+    let (alive, ended) = std::sync::mpsc::channel::<()>();
+    let ended = std::sync::Arc::new(std::sync::Mutex::new(ended));
+    thread::scope(|scope| {
+        let loads: Vec<_> = (0..4)
+            .map(|_| {
+                let (mut client, ended) = (router.connect(), ended.clone());
+                scope.spawn(move || {
+                    let mut requests = 0u64;
+                    while ended.lock().unwrap().try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                        let who = who(&mut client);
+                        assert!(who == "one" || who == "two", "{who}");
+                        requests += 1;
+                    }
+                    requests
+                })
+            })
+            .collect();
+        let mut client = router.connect();
+        for number in 0..200 {
+            // Each whole one names the other server than the one before.
+            let which = number / 2 % 2;
+            let whole = config_of(&servers[which]);
+            let failures = counter(&mut client, "config_failures");
+            match number % 4 {
+                0 => fs::write(&path, &whole[..whole.len() / 2]).unwrap(),
+                1 => fs::write(&path, &whole).unwrap(),
+                2 => fs::write(&path, format!("{whole}\n}}")).unwrap(),
+                _ => fs::rename(scratch.write("new", &whole), &path).unwrap(),
+            }
+            if number % 2 == 0 {
+                let is_refused = |client: &mut Client| counter(client, "config_failures") > failures;
+                wait_for("a failure", || is_refused(&mut client).then_some(()));
+            } else {
+                wait_until(&mut client, ["one", "two"][which]);
+            }
+        }
+        drop(alive);
+        for load in loads {
+            assert!(load.join().expect("no request fails") > 0);
+        }
+        assert_eq!(counter(&mut client, "result_error_count"), 0);
+    });
+}
