@@ -15,7 +15,12 @@ pub struct Place {
 impl Place {
     /// An error here.
     pub fn error(&self, reason: impl Into<String>) -> ConfigError {
-        ConfigError { place: self.clone(), reason: reason.into() }
+        let mut reason = reason.into();
+        if let Some(end) = (REASON_MAX..reason.len()).find(|&at| reason.is_char_boundary(at)) {
+            reason.truncate(end);
+            reason.push('…');
+        }
+        ConfigError { place: self.clone(), reason }
     }
 }
 
@@ -24,6 +29,9 @@ impl fmt::Display for Place {
         write!(f, "{}:{}", self.source, self.line)
     }
 }
+
+/// Bytes of a reason: what is quoted from a configuration may be long.
+const REASON_MAX: usize = 1000;
 
 /// A value and its place. After preprocessing, the place is that of the text that it was made of.
 #[derive(Clone, Debug)]

@@ -15,6 +15,8 @@ pub(super) const EXPANSION_NESTING: usize = 250;
 pub(super) const RESULT_NESTING: usize = 500;
 /// Values made, looked at or copied, and pieces of [`STEP_BYTES`] of text: of a file with all its imports.
 pub(super) const STEPS: u64 = 2_000_000;
+/// Steps that a server of a pool takes: what is kept of it is larger than a value.
+pub(super) const SERVER_STEPS: u64 = 4;
 /// Values in the result, and pieces of [`STEP_BYTES`] of text.
 pub(super) const RESULT_SIZE: u64 = 1_000_000;
 /// Imports within each other.
@@ -44,7 +46,7 @@ impl Budget {
             None => {
                 // Whoever catches the error gets no further either.
                 self.0.set(0);
-                Err(place.error(format!("the configuration takes more than {STEPS} steps to expand")))
+                Err(place.error(format!("the configuration takes more than {STEPS} steps to read")))
             }
         }
     }

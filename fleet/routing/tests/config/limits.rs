@@ -2,6 +2,8 @@
 
 use std::thread;
 
+use guira_routing::config::Pools;
+
 use crate::{Files, read, read_with};
 
 /// Far less than a thread has.
@@ -113,10 +115,25 @@ fn steps_end() {
     for text in cases {
         let reason = reason(Files::default(), text.clone());
         assert!(
-            reason.contains("the configuration takes more than 2000000 steps to expand"),
+            reason.contains("the configuration takes more than 2000000 steps to read"),
             "{text}: {reason}"
         );
     }
+    // Many names take no more than many steps.
+    let names: String = (0..200_000).map(|at| format!("\"v{at}\": 1,")).collect();
+    let text = macros(
+        "{}",
+        &format!(
+            r#"{{"type": "foreach", "from": "@range(@int(1),@int(400000))", "use": ["a", "b", "c"], "vars": {{{names}}}}}"#
+        ),
+    );
+    assert!(reason(Files::default(), text).contains("more than 2000000 steps"));
+    let parameters: String =
+        (0..20_000).map(|at| format!("{{\"name\": \"v{at}\", \"optional\": true}},")).collect();
+    let arguments: String = (0..20_000).map(|at| format!("\"v{at}\": 1,")).collect();
+    let definition = format!(r#"{{"m": {{"type": "macroDef", "params": [{parameters}], "result": 1}}}}"#);
+    let text = macros(&definition, &format!(r#"{{"type": "m", {arguments}}}"#));
+    assert!(reason(Files::default(), text).contains("more than 2000000 steps"));
     // A default of an import does not help.
     let files = Files::default().with("file:a", r#""@range(@int(1),@int(3000000))""#);
     assert!(reason(files, macros("{}", r#"["@import(file:a,1)", 1]"#)).contains("more than 2000000 steps"));
@@ -129,6 +146,29 @@ fn sizes_end() {
     let reason =
         reason_of(macros("{}", r#"["@range(@int(1),@int(900000))", "@range(@int(1),@int(200000))"]"#));
     assert_eq!(reason, "the expanded configuration has more than 1000000 values");
+}
+
+#[test]
+fn arguments_and_reasons_end() {
+    let commas = ",".repeat(1000);
+    let found = reason(Files::default(), macros("{}", &format!("\"@merge({commas})\"")));
+    assert!(found.contains("a call has more than 1000 arguments"), "{found}");
+    let found = reason(Files::default(), macros("{}", &format!("\"@fail({})\"", "ä".repeat(100_000))));
+    assert!((1000..1010).contains(&found.len()) && found.ends_with("ä…"), "{found}");
+}
+
+/// Each pool has all servers of the one that it inherits from.
+#[test]
+fn servers_of_all_pools_end() {
+    let servers = "\"a:1\",".repeat(1000);
+    let heirs: String = (0..600).map(|at| format!("\"p{at}\": {{\"inherit\": \"base\"}},")).collect();
+    let config =
+        read(&format!("{{\"pools\": {{\"base\": {{\"servers\": [{servers}]}}, {heirs}}}}}")).unwrap().json;
+    let files = Files::default();
+    let warnings = Pools::new(&config, &files).unwrap().finish().warnings;
+    assert!(
+        warnings.last().unwrap().reason.contains("the configuration takes more than 2000000 steps to read")
+    );
 }
 
 #[test]

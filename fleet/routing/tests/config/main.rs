@@ -1,5 +1,6 @@
 //! Configurations: what they come to, and what is wrong with them.
 
+mod accessors;
 mod built_ins;
 mod errors;
 mod language;

@@ -159,11 +159,12 @@ fn bounds(call: &Call<'_>, length: usize) -> Outcome<(usize, usize)> {
 /// What is between the delimiters; one more piece than there are of them.
 fn split(call: &Call<'_>) -> Outcome<Rc<Json>> {
     let (text, delimiter) = (call.text(0)?, call.text(1)?);
-    let pieces: Vec<&str> =
-        if delimiter.is_empty() { vec![&text] } else { text.split(&*delimiter).collect() };
-    call.expander.spend(steps(text.len()) + pieces.len() as u64, call.place())?;
+    let count = if delimiter.is_empty() { 0 } else { text.matches(&*delimiter).count() };
+    call.expander.spend(steps(text.len()) + count as u64, call.place())?;
     let piece = |piece: &str| Json { place: call.place().clone(), value: Value::Text(piece.into()) };
-    call.result(Value::Array(pieces.into_iter().map(piece).collect()))
+    let pieces =
+        if delimiter.is_empty() { vec![piece(&text)] } else { text.split(&*delimiter).map(piece).collect() };
+    call.result(Value::Array(pieces))
 }
 
 fn set(call: &Call<'_>) -> Outcome<Rc<Json>> {

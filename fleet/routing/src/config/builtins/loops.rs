@@ -125,10 +125,11 @@ fn transform(expander: &Expander<'_>, json: &Json, scope: &Scope<'_>) -> Outcome
             Value::Array(items)
         }
         entries @ Entries::Members(_) => {
+            let key_transform = json.get("keyTransform");
             let mut members = Members::default();
             for (key, item) in entries.into_pairs() {
                 let item = looped.enter(key.clone(), item);
-                let keys = match json.get("keyTransform") {
+                let keys = match key_transform {
                     None => vec![key],
                     Some(transform) => transformed_keys(&looped, looped.inside("keyTransform", transform)?)?,
                 };
@@ -194,6 +195,7 @@ fn foreach(expander: &Expander<'_>, json: &Json, scope: &Scope<'_>) -> Outcome<J
             usize::try_from(top).unwrap_or(usize::MAX)
         }
     };
+    let (condition, used) = (json.get("where"), json.get("use"));
     let mut sum = Sum::Nothing;
     let mut taken = 0;
     let is_object = matches!(entries, Entries::Members(_));
@@ -202,13 +204,13 @@ fn foreach(expander: &Expander<'_>, json: &Json, scope: &Scope<'_>) -> Outcome<J
             break;
         }
         let item = looped.enter(key.clone(), item);
-        if let Some(condition) = json.get("where")
+        if let Some(condition) = condition
             && !looped.inside("where", condition)?.boolean("where")?
         {
             continue;
         }
         taken += 1;
-        match (json.get("use"), key) {
+        match (used, key) {
             (Some(used), _) => sum.add(&looped, looped.inside("use", used)?)?,
             (None, Value::Text(key)) => sum.insert(key, expander.copy(&item)?),
             (None, _) => sum.push(expander.copy(&item)?),

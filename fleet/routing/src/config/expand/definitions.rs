@@ -1,6 +1,7 @@
 //! Macros and constants of a configuration.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -91,10 +92,11 @@ impl Expander<'_> {
 impl Macro {
     fn new(name: &Arc<str>, parameters: Option<&Json>, result: Json) -> Result<Self, ConfigError> {
         let mut read: Vec<Parameter> = Vec::new();
+        let mut names = HashSet::new();
         let mut required = 0;
         for json in parameters.map(|json| json.list("params")).transpose()?.unwrap_or_default() {
             let (parameter, is_required) = Parameter::new(json)?;
-            if read.iter().any(|earlier| earlier.name == parameter.name) {
+            if !names.insert(Arc::clone(&parameter.name)) {
                 return Err(json.error(format!("macro {name:?} has two parameters {:?}", parameter.name)));
             }
             if is_required && required < read.len() {
@@ -109,6 +111,11 @@ impl Macro {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Steps that a call with this many arguments takes.
+    pub(super) fn steps(&self, arguments: usize) -> u64 {
+        self.parameters.len() as u64 * (1 + arguments as u64 / 8)
     }
 
     pub(super) fn result(&self) -> &Json {

@@ -136,6 +136,7 @@ impl<'e> Expander<'e> {
             return Err(Trouble::at(place, format!("the name of a macro in {text:?} is {}", name.kind())));
         };
         if let Some(called) = self.macros.get(name) {
+            self.spend(called.steps(0), place)?;
             let values = called.bind_texts(&arguments, place, |text| self.expand_text(text, place, scope))?;
             return self.run_macro(called, values, place).map(Rc::new);
         }
@@ -242,6 +243,8 @@ impl<'e> Expander<'e> {
             return run(self, json, scope).map(|result| Some(Rc::new(result)));
         }
         if let Some(called) = self.macros.get(kind) {
+            let arguments = if let Value::Object(members) = &json.value { members.len() } else { 0 };
+            self.spend(called.steps(arguments), &json.place)?;
             let values = called.bind_members(json, |argument| self.expand_shared(argument, scope))?;
             return self.run_macro(called, values, &json.place).map(|result| Some(Rc::new(result)));
         }

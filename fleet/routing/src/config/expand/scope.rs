@@ -1,6 +1,7 @@
 //! What `%name%` stands for in one place: parameters of the macro, variables, items of a loop.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::{Expander, Outcome, Trouble};
 /// Names of one macro, object or loop, and where to look for others.
 pub(crate) struct Scope<'s> {
     outer: Option<&'s Scope<'s>>,
-    names: RefCell<Vec<(Arc<str>, Meaning)>>,
+    names: RefCell<HashMap<Arc<str>, Meaning>>,
 }
 
 #[derive(Clone)]
@@ -51,15 +52,11 @@ impl<'s> Scope<'s> {
     }
 
     fn own(&self, name: &str) -> Option<Meaning> {
-        self.names.borrow().iter().find(|(known, _)| **known == *name).map(|(_, meaning)| meaning.clone())
+        self.names.borrow().get(name).cloned()
     }
 
     fn set(&self, name: &Arc<str>, meaning: Meaning) {
-        let names = &mut *self.names.borrow_mut();
-        match names.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = meaning,
-            None => names.push((Arc::clone(name), meaning)),
-        }
+        self.names.borrow_mut().insert(Arc::clone(name), meaning);
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {

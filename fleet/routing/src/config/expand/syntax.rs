@@ -32,6 +32,9 @@ pub(super) fn call(text: &str) -> Result<(&str, Vec<&str>), String> {
     Ok((&text[1..opening], arguments(inner)?))
 }
 
+/// No macro has as many parameters.
+const ARGUMENTS_MAX: usize = 1000;
+
 /// At least one: that of `@a()` is empty.
 fn arguments(mut text: &str) -> Result<Vec<&str>, String> {
     let mut arguments = Vec::new();
@@ -44,6 +47,9 @@ fn arguments(mut text: &str) -> Result<Vec<&str>, String> {
             }
             let after = text[closing + 1..].find(',');
             comma = closing + 1 + after.ok_or_else(|| format!("there is text after ')' in {text:?}"))?;
+        }
+        if arguments.len() + 1 >= ARGUMENTS_MAX {
+            return Err(format!("a call has more than {ARGUMENTS_MAX} arguments"));
         }
         arguments.push(trim(&text[..comma]));
         text = &text[comma + 1..];

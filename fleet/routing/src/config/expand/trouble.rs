@@ -63,7 +63,7 @@ impl Trouble {
         if !via.is_empty() {
             reason = format!("{reason} (in {})", via.join(", in "));
         }
-        ConfigError { place, reason }
+        place.error(reason)
     }
 }
 

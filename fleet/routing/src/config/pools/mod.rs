@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::json::{ConfigError, Json, Place, Value};
-use super::limits::{Budget, POOL_ANCESTORS};
+use super::limits::{Budget, POOL_ANCESTORS, SERVER_STEPS};
 use super::load::Sources;
 use super::parse::parse;
 
@@ -175,6 +175,12 @@ impl<'s> Pools<'s> {
             return Ok(Arc::clone(pool));
         }
         let definitions = self.with_ancestors(name, place)?;
+        let servers =
+            definitions.iter().find_map(|json| match json.get("servers").map(|servers| &servers.value) {
+                Some(Value::Array(servers)) => Some(servers.len() as u64),
+                _ => None,
+            });
+        self.budget.spend(1 + servers.unwrap_or_default() * SERVER_STEPS, place)?;
         let pool = read::read(name, &definitions, &mut self.warnings)
             .map_err(|error| error.place.error(format!("pool {name:?}: {}", error.reason)))?;
         let pool = Arc::new(pool);

@@ -85,7 +85,9 @@ fn tcp(text: &str, port_override: Option<u16>) -> Result<(Address, &str), String
     let (host, rest) = match text.strip_prefix('[') {
         Some(inner) => {
             let (host, rest) = inner.split_once(']').ok_or("has a '[' without ']'")?;
-            if host.parse::<std::net::Ipv6Addr>().is_err() {
+            // A zone may follow the address.
+            let address = host.split('%').next().unwrap_or_default();
+            if host.contains(':') && address.parse::<std::net::Ipv6Addr>().is_err() {
                 return Err(format!("has {host:?} in brackets, an IPv6 address expected"));
             }
             if !rest.is_empty() && !rest.starts_with(':') {
@@ -146,6 +148,8 @@ mod tests {
             ("a:65535::ssl", tcp("a", 65535), Some(Security::Tls)),
             ("a:1:::", tcp("a", 1), None),
             ("[::1]:11211", tcp("::1", 11211), None),
+            ("[127.0.0.1]:11211", tcp("127.0.0.1", 11211), None),
+            ("[fe80::1%eth0]:11211", tcp("fe80::1%eth0", 11211), None),
             ("[2001:db8::1]:5:ascii:ssl", tcp("2001:db8::1", 5), Some(Security::Tls)),
             ("unix:/run/m.sock", Address::Unix("/run/m.sock".into()), None),
             ("unix:/run/m.sock:ascii:plain", Address::Unix("/run/m.sock".into()), Some(Security::Plain)),
@@ -180,7 +184,8 @@ mod tests {
             ("a:x", "has the port \"x\", 1 to 65535 expected"),
             ("[::1", "has a '[' without ']'"),
             ("[::1]x:1", "has text between ']' and ':'"),
-            ("[a]:1", "has \"a\" in brackets, an IPv6 address expected"),
+            ("[a:b]:1", "has \"a:b\" in brackets, an IPv6 address expected"),
+            ("[]:1", "has no proper name of a host"),
             ("unix:", "has no path"),
             (&long, "has a path of 108 bytes, at most 107 expected"),
             ("unix:p:ascii:ssl", "is a socket of this host, over which there is no TLS"),
