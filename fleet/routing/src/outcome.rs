@@ -109,7 +109,7 @@ pub struct Answer<'a> {
     pub number: u64,
     /// Of a meta command, the line without its end; of an error, what the server has said. Empty if the outcome says it all.
     pub line: &'a [u8],
-    /// The reply to a classic get as it came, from VALUE on. Empty if there is none, or it is not known any more.
+    /// The reply to a classic get as it came, from VALUE on; of a meta command, the value. Empty if there is none, or it is not known any more.
     pub block: &'a [u8],
 }
 
@@ -135,6 +135,8 @@ pub(crate) struct KeptAnswer {
     item: Option<(u32, Box<[u8]>)>,
     number: u64,
     line: Box<[u8]>,
+    /// Of a meta command. That of a classic get is made again.
+    value: Box<[u8]>,
 }
 
 impl KeptAnswer {
@@ -144,6 +146,7 @@ impl KeptAnswer {
             item: answer.item.map(|item| (item.flags, item.value.into())),
             number: answer.number,
             line: answer.line.into(),
+            value: if answer.line.is_empty() { Box::default() } else { answer.block.into() },
         }
     }
 
@@ -153,7 +156,7 @@ impl KeptAnswer {
             item: self.item.as_ref().map(|(flags, value)| Item { flags: *flags, value }),
             number: self.number,
             line: &self.line,
-            block: b"",
+            block: &self.value,
         }
     }
 }

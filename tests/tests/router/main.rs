@@ -6,6 +6,7 @@ mod command_line;
 mod differential;
 mod failures;
 mod reload;
+mod routes;
 
 use guira_harness::server::{ServerProcess, Signal};
 use guira_harness::socket::Address;
