@@ -228,6 +228,11 @@ impl<'a> Numbers<'a> {
         (0..classes).map(|_| Ok(ClassUsage { items: self.number()?, bytes: self.number()? })).collect()
     }
 
+    /// Whether there is nothing more to read.
+    pub fn is_over(&self) -> bool {
+        self.words.len() == 0
+    }
+
     /// There are no more.
     ///
     /// # Errors

@@ -108,7 +108,8 @@ impl Saved {
             handed: Vec::new(),
         };
         saved.counts.classes = numbers.class_counts()?;
-        if by == HandedBy::Process {
+        // An earlier build hands over what it would have closed: all items are looked at then.
+        if by == HandedBy::Process && !numbers.is_over() {
             let count = saved.partitions.len();
             saved.handed = (0..count).map(|_| handed_of(&mut numbers)).collect::<Result<_, _>>()?;
         }
