@@ -17,7 +17,7 @@ use crate::pace::{Pace, Timetable};
 use crate::reply::{Check, Judge};
 use crate::request::ItemStyle;
 use crate::source::Source;
-use crate::target::Target;
+use crate::target::{Carrier, Target};
 
 /// Longest wait for events, so that a quiet server does not hold up the end of a phase.
 const WAIT_NS_MAX: u64 = 20_000_000;
@@ -182,7 +182,9 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
                 let next_ns = self.timetable.as_ref().filter(|_| !self.exhausted).map(Timetable::next_ns);
                 self.counters.counts.behind_ns = next_ns.map_or(0, |next| now.saturating_sub(next));
                 let elapsed_ns = now.saturating_sub(started_ns.unwrap_or(now));
-                return Ok(Measured { counters: self.counters, elapsed_ns });
+                let measured = Measured { counters: self.counters.clone(), elapsed_ns };
+                self.settle(now)?;
+                return Ok(measured);
             }
             if now >= progress_ns {
                 progress_ns = now + PROGRESS_NS;
@@ -195,6 +197,22 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
             self.send_due(now)?;
             self.wait(&mut events, now)?;
         }
+    }
+
+    /// Waits for the replies to datagrams that are under way: the next load may have a socket with the port of one of these, and
+    /// would take them for its own.
+    fn settle(&mut self, ended_ns: u64) -> Result<(), LoadError> {
+        if !matches!(self.plan.target.carrier, Carrier::Udp(_)) {
+            return Ok(());
+        }
+        self.exhausted = true;
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut now = ended_ns;
+        while self.is_busy() && now.saturating_sub(ended_ns) < PATIENCE_NS {
+            self.wait(&mut events, now)?;
+            now = self.clock.now_ns();
+        }
+        Ok(())
     }
 
     fn is_over(&self, now: u64) -> bool {
