@@ -64,7 +64,10 @@ fn bad_arguments_are_explained_and_exit_with_2() {
         (&["load", "--server", "127.0.0.1:1", "--tls"][..], "--tls-ca or --tls-insecure"),
         (&["load", "--server", "127.0.0.1:1", "--tls-ca", "x"][..], "--tls"),
         (&["load", "--server", "127.0.0.1:1", "--tls", "--tls-insecure", "--protocol", "udp"][..], "no TLS"),
-        (&["load", "--server", "127.0.0.1:1", "--protocol", "udp", "--multiget", "1"][..], "100 keys of 16 bytes do not fit"),
+        (
+            &["load", "--server", "127.0.0.1:1", "--protocol", "udp", "--multiget", "1"][..],
+            "100 keys of 16 bytes do not fit",
+        ),
         (&["bench", "--only", "get33"][..], "get32"),
         (&["replay", "x", "--format", "xml"][..], "twitter"),
         (&["load", "--server", "127.0.0.1:1", "--workload", "zipff"][..], "there are: zipf, uniform"),
