@@ -35,3 +35,33 @@ fn a_reply_that_was_kept_is_told_as_it_came() {
     client.exchange("mg key v\r\nget key\r\nmd key\r\n", "EN\r\nEND\r\nNF\r\n");
     nodes[1].connect().exchange("get key\r\n", "END\r\n");
 }
+
+/// What servers have said to some is more than the router puts into one outbox, when others ask.
+#[test]
+fn many_long_replies_at_once_keep_nobody_from_asking() {
+    const KEYS: usize = 100;
+    let nodes: [Server; 4] = std::array::from_fn(|_| Server::start());
+    let servers = nodes.iter().map(|node| format!("{:?}", name(node))).collect::<Vec<_>>().join(", ");
+    let config = format!(r#"{{"pools": {{"A": {{"servers": [{servers}]}}}}, "route": "PoolRoute|A"}}"#);
+    let router = Router::start(&["--num-proxies", "1", "--config-str", &config]);
+    let value = "v".repeat(200);
+    let mut client = router.connect();
+    let keys: Vec<String> = (0..KEYS).map(|number| format!("key{number}")).collect();
+    for key in &keys {
+        client.exchange(format!("set {key} 0 0 200\r\n{value}\r\n"), "STORED\r\n");
+    }
+    let request = format!("get {}\r\n", keys.join(" "));
+    let found = keys.iter().map(|key| format!("VALUE {key} 0 200\r\n{value}\r\n"));
+    let reply = found.collect::<String>() + "END\r\n";
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            let (router, request, reply) = (&router, &request, &reply);
+            scope.spawn(move || {
+                let mut client = router.connect();
+                for _ in 0..100 {
+                    client.exchange(request, reply);
+                }
+            });
+        }
+    });
+}
