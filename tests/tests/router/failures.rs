@@ -17,12 +17,28 @@ fn router(configuration: &str) -> Router {
         "--config",
         file,
         "--server-timeout-ms",
-        "200",
+        "1000",
         "--probe-timeout-initial-ms",
         "50",
         "--probe-timeout-max-ms",
         "100",
     ])
+}
+
+/// Stops a server, and waits until all its threads stand still.
+#[track_caller]
+fn stop(node: &Server) {
+    node.signal("STOP");
+    let tasks = format!("/proc/{}/task", node.process_id());
+    let is_stopped = || {
+        let mut tasks = std::fs::read_dir(&tasks).expect("it runs");
+        let is_still = tasks.all(|task| {
+            let stat = std::fs::read_to_string(task.expect("a task").path().join("stat")).unwrap_or_default();
+            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+        });
+        is_still.then_some(())
+    };
+    Deadline::after(PATIENCE).poll(is_stopped).expect("it stops");
 }
 
 /// Waits until the router answers a get of a missing key with what is wanted.
@@ -47,7 +63,7 @@ fn a_server_that_stops_is_given_up_after_three_timeouts_and_no_late_reply_meets_
     for number in 0..50 {
         client.exchange(format!("set key{number} 0 0 2\r\n{number:02}\r\n"), "STORED\r\n");
     }
-    node.signal("STOP");
+    stop(&node);
     for number in 0..3 {
         client.exchange(format!("get key{number}\r\n"), "SERVER_ERROR timeout\r\n");
     }
