@@ -60,8 +60,18 @@ pub(crate) struct MemorySplit {
 }
 
 impl MemorySplit {
-    /// Divides `memory` for a server with these options.
+    /// Divides `memory` for a server that is started with these options.
     pub(crate) fn of(options: &Options, memory: usize) -> Self {
+        Self::with_tables_of(options, memory, memory)
+    }
+
+    /// Divides `memory` for a server that was started with these options: the tables of what is learnt from requests stay as large as
+    /// they were made.
+    pub(crate) fn of_running(options: &Options, memory: usize) -> Self {
+        Self::with_tables_of(options, memory, options.memory.0)
+    }
+
+    fn with_tables_of(options: &Options, memory: usize, at_start: usize) -> Self {
         let process = PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX);
         let datagrams = if options.udp.is_empty() { 0 } else { UDP_BYTES };
         let paths = direct::path_bytes(options);
@@ -74,9 +84,9 @@ impl MemorySplit {
             || (memory / TRAFFIC_SHARE).clamp(*TRAFFIC_RANGE.start(), *TRAFFIC_RANGE.end()),
             |size| size.0,
         );
-        let advice = if options.disable_advice { 0 } else { advice(memory) };
+        let advice = if options.disable_advice { 0 } else { advice(at_start) };
         let top_keys = if options.shows_top_keys() {
-            TopKeys::bytes(top_keys_budget(memory), options.workers)
+            TopKeys::bytes(top_keys_budget(at_start), options.workers)
         } else {
             0
         };
@@ -120,18 +130,26 @@ fn advice(memory: usize) -> usize {
 
 /// The least memory that a server with these options can be started with.
 pub fn least_memory(options: &Options) -> Size {
+    least_of(|memory| MemorySplit::of(options, memory).engine >= ENGINE_LEAST)
+}
+
+/// The least memory that a running server can be given.
+pub(crate) fn least_while_running(options: &Options) -> Size {
     memory_for(options, ENGINE_LEAST)
 }
 
-/// The least memory of which a server with these options has `engine` bytes left for items and index.
+/// The least memory of which a running server with these options has `engine` bytes left for items and index.
 pub(crate) fn memory_for(options: &Options, engine: usize) -> Size {
+    least_of(|memory| MemorySplit::of_running(options, memory).engine >= engine)
+}
+
+fn least_of(is_enough: impl Fn(usize) -> bool) -> Size {
     // In whole MiB, so that the answer is enough whatever grows with it. More memory is never less for the engine, so that it can be
     // looked for by halves.
-    let is_enough = |mebibytes: usize| MemorySplit::of(options, mebibytes * MIB).engine >= engine;
     let (mut least, mut most) = (1, usize::MAX / MIB);
     while least < most {
         let middle = least + (most - least) / 2;
-        if is_enough(middle) {
+        if is_enough(middle * MIB) {
             most = middle;
         } else {
             least = middle + 1;
@@ -153,6 +171,16 @@ mod tests {
             assert_eq!(sum, memory);
             assert!(division.is_enough());
         }
+    }
+
+    #[test]
+    fn the_tables_of_a_running_server_do_not_shrink_with_its_memory() {
+        let options = Options { memory: Size(4 << 30), ..Options::default() };
+        let started = MemorySplit::of(&options, options.memory.0);
+        assert_eq!(MemorySplit::of_running(&options, options.memory.0), started);
+        let shrunk = MemorySplit::of_running(&options, 1 << 30);
+        assert_eq!((shrunk.advice, shrunk.top_keys), (started.advice, started.top_keys));
+        assert!(shrunk.engine < MemorySplit::of(&options, 1 << 30).engine);
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(crate) struct Shared {
     loss_meters: Vec<Arc<dyn LossMeter>>,
     pub(crate) options: Options,
     /// Background tasks that hold a session of the engine. SeqCst, though nothing else is ordered by it.
-    pub(crate) background_tasks: AtomicU64,
+    /// A server that goes on since no successor could has those of before.
+    pub(crate) background_tasks: Arc<AtomicU64>,
     /// A walk was refused since one is under way. Relaxed: the client that holds that one up has less time, sooner or later.
     pub(crate) walk_wanted: AtomicBool,
     /// LOCK: since. The counters when they were last reset. Taken before the engine's.
@@ -99,6 +100,7 @@ impl Shared {
         options: &Options,
         hub: Arc<Hub>,
         loss_meters: Vec<Arc<dyn LossMeter>>,
+        background_tasks: Arc<AtomicU64>,
     ) -> Self {
         Shared {
             host,
@@ -110,7 +112,7 @@ impl Shared {
             latencies: (0..options.workers).map(|_| Default::default()).collect(),
             loss_meters,
             options: options.clone(),
-            background_tasks: AtomicU64::new(0),
+            background_tasks,
             walk_wanted: AtomicBool::new(false),
             since: Mutex::default(),
             background_bytes: AtomicU64::new(0),

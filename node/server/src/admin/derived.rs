@@ -167,7 +167,7 @@ impl Admin {
 
     /// How a ceiling of so many bytes is divided.
     pub(super) fn memory_parts(&self, memory: u64) -> Vec<(&'static str, usize)> {
-        MemorySplit::of(&self.shared.options, memory as usize).parts()
+        MemorySplit::of_running(&self.shared.options, memory as usize).parts()
     }
 
     fn add_policy(&self, out: &mut Exposition, stats: &EngineStats) {

@@ -2,7 +2,7 @@
 
 use super::Admin;
 use crate::background::{BackgroundTask, ClassFilter, Listing};
-use crate::memory_split::{MemorySplit, least_memory, memory_for};
+use crate::memory_split::{MemorySplit, least_while_running, memory_for};
 use crate::size::Size;
 use crate::watch::LogKinds;
 use guira_contract::{Reassign, ResizeError, Switch, Tuning};
@@ -79,8 +79,8 @@ impl Admin {
     /// Gives the whole process another ceiling: the one that is wanted, or, as at the start, what it needs at the least.
     fn resize(&self, wanted: Size) -> Answer {
         let options = &self.shared.options;
-        let memory = wanted.max(least_memory(options)).0;
-        let division = MemorySplit::of(options, memory);
+        let memory = wanted.max(least_while_running(options)).0;
+        let division = MemorySplit::of_running(options, memory);
         let resized = self.control.resize(division.engine);
         let is_logged = self.log_limit.is_due(self.shared.clock.now());
         match resized {

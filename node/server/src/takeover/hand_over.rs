@@ -131,6 +131,7 @@ fn let_go(
     ended: Result<(), WorkerError>,
     shared: &Shared,
 ) -> (Left, Option<TakeoverError>) {
+    let is_quiet = shared.wait_for_background(LISTS);
     match ended {
         Ok(()) => {}
         // It may have been in the middle of anything.
@@ -141,7 +142,7 @@ fn let_go(
         // What it had begun with items it has ended: they are as good as before.
         Err(error) => tracing::error!("its connections are closed: {error}"),
     }
-    if !shared.wait_for_background(LISTS) {
+    if !is_quiet {
         return (Left::Engine(held), Some(TakeoverError::Busy));
     }
     if !has_region {
@@ -192,18 +193,19 @@ fn go_on(
             return Err(error);
         }
     };
+    let tasks = shared.background_tasks.clone();
     match left {
         Left::Region(region) => {
-            let running = prepared.open(Bringing::back(incoming, Some(region.clone())));
+            let running = prepared.open(Bringing::back(incoming, Some(region.clone()), tasks));
             if running.is_err() {
                 Left::Region(region).close(found.as_ref(), shared);
             }
             running
         }
-        Left::Engine(held) => prepared.serve(held, found, shared, Bringing::back(incoming, None)),
+        Left::Engine(held) => prepared.serve(held, found, shared, Bringing::back(incoming, None, tasks)),
         Left::Spoilt(held) => {
             drop(held);
-            prepared.open(Bringing::back(incoming, None))
+            prepared.open(Bringing::back(incoming, None, tasks))
         }
     }
 }

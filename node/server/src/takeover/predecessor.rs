@@ -10,6 +10,7 @@ use guira_contract::Preview;
 use guira_memory::lasting::{HandedRegion, HandedState};
 use guira_roster::Setup;
 use guira_serving::FieldWriter;
+use guira_sync::atomic::AtomicU64;
 use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_transport::Inherited;
 use std::fs::File;
@@ -43,6 +44,8 @@ pub struct Predecessor {
 pub(crate) struct Bringing {
     pub(crate) incoming: Vec<Incoming>,
     pub(crate) region: Option<Arc<HandedRegion>>,
+    /// Of the server that goes on, which may still hold sessions of the engine.
+    pub(crate) background_tasks: Arc<AtomicU64>,
     /// To the predecessor, as long as that may go on instead.
     link: Option<Channel>,
     /// Since that has let go.
@@ -137,7 +140,13 @@ impl Predecessor {
                 Kind::Region => {
                     let region = read_region(message)?.map(Arc::new);
                     let since = Some(Stopwatch::start());
-                    return Ok(Bringing { incoming, region, link: Some(channel), since });
+                    return Ok(Bringing {
+                        incoming,
+                        region,
+                        link: Some(channel),
+                        since,
+                        ..Bringing::default()
+                    });
                 }
                 _ => return Err(TakeoverError::Unknown("a message comes too early")),
             }
@@ -147,8 +156,12 @@ impl Predecessor {
 
 impl Bringing {
     /// What comes back to a server whose successor has failed.
-    pub(crate) fn back(incoming: Vec<Incoming>, region: Option<Arc<HandedRegion>>) -> Self {
-        Bringing { incoming, region, ..Bringing::default() }
+    pub(crate) fn back(
+        incoming: Vec<Incoming>,
+        region: Option<Arc<HandedRegion>>,
+        background_tasks: Arc<AtomicU64>,
+    ) -> Self {
+        Bringing { incoming, region, background_tasks, ..Bringing::default() }
     }
 
     /// How long the clients of a predecessor have waited for this server, in microseconds.

@@ -279,9 +279,11 @@ fn a_server_that_sends_lists_stays_and_tells_how_it_has_started() {
     let shared = running.shared.clone();
     shared.background_tasks.fetch_add(1, Ordering::SeqCst);
     let (back, _) = change(&place, running);
-    shared.background_tasks.fetch_sub(1, Ordering::SeqCst);
     let (running, why) = back.unwrap();
     assert!(matches!(why, TakeoverError::Busy), "{why}");
+    let tasks = running.shared.background_tasks.load(Ordering::SeqCst);
+    assert_eq!(tasks, 1, "who stops it now waits for the list");
+    shared.background_tasks.fetch_sub(1, Ordering::SeqCst);
     client.finds_it();
     assert_eq!((before.contains("new"), start_info()), (true, before));
     running.stop(crate::Ending::Kept).unwrap();
