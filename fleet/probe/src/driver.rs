@@ -6,21 +6,28 @@ use std::thread;
 use std::time::Duration;
 
 use guira_client::text::{Connection, Target, TextError};
+use guira_sync::clock::Stopwatch;
 
-use crate::probe::{Ask, Probe, SampleId, Seen, Settings};
+use crate::probe::{Ask, Look, Probe, SampleId, Seen, Settings};
 use crate::report::Report;
 
 /// Questions that may wait for a node. It counts as not answering beyond that.
 const WAITING_MAX: usize = 4096;
 
+/// An answer to a later look that has taken longer is not known: it does not tell what was there at the look's delay.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
 /// Questions that are sent together.
 const TOGETHER: usize = 64;
+
+/// A question, and how long ago it was asked.
+type Asked = (Ask, Stopwatch);
 
 /// The probe with connections to its nodes.
 #[derive(Debug)]
 pub struct Driver {
     probe: Probe,
-    nodes: Vec<SyncSender<Ask>>,
+    nodes: Vec<SyncSender<Asked>>,
     answers: Receiver<(Ask, Seen)>,
 }
 
@@ -86,8 +93,9 @@ impl Driver {
     fn ask(&mut self, now: Duration) {
         let asks: Vec<Ask> = self.probe.asks(now).collect();
         for ask in asks {
-            if let Err(TrySendError::Full(ask) | TrySendError::Disconnected(ask)) =
-                self.nodes[ask.node()].try_send(ask)
+            let node = ask.node();
+            if let Err(TrySendError::Full((ask, _)) | TrySendError::Disconnected((ask, _))) =
+                self.nodes[node].try_send((ask, Stopwatch::start()))
             {
                 self.probe.answer(&ask, Seen::Failed);
             }
@@ -106,18 +114,20 @@ impl Driver {
 }
 
 /// Asks a node until nobody has questions any more.
-fn run(target: &Target, asks: &Receiver<Ask>, answers: &Sender<(Ask, Seen)>) {
+fn run(target: &Target, asks: &Receiver<Asked>, answers: &Sender<(Ask, Seen)>) {
     let mut connection = None;
     while let Ok(first) = asks.recv() {
-        let batch: Vec<Ask> = [first].into_iter().chain(asks.try_iter().take(TOGETHER - 1)).collect();
+        let batch: Vec<Asked> = [first].into_iter().chain(asks.try_iter().take(TOGETHER - 1)).collect();
         let mut heard = Vec::new();
         // What was not heard before a failure is not known, and the connection of no more use.
         if let Err(_failure) = ask_together(&mut connection, target, &batch, &mut heard) {
             connection = None;
         }
         heard.resize(batch.len(), Seen::Failed);
-        for answer in batch.into_iter().zip(heard) {
-            if answers.send(answer).is_err() {
+        for ((ask, asked), seen) in batch.into_iter().zip(heard) {
+            let is_late = ask.look() != Look::First && asked.elapsed() > ANSWER_MAX;
+            let seen = if is_late { Seen::Failed } else { seen };
+            if answers.send((ask, seen)).is_err() {
                 return;
             }
         }
@@ -127,7 +137,7 @@ fn run(target: &Target, asks: &Receiver<Ask>, answers: &Sender<(Ask, Seen)>) {
 fn ask_together(
     connection: &mut Option<Connection>,
     target: &Target,
-    batch: &[Ask],
+    batch: &[Asked],
     heard: &mut Vec<Seen>,
 ) -> Result<(), TextError> {
     let open = match connection {
@@ -135,7 +145,7 @@ fn ask_together(
         None => connection.insert(Connection::open(target)?),
     };
     let mut request = Vec::new();
-    for ask in batch {
+    for (ask, _) in batch {
         // `me` looks without being a use: it neither makes the item more recent nor takes a lease, as `mg` would.
         request.extend_from_slice(b"me ");
         request.extend_from_slice(ask.key());
