@@ -89,6 +89,12 @@ impl ReplyBuffer {
         self.keep(written);
     }
 
+    /// Exchanges its bytes for `other`, without copying them.
+    pub fn swap(&mut self, other: &mut Vec<u8>) {
+        std::mem::swap(&mut self.bytes, other);
+        other.truncate(std::mem::replace(&mut self.length, self.bytes.len()));
+    }
+
     /// Appends a line and `\r\n`.
     pub fn line(&mut self, text: &str) {
         self.put(text.as_bytes());

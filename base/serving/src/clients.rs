@@ -1,7 +1,7 @@
 //! The connections of one worker, and which of them have another turn.
 
 use crate::connection::{Connection, Scratch, Turn};
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Spares};
 use crate::queue::{Queue, Rank};
 use crate::service::{Conversation, FIRST_CONNECTION, ReplyTo, Service};
 use crate::{Arrival, CloseReason, ConnId, Doing, Grant, Host, TrafficCount, TrafficCounters};
@@ -38,6 +38,7 @@ pub struct Clients<S: Service> {
     pub(crate) again: Queue,
     /// Bytes of long values that connections have pinned which wait for another turn to send them.
     paused: usize,
+    spares: Spares<S::Pin>,
 }
 
 impl<S: Service> Clients<S> {
@@ -52,6 +53,7 @@ impl<S: Service> Clients<S> {
             vacant: Vec::new(),
             again: Queue::default(),
             paused: 0,
+            spares: Spares::default(),
         })
     }
 
@@ -90,10 +92,13 @@ impl<S: Service> Clients<S> {
         let Some(due) = connection.answer(to, fill) else {
             return false;
         };
-        // The budget knows now what it holds. If there is no memory for that, its turn finds out.
-        connection.settle(&self.host.budget, id);
+        let rank = connection.rank(now);
+        // The budget knows now what it holds, if its turn, which finds out whether there is memory for that, does not come in this round.
+        if due == Due::Later || rank == Rank::Heavy {
+            connection.settle(&self.host.budget, id);
+        }
         if due == Due::Now {
-            self.again.push(place, connection.rank(now));
+            self.again.push(place, rank);
         }
         true
     }
@@ -193,8 +198,8 @@ impl<S: Service> Clients<S> {
             return (0, None);
         };
         let budget = &self.host.budget;
-        let paused = &mut self.paused;
-        let mut scratch = Scratch { service, budget, traffic: &self.traffic, input, outbox, paused };
+        let (paused, spares) = (&mut self.paused, &mut self.spares);
+        let mut scratch = Scratch { service, budget, traffic: &self.traffic, input, outbox, spares, paused };
         let turn = connection.turn(&mut scratch);
         let spent = connection.spent();
         let is_settled = connection.settle(budget, id) == Grant::Granted;

@@ -1,7 +1,7 @@
 //! A connection: a stream, the state of its protocol, and what could not be dealt with yet.
 
 use crate::clients::Due;
-use crate::outbox::{OUTBOX_FULL, OUTBOX_FULL_SHORT, Outbox, Sent};
+use crate::outbox::{OUTBOX_FULL, OUTBOX_FULL_SHORT, Outbox, Sent, Spares};
 use crate::service::{Asked, Conversation, ReplyTo, Service, Stopped};
 use crate::{
     Access, Arrival, CloseReason, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Rank, Slice,
@@ -80,6 +80,7 @@ pub(crate) struct Scratch<'w, S: Service> {
     pub(crate) traffic: &'w TrafficCounters,
     pub(crate) input: &'w mut [u8],
     pub(crate) outbox: &'w mut Outbox<S::Pin>,
+    pub(crate) spares: &'w mut Spares<S::Pin>,
     /// Bytes of long values that connections have pinned which wait for another turn to send them.
     pub(crate) paused: &'w mut usize,
 }
@@ -262,6 +263,7 @@ impl<S: Service> Connection<S> {
             return Turn::Close(CloseReason::Error);
         }
         loop {
+            let was_unsent = self.unsent.is_some();
             if let Some(turn) = self.send_unsent(scratch) {
                 return turn;
             }
@@ -269,6 +271,10 @@ impl<S: Service> Connection<S> {
                 Ending::Open => {}
                 Ending::Leaves => return Turn::Leave,
                 Ending::Over(reason) => return self.farewell(reason),
+            }
+            // Most clients have sent nothing while they waited for this.
+            if was_unsent && self.is_told_of_input() {
+                return Turn::Wait(Interest::Read);
             }
             if self.slice.is_cut() || (self.slice.is_over() && self.input.is_empty()) {
                 scratch.traffic.add(TrafficCount::Yields, 1);
@@ -280,6 +286,14 @@ impl<S: Service> Connection<S> {
                 Err(_) => return Turn::Close(CloseReason::Error),
             }
         }
+    }
+
+    /// Whether the event loop tells of everything that it may have to read.
+    fn is_told_of_input(&self) -> bool {
+        self.interest == Interest::Read
+            && self.input.is_empty()
+            && !self.stream.has_input()
+            && self.stream.wants(Interest::Read) == Interest::Read
     }
 
     /// The rest is sent in another turn.
@@ -304,7 +318,7 @@ impl<S: Service> Connection<S> {
         self.slice.copied(bytes);
         match sent {
             Sent::All => {
-                self.unsent = None;
+                scratch.spares.give_back(self.unsent.take()?);
                 None
             }
             Sent::Blocked => Some(Turn::Wait(Interest::Write)),
@@ -420,7 +434,7 @@ impl<S: Service> Connection<S> {
 
     fn flush(&mut self, scratch: &mut Scratch<'_, S>) -> std::io::Result<()> {
         let most = scratch.sendable(self.slice.sendable().max(REPLIES));
-        let Scratch { traffic, outbox, .. } = scratch;
+        let Scratch { traffic, outbox, spares, .. } = scratch;
         if outbox.is_empty() {
             return Ok(());
         }
@@ -431,7 +445,7 @@ impl<S: Service> Connection<S> {
                 match sent {
                     Sent::All => {}
                     Sent::Blocked | Sent::Enough | Sent::Waiting => {
-                        self.unsent = Some(Box::new(outbox.take_rest()))
+                        self.unsent = Some(spares.take_rest(outbox))
                     }
                     Sent::Ended => {
                         // The outbox serves other connections too: what this one did not take must not reach them.

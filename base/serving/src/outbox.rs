@@ -10,16 +10,18 @@ use guira_protocol::{Replies, ReplyBuffer};
 use guira_transport::{Progress, Stream};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::ops::Range;
+
+mod slots;
+mod spares;
+
+pub use slots::SlotId;
+use slots::Slots;
+pub(crate) use spares::Spares;
 
 /// An outbox is full when it holds this many bytes: what follows waits until they were sent.
 pub const OUTBOX_FULL: usize = 64 << 10;
 /// The same while memory for connections is short.
 pub(crate) const OUTBOX_FULL_SHORT: usize = 2 << 10;
-
-/// Names a slot of an outbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotId(u64);
 
 /// A place in an outbox: bytes of its buffer, and inserts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,27 +40,6 @@ pub struct Outbox<P> {
     slots: Slots<P>,
 }
 
-/// The slots of an outbox that were not sent yet, by number: a ring, since they are sent in the order in which they were made.
-#[derive(Debug)]
-struct Slots<P> {
-    /// The number of the first.
-    first: u64,
-    ring: VecDeque<Option<LateReply<P>>>,
-    /// The bytes of all replies that have come for them.
-    late: Vec<u8>,
-    /// How many are still empty.
-    open: usize,
-}
-
-/// A reply that has come for a slot: bytes, with long values between them.
-#[derive(Debug)]
-struct LateReply<P> {
-    /// Which of the late bytes.
-    bytes: Range<usize>,
-    /// Long values, each with the number of bytes before it.
-    values: Vec<(usize, P)>,
-}
-
 #[derive(Debug)]
 struct Insert<P> {
     /// How many bytes of the buffer come before it.
@@ -75,102 +56,12 @@ enum Inserted<P> {
     Slot(SlotId),
 }
 
-impl<P: ValuePin> LateReply<P> {
-    fn length(&self) -> usize {
-        self.bytes.len() + self.values.iter().map(|(_, value)| value.value_len()).sum::<usize>()
-    }
-
-    /// Bytes of it from `from` on, as many as lie next to each other; its bytes are among `late`.
-    fn piece<'a>(&'a self, late: &'a [u8], from: usize) -> &'a [u8] {
-        let bytes = &late[self.bytes.clone()];
-        let (mut left, mut done) = (from, 0);
-        for (before, value) in &self.values {
-            if left < before - done {
-                return &bytes[done + left..*before];
-            }
-            left -= before - done;
-            done = *before;
-            if left < value.value_len() {
-                return value.piece(left);
-            }
-            left -= value.value_len();
-        }
-        &bytes[done + left..]
-    }
-
-    /// Bytes of long values in it, without the first `sent` bytes of the reply.
-    fn long_weight(&self, sent: usize) -> usize {
-        let mut values_before = 0;
-        let unsent = self.values.iter().map(|(before, value)| {
-            let (begin, length) = (before + values_before, value.value_len());
-            values_before += length;
-            length - sent.saturating_sub(begin).min(length)
-        });
-        unsent.sum()
-    }
-}
-
-impl<P> Default for Slots<P> {
-    fn default() -> Self {
-        Slots { first: 0, ring: VecDeque::new(), late: Vec::new(), open: 0 }
-    }
-}
-
-impl<P: ValuePin> Slots<P> {
-    fn push(&mut self) -> SlotId {
-        let id = SlotId(self.first + self.ring.len() as u64);
-        self.ring.push_back(None);
-        self.open += 1;
-        id
-    }
-
-    /// The reply in a slot, if it has come.
-    fn get(&self, id: SlotId) -> Option<&LateReply<P>> {
-        self.ring.get(id.0.checked_sub(self.first)? as usize)?.as_ref()
-    }
-
-    fn fill(&mut self, id: SlotId, reply: LateReply<P>) {
-        let number = id.0.wrapping_sub(self.first) as usize;
-        if let Some(slot @ None) = self.ring.get_mut(number) {
-            *slot = Some(reply);
-            self.open -= 1;
-        }
-    }
-
-    /// Forgets the first, whose reply was sent.
-    fn pop(&mut self) {
-        self.ring.pop_front();
-        self.first += 1;
-    }
-
-    /// Takes all of them out. Later ones have other numbers.
-    fn take(&mut self) -> Self {
-        let first = self.first + self.ring.len() as u64;
-        std::mem::replace(self, Slots { first, ..Slots::default() })
-    }
-
-    /// Gives back what the bytes of replies took that were sent.
-    fn compact(&mut self) {
-        let kept: usize = self.ring.iter().flatten().map(|reply| reply.bytes.len()).sum();
-        if kept == self.late.len() {
-            return;
-        }
-        let mut late = Vec::with_capacity(kept);
-        for reply in self.ring.iter_mut().flatten() {
-            let from = late.len();
-            late.extend_from_slice(&self.late[reply.bytes.clone()]);
-            reply.bytes = from..late.len();
-        }
-        self.late = late;
-    }
-}
-
 impl<P: ValuePin> Insert<P> {
     /// Bytes of it from `from` on, as many as lie next to each other.
     fn piece<'a>(&'a self, slots: &'a Slots<P>, from: usize) -> &'a [u8] {
         match &self.what {
             Inserted::Value(pin) => pin.piece(from),
-            Inserted::Slot(id) => slots.get(*id).map_or(&[], |reply| reply.piece(&slots.late, from)),
+            Inserted::Slot(id) => slots.piece(*id, from),
         }
     }
 
@@ -178,7 +69,7 @@ impl<P: ValuePin> Insert<P> {
     fn length(&self, slots: &Slots<P>) -> Option<usize> {
         match &self.what {
             Inserted::Value(pin) => Some(pin.value_len()),
-            Inserted::Slot(id) => slots.get(*id).map(LateReply::length),
+            Inserted::Slot(id) => slots.length(*id),
         }
     }
 
@@ -186,7 +77,7 @@ impl<P: ValuePin> Insert<P> {
     fn long_weight(&self, slots: &Slots<P>) -> usize {
         match &self.what {
             Inserted::Value(pin) => pin.value_len() - self.sent,
-            Inserted::Slot(id) => slots.get(*id).map_or(0, |reply| reply.long_weight(self.sent)),
+            Inserted::Slot(id) => slots.long_weight(*id, self.sent),
         }
     }
 }
@@ -250,8 +141,7 @@ impl<P: ValuePin> Outbox<P> {
 
     /// What it holds: bytes, and bytes of long values.
     pub fn holding(&self) -> ConnMemory {
-        let Slots { late, ring, .. } = &self.slots;
-        let slots = late.capacity() + ring.capacity() * size_of::<Option<LateReply<P>>>();
+        let slots = self.slots.holding();
         ConnMemory { bytes: self.buffer.len() + slots + size_of::<Self>(), pinned: self.long_weight() }
     }
 
@@ -262,7 +152,7 @@ impl<P: ValuePin> Outbox<P> {
     /// How many slots are still empty.
     #[inline(always)]
     pub fn open_slots(&self) -> usize {
-        self.slots.open
+        self.slots.open()
     }
 
     /// Puts replies that have all come, and are bytes alone, next to each other, so that they are sent as one part: a part costs the system
@@ -270,26 +160,27 @@ impl<P: ValuePin> Outbox<P> {
     pub fn flatten(&mut self, scratch: &mut Vec<u8>) {
         let is_bytes = |insert: &Insert<P>| match &insert.what {
             Inserted::Value(_) => false,
-            Inserted::Slot(id) => self.slots.get(*id).is_some_and(|reply| reply.values.is_empty()),
+            Inserted::Slot(id) => self.slots.is_bytes(*id),
         };
         if self.inserts.len() < 2 || !self.inserts.iter().all(is_bytes) {
             return;
         }
+        scratch.reserve_exact(self.buffer.len() - self.sent + self.slots.late_bytes());
         self.collect(scratch);
-        self.buffer.put(scratch);
+        self.buffer.swap(scratch);
         scratch.clear();
     }
 
     /// Whether there is so much to send that nothing is waited for. Slots that are still empty count nothing.
     pub fn is_full(&self) -> bool {
-        self.buffer.len() - self.sent + self.slots.late.len() >= OUTBOX_FULL
+        self.buffer.len() - self.sent + self.slots.late_bytes() >= OUTBOX_FULL
     }
 
     /// The slot that everything else waits for, if all before it was sent.
     pub fn next_slot(&self) -> Option<SlotId> {
         match self.inserts.front() {
             Some(Insert { at, what: Inserted::Slot(slot), .. })
-                if *at == self.sent && self.slots.get(*slot).is_none() =>
+                if *at == self.sent && self.slots.length(*slot).is_none() =>
             {
                 Some(*slot)
             }
@@ -323,12 +214,8 @@ impl<P: ValuePin> Outbox<P> {
 
     /// Replies have come for slots: they are taken out of `replies`, where each ends as `parts` says.
     pub fn fill(&mut self, parts: impl Iterator<Item = (SlotId, ReplyEnd)> + Clone, replies: &mut Outbox<P>) {
-        self.slots.compact();
-        let all = parts.clone().last().map_or(0, |(_, end)| end.bytes);
-        // No more than it takes: what is held is counted by capacity.
-        self.slots.late.reserve_exact(all);
-        let base = self.slots.late.len();
-        self.slots.late.extend_from_slice(&replies.buffer.as_slice()[..all]);
+        self.slots.reserve(parts.clone().last().map_or(0, |(_, end)| end.bytes));
+        let bytes = replies.buffer.as_slice();
         let mut inserts = replies.inserts.drain(..);
         let mut done = ReplyEnd::default();
         for (slot, end) in parts {
@@ -339,21 +226,23 @@ impl<P: ValuePin> Outbox<P> {
                 Inserted::Slot(_) => None,
             });
             let values = values.collect();
-            self.slots.fill(slot, LateReply { bytes: base + done.bytes..base + end.bytes, values });
+            self.slots.fill(slot, values, |late| late.extend_from_slice(&bytes[done.bytes..end.bytes]));
             done = end;
         }
         // Replies without a byte, to what is quiet, are sent by this.
         self.advance(0);
     }
 
-    /// The same for replies that are bytes alone.
-    pub fn fill_bytes<'a>(&mut self, parts: impl Iterator<Item = (SlotId, &'a [u8])> + Clone) {
-        self.slots.compact();
-        self.slots.late.reserve_exact(parts.clone().map(|(_, bytes)| bytes.len()).sum());
-        for (slot, bytes) in parts {
-            let from = self.slots.late.len();
-            self.slots.late.extend_from_slice(bytes);
-            self.slots.fill(slot, LateReply { bytes: from..self.slots.late.len(), values: Vec::new() });
+    /// The same for replies that are bytes alone, `length` together: `write` appends each of them.
+    pub fn fill_bytes<R>(
+        &mut self,
+        replies: impl Iterator<Item = (SlotId, R)>,
+        length: usize,
+        write: impl Fn(R, &mut Vec<u8>),
+    ) {
+        self.slots.reserve(length);
+        for (slot, reply) in replies {
+            self.slots.fill(slot, Vec::new(), |late| write(reply, late));
         }
         // Replies without a byte, to what is quiet, are sent by this.
         self.advance(0);
@@ -431,7 +320,10 @@ impl<P: ValuePin> Outbox<P> {
                 if parts.is_empty() {
                     return Ok((Sent::Waiting, total));
                 }
-                stream.write_vectored(&parts)?
+                match &*parts {
+                    [only] => stream.write(only)?,
+                    parts => stream.write_vectored(parts)?,
+                }
             };
             match progress {
                 Progress::Moved(bytes) => {
@@ -463,7 +355,7 @@ impl<P: ValuePin> Outbox<P> {
     /// Forgets what was sent. A buffer that a long answer has made large becomes a usual one again.
     fn empty(&mut self) {
         self.sent = 0;
-        self.slots.late.clear();
+        self.slots.forget_sent(spares::SPARE_BYTES);
         if self.buffer.capacity() > KEPT_MAX {
             self.buffer = ReplyBuffer::with_capacity(2 * OUTBOX_FULL);
         } else {
@@ -473,15 +365,20 @@ impl<P: ValuePin> Outbox<P> {
 
     /// Takes what was not sent into an outbox of its own, and leaves this one empty.
     pub fn take_rest(&mut self) -> Outbox<P> {
-        let rest = &self.buffer.as_slice()[self.sent..];
-        let mut taken = Outbox::of(rest);
-        taken.slots = self.slots.take();
-        taken.inserts = std::mem::take(&mut self.inserts);
-        for insert in &mut taken.inserts {
+        let mut taken = Outbox::with_capacity(0);
+        self.move_rest(&mut taken);
+        taken
+    }
+
+    /// Takes what was not sent into `other`, which is empty, and leaves this one empty.
+    fn move_rest(&mut self, other: &mut Outbox<P>) {
+        other.buffer.put(&self.buffer.as_slice()[self.sent..]);
+        self.slots.move_to(&mut other.slots);
+        std::mem::swap(&mut self.inserts, &mut other.inserts);
+        for insert in &mut other.inserts {
             insert.at -= self.sent;
         }
         self.empty();
-        taken
     }
 }
 
@@ -516,14 +413,14 @@ impl<P: ValuePin> Replies for Outbox<P> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
     /// A value of two pieces.
     #[derive(Debug)]
-    struct TwoPieces(Vec<u8>, usize);
+    pub(crate) struct TwoPieces(Vec<u8>, usize);
 
     impl ValuePin for TwoPieces {
         fn value_len(&self) -> usize {
@@ -534,13 +431,13 @@ mod tests {
         }
     }
 
-    fn pair() -> (Stream, UnixStream) {
+    pub(crate) fn pair() -> (Stream, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         (Stream::Unix(ours), theirs)
     }
 
-    fn read(stream: &mut UnixStream, length: usize) -> Vec<u8> {
+    pub(crate) fn read(stream: &mut UnixStream, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         stream.read_exact(&mut bytes).unwrap();
         bytes
@@ -605,7 +502,8 @@ mod tests {
         assert_eq!((outbox.open_slots(), outbox.inserts.len()), (40, 40), "nothing has come");
         let mut fill = |outbox: &mut Outbox<TwoPieces>, numbers: std::ops::Range<usize>| {
             let replies: Vec<_> = numbers.map(|number| (slots[number], [b'a' + number as u8 % 26])).collect();
-            outbox.fill_bytes(replies.iter().map(|(slot, bytes)| (*slot, bytes.as_slice())));
+            let parts = replies.iter().map(|(slot, bytes)| (*slot, bytes));
+            outbox.fill_bytes(parts, replies.len(), |bytes, out| out.extend_from_slice(bytes));
             outbox.flatten(&mut scratch);
         };
         fill(&mut outbox, 20..40);
@@ -680,9 +578,10 @@ mod tests {
         let (mut stream, mut client) = pair();
         let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
         let slots: Vec<SlotId> = (0..100).map(|_| outbox.defer()).collect();
+        let ring = outbox.slots.holding();
         for (number, slot) in slots.iter().enumerate() {
             fill(&mut outbox, *slot, &[number as u8; 1000]);
-            assert!(outbox.slots.late.capacity() <= 2000, "{number}");
+            assert!(outbox.slots.holding() <= ring + 2000, "{number}");
             outbox.send(&mut stream, usize::MAX).unwrap();
             assert_eq!(read(&mut client, 1000), [number as u8; 1000]);
         }

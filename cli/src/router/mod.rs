@@ -9,7 +9,9 @@ use crate::process::PidFile;
 use crate::run;
 use clap::error::ErrorKind;
 use flags::Flags;
-use guira_router::{Health, Identity, Limits, Reloading, RouterOptions, Running, Source, Watches};
+use guira_router::{
+    FailedGets, Health, Identity, Limits, Reloading, RouterOptions, Running, Source, Watches,
+};
 use guira_routing::{Settings, Timeouts, Unknown};
 use guira_transport::{Address, Inherited, Listener, inherited_sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -151,6 +153,10 @@ fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> 
             server_inflight: number("target-max-inflight-requests"),
             server_pending: number("target-max-pending-requests"),
             worker_inflight: number("proxy-max-inflight-requests"),
+        },
+        failed_gets: match flags.has("disable-miss-on-get-errors") {
+            true => FailedGets::AreErrors,
+            false => FailedGets::AreMisses,
         },
         reloading: Reloading {
             poll: millis("file-observer-poll-period-ms").max(Duration::from_millis(1)),

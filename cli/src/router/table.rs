@@ -153,8 +153,7 @@ pub(crate) const ROWS: &[Row] = &[
         "disable-miss-on-get-errors",
         Switch,
         "tell clients of gets that failed, instead of a miss",
-    )
-    .is(Nothing("clients are always told")),
+    ),
     Row::new(SERVERS, "server-timeout-ms", Whole, "how long a server may take")
         .short('t')
         .alias("server-timeout")

@@ -11,8 +11,13 @@ use std::ops::Range;
 pub(crate) struct Calls {
     calls: Vec<Call>,
     vacant: Vec<u32>,
-    /// Replies that are complete, and their bytes.
+    /// What the buffers of vacant ones take.
+    spare: usize,
+    /// Replies that are complete.
     done: Vec<Reply>,
+    /// How long they are together.
+    length: usize,
+    /// Those about one key.
     bytes: Vec<u8>,
 }
 
@@ -22,19 +27,29 @@ struct Call {
     to: ReplyTo,
     slot: SlotId,
     form: Form,
-    /// How many keys were not answered.
+    keys: Keys,
+    /// How many keys were not answered. One more while a client still names them.
     missing: u32,
     parts: Vec<Part>,
-    /// The keys as the client has sent them, and the replies of some of them.
+    /// The keys as the client has sent them, and the replies about them, if there are several.
     bytes: Vec<u8>,
+    /// How long these replies are together.
+    found: usize,
     /// The first failure among the keys, as it is told.
     failure: Option<Range<usize>>,
+}
+
+/// How many keys a request has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    One,
+    Many,
 }
 
 /// A key of a request, and what was answered about it.
 #[derive(Clone, Debug, Default)]
 struct Part {
-    key: Range<usize>,
+    key: Range<u32>,
     reply: Range<usize>,
 }
 
@@ -43,33 +58,63 @@ struct Part {
 pub(crate) struct Reply {
     pub(crate) to: ReplyTo,
     pub(crate) slot: SlotId,
-    bytes: Range<usize>,
+    text: Text,
 }
 
-/// A call keeps no more for the next one.
-const KEPT_MAX: usize = 4 << 10;
+/// Where the bytes of a reply are.
+#[derive(Clone, Debug)]
+enum Text {
+    /// Among those about one key.
+    One(Range<usize>),
+    /// In the call with this number, part by part.
+    Parts(u32),
+}
+
+/// Vacant calls keep no more than this together.
+const SPARE_MAX: usize = 4 << 20;
+/// So many bytes of replies are kept.
+const KEPT_MAX: usize = 1 << 20;
+
+/// What ends the reply to a get of several keys.
+const END: &[u8] = b"END\r\n";
 
 impl Calls {
-    /// A client has asked something. Its keys are named by [`Calls::key`], before any is answered.
-    pub(crate) fn begin(&mut self, to: ReplyTo, slot: SlotId, form: Form) -> u32 {
+    /// A client has asked something. Of several keys each is named by [`Calls::key`] and can be answered from then on;
+    /// [`Calls::end_of_keys`] says that there are no more.
+    #[inline]
+    pub(crate) fn begin(&mut self, to: ReplyTo, slot: SlotId, form: Form, keys: Keys) -> u32 {
         let number = self.vacant.pop().unwrap_or(self.calls.len() as u32);
-        if number as usize == self.calls.len() {
+        let missing = u32::from(keys == Keys::Many);
+        if let Some(call) = self.calls.get_mut(number as usize) {
+            self.spare -= call.bytes.capacity();
+            (call.to, call.slot, call.form, call.keys, call.missing) = (to, slot, form, keys, missing);
+        } else {
             let (parts, bytes) = (Vec::new(), Vec::new());
-            self.calls.push(Call { to, slot, form, missing: 0, parts, bytes, failure: None });
+            self.calls.push(Call { to, slot, form, keys, missing, parts, bytes, found: 0, failure: None });
         }
-        let call = &mut self.calls[number as usize];
-        (call.to, call.slot, call.form, call.missing, call.failure) = (to, slot, form, 0, None);
         number
     }
 
     /// Adds a key to what was asked.
+    #[inline]
     pub(crate) fn key(&mut self, call: u32, key: &[u8]) -> Ticket {
         let it = &mut self.calls[call as usize];
-        let from = it.bytes.len();
+        let from = it.bytes.len() as u32;
         it.bytes.extend_from_slice(key);
-        it.parts.push(Part { key: from..it.bytes.len(), reply: 0..0 });
+        it.parts.push(Part { key: from..it.bytes.len() as u32, reply: 0..0 });
         it.missing += 1;
         Ticket { call, part: it.parts.len() as u32 - 1 }
+    }
+
+    /// All of several keys are named.
+    pub(crate) fn end_of_keys(&mut self, number: u32) {
+        self.calls[number as usize].missing -= 1;
+        self.complete(number);
+    }
+
+    /// Whether a client has asked for an item, and not for a change.
+    pub(crate) fn is_get(&self, ticket: Ticket) -> bool {
+        self.calls[ticket.call as usize].form.is_get()
     }
 
     /// A key was answered.
@@ -77,25 +122,42 @@ impl Calls {
     pub(crate) fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         let call = &mut self.calls[ticket.call as usize];
         call.missing -= 1;
-        let from = self.bytes.len();
-        if let [only] = &*call.parts {
-            let key = &call.bytes[only.key.clone()];
-            render::whole(call.form, key, answer, &mut self.bytes);
-        } else {
+        if call.keys == Keys::Many {
             call.add(ticket.part as usize, answer);
-            if call.missing > 0 {
-                return;
-            }
-            call.join(&mut self.bytes);
+            return self.complete(ticket.call);
         }
-        self.done.push(Reply { to: call.to, slot: call.slot, bytes: from..self.bytes.len() });
-        call.forget();
-        self.vacant.push(ticket.call);
+        let from = self.bytes.len();
+        render::whole(call.form, &call.bytes, answer, &mut self.bytes);
+        let text = Text::One(from..self.bytes.len());
+        self.done.push(Reply { to: call.to, slot: call.slot, text });
+        self.length += self.bytes.len() - from;
+        self.vacate(ticket.call);
     }
 
-    /// Bytes of replies that are complete.
+    #[inline]
+    fn vacate(&mut self, number: u32) {
+        let call = &mut self.calls[number as usize];
+        call.forget();
+        if self.spare + call.bytes.capacity() > SPARE_MAX {
+            call.bytes = Vec::new();
+        }
+        self.spare += call.bytes.capacity();
+        self.vacant.push(number);
+    }
+
+    /// The reply to a request with several keys is complete, if no key is missing.
+    #[inline]
+    fn complete(&mut self, number: u32) {
+        let call = &self.calls[number as usize];
+        if call.missing == 0 {
+            self.length += call.length();
+            self.done.push(Reply { to: call.to, slot: call.slot, text: Text::Parts(number) });
+        }
+    }
+
+    /// How long the replies that are complete are.
     pub(crate) fn done_bytes(&self) -> usize {
-        self.bytes.len()
+        self.length
     }
 
     /// How many replies are complete.
@@ -103,9 +165,25 @@ impl Calls {
         self.done.len()
     }
 
-    /// The replies from this one on, with their bytes.
-    pub(crate) fn replies(&self, from: usize) -> impl Iterator<Item = (&Reply, &[u8])> + Clone {
-        self.done[from..].iter().map(|reply| (reply, &self.bytes[reply.bytes.clone()]))
+    /// The replies from this one on.
+    pub(crate) fn replies(&self, from: usize) -> &[Reply] {
+        &self.done[from..]
+    }
+
+    /// How long a reply is.
+    pub(crate) fn length(&self, reply: &Reply) -> usize {
+        match &reply.text {
+            Text::One(bytes) => bytes.len(),
+            Text::Parts(number) => self.calls[*number as usize].length(),
+        }
+    }
+
+    /// Appends a reply to `out`.
+    pub(crate) fn write(&self, reply: &Reply, out: &mut Vec<u8>) {
+        match &reply.text {
+            Text::One(bytes) => out.extend_from_slice(&self.bytes[bytes.clone()]),
+            Text::Parts(number) => self.calls[*number as usize].join(out),
+        }
     }
 
     /// Puts replies to one client next to each other, in the order in which they were complete.
@@ -115,14 +193,18 @@ impl Calls {
 
     /// Forgets the replies from this one on.
     pub(crate) fn forget(&mut self, from: usize) {
-        if let Some(first) = self.done.get(from) {
-            if from == 0 {
-                self.bytes.clear();
-                self.bytes.shrink_to(256 * KEPT_MAX);
-            } else {
-                self.bytes.truncate(first.bytes.start);
+        let mut bytes = self.bytes.len();
+        for index in from..self.done.len() {
+            self.length -= self.length(&self.done[index]);
+            match &self.done[index].text {
+                Text::One(range) => bytes = bytes.min(range.start),
+                Text::Parts(number) => self.vacate(*number),
             }
-            self.done.truncate(from);
+        }
+        self.done.truncate(from);
+        self.bytes.truncate(bytes);
+        if from == 0 {
+            self.bytes.shrink_to(KEPT_MAX);
         }
     }
 }
@@ -139,24 +221,31 @@ impl Call {
             }
             return;
         }
-        render::part(self.form, key, answer, &mut self.bytes);
+        render::part(self.form, key.start as usize..key.end as usize, answer, &mut self.bytes);
         self.parts[part].reply = from..self.bytes.len();
+        self.found += self.bytes.len() - from;
     }
 
-    /// All keys were answered.
-    fn join(&mut self, out: &mut Vec<u8>) {
+    /// How long the reply is, once all keys were answered.
+    fn length(&self) -> usize {
+        self.failure.as_ref().map_or(self.found + END.len(), Range::len)
+    }
+
+    /// Appends the reply to `out`, once all keys were answered.
+    fn join(&self, out: &mut Vec<u8>) {
         if let Some(failure) = &self.failure {
             return out.extend_from_slice(&self.bytes[failure.clone()]);
         }
         for part in &self.parts {
             out.extend_from_slice(&self.bytes[part.reply.clone()]);
         }
-        out.extend_from_slice(b"END\r\n");
+        out.extend_from_slice(END);
     }
 
+    #[inline]
     fn forget(&mut self) {
         self.parts.clear();
         self.bytes.clear();
-        self.bytes.shrink_to(KEPT_MAX);
+        (self.found, self.failure) = (0, None);
     }
 }

@@ -1,6 +1,7 @@
 //! What clients send: lines in, requests out.
 
 use crate::admin;
+use crate::calls::Keys;
 use crate::flow::{Flow, Ticket};
 use crate::render::{Form, Quiet, Uniques};
 use crate::service::NoPin;
@@ -193,19 +194,16 @@ impl Turn<'_> {
             GetForm::Touch(Unique::Shown, Exptime(time)) => (Op::Gats, Form::Get(Uniques::Shown), time),
             GetForm::Lease => (Op::LeaseGet, Form::LeaseGet, 0),
         };
-        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form);
         let keys = get.keys;
         if let Some(key) = keys.single() {
-            let ticket = self.flow.calls.key(call, key);
-            return self.start(&Request { exptime, ..Request::classic(op, key) }, ticket);
+            return self.one(&Request { exptime, ..Request::classic(op, key) }, form);
         }
-        // All keys are named before the first can be answered.
+        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, Keys::Many);
         for key in keys {
-            self.flow.calls.key(call, key);
+            let ticket = self.flow.calls.key(call, key);
+            self.start(&Request { exptime, ..Request::classic(op, key) }, ticket);
         }
-        for (key, part) in keys.zip(0..) {
-            self.start(&Request { exptime, ..Request::classic(op, key) }, Ticket { call, part });
-        }
+        self.flow.calls.end_of_keys(call);
     }
 
     fn store(&mut self, store: &Store<'_>, input: &[u8], line: usize) -> After {
@@ -302,8 +300,9 @@ impl Turn<'_> {
     }
 
     /// A request for one key.
+    #[inline]
     fn one(&mut self, request: &Request<'_>, form: Form) {
-        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form);
+        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, Keys::One);
         let ticket = self.flow.calls.key(call, request.key);
         self.start(request, ticket);
     }

@@ -3,7 +3,7 @@
 use crate::calls::Calls;
 use crate::config::host_id;
 use crate::counters::Counters;
-use crate::running::Health;
+use crate::running::{FailedGets, Health};
 use crate::upstream::{Destination, GivenUp, Heard, Server};
 use guira_routing::{Answer, DestinationId, Facts, Origin, Outcome, Request, Sink, Walks};
 use guira_serving::service_token;
@@ -26,6 +26,7 @@ pub(crate) struct Flow {
     pub(crate) counters: Arc<Counters>,
     destinations: Vec<Destination>,
     health: Health,
+    failed_gets: FailedGets,
     /// Those that were asked something since they were last sent what they are asked.
     dirty: Vec<u32>,
     /// What handles are told of every request.
@@ -64,14 +65,24 @@ impl Sink for Flow {
     #[inline]
     fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         self.counters.answered(answer.outcome);
+        let is_miss = answer.outcome.is_error() && self.failed_gets == FailedGets::AreMisses;
+        if is_miss && self.calls.is_get(ticket) {
+            return self.calls.answer(ticket, &Answer::of(Outcome::NotFound));
+        }
         self.calls.answer(ticket, answer);
+    }
+
+    fn refuse(&mut self, ticket: Ticket, why: &Answer<'_>) {
+        self.counters.answered(why.outcome);
+        self.calls.answer(ticket, why);
     }
 }
 
 impl Flow {
-    pub(crate) fn new(counters: Arc<Counters>, health: Health) -> Self {
+    pub(crate) fn new(counters: Arc<Counters>, health: Health, failed_gets: FailedGets) -> Self {
         Flow {
             health,
+            failed_gets,
             calls: Calls::default(),
             counters,
             destinations: Vec::new(),
@@ -136,6 +147,11 @@ impl Flow {
     fn attend(&mut self, number: u32) {
         let deadline = self.destinations[number as usize].deadline(self.facts.now_ms);
         self.deadline_ms = self.deadline_ms.into_iter().chain(deadline).min();
+    }
+
+    /// Whether a server was asked something that was not sent.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.dirty.is_empty()
     }
 
     /// Sends servers what they are asked.

@@ -29,4 +29,4 @@ mod watch;
 
 pub use config::{LoadError, Source, check};
 pub use reload::{Reloading, Watches};
-pub use running::{Health, Identity, Limits, RouterOptions, Running, StartError, start};
+pub use running::{FailedGets, Health, Identity, Limits, RouterOptions, Running, StartError, start};

@@ -1,7 +1,7 @@
 //! Replies, as clients read them.
 
 use guira_protocol::Noreply;
-use guira_routing::{Answer, Group, Op, Outcome};
+use guira_routing::{Answer, Group, Item, Op, Outcome};
 use std::ops::Range;
 
 /// What a client expects.
@@ -28,6 +28,15 @@ pub(crate) enum Quiet {
     Yes,
 }
 
+impl Form {
+    pub(crate) fn is_get(self) -> bool {
+        match self {
+            Form::Get(_) | Form::LeaseGet => true,
+            Form::Line(op, _) | Form::Meta(op, _) => op.group() == Group::Get,
+        }
+    }
+}
+
 /// All of the reply to a request for one key.
 #[inline]
 pub(crate) fn whole(form: Form, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
@@ -50,27 +59,34 @@ pub(crate) fn whole(form: Form, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u
 /// The reply about one of several keys, which are in `out` themselves.
 #[inline]
 pub(crate) fn part(form: Form, key: Range<usize>, answer: &Answer<'_>, out: &mut Vec<u8>) {
-    if answer.outcome == Outcome::Found && form == Form::Get(Uniques::Omitted) {
-        let block = answer.block;
-        if is_plain(block, &out[key.clone()], answer) {
-            return out.extend_from_slice(block);
-        }
-    }
-    let key = out[key].to_vec();
     match form {
-        Form::Get(uniques) => value(uniques, &key, answer, out),
-        Form::LeaseGet => lease(&key, answer, out),
+        Form::Get(Uniques::Omitted) if is_plain(answer.block, &out[key.clone()], answer) => {
+            out.extend_from_slice(answer.block);
+        }
+        Form::Get(uniques) => {
+            if let Some(item) = answer.item.filter(|_| answer.outcome == Outcome::Found) {
+                out.extend_from_slice(VALUE);
+                out.extend_from_within(key);
+                rest_of_value(uniques, &item, answer.number, out);
+            }
+        }
+        Form::LeaseGet => {
+            let key = out[key].to_vec();
+            lease(&key, answer, out);
+        }
         Form::Line(..) | Form::Meta(..) => {}
     }
 }
 
+const VALUE: &[u8] = b"VALUE ";
+
 /// Whether a reply of a server is what the client expects: it has the client's key, and no cas unique.
 #[inline]
 fn is_plain(block: &[u8], key: &[u8], answer: &Answer<'_>) -> bool {
-    let begin = b"VALUE ".len();
-    answer.number == 0
-        && block.get(begin..begin + key.len()) == Some(key)
-        && block.get(begin + key.len()) == Some(&b' ')
+    let after = block.get(VALUE.len()..).and_then(|text| text.strip_prefix(key));
+    answer.outcome == Outcome::Found
+        && answer.number == 0
+        && after.is_some_and(|text| text.first() == Some(&b' '))
 }
 
 #[inline]
@@ -78,15 +94,19 @@ fn value(uniques: Uniques, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
     if uniques == Uniques::Omitted && is_plain(answer.block, key, answer) {
         return out.extend_from_slice(answer.block);
     }
-    let Some(item) = answer.item.filter(|_| answer.outcome == Outcome::Found) else {
-        return;
-    };
-    out.extend_from_slice(b"VALUE ");
-    out.extend_from_slice(key);
+    if let Some(item) = answer.item.filter(|_| answer.outcome == Outcome::Found) {
+        out.extend_from_slice(VALUE);
+        out.extend_from_slice(key);
+        rest_of_value(uniques, &item, answer.number, out);
+    }
+}
+
+/// A value from its flags on.
+fn rest_of_value(uniques: Uniques, item: &Item<'_>, unique: u64, out: &mut Vec<u8>) {
     number(out, u64::from(item.flags));
     number(out, item.value.len() as u64);
     if uniques == Uniques::Shown {
-        number(out, answer.number);
+        number(out, unique);
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(item.value);

@@ -30,6 +30,7 @@ pub struct RouterOptions {
     pub identity: Identity,
     pub health: Health,
     pub limits: Limits,
+    pub failed_gets: FailedGets,
     pub reloading: Reloading,
     /// The folder of the last good configuration.
     pub dump_root: Option<PathBuf>,
@@ -70,6 +71,14 @@ pub struct Limits {
     pub server_pending: u32,
     /// Requests of a worker.
     pub worker_inflight: u32,
+}
+
+/// What a client is told of a get that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedGets {
+    /// That the key was not found, as mcrouter does: the client asks the database, as it would do anyway.
+    AreMisses,
+    AreErrors,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -156,7 +165,7 @@ fn service(
     shared: Arc<Shared>,
 ) -> io::Result<RouterService> {
     let tree = plan.tree(shared.settings()).map_err(io::Error::other)?;
-    let mut flow = Flow::new(shared.counters(index), shared.health());
+    let mut flow = Flow::new(shared.counters(index), shared.health(), shared.failed_gets());
     flow.add_servers(&plan.servers);
     Ok(RouterService::new(Walks::new(Rc::new(tree), index as u64), flow, plans, shared))
 }

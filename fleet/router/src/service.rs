@@ -1,5 +1,6 @@
 //! One worker of a router.
 
+use crate::calls::{Calls, Reply};
 use crate::client::{Client, Turn};
 use crate::config::SharedPlan;
 use crate::flow::{Flow, Ticket};
@@ -29,6 +30,8 @@ pub(crate) struct RouterService {
     held: VecDeque<(ReplyTo, u64)>,
     /// Replies of one client while they are put next to each other.
     scratch: Vec<u8>,
+    /// Rounds since something was sent to servers.
+    gathered: u32,
     /// New configurations.
     plans: Arc<Mailbox<SharedPlan>>,
     shared: Arc<Shared>,
@@ -61,7 +64,7 @@ impl RouterService {
         let clock = CoarseClock::system();
         let now = clock.now();
         let (watch, held, scratch) = (Stopwatch::start(), VecDeque::new(), Vec::new());
-        RouterService { walks, flow, clock, watch, now, held, scratch, plans, shared }
+        RouterService { walks, flow, clock, watch, now, held, scratch, gathered: 0, plans, shared }
     }
 }
 
@@ -90,7 +93,7 @@ impl Service for RouterService {
         let result = Turn { client, walks, flow, outbox, shared }.run(slice, full, input);
         // What no server had to be asked for.
         if self.flow.calls.done() > first {
-            outbox.fill_bytes(self.flow.calls.replies(first).map(|(reply, bytes)| (reply.slot, bytes)));
+            fill(outbox, &self.flow.calls, self.flow.calls.replies(first));
             self.flow.calls.forget(first);
         }
         result
@@ -132,11 +135,20 @@ impl Service for RouterService {
     }
 
     fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {
+        // While clients go on asking, what a server is asked is gathered for longer: a call costs more than all else about a key.
+        if self.flow.has_unsent() && !round.is_idle && self.gathered < ROUNDS_MAX {
+            self.gathered += 1;
+            return true;
+        }
+        self.gathered = 0;
         self.flow.flush(&mut self.walks, round.clients.poll());
         // Requests that could not be sent are answered already.
         self.flow.calls.done() > 0
     }
 }
+
+/// Rounds whose requests are sent together at most: as long as one finds something to do, which the next one that finds nothing ends.
+const ROUNDS_MAX: u32 = 6;
 
 /// How long a reply waits for others of its client, in milliseconds. A client that has asked for much at once is sent all replies together,
 /// for which it is woken up once, unless a server is slow.
@@ -160,15 +172,12 @@ impl RouterService {
     /// Puts replies into the slots of those who wait for them.
     fn hand_out(&mut self, clients: &mut Clients<Self>) {
         let (held, scratch, now_ms) = (&mut self.held, &mut self.scratch, self.flow.facts.now_ms);
-        let mut replies = self.flow.calls.replies(0);
-        while let Some((first, _)) = replies.clone().next() {
-            let to = first.to;
-            let ours = replies.clone().take_while(|(reply, _)| reply.to == to);
-            let count = ours.clone().count();
-            let parts = ours.map(|(reply, bytes)| (reply.slot, bytes));
+        let calls = &self.flow.calls;
+        for replies in calls.replies(0).chunk_by(|one, next| one.to == next.to) {
+            let to = replies[0].to;
             clients.answer_when_due(to, self.now, |client, unsent| {
                 let Some(unsent) = unsent else { return Due::Now };
-                unsent.fill_bytes(parts);
+                fill(unsent, calls, replies);
                 let is_whole = unsent.open_slots() == 0;
                 if is_whole {
                     unsent.flatten(scratch);
@@ -183,7 +192,6 @@ impl RouterService {
                 }
                 Due::Later
             });
-            replies.nth(count - 1);
         }
     }
 
@@ -203,4 +211,11 @@ impl RouterService {
             });
         }
     }
+}
+
+/// Puts replies into the slots of a client.
+fn fill(outbox: &mut Outbox<NoPin>, calls: &Calls, replies: &[Reply]) {
+    let length = replies.iter().map(|reply| calls.length(reply)).sum();
+    let slots = replies.iter().map(|reply| (reply.slot, reply));
+    outbox.fill_bytes(slots, length, |reply, out| calls.write(reply, out));
 }

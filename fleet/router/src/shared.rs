@@ -2,7 +2,7 @@
 
 use crate::config::{LoadError, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
-use crate::running::{Health, RouterOptions};
+use crate::running::{FailedGets, Health, RouterOptions};
 use guira_routing::Settings;
 use guira_serving::Host;
 use guira_sync::clock::Stopwatch;
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Shared {
     settings: Settings,
     health: Health,
+    failed_gets: FailedGets,
     pub(crate) source: Source,
     /// By name, as they are in effect.
     pub(crate) options: Vec<(String, String)>,
@@ -62,6 +63,7 @@ impl Shared {
         Shared {
             settings: options.settings.clone(),
             health: options.health,
+            failed_gets: options.failed_gets,
             source: options.source.clone(),
             options: options.shown.clone(),
             command_line: options.command_line.clone(),
@@ -78,6 +80,10 @@ impl Shared {
 
     pub(crate) fn health(&self) -> Health {
         self.health
+    }
+
+    pub(crate) fn failed_gets(&self) -> FailedGets {
+        self.failed_gets
     }
 
     /// Those of a worker.

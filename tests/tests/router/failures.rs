@@ -16,6 +16,7 @@ fn router(configuration: &str) -> Router {
     Router::start(&[
         "--config",
         file,
+        "--disable-miss-on-get-errors",
         "--server-timeout-ms",
         "1000",
         "--probe-timeout-initial-ms",
@@ -99,6 +100,65 @@ fn a_server_that_is_gone_fails_at_once_and_a_gutter_stands_in_for_it() {
     client.exchange("get key other\r\n", "VALUE key 5 3\r\nnew\r\nEND\r\n");
     client.exchange("mg key t f v\r\n", "VA 3 t~60 f5\r\nnew\r\n");
     gutter.connect().exchange("mg key t v\r\n", "VA 3 t~60\r\nnew\r\n");
+}
+
+/// Keys `key0` to `key19` are stored through a router with two servers, of which one is then killed. Returns which keys it had.
+fn half_dead(options: &[&str]) -> (Router, Server, Vec<bool>) {
+    let (node, other) = (Server::start(), Server::start());
+    let configuration = format!(
+        r#"{{"pools": {{"A": {{"servers": ["{}", "{}"]}}}}, "route": "PoolRoute|A"}}"#,
+        name(&node),
+        name(&other)
+    );
+    let router = Router::start(&[&["--config-str", &configuration], options].concat());
+    let (mut client, mut dying) = (router.connect(), node.connect());
+    let mut lost = Vec::new();
+    for number in 0..20 {
+        client.exchange(format!("set key{number} 0 0 1\r\nx\r\n"), "STORED\r\n");
+        dying.send(format!("touch key{number} 0\r\n"));
+        lost.push(dying.line() == "TOUCHED");
+    }
+    assert!(lost.contains(&true) && lost.contains(&false));
+    drop(dying);
+    node.stop("KILL");
+    (router, other, lost)
+}
+
+/// A get of `key0` to `key19`, which is written as `verb` says.
+fn multiget(verb: &str) -> String {
+    let keys = (0..20).map(|number| format!(" key{number}"));
+    format!("{verb}{}\r\n", keys.collect::<String>())
+}
+
+#[test]
+fn gets_that_fail_are_misses_and_the_others_of_a_multiget_are_answered() {
+    let (router, _other, lost) = half_dead(&[]);
+    let mut client = router.connect();
+    let found = lost.iter().enumerate().filter(|(_, lost)| !**lost);
+    let hits: String = found.map(|(number, _)| format!("VALUE key{number} 0 1\r\nx\r\n")).collect();
+    client.exchange(multiget("get"), format!("{hits}END\r\n"));
+    client.exchange(multiget("gat 0"), format!("{hits}END\r\n"));
+    let dead = lost.iter().position(|lost| *lost).expect("some are");
+    client.exchange(format!("mg key{dead} v\r\nmn\r\n"), "EN\r\nMN\r\n");
+    client.exchange(format!("mg key{dead} v q\r\nmn\r\n"), "MN\r\n");
+    client.exchange(format!("me key{dead}\r\n"), "EN\r\n");
+    // A lease that is told to everybody would let nobody store.
+    client.exchange(format!("lease-get key{dead}\r\n"), format!("LVALUE key{dead} 0 0 0\r\n\r\nEND\r\n"));
+    client.exchange(format!("delete key{dead}\r\n"), "SERVER_ERROR unavailable\r\n");
+    client.exchange("get /a/b/key\r\n", "SERVER_ERROR local error: no route for this prefix\r\n");
+    assert_eq!(client.stats("cmd-error")["result_error_count"].parse::<u32>().ok(), {
+        let keys = lost.iter().filter(|lost| **lost).count() as u32;
+        Some(2 * keys + 4 + 1 + 1)
+    });
+}
+
+#[test]
+fn gets_that_fail_are_errors_if_clients_want_to_know() {
+    let (router, _other, _) = half_dead(&["--disable-miss-on-get-errors"]);
+    let mut client = router.connect();
+    client.send(multiget("get"));
+    assert!(client.line().starts_with("SERVER_ERROR"), "one error, and nothing else");
+    client.exchange("mn\r\n", "MN\r\n");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! Which part of a key is hashed.
 
 use super::error::HashError;
+use memchr::memchr;
 
 const STOP: &[u8] = b"|#|";
 
 /// The part before the first `|#|`, mcrouter's hash stop; the whole key if it has none.
 pub fn before_hash_stop(key: &[u8]) -> &[u8] {
     let mut rest = 0;
-    while let Some(found) = key[rest..].iter().position(|byte| *byte == STOP[0]) {
+    while let Some(found) = memchr(STOP[0], &key[rest..]) {
         let at = rest + found;
         if key[at..].starts_with(STOP) {
             return &key[..at];

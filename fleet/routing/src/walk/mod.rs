@@ -37,6 +37,11 @@ pub trait Sink {
 
     /// Answers a client.
     fn answer(&mut self, ticket: Self::Ticket, answer: &Answer<'_>);
+
+    /// Tells a client that its request goes nowhere: the key is wrong, not a server.
+    fn refuse(&mut self, ticket: Self::Ticket, why: &Answer<'_>) {
+        self.answer(ticket, why);
+    }
 }
 
 /// Who has asked.
@@ -139,11 +144,11 @@ impl<T: Copy> Walks<T> {
     ) {
         let tree = Rc::clone(&self.tree);
         let Some((root, prefix)) = tree.root(request.key) else {
-            return sink.answer(ticket, &Answer { line: NO_ROUTE, ..Answer::of(Outcome::LocalError) });
+            return sink.refuse(ticket, &Answer { line: NO_ROUTE, ..Answer::of(Outcome::LocalError) });
         };
         let (prefix, key) = request.key.split_at(prefix);
         if key.is_empty() && !prefix.is_empty() {
-            return sink.answer(ticket, &Answer { line: NO_KEY, ..Answer::of(Outcome::ClientError) });
+            return sink.refuse(ticket, &Answer { line: NO_KEY, ..Answer::of(Outcome::ClientError) });
         }
         let request = Request { key, prefix, ..*request };
         if let Some(done) = self.descend(&tree, root, &request, facts, Origin::Client(ticket), sink) {
