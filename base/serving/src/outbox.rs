@@ -156,13 +156,14 @@ impl<P: ValuePin> Outbox<P> {
     }
 
     /// Puts replies that have all come, and are bytes alone, next to each other, so that they are sent as one part: a part costs the system
-    /// more than its bytes do. `scratch` is used for it, and left empty.
+    /// more than its bytes do. Long ones stay as they are. `scratch` is used for it, and left empty.
     pub fn flatten(&mut self, scratch: &mut Vec<u8>) {
         let is_bytes = |insert: &Insert<P>| match &insert.what {
             Inserted::Value(_) => false,
             Inserted::Slot(id) => self.slots.is_bytes(*id),
         };
-        if self.inserts.len() < 2 || !self.inserts.iter().all(is_bytes) {
+        let is_long = self.slots.late_bytes() > KEPT_MAX;
+        if self.inserts.len() < 2 || is_long || !self.inserts.iter().all(is_bytes) {
             return;
         }
         scratch.reserve_exact(self.buffer.len() - self.sent + self.slots.late_bytes());

@@ -1,8 +1,8 @@
 //! Clients' requests that are under way, and their replies.
 
 use crate::flow::Ticket;
-use crate::render::{self, Form};
-use guira_routing::Answer;
+use crate::render::{self, Asked, Form};
+use guira_routing::{Answer, Outcome};
 use guira_serving::{ReplyTo, SlotId};
 use std::ops::Range;
 
@@ -19,6 +19,8 @@ pub(crate) struct Calls {
     length: usize,
     /// Those about one key.
     bytes: Vec<u8>,
+    /// What replies about several keys take that wait for others.
+    held: usize,
 }
 
 /// A request of a client, for one key or several.
@@ -31,7 +33,7 @@ struct Call {
     /// How many keys were not answered. One more while a client still names them.
     missing: u32,
     parts: Vec<Part>,
-    /// The keys as the client has sent them, and the replies about them, if there are several.
+    /// The keys as the client has sent them; then the flags that a reply repeats, or the replies about several keys.
     bytes: Vec<u8>,
     /// How long these replies are together.
     found: usize,
@@ -43,7 +45,15 @@ struct Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
     One,
-    Many,
+    /// Several, and perhaps more of the same request in the next call.
+    Many(Ends),
+}
+
+/// Whether the reply to a get ends with these keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    Here,
+    Later,
 }
 
 /// A key of a request, and what was answered about it.
@@ -74,6 +84,13 @@ enum Text {
 const SPARE_MAX: usize = 4 << 20;
 /// So many bytes of replies are kept.
 const KEPT_MAX: usize = 1 << 20;
+/// A call that had more keys than this gives their memory back.
+const PARTS_MAX: usize = 1024;
+/// Replies to gets of several keys that wait for others of these take no more: a request of which one comes beyond that has failed.
+const HELD_MAX: usize = 256 << 20;
+/// What its client is told.
+const TOO_MUCH: Answer<'static> =
+    Answer { line: b"SERVER_ERROR out of memory for replies", ..Answer::of(Outcome::LocalError) };
 
 /// What ends the reply to a get of several keys.
 const END: &[u8] = b"END\r\n";
@@ -84,7 +101,7 @@ impl Calls {
     #[inline]
     pub(crate) fn begin(&mut self, to: ReplyTo, slot: SlotId, form: Form, keys: Keys) -> u32 {
         let number = self.vacant.pop().unwrap_or(self.calls.len() as u32);
-        let missing = u32::from(keys == Keys::Many);
+        let missing = u32::from(keys != Keys::One);
         if let Some(call) = self.calls.get_mut(number as usize) {
             self.spare -= call.bytes.capacity();
             (call.to, call.slot, call.form, call.keys, call.missing) = (to, slot, form, keys, missing);
@@ -106,9 +123,16 @@ impl Calls {
         Ticket { call, part: it.parts.len() as u32 - 1 }
     }
 
-    /// All of several keys are named.
-    pub(crate) fn end_of_keys(&mut self, number: u32) {
-        self.calls[number as usize].missing -= 1;
+    /// Adds what a reply to a meta command repeats, behind its key.
+    pub(crate) fn repeat(&mut self, ticket: Ticket, flags: &[u8]) {
+        self.calls[ticket.call as usize].bytes.extend_from_slice(flags);
+    }
+
+    /// All of several keys are named, and the reply ends with them or not.
+    pub(crate) fn end_of_keys(&mut self, number: u32, ends: Ends) {
+        let call = &mut self.calls[number as usize];
+        call.keys = Keys::Many(ends);
+        call.missing -= 1;
         self.complete(number);
     }
 
@@ -122,12 +146,15 @@ impl Calls {
     pub(crate) fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         let call = &mut self.calls[ticket.call as usize];
         call.missing -= 1;
-        if call.keys == Keys::Many {
+        if call.keys != Keys::One {
+            let before = call.bytes.len();
+            let answer = if self.held > HELD_MAX { &TOO_MUCH } else { answer };
             call.add(ticket.part as usize, answer);
+            self.held += call.bytes.len() - before;
             return self.complete(ticket.call);
         }
         let from = self.bytes.len();
-        render::whole(call.form, &call.bytes, answer, &mut self.bytes);
+        render::whole(call.form, call.asked(), answer, &mut self.bytes);
         let text = Text::One(from..self.bytes.len());
         self.done.push(Reply { to: call.to, slot: call.slot, text });
         self.length += self.bytes.len() - from;
@@ -137,6 +164,9 @@ impl Calls {
     #[inline]
     fn vacate(&mut self, number: u32) {
         let call = &mut self.calls[number as usize];
+        if call.keys != Keys::One {
+            self.held -= call.replies();
+        }
         call.forget();
         if self.spare + call.bytes.capacity() > SPARE_MAX {
             call.bytes = Vec::new();
@@ -168,6 +198,14 @@ impl Calls {
     /// The replies from this one on.
     pub(crate) fn replies(&self, from: usize) -> &[Reply] {
         &self.done[from..]
+    }
+
+    /// Whether a get of several keys has failed.
+    pub(crate) fn is_failure(&self, reply: &Reply) -> bool {
+        match &reply.text {
+            Text::One(_) => false,
+            Text::Parts(number) => self.calls[*number as usize].failure.is_some(),
+        }
     }
 
     /// How long a reply is.
@@ -226,9 +264,22 @@ impl Call {
         self.found += self.bytes.len() - from;
     }
 
+    /// What the client has asked about one key.
+    fn asked(&self) -> Asked<'_> {
+        let end = self.parts.first().map_or(0, |part| part.key.end as usize);
+        let (key, repeated) = self.bytes.split_at(end);
+        Asked { key, repeated }
+    }
+
+    /// What the replies about several keys take.
+    fn replies(&self) -> usize {
+        self.found + self.failure.as_ref().map_or(0, Range::len)
+    }
+
     /// How long the reply is, once all keys were answered.
     fn length(&self) -> usize {
-        self.failure.as_ref().map_or(self.found + END.len(), Range::len)
+        let end = if self.keys == Keys::Many(Ends::Here) { END.len() } else { 0 };
+        self.failure.as_ref().map_or(self.found + end, Range::len)
     }
 
     /// Appends the reply to `out`, once all keys were answered.
@@ -239,12 +290,15 @@ impl Call {
         for part in &self.parts {
             out.extend_from_slice(&self.bytes[part.reply.clone()]);
         }
-        out.extend_from_slice(END);
+        if self.keys == Keys::Many(Ends::Here) {
+            out.extend_from_slice(END);
+        }
     }
 
     #[inline]
     fn forget(&mut self) {
         self.parts.clear();
+        self.parts.shrink_to(PARTS_MAX);
         self.bytes.clear();
         (self.found, self.failure) = (0, None);
     }

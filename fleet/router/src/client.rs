@@ -1,14 +1,14 @@
 //! What clients send: lines in, requests out.
 
 use crate::admin;
-use crate::calls::Keys;
+use crate::calls::{self, Ends};
 use crate::flow::{Flow, Ticket};
 use crate::render::{Form, Quiet, Uniques};
 use crate::service::NoPin;
 use crate::shared::Shared;
 use guira_protocol::{
-    Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Line, Meta, MetaFlags, MetaGet,
-    MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
+    BAD_FORMAT, Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Keys, Line, Meta,
+    MetaFlags, MetaGet, MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
 };
 use guira_routing::{Dialect, Op, Request, Sink as _, Walks};
 use guira_serving::Access;
@@ -21,8 +21,18 @@ pub(crate) struct Client {
     /// Bytes of a refused data block that are still to come.
     swallow: u64,
     midway: Midway,
+    /// The input goes on with keys of a get.
+    rest: Option<RestOfGet>,
     /// Since when replies are held back for others of the same client, in milliseconds of the worker.
     pub(crate) held_ms: Option<u64>,
+}
+
+/// A get with so many keys that they are asked for one part after the other.
+#[derive(Clone, Copy, Debug)]
+struct RestOfGet {
+    form: GetForm,
+    /// The client was told that it has failed: nothing more is.
+    has_failed: bool,
 }
 
 /// Whether a data block has arrived in part.
@@ -42,7 +52,7 @@ impl Conversation for Client {
     }
 
     fn is_midway(&self) -> bool {
-        self.swallow > 0 || self.midway == Midway::Yes
+        self.swallow > 0 || self.midway == Midway::Yes || self.rest.is_some()
     }
 }
 
@@ -50,6 +60,8 @@ impl Conversation for Client {
 const VALUE_MAX: u32 = 64 << 20;
 /// Requests of one client that are under way at once.
 const CALLS_MAX: usize = 1024;
+/// Keys of one get that are asked for at once: others wait until the client was sent these.
+const KEYS_MAX: usize = 1024;
 
 /// What requests of a client go through.
 pub(crate) struct Turn<'a> {
@@ -58,6 +70,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) flow: &'a mut Flow,
     pub(crate) outbox: &'a mut Outbox<NoPin>,
     pub(crate) shared: &'a Shared,
+    /// What the last line has asked for: keys.
+    pub(crate) executed: usize,
 }
 
 /// What becomes of a line.
@@ -69,7 +83,16 @@ enum After {
 
 impl Client {
     pub(crate) fn new(from: ReplyTo) -> Self {
-        Client { from, swallow: 0, midway: Midway::No, held_ms: None }
+        Client { from, swallow: 0, midway: Midway::No, rest: None, held_ms: None }
+    }
+}
+
+impl Client {
+    /// A part of a get of several keys was answered by a failure: the client is told nothing about the rest of it.
+    pub(crate) fn has_failed(&mut self) {
+        if let Some(rest) = &mut self.rest {
+            rest.has_failed = true;
+        }
     }
 }
 
@@ -99,7 +122,11 @@ impl Turn<'_> {
             match self.line(&input[at..]) {
                 After::Taken(taken) => {
                     at += taken;
-                    slice.executed(1);
+                    slice.executed(self.executed);
+                    // The rest of a get is asked for when the first of it was sent.
+                    if self.client.rest.is_some() {
+                        return (at, Stopped::OutboxFull);
+                    }
                 }
                 After::Unfinished => return (at, Stopped::NeedsInput),
                 After::Over(reason) => return (at, Stopped::Over(reason)),
@@ -114,12 +141,20 @@ impl Turn<'_> {
             Cut::Unfinished => return After::Unfinished,
             Cut::TooLong => return After::Over(CloseReason::Error),
         };
+        self.executed = 1;
+        if let Some(rest) = self.client.rest.take() {
+            return After::Taken(self.keys(rest, Keys::of(line.text), line));
+        }
         let command = match parse(line) {
             Ok(command) => command,
             Err(fault) => return self.fault(fault, line.length),
         };
+        // A server may take what follows it for another request.
+        if memchr::memchr(0, line.text).is_some() {
+            return self.fault(zero_byte(&command), line.length);
+        }
         match command {
-            Command::Get(get) => self.get(&get),
+            Command::Get(get) => return After::Taken(self.get(&get, line)),
             Command::Store(store) => return self.store(&store, input, line.length),
             Command::Delete(delete) => {
                 let it = Request::classic(Op::Delete, delete.key);
@@ -171,6 +206,8 @@ impl Turn<'_> {
             ServerCommand::Verbosity { noreply: Noreply::Yes, .. } => {}
             ServerCommand::Verbosity { .. } => out.line("OK"),
             ServerCommand::Quit => return After::Over(CloseReason::Normal),
+            ServerCommand::FlushAll { noreply: Noreply::Yes, .. }
+            | ServerCommand::FlushPrefixes { noreply: Noreply::Yes, .. } => {}
             ServerCommand::FlushAll { delay: None, noreply: Noreply::No } => {
                 out.line("CLIENT_ERROR invalid exptime argument");
             }
@@ -185,25 +222,38 @@ impl Turn<'_> {
         After::Taken(length)
     }
 
+    /// Returns how many bytes of the line were dealt with.
     #[inline]
-    fn get(&mut self, get: &Get<'_>) {
-        let (op, form, exptime) = match get.form {
-            GetForm::Plain(Unique::Omitted) => (Op::Get, Form::Get(Uniques::Omitted), 0),
-            GetForm::Plain(Unique::Shown) => (Op::Gets, Form::Get(Uniques::Shown), 0),
-            GetForm::Touch(Unique::Omitted, Exptime(time)) => (Op::Gat, Form::Get(Uniques::Omitted), time),
-            GetForm::Touch(Unique::Shown, Exptime(time)) => (Op::Gats, Form::Get(Uniques::Shown), time),
-            GetForm::Lease => (Op::LeaseGet, Form::LeaseGet, 0),
+    fn get(&mut self, get: &Get<'_>, line: Line<'_>) -> usize {
+        let Some(key) = get.keys.single() else {
+            return self.keys(RestOfGet { form: get.form, has_failed: false }, get.keys, line);
         };
-        let keys = get.keys;
-        if let Some(key) = keys.single() {
-            return self.one(&Request { exptime, ..Request::classic(op, key) }, form);
+        let (op, form, exptime) = of_form(get.form);
+        self.one(&Request { exptime, ..Request::classic(op, key) }, form);
+        line.length
+    }
+
+    /// Asks for the first keys of a line. Returns how many bytes of it were dealt with.
+    fn keys(&mut self, rest: RestOfGet, mut keys: Keys<'_>, line: Line<'_>) -> usize {
+        if rest.has_failed {
+            return line.length;
         }
-        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, Keys::Many);
-        for key in keys {
+        let (op, form, exptime) = of_form(rest.form);
+        let many = calls::Keys::Many(Ends::Here);
+        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, many);
+        for key in keys.by_ref().take(KEYS_MAX) {
+            self.executed += 1;
             let ticket = self.flow.calls.key(call, key);
             self.start(&Request { exptime, ..Request::classic(op, key) }, ticket);
         }
-        self.flow.calls.end_of_keys(call);
+        let left = keys.rest();
+        if left == 0 {
+            self.flow.calls.end_of_keys(call, Ends::Here);
+            return line.length;
+        }
+        self.flow.calls.end_of_keys(call, Ends::Later);
+        self.client.rest = Some(rest);
+        line.text.len() - left
     }
 
     fn store(&mut self, store: &Store<'_>, input: &[u8], line: usize) -> After {
@@ -268,10 +318,15 @@ impl Turn<'_> {
         let meta = audible(&get.flags);
         let exptime = get.flags.exptime.filter(|_| op == Op::Gat).map_or(0, |time| time.0);
         let it = Request::classic(op, key);
-        self.one(
-            &Request { dialect: Dialect::Meta, exptime, meta: &meta, ..it },
-            Form::Meta(op, quiet(&get.flags)),
-        );
+        self.meta_request(&Request { dialect: Dialect::Meta, exptime, meta: &meta, ..it }, &get.flags);
+    }
+
+    fn meta_request(&mut self, request: &Request<'_>, flags: &MetaFlags<'_>) {
+        let form = Form::Meta(request.op, quiet(flags));
+        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, calls::Keys::One);
+        let ticket = self.flow.calls.key(call, request.key);
+        self.flow.calls.repeat(ticket, &repeated(flags));
+        self.start(request, ticket);
     }
 
     fn meta_set(&mut self, set: &MetaSet<'_>, input: &[u8], line: usize) -> After {
@@ -292,17 +347,14 @@ impl Turn<'_> {
         let meta = audible(&set.flags);
         let exptime = set.flags.exptime.map_or(0, |time| time.0);
         let it = Request::classic(op, key);
-        self.one(
-            &Request { dialect: Dialect::Meta, exptime, meta: &meta, value, ..it },
-            Form::Meta(op, quiet(&set.flags)),
-        );
+        self.meta_request(&Request { dialect: Dialect::Meta, exptime, meta: &meta, value, ..it }, &set.flags);
         After::Taken(line + block.len())
     }
 
     /// A request for one key.
     #[inline]
     fn one(&mut self, request: &Request<'_>, form: Form) {
-        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, Keys::One);
+        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, calls::Keys::One);
         let ticket = self.flow.calls.key(call, request.key);
         self.start(request, ticket);
     }
@@ -316,6 +368,35 @@ impl Turn<'_> {
         }
         self.walks.start(request, self.flow.facts, ticket, self.flow);
     }
+}
+
+fn of_form(form: GetForm) -> (Op, Form, i32) {
+    match form {
+        GetForm::Plain(Unique::Omitted) => (Op::Get, Form::Get(Uniques::Omitted), 0),
+        GetForm::Plain(Unique::Shown) => (Op::Gets, Form::Get(Uniques::Shown), 0),
+        GetForm::Touch(Unique::Omitted, Exptime(time)) => (Op::Gat, Form::Get(Uniques::Omitted), time),
+        GetForm::Touch(Unique::Shown, Exptime(time)) => (Op::Gats, Form::Get(Uniques::Shown), time),
+        GetForm::Lease => (Op::LeaseGet, Form::LeaseGet, 0),
+    }
+}
+
+/// What becomes of a request with a byte 0 in its line.
+fn zero_byte(command: &Command<'_>) -> Fault {
+    let block = |length: u32, noreply| {
+        let bytes = u64::from(length) + 2;
+        Fault::Swallow { answer: BAD_FORMAT, noreply, bytes }
+    };
+    match command {
+        Command::Store(store) => block(store.length, store.noreply),
+        Command::Meta(Meta::Set(set)) => block(set.length, Noreply::No),
+        _ => Fault::Answer(BAD_FORMAT),
+    }
+}
+
+/// The flags of a meta command that its reply repeats.
+fn repeated(flags: &MetaFlags<'_>) -> Vec<u8> {
+    let wanted = flags.in_order().filter(|(letter, _)| matches!(letter, b'O' | b'k' | b'b'));
+    wanted.map(|(_, token)| token).collect::<Vec<_>>().join(&b' ')
 }
 
 fn quiet(flags: &MetaFlags<'_>) -> Quiet {

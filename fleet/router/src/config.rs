@@ -14,6 +14,7 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,8 +209,13 @@ impl Loader {
                 let reason = "TLS to servers is not supported".to_owned();
                 return Err(LoadError::Server { address: spec.address.to_string(), reason });
             }
-            let timeout_ms = u32::try_from(spec.timeout.as_millis()).unwrap_or(u32::MAX);
-            servers.push(Server { address: look_up(&spec.address)?, timeout_ms, standing: Arc::default() });
+            let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+            servers.push(Server {
+                address: look_up(&spec.address)?,
+                timeout_ms: millis(spec.timeout),
+                connect_timeout_ms: millis(spec.connect_timeout),
+                standing: Arc::default(),
+            });
         }
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());
         let digest = Md5::digest(main).iter().map(|byte| format!("{byte:02x}")).collect();

@@ -4,20 +4,25 @@ use crate::calls::Calls;
 use crate::config::host_id;
 use crate::counters::Counters;
 use crate::running::{FailedGets, Health};
-use crate::upstream::{Destination, GivenUp, Heard, Server};
+use crate::upstream::{Destination, GivenUp, Heard, Intake, Server};
 use guira_routing::{Answer, DestinationId, Facts, Origin, Outcome, Request, Sink, Walks};
 use guira_serving::service_token;
 use guira_transport::Poll;
+use std::io;
 use std::sync::Arc;
-
-/// A buffer that long replies have made larger is not kept.
-const INPUT_MAX: usize = 1 << 20;
 
 /// A key of a client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) call: u32,
     pub(crate) part: u32,
+}
+
+/// Whether what a server has said makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Understood {
+    Yes,
+    No,
 }
 
 #[derive(Debug)]
@@ -33,7 +38,7 @@ pub(crate) struct Flow {
     pub(crate) facts: Facts,
     /// No request is given up before.
     deadline_ms: Option<u64>,
-    input: Vec<u8>,
+    intake: Intake,
     random: u32,
 }
 
@@ -52,7 +57,7 @@ impl Sink for Flow {
             return Err(Outcome::Tko);
         }
         if it.is_full() {
-            return Err(Outcome::LocalError);
+            return Err(Outcome::Busy);
         }
         if it.is_clean() {
             self.dirty.push(destination.0);
@@ -89,7 +94,7 @@ impl Flow {
             dirty: Vec::new(),
             facts: Facts { host: host_id().into(), ..Facts::default() },
             deadline_ms: None,
-            input: Vec::new(),
+            intake: Intake::default(),
             random: 1,
         }
     }
@@ -102,41 +107,79 @@ impl Flow {
 
     /// A server has something to say.
     pub(crate) fn hear(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
-        let mut buffer = std::mem::take(&mut self.input);
-        let read = self.destinations[number as usize].read(poll, service_token(number), &mut buffer);
-        let input = &buffer[..*read.as_ref().unwrap_or(&0)];
+        let mut intake = std::mem::take(&mut self.intake);
+        let it = &mut self.destinations[number as usize];
+        let result = match it.take_rest() {
+            Some(mut long) if long.is_long() => {
+                let result = it.read(poll, service_token(number), &mut long);
+                let is_right = self.understand(number, walks, &mut long);
+                self.destinations[number as usize].keep(long);
+                result.map(|()| is_right)
+            }
+            rest => {
+                if let Some(rest) = rest {
+                    intake.put_back(&rest);
+                }
+                let result = it.read(poll, service_token(number), &mut intake);
+                let is_right = self.understand(number, walks, &mut intake);
+                if !intake.is_empty() {
+                    self.destinations[number as usize].keep(intake.take_rest());
+                }
+                result.map(|()| is_right)
+            }
+        };
+        self.intake = intake;
+        self.destinations[number as usize].tidy();
+        match result {
+            Ok(Understood::Yes) => {}
+            Ok(Understood::No) => self.fail(number, walks, poll, Outcome::RemoteError),
+            Err(error) => self.lose(number, walks, poll, &error),
+        }
+    }
+
+    /// Deals with the replies that have come from a server.
+    fn understand(&mut self, number: u32, walks: &mut Walks<Ticket>, intake: &mut Intake) -> Understood {
         let mut at = 0;
-        let is_broken = loop {
+        let input = intake.input();
+        let (understood, wanted) = loop {
             match self.destinations[number as usize].next(&input[at..]) {
                 Heard::Answer(origin, answer, taken) => {
                     walks.answer(origin, &answer, self);
                     at += taken;
                 }
                 Heard::Nothing(taken) => at += taken,
-                Heard::Silence => break false,
-                Heard::Garbage => break true,
+                Heard::Silence(wanted) => break (Understood::Yes, wanted),
+                Heard::Garbage => break (Understood::No, 0),
             }
         };
-        self.destinations[number as usize].keep(&input[at..]);
-        self.destinations[number as usize].tidy();
-        buffer.truncate(INPUT_MAX);
-        buffer.shrink_to(INPUT_MAX);
-        self.input = buffer;
-        if is_broken || read.is_err() {
-            self.fail(
-                number,
-                walks,
-                poll,
-                if is_broken { Outcome::RemoteError } else { Outcome::ConnectError },
-            );
-        }
+        intake.taken(at, wanted);
+        understood
     }
 
-    /// A connection is of no use: whoever waits for its answers is told.
+    /// The system has said that a connection is of no use.
+    fn lose(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, error: &io::Error) {
+        let why = match error.kind() {
+            // A server at a UNIX socket that has not accepted others yet: it is there.
+            io::ErrorKind::WouldBlock => return self.close(number, walks, poll, Outcome::Busy),
+            _ if self.destinations[number as usize].is_up() => Outcome::RemoteError,
+            _ => Outcome::ConnectError,
+        };
+        self.fail(number, walks, poll, why);
+    }
+
+    /// A connection is of no use, and its server may be out.
     fn fail(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, why: Outcome) {
+        self.destinations[number as usize].note_failure(self.facts.now_ms);
+        self.close(number, walks, poll, why);
+    }
+
+    /// Closes a connection: whoever waits for its answers is told.
+    fn close(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, why: Outcome) {
         let it = &mut self.destinations[number as usize];
-        it.note_failure(self.facts.now_ms);
         let waiting = it.fail(poll);
+        if !it.is_clean() {
+            self.dirty.push(number);
+        }
         self.attend(number);
         for origin in waiting {
             walks.answer(origin, &Answer::of(why), self);
@@ -162,7 +205,7 @@ impl Flow {
             let it = &mut self.destinations[number as usize];
             match it.flush(poll, service_token(number)) {
                 Ok(()) => self.attend(number),
-                Err(_) => self.fail(number, walks, poll, Outcome::ConnectError),
+                Err(error) => self.lose(number, walks, poll, &error),
             }
         }
         self.dirty.clear();
@@ -194,7 +237,10 @@ impl Flow {
                     walks.answer(origin, &Answer::of(Outcome::ConnectTimeout), self);
                     return self.fail(number, walks, poll, Outcome::ConnectTimeout);
                 }
-                GivenUp::Probe => return self.fail(number, walks, poll, Outcome::Timeout),
+                GivenUp::Stuck(origin) => {
+                    walks.answer(origin, &Answer::of(Outcome::Timeout), self);
+                    return self.fail(number, walks, poll, Outcome::Timeout);
+                }
             }
         }
     }

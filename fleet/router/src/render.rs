@@ -1,6 +1,7 @@
 //! Replies, as clients read them.
 
-use guira_protocol::Noreply;
+use crate::upstream::has_flag;
+use guira_protocol::{KeyBuffer, Noreply, encode_key};
 use guira_routing::{Answer, Group, Item, Op, Outcome};
 use std::ops::Range;
 
@@ -14,6 +15,15 @@ pub(crate) enum Form {
     Line(Op, Noreply),
     /// The line of a meta command; some of them are left out if it is quiet.
     Meta(Op, Quiet),
+}
+
+/// What a client has sent and wants back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// As it is hashed: of a base64 key what it stands for.
+    pub(crate) key: &'a [u8],
+    /// Of a meta command, the flags that a reply repeats: O, k and b.
+    pub(crate) repeated: &'a [u8],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +49,8 @@ impl Form {
 
 /// All of the reply to a request for one key.
 #[inline]
-pub(crate) fn whole(form: Form, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
+pub(crate) fn whole(form: Form, asked: Asked<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
+    let key = asked.key;
     match form {
         Form::Get(_) | Form::LeaseGet if answer.outcome.is_error() => failure(answer, out),
         Form::Get(uniques) => {
@@ -52,7 +63,7 @@ pub(crate) fn whole(form: Form, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u
         }
         Form::Line(_, Noreply::Yes) => {}
         Form::Line(op, Noreply::No) => line(op, answer, out),
-        Form::Meta(op, quiet) => meta(op, quiet, answer, out),
+        Form::Meta(op, quiet) => meta(op, quiet, asked, answer, out),
     }
 }
 
@@ -153,7 +164,7 @@ fn line(op: Op, answer: &Answer<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-fn meta(op: Op, quiet: Quiet, answer: &Answer<'_>, out: &mut Vec<u8>) {
+fn meta(op: Op, quiet: Quiet, asked: Asked<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
     if answer.outcome.is_error() {
         return failure(answer, out);
     }
@@ -168,11 +179,55 @@ fn meta(op: Op, quiet: Quiet, answer: &Answer<'_>, out: &mut Vec<u8>) {
     if quiet == Quiet::Yes && is_left_out(op, line) {
         return;
     }
-    out.extend_from_slice(line);
+    if answer.line.is_empty() {
+        out.extend_from_slice(made);
+        let form = key_form(words(asked.repeated));
+        words(asked.repeated).for_each(|flag| repeat(flag, (asked.key, form), out));
+    } else if has_flag(asked.repeated, b'k') {
+        // A server repeats the key that it was asked for, in the form in which it was stored.
+        let parts = || line.split(|byte| *byte == b' ');
+        out.extend_from_slice(parts().next().unwrap_or_default());
+        for part in parts().skip(1) {
+            let is_key = part.first() == Some(&b'k');
+            repeat(if is_key { b"k" } else { part }, (asked.key, key_form(parts())), out);
+        }
+    } else {
+        out.extend_from_slice(line);
+    }
     out.extend_from_slice(b"\r\n");
     if line.starts_with(b"VA ") {
         out.extend_from_slice(answer.block);
         out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
+}
+
+/// How a key is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyForm {
+    Plain,
+    Base64,
+}
+
+/// How the key is written beside these flags.
+fn key_form<'a>(mut flags: impl Iterator<Item = &'a [u8]>) -> KeyForm {
+    if flags.any(|flag| flag == b"b") { KeyForm::Base64 } else { KeyForm::Plain }
+}
+
+/// A flag of a reply, which the key belongs to if it is k.
+fn repeat(flag: &[u8], (key, form): (&[u8], KeyForm), out: &mut Vec<u8>) {
+    out.push(b' ');
+    out.extend_from_slice(flag);
+    match (flag, form) {
+        (b"k", KeyForm::Base64) => {
+            let mut buffer: KeyBuffer = [0; 336];
+            out.extend_from_slice(encode_key(key, &mut buffer));
+        }
+        (b"k", KeyForm::Plain) => out.extend_from_slice(key),
+        _ => {}
     }
 }
 

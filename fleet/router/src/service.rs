@@ -90,10 +90,11 @@ impl Service for RouterService {
     ) -> (usize, Stopped) {
         let RouterService { walks, flow, shared, .. } = self;
         let first = flow.calls.done();
-        let result = Turn { client, walks, flow, outbox, shared }.run(slice, full, input);
+        let mut turn = Turn { client, walks, flow, outbox, shared, executed: 0 };
+        let result = turn.run(slice, full, input);
         // What no server had to be asked for.
         if self.flow.calls.done() > first {
-            fill(outbox, &self.flow.calls, self.flow.calls.replies(first));
+            fill(client, outbox, &self.flow.calls, self.flow.calls.replies(first));
             self.flow.calls.forget(first);
         }
         result
@@ -177,7 +178,7 @@ impl RouterService {
             let to = replies[0].to;
             clients.answer_when_due(to, self.now, |client, unsent| {
                 let Some(unsent) = unsent else { return Due::Now };
-                fill(unsent, calls, replies);
+                fill(client, unsent, calls, replies);
                 let is_whole = unsent.open_slots() == 0;
                 if is_whole {
                     unsent.flatten(scratch);
@@ -214,7 +215,10 @@ impl RouterService {
 }
 
 /// Puts replies into the slots of a client.
-fn fill(outbox: &mut Outbox<NoPin>, calls: &Calls, replies: &[Reply]) {
+fn fill(client: &mut Client, outbox: &mut Outbox<NoPin>, calls: &Calls, replies: &[Reply]) {
+    if replies.iter().any(|reply| calls.is_failure(reply)) {
+        client.has_failed();
+    }
     let length = replies.iter().map(|reply| calls.length(reply)).sum();
     let slots = replies.iter().map(|reply| (reply.slot, reply));
     outbox.fill_bytes(slots, length, |reply, out| calls.write(reply, out));

@@ -11,6 +11,13 @@ pub(crate) struct NodeId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DestinationId(pub u32);
 
+/// Where a handle that does nothing but choose sends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hop {
+    To(NodeId),
+    Send(DestinationId),
+}
+
 /// What a handle does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {

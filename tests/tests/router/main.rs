@@ -7,6 +7,7 @@ mod differential;
 mod failures;
 mod reload;
 mod routes;
+mod upstream;
 
 use guira_harness::server::{ServerProcess, Signal};
 use guira_harness::socket::Address;

@@ -1,13 +1,11 @@
 //! One server: what it was asked, in order, and the connection over which it answers.
 
-use super::Server;
 use super::health::{Prober, Probes, Standing};
-use super::reply::{self, Read, Reply, Value};
-use super::wire;
+use super::reply::{self, Read, Reply};
+use super::{Intake, Server, answers, wire};
 use crate::flow::Ticket;
 use crate::running::Health;
-use guira_protocol::number_from;
-use guira_routing::{Answer, Dialect, Item, Op, Origin, Outcome, Request};
+use guira_routing::{Answer, Dialect, Group, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Interest, Poll, Progress, Stream, Token};
 use std::collections::VecDeque;
 use std::io;
@@ -18,10 +16,13 @@ use std::sync::Arc;
 pub(crate) struct Destination {
     address: Address,
     timeout_ms: u32,
+    connect_timeout_ms: u32,
     standing: Arc<Standing>,
     health: Health,
-    /// This worker asks whether it is back.
+    /// This worker asks whether it is back …
     probes: Option<Probes>,
+    /// … and waits for the answer.
+    is_probed: bool,
     link: Link,
     /// Requests from the first that was not answered altogether on, and how many bytes of them were sent.
     wire: Vec<u8>,
@@ -33,10 +34,11 @@ pub(crate) struct Destination {
     dead: usize,
     /// The request at the end of the wire is a get that takes more keys.
     open: Option<OpenGet>,
-    /// All keys of a get have been answered, and its end has not come.
-    ends: bool,
-    /// What was read and is no whole reply.
-    input: Vec<u8>,
+    /// Requests in a row that were given up since the connection has last brought a reply in time.
+    given_up: u32,
+    next: Next,
+    /// What was read and is no whole reply, if there is something.
+    rest: Intake,
     interest: Interest,
 }
 
@@ -47,12 +49,25 @@ enum Link {
     Up(Stream),
 }
 
+/// What the connection brings next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// The reply to the first that is expected.
+    Reply,
+    /// The end of a get of which all keys have been answered.
+    End,
+    /// Nobody knows: the server may have taken a data block for requests.
+    Unknown,
+}
+
 /// A reply that has to come.
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     origin: Origin<Ticket>,
     /// Where its key is, among all bytes that were ever asked.
     at: u64,
+    /// So many bytes before it the request begins.
+    back: u32,
     length: u8,
     kind: Kind,
     asked_ms: u32,
@@ -65,8 +80,14 @@ enum Kind {
     LastKey,
     Line(Op),
     Meta(Op),
-    /// A probe: any line.
     Probe,
+}
+
+impl Expected {
+    /// Where its request begins.
+    fn begin(&self) -> u64 {
+        self.at - u64::from(self.back)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +105,9 @@ const LINE_MAX: usize = 1300;
 /// Bytes that were answered and are kept in front of the others.
 const KEPT_MAX: usize = 64 << 10;
 /// Bytes that a server may be asked without having answered: whatever comes beyond is refused.
-const WIRE_MAX: usize = 64 << 20;
+const WIRE_MAX: usize = 16 << 20;
+/// A connection over which so many requests in a row were not answered in time is given up.
+const GIVEN_UP_MAX: u32 = 3;
 
 /// What a server has said.
 #[derive(Debug)]
@@ -93,8 +116,8 @@ pub(crate) enum Heard<'a> {
     Answer(Origin<Ticket>, Answer<'a>, usize),
     /// Nothing that somebody waits for.
     Nothing(usize),
-    /// No more replies.
-    Silence,
+    /// No more replies: the next has so many bytes, as far as is known.
+    Silence(usize),
     /// Nothing that makes sense.
     Garbage,
 }
@@ -105,8 +128,8 @@ pub(crate) enum GivenUp {
     Request(Origin<Ticket>),
     /// The server cannot be connected to: nothing is answered.
     Unreachable(Origin<Ticket>),
-    /// The connection is of no use.
-    Probe,
+    /// The connection is of no use: it brings nothing, or takes nothing.
+    Stuck(Origin<Ticket>),
 }
 
 impl Destination {
@@ -114,9 +137,11 @@ impl Destination {
         Destination {
             address: server.address.clone(),
             timeout_ms: server.timeout_ms,
+            connect_timeout_ms: server.connect_timeout_ms,
             standing: server.standing.clone(),
             health,
             probes: None,
+            is_probed: false,
             link: Link::Closed,
             wire: Vec::new(),
             sent: 0,
@@ -124,8 +149,9 @@ impl Destination {
             expected: VecDeque::new(),
             dead: 0,
             open: None,
-            ends: false,
-            input: Vec::new(),
+            given_up: 0,
+            next: Next::Reply,
+            rest: Intake::default(),
             interest: Interest::Read,
         }
     }
@@ -134,6 +160,11 @@ impl Destination {
     #[inline]
     pub(crate) fn is_in(&self) -> bool {
         self.standing.is_in()
+    }
+
+    /// Whether there is a connection.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.link, Link::Up(_))
     }
 
     /// Whether it takes no more requests for now.
@@ -145,30 +176,44 @@ impl Destination {
     #[inline]
     pub(crate) fn push(&mut self, request: &Request<'_>, origin: Origin<Ticket>, now_ms: u64) {
         let is_get = matches!(request.op, Op::Get | Op::Gets) && request.dialect == Dialect::Classic;
-        let kind = if is_get {
-            self.push_get(request);
-            Kind::Key
+        let (kind, begin) = if is_get {
+            (Kind::Key, self.push_get(request))
         } else {
             self.close_get();
+            let begin = self.wire.len();
             wire::write(request, &mut self.wire);
-            match (request.dialect, request.op) {
+            let kind = match (request.dialect, request.op) {
                 (Dialect::Meta, op) => Kind::Meta(op),
                 (_, Op::Gat | Op::Gats | Op::LeaseGet) => Kind::LastKey,
                 (_, op) => Kind::Line(op),
-            }
+            };
+            (kind, begin)
         };
         // The key of a get is the last word of the wire; those of others are not looked at.
         let from = match kind {
             Kind::Key => self.wire.len() - request.key.len(),
             Kind::LastKey => self.wire.len() - request.key.len() - 2,
-            Kind::Line(_) | Kind::Meta(_) | Kind::Probe => self.wire.len(),
+            Kind::Line(_) | Kind::Meta(_) | Kind::Probe => begin,
         };
-        let (at, length) = (self.before + from as u64, request.key.len() as u8);
-        self.expected.push_back(Expected { origin, at, length, kind, asked_ms: now_ms as u32 });
+        self.expect(origin, (begin, from), request.key.len() as u8, kind, now_ms);
     }
 
     #[inline]
-    fn push_get(&mut self, request: &Request<'_>) {
+    fn expect(
+        &mut self,
+        origin: Origin<Ticket>,
+        (begin, from): (usize, usize),
+        length: u8,
+        kind: Kind,
+        now_ms: u64,
+    ) {
+        let (at, back) = (self.before + from as u64, (from - begin) as u32);
+        self.expected.push_back(Expected { origin, at, back, length, kind, asked_ms: now_ms as u32 });
+    }
+
+    /// Appends the key of a get. Returns where the line begins that has it.
+    #[inline]
+    fn push_get(&mut self, request: &Request<'_>) -> usize {
         match &mut self.open {
             // The uniques that a gets brings harm nobody who has not asked for them.
             Some(open)
@@ -177,15 +222,20 @@ impl Destination {
                     && (open.op == request.op || open.op == Op::Gets) =>
             {
                 open.keys += 1;
+                let from = open.from;
                 self.wire.push(b' ');
+                self.wire.extend_from_slice(request.key);
+                from
             }
             _ => {
                 self.close_get();
-                self.open = Some(OpenGet { op: request.op, keys: 1, from: self.wire.len() });
+                let from = self.wire.len();
+                self.open = Some(OpenGet { op: request.op, keys: 1, from });
                 self.wire.extend_from_slice(if request.op == Op::Get { b"get " } else { b"gets " });
+                self.wire.extend_from_slice(request.key);
+                from
             }
         }
-        self.wire.extend_from_slice(request.key);
     }
 
     fn close_get(&mut self) {
@@ -199,15 +249,10 @@ impl Destination {
 
     fn push_probe(&mut self, now_ms: u64) {
         self.close_get();
+        let begin = self.wire.len();
         self.wire.extend_from_slice(b"version\r\n");
-        let at = self.before + self.wire.len() as u64;
-        self.expected.push_back(Expected {
-            origin: Origin::Nobody,
-            at,
-            length: 0,
-            kind: Kind::Probe,
-            asked_ms: now_ms as u32,
-        });
+        self.expect(Origin::Nobody, (begin, begin), 0, Kind::Probe, now_ms);
+        self.is_probed = true;
     }
 
     /// Sends what was asked since the last time; connects first, if need be.
@@ -249,33 +294,27 @@ impl Destination {
         Ok(())
     }
 
-    /// Something has happened to the socket: reads what there is into `buffer`, behind what was left over. Returns how much there is.
+    /// Something has happened to the socket: reads what there is into `intake`.
     ///
     /// # Errors
     /// What the system says: the connection is of no use.
-    pub(crate) fn read(&mut self, poll: &Poll, token: Token, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    pub(crate) fn read(&mut self, poll: &Poll, token: Token, intake: &mut Intake) -> io::Result<()> {
         if let Link::Connecting(_) = self.link {
             self.finish_connecting()?;
-            self.flush(poll, token)?;
-            return Ok(0);
+            return self.flush(poll, token);
         }
         if self.interest == Interest::ReadWrite {
             self.flush(poll, token)?;
         }
         let Link::Up(stream) = &mut self.link else {
-            return Ok(0);
+            return Ok(());
         };
-        let kept = self.input.len();
-        if buffer.len() < kept + READ_BYTES {
-            buffer.resize(kept + READ_BYTES, 0);
+        match stream.read(intake.space())? {
+            Progress::Moved(bytes) => intake.filled(bytes),
+            Progress::Blocked => {}
+            Progress::Ended => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
-        buffer[..kept].copy_from_slice(&self.input);
-        self.input.clear();
-        match stream.read(&mut buffer[kept..])? {
-            Progress::Moved(bytes) => Ok(kept + bytes),
-            Progress::Blocked => Ok(kept),
-            Progress::Ended => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+        Ok(())
     }
 
     fn finish_connecting(&mut self) -> io::Result<()> {
@@ -289,91 +328,121 @@ impl Destination {
         Ok(())
     }
 
+    /// What was kept, if there is something: more is read behind it.
+    pub(crate) fn take_rest(&mut self) -> Option<Intake> {
+        (!self.rest.is_empty()).then(|| std::mem::take(&mut self.rest))
+    }
+
     /// Keeps what is no whole reply until more comes.
-    pub(crate) fn keep(&mut self, rest: &[u8]) {
-        self.input.extend_from_slice(rest);
+    pub(crate) fn keep(&mut self, rest: Intake) {
+        self.rest = rest;
     }
 
     /// The next reply in `input`.
     #[inline]
     pub(crate) fn next<'i>(&mut self, input: &'i [u8]) -> Heard<'i> {
-        if input.is_empty() {
-            return Heard::Silence;
+        if self.next == Next::Unknown {
+            return Heard::Garbage;
         }
-        let (reply, taken) = match reply::read(input) {
-            Read::Reply(reply, taken) => (reply, taken),
-            Read::Unfinished => return Heard::Silence,
-            Read::Broken => return Heard::Garbage,
-        };
-        if self.ends {
-            self.ends = false;
-            // An error in place of the end: all keys were answered.
-            return if matches!(reply, Reply::End | Reply::Line(_)) {
-                Heard::Nothing(taken)
-            } else {
-                Heard::Garbage
-            };
+        if input.is_empty() {
+            return Heard::Silence(0);
+        }
+        if self.next == Next::Reply
+            && let Some(expected) = self.expected.front().copied()
+            && let Kind::Key | Kind::LastKey = expected.kind
+            && let Some((value, taken)) = reply::value_of(input, self.key_of(&expected))
+        {
+            return self.key_found(expected, answers::found(&value), taken);
+        }
+        match reply::read(input) {
+            Read::Reply(reply, taken) => self.next_reply(reply, taken),
+            Read::Unfinished(wanted) => Heard::Silence(wanted),
+            Read::Broken => Heard::Garbage,
+        }
+    }
+
+    /// The key of a get, as it was asked for.
+    #[inline]
+    fn key_of(&self, expected: &Expected) -> &[u8] {
+        let at = (expected.at - self.before) as usize;
+        &self.wire[at..at + usize::from(expected.length)]
+    }
+
+    fn next_reply<'i>(&mut self, reply: Reply<'i>, taken: usize) -> Heard<'i> {
+        match self.next {
+            Next::Reply => {}
+            Next::End => {
+                self.next = Next::Reply;
+                // An error in place of the end: all keys were answered.
+                return match reply {
+                    Reply::End => Heard::Nothing(taken),
+                    Reply::Line(line) if answers::failed(line).is_some() => Heard::Nothing(taken),
+                    _ => Heard::Garbage,
+                };
+            }
+            Next::Unknown => return Heard::Garbage,
         }
         let Some(expected) = self.expected.front().copied() else {
             return Heard::Garbage;
         };
-        match expected.kind {
-            Kind::Key | Kind::LastKey => self.next_of_get(expected, reply, taken),
-            Kind::Line(op) => match reply {
-                Reply::Line(line) => self.answered(expected, line_answer(op, line), taken),
-                _ => Heard::Garbage,
-            },
-            Kind::Meta(_) => match reply {
-                Reply::MetaValue { line, value } => {
-                    self.answered(expected, meta_answer(line, Some(value)), taken)
-                }
-                Reply::Line(line) => self.answered(expected, meta_answer(line, None), taken),
-                _ => Heard::Garbage,
-            },
-            Kind::Probe => match reply {
-                Reply::Line(_) => self.answered(expected, Answer::of(Outcome::Ok), taken),
-                _ => Heard::Garbage,
-            },
+        let answer = match (expected.kind, reply) {
+            (Kind::Key | Kind::LastKey, reply) => return self.next_of_get(expected, reply, taken),
+            (Kind::Line(op), Reply::Line(line)) => answers::of_line(op, line),
+            (Kind::Meta(op), Reply::MetaValue { line, value }) => answers::of_meta(op, line, Some(value)),
+            (Kind::Meta(op), Reply::Line(line)) => answers::of_meta(op, line, None),
+            (Kind::Probe, reply) => answers::is_of_probe(&reply).then(|| Answer::of(Outcome::Ok)),
+            _ => None,
+        };
+        let Some(answer) = answer else { return Heard::Garbage };
+        let (Kind::Line(op) | Kind::Meta(op)) = expected.kind else {
+            self.is_probed = false;
+            return self.answered(expected, answer, taken);
+        };
+        if op.group() == Group::Update && answers::is_not_understood(answer.line) {
+            self.next = Next::Unknown;
         }
+        self.answered(expected, answer, taken)
     }
 
-    #[inline]
     fn next_of_get<'i>(&mut self, expected: Expected, reply: Reply<'i>, taken: usize) -> Heard<'i> {
         let is_last = expected.kind == Kind::LastKey;
-        let (found, outcome) = match reply {
-            Reply::Value(value) => (value, Outcome::Found),
-            Reply::Lease(value) if value.number != HOT => (value, Outcome::NotFound),
-            Reply::Lease(value) if value.value.is_empty() => (value, Outcome::NotFoundHot),
-            Reply::Lease(value) => (value, Outcome::FoundStale),
+        let (value, answer) = match reply {
+            Reply::Value(value) => (value, answers::found(&value)),
+            Reply::Lease(value) => (value, answers::lease(&value)),
             Reply::End => {
-                return self.answered(
-                    expected,
-                    Answer::of(Outcome::NotFound),
-                    if is_last { taken } else { 0 },
-                );
+                let missing = Answer::of(Outcome::NotFound);
+                return self.answered(expected, missing, if is_last { taken } else { 0 });
             }
             Reply::Line(line) => {
-                let answer = Answer { line, ..Answer::of(failure(line).unwrap_or(Outcome::RemoteError)) };
+                let Some(answer) = answers::failed(line) else { return Heard::Garbage };
                 return self.answered(expected, answer, if is_last { taken } else { 0 });
             }
             Reply::MetaValue { .. } => return Heard::Garbage,
         };
-        let at = (expected.at - self.before) as usize;
-        if found.key == &self.wire[at..at + usize::from(expected.length)] {
-            self.ends = is_last;
-            return self.answered(expected, hit(outcome, &found), taken);
+        if value.key == self.key_of(&expected) {
+            return self.key_found(expected, answer, taken);
         }
         if is_last { Heard::Garbage } else { self.answered(expected, Answer::of(Outcome::NotFound), 0) }
     }
 
     #[inline]
+    fn key_found<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
+        if expected.kind == Kind::LastKey {
+            self.next = Next::End;
+        }
+        self.answered(expected, answer, taken)
+    }
+
+    #[inline]
     fn answered<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
         self.expected.pop_front();
-        self.standing.heard();
+        // Who answers too late is not there.
         if self.dead > 0 {
             self.dead -= 1;
             return Heard::Nothing(taken);
         }
+        self.given_up = 0;
+        self.standing.heard();
         Heard::Answer(expected.origin, answer, taken)
     }
 
@@ -388,14 +457,9 @@ impl Destination {
             }
             return;
         };
-        let answered = ((first.at - self.before) as usize).min(self.sent);
+        let answered = ((first.begin() - self.before) as usize).min(self.sent);
         if answered > KEPT_MAX && answered > self.wire.len() / 2 {
-            self.wire.drain(..answered);
-            self.before += answered as u64;
-            self.sent -= answered;
-            if let Some(open) = &mut self.open {
-                open.from -= answered;
-            }
+            self.forget(answered);
         }
     }
 
@@ -403,9 +467,17 @@ impl Destination {
     pub(crate) fn deadline(&self, now_ms: u64) -> Option<u64> {
         let oldest = self.expected.get(self.dead).map(|oldest| {
             let waited = (now_ms as u32).wrapping_sub(oldest.asked_ms);
-            now_ms + u64::from(self.timeout_ms.saturating_sub(waited))
+            now_ms + u64::from(self.patience_ms().saturating_sub(waited))
         });
         oldest.into_iter().chain(self.probes.map(|probes| probes.next_ms)).min()
+    }
+
+    /// How long a request waits.
+    fn patience_ms(&self) -> u32 {
+        match self.link {
+            Link::Connecting(_) => self.connect_timeout_ms,
+            Link::Closed | Link::Up(_) => self.timeout_ms,
+        }
     }
 
     /// Whether it has nothing to send.
@@ -415,13 +487,16 @@ impl Destination {
 
     /// The oldest request, if it has waited for too long. Its reply is dropped if it comes after all.
     pub(crate) fn give_up(&mut self, now_ms: u64) -> Option<GivenUp> {
+        let patience_ms = self.patience_ms();
         let oldest = self.expected.get_mut(self.dead)?;
-        if (now_ms as u32).wrapping_sub(oldest.asked_ms) < self.timeout_ms {
+        if (now_ms as u32).wrapping_sub(oldest.asked_ms) < patience_ms {
             return None;
         }
         self.dead += 1;
         let origin = std::mem::replace(&mut oldest.origin, Origin::Nobody);
         let is_probe = oldest.kind == Kind::Probe;
+        let was_sent = oldest.begin() < self.before + self.sent as u64;
+        self.given_up += 1;
         if let Link::Connecting(_) = self.link {
             let prober = self.standing.unreachable(&self.health);
             self.put_out(prober, now_ms);
@@ -429,7 +504,8 @@ impl Destination {
         }
         let prober = self.standing.timed_out(&self.health);
         self.put_out(prober, now_ms);
-        Some(if is_probe { GivenUp::Probe } else { GivenUp::Request(origin) })
+        let is_stuck = is_probe || !was_sent || self.given_up >= GIVEN_UP_MAX;
+        Some(if is_stuck { GivenUp::Stuck(origin) } else { GivenUp::Request(origin) })
     }
 
     /// The connection has failed.
@@ -456,90 +532,48 @@ impl Destination {
             return false;
         };
         probes.asked(now_ms, &self.health, random);
-        self.push_probe(now_ms);
-        true
+        let is_asked = !self.is_probed;
+        if is_asked {
+            self.push_probe(now_ms);
+        }
+        is_asked
     }
 
-    /// Closes the connection. Returns those who wait for answers, which do not come any more.
+    /// Closes the connection. Returns those who wait for answers, which do not come any more. If it was up, what was not sent is sent over
+    /// the next one.
     pub(crate) fn fail(&mut self, poll: &Poll) -> Vec<Origin<Ticket>> {
+        let was_up = matches!(self.link, Link::Up(_));
         if let Link::Connecting(stream) | Link::Up(stream) = &self.link {
             // Closing the socket does the same.
             let _ = poll.remove(stream);
         }
         self.link = Link::Closed;
-        let waiting = self.expected.iter().skip(self.dead).map(|expected| expected.origin).collect();
-        self.expected.clear();
-        self.before += self.wire.len() as u64;
-        self.wire = Vec::new();
-        self.input = Vec::new();
-        (self.sent, self.dead, self.open, self.ends) = (0, 0, None, false);
+        let sent = self.before + self.sent as u64;
+        let is_lost = |expected: &Expected| !was_up || expected.begin() < sent;
+        // Who was given up has been answered. The others that are lost come before those that were not sent.
+        let lost = self.expected.iter().skip(self.dead).take_while(|expected| is_lost(expected));
+        let waiting: Vec<_> = lost.map(|expected| expected.origin).collect();
+        let kept = self.expected.get(self.dead + waiting.len()).map(Expected::begin);
+        // A key that was given up is asked for with the others of its get.
+        while self.expected.front().is_some_and(|first| kept.is_none_or(|kept| first.begin() < kept)) {
+            self.expected.pop_front();
+            self.dead = self.dead.saturating_sub(1);
+        }
+        self.forget(kept.map_or(self.wire.len(), |kept| (kept - self.before) as usize));
+        self.is_probed = self.expected.iter().any(|expected| expected.kind == Kind::Probe);
+        self.rest = Intake::default();
+        (self.sent, self.given_up, self.next) = (0, 0, Next::Reply);
         waiting
     }
-}
 
-/// Bytes read at once.
-const READ_BYTES: usize = 64 << 10;
-/// The token of a lease that somebody else has.
-const HOT: u64 = 1;
-
-fn hit<'i>(outcome: Outcome, found: &Value<'i>) -> Answer<'i> {
-    let item = Some(Item { flags: found.flags, value: found.value });
-    Answer { item, number: found.number, block: found.block, ..Answer::of(outcome) }
-}
-
-/// What a line says that is no answer.
-fn failure(line: &[u8]) -> Option<Outcome> {
-    let rest = match line {
-        b"ERROR" => return Some(Outcome::RemoteError),
-        _ if line.starts_with(b"CLIENT_ERROR") => return Some(Outcome::ClientError),
-        _ => line.strip_prefix(b"SERVER_ERROR")?,
-    };
-    Some(match rest.trim_ascii() {
-        text if text.starts_with(b"307") => Outcome::Busy,
-        text if text.starts_with(b"302") => Outcome::TryAgain,
-        text if text.starts_with(b"301") => Outcome::Shutdown,
-        b"unavailable" => Outcome::Tko,
-        b"timeout" => Outcome::Timeout,
-        b"connection timeout" => Outcome::ConnectTimeout,
-        b"connection error" => Outcome::ConnectError,
-        _ => Outcome::RemoteError,
-    })
-}
-
-fn line_answer(op: Op, line: &[u8]) -> Answer<'_> {
-    let outcome = match line {
-        b"STORED" => Outcome::Stored,
-        b"STALE_STORED" => Outcome::StaleStored,
-        b"NOT_STORED" => Outcome::NotStored,
-        b"EXISTS" => Outcome::Exists,
-        b"NOT_FOUND" => Outcome::NotFound,
-        b"DELETED" => Outcome::Deleted,
-        b"TOUCHED" => Outcome::Touched,
-        b"OK" => Outcome::Ok,
-        _ => match failure(line) {
-            Some(outcome) => return Answer { line, ..Answer::of(outcome) },
-            None if matches!(op, Op::Incr | Op::Decr) => {
-                let number = number_from(line).unwrap_or(0);
-                return Answer { number, line, ..Answer::of(Outcome::Found) };
-            }
-            None => return Answer { line, ..Answer::of(Outcome::RemoteError) },
-        },
-    };
-    Answer::of(outcome)
-}
-
-fn meta_answer<'i>(line: &'i [u8], value: Option<&'i [u8]>) -> Answer<'i> {
-    let outcome = match line.get(..2) {
-        Some(b"VA" | b"HD" | b"ME") => Outcome::Found,
-        Some(b"EN" | b"NF") => Outcome::NotFound,
-        Some(b"NS") => Outcome::NotStored,
-        Some(b"EX") => Outcome::Exists,
-        _ => failure(line).unwrap_or(Outcome::RemoteError),
-    };
-    let flags = line.split(|byte| *byte == b' ').skip(2).find_map(|flag| flag.strip_prefix(b"f"));
-    let flags = flags.and_then(number_from).map(|flags| flags as u32);
-    let item = flags.zip(value).map(|(flags, value)| Item { flags, value });
-    // A value that is not accompanied by flags is still the client's.
-    let block = value.unwrap_or_default();
-    Answer { item, line, block, ..Answer::of(outcome) }
+    /// Forgets the first bytes of what was asked.
+    fn forget(&mut self, bytes: usize) {
+        self.wire.drain(..bytes);
+        self.before += bytes as u64;
+        self.sent = self.sent.saturating_sub(bytes);
+        match &mut self.open {
+            Some(open) if open.from >= bytes => open.from -= bytes,
+            open => *open = None,
+        }
+    }
 }

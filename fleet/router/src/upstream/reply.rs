@@ -22,8 +22,8 @@ pub(crate) enum Reply<'a> {
 pub(crate) struct Value<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) flags: u32,
-    /// The cas unique, or the token of a lease.
-    pub(crate) number: u64,
+    /// The cas unique, if there is one, or the token of a lease.
+    pub(crate) number: Option<u64>,
     pub(crate) value: &'a [u8],
     /// All of it.
     pub(crate) block: &'a [u8],
@@ -33,8 +33,8 @@ pub(crate) struct Value<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read<'a> {
     Reply(Reply<'a>, usize),
-    /// More has to come.
-    Unfinished,
+    /// More has to come: so many bytes in all, as far as is known.
+    Unfinished(usize),
     /// No server says that.
     Broken,
 }
@@ -48,7 +48,7 @@ const VALUE_MAX: u64 = 1 << 30;
 #[inline]
 pub(crate) fn read(input: &[u8]) -> Read<'_> {
     let Some(end) = memchr(b'\n', input) else {
-        return if input.len() > LINE_MAX { Read::Broken } else { Read::Unfinished };
+        return if input.len() > LINE_MAX { Read::Broken } else { Read::Unfinished(0) };
     };
     let line = match input[..end] {
         [ref line @ .., b'\r'] => line,
@@ -74,9 +74,9 @@ fn value<'a>(input: &'a [u8], rest: &'a [u8], at: usize, of: fn(Value<'a>) -> Re
     let (Some(flags), Some(length)) = (number(&mut numbers), number(&mut numbers)) else {
         return Read::Broken;
     };
-    let unique = number(&mut numbers).unwrap_or(0);
+    let unique = number(&mut numbers);
     let Some((value, taken)) = block(input, at, length) else {
-        return if length > VALUE_MAX { Read::Broken } else { Read::Unfinished };
+        return unfinished(at, length);
     };
     let Ok(value) = value else { return Read::Broken };
     let block = &input[..taken];
@@ -95,11 +95,11 @@ fn lease<'a>(input: &'a [u8], rest: &'a [u8], at: usize) -> Read<'a> {
         return Read::Broken;
     };
     let Some((value, taken)) = block(input, at, length) else {
-        return if length > VALUE_MAX { Read::Broken } else { Read::Unfinished };
+        return unfinished(at, length);
     };
     let Ok(value) = value else { return Read::Broken };
-    let block = &input[..taken];
-    Read::Reply(Reply::Lease(Value { key, flags: flags as u32, number: token, value, block }), taken)
+    let (flags, block) = (flags as u32, &input[..taken]);
+    Read::Reply(Reply::Lease(Value { key, flags, number: Some(token), value, block }), taken)
 }
 
 /// `<bytes> <flag>*`
@@ -111,9 +111,29 @@ fn meta_value<'a>(input: &'a [u8], line: &'a [u8], rest: &'a [u8], at: usize) ->
     match block(input, at, length) {
         Some((Ok(value), taken)) => Read::Reply(Reply::MetaValue { line, value }, taken),
         Some((Err(NoLineEnd), _)) => Read::Broken,
-        None if length > VALUE_MAX => Read::Broken,
-        None => Read::Unfinished,
+        None => unfinished(at, length),
     }
+}
+
+/// The rest of a block of data has to come, unless no server has so long a value.
+#[cold]
+fn unfinished<'a>(at: usize, length: u64) -> Read<'a> {
+    if length > VALUE_MAX { Read::Broken } else { Read::Unfinished(at + length as usize + LINE_END.len()) }
+}
+
+const LINE_END: &[u8] = b"\r\n";
+
+/// The first reply, if it is an item with this key that has arrived altogether. What most replies are is read faster so.
+#[inline(always)]
+pub(crate) fn value_of<'a>(input: &'a [u8], key: &[u8]) -> Option<(Value<'a>, usize)> {
+    let named = input.strip_prefix(b"VALUE ")?;
+    let mut rest = named.strip_prefix(key)?;
+    let (flags, length) = (number(&mut rest)?, number(&mut rest)?);
+    let unique = number(&mut rest);
+    rest = rest.strip_prefix(LINE_END)?;
+    let (value, taken) = block(input, input.len() - rest.len(), length)?;
+    let (value, block) = (value.ok()?, &input[..taken]);
+    Some((Value { key: &named[..key.len()], flags: flags as u32, number: unique, value, block }, taken))
 }
 
 /// A block of data does not end as it should.
@@ -170,7 +190,11 @@ mod tests {
             b"SERVER_ERROR out of memory\r\n",
         ] {
             for length in 0..whole.len() {
-                assert_eq!(read(&whole[..length]), Read::Unfinished, "{:?}", whole[..length].escape_ascii());
+                let Read::Unfinished(wanted) = read(&whole[..length]) else {
+                    panic!("{:?}", whole[..length].escape_ascii());
+                };
+                assert!(wanted == 0 || wanted == whole.len(), "{wanted} of {length}");
+                assert_eq!(value_of(&whole[..length], b"key"), None);
             }
             let more = [whole, b"END\r\n"].concat();
             let Read::Reply(reply, taken) = read(&more) else { panic!("{:?}", whole.escape_ascii()) };
@@ -181,10 +205,19 @@ mod tests {
     #[test]
     fn parts_are_found_where_they_are() {
         let input = b"VALUE key 5 3 77\r\nabc\r\n";
-        let expected = Value { key: b"key", flags: 5, number: 77, value: b"abc", block: input };
+        let expected = Value { key: b"key", flags: 5, number: Some(77), value: b"abc", block: input };
         assert_eq!(read(input), Read::Reply(Reply::Value(expected), input.len()));
+        assert_eq!(value_of(input, b"key"), Some((expected, input.len())));
+        assert_eq!(
+            (value_of(input, b"ke"), value_of(input, b"key2"), value_of(input, b"kez")),
+            (None, None, None)
+        );
+        let input = b"VALUE key 5 3\r\nabc\r\nEND\r\n";
+        let expected = Value { number: None, block: &input[..20], ..expected };
+        assert_eq!(value_of(input, b"key"), Some((expected, 20)));
+        assert_eq!(value_of(b"VALUE key 5 3\r\nabcd\r\n", b"key"), None);
         let input = b"LVALUE key 77 5 2\r\nab\r\n";
-        let expected = Value { key: b"key", flags: 5, number: 77, value: b"ab", block: input };
+        let expected = Value { key: b"key", flags: 5, number: Some(77), value: b"ab", block: input };
         assert_eq!(read(input), Read::Reply(Reply::Lease(expected), input.len()));
         let input = b"VA 2 f5\r\nab\r\n";
         let expected = Reply::MetaValue { line: b"VA 2 f5", value: b"ab" };

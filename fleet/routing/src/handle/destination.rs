@@ -4,7 +4,7 @@ use super::Handle;
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::request::Request;
-use crate::step::{Cx, DestinationId, Step};
+use crate::step::{Cx, DestinationId, Hop, Step};
 
 #[derive(Debug)]
 pub(crate) struct Destination(pub(crate) DestinationId);
@@ -15,6 +15,10 @@ impl Handle for Destination {
     }
 
     #[inline]
+    fn hop(&self, _request: &Request<'_>) -> Option<Hop> {
+        Some(Hop::Send(self.0))
+    }
+
     fn enter(&self, _cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
         Step::Send(self.0)
     }

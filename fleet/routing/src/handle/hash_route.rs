@@ -5,7 +5,7 @@ use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::hash::Selector;
 use crate::request::Request;
-use crate::step::{Cx, Step};
+use crate::step::{Cx, Hop, NodeId, Step};
 
 #[derive(Debug)]
 pub(crate) struct HashRoute {
@@ -16,6 +16,11 @@ pub(crate) struct HashRoute {
 impl HashRoute {
     pub(crate) fn new(children: Children, selector: Selector) -> Self {
         HashRoute { children, selector }
+    }
+
+    #[inline]
+    fn child(&self, request: &Request<'_>) -> NodeId {
+        self.children[self.selector.pick(request.routing_key())]
     }
 }
 
@@ -38,7 +43,11 @@ impl Handle for HashRoute {
     }
 
     #[inline]
+    fn hop(&self, request: &Request<'_>) -> Option<Hop> {
+        Some(Hop::To(self.child(request)))
+    }
+
     fn enter(&self, _cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
-        Step::Tail(self.children[self.selector.pick(request.routing_key())])
+        Step::Tail(self.child(request))
     }
 }

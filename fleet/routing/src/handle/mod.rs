@@ -4,13 +4,20 @@ use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::outcome::Answer;
 use crate::request::Request;
-use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
+use crate::step::{Cx, Hop, NodeId, Rewrite, State, Step, Then};
 use std::fmt::Debug;
 
 /// A kind of handle.
 pub(crate) trait Handle: Debug + Sized {
     /// Reads it from a configuration: an object with `type`, or what stands behind the bar of a short form, as `PoolRoute|A`.
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError>;
+
+    /// Where a request goes, if that is all that there is to say: most requests meet no handle that does more, and are at a server
+    /// sooner so. [`Handle::enter`] says the same.
+    #[inline]
+    fn hop(&self, _request: &Request<'_>) -> Option<Hop> {
+        None
+    }
 
     /// What becomes of a request.
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step;
@@ -73,6 +80,12 @@ macro_rules! handles {
             }
 
             #[inline]
+            pub(crate) fn hop(&self, request: &Request<'_>) -> Option<Hop> {
+                match self {
+                    $(Self::$handle(handle) => handle.hop(request),)+
+                }
+            }
+
             pub(crate) fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
                 match self {
                     $(Self::$handle(handle) => handle.enter(cx, request),)+

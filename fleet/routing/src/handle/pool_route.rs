@@ -4,7 +4,7 @@ use super::{AnyHandle, Handle, HashRoute, OutstandingLimit, RateLimit, Shadow, S
 use crate::build::{Builder, Members, PoolHandles};
 use crate::config::{ConfigError, Json};
 use crate::request::Request;
-use crate::step::{Cx, NodeId, Step};
+use crate::step::{Cx, Hop, NodeId, Step};
 
 #[derive(Debug)]
 pub(crate) struct PoolRoute(NodeId);
@@ -73,6 +73,10 @@ impl Handle for PoolRoute {
     }
 
     #[inline]
+    fn hop(&self, _request: &Request<'_>) -> Option<Hop> {
+        Some(Hop::To(self.0))
+    }
+
     fn enter(&self, _cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
         Step::Tail(self.0)
     }

@@ -6,7 +6,7 @@
 
 use crate::outcome::{Answer, KeptAnswer, Outcome};
 use crate::request::{KeptRequest, Request};
-use crate::step::{Ask, Cx, DestinationId, Facts, Holds, NodeId, State, Step, Then, Wanted};
+use crate::step::{Ask, Cx, DestinationId, Facts, Holds, Hop, NodeId, State, Step, Then, Wanted};
 use crate::tree::Tree;
 use std::rc::Rc;
 
@@ -147,11 +147,16 @@ impl<T: Copy> Walks<T> {
             return sink.refuse(ticket, &Answer { line: NO_ROUTE, ..Answer::of(Outcome::LocalError) });
         };
         let (prefix, key) = request.key.split_at(prefix);
-        if key.is_empty() && !prefix.is_empty() {
-            return sink.refuse(ticket, &Answer { line: NO_KEY, ..Answer::of(Outcome::ClientError) });
+        let bare;
+        let mut request = request;
+        if !prefix.is_empty() {
+            if key.is_empty() {
+                return sink.refuse(ticket, &Answer { line: NO_KEY, ..Answer::of(Outcome::ClientError) });
+            }
+            bare = Request { key, prefix, ..*request };
+            request = &bare;
         }
-        let request = Request { key, prefix, ..*request };
-        if let Some(done) = self.descend(&tree, root, &request, facts, Origin::Client(ticket), sink) {
+        if let Some(done) = self.descend(&tree, root, request, facts, Origin::Client(ticket), sink) {
             done.with(&NO_ANSWER, |answer| sink.answer(ticket, answer));
         }
         self.scratch.clear();
@@ -168,6 +173,16 @@ impl<T: Copy> Walks<T> {
         sink: &mut S,
     ) -> Option<Done> {
         loop {
+            match tree.handle(node).hop(request) {
+                Some(Hop::To(next)) => {
+                    node = next;
+                    continue;
+                }
+                Some(Hop::Send(destination)) => {
+                    return sink.send(destination, request, origin).err().map(Done::Made);
+                }
+                None => {}
+            }
             let first = self.asks.len();
             let Walks { asks, scratch, random, .. } = self;
             let mut cx = Cx { facts, asks, scratch, random, holds: Holds::No };

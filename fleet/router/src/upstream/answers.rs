@@ -1,0 +1,166 @@
+//! What replies of servers mean.
+//!
+//! A reply that no server gives to what was asked says that requests and replies do not belong together any more. It is no answer, and the
+//! connection is of no use.
+
+use super::reply::{Reply, Value};
+use guira_protocol::number_from;
+use guira_routing::{Answer, Item, Op, Outcome};
+
+/// The token of a lease that somebody else has.
+const HOT: u64 = 1;
+
+/// What was found, or what a miss of a lease-get tells.
+#[inline]
+pub(super) fn found<'i>(value: &Value<'i>) -> Answer<'i> {
+    hit(Outcome::Found, value)
+}
+
+/// What a lease-get is told about a key that is missing.
+pub(super) fn lease<'i>(value: &Value<'i>) -> Answer<'i> {
+    let outcome = match value.number {
+        Some(HOT) if value.value.is_empty() => Outcome::NotFoundHot,
+        Some(HOT) => Outcome::FoundStale,
+        _ => Outcome::NotFound,
+    };
+    hit(outcome, value)
+}
+
+#[inline]
+fn hit<'i>(outcome: Outcome, found: &Value<'i>) -> Answer<'i> {
+    let item = Some(Item { flags: found.flags, value: found.value });
+    // A unique was asked for by another client: the item is written anew without it.
+    let block = if found.number.is_some() { b"" } else { found.block };
+    Answer { item, number: found.number.unwrap_or(0), block, ..Answer::of(outcome) }
+}
+
+/// What a line says that is no answer.
+fn failure(line: &[u8]) -> Option<Outcome> {
+    let rest = match line {
+        b"ERROR" => return Some(Outcome::RemoteError),
+        _ if line.starts_with(b"CLIENT_ERROR") => return Some(Outcome::ClientError),
+        _ => line.strip_prefix(b"SERVER_ERROR")?,
+    };
+    Some(match rest.trim_ascii() {
+        text if text.starts_with(b"307") => Outcome::Busy,
+        text if text.starts_with(b"302") => Outcome::TryAgain,
+        text if text.starts_with(b"301") => Outcome::Shutdown,
+        b"unavailable" => Outcome::Tko,
+        b"timeout" => Outcome::Timeout,
+        b"connection timeout" => Outcome::ConnectTimeout,
+        b"connection error" => Outcome::ConnectError,
+        _ => Outcome::RemoteError,
+    })
+}
+
+/// The failure that a line tells; `None` if it is no failure.
+pub(super) fn failed(line: &[u8]) -> Option<Answer<'_>> {
+    failure(line).map(|outcome| Answer { line, ..Answer::of(outcome) })
+}
+
+/// Whether a server that says this may have taken a data block for requests: it has not understood the line in front of it.
+pub(super) fn is_not_understood(line: &[u8]) -> bool {
+    line == b"ERROR" || line.starts_with(b"CLIENT_ERROR")
+}
+
+/// What the line of a classic command says; `None` if none of this kind is answered so.
+pub(super) fn of_line(op: Op, line: &[u8]) -> Option<Answer<'_>> {
+    let outcome = match (line, op) {
+        (b"STORED", Op::Set | Op::Add | Op::Replace | Op::Append | Op::Prepend | Op::Cas | Op::LeaseSet) => {
+            Outcome::Stored
+        }
+        (b"STALE_STORED", Op::LeaseSet) => Outcome::StaleStored,
+        (
+            b"NOT_STORED",
+            Op::Set | Op::Add | Op::Replace | Op::Append | Op::Prepend | Op::Cas | Op::LeaseSet,
+        ) => Outcome::NotStored,
+        (b"EXISTS", Op::Cas | Op::LeaseSet) => Outcome::Exists,
+        (b"NOT_FOUND", Op::Cas | Op::LeaseSet | Op::Delete | Op::Touch | Op::Incr | Op::Decr) => {
+            Outcome::NotFound
+        }
+        (b"DELETED", Op::Delete) => Outcome::Deleted,
+        (b"TOUCHED", Op::Touch) => Outcome::Touched,
+        (b"OK", Op::FlushAll) => Outcome::Ok,
+        (line, Op::Incr | Op::Decr) if line.first().is_some_and(u8::is_ascii_digit) => {
+            // Blanks are behind a number that has become shorter.
+            let number = number_from(line.trim_ascii_end())?;
+            return Some(Answer { number, line, ..Answer::of(Outcome::Found) });
+        }
+        _ => return failed(line),
+    };
+    Some(Answer::of(outcome))
+}
+
+/// What the line of a meta command says, and the value behind it; `None` if none of this kind is answered so.
+pub(super) fn of_meta<'i>(op: Op, line: &'i [u8], value: Option<&'i [u8]>) -> Option<Answer<'i>> {
+    use guira_routing::Group::{Arithmetic, Delete, Get, Update};
+    let code = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+    let outcome = match (code, op.group()) {
+        (b"VA", Get | Arithmetic) if value.is_some() => Outcome::Found,
+        (b"ME", Get) if op == Op::MetaGet => Outcome::Found,
+        (b"HD", Get | Arithmetic | Delete | Update) => Outcome::Found,
+        (b"EN", Get) | (b"NF", Arithmetic | Delete | Update | Get) => Outcome::NotFound,
+        (b"NS", Arithmetic | Update) => Outcome::NotStored,
+        (b"EX", Arithmetic | Delete | Update) => Outcome::Exists,
+        _ if value.is_none() => return failed(line),
+        _ => return None,
+    };
+    let flags = line.split(|byte| *byte == b' ').skip(2).find_map(|flag| flag.strip_prefix(b"f"));
+    let flags = flags.and_then(number_from).map(|flags| flags as u32);
+    let item = flags.zip(value).map(|(flags, value)| Item { flags, value });
+    // A value that is not accompanied by flags is still the client's.
+    let block = value.unwrap_or_default();
+    Some(Answer { item, line, block, ..Answer::of(outcome) })
+}
+
+/// Whether a server that was asked for its version is there.
+pub(super) fn is_of_probe(reply: &Reply<'_>) -> bool {
+    matches!(reply, Reply::Line(line) if line.starts_with(b"VERSION") || failure(line).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_does_not_answer_what_was_asked_is_no_answer() {
+        for (op, line) in [
+            (Op::Set, b"DELETED".as_slice()),
+            (Op::Set, b"VERSION 1.6.45"),
+            (Op::Set, b"7"),
+            (Op::Touch, b"STORED"),
+            (Op::Delete, b"TOUCHED"),
+            (Op::Delete, b"OK"),
+            (Op::Incr, b"DELETED"),
+            (Op::Incr, b"7x"),
+            (Op::Get, b"HD"),
+            (Op::Add, b""),
+        ] {
+            assert!(of_line(op, line).is_none(), "{op:?} {:?}", line.escape_ascii());
+        }
+        for (op, line, value) in [
+            (Op::Set, b"VA 1 f0".as_slice(), Some(b"x".as_slice())),
+            (Op::Set, b"EN", None),
+            (Op::Get, b"NS", None),
+            (Op::Get, b"VA 1", None),
+            (Op::Get, b"MN", None),
+            (Op::Get, b"ME key", None),
+            (Op::Get, b"HDx", None),
+            (Op::Delete, b"STORED", None),
+            (Op::MetaGet, b"", None),
+        ] {
+            assert!(of_meta(op, line, value).is_none(), "{op:?} {:?}", line.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn failures_are_told_of_every_operation() {
+        for line in [b"ERROR".as_slice(), b"CLIENT_ERROR bad data chunk", b"SERVER_ERROR out of memory"] {
+            for op in [Op::Set, Op::Delete, Op::Incr, Op::Touch, Op::Get] {
+                let answers = [of_line(op, line), of_meta(op, line, None)].map(Option::unwrap);
+                assert!(answers.iter().all(|answer| answer.outcome.is_error() && answer.line == line));
+            }
+        }
+        assert_eq!(of_line(Op::Incr, b"7  ").map(|answer| answer.number), Some(7));
+    }
+}

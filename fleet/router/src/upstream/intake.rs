@@ -1,0 +1,131 @@
+//! What a server has said and is no whole reply yet.
+
+/// Bytes read at once.
+const READ_BYTES: usize = 64 << 10;
+/// A buffer that long replies have made larger is not kept.
+const KEPT_MAX: usize = 1 << 20;
+
+/// A buffer that is read into, behind what was left over. Mostly nothing is: then all servers of a worker use one after the other, and a long
+/// reply has its own until it is there.
+#[derive(Debug, Default)]
+pub(crate) struct Intake {
+    bytes: Vec<u8>,
+    filled: usize,
+    /// The first reply has so many bytes, as far as is known.
+    wanted: usize,
+}
+
+impl Intake {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
+    /// Space to read into.
+    pub(crate) fn space(&mut self) -> &mut [u8] {
+        let least = if self.is_long() { self.wanted } else { self.filled + READ_BYTES };
+        if self.bytes.len() < least {
+            self.bytes.resize(least, 0);
+        }
+        &mut self.bytes[self.filled..]
+    }
+
+    /// So many bytes were read.
+    pub(crate) fn filled(&mut self, bytes: usize) {
+        self.filled += bytes;
+    }
+
+    /// What may have a whole reply.
+    pub(crate) fn input(&self) -> &[u8] {
+        if self.filled < self.wanted { &[] } else { &self.bytes[..self.filled] }
+    }
+
+    /// So many bytes were dealt with, and the next reply has `wanted` bytes.
+    pub(crate) fn taken(&mut self, bytes: usize, wanted: usize) {
+        if self.filled < self.wanted {
+            return;
+        }
+        self.bytes.copy_within(bytes..self.filled, 0);
+        self.filled -= bytes;
+        self.wanted = wanted;
+        if self.bytes.len() > KEPT_MAX.max(wanted) {
+            self.bytes.truncate(KEPT_MAX.max(self.filled));
+            self.bytes.shrink_to_fit();
+        }
+    }
+
+    /// Whether the reply is so long that it is read to where it stays.
+    pub(crate) fn is_long(&self) -> bool {
+        self.wanted > READ_BYTES.max(self.filled)
+    }
+
+    /// Puts what was left over in front. It is empty.
+    pub(crate) fn put_back(&mut self, rest: &Intake) {
+        let bytes = &rest.bytes[..rest.filled];
+        self.space()[..bytes.len()].copy_from_slice(bytes);
+        (self.filled, self.wanted) = (rest.filled, rest.wanted);
+    }
+
+    /// Takes what is left over out, for a server of its own.
+    pub(crate) fn take_rest(&mut self) -> Intake {
+        let mut rest =
+            Intake { bytes: Vec::with_capacity(self.wanted), filled: self.filled, wanted: self.wanted };
+        rest.bytes.extend_from_slice(&self.bytes[..self.filled]);
+        (self.filled, self.wanted) = (0, 0);
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(intake: &mut Intake, bytes: &[u8]) {
+        intake.space()[..bytes.len()].copy_from_slice(bytes);
+        intake.filled(bytes.len());
+    }
+
+    #[test]
+    fn what_is_left_over_is_in_front_of_what_comes() {
+        let mut shared = Intake::default();
+        read(&mut shared, b"one two thr");
+        assert_eq!(shared.input(), b"one two thr");
+        shared.taken(8, 0);
+        let mut own = shared.take_rest();
+        assert!(shared.is_empty() && !own.is_empty());
+        read(&mut own, b"ee four");
+        assert_eq!(own.input(), b"three four");
+        own.taken(10, 0);
+        assert!(own.is_empty());
+    }
+
+    #[test]
+    fn a_long_reply_is_looked_at_again_when_it_is_there() {
+        let mut intake = Intake::default();
+        read(&mut intake, b"0123");
+        intake.taken(0, 3 * READ_BYTES);
+        let mut own = intake.take_rest();
+        let mut looks = 0;
+        while own.filled < 3 * READ_BYTES {
+            let length = own.space().len().min(4096);
+            read(&mut own, &[b'x'; 4096][..length]);
+            looks += usize::from(!own.input().is_empty());
+            if own.input().is_empty() {
+                own.taken(0, 0);
+            }
+        }
+        assert_eq!(looks, 1);
+        assert!(own.bytes.capacity() < 4 * READ_BYTES, "it is read to where it stays");
+    }
+
+    #[test]
+    fn a_long_reply_does_not_keep_its_memory() {
+        let mut intake = Intake::default();
+        read(&mut intake, b"0");
+        intake.taken(0, 8 << 20);
+        let length = intake.space().len();
+        intake.filled(length);
+        assert!(intake.input().len() >= 8 << 20);
+        intake.taken(intake.filled, 0);
+        assert!(intake.bytes.capacity() <= 2 * KEPT_MAX);
+    }
+}

@@ -1,0 +1,238 @@
+//! Connections to servers: what was asked and what is answered stay together, whatever servers and clients do.
+
+use crate::{Router, config_of, name};
+use guira_tests::Server;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
+use std::thread::JoinHandle;
+
+/// A server that answers what `reply` makes of each request that it reads, for as long as that is something; then it waits for the end.
+fn scripted(
+    mut reply: impl FnMut(usize, &[u8]) -> Option<Vec<u8>> + Send + 'static,
+    connections: usize,
+) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let serve = move || {
+        for connection in 0..connections {
+            let (mut stream, _) = listener.accept().expect("the router connects");
+            let mut request = vec![0; 1 << 16];
+            loop {
+                let length = stream.read(&mut request).unwrap_or(0);
+                match reply(connection, &request[..length]) {
+                    Some(reply) if length > 0 => stream.write_all(&reply).expect("the router listens"),
+                    _ => break,
+                }
+            }
+        }
+    };
+    (address, std::thread::spawn(serve))
+}
+
+fn router(addresses: &[&str], options: &[&str]) -> Router {
+    let servers = addresses.iter().map(|address| format!("{address:?}")).collect::<Vec<_>>().join(", ");
+    let configuration =
+        format!(r#"{{"pools": {{"A": {{"servers": [{servers}]}}}}, "route": "PoolRoute|A"}}"#);
+    let fixed = ["--config-str", &configuration, "--disable-miss-on-get-errors"];
+    Router::start(&[&fixed, options].concat())
+}
+
+#[test]
+fn a_key_with_a_byte_0_reaches_no_server_and_its_value_is_no_command() {
+    let node = Server::start();
+    let router = Router::start(&["--config-str", &config_of(&node)]);
+    let mut client = router.connect();
+    client.exchange("set y 0 0 1\r\nY\r\n", "STORED\r\n");
+    client.exchange("set a\0b 0 0 9\r\nflush_all\r\n", "CLIENT_ERROR bad command line format\r\n");
+    client.exchange("set a\0b 0 0 9 noreply\r\nflush_all\r\nmn\r\n", "MN\r\n");
+    client.exchange("ms a\0b 9\r\nflush_all\r\n", "CLIENT_ERROR bad command line format\r\n");
+    for line in [
+        "get q\0",
+        "get q\0 y",
+        "gets y q\0",
+        "gat 0 q\0",
+        "delete y\0b",
+        "touch y\0 0",
+        "incr y\0 1",
+        "mg y\0 v",
+        "md y\0",
+    ] {
+        client.exchange(
+            format!("{line}\r\nget y\r\n"),
+            "CLIENT_ERROR bad command line format\r\nVALUE y 0 1\r\nY\r\nEND\r\n",
+        );
+    }
+    // In base64 a server takes it for what it is.
+    client.exchange("ms YQBi 1 b\r\nZ\r\nmg YQBi b k v\r\n", "HD\r\nVA 1 kYQBi b\r\nZ\r\n");
+}
+
+#[test]
+fn a_store_that_a_server_does_not_understand_costs_its_connection() {
+    // As a server that knows no leases: the line is an error, and the value is another line.
+    let reply = |connection: usize, request: &[u8]| match (connection, request) {
+        (0, b"lease-set k 7 0 0 5\r\nhello\r\n") => Some(b"ERROR\r\nERROR\r\n".to_vec()),
+        (1, b"get k\r\n") => Some(b"END\r\n".to_vec()),
+        _ => None,
+    };
+    let (address, server) = scripted(reply, 2);
+    let router = router(&[&address], &[]);
+    let mut client = router.connect();
+    client.exchange("lease-set k 7 0 0 5\r\nhello\r\n", "ERROR\r\n");
+    client.exchange("get k\r\n", "END\r\n");
+    drop(client);
+    drop(router);
+    server.join().expect("it has answered");
+}
+
+#[test]
+fn a_reply_to_another_kind_of_request_is_nobodys() {
+    for (request, reply) in [
+        ("set k 0 0 1\r\nx\r\n", "DELETED\r\n"),
+        ("set k 0 0 1\r\nx\r\n", "VERSION 1.6.45\r\n"),
+        ("touch k 0\r\n", "STORED\r\n"),
+        ("incr k 1\r\n", "STORED\r\n"),
+        ("ms k 1\r\nx\r\n", "EN\r\n"),
+        ("mg k v\r\n", "HDx\r\n"),
+        ("get k\r\n", "STORED\r\n"),
+        ("get k\r\n", "VALUE k 0 1\r\nx\r\nSTORED\r\n"),
+    ] {
+        let answer = move |connection, request: &[u8]| match connection {
+            0 => Some(reply.as_bytes().to_vec()),
+            _ => (request == b"get other\r\n").then(|| b"END\r\n".to_vec()),
+        };
+        let (address, server) = scripted(answer, 2);
+        let router = router(&[&address], &[]);
+        let mut client = router.connect();
+        client.send(request);
+        let line = client.line();
+        if reply.starts_with("VALUE") {
+            assert_eq!(
+                (line.as_str(), client.line(), client.line()),
+                ("VALUE k 0 1", "x".into(), "END".into())
+            );
+        } else {
+            assert_eq!(line, "SERVER_ERROR remote error", "{request:?} {reply:?}");
+        }
+        client.exchange("get other\r\n", "END\r\n");
+        drop(client);
+        drop(router);
+        server.join().expect("it was asked twice");
+    }
+}
+
+#[test]
+fn what_was_not_sent_over_a_connection_that_has_ended_is_sent_over_the_next() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let router = router(&[&address], &[]);
+    let mut client = router.connect();
+    let answer = |stream: &mut TcpStream, expected: &[u8], reply: &[u8]| {
+        let mut request = vec![0; expected.len()];
+        stream.read_exact(&mut request).expect("the router asks");
+        assert_eq!(request, expected);
+        stream.write_all(reply).expect("the router listens");
+    };
+    for number in 0..50 {
+        client.send(format!("incr n {number}\r\n"));
+        let (mut stream, _) = listener.accept().expect("the router connects");
+        answer(&mut stream, format!("incr n {number}\r\n").as_bytes(), b"7\r\n");
+        assert_eq!(client.line(), "7");
+        // The router hears of the end, and of the next request, in any order.
+        drop(stream);
+    }
+}
+
+#[test]
+fn a_server_that_always_answers_too_late_is_put_out() {
+    // Replies come when the router has given up, which it does before it sends the next request.
+    let mut held: Vec<u8> = Vec::new();
+    let reply = move |_: usize, request: &[u8]| {
+        let before = std::mem::take(&mut held);
+        held = if request.starts_with(b"get") { b"END\r\n".to_vec() } else { Vec::new() };
+        Some(before)
+    };
+    let (address, _server) = scripted(reply, 1000);
+    let router = router(&[&address], &["--server-timeout-ms", "50", "--probe-timeout-initial-ms", "60000"]);
+    let mut client = router.connect();
+    for _ in 0..3 {
+        client.exchange("get k\r\n", "SERVER_ERROR timeout\r\n");
+    }
+    client.exchange("get k\r\n", "SERVER_ERROR unavailable\r\n");
+}
+
+#[test]
+fn a_server_that_has_not_accepted_others_yet_is_busy_and_not_out() {
+    let folder = guira_harness::scratch::Scratch::new();
+    let path = folder.path().join("full");
+    let listener = UnixListener::bind(&path).expect("a free path");
+    rustix::net::listen(&listener, 0).expect("it listens");
+    let _waiting: Vec<_> = (0..2).map_while(|_| connect_at_once(&path)).collect();
+    let router = router(&[&format!("unix:{}", path.display())], &["--probe-timeout-initial-ms", "60000"]);
+    let mut client = router.connect();
+    client.exchange("get k\r\n", "SERVER_ERROR 307 busy\r\n");
+    client.exchange("get k\r\n", "SERVER_ERROR 307 busy\r\n");
+}
+
+/// A connection, if that takes no time.
+fn connect_at_once(path: &std::path::Path) -> Option<rustix::fd::OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let (stream, flags) = (SocketType::STREAM, SocketFlags::NONBLOCK);
+    let socket = socket_with(AddressFamily::UNIX, stream, flags, None).expect("a socket");
+    connect(&socket, &SocketAddrUnix::new(path).expect("a short path")).ok().map(|()| socket)
+}
+
+#[test]
+fn long_gets_are_answered_in_parts_and_fail_in_one_place() {
+    let (node, other) = (Server::start(), Server::start());
+    let (name_of_one, name_of_other) = (name(&node), name(&other));
+    let router = router(&[&name_of_one, &name_of_other], &[]);
+    let mut client = router.connect();
+    let keys: Vec<String> = (0..5000).map(|number| format!("key{number}")).collect();
+    let mut hits = String::new();
+    for key in keys.iter().step_by(7) {
+        client.exchange(format!("set {key} 3 0 5\r\nvalue\r\n"), "STORED\r\n");
+        hits += &format!("VALUE {key} 3 5\r\nvalue\r\n");
+    }
+    for blanks in ["", "   "] {
+        let get = format!("get {}{blanks}\r\nmn\r\n", keys.join(" "));
+        client.exchange(get, format!("{hits}END\r\nMN\r\n"));
+    }
+    node.stop("KILL");
+    client.send(format!("get {}\r\nmn\r\n", keys.join(" ")));
+    let lines = std::iter::from_fn(|| Some(client.line()).filter(|line| line != "MN"));
+    let lines: Vec<String> = lines.filter(|line| !line.starts_with("VALUE") && line != "value").collect();
+    assert!(lines.len() == 1 && lines[0].starts_with("SERVER_ERROR"), "{lines:?}");
+}
+
+#[test]
+fn quiet_flushes_are_not_answered() {
+    let node = Server::start();
+    let router = Router::start(&["--config-str", &config_of(&node)]);
+    router
+        .connect()
+        .exchange("flush_all noreply\r\nflush_all 5 noreply\r\nflush_prefix a noreply\r\nmn\r\n", "MN\r\n");
+}
+
+#[test]
+fn a_meta_reply_repeats_what_its_client_has_sent_whoever_answers() {
+    let node = Server::start();
+    let configuration = format!(
+        r#"{{"pools": {{"A": {{"servers": ["{}"]}}}}, "routes": [
+            {{"aliases": ["/a/null/"], "route": "NullRoute"}},
+            {{"aliases": ["/a/long/"], "route": {{"type": "ModifyKeyRoute", "ensure_key_prefix": "long:", "target": "PoolRoute|A"}}}},
+            {{"aliases": ["/a/b/"], "route": "PoolRoute|A"}}
+        ]}}"#,
+        name(&node)
+    );
+    let router = Router::start(&["--config-str", &configuration, "-R", "/a/b/"]);
+    let mut client = router.connect();
+    client.exchange("ms /a/null/k 1 O78 k\r\nx\r\n", "NS O78 k/a/null/k\r\n");
+    client.exchange("mg /a/null/k k v O9 q\r\nmg /a/null/k k v O9\r\nmn\r\n", "EN k/a/null/k O9\r\nMN\r\n");
+    client.exchange("md /a/null/k O1\r\n", "NF O1\r\n");
+    client.exchange("ms /a/b/k 1 k O7\r\nx\r\n", "HD k/a/b/k O7\r\n");
+    client.exchange("mg /a/b/k k v\r\n", "VA 1 k/a/b/k\r\nx\r\n");
+    client.exchange("ms /a/long/k 1 O5\r\ny\r\n", "HD O5\r\n");
+    client.exchange("mg /a/long/k O6 k v\r\n", "VA 1 O6 k/a/long/k\r\ny\r\n");
+    node.connect().exchange("get long:k\r\n", "VALUE long:k 0 1\r\ny\r\nEND\r\n");
+}
