@@ -97,6 +97,16 @@ pub enum Sent {
     Ended,
 }
 
+/// What an outbox has to send first.
+enum First<'a> {
+    /// This, which is all that it has.
+    All(&'a [u8]),
+    /// A reply that has not come.
+    Awaited,
+    /// A part of what it has.
+    OfSeveral,
+}
+
 /// No buffer larger than this is kept: twice what an outbox holds when it is full and has taken one reply more.
 const KEPT_MAX: usize = 4 * OUTBOX_FULL;
 
@@ -249,6 +259,23 @@ impl<P: ValuePin> Outbox<P> {
         self.advance(0);
     }
 
+    /// What is to be sent first.
+    #[inline]
+    fn first(&self) -> First<'_> {
+        let bytes = &self.buffer.as_slice()[self.sent..];
+        let Some(first) = self.inserts.front() else {
+            return First::All(bytes);
+        };
+        let (Inserted::Slot(slot), true) = (&first.what, first.at == self.sent) else {
+            return First::OfSeveral;
+        };
+        if self.slots.length(*slot).is_none() {
+            return First::Awaited;
+        }
+        let is_all = bytes.is_empty() && self.inserts.len() == 1 && self.slots.is_bytes(*slot);
+        if is_all { First::All(self.slots.piece(*slot, first.sent)) } else { First::OfSeveral }
+    }
+
     /// What is to be sent next, in order: at most `most` bytes, in at most [`PARTS`] parts.
     fn parts(&self, most: usize) -> arrayvec::ArrayVec<IoSlice<'_>, PARTS> {
         let mut parts = arrayvec::ArrayVec::new();
@@ -313,17 +340,15 @@ impl<P: ValuePin> Outbox<P> {
             if left == 0 {
                 return Ok((Sent::Enough, total));
             }
-            let progress = if self.inserts.is_empty() {
-                let rest = &self.buffer.as_slice()[self.sent..];
-                stream.write(&rest[..rest.len().min(left)])?
-            } else {
-                let parts = self.parts(left);
-                if parts.is_empty() {
-                    return Ok((Sent::Waiting, total));
-                }
-                match &*parts {
-                    [only] => stream.write(only)?,
-                    parts => stream.write_vectored(parts)?,
+            let progress = match self.first() {
+                First::All(piece) => stream.write(&piece[..piece.len().min(left)])?,
+                First::Awaited => return Ok((Sent::Waiting, total)),
+                First::OfSeveral => {
+                    let parts = self.parts(left);
+                    if parts.is_empty() {
+                        return Ok((Sent::Waiting, total));
+                    }
+                    stream.write_vectored(&parts)?
                 }
             };
             match progress {
