@@ -133,7 +133,7 @@ impl<S: Service> Clients<S> {
         arrival.facts.set_doing(Doing::Waiting);
         self.serial += 1;
         let reply_to = ReplyTo { place: index as u32, serial: self.serial, client: arrival.facts.id };
-        let mut state = service.open(arrival.speaks, arrival.access, reply_to);
+        let mut state = service.open(&arrival, reply_to);
         if !arrival.carried.is_empty() {
             state.resume(&arrival.carried);
         }

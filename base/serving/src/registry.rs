@@ -5,7 +5,7 @@ use guira_sync::clock::Seconds;
 use guira_transport::{Address, Stream};
 use rustix::fd::{AsFd, AsRawFd};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a connection is doing, by memcached's names.
@@ -68,6 +68,11 @@ impl ConnectionFacts {
             doing: AtomicU8::new(Doing::Waiting as u8),
             active: AtomicU32::new(now.0),
         }
+    }
+
+    /// The client's host, if it has an address.
+    pub fn peer_host(&self) -> Option<IpAddr> {
+        self.peer.map(|peer| peer.ip())
     }
 
     /// It has asked for something, or sent more of a value.

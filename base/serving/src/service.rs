@@ -33,7 +33,7 @@ pub trait Service: Sized {
     fn now(&self) -> Seconds;
 
     /// A connection has come. Replies to it that come late are given to [`Clients::answer`] with `from`.
-    fn open(&mut self, speaks: Speaks, access: Access, from: ReplyTo) -> Self::State;
+    fn open(&mut self, arrival: &Arrival, from: ReplyTo) -> Self::State;
 
     /// Executes requests from `input`, and writes replies, until there are `full` bytes of them or the slice is over. Returns how
     /// many bytes were taken, and why it has stopped; the rest is given again, with what comes after it.

@@ -284,7 +284,7 @@ mod tests {
             Seconds(1)
         }
 
-        fn open(&mut self, _speaks: Speaks, _access: Access, from: ReplyTo) -> Client {
+        fn open(&mut self, _arrival: &Arrival, from: ReplyTo) -> Client {
             Client(from)
         }
 

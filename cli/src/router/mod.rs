@@ -121,6 +121,11 @@ fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> 
     let unless_zero = |name: &str| Some(millis(name)).filter(|time| !time.is_zero());
     let number = |name: &str| u32::try_from(flags.number(name)).unwrap_or(u32::MAX);
     let text = |name: &str| flags.text(name).unwrap_or_default().to_owned();
+    for name in ["server-timeout-ms", "probe-timeout-initial-ms", "probe-timeout-max-ms"] {
+        if flags.number(name) == 0 {
+            return Err(Failure::Usage(format!("--{name} is at least 1")));
+        }
+    }
     Ok(RouterOptions {
         listen: addresses(flags)?,
         workers: workers(flags)?,

@@ -66,7 +66,6 @@ const CLIENTS: &str = "Clients";
 const SERVERS: &str = "Servers";
 const PROCESS: &str = "Process";
 
-const NO_HEALTH: Effect = Nothing("there is no limit yet");
 const NO_LIMIT: Effect = Nothing("requests are not limited so yet");
 const NO_LOG: Effect = Nothing("failed deletes are not logged yet");
 const NO_FILES: Effect = Nothing("statistics are not written to files: use stats");
@@ -138,8 +137,7 @@ pub(crate) const ROWS: &[Row] = &[
         Whole,
         "requests of one client that are under way at once",
     )
-    .default("1024")
-    .is(NO_LIMIT),
+    .default("1024"),
     Row::new(
         CLIENTS,
         "proxy-max-inflight-requests",
@@ -192,8 +190,7 @@ pub(crate) const ROWS: &[Row] = &[
         Whole,
         "servers that may be out of service for timeouts at once; 0: any number",
     )
-    .default("40")
-    .is(NO_HEALTH),
+    .default("40"),
     Row::new(SERVERS, "probe-timeout-initial-ms", Whole, "when such a server is tried again")
         .short('r')
         .default("10000"),
@@ -205,19 +202,16 @@ pub(crate) const ROWS: &[Row] = &[
         Whole,
         "milliseconds after which an unused connection is closed; 0: never",
     )
-    .default("60000")
-    .is(Nothing("connections stay open")),
+    .default("60000"),
     Row::new(
         SERVERS,
         "target-max-inflight-requests",
         Whole,
-        "requests that one server was sent at once; 0: without limit",
+        "requests of a thread that one server has not answered, with those below; others fail at once; 0: without limit",
     )
-    .default("0")
-    .is(NO_LIMIT),
-    Row::new(SERVERS, "target-max-pending-requests", Whole, "requests that wait to be sent to one server")
-        .default("100000")
-        .is(NO_LIMIT),
+    .default("0"),
+    Row::new(SERVERS, "target-max-pending-requests", Whole, "added to target-max-inflight-requests")
+        .default("100000"),
     Row::new(PROCESS, "log-path", Text, "a file for the log, instead of standard error").short('L'),
     Row::new(PROCESS, "verbosity", Whole, "more of the log, up to 2").short('v').default("0"),
     Row::new(PROCESS, "pid-file", Text, "a file for the number of the process").short('P').alias("pidfile"),

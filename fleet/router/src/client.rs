@@ -10,14 +10,18 @@ use guira_protocol::{
     BAD_FORMAT, Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Keys, Line, Meta,
     MetaFlags, MetaGet, MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
 };
+use guira_routing::hash::spooky;
 use guira_routing::{Dialect, Op, Request, Sink as _, Walks};
 use guira_serving::Access;
 use guira_serving::{CloseReason, Conversation, Outbox, ReplyTo, Slice, Speaks, Stopped};
+use std::net::IpAddr;
 
 /// What is known of a client between two pieces of its input.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) from: ReplyTo,
+    /// The same number for all clients of a host.
+    pub(crate) host: u64,
     /// Bytes of a refused data block that are still to come.
     swallow: u64,
     midway: Midway,
@@ -58,8 +62,6 @@ impl Conversation for Client {
 
 /// The longest value that is taken.
 const VALUE_MAX: u32 = 64 << 20;
-/// Requests of one client that are under way at once.
-const CALLS_MAX: usize = 1024;
 /// Keys of one get that are asked for at once: others wait until the client was sent these.
 const KEYS_MAX: usize = 1024;
 
@@ -82,8 +84,12 @@ enum After {
 }
 
 impl Client {
-    pub(crate) fn new(from: ReplyTo) -> Self {
-        Client { from, swallow: 0, midway: Midway::No, rest: None, held_ms: None }
+    pub(crate) fn new(from: ReplyTo, host: Option<IpAddr>) -> Self {
+        let host = host.map_or(0, |host| {
+            let bits = host.to_canonical().to_string();
+            u64::from(spooky::hash32(bits.as_bytes(), 0))
+        });
+        Client { from, host, swallow: 0, midway: Midway::No, rest: None, held_ms: None }
     }
 }
 
@@ -116,7 +122,7 @@ impl Turn<'_> {
             if slice.is_cut() || self.flow.calls.done_bytes() - before > full {
                 return (at, Stopped::SliceOver);
             }
-            if self.outbox.open_slots() >= CALLS_MAX || self.outbox.weight() >= full {
+            if self.outbox.open_slots() >= self.shared.client_requests() || self.outbox.weight() >= full {
                 return (at, Stopped::OutboxFull);
             }
             match self.line(&input[at..]) {

@@ -1,10 +1,11 @@
 //! The configuration: where its text comes from, and what workers make of it.
 
 use crate::running::RouterOptions;
-use crate::upstream::Server;
+use crate::upstream::{Server, Standing};
 use guira_routing::config::{Address as Named, ConfigError, Globals, Json, Security, Sources, Value, load};
 use guira_routing::hash::spooky;
 use guira_routing::{Destinations, Settings, Tree, build};
+use guira_sync::atomic::AtomicU32;
 use guira_transport::Address;
 use md5::{Digest, Md5};
 use std::cell::RefCell;
@@ -141,6 +142,8 @@ pub(crate) struct Loader {
     globals: Globals,
     destinations: Destinations,
     servers: Vec<Server>,
+    /// How many of them are out for their timeouts.
+    slow: Arc<AtomicU32>,
     /// The files that the last attempt has read, or tried to, with their texts.
     seen: Vec<(PathBuf, Option<String>)>,
 }
@@ -153,6 +156,7 @@ impl Loader {
             globals: globals(options),
             destinations: Destinations::default(),
             servers: Vec::new(),
+            slow: Arc::default(),
             seen: Vec::new(),
         }
     }
@@ -214,7 +218,7 @@ impl Loader {
                 address: look_up(&spec.address)?,
                 timeout_ms: millis(spec.timeout),
                 connect_timeout_ms: millis(spec.connect_timeout),
-                standing: Arc::default(),
+                standing: Arc::new(Standing::new(self.slow.clone())),
             });
         }
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());

@@ -4,6 +4,7 @@ use crate::calls::Calls;
 use crate::config::host_id;
 use crate::counters::Counters;
 use crate::running::{FailedGets, Health};
+use crate::shared::Shared;
 use crate::upstream::{Destination, GivenUp, Heard, Intake, Server};
 use guira_routing::{Answer, DestinationId, Facts, Origin, Outcome, Request, Sink, Walks};
 use guira_serving::service_token;
@@ -31,6 +32,8 @@ pub(crate) struct Flow {
     pub(crate) counters: Arc<Counters>,
     destinations: Vec<Destination>,
     health: Health,
+    /// Requests that one server has not answered at most.
+    server_requests: usize,
     failed_gets: FailedGets,
     /// Those that were asked something since they were last sent what they are asked.
     dirty: Vec<u32>,
@@ -84,10 +87,11 @@ impl Sink for Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(counters: Arc<Counters>, health: Health, failed_gets: FailedGets) -> Self {
+    pub(crate) fn new(counters: Arc<Counters>, shared: &Shared) -> Self {
         Flow {
-            health,
-            failed_gets,
+            health: shared.health(),
+            server_requests: shared.server_requests(),
+            failed_gets: shared.failed_gets(),
             calls: Calls::default(),
             counters,
             destinations: Vec::new(),
@@ -102,7 +106,8 @@ impl Flow {
     /// Takes servers on that a new configuration names: those behind the ones that are known.
     pub(crate) fn add_servers(&mut self, all: &[Server]) {
         let new = all.iter().skip(self.destinations.len());
-        self.destinations.extend(new.map(|server| Destination::new(server, self.health)));
+        let (health, most) = (self.health, self.server_requests);
+        self.destinations.extend(new.map(|server| Destination::new(server, health, most)));
     }
 
     /// A server has something to say.
@@ -218,6 +223,9 @@ impl Flow {
         }
         for number in 0..self.destinations.len() as u32 {
             self.give_up_of(number, walks, poll);
+            if self.destinations[number as usize].is_idle(self.facts.now_ms) {
+                self.close(number, walks, poll, Outcome::RemoteError);
+            }
             self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let it = &mut self.destinations[number as usize];
             let was_clean = it.is_clean();

@@ -66,7 +66,7 @@ pub struct Limits {
     pub connections: u64,
     /// Requests of one client.
     pub client_requests: u32,
-    /// Requests that one server was sent by a worker, and that wait to be sent to it.
+    /// Requests of a worker that one server has not answered: the sum of both, if the first is not 0.
     pub server_inflight: u32,
     pub server_pending: u32,
     /// Requests of a worker.
@@ -165,7 +165,7 @@ fn service(
     shared: Arc<Shared>,
 ) -> io::Result<RouterService> {
     let tree = plan.tree(shared.settings()).map_err(io::Error::other)?;
-    let mut flow = Flow::new(shared.counters(index), shared.health(), shared.failed_gets());
+    let mut flow = Flow::new(shared.counters(index), &shared);
     flow.add_servers(&plan.servers);
     Ok(RouterService::new(Walks::new(Rc::new(tree), index as u64), flow, plans, shared))
 }

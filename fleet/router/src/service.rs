@@ -7,9 +7,7 @@ use crate::flow::{Flow, Ticket};
 use crate::shared::Shared;
 use guira_memory::ValuePin;
 use guira_routing::Walks;
-use guira_serving::{
-    Access, Clients, Due, Outbox, ReplyTo, Round, Service, Slice, Speaks, Stopped, service_token,
-};
+use guira_serving::{Arrival, Clients, Due, Outbox, ReplyTo, Round, Service, Slice, Stopped, service_token};
 use guira_sync::clock::{CoarseClock, Seconds, Stopwatch};
 use guira_transport::{Interest, Mailbox, Poll};
 use std::collections::VecDeque;
@@ -76,8 +74,8 @@ impl Service for RouterService {
         self.now
     }
 
-    fn open(&mut self, _speaks: Speaks, _access: Access, from: ReplyTo) -> Client {
-        Client::new(from)
+    fn open(&mut self, arrival: &Arrival, from: ReplyTo) -> Client {
+        Client::new(from, arrival.facts.peer_host())
     }
 
     fn run(
@@ -89,6 +87,7 @@ impl Service for RouterService {
         outbox: &mut Outbox<NoPin>,
     ) -> (usize, Stopped) {
         let RouterService { walks, flow, shared, .. } = self;
+        flow.facts.client = client.host;
         let first = flow.calls.done();
         let mut turn = Turn { client, walks, flow, outbox, shared, executed: 0 };
         let result = turn.run(slice, full, input);

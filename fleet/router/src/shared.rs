@@ -13,6 +13,8 @@ pub(crate) struct Shared {
     settings: Settings,
     health: Health,
     failed_gets: FailedGets,
+    client_requests: usize,
+    server_requests: usize,
     pub(crate) source: Source,
     /// By name, as they are in effect.
     pub(crate) options: Vec<(String, String)>,
@@ -49,6 +51,11 @@ pub(crate) struct ConfigReport {
     pub(crate) error: Option<String>,
 }
 
+/// A limit of an option, which has none if it is 0.
+fn limit(most: u32) -> usize {
+    if most == 0 { usize::MAX } else { most as usize }
+}
+
 impl Shared {
     pub(crate) fn new(options: &RouterOptions, host: Arc<Host>, plan: SharedPlan) -> Self {
         let state = State {
@@ -64,6 +71,11 @@ impl Shared {
             settings: options.settings.clone(),
             health: options.health,
             failed_gets: options.failed_gets,
+            client_requests: limit(options.limits.client_requests),
+            server_requests: match options.limits.server_inflight {
+                0 => usize::MAX,
+                inflight => inflight as usize + options.limits.server_pending as usize,
+            },
             source: options.source.clone(),
             options: options.shown.clone(),
             command_line: options.command_line.clone(),
@@ -84,6 +96,16 @@ impl Shared {
 
     pub(crate) fn failed_gets(&self) -> FailedGets {
         self.failed_gets
+    }
+
+    /// Requests of one client that are under way at once at most.
+    pub(crate) fn client_requests(&self) -> usize {
+        self.client_requests
+    }
+
+    /// Requests of a worker that one server has not answered at most.
+    pub(crate) fn server_requests(&self) -> usize {
+        self.server_requests
     }
 
     /// Those of a worker.

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use guira_serving::{
-    Acceptor, Access, Beyond, CloseReason, ConnBudget, ConnLimits, Connections, Host, HostOptions,
+    Acceptor, Arrival, Beyond, CloseReason, ConnBudget, ConnLimits, Connections, Host, HostOptions,
     INPUT_BYTES, Outbox, Port, ReplyTo, Round, Service, Slice, Speaks, Stopped, Worker, service_token,
 };
 use guira_sync::clock::{CoarseClock, Seconds};
@@ -122,7 +122,7 @@ impl Service for FloorService {
         self.now
     }
 
-    fn open(&mut self, _speaks: Speaks, _access: Access, _from: ReplyTo) -> Parser {
+    fn open(&mut self, _arrival: &Arrival, _from: ReplyTo) -> Parser {
         Parser::default()
     }
 

@@ -13,8 +13,8 @@ use crate::watch::{EventObserver, EventSink};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
 use guira_serving::{
-    Access, Arrival, Asked, CloseReason, Next, OUTBOX_FULL, Outbox, ReplyTo, Round, Service, Slice, Speaks,
-    Stopped, Woken, service_token,
+    Arrival, Asked, CloseReason, Next, OUTBOX_FULL, Outbox, ReplyTo, Round, Service, Slice, Stopped, Woken,
+    service_token,
 };
 use guira_sync::clock::Seconds;
 use guira_transport::{Interest, Park, Poll};
@@ -139,8 +139,8 @@ impl<S: Session> Service for NodeService<S> {
         self.interpreter.executor.now()
     }
 
-    fn open(&mut self, speaks: Speaks, access: Access, from: ReplyTo) -> ProtocolState<S> {
-        ProtocolState::new(speaks, access, Some(from))
+    fn open(&mut self, arrival: &Arrival, from: ReplyTo) -> ProtocolState<S> {
+        ProtocolState::new(arrival.speaks, arrival.access, Some(from))
     }
 
     #[inline(always)]

@@ -1,7 +1,9 @@
 //! Connections to servers: what was asked and what is answered stay together, whatever servers and clients do.
 
 use crate::{Router, config_of, name};
+use guira_harness::socket::Address;
 use guira_tests::Server;
+use guira_tests::deadline::{Deadline, PATIENCE};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
@@ -235,4 +237,64 @@ fn a_meta_reply_repeats_what_its_client_has_sent_whoever_answers() {
     client.exchange("ms /a/long/k 1 O5\r\ny\r\n", "HD O5\r\n");
     client.exchange("mg /a/long/k O6 k v\r\n", "VA 1 O6 k/a/long/k\r\ny\r\n");
     node.connect().exchange("get long:k\r\n", "VALUE long:k 0 1\r\ny\r\nEND\r\n");
+}
+
+#[test]
+fn a_connection_that_is_not_used_is_closed_and_opened_again() {
+    let node = Server::start();
+    let router = router(
+        &[&name(&node)],
+        &["--reset-inactive-connection-interval", "50", "--server-timeout-ms", "1000"],
+    );
+    let mut client = router.connect();
+    let connections = || node.connect().stats("")["curr_connections"].parse::<u64>().expect("a number");
+    let without = connections();
+    for _ in 0..3 {
+        client.exchange("get k\r\n", "END\r\n");
+        Deadline::after(PATIENCE).poll(|| (connections() == without).then_some(())).expect("it is closed");
+    }
+}
+
+#[test]
+fn no_more_requests_than_are_allowed_wait_for_a_server() {
+    let node = Server::start();
+    let limits = ["--target-max-inflight-requests", "2", "--target-max-pending-requests", "3"];
+    let router = router(&[&name(&node)], &limits);
+    let mut client = router.connect();
+    client.exchange("get a b c d e\r\n", "END\r\n");
+    client.exchange("get a b c d e f\r\n", "SERVER_ERROR 307 busy\r\n");
+    client.exchange("get a b c d e\r\n", "END\r\n");
+}
+
+#[test]
+fn a_client_has_the_replica_of_its_host() {
+    let (one, other) = (Server::start(), Server::start());
+    let configuration = format!(
+        r#"{{"pools": {{"A": {{"servers": ["{}"]}}, "B": {{"servers": ["{}"]}}}},
+            "route": {{"type": "OriginalClientHashRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}}}}"#,
+        name(&one),
+        name(&other)
+    );
+    let router = Router::start(&["--config-str", &configuration]);
+    for (node, value) in [(&one, "1"), (&other, "2")] {
+        node.connect().exchange(format!("set k 0 0 1\r\n{value}\r\n"), "STORED\r\n");
+    }
+    let value_of = |host: u8, port: u16| {
+        let Address::Tcp(address) = router.address else { panic!("it listens on TCP") };
+        let socket =
+            rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
+                .expect("a socket");
+        rustix::net::bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, host], port)))
+            .expect("a free port");
+        rustix::net::connect(&socket, &address).expect("it listens");
+        let mut stream = TcpStream::from(socket);
+        stream.write_all(b"get k\r\nquit\r\n").expect("it reads");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("it answers");
+        reply.lines().nth(1).expect("a value").to_owned()
+    };
+    let values: Vec<String> = (1..=16).map(|host| value_of(host, 0)).collect();
+    assert!(values.contains(&"1".to_owned()) && values.contains(&"2".to_owned()), "{values:?}");
+    let again: Vec<String> = (1..=16).map(|host| value_of(host, 0)).collect();
+    assert_eq!(values, again, "whatever the port");
 }

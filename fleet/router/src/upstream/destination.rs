@@ -19,6 +19,7 @@ pub(crate) struct Destination {
     connect_timeout_ms: u32,
     standing: Arc<Standing>,
     health: Health,
+    most: usize,
     /// This worker asks whether it is back …
     probes: Option<Probes>,
     /// … and waits for the answer.
@@ -40,6 +41,8 @@ pub(crate) struct Destination {
     /// What was read and is no whole reply, if there is something.
     rest: Intake,
     interest: Interest,
+    /// When it was last asked something.
+    used_ms: u64,
 }
 
 #[derive(Debug)]
@@ -133,13 +136,15 @@ pub(crate) enum GivenUp {
 }
 
 impl Destination {
-    pub(crate) fn new(server: &Server, health: Health) -> Self {
+    /// More than `most` requests are not under way at once.
+    pub(crate) fn new(server: &Server, health: Health, most: usize) -> Self {
         Destination {
             address: server.address.clone(),
             timeout_ms: server.timeout_ms,
             connect_timeout_ms: server.connect_timeout_ms,
             standing: server.standing.clone(),
             health,
+            most,
             probes: None,
             is_probed: false,
             link: Link::Closed,
@@ -153,6 +158,7 @@ impl Destination {
             next: Next::Reply,
             rest: Intake::default(),
             interest: Interest::Read,
+            used_ms: 0,
         }
     }
 
@@ -169,7 +175,7 @@ impl Destination {
 
     /// Whether it takes no more requests for now.
     pub(crate) fn is_full(&self) -> bool {
-        self.wire.len() > WIRE_MAX
+        self.wire.len() > WIRE_MAX || self.expected.len() - self.dead >= self.most
     }
 
     /// Appends a request. A get is put behind the keys of the one before it, if that was not sent.
@@ -208,6 +214,7 @@ impl Destination {
         now_ms: u64,
     ) {
         let (at, back) = (self.before + from as u64, (from - begin) as u32);
+        self.used_ms = now_ms;
         self.expected.push_back(Expected { origin, at, back, length, kind, asked_ms: now_ms as u32 });
     }
 
@@ -469,7 +476,20 @@ impl Destination {
             let waited = (now_ms as u32).wrapping_sub(oldest.asked_ms);
             now_ms + u64::from(self.patience_ms().saturating_sub(waited))
         });
-        oldest.into_iter().chain(self.probes.map(|probes| probes.next_ms)).min()
+        let probe = self.probes.map(|probes| probes.next_ms);
+        oldest.into_iter().chain(probe).chain(self.is_idle_from()).min()
+    }
+
+    /// When its connection, over which nothing is under way, is closed.
+    fn is_idle_from(&self) -> Option<u64> {
+        let after_ms = self.health.inactive_after.as_millis() as u64;
+        let may_idle = after_ms > 0 && self.is_up() && self.expected.is_empty();
+        may_idle.then(|| self.used_ms + after_ms)
+    }
+
+    /// Whether its connection was not used for so long that it is closed.
+    pub(crate) fn is_idle(&self, now_ms: u64) -> bool {
+        self.is_idle_from().is_some_and(|from| now_ms >= from)
     }
 
     /// How long a request waits.

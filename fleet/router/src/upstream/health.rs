@@ -5,6 +5,7 @@
 
 use crate::running::Health;
 use guira_sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
 /// What is known of a server. The orderings are Relaxed: nothing else is published by it, and a worker that learns a little later sends a request
 /// more.
@@ -14,6 +15,8 @@ pub(crate) struct Standing {
     timeouts: AtomicU32,
     /// `IN`, or why it is out.
     state: AtomicU32,
+    /// How many servers of the router are out for their timeouts.
+    slow: Arc<AtomicU32>,
 }
 
 const IN: u32 = 0;
@@ -29,6 +32,11 @@ pub(crate) enum Prober {
 }
 
 impl Standing {
+    /// A server of a router of which `slow` are out for their timeouts.
+    pub(crate) fn new(slow: Arc<AtomicU32>) -> Self {
+        Standing { slow, ..Standing::default() }
+    }
+
     #[inline]
     pub(crate) fn is_in(&self) -> bool {
         self.state.load(Ordering::Relaxed) == IN
@@ -37,7 +45,11 @@ impl Standing {
     /// A request was not answered in time. `None` if it is sent more all the same.
     pub(crate) fn timed_out(&self, options: &Health) -> Option<Prober> {
         let timeouts = self.timeouts.fetch_add(1, Ordering::Relaxed) + 1;
-        options.timeouts_until_tko.is_some_and(|most| timeouts >= most).then(|| self.put_out(SLOW))
+        let is_slow = options.timeouts_until_tko.is_some_and(|most| timeouts >= most);
+        // If many are slow at once, it is not they who are: all of their requests would fail.
+        let most = options.soft_tkos_max;
+        let may_go = !self.is_in() || most == 0 || self.slow.load(Ordering::Relaxed) < most;
+        (is_slow && may_go).then(|| self.put_out(SLOW))
     }
 
     /// It cannot be connected to.
@@ -47,7 +59,12 @@ impl Standing {
 
     fn put_out(&self, why: u32) -> Prober {
         match self.state.compare_exchange(IN, why, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => Prober::You,
+            Ok(_) => {
+                if why == SLOW {
+                    self.slow.fetch_add(1, Ordering::Relaxed);
+                }
+                Prober::You
+            }
             Err(_) => Prober::SomebodyElse,
         }
     }
@@ -58,8 +75,8 @@ impl Standing {
         if self.timeouts.load(Ordering::Relaxed) != 0 {
             self.timeouts.store(0, Ordering::Relaxed);
         }
-        if self.state.load(Ordering::Relaxed) != IN {
-            self.state.store(IN, Ordering::Relaxed);
+        if !self.is_in() && self.state.swap(IN, Ordering::Relaxed) == SLOW {
+            self.slow.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -121,6 +138,27 @@ mod tests {
         assert!(
             (0..100).all(|_| standing.timed_out(&never).is_none()) && standing.unreachable(&never).is_none()
         );
+    }
+
+    #[test]
+    fn no_more_servers_are_out_for_timeouts_than_is_allowed() {
+        let slow = Arc::new(AtomicU32::new(0));
+        let all: Vec<Standing> = (0..3).map(|_| Standing::new(slow.clone())).collect();
+        let options = Health { timeouts_until_tko: Some(1), soft_tkos_max: 2, ..OPTIONS };
+        let put_out = || all.iter().map(|it| it.timed_out(&options).is_some()).collect::<Vec<_>>();
+        assert_eq!(put_out(), [true, true, false]);
+        assert!(all[2].is_in());
+        all[0].heard();
+        assert_eq!(put_out(), [true, true, false], "the first of them again");
+        all[1].heard();
+        assert_eq!(all[2].timed_out(&options), Some(Prober::You));
+        assert_eq!(
+            all[1].unreachable(&options),
+            Some(Prober::You),
+            "one that cannot be connected to is always out"
+        );
+        all.iter().for_each(Standing::heard);
+        assert_eq!(slow.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::shared::Shared;
 use guira_memory::{MIB, ValuePin};
 use guira_protocol::{Replies, ReplyBuffer};
 use guira_serving::{
-    Acceptor, Access, Beyond, CONNECTION_BYTES, CloseReason, ConnBudget, ConnLimits, Connections,
+    Acceptor, Access, Arrival, Beyond, CONNECTION_BYTES, CloseReason, ConnBudget, ConnLimits, Connections,
     Conversation, Crew, Host, HostOptions, INPUT_BYTES, Outbox, Placement, Port, ReplyTo, Round, Service,
     Slice, Speaks, Stopped, TLS_BYTES, Worker,
 };
@@ -143,7 +143,7 @@ impl Service for WebService {
         self.now
     }
 
-    fn open(&mut self, _speaks: Speaks, _access: Access, _from: ReplyTo) -> Visitor {
+    fn open(&mut self, _arrival: &Arrival, _from: ReplyTo) -> Visitor {
         Visitor::default()
     }
 
