@@ -23,3 +23,6 @@ pub(crate) struct Server {
     pub(crate) connect_timeout_ms: u32,
     pub(crate) standing: Arc<Standing>,
 }
+
+#[cfg(test)]
+mod tests;
