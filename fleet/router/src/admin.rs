@@ -22,7 +22,8 @@ const PREFIX: &[u8] = b"__mcrouter__.";
 #[inline]
 pub(crate) fn asked<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     let is_get = request.dialect == Dialect::Classic && matches!(request.op, Op::Get | Op::Gets);
-    if is_get { request.key.strip_prefix(PREFIX) } else { None }
+    let may_be = is_get && request.key.first() == PREFIX.first();
+    if may_be { request.key.strip_prefix(PREFIX) } else { None }
 }
 
 /// A text as a hit.

@@ -65,7 +65,13 @@ impl Bits {
         Self { first, word: first, ordinal: 0 }
     }
 
+    #[inline(always)]
     fn get(&mut self, at: u32) -> u32 {
+        // All bits of up to eight servers, and the first of more.
+        if at < u64::BITS { (self.first >> at) as u32 & 1 } else { self.get_later(at) }
+    }
+
+    fn get_later(&mut self, at: u32) -> u32 {
         let ordinal = at / u64::BITS;
         if ordinal < self.ordinal {
             (self.word, self.ordinal) = (self.first, 0);
