@@ -1,6 +1,6 @@
 //! docs/metrics.md, made of the rows of all counters and gauges.
 
-use guira_server::{DERIVED, DerivedMetric, Kind, Metric, Unit, metric_tables};
+use guira_server::{DERIVED, Family, Kind, Metric, Unit, metric_tables};
 use std::fmt::Write as _;
 
 const HEAD: &str = "\
@@ -57,7 +57,7 @@ pub(super) fn markdown() -> String {
         }
     }
     text.push_str(DERIVED_HEAD);
-    for DerivedMetric { name, labels, meaning, kind } in DERIVED {
+    for Family { name, labels, meaning, kind } in DERIVED {
         let labels = labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
         let _ = writeln!(text, "| `{name}` | {meaning} | {labels} | {kind} |");
     }
