@@ -34,6 +34,9 @@ pub(crate) enum Failure {
     /// The configuration of the router cannot be used.
     #[error(transparent)]
     Routes(#[from] guira_router::LoadError),
+    /// A request goes nowhere.
+    #[error(transparent)]
+    Explain(guira_router::ExplainError),
     /// The server did not stop as it should.
     #[error(transparent)]
     Stop(#[from] guira_server::StopError),

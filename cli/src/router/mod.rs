@@ -1,5 +1,6 @@
 //! `guira router`, and whatever is called `mcrouter`: a router in mcrouter's place.
 
+mod explain;
 mod flags;
 pub(crate) mod table;
 
@@ -11,6 +12,7 @@ use clap::error::ErrorKind;
 use flags::Flags;
 use guira_router::{Health, Identity, Limits, Reloading, RouterOptions, Running, Source, Watches};
 use guira_routing::{Settings, Timeouts, Unknown};
+use guira_server::Listen;
 use guira_transport::{Address, Inherited, Listener, inherited_sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -27,8 +29,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs with this command line, of which the first word is the program's name.
 pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let words: Vec<OsString> = words.into_iter().collect();
-    let flags = match Flags::read(words.clone()) {
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    let asks = words.get(1).is_some_and(|word| word == explain::WORD);
+    let command = if asks { flags::explain_command() } else { flags::command() };
+    if asks {
+        words.remove(1);
+    }
+    let flags = match Flags::read(command, words.clone()) {
         Ok(flags) => flags,
         Err(error) => {
             // If this fails there is no place to report it.
@@ -38,7 +45,7 @@ pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let arguments: Vec<_> = words.iter().skip(1).map(|word| word.to_string_lossy()).collect();
-    let result = run(&flags, &arguments.join(" "));
+    let result = if asks { explain::main(&flags) } else { run(&flags, &arguments.join(" ")) };
     log::flush();
     result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
 }
@@ -58,7 +65,7 @@ fn run(flags: &Flags, command_line: &str) -> Result<(), Failure> {
     for note in flags.notes()? {
         eprintln!("note: {note}");
     }
-    let options = options(flags, command_line)?;
+    let options = options(flags, source(flags)?, command_line)?;
     if let Some(mode) = flags.text("validate-config") {
         for warning in guira_router::check(&options)? {
             eprintln!("warning: {warning}");
@@ -111,10 +118,11 @@ fn announce(running: &Running) -> Result<(), Failure> {
         tracing::warn!("{warning}");
     }
     let addresses = running.addresses().iter().map(|address| format!("listening on {address}\n"));
-    run::print(&addresses.collect::<String>())
+    let admin = running.admin_address().map(|address| format!("listening on admin {address}\n"));
+    run::print(&addresses.chain(admin).collect::<String>())
 }
 
-fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> {
+fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOptions, Failure> {
     let millis = |name: &str| Duration::from_millis(flags.number(name));
     let unless_zero = |name: &str| Some(millis(name)).filter(|time| !time.is_zero());
     let number = |name: &str| u32::try_from(flags.number(name)).unwrap_or(u32::MAX);
@@ -122,7 +130,7 @@ fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> 
     Ok(RouterOptions {
         listen: addresses(flags)?,
         workers: workers(flags)?,
-        source: source(flags)?,
+        source,
         settings: Settings {
             default_route: default_route(flags)?,
             unknown_prefix: match flags.has("send-invalid-route-to-default") {
@@ -157,6 +165,8 @@ fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> 
             delay: millis("file-observer-sleep-before-update-ms") + millis("reconfiguration-delay-ms"),
             watches: if flags.has("disable-reload-configs") { Watches::Nothing } else { Watches::Files },
         },
+        admin: admin(flags)?,
+        admin_token_file: flags.text("admin-token-file").map(PathBuf::from),
         dump_root: Some(text("config-dump-root")).filter(|root| !root.is_empty()).map(PathBuf::from),
         command_line: command_line.to_owned(),
         shown: flags.shown(),
@@ -172,6 +182,15 @@ fn source(flags: &Flags) -> Result<Source, Failure> {
     // The first goes before the others, as in mcrouter.
     let source = given.into_iter().flatten().next();
     source.ok_or_else(|| Failure::Usage("no configuration: give --config file:PATH".to_owned()))
+}
+
+fn admin(flags: &Flags) -> Result<Option<Listen>, Failure> {
+    let place = flags.text("admin").map(guira_web::place).transpose();
+    let place = place.map_err(|error| Failure::Usage(format!("--admin: {error}")))?;
+    if place.is_none() && flags.text("admin-token-file").is_some() {
+        return Err(Failure::Usage("--admin-token-file: needs a listener: --admin".to_owned()));
+    }
+    Ok(place)
 }
 
 fn workers(flags: &Flags) -> Result<usize, Failure> {

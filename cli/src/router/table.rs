@@ -219,6 +219,18 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new(SERVERS, "target-max-pending-requests", Whole, "requests that wait to be sent to one server")
         .default("100000")
         .is(NO_LIMIT),
+    Row::new(
+        PROCESS,
+        "admin",
+        Text,
+        "serve metrics, readiness and a page for people over HTTP: IP:PORT or [v6]:PORT, a PORT of this host only, or unix:PATH",
+    ),
+    Row::new(
+        PROCESS,
+        "admin-token-file",
+        Text,
+        "let only those see metrics who show the token in this file (Authorization: Bearer …)",
+    ),
     Row::new(PROCESS, "log-path", Text, "a file for the log, instead of standard error").short('L'),
     Row::new(PROCESS, "verbosity", Whole, "more of the log, up to 2").short('v').default("0"),
     Row::new(PROCESS, "pid-file", Text, "a file for the number of the process").short('P').alias("pidfile"),

@@ -5,6 +5,7 @@ use crate::flow::{Flow, Ticket};
 use crate::render::{Form, Quiet, Uniques};
 use crate::service::NoPin;
 use crate::shared::Shared;
+use crate::stats;
 use guira_protocol::{
     Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Line, Meta, MetaFlags, MetaGet,
     MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
@@ -173,7 +174,7 @@ impl Turn<'_> {
             ServerCommand::FlushAll { delay: None, noreply: Noreply::No } => {
                 out.line("CLIENT_ERROR invalid exptime argument");
             }
-            ServerCommand::Stats(what) => admin::stats(what, self.shared, out),
+            ServerCommand::Stats(what) => stats::answer(what, self.shared, out),
             ServerCommand::FlushAll { .. }
             | ServerCommand::FlushPrefixes { .. }
             | ServerCommand::MetaFlushPrefix(_) => {

@@ -2,9 +2,11 @@
 
 use crate::running::RouterOptions;
 use crate::upstream::Server;
-use guira_routing::config::{Address as Named, ConfigError, Globals, Json, Security, Sources, Value, load};
+use guira_routing::config::{
+    Address as Named, ConfigError, Globals, Json, Loaded, Security, Sources, Value, load,
+};
 use guira_routing::hash::spooky;
-use guira_routing::{Destinations, Settings, Tree, build};
+use guira_routing::{BuiltPool, Destinations, Settings, Tree, build};
 use guira_transport::Address;
 use md5::{Digest, Md5};
 use std::cell::RefCell;
@@ -114,6 +116,8 @@ pub(crate) struct Plan {
     /// All that were ever named: a worker gives them the same numbers.
     destinations: Destinations,
     pub(crate) servers: Vec<Server>,
+    /// Those that routes name.
+    pub(crate) pools: Vec<BuiltPool>,
     pub(crate) digest: String,
     pub(crate) warnings: Vec<ConfigError>,
 }
@@ -130,6 +134,37 @@ impl Plan {
         let servers = self.servers.iter().map(|server| server.timeout_ms);
         self.destinations.specs().iter().map(|spec| spec.address.to_string()).zip(servers)
     }
+
+    /// The servers that the configuration sends requests to, with their addresses as it writes them.
+    pub(crate) fn in_use(&self) -> Vec<(String, &Server)> {
+        let mut numbers: Vec<usize> = self.pools.iter().flat_map(numbers).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.into_iter().map(|number| (self.address(number), &self.servers[number])).collect()
+    }
+
+    /// Those of one pool.
+    pub(crate) fn servers_of<'a>(&'a self, pool: &'a BuiltPool) -> impl Iterator<Item = &'a Server> {
+        numbers(pool).map(|number| &self.servers[number])
+    }
+
+    fn address(&self, number: usize) -> String {
+        self.destinations.specs()[number].address.to_string()
+    }
+}
+
+fn numbers(pool: &BuiltPool) -> impl Iterator<Item = usize> {
+    pool.destinations.iter().map(|number| number.0 as usize)
+}
+
+/// What a configuration says, before its servers are looked up.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    json: Json,
+    pub(crate) tree: Tree,
+    pools: Vec<BuiltPool>,
+    pub(crate) destinations: Destinations,
+    pub(crate) warnings: Vec<ConfigError>,
 }
 
 /// Loads configurations one after the other.
@@ -138,6 +173,7 @@ pub(crate) struct Loader {
     source: Source,
     settings: Settings,
     globals: Globals,
+    workers: usize,
     destinations: Destinations,
     servers: Vec<Server>,
     /// The files that the last attempt has read, or tried to, with their texts.
@@ -150,6 +186,7 @@ impl Loader {
             source: options.source.clone(),
             settings: options.settings.clone(),
             globals: globals(options),
+            workers: options.workers,
             destinations: Destinations::default(),
             servers: Vec::new(),
             seen: Vec::new(),
@@ -168,6 +205,20 @@ impl Loader {
 
     /// Reads the source and everything that it names.
     pub(crate) fn load(&mut self) -> Result<Plan, LoadError> {
+        let (main, files) = self.open()?;
+        let plan = self.make(&main, &files);
+        self.seen.extend(files.seen.into_inner());
+        let (plan, texts) = (plan?, files.texts.into_inner());
+        Ok(Plan { texts, ..plan })
+    }
+
+    /// The same, without looking servers up: what is made of it serves nobody.
+    pub(crate) fn draft(mut self) -> Result<Draft, LoadError> {
+        let (main, files) = self.open()?;
+        self.build(&main, &files)
+    }
+
+    fn open(&mut self) -> Result<(String, Files), LoadError> {
         let (main, folder) = match &self.source {
             Source::Text(text) => {
                 self.seen.clear();
@@ -184,11 +235,7 @@ impl Loader {
             }
         };
         let texts = RefCell::new(Texts { main: main.clone(), others: BTreeMap::new() });
-        let files = Files { folder, texts, seen: RefCell::default() };
-        let plan = self.make(&main, &files);
-        self.seen.extend(files.seen.into_inner());
-        let (plan, texts) = (plan?, files.texts.into_inner());
-        Ok(Plan { texts, ..plan })
+        Ok((main, Files { folder, texts, seen: RefCell::default() }))
     }
 
     /// Makes the plan of texts that were kept.
@@ -197,11 +244,17 @@ impl Loader {
         Ok(Plan { texts, ..plan })
     }
 
-    fn make(&mut self, main: &str, sources: &dyn Sources) -> Result<Plan, LoadError> {
-        let loaded = load(&self.source.name(), main, sources, &self.globals)?;
+    fn build(&self, main: &str, sources: &dyn Sources) -> Result<Draft, LoadError> {
+        let Loaded { json, mut warnings, .. } = load(&self.source.name(), main, sources, &self.globals)?;
         // Numbers that were given away by a configuration which is wrong are taken back.
         let mut destinations = self.destinations.clone();
-        let built = build(&loaded.json, sources, &self.settings, &mut destinations)?;
+        let built = build(&json, sources, &self.settings, &mut destinations)?;
+        warnings.extend(built.warnings);
+        Ok(Draft { json, tree: built.tree, pools: built.pools, destinations, warnings })
+    }
+
+    fn make(&mut self, main: &str, sources: &dyn Sources) -> Result<Plan, LoadError> {
+        let Draft { json, pools, destinations, warnings, .. } = self.build(main, sources)?;
         let mut servers = self.servers.clone();
         for spec in &destinations.specs()[servers.len()..] {
             if spec.security == Security::Tls {
@@ -209,13 +262,12 @@ impl Loader {
                 return Err(LoadError::Server { address: spec.address.to_string(), reason });
             }
             let timeout_ms = u32::try_from(spec.timeout.as_millis()).unwrap_or(u32::MAX);
-            servers.push(Server { address: look_up(&spec.address)?, timeout_ms, standing: Arc::default() });
+            servers.push(Server::new(look_up(&spec.address)?, timeout_ms, self.workers));
         }
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());
         let digest = Md5::digest(main).iter().map(|byte| format!("{byte:02x}")).collect();
-        let warnings = loaded.warnings.into_iter().chain(built.warnings).collect();
         let texts = Texts::default();
-        Ok(Plan { json: loaded.json, texts, destinations, servers, digest, warnings })
+        Ok(Plan { json, texts, destinations, servers, pools, digest, warnings })
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Flow {
     dirty: Vec<u32>,
     /// What handles are told of every request.
     pub(crate) facts: Facts,
+    /// The time of [`Facts::now_ms`], in microseconds.
+    pub(crate) now_us: u64,
     /// No request is given up before.
     deadline_ms: Option<u64>,
     input: Vec<u8>,
@@ -48,16 +50,15 @@ impl Sink for Flow {
     ) -> Result<(), Outcome> {
         let it = &mut self.destinations[destination.0 as usize];
         if !it.is_in() {
-            return Err(Outcome::Tko);
+            return it.refuse(Outcome::Tko);
         }
         if it.is_full() {
-            return Err(Outcome::LocalError);
+            return it.refuse(Outcome::LocalError);
         }
         if it.is_clean() {
             self.dirty.push(destination.0);
         }
         it.push(request, origin, self.facts.now_ms);
-        self.counters.sent();
         Ok(())
     }
 
@@ -77,6 +78,7 @@ impl Flow {
             destinations: Vec::new(),
             dirty: Vec::new(),
             facts: Facts { host: host_id().into(), ..Facts::default() },
+            now_us: 0,
             deadline_ms: None,
             input: Vec::new(),
             random: 1,
@@ -86,7 +88,8 @@ impl Flow {
     /// Takes servers on that a new configuration names: those behind the ones that are known.
     pub(crate) fn add_servers(&mut self, all: &[Server]) {
         let new = all.iter().skip(self.destinations.len());
-        self.destinations.extend(new.map(|server| Destination::new(server, self.health)));
+        let new = new.map(|server| Destination::new(server, self.health, self.counters.clone()));
+        self.destinations.extend(new);
     }
 
     /// A server has something to say.
@@ -108,6 +111,7 @@ impl Flow {
         };
         self.destinations[number as usize].keep(&input[at..]);
         self.destinations[number as usize].tidy();
+        self.destinations[number as usize].end_replies(self.now_us);
         buffer.truncate(INPUT_MAX);
         buffer.shrink_to(INPUT_MAX);
         self.input = buffer;
@@ -125,7 +129,7 @@ impl Flow {
     fn fail(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, why: Outcome) {
         let it = &mut self.destinations[number as usize];
         it.note_failure(self.facts.now_ms);
-        let waiting = it.fail(poll);
+        let waiting = it.fail(poll, why);
         self.attend(number);
         for origin in waiting {
             walks.answer(origin, &Answer::of(why), self);
@@ -144,7 +148,7 @@ impl Flow {
         while let Some(number) = self.dirty.get(next).copied() {
             next += 1;
             let it = &mut self.destinations[number as usize];
-            match it.flush(poll, service_token(number)) {
+            match it.flush(poll, service_token(number), self.now_us) {
                 Ok(()) => self.attend(number),
                 Err(_) => self.fail(number, walks, poll, Outcome::ConnectError),
             }

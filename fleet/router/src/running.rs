@@ -6,13 +6,15 @@ use crate::kept;
 use crate::reload::{self, Reloader, Reloading, Wish};
 use crate::service::RouterService;
 use crate::shared::Shared;
+use crate::web;
 use guira_routing::config::ConfigError;
 use guira_routing::{Settings, Walks};
 use guira_serving::{
-    Acceptor, Beyond, ConnBudget, ConnLimits, Connections, Crew, Host, HostOptions, Placement, Port, Speaks,
-    Worker, WorkerError,
+    Acceptor, Beyond, ConnBudget, ConnLimits, Connections, Crew, Host, HostOptions, Listen, Placement, Port,
+    PortError, Speaks, Worker, WorkerError,
 };
 use guira_transport::{Address, ListenError, ListenOptions, Listener, Mailbox};
+use guira_web::{Token, TokenError};
 use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -31,6 +33,9 @@ pub struct RouterOptions {
     pub health: Health,
     pub limits: Limits,
     pub reloading: Reloading,
+    /// Where the admin listener is, and the file of the token that its clients show.
+    pub admin: Option<Listen>,
+    pub admin_token_file: Option<PathBuf>,
     /// The folder of the last good configuration.
     pub dump_root: Option<PathBuf>,
     /// As `stats` shows it.
@@ -78,6 +83,10 @@ pub enum StartError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Listen(#[from] ListenError),
+    #[error("cannot open the admin listener")]
+    Admin(#[source] PortError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
     #[error("cannot start")]
     System(#[from] io::Error),
 }
@@ -90,9 +99,17 @@ pub struct Running {
     warnings: Vec<ConfigError>,
     wishes: Arc<Mailbox<Wish>>,
     reloader: Option<JoinHandle<io::Result<()>>>,
+    admin: Option<(Address, Crew)>,
+    token: Option<Arc<Token>>,
 }
 
 const MIB: usize = 1 << 20;
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
+/// Who may use sockets in the file system.
+const UNIX_MODE: u32 = 0o700;
+/// How long the admin listener's replies under way are waited for at the end.
+const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 
 /// Starts a router. It listens on `inherited` sockets too.
 ///
@@ -107,7 +124,7 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let shared = Arc::new(Shared::new(options, host.clone(), plan.clone()));
     let mut listeners = inherited;
     for address in &options.listen {
-        listeners.push(Listener::bind(address, ListenOptions { backlog: 1024, unix_mode: 0o700 })?);
+        listeners.push(Listener::bind(address, ListenOptions { backlog: BACKLOG, unix_mode: UNIX_MODE })?);
     }
     let addresses: Vec<Address> = listeners.iter().map(|listener| listener.address().clone()).collect();
     let port = |listener: Listener| {
@@ -129,11 +146,30 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     crew.wait_until_ready()?;
     let wishes = Arc::new(Mailbox::new()?);
     let reloading = options.reloading;
+    let token = options.admin_token_file.as_deref().map(Token::load).transpose()?.map(Arc::new);
+    let admin = options.admin.as_ref().map(|place| serve_admin(place, &shared, token.clone())).transpose()?;
     let reloader = Reloader { loader, wishes: wishes.clone(), workers, shared, reloading, kept };
     let thread = std::thread::Builder::new().name("router-config".to_owned());
     let reloader = Some(thread.spawn(|| reloader.run_until_told())?);
     crew.begin();
-    Ok(Running { crew, addresses, warnings: plan.warnings.clone(), wishes, reloader })
+    if let Some((_, admin)) = &admin {
+        admin.begin();
+    }
+    Ok(Running { crew, addresses, warnings: plan.warnings.clone(), wishes, reloader, admin, token })
+}
+
+fn serve_admin(
+    place: &Listen,
+    shared: &Arc<Shared>,
+    token: Option<Arc<Token>>,
+) -> Result<(Address, Crew), StartError> {
+    let how = ListenOptions { backlog: BACKLOG, unix_mode: UNIX_MODE };
+    let ports =
+        Port::open_all(Vec::new(), &mut Vec::new(), std::slice::from_ref(place), how, Speaks::Any, None);
+    let port =
+        ports.map_err(StartError::Admin)?.pop().ok_or_else(|| io::Error::other("it has no address"))?;
+    let address = port.listener.address().clone();
+    Ok((address, web::start(port, shared.clone(), token)?))
 }
 
 fn host(options: &RouterOptions) -> io::Result<Host> {
@@ -172,8 +208,16 @@ impl Running {
         &self.warnings
     }
 
-    /// Reads the configuration again, soon.
+    /// Where the admin listener is.
+    pub fn admin_address(&self) -> Option<&Address> {
+        self.admin.as_ref().map(|(address, _)| address)
+    }
+
+    /// Reads the configuration again, soon, and the admin listener's token.
     pub fn reload(&self) {
+        if let Some(token) = &self.token {
+            token.reload();
+        }
         self.wishes.send(Wish::LoadNow);
     }
 
@@ -184,7 +228,12 @@ impl Running {
     pub fn stop(mut self, patience: Duration) -> Result<(), WorkerError> {
         self.wishes.send(Wish::End);
         let reloader = self.reloader.take().map(JoinHandle::join);
-        self.crew.end(patience)?;
+        let ended = self.crew.end(patience);
+        // Last: until then it tells that the router stops.
+        if let Some((_, admin)) = self.admin.take() {
+            admin.end(ADMIN_DRAIN)?;
+        }
+        ended?;
         match reloader {
             Some(Ok(ended)) => ended.map_err(WorkerError::Failed),
             Some(Err(_)) => Err(WorkerError::Panicked),

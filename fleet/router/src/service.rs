@@ -105,7 +105,9 @@ impl Service for RouterService {
 
     fn begin_round(&mut self) {
         self.now = self.clock.now();
-        self.flow.facts.now_ms = self.watch.elapsed().as_millis() as u64;
+        self.flow.now_us = self.watch.elapsed().as_micros() as u64;
+        self.flow.facts.now_ms = self.flow.now_us / 1000;
+        self.flow.counters.round();
         self.flow.facts.now_s = self.clock.now_unix();
     }
 

@@ -2,7 +2,7 @@
 
 use crate::config::{LoadError, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
-use crate::running::{Health, RouterOptions};
+use crate::running::{Health, Identity, RouterOptions};
 use guira_routing::Settings;
 use guira_serving::Host;
 use guira_sync::clock::Stopwatch;
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Shared {
     settings: Settings,
     health: Health,
+    pub(crate) identity: Identity,
     pub(crate) source: Source,
     /// By name, as they are in effect.
     pub(crate) options: Vec<(String, String)>,
@@ -62,12 +63,13 @@ impl Shared {
         Shared {
             settings: options.settings.clone(),
             health: options.health,
+            identity: options.identity.clone(),
             source: options.source.clone(),
             options: options.shown.clone(),
             command_line: options.command_line.clone(),
             since: Stopwatch::start(),
             host,
-            counters: (0..options.workers).map(|_| Arc::default()).collect(),
+            counters: (0..options.workers).map(|index| Arc::new(Counters::of(index))).collect(),
             state: Mutex::new(state),
         }
     }

@@ -23,7 +23,7 @@ mod step;
 mod tree;
 mod walk;
 
-pub use build::{Built, Settings, Timeouts, build};
+pub use build::{Built, BuiltPool, Settings, Timeouts, build};
 pub use destinations::{DestinationSpec, Destinations};
 pub use explain::Line;
 pub use outcome::{Answer, Item, Outcome};

@@ -8,7 +8,7 @@ use crate::request::Op;
 pub(crate) struct NodeId(pub(crate) u32);
 
 /// A server with the way to it. Numbers stay the same when a configuration is loaded again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DestinationId(pub u32);
 
 /// What a handle does with a request.

@@ -89,7 +89,7 @@ fn requests_and_failures_are_counted() {
         ("request_success_count", "8"),
         ("result_error_count", "0"),
         ("num_client_connections", "2"),
-        ("num_servers", "1"),
+        ("num_servers", "2"),
         ("config_failures", "0"),
     ];
     for (counter, value) in expected {

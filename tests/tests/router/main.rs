@@ -4,9 +4,12 @@
 mod admin;
 mod command_line;
 mod differential;
+mod explain;
 mod failures;
+mod metrics;
 mod reload;
 mod routes;
+mod servers;
 
 use guira_harness::server::{ServerProcess, Signal};
 use guira_harness::socket::Address;

@@ -1,13 +1,15 @@
 //! One server: what it was asked, in order, and the connection over which it answers.
 
 use super::Server;
-use super::health::{Prober, Probes, Standing};
+use super::health::{Prober, Probes, Standing, Tko};
+use super::meter::{Meter, ServerCount, State};
 use super::reply::{self, Read, Reply, Value};
 use super::wire;
+use crate::counters::Counters;
 use crate::flow::Ticket;
 use crate::running::Health;
 use guira_protocol::number_from;
-use guira_routing::{Answer, Dialect, Item, Op, Origin, Outcome, Request};
+use guira_routing::{Answer, Dialect, Group, Item, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Interest, Poll, Progress, Stream, Token};
 use std::collections::VecDeque;
 use std::io;
@@ -20,6 +22,8 @@ pub(crate) struct Destination {
     timeout_ms: u32,
     standing: Arc<Standing>,
     health: Health,
+    meter: Arc<Meter>,
+    counters: Arc<Counters>,
     /// This worker asks whether it is back.
     probes: Option<Probes>,
     link: Link,
@@ -38,6 +42,10 @@ pub(crate) struct Destination {
     /// What was read and is no whole reply.
     input: Vec<u8>,
     interest: Interest,
+    /// How many requests there were when the last of them was sent.
+    flushed: u64,
+    /// The request whose reply is timed.
+    timed: Option<Timed>,
 }
 
 #[derive(Debug)]
@@ -45,6 +53,15 @@ enum Link {
     Closed,
     Connecting(Stream),
     Up(Stream),
+}
+
+/// The request whose reply is timed: one at a time, so that the time costs nothing for each request.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    /// How many requests came before it.
+    number: u64,
+    since_us: u64,
+    group: Group,
 }
 
 /// A reply that has to come.
@@ -99,6 +116,13 @@ pub(crate) enum Heard<'a> {
     Garbage,
 }
 
+/// Whether somebody waits for a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    Yes,
+    No,
+}
+
 /// A request whose reply is not waited for any more.
 #[derive(Debug)]
 pub(crate) enum GivenUp {
@@ -110,11 +134,13 @@ pub(crate) enum GivenUp {
 }
 
 impl Destination {
-    pub(crate) fn new(server: &Server, health: Health) -> Self {
+    pub(crate) fn new(server: &Server, health: Health, counters: Arc<Counters>) -> Self {
         Destination {
             address: server.address.clone(),
             timeout_ms: server.timeout_ms,
             standing: server.standing.clone(),
+            meter: server.meter(counters.worker()),
+            counters,
             health,
             probes: None,
             link: Link::Closed,
@@ -127,6 +153,8 @@ impl Destination {
             ends: false,
             input: Vec::new(),
             interest: Interest::Read,
+            flushed: 0,
+            timed: None,
         }
     }
 
@@ -134,6 +162,12 @@ impl Destination {
     #[inline]
     pub(crate) fn is_in(&self) -> bool {
         self.standing.is_in()
+    }
+
+    /// A request is not sent, for this reason.
+    pub(crate) fn refuse(&self, why: Outcome) -> Result<(), Outcome> {
+        self.meter.ended(why, 1);
+        Err(why)
     }
 
     /// Whether it takes no more requests for now.
@@ -165,6 +199,7 @@ impl Destination {
         };
         let (at, length) = (self.before + from as u64, request.key.len() as u8);
         self.expected.push_back(Expected { origin, at, length, kind, asked_ms: now_ms as u32 });
+        self.meter.add(ServerCount::Requests, 1);
     }
 
     #[inline]
@@ -200,6 +235,7 @@ impl Destination {
     fn push_probe(&mut self, now_ms: u64) {
         self.close_get();
         self.wire.extend_from_slice(b"version\r\n");
+        self.meter.add(ServerCount::Probes, 1);
         let at = self.before + self.wire.len() as u64;
         self.expected.push_back(Expected {
             origin: Origin::Nobody,
@@ -214,8 +250,65 @@ impl Destination {
     ///
     /// # Errors
     /// What the system says: the connection is of no use.
-    pub(crate) fn flush(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, poll: &Poll, token: Token, now_us: u64) -> io::Result<()> {
+        self.begin_timing(now_us);
+        self.go_on(poll, token)
+    }
+
+    fn go_on(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
         self.close_get();
+        let result = self.send(poll, token);
+        if self.sent == self.wire.len() {
+            self.flushed = self.pushed();
+        }
+        self.show_outstanding();
+        result
+    }
+
+    /// How many requests there ever were, probes among them.
+    fn pushed(&self) -> u64 {
+        self.meter.get(ServerCount::Requests) + self.meter.get(ServerCount::Probes)
+    }
+
+    fn show_outstanding(&self) {
+        let awaited = (self.expected.len() - self.dead) as u64;
+        let pending = (self.pushed() - self.flushed).min(awaited);
+        self.meter.set_outstanding(pending, awaited - pending);
+    }
+
+    /// The first request that is about to be sent is timed, if none is.
+    fn begin_timing(&mut self, now_us: u64) {
+        let unsent = (self.pushed() - self.flushed) as usize;
+        if self.timed.is_some() || unsent == 0 {
+            return;
+        }
+        let first = self.expected.len().checked_sub(unsent).and_then(|at| self.expected.get(at));
+        let group = match first.map(|first| first.kind) {
+            Some(Kind::Key | Kind::LastKey) => Group::Get,
+            Some(Kind::Line(op) | Kind::Meta(op)) => op.group(),
+            Some(Kind::Probe) | None => return,
+        };
+        self.timed = Some(Timed { number: self.flushed, since_us: now_us, group });
+    }
+
+    fn end_timing(&mut self, now_us: u64) {
+        if let Some(Timed { since_us, group, .. }) = self.timed.take() {
+            let micros = now_us.saturating_sub(since_us).max(1);
+            self.meter.took(micros as f64);
+            self.counters.took(group, micros);
+        }
+    }
+
+    /// All replies that have come were dealt with.
+    pub(crate) fn end_replies(&mut self, now_us: u64) {
+        let answered = self.pushed() - self.expected.len() as u64;
+        if self.timed.is_some_and(|timed| answered > timed.number) {
+            self.end_timing(now_us);
+        }
+        self.show_outstanding();
+    }
+
+    fn send(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
         if self.sent == self.wire.len() {
             return Ok(());
         }
@@ -230,7 +323,10 @@ impl Destination {
         };
         while self.sent < self.wire.len() {
             match stream.write(&self.wire[self.sent..])? {
-                Progress::Moved(bytes) => self.sent += bytes,
+                Progress::Moved(bytes) => {
+                    self.sent += bytes;
+                    self.meter.add(ServerCount::BytesSent, bytes as u64);
+                }
                 Progress::Blocked => return self.listen(poll, token, Interest::ReadWrite),
                 Progress::Ended => return Err(io::ErrorKind::WriteZero.into()),
             }
@@ -256,11 +352,11 @@ impl Destination {
     pub(crate) fn read(&mut self, poll: &Poll, token: Token, buffer: &mut Vec<u8>) -> io::Result<usize> {
         if let Link::Connecting(_) = self.link {
             self.finish_connecting()?;
-            self.flush(poll, token)?;
+            self.go_on(poll, token)?;
             return Ok(0);
         }
         if self.interest == Interest::ReadWrite {
-            self.flush(poll, token)?;
+            self.go_on(poll, token)?;
         }
         let Link::Up(stream) = &mut self.link else {
             return Ok(0);
@@ -272,7 +368,10 @@ impl Destination {
         buffer[..kept].copy_from_slice(&self.input);
         self.input.clear();
         match stream.read(&mut buffer[kept..])? {
-            Progress::Moved(bytes) => Ok(kept + bytes),
+            Progress::Moved(bytes) => {
+                self.meter.add(ServerCount::BytesReceived, bytes as u64);
+                Ok(kept + bytes)
+            }
             Progress::Blocked => Ok(kept),
             Progress::Ended => Err(io::ErrorKind::UnexpectedEof.into()),
         }
@@ -283,6 +382,8 @@ impl Destination {
             Link::Connecting(stream) => {
                 stream.take_error()?;
                 self.link = Link::Up(stream);
+                self.meter.set_state(State::Up);
+                self.meter.add(ServerCount::Opened, 1);
             }
             other => self.link = other,
         }
@@ -331,7 +432,10 @@ impl Destination {
                 _ => Heard::Garbage,
             },
             Kind::Probe => match reply {
-                Reply::Line(_) => self.answered(expected, Answer::of(Outcome::Ok), taken),
+                Reply::Line(_) => {
+                    self.settle();
+                    Heard::Nothing(taken)
+                }
                 _ => Heard::Garbage,
             },
         }
@@ -368,13 +472,25 @@ impl Destination {
 
     #[inline]
     fn answered<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
+        match self.settle() {
+            Awaited::No => Heard::Nothing(taken),
+            Awaited::Yes => {
+                self.meter.ended(answer.outcome, 1);
+                Heard::Answer(expected.origin, answer, taken)
+            }
+        }
+    }
+
+    /// The oldest request is answered.
+    #[inline]
+    fn settle(&mut self) -> Awaited {
         self.expected.pop_front();
         self.standing.heard();
-        if self.dead > 0 {
-            self.dead -= 1;
-            return Heard::Nothing(taken);
+        if self.dead == 0 {
+            return Awaited::Yes;
         }
-        Heard::Answer(expected.origin, answer, taken)
+        self.dead -= 1;
+        Awaited::No
     }
 
     /// Forgets requests that were answered.
@@ -415,6 +531,7 @@ impl Destination {
 
     /// The oldest request, if it has waited for too long. Its reply is dropped if it comes after all.
     pub(crate) fn give_up(&mut self, now_ms: u64) -> Option<GivenUp> {
+        let number = self.pushed() - self.expected.len() as u64 + self.dead as u64;
         let oldest = self.expected.get_mut(self.dead)?;
         if (now_ms as u32).wrapping_sub(oldest.asked_ms) < self.timeout_ms {
             return None;
@@ -422,14 +539,23 @@ impl Destination {
         self.dead += 1;
         let origin = std::mem::replace(&mut oldest.origin, Origin::Nobody);
         let is_probe = oldest.kind == Kind::Probe;
+        self.show_outstanding();
+        if self.timed.is_some_and(|timed| timed.number == number) {
+            self.end_timing(now_ms * 1000);
+        }
         if let Link::Connecting(_) = self.link {
             let prober = self.standing.unreachable(&self.health);
             self.put_out(prober, now_ms);
+            self.meter.ended(Outcome::ConnectTimeout, 1);
             return Some(GivenUp::Unreachable(origin));
         }
         let prober = self.standing.timed_out(&self.health);
         self.put_out(prober, now_ms);
-        Some(if is_probe { GivenUp::Probe } else { GivenUp::Request(origin) })
+        if is_probe {
+            return Some(GivenUp::Probe);
+        }
+        self.meter.ended(Outcome::Timeout, 1);
+        Some(GivenUp::Request(origin))
     }
 
     /// The connection has failed.
@@ -443,6 +569,12 @@ impl Destination {
 
     fn put_out(&mut self, prober: Option<Prober>, now_ms: u64) {
         if prober == Some(Prober::You) {
+            let which = if self.standing.tko() == Some(Tko::Soft) {
+                ServerCount::SoftTkos
+            } else {
+                ServerCount::HardTkos
+            };
+            self.meter.add(which, 1);
             self.probes = Some(Probes::begin(now_ms, &self.health));
         }
     }
@@ -461,18 +593,27 @@ impl Destination {
     }
 
     /// Closes the connection. Returns those who wait for answers, which do not come any more.
-    pub(crate) fn fail(&mut self, poll: &Poll) -> Vec<Origin<Ticket>> {
+    pub(crate) fn fail(&mut self, poll: &Poll, why: Outcome) -> Vec<Origin<Ticket>> {
+        if let Link::Up(_) = self.link {
+            self.meter.add(ServerCount::Closed, 1);
+        }
+        self.meter.set_state(State::Down);
         if let Link::Connecting(stream) | Link::Up(stream) = &self.link {
             // Closing the socket does the same.
             let _ = poll.remove(stream);
         }
         self.link = Link::Closed;
-        let waiting = self.expected.iter().skip(self.dead).map(|expected| expected.origin).collect();
+        let waiting = self.expected.iter().skip(self.dead);
+        let requests = waiting.clone().filter(|expected| expected.kind != Kind::Probe).count();
+        self.meter.ended(why, requests as u64);
+        let waiting = waiting.map(|expected| expected.origin).collect();
         self.expected.clear();
         self.before += self.wire.len() as u64;
         self.wire = Vec::new();
         self.input = Vec::new();
         (self.sent, self.dead, self.open, self.ends) = (0, 0, None, false);
+        (self.flushed, self.timed) = (self.pushed(), None);
+        self.show_outstanding();
         waiting
     }
 }

@@ -8,7 +8,7 @@ use crate::config::{ConfigError, FailureDomain, Json, Pools, Sources, Value};
 use crate::destinations::Destinations;
 use crate::handle::{AnyHandle, Children, NAMES, Shadow};
 use crate::prefix::Unknown;
-use crate::step::NodeId;
+use crate::step::{DestinationId, NodeId};
 use crate::tree::Tree;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,9 +39,19 @@ pub struct Timeouts {
 #[derive(Debug)]
 pub struct Built {
     pub tree: Tree,
+    /// Those that routes name, by name.
+    pub pools: Vec<BuiltPool>,
     /// Files that pools are read from.
     pub imports: Vec<Arc<str>>,
     pub warnings: Vec<ConfigError>,
+}
+
+/// A pool whose servers a tree sends requests to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltPool {
+    pub name: Arc<str>,
+    /// Its servers, each once.
+    pub destinations: Vec<DestinationId>,
 }
 
 /// Makes a tree of a configuration that [`crate::config::load`] has read.
@@ -77,10 +87,12 @@ pub fn build(
         builder.named_handles(named)?;
     }
     let prefixes = builder.roots(json, route, routes)?;
-    let Builder { handles, pools, mut warnings, .. } = builder;
-    let pools = pools.finish();
-    warnings.extend(pools.warnings);
-    Ok(Built { tree: Tree::new(handles, prefixes), imports: pools.imports, warnings })
+    let Builder { handles, pools, built_pools, mut warnings, .. } = builder;
+    let read = pools.finish();
+    warnings.extend(read.warnings);
+    let mut pools: Vec<BuiltPool> = built_pools.into_values().map(PoolHandles::built).collect();
+    pools.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(Built { tree: Tree::new(handles, prefixes), pools, imports: read.imports, warnings })
 }
 
 /// What handles read themselves with.
