@@ -47,11 +47,11 @@ const GET: &str = "\
 get k
   OperationSelectorRoute
     FailoverWithExptimeRoute
-      PoolRoute
+      PoolRoute (pool A)
         HashRoute (hash of \"k\": 0 of 2)
           cache-a1.example:11211, key k, 50 ms
-      ModifyExptimeRoute
-        PoolRoute
+      ModifyExptimeRoute (exptime: at most 60)
+        PoolRoute (pool G)
           HashRoute (hash of \"k\": 0 of 1)
             gutter.example:11211, key k, 1000 ms
 ";
@@ -60,10 +60,10 @@ const DELETE: &str = "\
 delete k
   OperationSelectorRoute
     AllInitialRoute
-      PoolRoute
+      PoolRoute (pool A)
         HashRoute (hash of \"k\": 0 of 2)
           cache-a1.example:11211, key k, 50 ms
-      PoolRoute, not awaited
+      PoolRoute (pool S), not awaited
         HashRoute (hash of \"k\": 0 of 1), not awaited
           unix:/run/shadow.sock, key k, 1000 ms, not awaited
 ";
@@ -72,14 +72,14 @@ const SET: &str = "\
 set k
   OperationSelectorRoute
     ModifyKeyRoute
-      PoolRoute
+      PoolRoute (pool A)
         HashRoute (hash of \"shop:k\": 1 of 2)
           cache-a2.example:11211, key shop:k, 50 ms
 ";
 
 const OTHER_PREFIX: &str = "\
 get /there/own/k
-  PoolRoute
+  PoolRoute (pool G)
     HashRoute (hash of \"k\": 0 of 1)
       gutter.example:11211, key k, 1000 ms
 ";
@@ -87,7 +87,8 @@ get /there/own/k
 #[test]
 fn the_configuration_may_be_text_and_options_may_come_last() {
     let text = r#"{"pools": {"A": {"servers": ["a:1"]}}, "route": "PoolRoute|A"}"#;
-    let expected = "get k\n  PoolRoute\n    HashRoute (hash of \"k\": 0 of 1)\n      a:1, key k, 70 ms\n";
+    let expected =
+        "get k\n  PoolRoute (pool A)\n    HashRoute (hash of \"k\": 0 of 1)\n      a:1, key k, 70 ms\n";
     assert_eq!(explained(&[text, "get", "k", "-t", "70"]), expected);
     assert_eq!(explained(&["{\"route\": \"NullRoute\"}", "get", "k"]), "get k\n  NullRoute\n");
 }

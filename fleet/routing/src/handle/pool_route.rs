@@ -5,9 +5,13 @@ use crate::build::{Builder, Members, PoolHandles};
 use crate::config::{ConfigError, Json};
 use crate::request::Request;
 use crate::step::{Cx, NodeId, Step};
+use std::sync::Arc;
 
 #[derive(Debug)]
-pub(crate) struct PoolRoute(NodeId);
+pub(crate) struct PoolRoute {
+    node: NodeId,
+    pool: Arc<str>,
+}
 
 const NO_BUCKETS: &str = "there are no buckets of keys";
 const OF_META: &str = "it is of Meta's infrastructure";
@@ -59,7 +63,7 @@ impl PoolRoute {
         for name in ["distribution_enabled", "axonlog"] {
             members.refuse(name, OF_META)?;
         }
-        Ok(PoolRoute(node))
+        Ok(PoolRoute { node, pool: pool.pool().name.clone() })
     }
 }
 
@@ -72,8 +76,12 @@ impl Handle for PoolRoute {
         Ok(route)
     }
 
+    fn reason(&self, _request: &Request<'_>) -> Option<String> {
+        Some(format!("pool {}", self.pool))
+    }
+
     #[inline]
     fn enter(&self, _cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
-        Step::Tail(self.0)
+        Step::Tail(self.node)
     }
 }
