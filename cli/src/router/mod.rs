@@ -1,7 +1,9 @@
 //! `guira router`, and whatever is called `mcrouter`: a router in mcrouter's place.
 
 mod flags;
+mod listen;
 pub(crate) mod table;
+mod tls;
 
 use crate::failure::Failure;
 use crate::log;
@@ -11,7 +13,7 @@ use clap::error::ErrorKind;
 use flags::Flags;
 use guira_router::{Health, Identity, Limits, Reloading, RouterOptions, Running, Source, Watches};
 use guira_routing::{Settings, Timeouts, Unknown};
-use guira_transport::{Address, Inherited, Listener, inherited_sockets};
+use guira_transport::{Inherited, Listener, inherited_sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
@@ -111,7 +113,8 @@ fn announce(running: &Running) -> Result<(), Failure> {
         tracing::warn!("{warning}");
     }
     let addresses = running.addresses().iter().map(|address| format!("listening on {address}\n"));
-    run::print(&addresses.collect::<String>())
+    let datagrams = running.udp_addresses().iter().map(|address| format!("listening on udp {address}\n"));
+    run::print(&addresses.chain(datagrams).collect::<String>())
 }
 
 fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> {
@@ -119,8 +122,12 @@ fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> 
     let unless_zero = |name: &str| Some(millis(name)).filter(|time| !time.is_zero());
     let number = |name: &str| u32::try_from(flags.number(name)).unwrap_or(u32::MAX);
     let text = |name: &str| flags.text(name).unwrap_or_default().to_owned();
+    let client_tls = tls::clients(flags)?;
     Ok(RouterOptions {
-        listen: addresses(flags)?,
+        listen: listen::addresses(flags, client_tls.as_ref())?,
+        udp: listen::datagrams(flags)?,
+        client_tls,
+        server_tls: tls::servers(flags)?,
         workers: workers(flags)?,
         source: source(flags)?,
         settings: Settings {
@@ -204,21 +211,4 @@ fn name(flags: &Flags, option: &str) -> Result<String, Failure> {
         return Err(Failure::Usage(format!("--{option}: '{text}' is no name")));
     }
     Ok(text.to_owned())
-}
-
-fn addresses(flags: &Flags) -> Result<Vec<Address>, Failure> {
-    let mut addresses = Vec::new();
-    for text in flags.texts("listen") {
-        addresses.push(text.parse().map_err(|error| Failure::Usage(format!("--listen: {error}")))?);
-    }
-    for text in flags.texts("port") {
-        let port: u16 = text.parse().map_err(|_| Failure::Usage(format!("--port: '{text}' is no port")))?;
-        addresses.push(Address::Tcp(([0, 0, 0, 0], port).into()));
-        // Two free ones would differ.
-        if port != 0 && Path::new("/proc/net/if_inet6").exists() {
-            addresses.push(Address::Tcp((std::net::Ipv6Addr::UNSPECIFIED, port).into()));
-        }
-    }
-    addresses.extend(flags.text("unix-domain-sock").map(|path| Address::Unix(path.into())));
-    Ok(addresses)
 }

@@ -7,6 +7,7 @@ use guira_protocol::ReplyBuffer;
 use guira_routing::{Answer, Dialect, Facts, Item, Line, Op, Outcome, Request, Tree};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::wall_clock;
+use guira_transport::TlsCounters;
 
 /// Clients look for `mcrouter` at its beginning.
 macro_rules! version {
@@ -145,6 +146,16 @@ const STATS: &[Stat] = &[
         value: |shared| (shared.sums().answered() - errors(shared)).to_string(),
     },
     Stat { name: "request_error_count", value: |shared| errors(shared).to_string() },
+    Stat { name: "num_udp_requests", value: |shared| shared.sums().datagrams().to_string() },
+    Stat { name: "num_ssl_connections_opened", value: |shared| tls(shared, |it| it.full() + it.resumed()) },
+    Stat { name: "num_ssl_resumption_successes", value: |shared| tls(shared, TlsCounters::resumed) },
+    Stat { name: "num_ssl_handshake_failures", value: |shared| tls(shared, TlsCounters::failed_handshakes) },
+    Stat {
+        name: "ssl_handshake_errors",
+        value: |shared| {
+            shared.host.tls.as_ref().map_or(0, |tls| tls.counters().failed_handshakes()).to_string()
+        },
+    },
     Stat {
         name: "proxy_reqs_processing",
         value: |shared| shared.sums().asked().saturating_sub(shared.sums().answered()).to_string(),
@@ -191,6 +202,11 @@ fn ago(seconds: u64) -> String {
     wall_clock().saturating_sub(seconds).to_string()
 }
 
+/// What was counted of TLS to servers.
+fn tls(shared: &Shared, count: fn(&TlsCounters) -> u64) -> String {
+    shared.plan().connector.as_ref().map_or(0, |connector| count(connector.counters())).to_string()
+}
+
 fn errors(shared: &Shared) -> u64 {
     let sums = shared.sums();
     ERRORS.iter().map(|(_, outcome)| sums.of_outcome(*outcome)).sum::<u64>().min(sums.answered())
@@ -214,9 +230,11 @@ pub(crate) fn stats(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
         b"cmd-error" => failures(sums, &mut put),
         b"version" => put("version", version!()),
         b"servers" => {
-            for (address, timeout_ms) in shared.plan().names() {
+            let plan = shared.plan();
+            for ((address, timeout_ms), server) in plan.names().zip(&plan.servers) {
+                let security = if server.secure.is_some() { "ssl" } else { "plain" };
                 put(
-                    &format!("{address}:ascii:plain:notcompressed-{timeout_ms}"),
+                    &format!("{address}:ascii:{security}:notcompressed-{timeout_ms}"),
                     &format!("timeout_ms:{timeout_ms}"),
                 );
             }

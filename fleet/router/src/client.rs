@@ -1,10 +1,13 @@
-//! What clients send: lines in, requests out.
+//! What clients send: lines in, requests out. Those of the binary protocol send packets.
+
+mod packets;
 
 use crate::admin;
 use crate::flow::{Flow, Ticket};
 use crate::render::{Form, Quiet, Uniques};
 use crate::service::NoPin;
 use crate::shared::Shared;
+use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{
     Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Line, Meta, MetaFlags, MetaGet,
     MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
@@ -17,6 +20,7 @@ use guira_serving::{CloseReason, Conversation, Outbox, ReplyTo, Slice, Speaks, S
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) from: ReplyTo,
+    speaks: Speaks,
     /// Bytes of a refused data block that are still to come.
     swallow: u64,
     midway: Midway,
@@ -33,7 +37,7 @@ enum Midway {
 
 impl Conversation for Client {
     fn speaks(&self) -> Speaks {
-        Speaks::Text
+        self.speaks
     }
 
     fn access(&self) -> Access {
@@ -67,14 +71,32 @@ enum After {
 }
 
 impl Client {
-    pub(crate) fn new(from: ReplyTo) -> Self {
-        Client { from, swallow: 0, midway: Midway::No, held_ms: None }
+    pub(crate) fn new(from: ReplyTo, speaks: Speaks) -> Self {
+        Client { from, speaks, swallow: 0, midway: Midway::No, held_ms: None }
     }
 }
 
 impl Turn<'_> {
     /// Reads requests and sends them on their way. Returns how many bytes were taken, and why it has stopped.
     pub(crate) fn run(&mut self, slice: &mut Slice, full: usize, input: &[u8]) -> (usize, Stopped) {
+        if let (Speaks::Any, Some(first)) = (self.client.speaks, input.first()) {
+            self.client.speaks = if *first == REQUEST_MAGIC { Speaks::Binary } else { Speaks::Text };
+        }
+        match self.client.speaks {
+            Speaks::Binary => self.packets(slice, full, input),
+            Speaks::Any | Speaks::Text => self.requests(slice, full, input, Self::line),
+        }
+    }
+
+    /// The same for a protocol, of which `request` reads one request.
+    #[inline(always)]
+    fn requests(
+        &mut self,
+        slice: &mut Slice,
+        full: usize,
+        input: &[u8],
+        request: impl Fn(&mut Self, &[u8]) -> After,
+    ) -> (usize, Stopped) {
         let before = self.flow.calls.done_bytes();
         let mut at = 0;
         self.client.midway = Midway::No;
@@ -95,7 +117,7 @@ impl Turn<'_> {
             if self.outbox.open_slots() >= CALLS_MAX || self.outbox.weight() >= full {
                 return (at, Stopped::OutboxFull);
             }
-            match self.line(&input[at..]) {
+            match request(self, &input[at..]) {
                 After::Taken(taken) => {
                     at += taken;
                     slice.executed(1);

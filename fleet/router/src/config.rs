@@ -1,11 +1,12 @@
 //! The configuration: where its text comes from, and what workers make of it.
 
-use crate::running::RouterOptions;
-use crate::upstream::Server;
+use crate::running::{RouterOptions, ServerTls};
+use crate::upstream::{Secure, Server};
 use guira_routing::config::{Address as Named, ConfigError, Globals, Json, Security, Sources, Value, load};
 use guira_routing::hash::spooky;
 use guira_routing::{Destinations, Settings, Tree, build};
-use guira_transport::Address;
+use guira_serving::Causes;
+use guira_transport::{Address, TlsConnector, TlsError};
 use md5::{Digest, Md5};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum LoadError {
     Config(#[from] ConfigError),
     #[error("server {address}: {reason}")]
     Server { address: String, reason: String },
+    #[error("no TLS to servers: {reason}")]
+    Tls { reason: String },
 }
 
 const FILE: &str = "file:";
@@ -114,6 +118,8 @@ pub(crate) struct Plan {
     /// All that were ever named: a worker gives them the same numbers.
     destinations: Destinations,
     pub(crate) servers: Vec<Server>,
+    /// What makes TLS connections to servers, if there are any.
+    pub(crate) connector: Option<TlsConnector>,
     pub(crate) digest: String,
     pub(crate) warnings: Vec<ConfigError>,
 }
@@ -140,6 +146,9 @@ pub(crate) struct Loader {
     globals: Globals,
     destinations: Destinations,
     servers: Vec<Server>,
+    server_tls: ServerTls,
+    /// Made when a configuration has a server that speaks TLS.
+    connector: Option<TlsConnector>,
     /// The files that the last attempt has read, or tried to, with their texts.
     seen: Vec<(PathBuf, Option<String>)>,
 }
@@ -152,6 +161,8 @@ impl Loader {
             globals: globals(options),
             destinations: Destinations::default(),
             servers: Vec::new(),
+            server_tls: options.server_tls.clone(),
+            connector: None,
             seen: Vec::new(),
         }
     }
@@ -204,18 +215,71 @@ impl Loader {
         let built = build(&loaded.json, sources, &self.settings, &mut destinations)?;
         let mut servers = self.servers.clone();
         for spec in &destinations.specs()[servers.len()..] {
-            if spec.security == Security::Tls {
-                let reason = "TLS to servers is not supported".to_owned();
-                return Err(LoadError::Server { address: spec.address.to_string(), reason });
-            }
-            let timeout_ms = u32::try_from(spec.timeout.as_millis()).unwrap_or(u32::MAX);
-            servers.push(Server { address: look_up(&spec.address)?, timeout_ms, standing: Arc::default() });
+            let secure = match spec.security {
+                Security::Plain => None,
+                Security::Tls => Some(self.secure(&spec.address)?),
+            };
+            servers.push(Server {
+                address: look_up(&spec.address)?,
+                secure,
+                timeout_ms: millis(spec.timeout),
+                connect_timeout_ms: millis(spec.connect_timeout),
+                standing: Arc::default(),
+            });
         }
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());
         let digest = Md5::digest(main).iter().map(|byte| format!("{byte:02x}")).collect();
         let warnings = loaded.warnings.into_iter().chain(built.warnings).collect();
         let texts = Texts::default();
-        Ok(Plan { json: loaded.json, texts, destinations, servers, digest, warnings })
+        let connector = self.connector.clone();
+        Ok(Plan { json: loaded.json, texts, destinations, servers, connector, digest, warnings })
+    }
+
+    /// How a server is spoken to over TLS.
+    fn secure(&mut self, address: &Named) -> Result<Secure, LoadError> {
+        let connector = match &self.connector {
+            Some(connector) => connector.clone(),
+            None => {
+                if self.server_tls.options.authorities.is_none() {
+                    tracing::warn!("certificates of servers are not checked: --ssl-verify-peers does that");
+                }
+                self.connector.insert(TlsConnector::new(self.server_tls.options.clone())?).clone()
+            }
+        };
+        let name = match (&self.server_tls.identity, address) {
+            (Some(name), _) => name.clone(),
+            (None, Named::Tcp { host, .. }) => host.parse()?,
+            // Pools refuse TLS over these.
+            (None, Named::Unix(path)) => path.parse()?,
+        };
+        Ok(Secure { connector, name })
+    }
+
+    /// Reads the files again that TLS to servers needs, if they have changed.
+    pub(crate) fn reload_changed_certificates(&self) {
+        let Some(connector) = &self.connector else { return };
+        match connector.reload_changed() {
+            Ok(true) => tracing::info!("certificates for servers were read again"),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::error!("certificates for servers stay as they were: {}", Causes(&error));
+            }
+        }
+    }
+
+    /// Whether there are such files.
+    pub(crate) fn has_certificates(&self) -> bool {
+        self.connector.is_some()
+    }
+}
+
+fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
+impl From<TlsError> for LoadError {
+    fn from(error: TlsError) -> Self {
+        LoadError::Tls { reason: Causes(&error).to_string() }
     }
 }
 

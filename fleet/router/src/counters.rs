@@ -7,10 +7,11 @@ use guira_sync::counters;
 const OPS: usize = Op::FlushAll as usize + 1;
 const OUTCOMES: usize = Outcome::ClientError as usize + 1;
 const SENT: usize = OPS + OUTCOMES;
+const DATAGRAMS: usize = SENT + 1;
 
 /// Counters of one worker.
 #[derive(Debug, Default)]
-pub(crate) struct Counters(counters::Counters<{ SENT + 1 }>);
+pub(crate) struct Counters(counters::Counters<{ DATAGRAMS + 1 }>);
 
 impl Counters {
     /// A client has asked for one key.
@@ -23,6 +24,11 @@ impl Counters {
     #[inline]
     pub(crate) fn answered(&self, outcome: Outcome) {
         self.0.add(OPS + outcome as usize, 1);
+    }
+
+    /// A request has come in a datagram.
+    pub(crate) fn datagram(&self) {
+        self.0.add(DATAGRAMS, 1);
     }
 
     /// A server was asked.
@@ -59,5 +65,9 @@ impl Sums<'_> {
 
     pub(crate) fn sent(self) -> u64 {
         self.sum(SENT)
+    }
+
+    pub(crate) fn datagrams(self) -> u64 {
+        self.sum(DATAGRAMS)
     }
 }

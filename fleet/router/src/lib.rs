@@ -19,14 +19,16 @@ mod config;
 mod counters;
 mod flow;
 mod kept;
+mod packet_reply;
 mod reload;
 mod render;
 mod running;
 mod service;
 mod shared;
+mod udp;
 mod upstream;
 mod watch;
 
 pub use config::{LoadError, Source, check};
 pub use reload::{Reloading, Watches};
-pub use running::{Health, Identity, Limits, RouterOptions, Running, StartError, start};
+pub use running::{Health, Identity, Limits, RouterOptions, Running, ServerTls, StartError, start};

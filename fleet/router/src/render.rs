@@ -1,5 +1,6 @@
 //! Replies, as clients read them.
 
+use crate::packet_reply::{self, Echo};
 use guira_protocol::Noreply;
 use guira_routing::{Answer, Group, Op, Outcome};
 use std::ops::Range;
@@ -14,6 +15,8 @@ pub(crate) enum Form {
     Line(Op, Noreply),
     /// The line of a meta command; some of them are left out if it is quiet.
     Meta(Op, Quiet),
+    /// A packet.
+    Packet(Echo),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,7 @@ pub(crate) fn whole(form: Form, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u
         Form::Line(_, Noreply::Yes) => {}
         Form::Line(op, Noreply::No) => line(op, answer, out),
         Form::Meta(op, quiet) => meta(op, quiet, answer, out),
+        Form::Packet(echo) => packet_reply::write(echo, key, answer, out),
     }
 }
 
@@ -60,7 +64,7 @@ pub(crate) fn part(form: Form, key: Range<usize>, answer: &Answer<'_>, out: &mut
     match form {
         Form::Get(uniques) => value(uniques, &key, answer, out),
         Form::LeaseGet => lease(&key, answer, out),
-        Form::Line(..) | Form::Meta(..) => {}
+        Form::Line(..) | Form::Meta(..) | Form::Packet(_) => {}
     }
 }
 

@@ -2,8 +2,10 @@
 
 use crate::client::{Client, Turn};
 use crate::config::SharedPlan;
+use crate::counters::Counters;
 use crate::flow::{Flow, Ticket};
 use crate::shared::Shared;
+use crate::udp::{self, Udp};
 use guira_memory::ValuePin;
 use guira_routing::Walks;
 use guira_serving::{
@@ -13,6 +15,7 @@ use guira_sync::clock::{CoarseClock, Seconds, Stopwatch};
 use guira_transport::{Interest, Mailbox, Poll};
 use std::collections::VecDeque;
 use std::io;
+use std::net::UdpSocket;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,11 +34,14 @@ pub(crate) struct RouterService {
     scratch: Vec<u8>,
     /// New configurations.
     plans: Arc<Mailbox<SharedPlan>>,
+    udp: Option<Udp>,
     shared: Arc<Shared>,
 }
 
-/// The number of the mailbox among the service's sockets: servers have the others.
+/// The number of the mailbox among the service's sockets: servers have those from 0 on.
 const PLANS: u32 = (1 << 31) - 1;
+/// The number of the first UDP socket.
+const FIRST_UDP: u32 = 1 << 30;
 
 /// Values are copied.
 #[derive(Debug)]
@@ -56,12 +62,14 @@ impl RouterService {
         walks: Walks<Ticket>,
         flow: Flow,
         plans: Arc<Mailbox<SharedPlan>>,
+        sockets: Vec<UdpSocket>,
         shared: Arc<Shared>,
     ) -> Self {
         let clock = CoarseClock::system();
         let now = clock.now();
         let (watch, held, scratch) = (Stopwatch::start(), VecDeque::new(), Vec::new());
-        RouterService { walks, flow, clock, watch, now, held, scratch, plans, shared }
+        let udp = (!sockets.is_empty()).then(|| Udp::new(sockets));
+        RouterService { walks, flow, clock, watch, now, held, scratch, plans, udp, shared }
     }
 }
 
@@ -73,8 +81,8 @@ impl Service for RouterService {
         self.now
     }
 
-    fn open(&mut self, _speaks: Speaks, _access: Access, from: ReplyTo) -> Client {
-        Client::new(from)
+    fn open(&mut self, speaks: Speaks, _access: Access, from: ReplyTo) -> Client {
+        Client::new(from, speaks)
     }
 
     fn run(
@@ -110,12 +118,15 @@ impl Service for RouterService {
     }
 
     fn listen(&self, poll: &Poll) -> io::Result<()> {
+        for (socket, number) in self.udp.iter().flat_map(Udp::sockets).zip(FIRST_UDP..) {
+            poll.add(socket, service_token(number), Interest::Read)?;
+        }
         poll.add(&*self.plans, service_token(PLANS), Interest::Read)
     }
 
     fn on_event(&mut self, number: u32, round: &mut Round<'_, Self>) {
-        if number == PLANS {
-            return self.change_plan();
+        if number >= FIRST_UDP {
+            return self.on_own_event(number);
         }
         self.flow.hear(number, &mut self.walks, round.clients.poll());
     }
@@ -143,6 +154,22 @@ impl Service for RouterService {
 const HELD_MS: u64 = 1;
 
 impl RouterService {
+    /// Something has happened to a socket that is no server's.
+    #[cold]
+    fn on_own_event(&mut self, number: u32) {
+        if number == PLANS {
+            return self.change_plan();
+        }
+        if let Some(mut udp) = self.udp.take() {
+            udp.serve((number - FIRST_UDP) as usize, self);
+            self.udp = Some(udp);
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.flow.counters
+    }
+
     /// Requests that come from now on go by the newest configuration; those under way stay with the one that they began with.
     fn change_plan(&mut self) {
         let Some(plan) = self.plans.take().pop() else { return };
@@ -165,6 +192,11 @@ impl RouterService {
             let to = first.to;
             let ours = replies.clone().take_while(|(reply, _)| reply.to == to);
             let count = ours.clone().count();
+            if let (Some(number), Some(udp)) = (udp::number_of(to), self.udp.as_mut()) {
+                ours.for_each(|(_, bytes)| udp.answer(number, bytes));
+                replies.nth(count - 1);
+                continue;
+            }
             let parts = ours.map(|(reply, bytes)| (reply.slot, bytes));
             clients.answer_when_due(to, self.now, |client, unsent| {
                 let Some(unsent) = unsent else { return Due::Now };
@@ -184,6 +216,9 @@ impl RouterService {
                 Due::Later
             });
             replies.nth(count - 1);
+        }
+        if let Some(udp) = &mut self.udp {
+            udp.send();
         }
     }
 

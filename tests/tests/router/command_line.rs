@@ -97,7 +97,16 @@ fn wrong_options_are_refused_by_name() {
     let config = r#"--config-str={"route": "NullRoute"}"#;
     for (options, expected) in [
         (&["--no-such-option"][..], "--no-such-option"),
-        (&["--ssl-port", "1"], "TLS"),
+        (&["--ssl-port", "1"], "--server-pem-cert-path"),
+        (&["--listen", "btls:127.0.0.1:0"], "--server-pem-cert-path"),
+        (
+            &["--ssl-port", "1", "--server-pem-cert-path", "/nowhere", "--ssl-require-peer-certs"],
+            "--server-pem-ca-path",
+        ),
+        (&["-p", "1", "--ssl-verify-peers"], "--pem-ca-path"),
+        (&["-p", "1", "--ssl-service-identity-authorization-enforce"], "--ssl-verify-peers"),
+        (&["-p", "1", "--ssl-service-identity", "no name"], "'no name' is neither"),
+        (&["-p", "1", "--ssl-use-ktls12"], "TLS"),
         (&["--route-prefix", "/a/"], "/region/cluster/"),
         (&["--num-proxies", "0"], "auto"),
         (&["-p", "99999"], "no port"),

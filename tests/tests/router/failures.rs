@@ -27,7 +27,7 @@ fn router(configuration: &str) -> Router {
 
 /// Stops a server, and waits until all its threads stand still.
 #[track_caller]
-fn stop(node: &Server) {
+pub(crate) fn stop(node: &Server) {
     node.signal("STOP");
     let tasks = format!("/proc/{}/task", node.process_id());
     let is_stopped = || {

@@ -2,11 +2,16 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod binary;
 mod command_line;
 mod differential;
 mod failures;
 mod reload;
 mod routes;
+mod server_addresses;
+mod tls_clients;
+mod tls_servers;
+mod udp;
 
 use guira_harness::server::{ServerProcess, Signal};
 use guira_harness::socket::Address;
@@ -14,6 +19,7 @@ use guira_tests::deadline::PATIENCE;
 use guira_tests::server::{guira_binary, spawn};
 use guira_tests::{Client, Server};
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::process::{Command, Output};
 
 /// `guira router` with these options.
@@ -45,6 +51,16 @@ impl Router {
     #[track_caller]
     fn connect(&self) -> Client {
         Client::connect(&self.address)
+    }
+
+    /// Where else it listens: the address with this number in the order in which it tells them, of which the first is 0.
+    #[track_caller]
+    fn listens(&mut self, number: usize) -> SocketAddr {
+        let nth = |lines: &[String]| {
+            let told = lines.iter().filter_map(|line| line.strip_prefix("listening on "));
+            told.skip(number).find_map(|address| address.parse().ok())
+        };
+        self.process.wait_for("another address", PATIENCE, nth).unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn log(&self) -> String {

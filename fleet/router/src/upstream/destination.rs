@@ -2,6 +2,7 @@
 
 use super::Server;
 use super::health::{Prober, Probes, Standing};
+use super::link::{Link, Secure};
 use super::reply::{self, Read, Reply, Value};
 use super::wire;
 use crate::flow::Ticket;
@@ -17,7 +18,9 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Destination {
     address: Address,
+    secure: Option<Secure>,
     timeout_ms: u32,
+    connect_timeout_ms: u32,
     standing: Arc<Standing>,
     health: Health,
     /// This worker asks whether it is back.
@@ -38,13 +41,15 @@ pub(crate) struct Destination {
     /// What was read and is no whole reply.
     input: Vec<u8>,
     interest: Interest,
+    trust: Trust,
 }
 
-#[derive(Debug)]
-enum Link {
-    Closed,
-    Connecting(Stream),
-    Up(Stream),
+/// Whether a server has answered over TLS since it was connected to. In TLS 1.3 it may refuse the client's certificate after the client's side
+/// of the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    Untried,
+    Proven,
 }
 
 /// A reply that has to come.
@@ -113,7 +118,9 @@ impl Destination {
     pub(crate) fn new(server: &Server, health: Health) -> Self {
         Destination {
             address: server.address.clone(),
+            secure: server.secure.clone(),
             timeout_ms: server.timeout_ms,
+            connect_timeout_ms: server.connect_timeout_ms,
             standing: server.standing.clone(),
             health,
             probes: None,
@@ -127,6 +134,7 @@ impl Destination {
             ends: false,
             input: Vec::new(),
             interest: Interest::Read,
+            trust: Trust::Untried,
         }
     }
 
@@ -224,6 +232,7 @@ impl Destination {
             poll.add(&stream, token, Interest::ReadWrite)?;
             self.interest = Interest::ReadWrite;
             self.link = Link::Connecting(stream);
+            self.trust = Trust::Untried;
         }
         let Link::Up(stream) = &mut self.link else {
             return Ok(());
@@ -239,9 +248,10 @@ impl Destination {
     }
 
     fn listen(&mut self, poll: &Poll, token: Token, interest: Interest) -> io::Result<()> {
-        let Link::Up(stream) = &self.link else {
+        let (Link::Securing(stream) | Link::Up(stream)) = &self.link else {
             return Ok(());
         };
+        let interest = stream.wants(interest);
         if self.interest != interest {
             self.interest = interest;
             poll.change(stream, token, interest)?;
@@ -254,9 +264,8 @@ impl Destination {
     /// # Errors
     /// What the system says: the connection is of no use.
     pub(crate) fn read(&mut self, poll: &Poll, token: Token, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        if let Link::Connecting(_) = self.link {
-            self.finish_connecting()?;
-            self.flush(poll, token)?;
+        if self.link.is_beginning() {
+            self.begin(poll, token)?;
             return Ok(0);
         }
         if self.interest == Interest::ReadWrite {
@@ -271,22 +280,46 @@ impl Destination {
         }
         buffer[..kept].copy_from_slice(&self.input);
         self.input.clear();
-        match stream.read(&mut buffer[kept..])? {
+        let progress = stream.read(&mut buffer[kept..]);
+        if self.secure.is_some() {
+            self.tend(&progress, poll, token)?;
+        }
+        match progress? {
             Progress::Moved(bytes) => Ok(kept + bytes),
             Progress::Blocked => Ok(kept),
             Progress::Ended => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
-    fn finish_connecting(&mut self) -> io::Result<()> {
-        match std::mem::replace(&mut self.link, Link::Closed) {
-            Link::Connecting(stream) => {
-                stream.take_error()?;
-                self.link = Link::Up(stream);
-            }
-            other => self.link = other,
+    /// Goes on connecting, and sends what was asked meanwhile.
+    #[cold]
+    fn begin(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
+        if let Err(error) = self.link.go_on(self.secure.as_ref()) {
+            self.log_refusal(&error);
+            return Err(error);
         }
-        Ok(())
+        match self.link {
+            Link::Securing(_) => self.listen(poll, token, Interest::Read),
+            _ => self.flush(poll, token),
+        }
+    }
+
+    /// After a read over TLS, which may have sent something, or have more than it has given.
+    fn tend(&mut self, progress: &io::Result<Progress>, poll: &Poll, token: Token) -> io::Result<()> {
+        match progress {
+            Ok(Progress::Moved(_)) => self.trust = Trust::Proven,
+            Ok(_) => {}
+            Err(error) => self.log_refusal(error),
+        }
+        let rest = if self.is_clean() { Interest::Read } else { Interest::ReadWrite };
+        self.listen(poll, token, rest)
+    }
+
+    /// Says once why there is no TLS with a server: clients are told only that they cannot have it.
+    fn log_refusal(&self, error: &io::Error) {
+        if self.secure.is_some() && self.trust == Trust::Untried && self.standing.is_in() {
+            tracing::warn!(server = %self.address, %error, "there is no TLS with a server");
+        }
     }
 
     /// Keeps what is no whole reply until more comes.
@@ -403,9 +436,14 @@ impl Destination {
     pub(crate) fn deadline(&self, now_ms: u64) -> Option<u64> {
         let oldest = self.expected.get(self.dead).map(|oldest| {
             let waited = (now_ms as u32).wrapping_sub(oldest.asked_ms);
-            now_ms + u64::from(self.timeout_ms.saturating_sub(waited))
+            now_ms + u64::from(self.patience_ms().saturating_sub(waited))
         });
         oldest.into_iter().chain(self.probes.map(|probes| probes.next_ms)).min()
+    }
+
+    /// How long the oldest request may wait: the first one, while it is connected to.
+    fn patience_ms(&self) -> u32 {
+        if self.link.is_beginning() { self.timeout_ms.min(self.connect_timeout_ms) } else { self.timeout_ms }
     }
 
     /// Whether it has nothing to send.
@@ -415,14 +453,15 @@ impl Destination {
 
     /// The oldest request, if it has waited for too long. Its reply is dropped if it comes after all.
     pub(crate) fn give_up(&mut self, now_ms: u64) -> Option<GivenUp> {
+        let patience_ms = self.patience_ms();
         let oldest = self.expected.get_mut(self.dead)?;
-        if (now_ms as u32).wrapping_sub(oldest.asked_ms) < self.timeout_ms {
+        if (now_ms as u32).wrapping_sub(oldest.asked_ms) < patience_ms {
             return None;
         }
         self.dead += 1;
         let origin = std::mem::replace(&mut oldest.origin, Origin::Nobody);
         let is_probe = oldest.kind == Kind::Probe;
-        if let Link::Connecting(_) = self.link {
+        if self.link.is_beginning() {
             let prober = self.standing.unreachable(&self.health);
             self.put_out(prober, now_ms);
             return Some(GivenUp::Unreachable(origin));
@@ -435,7 +474,8 @@ impl Destination {
     /// The connection has failed.
     pub(crate) fn note_failure(&mut self, now_ms: u64) {
         // One that was up is tried again, with the next request.
-        if !matches!(self.link, Link::Up(_)) {
+        let is_refused = self.secure.is_some() && self.trust == Trust::Untried;
+        if is_refused || !matches!(self.link, Link::Up(_)) {
             let prober = self.standing.unreachable(&self.health);
             self.put_out(prober, now_ms);
         }
@@ -462,7 +502,7 @@ impl Destination {
 
     /// Closes the connection. Returns those who wait for answers, which do not come any more.
     pub(crate) fn fail(&mut self, poll: &Poll) -> Vec<Origin<Ticket>> {
-        if let Link::Connecting(stream) | Link::Up(stream) = &self.link {
+        if let Some(stream) = self.link.stream() {
             // Closing the socket does the same.
             let _ = poll.remove(stream);
         }
