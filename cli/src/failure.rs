@@ -31,6 +31,9 @@ pub(crate) enum Failure {
     /// The router cannot be started.
     #[error(transparent)]
     Router(#[from] guira_router::StartError),
+    /// Logged deletes cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] guira_router::ReplayError),
     /// The configuration of the router cannot be used.
     #[error(transparent)]
     Routes(#[from] guira_router::LoadError),

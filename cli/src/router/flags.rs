@@ -41,7 +41,7 @@ pub(super) fn command() -> Command {
         .disable_version_flag(true)
         .max_term_width(110)
         .args(ROWS.iter().map(argument))
-        .after_help("Options of mcrouter that are not listed here are accepted, noted and ignored where they cannot change an\nanswer, and refused otherwise: docs/router-options.md names them all.")
+        .after_help("Options of mcrouter that are not listed here are accepted, noted and ignored where they cannot change an\nanswer, and refused otherwise: docs/router-options.md names them all.\n\n`guira router replay FOLDER` delivers deletes that were logged: see its --help.")
 }
 
 /// The options that were given, and the defaults of others.
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn options_without_effect_are_noted_and_others_refused() {
-        let flags = read(&["--asynclog-disable", "--fibers-max-pool-size=10"]).unwrap();
+        let flags = read(&["--thread-affinity", "--fibers-max-pool-size=10"]).unwrap();
         assert_eq!(flags.notes().unwrap().len(), 2);
         let refused = read(&["--ssl-port", "1"]).unwrap().notes().unwrap_err().to_string();
         assert!(refused.contains("TLS"), "{refused}");

@@ -1,6 +1,7 @@
 //! `guira router`, and whatever is called `mcrouter`: a router in mcrouter's place.
 
 mod flags;
+mod replay;
 pub(crate) mod table;
 
 use crate::failure::Failure;
@@ -9,13 +10,17 @@ use crate::process::PidFile;
 use crate::run;
 use clap::error::ErrorKind;
 use flags::Flags;
-use guira_router::{Health, Identity, Limits, Reloading, RouterOptions, Running, Source, Watches};
+use guira_router::{
+    Health, Identity, Limits, LogOptions, LogSync, LogVersion, Reloading, RouterOptions, Running, Source,
+    Watches,
+};
 use guira_routing::{Settings, Timeouts, Unknown};
 use guira_transport::{Address, Inherited, Listener, inherited_sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::fs::File;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,6 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Runs with this command line, of which the first word is the program's name.
 pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
+    if words.get(1).is_some_and(|word| word == replay::NAME) {
+        return replay::main(&words[1..]);
+    }
     let flags = match Flags::read(words.clone()) {
         Ok(flags) => flags,
         Err(error) => {
@@ -157,10 +165,27 @@ fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> 
             delay: millis("file-observer-sleep-before-update-ms") + millis("reconfiguration-delay-ms"),
             watches: if flags.has("disable-reload-configs") { Watches::Nothing } else { Watches::Files },
         },
+        deletes: deletes(flags)?,
         dump_root: Some(text("config-dump-root")).filter(|root| !root.is_empty()).map(PathBuf::from),
         command_line: command_line.to_owned(),
         shown: flags.shown(),
     })
+}
+
+/// Where deletes are logged that fail.
+fn deletes(flags: &Flags) -> Result<Option<LogOptions>, Failure> {
+    let sync = match flags.text("asynclog-sync").unwrap_or_default() {
+        "never" => LogSync::Never,
+        "always" => LogSync::Always,
+        other => {
+            return Err(Failure::Usage(format!("--asynclog-sync: '{other}' is neither never nor always")));
+        }
+    };
+    let version = if flags.has("use-asynclog-version2") { LogVersion::Two } else { LogVersion::One };
+    let rate = u32::try_from(flags.number("asynclog-replay-rate")).unwrap_or(u32::MAX);
+    let folder = PathBuf::from(flags.text("async-dir").unwrap_or_default());
+    let log = LogOptions { folder, version, sync, replay_rate: NonZeroU32::new(rate) };
+    Ok((!flags.has("asynclog-disable")).then_some(log))
 }
 
 fn source(flags: &Flags) -> Result<Source, Failure> {

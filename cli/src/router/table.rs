@@ -64,11 +64,11 @@ impl Row {
 const CONFIG: &str = "Configuration";
 const CLIENTS: &str = "Clients";
 const SERVERS: &str = "Servers";
+const DELETES: &str = "Deletes that fail";
 const PROCESS: &str = "Process";
 
 const NO_HEALTH: Effect = Nothing("there is no limit yet");
 const NO_LIMIT: Effect = Nothing("requests are not limited so yet");
-const NO_LOG: Effect = Nothing("failed deletes are not logged yet");
 const NO_FILES: Effect = Nothing("statistics are not written to files: use stats");
 const NO_FIBERS: Effect = Nothing("there are no fibers here");
 const NO_TLS: Effect = Refused("the router does not speak TLS yet");
@@ -219,14 +219,40 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new(SERVERS, "target-max-pending-requests", Whole, "requests that wait to be sent to one server")
         .default("100000")
         .is(NO_LIMIT),
+    Row::new(
+        DELETES,
+        "async-dir",
+        Text,
+        "the folder that deletes are logged in which could not be delivered, before they are acknowledged; it has to be there",
+    )
+    .short('a')
+    .default("/var/spool/mcrouter"),
+    Row::new(DELETES, "asynclog-disable", Switch, "do not log them: clients are told the failure"),
+    Row::new(
+        DELETES,
+        "use-asynclog-version2",
+        Switch,
+        "log them in version AS2.0, with the name of their pool, by which they find servers that have taken the place of others",
+    ),
+    Row::new(
+        DELETES,
+        "asynclog-sync",
+        Text,
+        "never: an acknowledged delete survives the end of the router, however it ends; always: it is on the disk, and survives a crash of the machine",
+    )
+    .default("never"),
+    Row::new(
+        DELETES,
+        "asynclog-replay-rate",
+        Whole,
+        "logged deletes that are delivered in a second, once their servers are back; 0: they are left to others",
+    )
+    .default("10000"),
     Row::new(PROCESS, "log-path", Text, "a file for the log, instead of standard error").short('L'),
     Row::new(PROCESS, "verbosity", Whole, "more of the log, up to 2").short('v').default("0"),
     Row::new(PROCESS, "pid-file", Text, "a file for the number of the process").short('P').alias("pidfile"),
     Row::new(PROCESS, "help", Switch, "print this help and exit").short('h'),
     Row::new(PROCESS, "version", Switch, "print the version and exit").short('V'),
-    ignored("async-dir", Text, NO_LOG).short('a'),
-    ignored("asynclog-disable", Switch, NO_LOG),
-    ignored("use-asynclog-version2", Switch, NO_LOG),
     ignored("stats-root", Text, NO_FILES),
     ignored("stats-logging-interval", Whole, NO_FILES),
     ignored("debug-fifo-root", Text, Nothing("there are no debug fifos: use tcpdump")),

@@ -3,6 +3,7 @@
 use crate::config::{Source, host_id};
 use crate::counters::Sums;
 use crate::shared::Shared;
+use crate::spool::LogCount;
 use guira_protocol::ReplyBuffer;
 use guira_routing::{Answer, Dialect, Facts, Item, Line, Op, Outcome, Request, Tree};
 use guira_sync::atomic::Ordering;
@@ -120,7 +121,7 @@ struct Stat {
     value: fn(&Shared) -> String,
 }
 
-/// Without those of operations and outcomes, which have a line each.
+/// Without those of operations, outcomes and logged deletes, which have a line for each counter.
 const STATS: &[Stat] = &[
     Stat { name: "version", value: |_| version!().to_owned() },
     Stat { name: "commandargs", value: |shared| shared.command_line.clone() },
@@ -149,6 +150,14 @@ const STATS: &[Stat] = &[
         name: "proxy_reqs_processing",
         value: |shared| shared.sums().asked().saturating_sub(shared.sums().answered()).to_string(),
     },
+    Stat { name: "asynclog_requests_rate", value: |shared| shared.log.rates(wall_clock()).0.to_string() },
+    Stat {
+        name: "asynclog_spool_success_rate",
+        value: |shared| shared.log.rates(wall_clock()).1.to_string(),
+    },
+    Stat { name: "asynclog_duration_us", value: |shared| format!("{:.3}", shared.log.average_us()) },
+    Stat { name: "asynclog_waiting", value: |shared| shared.log.waiting().to_string() },
+    Stat { name: "asynclog_replay_homeless", value: |shared| shared.log.homeless().to_string() },
 ];
 
 const OPS: [Op; 17] = [
@@ -207,6 +216,9 @@ pub(crate) fn stats(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
     match what {
         b"" | b"all" | b"detailed" => {
             STATS.iter().for_each(|stat| put(stat.name, &(stat.value)(shared)));
+            for counter in LogCount::ALL {
+                put(counter.name(), &shared.log.get(counter).to_string());
+            }
             count(sums, &mut put);
             failures(sums, &mut put);
         }

@@ -125,6 +125,11 @@ impl Plan {
         build(&self.json, &self.texts, settings, &mut destinations).map(|built| built.tree)
     }
 
+    /// Servers and logs by their numbers.
+    pub(crate) fn named(&self) -> &Destinations {
+        &self.destinations
+    }
+
     /// Servers as configurations write them.
     pub(crate) fn names(&self) -> impl Iterator<Item = (String, u32)> {
         let servers = self.servers.iter().map(|server| server.timeout_ms);

@@ -4,10 +4,14 @@ use crate::calls::Calls;
 use crate::config::host_id;
 use crate::counters::Counters;
 use crate::running::Health;
-use crate::upstream::{Destination, GivenUp, Heard, Server};
-use guira_routing::{Answer, DestinationId, Facts, Origin, Outcome, Request, Sink, Walks};
+use crate::spool::{DeleteLog, Waiting, Written};
+use crate::upstream::{Destination, GivenUp, Heard, Lost, Server, Undelivered};
+use guira_routing::{
+    Answer, DestinationId, Destinations, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
+};
 use guira_serving::service_token;
-use guira_transport::Poll;
+use guira_transport::{Interest, Poll};
+use std::io;
 use std::sync::Arc;
 
 /// A buffer that long replies have made larger is not kept.
@@ -34,7 +38,12 @@ pub(crate) struct Flow {
     deadline_ms: Option<u64>,
     input: Vec<u8>,
     random: u32,
+    /// Where deletes go that fail.
+    log: Option<DeleteLog>,
 }
+
+/// What is told of a delete that has failed and could not be logged.
+const NOT_LOGGED: &[u8] = b"the delete could not be logged";
 
 impl Sink for Flow {
     type Ticket = Ticket;
@@ -44,19 +53,20 @@ impl Sink for Flow {
         &mut self,
         destination: DestinationId,
         request: &Request<'_>,
+        log: Option<LogName>,
         origin: Origin<Ticket>,
     ) -> Result<(), Outcome> {
         let it = &mut self.destinations[destination.0 as usize];
         if !it.is_in() {
-            return Err(Outcome::Tko);
+            return self.not_sent(Outcome::Tko, destination, request, log, origin);
         }
         if it.is_full() {
-            return Err(Outcome::LocalError);
+            return self.not_sent(Outcome::LocalError, destination, request, log, origin);
         }
         if it.is_clean() {
             self.dirty.push(destination.0);
         }
-        it.push(request, origin, self.facts.now_ms);
+        it.push(request, log, origin, self.facts.now_ms);
         self.counters.sent();
         Ok(())
     }
@@ -69,7 +79,7 @@ impl Sink for Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(counters: Arc<Counters>, health: Health) -> Self {
+    pub(crate) fn new(counters: Arc<Counters>, health: Health, log: Option<DeleteLog>) -> Self {
         Flow {
             health,
             calls: Calls::default(),
@@ -80,13 +90,67 @@ impl Flow {
             deadline_ms: None,
             input: Vec::new(),
             random: 1,
+            log,
         }
     }
 
     /// Takes servers on that a new configuration names: those behind the ones that are known.
-    pub(crate) fn add_servers(&mut self, all: &[Server]) {
+    pub(crate) fn add_servers(&mut self, all: &[Server], named: &Destinations) {
         let new = all.iter().skip(self.destinations.len());
         self.destinations.extend(new.map(|server| Destination::new(server, self.health)));
+        if let Some(log) = &mut self.log {
+            log.add_names(named);
+        }
+    }
+
+    /// Listens for what was logged.
+    pub(crate) fn listen(&self, poll: &Poll, number: u32) -> io::Result<()> {
+        match &self.log {
+            Some(log) => poll.add(log.mailbox(), service_token(number), Interest::Read),
+            None => Ok(()),
+        }
+    }
+
+    /// A request cannot be sent. A delete is answered when it is logged.
+    #[cold]
+    fn not_sent(
+        &mut self,
+        why: Outcome,
+        destination: DestinationId,
+        request: &Request<'_>,
+        log: Option<LogName>,
+        origin: Origin<Ticket>,
+    ) -> Result<(), Outcome> {
+        let log = log.filter(|_| request.op == Op::Delete && self.log.is_some());
+        let delete = log.and_then(|log| Undelivered::of(request, log));
+        let is_logged = delete.is_some_and(|delete| self.is_taken(destination.0, delete, origin, why));
+        if is_logged { Ok(()) } else { Err(why) }
+    }
+
+    /// Whether a delete is on its way to the log.
+    fn is_taken(&mut self, number: u32, delete: Undelivered, origin: Origin<Ticket>, why: Outcome) -> bool {
+        self.log.as_mut().is_some_and(|log| log.take(DestinationId(number), delete, origin, why))
+    }
+
+    /// A request has failed: a delete is answered when it is logged, and others at once.
+    fn lose(&mut self, number: u32, lost: Lost, answer: &Answer<'_>, walks: &mut Walks<Ticket>) {
+        let Lost { origin, delete } = lost;
+        let is_logged = delete.is_some_and(|delete| self.is_taken(number, delete, origin, answer.outcome));
+        if !is_logged {
+            walks.answer(origin, answer, self);
+        }
+    }
+
+    /// Answers deletes that were logged, or could not be.
+    pub(crate) fn answer_logged(&mut self, walks: &mut Walks<Ticket>) {
+        let settled = self.log.as_mut().map(DeleteLog::settled).unwrap_or_default();
+        for (Waiting { origin, why, reply }, written) in settled {
+            let answer = match written {
+                Written::Yes => Answer { line: &reply, ..Answer::of(Outcome::NotFound) },
+                Written::No => Answer { line: NOT_LOGGED, ..Answer::of(why) },
+            };
+            walks.answer(origin, &answer, self);
+        }
     }
 
     /// A server has something to say.
@@ -99,6 +163,10 @@ impl Flow {
             match self.destinations[number as usize].next(&input[at..]) {
                 Heard::Answer(origin, answer, taken) => {
                     walks.answer(origin, &answer, self);
+                    at += taken;
+                }
+                Heard::Failed(lost, answer, taken) => {
+                    self.lose(number, lost, &answer, walks);
                     at += taken;
                 }
                 Heard::Nothing(taken) => at += taken,
@@ -121,14 +189,14 @@ impl Flow {
         }
     }
 
-    /// A connection is of no use: whoever waits for its answers is told.
+    /// A connection is of no use: whatever was asked by it has failed.
     fn fail(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, why: Outcome) {
         let it = &mut self.destinations[number as usize];
         it.note_failure(self.facts.now_ms);
-        let waiting = it.fail(poll);
+        let all = it.fail(poll);
         self.attend(number);
-        for origin in waiting {
-            walks.answer(origin, &Answer::of(why), self);
+        for lost in all {
+            self.lose(number, lost, &Answer::of(why), walks);
         }
     }
 
@@ -138,7 +206,7 @@ impl Flow {
         self.deadline_ms = self.deadline_ms.into_iter().chain(deadline).min();
     }
 
-    /// Sends servers what they are asked.
+    /// Sends servers what they are asked, and the log what has failed.
     pub(crate) fn flush(&mut self, walks: &mut Walks<Ticket>, poll: &Poll) {
         let mut next = 0;
         while let Some(number) = self.dirty.get(next).copied() {
@@ -150,6 +218,9 @@ impl Flow {
             }
         }
         self.dirty.clear();
+        if let Some(log) = &mut self.log {
+            log.end_round();
+        }
     }
 
     /// Gives up what has waited for too long, and asks servers whether they are back.
@@ -173,9 +244,9 @@ impl Flow {
     fn give_up_of(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
         while let Some(given_up) = self.destinations[number as usize].give_up(self.facts.now_ms) {
             match given_up {
-                GivenUp::Request(origin) => walks.answer(origin, &Answer::of(Outcome::Timeout), self),
-                GivenUp::Unreachable(origin) => {
-                    walks.answer(origin, &Answer::of(Outcome::ConnectTimeout), self);
+                GivenUp::Request(lost) => self.lose(number, lost, &Answer::of(Outcome::Timeout), walks),
+                GivenUp::Unreachable(lost) => {
+                    self.lose(number, lost, &Answer::of(Outcome::ConnectTimeout), walks);
                     return self.fail(number, walks, poll, Outcome::ConnectTimeout);
                 }
                 GivenUp::Probe => return self.fail(number, walks, poll, Outcome::Timeout),

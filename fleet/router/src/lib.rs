@@ -24,9 +24,14 @@ mod render;
 mod running;
 mod service;
 mod shared;
+mod spool;
 mod upstream;
 mod watch;
 
 pub use config::{LoadError, Source, check};
 pub use reload::{Reloading, Watches};
 pub use running::{Health, Identity, Limits, RouterOptions, Running, StartError, start};
+pub use spool::{
+    FileEnd, FileFate, FileReport, Left, LeftReason, LogOptions, LogSync, LogVersion, Remarks, ReplayError,
+    ReplayManner, ReplayOptions, ReplayReport, ReplayTakes, replay,
+};

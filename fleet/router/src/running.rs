@@ -6,6 +6,7 @@ use crate::kept;
 use crate::reload::{self, Reloader, Reloading, Wish};
 use crate::service::RouterService;
 use crate::shared::Shared;
+use crate::spool::{DeleteLog, LogAccess, LogOptions, Logging};
 use guira_routing::config::ConfigError;
 use guira_routing::{Settings, Walks};
 use guira_serving::{
@@ -33,6 +34,8 @@ pub struct RouterOptions {
     pub reloading: Reloading,
     /// The folder of the last good configuration.
     pub dump_root: Option<PathBuf>,
+    /// Deletes that fail are logged, unless there is nothing here.
+    pub deletes: Option<LogOptions>,
     /// As `stats` shows it.
     pub command_line: String,
     /// All options in effect, by name, as clients may ask for them.
@@ -90,6 +93,7 @@ pub struct Running {
     warnings: Vec<ConfigError>,
     wishes: Arc<Mailbox<Wish>>,
     reloader: Option<JoinHandle<io::Result<()>>>,
+    logging: Option<Logging>,
 }
 
 const MIB: usize = 1 << 20;
@@ -116,24 +120,30 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     };
     let ports = listeners.into_iter().map(port).collect();
     let mut acceptor = Some(Acceptor::new(ports, host.mailboxes.clone()));
+    let log = options.deletes.as_ref();
+    let mut logging = log.map(|log| Logging::start(log, options, &shared.log)).transpose()?;
     let mut crew = Crew::called("router", host.clone());
     let mut workers = Vec::new();
     for index in 0..options.workers {
         let plans = Arc::new(Mailbox::new()?);
         workers.push(plans.clone());
         let (host, acceptor, plan, shared) = (host.clone(), acceptor.take(), plan.clone(), shared.clone());
+        let access = logging.as_ref().map(Logging::access);
         crew.start(index, Placement::Anywhere, move || {
-            Worker::new(index, service(index, &plan, plans, shared)?, host, acceptor)
+            Worker::new(index, service(index, &plan, plans, shared, access)?, host, acceptor)
         })?;
     }
     crew.wait_until_ready()?;
+    if let (Some(logging), Some(log)) = (&mut logging, log) {
+        logging.start_replay(log, &shared)?;
+    }
     let wishes = Arc::new(Mailbox::new()?);
     let reloading = options.reloading;
     let reloader = Reloader { loader, wishes: wishes.clone(), workers, shared, reloading, kept };
     let thread = std::thread::Builder::new().name("router-config".to_owned());
     let reloader = Some(thread.spawn(|| reloader.run_until_told())?);
     crew.begin();
-    Ok(Running { crew, addresses, warnings: plan.warnings.clone(), wishes, reloader })
+    Ok(Running { crew, addresses, warnings: plan.warnings.clone(), wishes, reloader, logging })
 }
 
 fn host(options: &RouterOptions) -> io::Result<Host> {
@@ -154,10 +164,12 @@ fn service(
     plan: &SharedPlan,
     plans: Arc<Mailbox<SharedPlan>>,
     shared: Arc<Shared>,
+    log: Option<LogAccess>,
 ) -> io::Result<RouterService> {
     let tree = plan.tree(shared.settings()).map_err(io::Error::other)?;
-    let mut flow = Flow::new(shared.counters(index), shared.health());
-    flow.add_servers(&plan.servers);
+    let log = log.map(DeleteLog::new).transpose()?;
+    let mut flow = Flow::new(shared.counters(index), shared.health(), log);
+    flow.add_servers(&plan.servers, plan.named());
     Ok(RouterService::new(Walks::new(Rc::new(tree), index as u64), flow, plans, shared))
 }
 
@@ -185,6 +197,10 @@ impl Running {
         self.wishes.send(Wish::End);
         let reloader = self.reloader.take().map(JoinHandle::join);
         self.crew.end(patience)?;
+        // What workers have logged last is written.
+        if self.logging.take().is_some_and(|logging| logging.stop().is_err()) {
+            return Err(WorkerError::Panicked);
+        }
         match reloader {
             Some(Ok(ended)) => ended.map_err(WorkerError::Failed),
             Some(Err(_)) => Err(WorkerError::Panicked),

@@ -34,8 +34,9 @@ pub(crate) struct RouterService {
     shared: Arc<Shared>,
 }
 
-/// The number of the mailbox among the service's sockets: servers have the others.
+/// The numbers of mailboxes among the service's sockets: servers have those below.
 const PLANS: u32 = (1 << 31) - 1;
+const LOGGED: u32 = PLANS - 1;
 
 /// Values are copied.
 #[derive(Debug)]
@@ -110,12 +111,13 @@ impl Service for RouterService {
     }
 
     fn listen(&self, poll: &Poll) -> io::Result<()> {
+        self.flow.listen(poll, LOGGED)?;
         poll.add(&*self.plans, service_token(PLANS), Interest::Read)
     }
 
     fn on_event(&mut self, number: u32, round: &mut Round<'_, Self>) {
-        if number == PLANS {
-            return self.change_plan();
+        if number >= LOGGED {
+            return self.on_message(number);
         }
         self.flow.hear(number, &mut self.walks, round.clients.poll());
     }
@@ -143,12 +145,17 @@ impl Service for RouterService {
 const HELD_MS: u64 = 1;
 
 impl RouterService {
+    #[cold]
+    fn on_message(&mut self, number: u32) {
+        if number == LOGGED { self.flow.answer_logged(&mut self.walks) } else { self.change_plan() }
+    }
+
     /// Requests that come from now on go by the newest configuration; those under way stay with the one that they began with.
     fn change_plan(&mut self) {
         let Some(plan) = self.plans.take().pop() else { return };
         match plan.tree(self.shared.settings()) {
             Ok(tree) => {
-                self.flow.add_servers(&plan.servers);
+                self.flow.add_servers(&plan.servers, plan.named());
                 self.walks.replace(Rc::new(tree));
             }
             Err(error) => {

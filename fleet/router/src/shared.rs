@@ -3,6 +3,7 @@
 use crate::config::{LoadError, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
 use crate::running::{Health, RouterOptions};
+use crate::spool::LogCounts;
 use guira_routing::Settings;
 use guira_serving::Host;
 use guira_sync::clock::Stopwatch;
@@ -19,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) since: Stopwatch,
     pub(crate) host: Arc<Host>,
     counters: Vec<Arc<Counters>>,
+    /// Of logged deletes.
+    pub(crate) log: Arc<LogCounts>,
     /// LOCK: config_state. Leaf.
     state: Mutex<State>,
 }
@@ -68,6 +71,7 @@ impl Shared {
             since: Stopwatch::start(),
             host,
             counters: (0..options.workers).map(|_| Arc::default()).collect(),
+            log: Arc::default(),
             state: Mutex::new(state),
         }
     }

@@ -29,7 +29,7 @@ pub use explain::Line;
 pub use outcome::{Answer, Item, Outcome};
 pub use prefix::Unknown;
 pub use request::{Dialect, Group, Op, Request};
-pub use step::{DestinationId, Facts};
+pub use step::{DestinationId, Facts, LogName};
 pub use tree::Tree;
 pub use walk::{Origin, Sink, Walks};
 

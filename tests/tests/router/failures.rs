@@ -1,6 +1,6 @@
 //! Servers that stop, die or talk nonsense: what clients of a router see.
 
-use crate::{Router, name};
+use crate::{Router, name, stop};
 use guira_harness::scratch::Scratch;
 use guira_tests::Server;
 use guira_tests::deadline::{Deadline, PATIENCE};
@@ -23,22 +23,6 @@ fn router(configuration: &str) -> Router {
         "--probe-timeout-max-ms",
         "100",
     ])
-}
-
-/// Stops a server, and waits until all its threads stand still.
-#[track_caller]
-fn stop(node: &Server) {
-    node.signal("STOP");
-    let tasks = format!("/proc/{}/task", node.process_id());
-    let is_stopped = || {
-        let mut tasks = std::fs::read_dir(&tasks).expect("it runs");
-        let is_still = tasks.all(|task| {
-            let stat = std::fs::read_to_string(task.expect("a task").path().join("stat")).unwrap_or_default();
-            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
-        });
-        is_still.then_some(())
-    };
-    Deadline::after(PATIENCE).poll(is_stopped).expect("it stops");
 }
 
 /// Waits until the router answers a get of a missing key with what is wanted.

@@ -3,6 +3,8 @@
 
 mod admin;
 mod command_line;
+mod delete_kills;
+mod deletes;
 mod differential;
 mod failures;
 mod reload;
@@ -10,10 +12,11 @@ mod routes;
 
 use guira_harness::server::{ServerProcess, Signal};
 use guira_harness::socket::Address;
-use guira_tests::deadline::PATIENCE;
+use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::server::{guira_binary, spawn};
 use guira_tests::{Client, Server};
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::process::{Command, Output};
 
 /// `guira router` with these options.
@@ -47,6 +50,14 @@ impl Router {
         Client::connect(&self.address)
     }
 
+    /// Where it listens.
+    fn tcp(&self) -> SocketAddr {
+        match self.address {
+            Address::Tcp(address) => address,
+            Address::Unix(_) => unreachable!("it was started on a port"),
+        }
+    }
+
     fn log(&self) -> String {
         self.process.errors()
     }
@@ -67,4 +78,20 @@ fn name(server: &Server) -> String {
 /// A configuration that sends everything to one server.
 fn config_of(server: &Server) -> String {
     format!(r#"{{"pools": {{"all": {{"servers": ["{}"]}}}}, "route": "PoolRoute|all"}}"#, name(server))
+}
+
+/// Stops a server, and waits until all its threads stand still.
+#[track_caller]
+fn stop(node: &Server) {
+    node.signal("STOP");
+    let tasks = format!("/proc/{}/task", node.process_id());
+    let is_stopped = || {
+        let mut tasks = std::fs::read_dir(&tasks).expect("it runs");
+        let is_still = tasks.all(|task| {
+            let stat = std::fs::read_to_string(task.expect("a task").path().join("stat")).unwrap_or_default();
+            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+        });
+        is_still.then_some(())
+    };
+    Deadline::after(PATIENCE).poll(is_stopped).expect("it stops");
 }

@@ -25,6 +25,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "takeovers", work: takeovers },
         package::chart::rendered(),
         package::soak(),
+        Step { name: "router-kills", work: |_| Work::Commands(router_kills()) },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
     ]
 }
@@ -72,6 +73,13 @@ fn released(root: &Path, part: &str, first: &[&str], others: &[&str]) -> Work {
 fn long_tests() -> Command {
     let packages = ["-p", "guira-fleec", "-p", "guira-mica"];
     cargo(&[&["test", "--release"], &packages[..], &["--", "--ignored", "--nocapture"]].concat())
+}
+
+/// A router that is killed a hundred times while its server is down.
+fn router_kills() -> Vec<Command> {
+    let test =
+        ["test", "--release", "-p", "guira-tests", "--test", "router", "--", "--ignored", "--nocapture"];
+    vec![cargo(&["build", "--release", "-p", "guira-cli"]), cargo(&test)]
 }
 
 /// Less of everything with every engine, against the debug build, whose assertions hold as well; always with the same seed.

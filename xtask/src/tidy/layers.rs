@@ -71,6 +71,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         "guira-router",
         Only(&[
             "guira-routing",
+            "guira-client",
             "guira-protocol",
             "guira-serving",
             "guira-transport",

@@ -3,11 +3,11 @@
 use super::Server;
 use super::health::{Prober, Probes, Standing};
 use super::reply::{self, Read, Reply, Value};
-use super::wire;
+use super::{Undelivered, wire};
 use crate::flow::Ticket;
 use crate::running::Health;
 use guira_protocol::number_from;
-use guira_routing::{Answer, Dialect, Item, Op, Origin, Outcome, Request};
+use guira_routing::{Answer, Dialect, Item, LogName, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Interest, Poll, Progress, Stream, Token};
 use std::collections::VecDeque;
 use std::io;
@@ -51,11 +51,13 @@ enum Link {
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     origin: Origin<Ticket>,
-    /// Where its key is, among all bytes that were ever asked.
+    /// Where its key is, or the delete that it is, among all bytes that were ever asked.
     at: u64,
     length: u8,
     kind: Kind,
     asked_ms: u32,
+    /// What it is logged under if it is a delete and fails.
+    log: Option<LogName>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,7 @@ enum Kind {
     LastKey,
     Line(Op),
     Meta(Op),
+    Delete(Dialect),
     /// A probe: any line.
     Probe,
 }
@@ -91,6 +94,8 @@ const WIRE_MAX: usize = 64 << 20;
 pub(crate) enum Heard<'a> {
     /// The answer to what was asked for `origin`, and how much of the input is dealt with.
     Answer(Origin<Ticket>, Answer<'a>, usize),
+    /// A delete that the server has not carried out, and what it says.
+    Failed(Lost, Answer<'a>, usize),
     /// Nothing that somebody waits for.
     Nothing(usize),
     /// No more replies.
@@ -102,11 +107,19 @@ pub(crate) enum Heard<'a> {
 /// A request whose reply is not waited for any more.
 #[derive(Debug)]
 pub(crate) enum GivenUp {
-    Request(Origin<Ticket>),
+    Request(Lost),
     /// The server cannot be connected to: nothing is answered.
-    Unreachable(Origin<Ticket>),
+    Unreachable(Lost),
     /// The connection is of no use.
     Probe,
+}
+
+/// A request that has failed.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    pub(crate) origin: Origin<Ticket>,
+    /// If it is a delete, and may be logged.
+    pub(crate) delete: Option<Undelivered>,
 }
 
 impl Destination {
@@ -143,15 +156,24 @@ impl Destination {
 
     /// Appends a request. A get is put behind the keys of the one before it, if that was not sent.
     #[inline]
-    pub(crate) fn push(&mut self, request: &Request<'_>, origin: Origin<Ticket>, now_ms: u64) {
+    pub(crate) fn push(
+        &mut self,
+        request: &Request<'_>,
+        log: Option<LogName>,
+        origin: Origin<Ticket>,
+        now_ms: u64,
+    ) {
         let is_get = matches!(request.op, Op::Get | Op::Gets) && request.dialect == Dialect::Classic;
+        let mut begin = 0;
         let kind = if is_get {
             self.push_get(request);
             Kind::Key
         } else {
             self.close_get();
+            begin = self.wire.len();
             wire::write(request, &mut self.wire);
             match (request.dialect, request.op) {
+                (dialect, Op::Delete) => Kind::Delete(dialect),
                 (Dialect::Meta, op) => Kind::Meta(op),
                 (_, Op::Gat | Op::Gats | Op::LeaseGet) => Kind::LastKey,
                 (_, op) => Kind::Line(op),
@@ -161,10 +183,11 @@ impl Destination {
         let from = match kind {
             Kind::Key => self.wire.len() - request.key.len(),
             Kind::LastKey => self.wire.len() - request.key.len() - 2,
+            Kind::Delete(_) => begin,
             Kind::Line(_) | Kind::Meta(_) | Kind::Probe => self.wire.len(),
         };
         let (at, length) = (self.before + from as u64, request.key.len() as u8);
-        self.expected.push_back(Expected { origin, at, length, kind, asked_ms: now_ms as u32 });
+        self.expected.push_back(Expected { origin, at, length, kind, asked_ms: now_ms as u32, log });
     }
 
     #[inline]
@@ -207,6 +230,7 @@ impl Destination {
             length: 0,
             kind: Kind::Probe,
             asked_ms: now_ms as u32,
+            log: None,
         });
     }
 
@@ -330,6 +354,10 @@ impl Destination {
                 Reply::Line(line) => self.answered(expected, meta_answer(line, None), taken),
                 _ => Heard::Garbage,
             },
+            Kind::Delete(dialect) => match reply {
+                Reply::Line(line) => self.answered_delete(expected, dialect, line, taken),
+                _ => Heard::Garbage,
+            },
             Kind::Probe => match reply {
                 Reply::Line(_) => self.answered(expected, Answer::of(Outcome::Ok), taken),
                 _ => Heard::Garbage,
@@ -377,6 +405,37 @@ impl Destination {
         Heard::Answer(expected.origin, answer, taken)
     }
 
+    fn answered_delete<'i>(
+        &mut self,
+        expected: Expected,
+        dialect: Dialect,
+        line: &'i [u8],
+        taken: usize,
+    ) -> Heard<'i> {
+        let answer = match dialect {
+            Dialect::Classic => line_answer(Op::Delete, line),
+            Dialect::Meta => meta_answer(line, None),
+        };
+        if !answer.outcome.is_failover_error() {
+            return self.answered(expected, answer, taken);
+        }
+        let lost = self.lost(&expected);
+        match self.answered(expected, answer, taken) {
+            Heard::Answer(_, answer, taken) => Heard::Failed(lost, answer, taken),
+            other => other,
+        }
+    }
+
+    /// A request that has failed. What it has asked is still there.
+    #[cold]
+    fn lost(&self, expected: &Expected) -> Lost {
+        let is_delete = matches!(expected.kind, Kind::Delete(_));
+        let from = (expected.at - self.before) as usize;
+        let delete = expected.log.filter(|_| is_delete);
+        let delete = delete.and_then(|log| Undelivered::read(&self.wire[from..], log));
+        Lost { origin: expected.origin, delete }
+    }
+
     /// Forgets requests that were answered.
     pub(crate) fn tidy(&mut self) {
         let Some(first) = self.expected.front() else {
@@ -415,21 +474,21 @@ impl Destination {
 
     /// The oldest request, if it has waited for too long. Its reply is dropped if it comes after all.
     pub(crate) fn give_up(&mut self, now_ms: u64) -> Option<GivenUp> {
-        let oldest = self.expected.get_mut(self.dead)?;
+        let oldest = *self.expected.get(self.dead)?;
         if (now_ms as u32).wrapping_sub(oldest.asked_ms) < self.timeout_ms {
             return None;
         }
+        let lost = self.lost(&oldest);
         self.dead += 1;
-        let origin = std::mem::replace(&mut oldest.origin, Origin::Nobody);
         let is_probe = oldest.kind == Kind::Probe;
         if let Link::Connecting(_) = self.link {
             let prober = self.standing.unreachable(&self.health);
             self.put_out(prober, now_ms);
-            return Some(GivenUp::Unreachable(origin));
+            return Some(GivenUp::Unreachable(lost));
         }
         let prober = self.standing.timed_out(&self.health);
         self.put_out(prober, now_ms);
-        Some(if is_probe { GivenUp::Probe } else { GivenUp::Request(origin) })
+        Some(if is_probe { GivenUp::Probe } else { GivenUp::Request(lost) })
     }
 
     /// The connection has failed.
@@ -460,20 +519,20 @@ impl Destination {
         true
     }
 
-    /// Closes the connection. Returns those who wait for answers, which do not come any more.
-    pub(crate) fn fail(&mut self, poll: &Poll) -> Vec<Origin<Ticket>> {
+    /// Closes the connection. Returns the requests that were not answered, and are not any more.
+    pub(crate) fn fail(&mut self, poll: &Poll) -> Vec<Lost> {
         if let Link::Connecting(stream) | Link::Up(stream) = &self.link {
             // Closing the socket does the same.
             let _ = poll.remove(stream);
         }
         self.link = Link::Closed;
-        let waiting = self.expected.iter().skip(self.dead).map(|expected| expected.origin).collect();
+        let lost = self.expected.iter().skip(self.dead).map(|expected| self.lost(expected)).collect();
         self.expected.clear();
         self.before += self.wire.len() as u64;
         self.wire = Vec::new();
         self.input = Vec::new();
         (self.sent, self.dead, self.open, self.ends) = (0, 0, None, false);
-        waiting
+        lost
     }
 }
 

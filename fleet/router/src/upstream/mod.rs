@@ -3,10 +3,12 @@
 mod destination;
 mod health;
 mod reply;
+mod undelivered;
 mod wire;
 
-pub(crate) use destination::{Destination, GivenUp, Heard};
+pub(crate) use destination::{Destination, GivenUp, Heard, Lost};
 pub(crate) use health::Standing;
+pub(crate) use undelivered::Undelivered;
 
 use guira_transport::Address;
 use std::sync::Arc;

@@ -36,7 +36,7 @@ impl Builder<'_> {
                         timeout,
                         connect_timeout,
                     });
-                    let node = self.add(AnyHandle::Destination(Destination(number)));
+                    let node = self.add(AnyHandle::Destination(Destination::new(number)));
                     if pool.keep_routing_prefix {
                         self.add(AnyHandle::KeepPrefix(KeepPrefix(node)))
                     } else {
