@@ -16,7 +16,7 @@ pub(crate) enum Delivery {
 }
 
 /// A server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Link {
     connection: Option<Connection>,
     /// When it has failed, and how long it is left alone.
@@ -27,12 +27,6 @@ pub(crate) struct Link {
 
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-
-impl Default for Link {
-    fn default() -> Self {
-        Link { connection: None, failed: None, reason: String::new() }
-    }
-}
 
 impl Link {
     /// Whether it is not left alone.

@@ -101,6 +101,12 @@ struct Due {
     to: u64,
 }
 
+/// Deletes that a server is sent at once, each with its place among those that are due.
+struct Load {
+    server: Address,
+    deletes: Vec<(usize, Box<[u8]>)>,
+}
+
 /// A file at work.
 struct Work {
     log: HeldLog,
@@ -323,33 +329,30 @@ impl Replay {
 
     fn deliver(&mut self, work: &mut Work, pass: &mut Pass, window: Vec<Due>) {
         let mut fates = vec![Fate::Done; window.len()];
-        let mut stops: Vec<(Address, Vec<usize>, Vec<Box<[u8]>>)> = Vec::new();
+        let mut loads: Vec<Load> = Vec::new();
         for (number, due) in window.iter().enumerate() {
             let found: Vec<Stop> = self.places.find(&due.entry);
             if found.is_empty() {
                 fates[number] = Fate::Left(LeftReason::Homeless);
             }
             for (server, key) in found {
-                match stops.iter_mut().find(|(known, _, _)| *known == server) {
-                    Some((_, numbers, keys)) => {
-                        numbers.push(number);
-                        keys.push(key);
-                    }
-                    None => stops.push((server, vec![number], vec![key])),
+                match loads.iter_mut().find(|load| load.server == server) {
+                    Some(load) => load.deletes.push((number, key)),
+                    None => loads.push(Load { server, deletes: vec![(number, key)] }),
                 }
             }
         }
-        for (server, numbers, keys) in stops {
-            let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        for Load { server, deletes } in loads {
+            let keys: Vec<&[u8]> = deletes.iter().map(|(_, key)| &**key).collect();
             let deliveries = self.deliver_to(pass, &server, &keys);
-            for (number, delivery) in numbers.into_iter().zip(deliveries) {
+            for ((number, _), delivery) in deletes.iter().zip(deliveries) {
                 match delivery {
                     Delivery::Done => {}
                     Delivery::Refused(line) => {
                         work.report.refused.add(|| format!("{server}: {line}"));
                         self.counts.add(LogCount::Refused, 1);
                     }
-                    Delivery::Failed => fates[number] = Fate::Left(LeftReason::Down(self.reason(&server))),
+                    Delivery::Failed => fates[*number] = Fate::Left(LeftReason::Down(self.reason(&server))),
                 }
             }
         }
