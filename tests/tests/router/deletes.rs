@@ -1,6 +1,7 @@
 //! Deletes that fail: logged before they are acknowledged, and delivered when their server is back.
 
 use crate::{Router, name, output, stop};
+use guira_harness::server::Signal;
 use guira_tests::deadline::PATIENCE;
 use guira_tests::mounted::Mounted;
 use guira_tests::scratch::Scratch;
@@ -228,8 +229,8 @@ fn a_folder_that_is_missing_makes_deletes_fail_until_it_is_there() {
         "delete a\r\nmd a k\r\n",
         "SERVER_ERROR unavailable: the delete could not be logged\r\n".repeat(2),
     );
-    let log = router.log();
-    assert!(log.contains("deletes that fail cannot be logged there") && log.contains("spool"), "{log}");
+    let warning = "deletes that fail cannot be logged there";
+    wait_for("a warning", || router.log().contains(warning).then_some(()));
     assert_eq!(counter(&mut client, "asynclog_not_written"), 3);
     fs::create_dir(&folder).unwrap();
     client.exchange("delete a\r\n", "NOT_FOUND\r\n");
@@ -335,6 +336,37 @@ fn routers_that_share_a_folder_deliver_all_of_it() {
     assert_eq!(node.connect().stats("")["delete_misses"], "60");
 }
 
+#[test]
+fn a_new_configuration_decides_where_logged_deletes_go() {
+    for (version, is_delivered) in [("--use-asynclog-version2", true), ("--verbosity=0", false)] {
+        let (node, scratch) = (Server::start(), Scratch::new());
+        let mut direct = node.connect();
+        direct.set("a", "x");
+        let folder = scratch.file("spool");
+        fs::create_dir(&folder).unwrap();
+        let path = scratch.write("config.json", &config(&nobody()));
+        let (path, spool) = (path.to_str().unwrap(), folder.to_str().unwrap());
+        let router = Router::start(&["-f", path, "--disable-reload-configs", "--async-dir", spool, version]);
+        let mut client = router.connect();
+        client.exchange("delete a\r\n", "NOT_FOUND\r\n");
+        fs::write(path, config(&name(&node))).unwrap();
+        router.signal(Signal::HUP);
+        if is_delivered {
+            wait_until_empty(&folder);
+            direct.exchange("get a\r\n", "END\r\n");
+        } else {
+            // The line does not tell the pool.
+            let homeless = |client: &mut Client| counter(client, "asynclog_replay_homeless");
+            wait_for("a delete that is kept", || (homeless(&mut client) == 1).then_some(()));
+            wait_for("a warning", || {
+                router.log().contains("neither their server nor their pool").then_some(())
+            });
+            assert_eq!(lines(&folder).len(), 1);
+            direct.expect_value("a", "x");
+        }
+    }
+}
+
 /// Files of mcrouter's, in both versions.
 fn files_of_mcrouter(folder: &Path, server: &str) {
     let (host, port) = server.rsplit_once(':').unwrap();
@@ -413,7 +445,7 @@ fn a_router_ends_in_order_while_deletes_are_left() {
     let scratch = Scratch::new();
     let mut router = start(scratch.path(), &config(&nobody()), &[]);
     router.connect().exchange("delete a\r\n", "NOT_FOUND\r\n");
-    router.signal(guira_harness::server::Signal::TERM);
+    router.signal(Signal::TERM);
     let status = router.process.wait(PATIENCE).unwrap();
     assert!(status.success(), "{status}");
     assert_eq!(lines(scratch.path()).len(), 1);
