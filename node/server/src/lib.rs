@@ -39,6 +39,7 @@ mod takeover;
 mod text;
 mod top_keys;
 mod udp;
+mod upkeep;
 mod watch;
 mod web;
 mod worker;
