@@ -5,6 +5,7 @@ mod admin;
 mod command_line;
 mod differential;
 mod failures;
+mod neighbours;
 mod reload;
 mod routes;
 
