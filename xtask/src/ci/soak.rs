@@ -23,6 +23,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "full", work: full },
         Step { name: "kills", work: kills },
         Step { name: "takeovers", work: takeovers },
+        Step { name: "router", work: router },
         package::chart::rendered(),
         package::soak(),
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
@@ -55,6 +56,12 @@ fn kills(root: &Path) -> Work {
 
 fn takeovers(root: &Path) -> Work {
     released(root, "takeovers", &["--takeovers", "100"], &["--takeovers", "100"])
+}
+
+/// A router before servers that misbehave: which engine they have does not matter.
+fn router(root: &Path) -> Work {
+    let build = cargo(&["build", "--release", "-p", "guira-cli", "-p", "guira-soak"]);
+    Work::Commands(vec![build, program(root, "release", &["router"])])
 }
 
 /// A part of the soak as it is released, with the first engine and with the others.
