@@ -11,7 +11,7 @@ use crate::traces::numbered;
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "facebook-regional",
     claims: &["S12"],
-    about: "Memory that one copy in a region saves over one in every cluster, and bytes between clusters that it costs, for two families of items (model)",
+    about: "Memory that one copy in a region saves over one in every cluster, and bytes between clusters that it costs, for two families of items",
     run,
 };
 

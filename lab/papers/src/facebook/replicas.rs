@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use guira_load::bench::machine::Machine;
 use guira_workload::rng::{Rng, mix64};
 
 use super::fleet::{Client, Node};
@@ -115,6 +116,7 @@ fn asked(nodes: &[Node]) -> Result<Vec<u64>, Failure> {
 }
 
 fn run(context: &Context) -> Result<Outcome, Failure> {
+    let before = Machine::this();
     let nodes = Node::start_all(context, SERVERS, MEMORY)?;
     let addresses: Vec<SocketAddr> = nodes.iter().map(Node::address).collect();
     let all: Vec<u64> = (0..KEYS).collect();
@@ -133,7 +135,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             found[place].push(measure(*way, &nodes, &mut clients, rounds, seed)?);
         }
     }
-    Ok(outcome(&found, rounds))
+    Ok(outcome(&found, rounds, &before.busy))
 }
 
 /// The figure of all runs of one way.
@@ -141,7 +143,7 @@ fn figure(found: &[Found], of: impl Fn(&Found) -> f64) -> Figure {
     Figure::of(&found.iter().map(of).collect::<Vec<_>>())
 }
 
-fn outcome(found: &[Vec<Found>; 3], rounds: u64) -> Outcome {
+fn outcome(found: &[Vec<Found>; 3], rounds: u64, busy: &str) -> Outcome {
     let most =
         |of: fn(&Found) -> [f64; SERVERS]| move |found: &Found| of(found).into_iter().fold(0.0, f64::max);
     let requests = |place: usize| figure(&found[place], most(|found| found.requests));
@@ -158,7 +160,7 @@ fn outcome(found: &[Vec<Found>; 3], rounds: u64) -> Outcome {
     Outcome {
         how: format!(
             "{CLIENTS} clients, each with an address of its own; in a run each sends {rounds} requests of {ASKED} keys; two servers with one worker each. \
-             Requests are counted as they are sent, keys by the servers. Processor time is that of both servers together."
+             Requests are counted as they are sent, keys by the servers. Processor time is that of both servers together; load average before: {busy}."
         ),
         answers: vec![answer(
             "S7",
