@@ -15,8 +15,8 @@ use crate::plan::Plan;
 use crate::report::mebibytes;
 
 const VALUE: usize = 20_000;
-/// Gets of each client.
-const GETS: usize = 256;
+/// Gets of each client: all of them together ask for three times what the router may hold, and keep their server busy for seconds, not minutes.
+const GETS: usize = 16;
 /// What clients may make the router hold, and what it takes for itself.
 const CEILING: u64 = (1024 + 256 + 64) << 20;
 /// How long it is watched once all have asked.
