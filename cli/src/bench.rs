@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use guira_load::bench::machine::Machine;
+use guira_load::bench::routers::{self, Binaries, Router};
 use guira_load::bench::selection::{Scale, Selection, described};
 use guira_load::bench::{self, Options, report, table};
 
 use crate::failure::Failure;
-use crate::peers::{Peers, Side, cores};
+use crate::peers::{Peers, Side, cores, this_binary};
 use crate::units::Span;
 
 const EXAMPLES: &str = "Examples:
@@ -18,6 +19,7 @@ const EXAMPLES: &str = "Examples:
   guira bench --only idle-connections,metadump
   guira bench --only delete-prefix --servers guira --engines memc3,mica --rounds 2
   guira bench --only instructions --servers guira --against ../before/guira
+  guira bench --only router-get1,router-get32,router-mget100 --routers guira,nutcracker,before=../before/guira
   guira bench --only misses --traces ~/traces --servers guira,memcached --out docs/bench
   guira bench --out docs/bench
   guira bench --list";
@@ -27,7 +29,7 @@ const EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Parts to run, separated by commas (see --list); all but memory-sizes, fairness, misses,
-    /// delete-prefix, takeover and instructions when left out.
+    /// delete-prefix, takeover, instructions and those of routers when left out.
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<String>,
     /// Tell what there is to run, and do nothing.
@@ -39,6 +41,19 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
     #[command(flatten)]
     peers: Peers,
+    /// Routers of the parts router-*, in the order of their turns: guira, nutcracker, relay (a proxy that only moves the bytes), floor (no router:
+    /// the no-cache server itself), or NAME=PATH for another guira binary. Behind them are the first memcached of --servers, or guira if no
+    /// memcached is named.
+    #[arg(
+        long,
+        value_name = "ROUTERS",
+        value_delimiter = ',',
+        default_value = "guira,nutcracker,relay,floor"
+    )]
+    routers: Vec<String>,
+    /// The nutcracker binary.
+    #[arg(long, value_name = "PATH", default_value = "nutcracker")]
+    nutcracker_binary: PathBuf,
     /// Rounds of each load; the figure is their median.
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
@@ -77,12 +92,22 @@ impl Args {
         if self.engines.is_empty() { all.to_vec() } else { self.engines.clone() }
     }
 
+    fn routers(&self) -> Result<Vec<Router>, Failure> {
+        let nutcracker = self.nutcracker_binary.clone();
+        let binaries = Binaries { guira: self.peers.guira()?, floor: this_binary()?, nutcracker };
+        let router = |text: &String| {
+            routers::named(text, &binaries).map_err(|problem| Failure::Usage(format!("--routers: {problem}")))
+        };
+        self.routers.iter().map(router).collect()
+    }
+
     fn options(&self) -> Result<Options, Failure> {
         if self.rounds == 0 {
             return Err(Failure::Usage("there must be at least one round".to_owned()));
         }
         Ok(Options {
             servers: self.peers.kinds()?,
+            routers: self.routers()?,
             rounds: self.rounds,
             warmup: if self.quick { Duration::from_millis(100) } else { self.warmup.0 },
             duration: if self.quick { Duration::from_millis(500) } else { self.duration.0 },

@@ -31,9 +31,15 @@ pub(crate) enum Failure {
     /// The router cannot be started.
     #[error(transparent)]
     Router(#[from] guira_router::StartError),
+    /// Logged deletes cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] guira_router::ReplayError),
     /// The configuration of the router cannot be used.
     #[error(transparent)]
     Routes(#[from] guira_router::LoadError),
+    /// A request goes nowhere.
+    #[error(transparent)]
+    Explain(guira_router::ExplainError),
     /// The server did not stop as it should.
     #[error(transparent)]
     Stop(#[from] guira_server::StopError),

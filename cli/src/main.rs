@@ -20,6 +20,7 @@ mod pages;
 mod peers;
 mod probe;
 mod process;
+mod relay;
 mod replay;
 mod router;
 mod run;
@@ -80,6 +81,9 @@ enum Task {
     /// Serve as a no-cache server that only moves the bytes (used by `bench`).
     #[command(hide = true)]
     Floor(floor::Args),
+    /// Serve as a proxy that moves bytes between clients and servers and looks at none of them (used by `bench`).
+    #[command(hide = true)]
+    Relay(relay::Args),
     /// Write the documents that are made of tables in the code (used by `cargo xtask docs`).
     #[command(hide = true)]
     Docs(docs::Args),
@@ -161,6 +165,7 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         Task::Sim(args) => sim::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Floor(args) => floor::run(&args),
+        Task::Relay(args) => relay::run(&args),
         Task::Docs(args) => docs::run(&args),
         Task::Pages(args) => pages::run(&args),
         Task::Container { words } => match container::command_line(words) {

@@ -15,7 +15,7 @@ pub(crate) struct Peers {
     /// takes memcached's options.
     #[arg(long, value_name = "SERVERS", value_delimiter = ',', default_value = "guira,memcached,floor")]
     servers: Vec<Peer>,
-    /// The binary that is run as `guira serve`; this one when left out.
+    /// The binary that is run as `guira serve` and `guira router`; this one when left out.
     #[arg(long, value_name = "PATH")]
     guira_binary: Option<PathBuf>,
     /// A further argument for `guira serve`; may be repeated.
@@ -58,20 +58,26 @@ impl FromStr for Peer {
     }
 }
 
+pub(crate) fn this_binary() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(Failure::system("cannot find this binary"))
+}
+
 impl Peers {
+    /// The binary that is measured as Guira.
+    pub(crate) fn guira(&self) -> Result<PathBuf, Failure> {
+        self.guira_binary.clone().map_or_else(this_binary, Ok)
+    }
+
     /// The servers as the library takes them.
     pub(crate) fn kinds(&self) -> Result<Vec<Kind>, Failure> {
-        let this = std::env::current_exe().map_err(Failure::system("cannot find this binary"))?;
+        let (this, guira) = (this_binary()?, self.guira()?);
         let memcached = |label: &str, binary: &PathBuf| Kind::Memcached {
             label: label.to_owned(),
             binary: binary.clone(),
             args: self.memcached_arg.clone(),
         };
         let kind = |peer: &Peer| match peer {
-            Peer::Guira => Kind::Guira {
-                binary: self.guira_binary.clone().unwrap_or_else(|| this.clone()),
-                args: self.guira_arg.clone(),
-            },
+            Peer::Guira => Kind::Guira { binary: guira.clone(), args: self.guira_arg.clone() },
             Peer::Memcached => memcached("memcached", &self.memcached_binary),
             Peer::Other { label, binary } => memcached(label, binary),
             Peer::Floor => Kind::Floor { binary: this.clone() },

@@ -124,6 +124,7 @@ impl Args {
     fn options(&self) -> Result<Options, Failure> {
         Ok(Options {
             servers: self.peers.kinds()?,
+            routers: Vec::new(),
             rounds: 1,
             warmup: Duration::ZERO,
             duration: Duration::ZERO,

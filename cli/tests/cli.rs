@@ -42,12 +42,12 @@ impl Floor {
 }
 
 #[test]
-fn the_help_names_the_subcommands_and_hides_the_floor() {
+fn the_help_names_the_subcommands_and_hides_the_floors() {
     let help = stdout(&guira(&["--help"]));
     for name in ["top", "probe", "load", "replay", "sim", "bench"] {
         assert!(help.contains(&format!("  {name} ")), "{name}: {help}");
     }
-    assert!(!help.contains("floor"), "{help}");
+    assert!(!help.contains("floor") && !help.contains("relay"), "{help}");
     assert!(stdout(&guira(&["load", "--help"])).contains("Examples:"));
 }
 
@@ -293,6 +293,62 @@ fn a_bench_prints_its_table_and_files_its_results() {
     let raw: serde_json::Value = serde_json::from_slice(&raw).expect("JSON");
     assert_eq!(raw["loads"][0]["rounds"].as_array().expect("a list").len(), 2);
     assert!(fs::read_to_string(dir.join("loads.svg")).expect("a plot").starts_with("<svg"));
+}
+
+#[test]
+fn a_bench_of_routers_prints_its_tables_and_files_them() {
+    let parent = Scratch::new();
+    let out = parent.path().to_str().expect("a plain path");
+    let run = ["bench", "--only", "router-get1,router-mget100,router-latency", "--servers", "guira"];
+    let routers = ["--routers", "guira,relay,nutcracker,floor", "--nutcracker-binary", "/nowhere/nutcracker"];
+    let output = guira(&[&run[..], &routers, &["--rounds", "1", "--quick", "--out", out]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("nutcracker is left out, it is not installed"), "{}", stderr(&output));
+    let table = stdout(&output);
+    let row = |begin: &str| {
+        let line = table.lines().find(|line| line.starts_with(begin));
+        let line = line.unwrap_or_else(|| panic!("{begin}: {table}"));
+        line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
+    };
+    for router in ["guira", "relay"] {
+        let cells = row(&format!("| router-mget100 | {router} |"));
+        // Every key was found, and the servers behind have worked for it.
+        assert_eq!(cells[9], "0", "{table}");
+        assert!(cells[6].parse::<f64>().is_ok_and(|us| us > 0.0), "{table}");
+    }
+    assert_eq!(row("| router-get1 | floor |")[6], "–");
+    assert_eq!(row("| directly |")[5], "–");
+    assert!(row("| guira | ")[5].starts_with(['+', '-']), "{table}");
+    let dir = fs::read_dir(parent.path()).expect("a folder").next().expect("one").expect("one").path();
+    let readme = fs::read_to_string(dir.join("README.md")).expect("a README");
+    assert!(
+        readme.contains("behind routers, guira: ") && readme.contains("How to read the routers"),
+        "{readme}"
+    );
+}
+
+#[test]
+fn a_router_that_the_bench_does_not_know_is_refused_by_name() {
+    let output = guira(&["bench", "--only", "router-get1", "--routers", "guira,mcrouter"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("there is no router \"mcrouter\""), "{}", stderr(&output));
+}
+
+#[test]
+fn a_relay_forwards_a_load() {
+    let floor = Floor::start();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+    command.args(["relay", "--to", &floor.addr]);
+    let mut relay = ServerProcess::start(Spec::new(command)).expect("the binary was built");
+    let addr = relay.wait_for_address("", PATIENCE).expect("an address").to_string();
+    let brief = ["-d", "200ms", "--warmup", "0s", "--check-every", "0", "--json"];
+    let output = guira(&[&["load", "--server", &addr, "--pipeline", "8"][..], &brief].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(json["counts"]["gets"].as_u64().is_some_and(|gets| gets > 0), "{json}");
+    let without = guira(&["relay"]);
+    assert_eq!(without.status.code(), Some(2));
+    assert!(stderr(&without).contains("--to <ADDRS>"), "{}", stderr(&without));
 }
 
 #[test]

@@ -1,9 +1,11 @@
 """memccapable's tests of the text and the binary protocol against a server.
 
-    memccapable.py PATH_TO_GUIRA       starts a server and stops it afterwards
-    memccapable.py --address HOST:PORT talks to a running server, whose items it forgets
+    memccapable.py PATH_TO_GUIRA          starts a server and stops it afterwards
+    memccapable.py PATH_TO_GUIRA --router puts a router in front of it
+    memccapable.py --address HOST:PORT    talks to a running server, whose items it forgets
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -19,6 +21,15 @@ EXPECTED_FAILURES = {
     "ascii delete noreply": "the same",
 }
 
+# What fails behind a router besides, and why it should.
+NO_FLUSH = "the router does not pass on flushes"
+EXPECTED_BEHIND_ROUTER = {
+    "ascii flush": NO_FLUSH,
+    "ascii flush noreply": NO_FLUSH,
+    "binary flush": NO_FLUSH,
+    "binary flushq": NO_FLUSH,
+}
+
 PATIENCE_SECONDS = 300
 
 
@@ -28,7 +39,7 @@ def outcomes(text):
     return {match.group(1).strip(): match.group(2) is not None for match in names}
 
 
-def complaints(address, protocol):
+def complaints(address, protocol, expected_failures):
     host, port = host_and_port(address)
     command = ["memccapable", "-h", host, "-p", str(port), "-t", "30", protocol]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -37,27 +48,39 @@ def complaints(address, protocol):
     if len(found) != TESTS[protocol]:
         yield f"{len(found)} tests ran with {protocol}, {TESTS[protocol]} were expected:\n{ran.stdout}"
     for name, passed in found.items():
-        if passed and name in EXPECTED_FAILURES:
-            yield f"{name}: passed, but is expected to fail: {EXPECTED_FAILURES[name]}"
-        if not passed and name not in EXPECTED_FAILURES:
+        if passed and name in expected_failures:
+            yield f"{name}: passed, but is expected to fail: {expected_failures[name]}"
+        if not passed and name not in expected_failures:
             yield f"{name}: failed"
     print(f"memccapable {protocol}: {sum(found.values())} of {len(found)} passed", flush=True)
 
 
+def start(binary, behind_router):
+    """A server, and the router in front of it if there is to be one: the last is what clients talk to."""
+    started = [Listening(binary, ["--listen", "127.0.0.1:0"])]
+    if behind_router:
+        pools = {"all": {"servers": [started[0].places[0]]}}
+        config = json.dumps({"pools": pools, "route": "PoolRoute|all"})
+        started.append(Listening(binary, ["--listen", "127.0.0.1:0", "--config-str", config], ("router",)))
+    return started
+
+
 def main(arguments):
+    behind_router = len(arguments) == 2 and arguments[1] == "--router"
     if len(arguments) == 2 and arguments[0] == "--address":
-        server, address = None, arguments[1]
-    elif len(arguments) == 1:
-        server = Listening(arguments[0], ["--listen", "127.0.0.1:0"])
-        address = server.places[0]
+        started, address = [], arguments[1]
+    elif len(arguments) == 1 or behind_router:
+        started = start(arguments[0], behind_router)
+        address = started[-1].places[0]
     else:
         raise SystemExit(__doc__)
+    expected_failures = EXPECTED_FAILURES | (EXPECTED_BEHIND_ROUTER if behind_router else {})
     try:
-        found = [complaint for protocol in TESTS for complaint in complaints(address, protocol)]
+        found = [complaint for protocol in TESTS for complaint in complaints(address, protocol, expected_failures)]
     finally:
-        if server is not None:
-            server.close()
-    for name, reason in EXPECTED_FAILURES.items():
+        for process in reversed(started):
+            process.close()
+    for name, reason in expected_failures.items():
         print(f"memccapable: {name} fails as expected: {reason}")
     if found:
         raise SystemExit("\n".join(found))

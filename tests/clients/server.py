@@ -27,8 +27,7 @@ USER, PASSWORD = "guira", "cuckoo"
 class Listening:
     """One server process, killed at the end, and where it listens, in the order of its options."""
 
-    def __init__(self, binary, arguments):
-        common = ["serve", "--workers", "2", "--memory", "128MiB"]
+    def __init__(self, binary, arguments, common=("serve", "--workers", "2", "--memory", "128MiB")):
         self._process = subprocess.Popen([binary, *common, *arguments], stdout=subprocess.PIPE, text=True)
         self._lines, self._admin = queue.Queue(), queue.Queue()
         # The pipe is drained for as long as the server lives, or the server would wait for room in it.

@@ -21,6 +21,7 @@ pub mod expected;
 pub mod http;
 pub mod lines;
 pub mod mica;
+pub mod mounted;
 pub mod openmetrics;
 pub mod random;
 pub mod server;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use guira_harness::certificate::Authority;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::deadline::PATIENCE;
@@ -34,6 +34,11 @@ impl Certificate {
     /// The file of the key.
     pub fn key(&self) -> PathBuf {
         self.0.key()
+    }
+
+    /// The file of the authority behind it.
+    pub fn root(&self) -> PathBuf {
+        self.0.root()
     }
 
     /// Has Guira speak TLS with it.
@@ -68,19 +73,38 @@ impl TlsClient {
     /// If there is none to be had.
     #[track_caller]
     pub fn connect_to(address: SocketAddr, certificate: &Certificate) -> Self {
+        Self::try_to_connect(address, certificate, None).expect("a handshake")
+    }
+
+    /// A connection after its handshake, in which the client may show a certificate of its `own`; `None` if that fails.
+    ///
+    /// # Panics
+    /// If nobody listens.
+    #[track_caller]
+    pub fn try_to_connect(
+        address: SocketAddr,
+        certificate: &Certificate,
+        own: Option<&Certificate>,
+    ) -> Option<Self> {
         let mut roots = RootCertStore::empty();
-        roots
-            .add(CertificateDer::from_pem_file(certificate.0.root()).expect("a file"))
-            .expect("a certificate");
-        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let read = |path| CertificateDer::from_pem_file(path).expect("a file");
+        roots.add(read(certificate.root())).expect("a certificate");
+        let builder = ClientConfig::builder().with_root_certificates(roots);
+        let config = match own {
+            None => builder.with_no_client_auth(),
+            Some(own) => {
+                let key = PrivateKeyDer::from_pem_file(own.key()).expect("a file");
+                builder.with_client_auth_cert(vec![read(own.chain())], key).expect("a pair")
+            }
+        };
         let name = ServerName::try_from("localhost").expect("a name");
         let mut socket = TcpStream::connect(address).expect("it listens");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let mut session = ClientConnection::new(Arc::new(config), name).expect("a session");
         while session.is_handshaking() {
-            session.complete_io(&mut socket).expect("a handshake");
+            session.complete_io(&mut socket).ok()?;
         }
-        TlsClient { socket, session }
+        Some(TlsClient { socket, session })
     }
 
     /// Sends these pieces, each as records of its own, in one piece of TCP.

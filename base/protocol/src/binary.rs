@@ -2,7 +2,7 @@
 
 mod replies;
 
-pub use replies::{reply_body, reply_stat, reply_status, reply_text};
+pub use replies::{reply_body, reply_stat, reply_stat_lines, reply_status, reply_text};
 
 use crate::KEY_MAX;
 use crate::classic::{Direction, Verb};
@@ -41,6 +41,14 @@ pub enum Status {
     UnknownCommand = 0x81,
     /// No memory is left.
     OutOfMemory = 0x82,
+    /// The command exists and is not served.
+    NotSupported = 0x83,
+    /// Something went wrong that the client has no part in.
+    InternalError = 0x84,
+    /// The server has too much to do.
+    Busy = 0x85,
+    /// It may go better another time.
+    TemporaryFailure = 0x86,
 }
 
 impl Status {
@@ -58,6 +66,10 @@ impl Status {
             Status::AuthContinue => "",
             Status::UnknownCommand => "Unknown command",
             Status::OutOfMemory => "Out of memory",
+            Status::NotSupported => "Not supported",
+            Status::InternalError => "Internal error",
+            Status::Busy => "Busy",
+            Status::TemporaryFailure => "Temporary failure",
         }
     }
 }
@@ -91,6 +103,16 @@ impl Packet {
         })
     }
 
+    /// As much of a header as its response repeats. It has no body.
+    pub fn echo(opcode: u8, opaque: [u8; 4]) -> Self {
+        Packet { opcode, opaque, cas: 0, extras_len: 0, key_len: 0, body_len: 0 }
+    }
+
+    /// The kind of the command; `None` if there is no such command.
+    pub fn kind(&self) -> Option<Kind> {
+        Kind::of(self.opcode)
+    }
+
     /// Bytes of extras and key.
     pub fn head_len(&self) -> usize {
         usize::from(self.extras_len) + usize::from(self.key_len)
@@ -118,7 +140,7 @@ impl Packet {
         if key > KEY_MAX || self.body_len > BODY_MAX {
             return Err(BinaryFault::Close(Status::InvalidArguments));
         }
-        let Some(kind) = Kind::of(self.opcode) else {
+        let Some(kind) = self.kind() else {
             return Err(BinaryFault::Swallow(Status::UnknownCommand));
         };
         let (body, head) = (self.body_len as usize, self.head_len());

@@ -240,8 +240,9 @@ fn log_reload(result: &Result<(), TlsError>) {
     }
 }
 
-/// An error with its causes.
-struct Causes<'a>(&'a dyn Error);
+/// An error with its causes, as a log shows it.
+#[derive(Debug)]
+pub struct Causes<'a>(pub &'a dyn Error);
 
 impl fmt::Display for Causes<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,6 +19,7 @@ mod connection;
 mod connections;
 mod crew;
 mod fields;
+mod frames;
 mod handover;
 mod host;
 mod listen;
@@ -40,7 +41,10 @@ pub use conn_budget::{ConnBudget, ConnId, ConnLimits, ConnMemory, Grant};
 pub use connections::{Beyond, Connections};
 pub use crew::{Crew, Placement, WorkerError};
 pub use fields::{Field, FieldError, FieldWriter, Fields};
-pub use host::{CONNECTION_BYTES, CloseReason, ConnectionObserver, Host, HostOptions, TLS_BYTES, unix_now};
+pub use frames::{FRAME_BYTES, FRAMED_MAX, Framed, frames};
+pub use host::{
+    CONNECTION_BYTES, Causes, CloseReason, ConnectionObserver, Host, HostOptions, TLS_BYTES, unix_now,
+};
 pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
 pub use login::{AfterLogin, Door, Login, is_sasl};
 pub use outbox::{OUTBOX_FULL, Outbox, ReplyEnd, Sent, SlotId};

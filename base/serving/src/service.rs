@@ -160,6 +160,12 @@ pub struct ReplyTo {
 }
 
 impl ReplyTo {
+    /// No connection's: it is known by a number below 0, as no connection has.
+    pub fn elsewhere(number: i32) -> Self {
+        debug_assert!(number < 0);
+        ReplyTo { client: number, ..ReplyTo::default() }
+    }
+
     /// Its connection's place among those of its worker.
     pub fn place(self) -> u32 {
         self.place

@@ -198,6 +198,12 @@ pub fn wall_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// The wall clock, in milliseconds since 1970.
+#[allow(clippy::disallowed_methods, reason = "this is the clock")]
+pub fn wall_clock_millis() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
 /// Measures how long something takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);

@@ -24,6 +24,12 @@ impl<const N: usize> Counters<N> {
         value.store(value.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
     }
 
+    /// Gives number `index` this value: a gauge. Only the owner calls this.
+    #[inline(always)]
+    pub fn set(&self, index: usize, value: u64) {
+        self.values[index].store(value, Ordering::Relaxed);
+    }
+
     /// The value of counter `index`.
     pub fn get(&self, index: usize) -> u64 {
         self.values[index].load(Ordering::Relaxed)
@@ -39,6 +45,8 @@ mod tests {
         let counters = Counters::<3>::default();
         counters.add(1, 2);
         counters.add(1, 3);
-        assert_eq!([counters.get(0), counters.get(1), counters.get(2)], [0, 5, 0]);
+        counters.set(2, 7);
+        counters.set(2, 1);
+        assert_eq!([counters.get(0), counters.get(1), counters.get(2)], [0, 5, 1]);
     }
 }

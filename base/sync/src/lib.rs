@@ -11,6 +11,7 @@
 //! | [`hazard`] | is a thread still about to store to a place, or sending from it? | the lock-free engine |
 //! | [`sleep`] | going to sleep without missing a wake-up | rings, forward batches between workers |
 //! | [`mod@counters`] | counters with one writer each and any number of readers | statistics |
+//! | [`mod@histogram`] | histograms of times, made of such counters | latencies |
 //! | [`metrics`] | tables of metrics: name, unit, meaning | engines, commands, the server |
 //! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | all crates |
 
@@ -18,6 +19,7 @@ pub mod atomic;
 pub mod clock;
 pub mod counters;
 pub mod hazard;
+pub mod histogram;
 pub mod metrics;
 pub mod quiescence;
 pub mod sleep;

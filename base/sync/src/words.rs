@@ -57,6 +57,20 @@ pub fn equal(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {
     start + bytes.len() <= words.len() * WORD && wide::equal(words, start, bytes)
 }
 
+/// Whether the bytes that start at byte `start` equal the first `length` bytes of `other`; false past the end of either.
+/// It stops at the first word that differs.
+#[inline(always)]
+pub fn equal_racy(words: &[AtomicU64], start: usize, other: &[AtomicU64], length: usize) -> bool {
+    if start + length > words.len() * WORD || length > other.len() * WORD {
+        return false;
+    }
+    other[..length.div_ceil(WORD)].iter().enumerate().all(|(index, word)| {
+        let count = (length - index * WORD).min(WORD);
+        let mask = u64::MAX >> ((WORD - count) * 8);
+        (wide::up_to_eight(words, start + index * WORD, count) ^ load(word)) & mask == 0
+    })
+}
+
 /// A cache line.
 pub type Line = [AtomicU64; 8];
 
@@ -127,6 +141,36 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn racy_bytes_equal_those_of_other_words_up_to_a_length() {
+        for start in 0..17 {
+            for length in 0..40 {
+                let (area, other) = (words(8), words(6));
+                let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + start) as u8).collect();
+                copy_in(&area, start, &bytes);
+                copy_in(&other, 0, &bytes);
+                assert!(equal_racy(&area, start, &other, length), "start {start}, length {length}");
+                let first = bytes.iter().take(WORD).rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+                let mask = !(u64::MAX.checked_shl(8 * length as u32).unwrap_or(0));
+                for read in [wide::up_to_eight, portable::up_to_eight] {
+                    assert_eq!(read(&area, start, length.min(WORD)) & mask, first);
+                }
+                for wrong in 0..length {
+                    let mut changed = bytes.clone();
+                    changed[wrong] ^= 1;
+                    copy_in(&other, 0, &changed);
+                    assert!(
+                        !equal_racy(&area, start, &other, length),
+                        "byte {wrong} of {length} from {start}"
+                    );
+                }
+            }
+        }
+        let (area, other) = (words(2), words(1));
+        assert!(equal_racy(&area, 8, &area[1..], 8) && equal_racy(&area, 16, &other, 0));
+        assert!(!equal_racy(&area, 9, &other, 8) && !equal_racy(&area, 0, &other, 9));
     }
 
     #[test]

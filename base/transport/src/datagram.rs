@@ -3,7 +3,7 @@
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// Datagrams received with one call.
 pub const DATAGRAMS_AT_ONCE: usize = 32;
@@ -58,6 +58,18 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Its host.
+    pub fn host(&self) -> Option<IpAddr> {
+        let bytes = self.bytes();
+        let address = |from: usize, length| bytes.get(from..from + length);
+        // Behind the family and the port; in version 6 also behind the flow.
+        match i32::from(self.address.ss_family) {
+            libc::AF_INET => <[u8; 4]>::try_from(address(4, 4)?).ok().map(IpAddr::from),
+            libc::AF_INET6 => <[u8; 16]>::try_from(address(8, 16)?).ok().map(IpAddr::from),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is(&self, other: &Peer) -> bool {
         self.bytes() == other.bytes()
     }

@@ -32,6 +32,7 @@ pub use path::{
 pub use poll::{Event, Interest, Poll, Token};
 pub use stream::{Progress, Stream};
 pub use tls::{
-    CipherList, MinVersion, Resumption, TlsAcceptor, TlsCounters, TlsError, TlsFacts, TlsFailure, TlsFault,
-    TlsOptionError, TlsOptions, TlsStatus, TlsStream, VerifyMode,
+    CipherList, MinVersion, NameCheck, Resumption, TlsAcceptor, TlsClientOptions, TlsConnector, TlsCounters,
+    TlsError, TlsFacts, TlsFailure, TlsFault, TlsName, TlsOptionError, TlsOptions, TlsStatus, TlsStream,
+    VerifyMode,
 };

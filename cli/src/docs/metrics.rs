@@ -1,6 +1,6 @@
 //! docs/metrics.md, made of the rows of all counters and gauges.
 
-use guira_server::{DERIVED, DerivedMetric, Kind, Metric, Unit, metric_tables};
+use guira_server::{DERIVED, Family, Kind, Metric, MetricTable, Unit, metric_tables};
 use std::fmt::Write as _;
 
 const HEAD: &str = "\
@@ -26,6 +26,21 @@ What the exporter computes or takes from `stats settings`, and what no line of `
 |---|---|---|---|
 ";
 
+const ROUTER_HEAD: &str = "
+# Metrics of the router
+
+What `stats` of `guira router` shows, by mcrouter's names where mcrouter has them; mcrouter's rates (those of its names that do not end in `_count`) are not there.
+Counters are since the start. A *server* is one of the configuration with its connections, one for each thread. The last column is the name in `/metrics` of
+[its admin listener](router.md#metrics-over-http), where each server and pool has labels.
+";
+
+const ROUTER_FAMILIES_HEAD: &str = "
+## `/metrics` of the router only
+
+| name | what it is | labels | type |
+|---|---|---|---|
+";
+
 fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Count => "count",
@@ -39,29 +54,39 @@ fn unit(unit: Unit) -> &'static str {
 
 pub(super) fn markdown() -> String {
     let mut text = HEAD.to_owned();
-    for table in metric_tables() {
-        let _ = write!(
-            text,
-            "\n## `{}`: {}\n\n| name | what it is | unit | kind | in `/metrics` |\n|---|---|---|---|---|\n",
-            table.command, table.scope
-        );
-        for (metric, exported) in table.metrics.iter().zip(&table.exported) {
-            let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
-            let exported = exported.as_ref().map_or_else(String::new, |name| format!("`{name}`"));
-            let Metric { name, meaning, .. } = metric;
-            let _ = writeln!(text, "| `{name}` | {meaning} | {} | {kind} | {exported} |", unit(metric.unit));
-        }
-        if !table.absent.is_empty() {
-            let names = table.absent.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            let _ = writeln!(text, "\nAlways 0, since there is nothing here that they could count: {names}.");
-        }
-    }
+    metric_tables().iter().for_each(|table| add_table(&mut text, table));
     text.push_str(DERIVED_HEAD);
-    for DerivedMetric { name, labels, meaning, kind } in DERIVED {
+    add_families(&mut text, DERIVED);
+    text.push_str(ROUTER_HEAD);
+    guira_router::metric_tables().iter().for_each(|table| add_table(&mut text, table));
+    text.push_str(ROUTER_FAMILIES_HEAD);
+    add_families(&mut text, guira_router::FAMILIES);
+    text
+}
+
+fn add_table(text: &mut String, table: &MetricTable) {
+    let _ = write!(
+        text,
+        "\n## `{}`: {}\n\n| name | what it is | unit | kind | in `/metrics` |\n|---|---|---|---|---|\n",
+        table.command, table.scope
+    );
+    for (metric, exported) in table.metrics.iter().zip(&table.exported) {
+        let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
+        let exported = exported.as_ref().map_or_else(String::new, |name| format!("`{name}`"));
+        let Metric { name, meaning, .. } = metric;
+        let _ = writeln!(text, "| `{name}` | {meaning} | {} | {kind} | {exported} |", unit(metric.unit));
+    }
+    if !table.absent.is_empty() {
+        let names = table.absent.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "\nAlways 0, since there is nothing here that they could count: {names}.");
+    }
+}
+
+fn add_families(text: &mut String, families: &[Family]) {
+    for Family { name, labels, meaning, kind } in families {
         let labels = labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
         let _ = writeln!(text, "| `{name}` | {meaning} | {labels} | {kind} |");
     }
-    text
 }
 
 #[cfg(test)]
@@ -77,10 +102,12 @@ mod tests {
 
     #[test]
     fn a_command_shows_each_name_once() {
-        let mut names = BTreeSet::new();
-        for table in metric_tables() {
-            for name in table.metrics.iter().map(|metric| metric.name).chain(table.absent) {
-                assert!(names.insert((table.command, name)), "{name} twice in {}", table.command);
+        for tables in [metric_tables(), guira_router::metric_tables()] {
+            let mut names = BTreeSet::new();
+            for table in tables {
+                for name in table.metrics.iter().map(|metric| metric.name).chain(table.absent) {
+                    assert!(names.insert((table.command, name)), "{name} twice in {}", table.command);
+                }
             }
         }
     }

@@ -41,8 +41,41 @@ pub(super) fn command() -> Command {
         .disable_version_flag(true)
         .max_term_width(110)
         .args(ROWS.iter().map(argument))
-        .after_help("Options of mcrouter that are not listed here are accepted, noted and ignored where they cannot change an\nanswer, and refused otherwise: docs/router-options.md names them all.")
+        .after_help("Options of mcrouter that are not listed here are accepted, noted and ignored where they cannot change an\nanswer, and refused otherwise: docs/router-options.md names them all.\n\n`guira router explain CONFIG OP KEY` prints where a request goes: see `guira router explain --help`.\n`guira router replay FOLDER` delivers deletes that were logged: see its --help.")
 }
+
+/// `guira router explain`: the same options as far as a configuration depends on them, the configuration, and a request.
+pub(super) fn explain_command() -> Command {
+    let positional =
+        |name: &'static str, help: &'static str| Arg::new(name).required_unless_present("help").help(help);
+    command()
+        .mut_args(|option| {
+            let row = ROWS.iter().find(|row| option.get_id() == row.long);
+            let is_shown = row.is_some_and(|row| OF_CONFIGURATION.contains(&row.long));
+            option.hide(!is_shown)
+        })
+        .name("guira router explain")
+        .override_usage("guira router explain [OPTIONS] <CONFIG> <OP> <KEY>")
+        .about("Print where a configuration sends a request, handle by handle and server by server, without asking any of them")
+        .arg(positional("CONFIG", "file:PATH, a path, or the configuration itself"))
+        .arg(positional("OP", "what is asked, as configurations call it: get, set, delete, lease-get, ..."))
+        .arg(positional("KEY", "the key, with its routing prefix if it has one"))
+        .after_help("The children of a handle come in the order in which they are asked: the first answers unless it fails. What is marked\n\"not awaited\" is asked too, and its answer is not used. Macros know the same as in the router.")
+}
+
+/// The options that a configuration, or what it stands for, depends on.
+const OF_CONFIGURATION: [&str; 10] = [
+    "route-prefix",
+    "send-invalid-route-to-default",
+    "service-name",
+    "router-name",
+    "num-proxies",
+    "server-timeout-ms",
+    "within-cluster-timeout-ms",
+    "cross-cluster-timeout-ms",
+    "cross-region-timeout-ms",
+    "help",
+];
 
 /// The options that were given, and the defaults of others.
 #[derive(Debug)]
@@ -50,8 +83,11 @@ pub(super) struct Flags(ArgMatches);
 
 impl Flags {
     /// Reads a command line, of which the first word is the program's name.
-    pub(super) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        command().try_get_matches_from(words).map(Flags)
+    pub(super) fn read(
+        command: Command,
+        words: impl IntoIterator<Item = OsString>,
+    ) -> Result<Self, clap::Error> {
+        command.try_get_matches_from(words).map(Flags)
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
@@ -112,12 +148,14 @@ mod tests {
 
     fn read(words: &[&str]) -> Result<Flags, String> {
         let words = std::iter::once("mcrouter").chain(words.iter().copied()).map(OsString::from);
-        Flags::read(words).map_err(|error| error.to_string())
+        Flags::read(command(), words).map_err(|error| error.to_string())
     }
 
     #[test]
     fn the_rows_make_a_command_line() {
         command().debug_assert();
+        explain_command().debug_assert();
+        assert!(OF_CONFIGURATION.iter().all(|name| ROWS.iter().any(|row| row.long == *name)));
         let flags = read(&["-p", "5000,5001", "-f", "/etc/x", "--workers", "2", "-t", "20"]).unwrap();
         assert_eq!(flags.texts("port").collect::<Vec<_>>(), ["5000", "5001"]);
         assert_eq!((flags.text("config-file"), flags.text("num-proxies")), (Some("/etc/x"), Some("2")));
@@ -128,9 +166,9 @@ mod tests {
 
     #[test]
     fn options_without_effect_are_noted_and_others_refused() {
-        let flags = read(&["--asynclog-disable", "--fibers-max-pool-size=10"]).unwrap();
+        let flags = read(&["--thread-affinity", "--fibers-max-pool-size=10"]).unwrap();
         assert_eq!(flags.notes().unwrap().len(), 2);
-        let refused = read(&["--ssl-port", "1"]).unwrap().notes().unwrap_err().to_string();
+        let refused = read(&["--ssl-use-ktls12"]).unwrap().notes().unwrap_err().to_string();
         assert!(refused.contains("TLS"), "{refused}");
         assert!(read(&["--no-such-option"]).unwrap_err().contains("--no-such-option"));
         assert!(read(&["-t", "soon"]).unwrap_err().contains("soon"));

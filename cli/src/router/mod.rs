@@ -1,23 +1,30 @@
 //! `guira router`, and whatever is called `mcrouter`: a router in mcrouter's place.
 
+mod explain;
 mod flags;
+mod listen;
+mod replay;
 pub(crate) mod table;
+mod tls;
 
 use crate::failure::Failure;
 use crate::log;
-use crate::process::PidFile;
+use crate::process::{Coredumps, PidFile, set_limits};
 use crate::run;
 use clap::error::ErrorKind;
 use flags::Flags;
 use guira_router::{
-    FailedGets, Health, Identity, Limits, Reloading, RouterOptions, Running, Source, Watches,
+    FailedGets, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Reloading, RouterOptions, Running,
+    Source, Watches,
 };
 use guira_routing::{Settings, Timeouts, Unknown};
-use guira_transport::{Address, Inherited, Listener, inherited_sockets};
+use guira_server::Listen;
+use guira_transport::{Inherited, Listener, inherited_sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::fs::File;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,8 +36,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs with this command line, of which the first word is the program's name.
 pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let words: Vec<OsString> = words.into_iter().collect();
-    let flags = match Flags::read(words.clone()) {
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    if words.get(1).is_some_and(|word| word == replay::NAME) {
+        return replay::main(&words[1..]);
+    }
+    let asks = words.get(1).is_some_and(|word| word == explain::WORD);
+    let command = if asks { flags::explain_command() } else { flags::command() };
+    if asks {
+        words.remove(1);
+    }
+    let flags = match Flags::read(command, words.clone()) {
         Ok(flags) => flags,
         Err(error) => {
             // If this fails there is no place to report it.
@@ -40,7 +55,7 @@ pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let arguments: Vec<_> = words.iter().skip(1).map(|word| word.to_string_lossy()).collect();
-    let result = run(&flags, &arguments.join(" "));
+    let result = if asks { explain::main(&flags) } else { run(&flags, &arguments.join(" ")) };
     log::flush();
     result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
 }
@@ -60,7 +75,7 @@ fn run(flags: &Flags, command_line: &str) -> Result<(), Failure> {
     for note in flags.notes()? {
         eprintln!("note: {note}");
     }
-    let options = options(flags, command_line)?;
+    let options = options(flags, source(flags)?, command_line)?;
     if let Some(mode) = flags.text("validate-config") {
         for warning in guira_router::check(&options)? {
             eprintln!("warning: {warning}");
@@ -82,6 +97,7 @@ fn run(flags: &Flags, command_line: &str) -> Result<(), Failure> {
     // Before the workers start, so that none of them takes the signals.
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::system("cannot wait for signals"))?;
+    set_limits(options.limits.connections, Coredumps::AsTheyAre)?;
     let running = guira_router::start(&options, inherited)?;
     let _pid_file = flags.text("pid-file").map(|path| PidFile::create(Path::new(path))).transpose()?;
     announce(&running)?;
@@ -113,10 +129,12 @@ fn announce(running: &Running) -> Result<(), Failure> {
         tracing::warn!("{warning}");
     }
     let addresses = running.addresses().iter().map(|address| format!("listening on {address}\n"));
-    run::print(&addresses.collect::<String>())
+    let datagrams = running.udp_addresses().iter().map(|address| format!("listening on udp {address}\n"));
+    let admin = running.admin_address().map(|address| format!("listening on admin {address}\n"));
+    run::print(&addresses.chain(datagrams).chain(admin).collect::<String>())
 }
 
-fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> {
+fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOptions, Failure> {
     let millis = |name: &str| Duration::from_millis(flags.number(name));
     let unless_zero = |name: &str| Some(millis(name)).filter(|time| !time.is_zero());
     let number = |name: &str| u32::try_from(flags.number(name)).unwrap_or(u32::MAX);
@@ -126,10 +144,14 @@ fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> 
             return Err(Failure::Usage(format!("--{name} is at least 1")));
         }
     }
+    let client_tls = tls::clients(flags)?;
     Ok(RouterOptions {
-        listen: addresses(flags)?,
+        listen: listen::addresses(flags, client_tls.as_ref())?,
+        udp: listen::datagrams(flags)?,
+        client_tls,
+        server_tls: tls::servers(flags)?,
         workers: workers(flags)?,
-        source: source(flags)?,
+        source,
         settings: Settings {
             default_route: default_route(flags)?,
             unknown_prefix: match flags.has("send-invalid-route-to-default") {
@@ -168,10 +190,29 @@ fn options(flags: &Flags, command_line: &str) -> Result<RouterOptions, Failure> 
             delay: millis("file-observer-sleep-before-update-ms") + millis("reconfiguration-delay-ms"),
             watches: if flags.has("disable-reload-configs") { Watches::Nothing } else { Watches::Files },
         },
+        admin: admin(flags)?,
+        admin_token_file: flags.text("admin-token-file").map(PathBuf::from),
+        deletes: deletes(flags)?,
         dump_root: Some(text("config-dump-root")).filter(|root| !root.is_empty()).map(PathBuf::from),
         command_line: command_line.to_owned(),
         shown: flags.shown(),
     })
+}
+
+/// Where deletes are logged that fail.
+fn deletes(flags: &Flags) -> Result<Option<LogOptions>, Failure> {
+    let sync = match flags.text("asynclog-sync").unwrap_or_default() {
+        "never" => LogSync::Never,
+        "always" => LogSync::Always,
+        other => {
+            return Err(Failure::Usage(format!("--asynclog-sync: '{other}' is neither never nor always")));
+        }
+    };
+    let version = if flags.has("use-asynclog-version2") { LogVersion::Two } else { LogVersion::One };
+    let rate = u32::try_from(flags.number("asynclog-replay-rate")).unwrap_or(u32::MAX);
+    let folder = PathBuf::from(flags.text("async-dir").unwrap_or_default());
+    let log = LogOptions { folder, version, sync, replay_rate: NonZeroU32::new(rate) };
+    Ok((!flags.has("asynclog-disable")).then_some(log))
 }
 
 fn source(flags: &Flags) -> Result<Source, Failure> {
@@ -183,6 +224,15 @@ fn source(flags: &Flags) -> Result<Source, Failure> {
     // The first goes before the others, as in mcrouter.
     let source = given.into_iter().flatten().next();
     source.ok_or_else(|| Failure::Usage("no configuration: give --config file:PATH".to_owned()))
+}
+
+fn admin(flags: &Flags) -> Result<Option<Listen>, Failure> {
+    let place = flags.text("admin").map(guira_web::place).transpose();
+    let place = place.map_err(|error| Failure::Usage(format!("--admin: {error}")))?;
+    if place.is_none() && flags.text("admin-token-file").is_some() {
+        return Err(Failure::Usage("--admin-token-file: needs a listener: --admin".to_owned()));
+    }
+    Ok(place)
 }
 
 fn workers(flags: &Flags) -> Result<usize, Failure> {
@@ -215,21 +265,4 @@ fn name(flags: &Flags, option: &str) -> Result<String, Failure> {
         return Err(Failure::Usage(format!("--{option}: '{text}' is no name")));
     }
     Ok(text.to_owned())
-}
-
-fn addresses(flags: &Flags) -> Result<Vec<Address>, Failure> {
-    let mut addresses = Vec::new();
-    for text in flags.texts("listen") {
-        addresses.push(text.parse().map_err(|error| Failure::Usage(format!("--listen: {error}")))?);
-    }
-    for text in flags.texts("port") {
-        let port: u16 = text.parse().map_err(|_| Failure::Usage(format!("--port: '{text}' is no port")))?;
-        addresses.push(Address::Tcp(([0, 0, 0, 0], port).into()));
-        // Two free ones would differ.
-        if port != 0 && Path::new("/proc/net/if_inet6").exists() {
-            addresses.push(Address::Tcp((std::net::Ipv6Addr::UNSPECIFIED, port).into()));
-        }
-    }
-    addresses.extend(flags.text("unix-domain-sock").map(|path| Address::Unix(path.into())));
-    Ok(addresses)
 }

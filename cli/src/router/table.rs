@@ -64,13 +64,12 @@ impl Row {
 const CONFIG: &str = "Configuration";
 const CLIENTS: &str = "Clients";
 const SERVERS: &str = "Servers";
+const DELETES: &str = "Deletes that fail";
 const PROCESS: &str = "Process";
 
 const NO_LIMIT: Effect = Nothing("requests are not limited so yet");
-const NO_LOG: Effect = Nothing("failed deletes are not logged yet");
 const NO_FILES: Effect = Nothing("statistics are not written to files: use stats");
 const NO_FIBERS: Effect = Nothing("there are no fibers here");
-const NO_TLS: Effect = Refused("the router does not speak TLS yet");
 
 const fn ignored(long: &'static str, kind: Kind, effect: Effect) -> Row {
     Row::new("Options of mcrouter without effect", long, kind, "").is(effect)
@@ -125,8 +124,30 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new(CONFIG, "service-name", Text, "the service that this router belongs to").default("unknown"),
     Row::new(CONFIG, "router-name", Text, "the name of this router").default("unknown"),
     Row::new(CLIENTS, "port", List, "TCP ports to listen on, on all addresses").short('p').alias("ports"),
-    Row::new(CLIENTS, "listen", List, "addresses to listen on: IP:PORT, [v6]:PORT or unix:PATH"),
+    Row::new(
+        CLIENTS,
+        "listen",
+        List,
+        "addresses to listen on: IP:PORT, [v6]:PORT or unix:PATH; with btls: in front for TLS, or mtls: for TLS with client certificates",
+    ),
+    Row::new(CLIENTS, "udp", List, "addresses to take gets in datagrams at: IP:PORT or [v6]:PORT"),
     Row::new(CLIENTS, "unix-domain-sock", Text, "a UNIX socket to listen on"),
+    Row::new(CLIENTS, "ssl-port", List, "TCP ports to listen on with TLS, on all addresses")
+        .alias("ssl-ports"),
+    Row::new(
+        CLIENTS,
+        "server-pem-cert-path",
+        Text,
+        "PEM file of the certificate that clients are shown; without it, that of --pem-cert-path",
+    ),
+    Row::new(CLIENTS, "server-pem-key-path", Text, "PEM file of its key, which may be in the same file"),
+    Row::new(
+        CLIENTS,
+        "server-pem-ca-path",
+        Text,
+        "PEM file of the authorities that certificates of clients are checked against, if they present any",
+    ),
+    Row::new(CLIENTS, "ssl-require-peer-certs", Switch, "refuse clients with TLS that present none"),
     Row::new(CLIENTS, "num-proxies", Text, "threads, or auto: one for each processor")
         .alias("workers")
         .default("1"),
@@ -212,14 +233,79 @@ pub(crate) const ROWS: &[Row] = &[
     .default("0"),
     Row::new(SERVERS, "target-max-pending-requests", Whole, "added to target-max-inflight-requests")
         .default("100000"),
+    Row::new(
+        SERVERS,
+        "pem-cert-path",
+        Text,
+        "PEM file of the certificate that servers with TLS are shown; without it, none",
+    ),
+    Row::new(SERVERS, "pem-key-path", Text, "PEM file of its key, which may be in the same file"),
+    Row::new(
+        SERVERS,
+        "ssl-verify-peers",
+        Switch,
+        "check certificates of servers against --pem-ca-path; otherwise any is accepted",
+    ),
+    Row::new(SERVERS, "pem-ca-path", Text, "PEM file of the authorities for that"),
+    Row::new(
+        SERVERS,
+        "ssl-service-identity",
+        Text,
+        "the name that servers are asked for (SNI), instead of the host of each",
+    ),
+    Row::new(
+        SERVERS,
+        "ssl-service-identity-authorization-enforce",
+        Switch,
+        "the certificate must have that name",
+    ),
+    Row::new(SERVERS, "ssl-connection-cache", Switch, "resume TLS sessions that servers gave tickets for"),
+    Row::new(
+        PROCESS,
+        "admin",
+        Text,
+        "serve metrics, readiness and a page for people over HTTP: IP:PORT or [v6]:PORT, a PORT of this host only, or unix:PATH",
+    ),
+    Row::new(
+        PROCESS,
+        "admin-token-file",
+        Text,
+        "let only those see metrics who show the token in this file (Authorization: Bearer …)",
+    ),
+    Row::new(
+        DELETES,
+        "async-dir",
+        Text,
+        "the folder that deletes are logged in which could not be delivered, before they are acknowledged; it has to be there",
+    )
+    .short('a')
+    .default("/var/spool/mcrouter"),
+    Row::new(DELETES, "asynclog-disable", Switch, "do not log them: clients are told the failure"),
+    Row::new(
+        DELETES,
+        "use-asynclog-version2",
+        Switch,
+        "log them in version AS2.0, with the name of their pool, by which they find servers that have taken the place of others",
+    ),
+    Row::new(
+        DELETES,
+        "asynclog-sync",
+        Text,
+        "never: an acknowledged delete survives the end of the router, however it ends; always: it is on the disk, and survives a crash of the machine",
+    )
+    .default("never"),
+    Row::new(
+        DELETES,
+        "asynclog-replay-rate",
+        Whole,
+        "logged deletes that are delivered in a second, once their servers are back; 0: they are left to others",
+    )
+    .default("10000"),
     Row::new(PROCESS, "log-path", Text, "a file for the log, instead of standard error").short('L'),
     Row::new(PROCESS, "verbosity", Whole, "more of the log, up to 2").short('v').default("0"),
     Row::new(PROCESS, "pid-file", Text, "a file for the number of the process").short('P').alias("pidfile"),
     Row::new(PROCESS, "help", Switch, "print this help and exit").short('h'),
     Row::new(PROCESS, "version", Switch, "print the version and exit").short('V'),
-    ignored("async-dir", Text, NO_LOG).short('a'),
-    ignored("asynclog-disable", Switch, NO_LOG),
-    ignored("use-asynclog-version2", Switch, NO_LOG),
     ignored("stats-root", Text, NO_FILES),
     ignored("stats-logging-interval", Whole, NO_FILES),
     ignored("debug-fifo-root", Text, Nothing("there are no debug fifos: use tcpdump")),
@@ -240,6 +326,15 @@ pub(crate) const ROWS: &[Row] = &[
     ignored("max-global-outstanding-reqs", Whole, NO_LIMIT),
     ignored("num-listening-sockets", Whole, Nothing("one socket is enough")),
     ignored("reconfiguration-jitter-ms", Whole, Nothing("there is no jitter")),
+    ignored("ssl-handshake-offload", Switch, Nothing("a handshake does not stop a thread for long")),
+    ignored("enable-ssl-tfo", Switch, Nothing("TCP fast open is not used")),
+    ignored("tls-prefer-ocb-cipher", Switch, Nothing("there is no such cipher here")),
+    ignored("tls-ticket-key-seed-path", Text, Nothing("keys of tickets are made by each process")),
+    ignored(
+        "ssl-service-identity-authorization-log",
+        Switch,
+        Nothing("names are enforced, or not looked at: --ssl-service-identity-authorization-enforce"),
+    ),
     refused("allow-only-gets", Switch, Refused("use an OperationSelectorRoute in the configuration")),
     refused("enable-flush-cmd", Switch, Refused("flushes are not passed on yet")),
     refused(
@@ -252,12 +347,10 @@ pub(crate) const ROWS: &[Row] = &[
         Whole,
         Refused("sockets are taken over from a service manager (LISTEN_FDS) only"),
     ),
-    refused("ssl-port", List, NO_TLS).alias("ssl-ports"),
-    refused("pem-cert-path", Text, NO_TLS),
-    refused("pem-key-path", Text, NO_TLS),
-    refused("pem-ca-path", Text, NO_TLS),
-    refused("server-pem-cert-path", Text, NO_TLS),
-    refused("server-pem-key-path", Text, NO_TLS),
-    refused("server-pem-ca-path", Text, NO_TLS),
-    refused("ssl-require-peer-certs", Switch, NO_TLS),
+    refused(
+        "additional-ssl-service-identities",
+        List,
+        Refused("the certificate of a server is compared with one name"),
+    ),
+    refused("ssl-use-ktls12", Switch, Refused("TLS stays in this process")),
 ];

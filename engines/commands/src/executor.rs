@@ -69,6 +69,12 @@ impl<S: Session> Executor<S> {
         self.now
     }
 
+    /// The same, more finely.
+    #[inline(always)]
+    pub fn now_fine(&self) -> Millis {
+        self.now_fine
+    }
+
     pub fn session(&mut self) -> &mut S {
         &mut self.session
     }

@@ -6,8 +6,8 @@ use crate::meta_reply;
 use guira_contract::{FlushBusy, Pace, Session};
 use guira_protocol::{MetaGet, ReplyBuffer};
 
-/// Steps of maintenance that a request does for itself when too many prefixes are being deleted: enough for a cache of some MiB, and some milliseconds of work.
-const CRAWLED_AT_ONCE: usize = 32;
+/// Steps of the crawler that a request does for itself when too many prefixes are being deleted: enough for some ten thousand items, and some milliseconds of work.
+const CRAWLED_AT_ONCE: usize = 512;
 
 impl<S: Session> Executor<S> {
     /// Has `flush` delete what begins with one of `prefixes`. If too many others are being deleted it crawls for a moment and tries once more.

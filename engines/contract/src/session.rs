@@ -99,12 +99,14 @@ pub enum Lossiness {
     Store,
 }
 
-/// Whether a thread has requests to serve.
+/// Whether a thread has requests to serve, and so what it maintains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Requests are waiting: do what other work waits for, and a little of the rest.
+    /// Requests are waiting: what other work waits for, and nothing of the crawler's.
     Busy,
-    /// There is nothing else to do.
+    /// Requests are waiting, and it is the crawler's turn: its work alone. A step looks at some tens of items, which takes some ten microseconds.
+    Crawl,
+    /// There is nothing else to do: everything.
     Idle,
 }
 

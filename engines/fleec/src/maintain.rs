@@ -10,15 +10,15 @@ use guira_contract::Pace;
 use guira_items::Eviction;
 use guira_sync::clock::Seconds;
 
-/// Under load the crawler gets a slice once in this many rounds.
-const BUSY_ROUNDS_A_SLICE: u32 = 64;
 /// A store adds this many buckets if there are too few.
 const BUCKETS_A_STORE: usize = 2;
 
-/// Does up to `budget` steps of maintenance. `round` counts the calls. Returns how many steps were done.
-pub(crate) fn maintain(local: &mut Local, round: u32, now: Seconds, pace: Pace, budget: usize) -> usize {
-    let core = local.core().clone();
-    core.shell.see_time(now);
+/// Does up to `budget` steps of maintenance. Returns how many steps were done.
+pub(crate) fn maintain(local: &mut Local, now: Seconds, pace: Pace, budget: usize) -> usize {
+    local.core().shell.see_time(now);
+    if pace == Pace::Crawl {
+        return crawl(local, now, budget);
+    }
     let mut done = 0;
     while done < budget && local.editor().grow() == Growth::Grown {
         done += 1;
@@ -32,15 +32,20 @@ pub(crate) fn maintain(local: &mut Local, round: u32, now: Seconds, pace: Pace, 
     }
     // One page at a time: a thousand items may go with it.
     done += usize::from(give_back(local, now));
-    let slices = match pace {
-        Pace::Idle => budget.saturating_sub(done),
-        Pace::Busy => usize::from(round.is_multiple_of(BUSY_ROUNDS_A_SLICE)),
-    };
-    let mut crawl = |_: &usize| {
+    if pace == Pace::Idle {
+        done += crawl(local, now, budget.saturating_sub(done));
+    }
+    done
+}
+
+/// Does up to `steps` steps of the crawler. Returns how many.
+fn crawl(local: &mut Local, now: Seconds, steps: usize) -> usize {
+    let core = local.core().clone();
+    let step = |_: &usize| {
         flush::settle(&core, now);
         dead::crawl(local, now)
     };
-    done + (0..slices).take_while(&mut crawl).count()
+    (0..steps).take_while(step).count()
 }
 
 /// Adds a bucket or two after a store.

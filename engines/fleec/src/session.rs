@@ -25,8 +25,6 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct FleecSession {
     allocator: Allocator,
-    /// Rounds of maintenance done.
-    rounds: u32,
 }
 
 /// What was learnt of a key ahead of the read: the item that was prefetched last.
@@ -55,7 +53,7 @@ enum Taken {
 
 impl FleecSession {
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        FleecSession { allocator: Allocator::new(Local::new(core)), rounds: 0 }
+        FleecSession { allocator: Allocator::new(Local::new(core)) }
     }
 
     #[inline(always)]
@@ -295,8 +293,7 @@ impl Session for FleecSession {
     }
 
     fn maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
-        self.rounds = self.rounds.wrapping_add(1);
-        maintain::maintain(self.allocator.local_mut(), self.rounds, now, pace, budget)
+        maintain::maintain(self.allocator.local_mut(), now, pace, budget)
     }
 
     fn begin_walk(&mut self) -> Option<FleecWalk> {

@@ -25,6 +25,7 @@
 //! unique. A swap fails if anything about its word has changed.
 
 use crate::counts::Removed;
+use crate::key_words::KeyWords;
 use guira_contract::{Expiry, ItemState, ItemView, KEY_MAX, Meta};
 use guira_memory::slab::ClassId;
 use guira_memory::{Offset, Region};
@@ -317,7 +318,7 @@ impl<'a> Item<'a> {
 
     /// Copies the key and returns it.
     pub fn key<'b>(&self, buffer: &'b mut [u8; 256]) -> &'b [u8] {
-        self.stamped().key(buffer)
+        self.stamped().key().copied(buffer)
     }
 
     /// What is needed to judge it by its stamp.
@@ -478,12 +479,11 @@ impl<'a> Stamped<'a> {
         Header(words::load(&self.words[0])).generation()
     }
 
-    /// Copies the key and returns it.
-    pub(crate) fn key(self, buffer: &mut [u8; 256]) -> &[u8] {
+    /// The key, where it lies.
+    #[inline(always)]
+    pub(crate) fn key(self) -> KeyWords<'a> {
         let shape = self.header.shape();
-        let key = &mut buffer[..usize::from(shape.key_len)];
-        words::copy_out(self.words, shape.key_at(), key);
-        key
+        KeyWords::new(self.words, shape.key_at(), usize::from(shape.key_len))
     }
 }
 

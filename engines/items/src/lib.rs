@@ -9,6 +9,7 @@ mod counts;
 mod flushes;
 pub mod hooks;
 mod item;
+mod key_words;
 mod lasting;
 mod named;
 mod pending;
@@ -26,6 +27,7 @@ pub use flushes::{Crawled, Flushable, Flushes, Prefixes, SavedFlushes, SavedPref
 pub use item::{
     BEHIND_CHUNKS, Chain, Fields, GENERATIONS, Header, INLINE_MAX, Item, ItemHeaderSpec, NOTED_FOR, Shape,
 };
+pub use key_words::KeyWords;
 pub use lasting::{Begun, EmptyRegion, Failure, Restored, open_lasting, reopen};
 pub use pending::{Arriving, ChunkHome, Pending};
 pub use pending_chunks::{KEPT_PART, PendingChunks};

@@ -20,7 +20,7 @@
 //! next entry. Of the hash, the part that finds the bucket is enough: the offset identifies the slot.
 
 use guira_contract::{Expiry, ItemState, ItemView, Meta};
-use guira_items::{Fields, GENERATIONS, NOTED_FOR};
+use guira_items::{Fields, GENERATIONS, KeyWords, NOTED_FOR};
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::clock::Seconds;
@@ -370,7 +370,7 @@ impl<'a> Entry<'a> {
 
     /// Copies the key and returns it.
     pub(crate) fn key<'b>(&self, buffer: &'b mut [u8; 256]) -> &'b [u8] {
-        self.stamped().key(buffer)
+        self.stamped().key().copied(buffer)
     }
 
     /// What is needed to judge it by its stamp.
@@ -446,11 +446,10 @@ impl<'a> Stamped<'a> {
         Anchor(words::load(&self.words[0])).generation()
     }
 
-    /// Copies the key and returns it.
-    pub(crate) fn key(self, buffer: &mut [u8; 256]) -> &[u8] {
-        let key = &mut buffer[..self.header.key_len()];
-        words::copy_out(self.words, Shape::of(self.anchor, self.header).key_at(), key);
-        key
+    /// The key, where it lies.
+    #[inline(always)]
+    pub(crate) fn key(self) -> KeyWords<'a> {
+        KeyWords::new(self.words, Shape::of(self.anchor, self.header).key_at(), self.header.key_len())
     }
 }
 

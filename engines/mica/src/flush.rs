@@ -127,16 +127,14 @@ impl Flushes {
     #[inline(never)]
     pub(crate) fn has_killed(&self, flushes: u64, entry: Stamped<'_>) -> bool {
         let (generation, current) = (entry.generation(), generation_after(flushes));
-        generation != current && self.prefixes.kill(generation, current, entry.key(&mut [0; 256]))
+        generation != current && self.prefixes.kill(generation, current, entry.key())
     }
 
     /// The same, asked by a session that does not hold the partition.
     #[cold]
     #[inline(never)]
     pub(crate) fn kills(&self, entry: Stamped<'_>) -> bool {
-        let mut generation = entry.generation();
-        let mut key = [0; 256];
-        let key = entry.key(&mut key);
+        let (mut generation, key) = (entry.generation(), entry.key());
         loop {
             // Acquire fence: pairs with the Release of whoever stamped the item: the flushes are seen that were seen then.
             fence(Ordering::Acquire);

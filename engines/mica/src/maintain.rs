@@ -8,17 +8,25 @@ use crate::writer::{ALL, Writer};
 use guira_contract::Pace;
 use guira_sync::clock::Seconds;
 
-/// Under load the crawler gets a slice in a partition once in this many rounds.
-const BUSY_ROUNDS_A_SLICE: usize = 64;
+/// The partitions in which a session goes on.
+#[derive(Debug, Default)]
+pub(crate) struct NextPartitions {
+    maintained: usize,
+    crawled: usize,
+}
 
-/// Does up to `budget` steps of maintenance, in the partition `next` and those after it. Returns how many steps were done.
+/// Does up to `budget` steps of maintenance, in the `next` partition and those after it. Returns how many steps were done.
 pub(crate) fn maintain<S: ItemStore>(
     local: &mut Local<S>,
-    next: &mut usize,
+    next: &mut NextPartitions,
     now: Seconds,
     pace: Pace,
     budget: usize,
 ) -> usize {
+    if pace == Pace::Crawl {
+        return crawl_partition(local, &mut next.crawled, now, budget);
+    }
+    let next = &mut next.maintained;
     let partitions = local.core().partitions.len();
     let mut done = 0;
     // Under load one partition has its turn, otherwise all have.
@@ -26,18 +34,37 @@ pub(crate) fn maintain<S: ItemStore>(
     for _ in 0..turns {
         let number = *next % partitions;
         *next = next.wrapping_add(1);
-        let crawls = pace == Pace::Idle || (*next / partitions).is_multiple_of(BUSY_ROUNDS_A_SLICE);
         let left = budget.saturating_sub(done);
         if left == 0 {
             break;
         }
         let work = |writer: &mut Writer<'_, S>| {
             let done = maintain_partition(writer, left);
-            if crawls { done + (done..left).take_while(|_| crawl(writer)).count() } else { done }
+            if pace == Pace::Idle { done + (done..left).take_while(|_| crawl(writer)).count() } else { done }
         };
         done += local.try_holding(number, now, work).unwrap_or(0);
     }
     done
+}
+
+/// Does up to `steps` steps of the crawler, in one partition after the other: where it is through, items need not be looked at so closely any more. Returns how
+/// many steps were done.
+fn crawl_partition<S: ItemStore>(
+    local: &mut Local<S>,
+    next: &mut usize,
+    now: Seconds,
+    steps: usize,
+) -> usize {
+    let partitions = local.core().partitions.len();
+    for _ in 0..partitions {
+        let work = |writer: &mut Writer<'_, S>| (0..steps).take_while(|_| crawl(writer)).count();
+        let done = local.try_holding(*next % partitions, now, work).unwrap_or(0);
+        if done > 0 {
+            return done;
+        }
+        *next = next.wrapping_add(1);
+    }
+    0
 }
 
 fn maintain_partition<S: ItemStore>(writer: &mut Writer<'_, S>, budget: usize) -> usize {

@@ -5,7 +5,7 @@ use crate::entry::Entry;
 use crate::guess::Guess;
 use crate::index::Tag;
 use crate::local::Local;
-use crate::maintain;
+use crate::maintain::{self, NextPartitions};
 use crate::partition::{Home, partition_of};
 use crate::pending::MicaPending;
 use crate::pin::MicaPin;
@@ -29,13 +29,13 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct MicaSession<S: ItemStore = Log> {
     local: Local<S>,
-    /// The next partition for maintenance.
-    maintained: usize,
+    /// The next partitions for maintenance.
+    next: NextPartitions,
 }
 
 impl<S: ItemStore> MicaSession<S> {
     pub(crate) fn new(core: Arc<Core<S>>) -> Self {
-        MicaSession { local: Local::new(core), maintained: 0 }
+        MicaSession { local: Local::new(core), next: NextPartitions::default() }
     }
 
     /// Whether it holds the partition.
@@ -288,9 +288,8 @@ impl<S: ItemStore> Session for MicaSession<S> {
         let core = &**self.local.core();
         let number = partition_of(key.hash, core.bits);
         let part = &core.partitions[number];
-        let is_ready = self.local.holdings().may_read(number)
-            && core.flushes.count_at(now) == Some(part.flushes())
-            && core.flushes.of_prefixes() == part.clean_since();
+        let is_ready =
+            self.local.holdings().may_read(number) && core.flushes.count_at(now) == Some(part.flushes());
         if !is_ready || guess.is_none() {
             return self.read_slowly(key, now, sink);
         }
@@ -303,7 +302,8 @@ impl<S: ItemStore> Session for MicaSession<S> {
             return self.read_slowly(key, now, sink);
         };
         let is_long = entry.value_len() > INLINE_MAX && sink.wants() == Want::Value;
-        if is_long || entry.expiry().passed(now) {
+        let is_clean = core.flushes.of_prefixes() == part.clean_since();
+        if is_long || entry.expiry().passed(now) || (!is_clean && core.flushes.kills(entry.stamped())) {
             return self.read_slowly(key, now, sink);
         }
         hooks::pause(Window::Reading);
@@ -381,7 +381,7 @@ impl<S: ItemStore> Session for MicaSession<S> {
     fn online(&mut self) {}
 
     fn maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
-        maintain::maintain(&mut self.local, &mut self.maintained, now, pace, budget)
+        maintain::maintain(&mut self.local, &mut self.next, now, pace, budget)
     }
 
     fn begin_walk(&mut self) -> Option<MicaWalk<S>> {

@@ -11,6 +11,9 @@ use std::sync::{Mutex, PoisonError};
 /// The crawler sets out this often, in seconds, and whenever there was a flush.
 const INTERVAL: u32 = 30;
 
+/// Chunks of a step, about. A look at a part of a page counts as one more, so that a step is short where pages are empty.
+const SLICE: usize = 64;
+
 /// The orderings of what is asked of the crawler are Relaxed: it looks again soon.
 #[derive(Debug, Default)]
 pub(crate) struct Crawler {
@@ -25,8 +28,8 @@ pub(crate) struct Crawler {
 
 #[derive(Debug, Default)]
 struct Position {
-    /// The next page, if it is on its way.
-    page: Option<u32>,
+    /// The next page and the next part of it, if it is on its way.
+    next: Option<(u32, u32)>,
     /// When it set out.
     started: Seconds,
     /// The flush generations that it makes clean.
@@ -46,7 +49,7 @@ impl Crawler {
 
     /// The same for a store that was refused memory, but not twice in a second.
     pub(crate) fn ask_for_memory(&self, now: Seconds) {
-        let is_due = |position: &Position| position.page.is_none() && position.started < now;
+        let is_due = |position: &Position| position.next.is_none() && position.started < now;
         if self.position.try_lock().is_ok_and(|position| is_due(&position)) {
             self.ask();
         }
@@ -60,30 +63,36 @@ impl Crawler {
     /// Whether the crawler is on its way, or about to be.
     pub(crate) fn is_crawling(&self) -> bool {
         let position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
-        position.page.is_some() || self.is_asked.load(Ordering::Relaxed)
+        position.next.is_some() || self.is_asked.load(Ordering::Relaxed)
     }
 
-    /// Lets `look` see the next of `pages` pages, alone. False if there is nothing to do for now.
+    /// Lets `look` see the next parts of `pages` pages, alone: one is the number of a page and of the part. It returns how many chunks that has, or `None` if the
+    /// page has no such part. False if there is nothing to do for now.
     pub(crate) fn step(
         &self,
         now: Seconds,
         pages: u32,
         (flushes, quiescence): (&Flushes<Ticket>, &Quiescence),
-        look: impl FnOnce(PageId),
+        mut look: impl FnMut(PageId, u32) -> Option<usize>,
     ) -> bool {
         let Ok(mut position) = self.position.try_lock() else {
             return false;
         };
-        let Some(page) = position.page else {
+        let Some((mut page, mut part)) = position.next else {
             return self.set_out(&mut position, now, flushes, quiescence);
         };
-        if page >= pages {
-            position.page = None;
-            flushes.end_crawl(position.crawled);
-            return false;
+        let mut looked = 0;
+        while looked < SLICE {
+            if page >= pages {
+                position.next = None;
+                flushes.end_crawl(position.crawled);
+                return looked > 0;
+            }
+            let chunks = look(PageId(page), part);
+            (page, part) = if chunks.is_some() { (page, part + 1) } else { (page + 1, 0) };
+            looked += 1 + chunks.unwrap_or(0);
         }
-        position.page = Some(page + 1);
-        look(PageId(page));
+        position.next = Some((page, part));
         true
     }
 
@@ -103,7 +112,40 @@ impl Crawler {
             return false;
         }
         self.rounds.fetch_add(1, Ordering::Relaxed);
-        *position = Position { page: Some(0), started: now, crawled: flushes.begin_crawl(passed) };
+        *position = Position { next: Some((0, 0)), started: now, crawled: flushes.begin_crawl(passed) };
         true
+    }
+}
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_sees_every_part_of_every_page_once_in_short_steps() {
+        let (crawler, flushes, quiescence) = (Crawler::default(), Flushes::default(), Quiescence::default());
+        // Parts of each page, and chunks of a part: full of small items, of long ones, empty, and of no class.
+        let pages = [(40, 64), (1, 3), (16, 0), (0, 0), (3, 10), (1, 1), (40, 7)];
+        let mut seen = Vec::new();
+        let mut step = |now| {
+            let (mut parts, mut chunks) = (0, 0);
+            let look = |PageId(page): PageId, part| {
+                let (count, each) = pages[page as usize];
+                let is_there = part < count;
+                if is_there {
+                    seen.push((page, part));
+                    (parts, chunks) = (parts + 1, chunks + each);
+                }
+                is_there.then_some(each)
+            };
+            let more = crawler.step(Seconds(now), pages.len() as u32, (&flushes, &quiescence), look);
+            assert!(parts <= SLICE && chunks < 2 * SLICE, "{parts} parts and {chunks} chunks in a step");
+            more
+        };
+        let steps = (0..).take_while(|_| step(INTERVAL)).count();
+        assert!(!step(INTERVAL), "it rests");
+        let all = (0..).zip(pages).flat_map(|(page, (parts, _))| (0..parts).map(move |part| (page, part)));
+        assert!(seen.iter().copied().eq(all), "{seen:?}");
+        assert!((41..60).contains(&steps), "{steps} steps");
     }
 }

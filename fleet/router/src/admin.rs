@@ -1,11 +1,8 @@
-//! What a router says of itself: `stats`, and `get __mcrouter__.…`, in mcrouter's words.
+//! What a router says of itself to `get __mcrouter__.…`, in mcrouter's words.
 
 use crate::config::{Source, host_id};
-use crate::counters::Sums;
 use crate::shared::Shared;
-use guira_protocol::ReplyBuffer;
 use guira_routing::{Answer, Dialect, Facts, Item, Line, Op, Outcome, Request, Tree};
-use guira_sync::atomic::Ordering;
 use guira_sync::clock::wall_clock;
 
 /// Clients look for `mcrouter` at its beginning.
@@ -74,8 +71,12 @@ fn path(arguments: &[&str], tree: &Tree) -> Result<Vec<Line>, String> {
         return Err("route: 2 args expected".to_owned());
     };
     let op = Op::from_name(op).ok_or_else(|| format!("route: unknown op {op}"))?;
-    let facts = Facts { host: host_id().into(), now_s: wall_clock(), ..Facts::default() };
-    Ok(tree.explain(op, key.as_bytes(), facts))
+    Ok(tree.explain(op, key.as_bytes(), facts()))
+}
+
+/// What is known of a request that nobody has sent.
+pub(crate) fn facts() -> Facts {
+    Facts { host: host_id().into(), now_s: wall_clock(), ..Facts::default() }
 }
 
 /// The servers that a request may come to, in the order in which they are asked.
@@ -112,131 +113,5 @@ fn options(names: &[&str], shared: &Shared) -> Result<String, String> {
             found.map(|(_, value)| value.clone()).ok_or_else(|| format!("options: option {name} not found"))
         }
         _ => Err("options: 0 or 1 args expected".to_owned()),
-    }
-}
-
-/// A line of `stats`.
-struct Stat {
-    name: &'static str,
-    value: fn(&Shared) -> String,
-}
-
-/// Without those of operations and outcomes, which have a line each.
-const STATS: &[Stat] = &[
-    Stat { name: "version", value: |_| version!().to_owned() },
-    Stat { name: "commandargs", value: |shared| shared.command_line.clone() },
-    Stat { name: "pid", value: |_| std::process::id().to_string() },
-    Stat { name: "parent_pid", value: |_| std::os::unix::process::parent_id().to_string() },
-    Stat { name: "time", value: |_| wall_clock().to_string() },
-    Stat { name: "uptime", value: |shared| shared.since.elapsed().as_secs().to_string() },
-    Stat {
-        name: "num_client_connections",
-        value: |shared| shared.host.connections.current.load(Ordering::Relaxed).to_string(),
-    },
-    Stat { name: "num_servers", value: |shared| shared.plan().servers.len().to_string() },
-    Stat { name: "config_age", value: |shared| shared.config_report().age.to_string() },
-    Stat { name: "config_last_success", value: |shared| ago(shared.config_report().right) },
-    Stat { name: "config_last_attempt", value: |shared| ago(shared.config_report().tried) },
-    Stat { name: "config_attempts", value: |shared| shared.config_report().attempts.to_string() },
-    Stat { name: "config_failures", value: |shared| shared.config_report().failures.to_string() },
-    Stat { name: "request_sent_count", value: |shared| shared.sums().sent().to_string() },
-    Stat { name: "request_replied_count", value: |shared| shared.sums().answered().to_string() },
-    Stat {
-        name: "request_success_count",
-        value: |shared| (shared.sums().answered() - errors(shared)).to_string(),
-    },
-    Stat { name: "request_error_count", value: |shared| errors(shared).to_string() },
-    Stat {
-        name: "proxy_reqs_processing",
-        value: |shared| shared.sums().asked().saturating_sub(shared.sums().answered()).to_string(),
-    },
-];
-
-const OPS: [Op; 17] = [
-    Op::Get,
-    Op::Gets,
-    Op::Gat,
-    Op::Gats,
-    Op::LeaseGet,
-    Op::Set,
-    Op::Add,
-    Op::Replace,
-    Op::Append,
-    Op::Prepend,
-    Op::Cas,
-    Op::LeaseSet,
-    Op::Delete,
-    Op::Touch,
-    Op::Incr,
-    Op::Decr,
-    Op::FlushAll,
-];
-
-/// Failures that clients are told, by mcrouter's names.
-const ERRORS: [(&str, Outcome); 11] = [
-    ("connect_error", Outcome::ConnectError),
-    ("connect_timeout", Outcome::ConnectTimeout),
-    ("data_timeout", Outcome::Timeout),
-    ("busy", Outcome::Busy),
-    ("tko", Outcome::Tko),
-    ("client_error", Outcome::ClientError),
-    ("local_error", Outcome::LocalError),
-    ("remote_error", Outcome::RemoteError),
-    ("try_again", Outcome::TryAgain),
-    ("shutdown", Outcome::Shutdown),
-    ("deadline_exceeded", Outcome::DeadlineExceeded),
-];
-
-/// So many seconds ago, since 1970.
-fn ago(seconds: u64) -> String {
-    wall_clock().saturating_sub(seconds).to_string()
-}
-
-fn errors(shared: &Shared) -> u64 {
-    let sums = shared.sums();
-    ERRORS.iter().map(|(_, outcome)| sums.of_outcome(*outcome)).sum::<u64>().min(sums.answered())
-}
-
-/// Answers `stats`, with what is asked for behind it.
-pub(crate) fn stats(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
-    let what = what.trim_ascii();
-    let sums = shared.sums();
-    // A configuration on the command line may have several lines.
-    let mut put = |name: &str, value: &str| {
-        out.line(&format!("STAT {name} {}", value.replace(|letter: char| letter.is_control(), " ")));
-    };
-    match what {
-        b"" | b"all" | b"detailed" => {
-            STATS.iter().for_each(|stat| put(stat.name, &(stat.value)(shared)));
-            count(sums, &mut put);
-            failures(sums, &mut put);
-        }
-        b"count" => count(sums, &mut put),
-        b"cmd-error" => failures(sums, &mut put),
-        b"version" => put("version", version!()),
-        b"servers" => {
-            for (address, timeout_ms) in shared.plan().names() {
-                put(
-                    &format!("{address}:ascii:plain:notcompressed-{timeout_ms}"),
-                    &format!("timeout_ms:{timeout_ms}"),
-                );
-            }
-        }
-        _ => return out.line("CLIENT_ERROR bad stats command"),
-    }
-    out.line("END");
-}
-
-fn count(sums: Sums<'_>, put: &mut impl FnMut(&str, &str)) {
-    for op in OPS {
-        put(&format!("cmd_{}_count", op.name().replace('-', "_")), &sums.of_op(op).to_string());
-    }
-}
-
-fn failures(sums: Sums<'_>, put: &mut impl FnMut(&str, &str)) {
-    let all: u64 = ERRORS.iter().map(|(_, outcome)| sums.of_outcome(*outcome)).sum();
-    put("result_error_count", &all.to_string());
-    for (name, outcome) in ERRORS {
-        put(&format!("result_{name}_count"), &sums.of_outcome(outcome).to_string());
     }
 }

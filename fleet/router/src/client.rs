@@ -1,4 +1,6 @@
-//! What clients send: lines in, requests out.
+//! What clients send: lines in, requests out. Those of the binary protocol send packets.
+
+mod packets;
 
 use crate::admin;
 use crate::calls::{self, Ends};
@@ -6,6 +8,8 @@ use crate::flow::{Flow, Ticket};
 use crate::render::{Form, Quiet, Uniques};
 use crate::service::NoPin;
 use crate::shared::Shared;
+use crate::stats;
+use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{
     BAD_FORMAT, Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Keys, Line, Meta,
     MetaFlags, MetaGet, MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
@@ -22,6 +26,7 @@ pub(crate) struct Client {
     pub(crate) from: ReplyTo,
     /// The same number for all clients of a host.
     pub(crate) host: u64,
+    speaks: Speaks,
     /// Bytes of a refused data block that are still to come.
     swallow: u64,
     midway: Midway,
@@ -48,7 +53,7 @@ enum Midway {
 
 impl Conversation for Client {
     fn speaks(&self) -> Speaks {
-        Speaks::Text
+        self.speaks
     }
 
     fn access(&self) -> Access {
@@ -63,7 +68,7 @@ impl Conversation for Client {
 /// The longest value that is taken.
 const VALUE_MAX: u32 = 64 << 20;
 /// Keys of one get that are asked for at once: others wait until the client was sent these.
-const KEYS_MAX: usize = 1024;
+pub(crate) const KEYS_MAX: usize = 1024;
 
 /// What requests of a client go through.
 pub(crate) struct Turn<'a> {
@@ -84,12 +89,12 @@ enum After {
 }
 
 impl Client {
-    pub(crate) fn new(from: ReplyTo, host: Option<IpAddr>) -> Self {
+    pub(crate) fn new(from: ReplyTo, speaks: Speaks, host: Option<IpAddr>) -> Self {
         let host = host.map_or(0, |host| {
             let bits = host.to_canonical().to_string();
             u64::from(spooky::hash32(bits.as_bytes(), 0))
         });
-        Client { from, host, swallow: 0, midway: Midway::No, rest: None, held_ms: None }
+        Client { from, host, speaks, swallow: 0, midway: Midway::No, rest: None, held_ms: None }
     }
 }
 
@@ -105,6 +110,24 @@ impl Client {
 impl Turn<'_> {
     /// Reads requests and sends them on their way. Returns how many bytes were taken, and why it has stopped.
     pub(crate) fn run(&mut self, slice: &mut Slice, full: usize, input: &[u8]) -> (usize, Stopped) {
+        if let (Speaks::Any, Some(first)) = (self.client.speaks, input.first()) {
+            self.client.speaks = if *first == REQUEST_MAGIC { Speaks::Binary } else { Speaks::Text };
+        }
+        match self.client.speaks {
+            Speaks::Binary => self.packets(slice, full, input),
+            Speaks::Any | Speaks::Text => self.requests(slice, full, input, Self::line),
+        }
+    }
+
+    /// The same for a protocol, of which `request` reads one request.
+    #[inline(always)]
+    fn requests(
+        &mut self,
+        slice: &mut Slice,
+        full: usize,
+        input: &[u8],
+        request: impl Fn(&mut Self, &[u8]) -> After,
+    ) -> (usize, Stopped) {
         let before = self.flow.calls.done_bytes();
         let mut at = 0;
         self.client.midway = Midway::No;
@@ -125,7 +148,7 @@ impl Turn<'_> {
             if self.outbox.open_slots() >= self.shared.client_requests() || self.outbox.weight() >= full {
                 return (at, Stopped::OutboxFull);
             }
-            match self.line(&input[at..]) {
+            match request(self, &input[at..]) {
                 After::Taken(taken) => {
                     at += taken;
                     slice.executed(self.executed);
@@ -217,7 +240,7 @@ impl Turn<'_> {
             ServerCommand::FlushAll { delay: None, noreply: Noreply::No } => {
                 out.line("CLIENT_ERROR invalid exptime argument");
             }
-            ServerCommand::Stats(what) => admin::stats(what, self.shared, out),
+            ServerCommand::Stats(what) => stats::answer(what, self.shared, out),
             ServerCommand::FlushAll { .. }
             | ServerCommand::FlushPrefixes { .. }
             | ServerCommand::MetaFlushPrefix(_) => {

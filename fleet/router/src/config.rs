@@ -1,12 +1,15 @@
 //! The configuration: where its text comes from, and what workers make of it.
 
-use crate::running::RouterOptions;
-use crate::upstream::{Server, Standing};
-use guira_routing::config::{Address as Named, ConfigError, Globals, Json, Security, Sources, Value, load};
+use crate::running::{RouterOptions, ServerTls};
+use crate::upstream::{Secure, Server};
+use guira_routing::config::{
+    Address as Named, ConfigError, Globals, Json, Loaded, Security, Sources, Value, load,
+};
 use guira_routing::hash::spooky;
-use guira_routing::{Destinations, Settings, Tree, build};
+use guira_routing::{BuiltPool, Destinations, Settings, Tree, build};
+use guira_serving::Causes;
 use guira_sync::atomic::AtomicU32;
-use guira_transport::Address;
+use guira_transport::{Address, TlsConnector, TlsError};
 use md5::{Digest, Md5};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,7 +18,6 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub enum LoadError {
     Config(#[from] ConfigError),
     #[error("server {address}: {reason}")]
     Server { address: String, reason: String },
+    #[error("no TLS to servers: {reason}")]
+    Tls { reason: String },
 }
 
 const FILE: &str = "file:";
@@ -116,6 +120,10 @@ pub(crate) struct Plan {
     /// All that were ever named: a worker gives them the same numbers.
     destinations: Destinations,
     pub(crate) servers: Vec<Server>,
+    /// Those that routes name.
+    pub(crate) pools: Vec<BuiltPool>,
+    /// What makes TLS connections to servers, if there are any.
+    pub(crate) connector: Option<TlsConnector>,
     pub(crate) digest: String,
     pub(crate) warnings: Vec<ConfigError>,
 }
@@ -127,11 +135,47 @@ impl Plan {
         build(&self.json, &self.texts, settings, &mut destinations).map(|built| built.tree)
     }
 
+    /// Servers and logs by their numbers.
+    pub(crate) fn named(&self) -> &Destinations {
+        &self.destinations
+    }
+
     /// Servers as configurations write them.
     pub(crate) fn names(&self) -> impl Iterator<Item = (String, u32)> {
         let servers = self.servers.iter().map(|server| server.timeout_ms);
         self.destinations.specs().iter().map(|spec| spec.address.to_string()).zip(servers)
     }
+
+    /// The servers that the configuration sends requests to, with their addresses as it writes them.
+    pub(crate) fn in_use(&self) -> Vec<(String, &Server)> {
+        let mut numbers: Vec<usize> = self.pools.iter().flat_map(numbers).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.into_iter().map(|number| (self.address(number), &self.servers[number])).collect()
+    }
+
+    /// Those of one pool.
+    pub(crate) fn servers_of<'a>(&'a self, pool: &'a BuiltPool) -> impl Iterator<Item = &'a Server> {
+        numbers(pool).map(|number| &self.servers[number])
+    }
+
+    fn address(&self, number: usize) -> String {
+        self.destinations.specs()[number].address.to_string()
+    }
+}
+
+fn numbers(pool: &BuiltPool) -> impl Iterator<Item = usize> {
+    pool.destinations.iter().map(|number| number.0 as usize)
+}
+
+/// What a configuration says, before its servers are looked up.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    json: Json,
+    pub(crate) tree: Tree,
+    pools: Vec<BuiltPool>,
+    pub(crate) destinations: Destinations,
+    pub(crate) warnings: Vec<ConfigError>,
 }
 
 /// Loads configurations one after the other.
@@ -140,10 +184,14 @@ pub(crate) struct Loader {
     source: Source,
     settings: Settings,
     globals: Globals,
+    workers: usize,
     destinations: Destinations,
     servers: Vec<Server>,
     /// How many of them are out for their timeouts.
     slow: Arc<AtomicU32>,
+    server_tls: ServerTls,
+    /// Made when a configuration has a server that speaks TLS.
+    connector: Option<TlsConnector>,
     /// The files that the last attempt has read, or tried to, with their texts.
     seen: Vec<(PathBuf, Option<String>)>,
 }
@@ -154,9 +202,12 @@ impl Loader {
             source: options.source.clone(),
             settings: options.settings.clone(),
             globals: globals(options),
+            workers: options.workers,
             destinations: Destinations::default(),
             servers: Vec::new(),
             slow: Arc::default(),
+            server_tls: options.server_tls.clone(),
+            connector: None,
             seen: Vec::new(),
         }
     }
@@ -173,6 +224,20 @@ impl Loader {
 
     /// Reads the source and everything that it names.
     pub(crate) fn load(&mut self) -> Result<Plan, LoadError> {
+        let (main, files) = self.open()?;
+        let plan = self.make(&main, &files);
+        self.seen.extend(files.seen.into_inner());
+        let (plan, texts) = (plan?, files.texts.into_inner());
+        Ok(Plan { texts, ..plan })
+    }
+
+    /// The same, without looking servers up: what is made of it serves nobody.
+    pub(crate) fn draft(mut self) -> Result<Draft, LoadError> {
+        let (main, files) = self.open()?;
+        self.build(&main, &files)
+    }
+
+    fn open(&mut self) -> Result<(String, Files), LoadError> {
         let (main, folder) = match &self.source {
             Source::Text(text) => {
                 self.seen.clear();
@@ -189,11 +254,7 @@ impl Loader {
             }
         };
         let texts = RefCell::new(Texts { main: main.clone(), others: BTreeMap::new() });
-        let files = Files { folder, texts, seen: RefCell::default() };
-        let plan = self.make(&main, &files);
-        self.seen.extend(files.seen.into_inner());
-        let (plan, texts) = (plan?, files.texts.into_inner());
-        Ok(Plan { texts, ..plan })
+        Ok((main, Files { folder, texts, seen: RefCell::default() }))
     }
 
     /// Makes the plan of texts that were kept.
@@ -202,30 +263,75 @@ impl Loader {
         Ok(Plan { texts, ..plan })
     }
 
-    fn make(&mut self, main: &str, sources: &dyn Sources) -> Result<Plan, LoadError> {
-        let loaded = load(&self.source.name(), main, sources, &self.globals)?;
+    fn build(&self, main: &str, sources: &dyn Sources) -> Result<Draft, LoadError> {
+        let Loaded { json, mut warnings, .. } = load(&self.source.name(), main, sources, &self.globals)?;
         // Numbers that were given away by a configuration which is wrong are taken back.
         let mut destinations = self.destinations.clone();
-        let built = build(&loaded.json, sources, &self.settings, &mut destinations)?;
+        let built = build(&json, sources, &self.settings, &mut destinations)?;
+        warnings.extend(built.warnings);
+        Ok(Draft { json, tree: built.tree, pools: built.pools, destinations, warnings })
+    }
+
+    fn make(&mut self, main: &str, sources: &dyn Sources) -> Result<Plan, LoadError> {
+        let Draft { json, pools, destinations, warnings, .. } = self.build(main, sources)?;
         let mut servers = self.servers.clone();
         for spec in &destinations.specs()[servers.len()..] {
-            if spec.security == Security::Tls {
-                let reason = "TLS to servers is not supported".to_owned();
-                return Err(LoadError::Server { address: spec.address.to_string(), reason });
-            }
-            let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-            servers.push(Server {
-                address: look_up(&spec.address)?,
-                timeout_ms: millis(spec.timeout),
-                connect_timeout_ms: millis(spec.connect_timeout),
-                standing: Arc::new(Standing::new(self.slow.clone())),
-            });
+            let secure = match spec.security {
+                Security::Plain => None,
+                Security::Tls => Some(self.secure(&spec.address)?),
+            };
+            let address = look_up(&spec.address)?;
+            let timeouts = [spec.timeout, spec.connect_timeout];
+            servers.push(Server::new(address, secure, timeouts, self.workers, &self.slow));
         }
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());
         let digest = Md5::digest(main).iter().map(|byte| format!("{byte:02x}")).collect();
-        let warnings = loaded.warnings.into_iter().chain(built.warnings).collect();
         let texts = Texts::default();
-        Ok(Plan { json: loaded.json, texts, destinations, servers, digest, warnings })
+        let connector = self.connector.clone();
+        Ok(Plan { json, texts, destinations, servers, pools, connector, digest, warnings })
+    }
+
+    /// How a server is spoken to over TLS.
+    fn secure(&mut self, address: &Named) -> Result<Secure, LoadError> {
+        let connector = match &self.connector {
+            Some(connector) => connector.clone(),
+            None => {
+                if self.server_tls.options.authorities.is_none() {
+                    tracing::warn!("certificates of servers are not checked: --ssl-verify-peers does that");
+                }
+                self.connector.insert(TlsConnector::new(self.server_tls.options.clone())?).clone()
+            }
+        };
+        let name = match (&self.server_tls.identity, address) {
+            (Some(name), _) => name.clone(),
+            (None, Named::Tcp { host, .. }) => host.parse()?,
+            // Pools refuse TLS over these.
+            (None, Named::Unix(path)) => path.parse()?,
+        };
+        Ok(Secure { connector, name })
+    }
+
+    /// Reads the files again that TLS to servers needs, if they have changed.
+    pub(crate) fn reload_changed_certificates(&self) {
+        let Some(connector) = &self.connector else { return };
+        match connector.reload_changed() {
+            Ok(true) => tracing::info!("certificates for servers were read again"),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::error!("certificates for servers stay as they were: {}", Causes(&error));
+            }
+        }
+    }
+
+    /// Whether there are such files.
+    pub(crate) fn has_certificates(&self) -> bool {
+        self.connector.is_some()
+    }
+}
+
+impl From<TlsError> for LoadError {
+    fn from(error: TlsError) -> Self {
+        LoadError::Tls { reason: Causes(&error).to_string() }
     }
 }
 

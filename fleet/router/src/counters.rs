@@ -1,44 +1,133 @@
-//! What each worker counts.
+//! What each worker counts of its clients' requests.
 
-use guira_routing::{Op, Outcome};
+use crate::upstream::OUTCOMES;
+use guira_routing::{Group, Op, Outcome};
 use guira_sync::counters;
+use guira_sync::histogram::{Histogram, Times};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Operations, then outcomes, then what is sent to servers.
+/// Operations, then outcomes, then the rounds of the worker.
 const OPS: usize = Op::FlushAll as usize + 1;
-const OUTCOMES: usize = Outcome::ClientError as usize + 1;
-const SENT: usize = OPS + OUTCOMES;
+const ROUNDS: usize = OPS + OUTCOMES;
+/// Then requests in datagrams.
+const DATAGRAMS: usize = ROUNDS + 1;
+/// Then averages of times, in bits; 0 if there is none.
+const AVERAGES: usize = DATAGRAMS + 1;
+const COUNTERS: usize = AVERAGES + Average::COUNT;
+
+/// What times are averaged of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Average {
+    All,
+    Get,
+    Update,
+}
+
+impl Average {
+    const COUNT: usize = Average::Update as usize + 1;
+}
+
+/// Groups of operations, as they are called.
+pub(crate) const GROUPS: [(Group, &str); 6] = [
+    (Group::Get, "get"),
+    (Group::Update, "update"),
+    (Group::Delete, "delete"),
+    (Group::Arithmetic, "arithmetic"),
+    (Group::Touch, "touch"),
+    (Group::Flush, "flush"),
+];
+
+/// The part that a new time has in an average, as in mcrouter: one of so many.
+const WINDOW: f64 = 64.0;
 
 /// Counters of one worker.
 #[derive(Debug, Default)]
-pub(crate) struct Counters(counters::Counters<{ SENT + 1 }>);
+pub(crate) struct Counters {
+    worker: usize,
+    counts: counters::Counters<COUNTERS>,
+    /// How long servers take, by the group of operations.
+    times: [Times; GROUPS.len()],
+}
 
 impl Counters {
+    pub(crate) fn of(worker: usize) -> Self {
+        Counters { worker, ..Self::default() }
+    }
+
+    pub(crate) fn worker(&self) -> usize {
+        self.worker
+    }
+
     /// A client has asked for one key.
     #[inline]
     pub(crate) fn asked(&self, op: Op) {
-        self.0.add(op as usize, 1);
+        self.counts.add(op as usize, 1);
     }
 
     /// It was answered.
     #[inline]
     pub(crate) fn answered(&self, outcome: Outcome) {
-        self.0.add(OPS + outcome as usize, 1);
+        self.counts.add(OPS + outcome as usize, 1);
     }
 
-    /// A server was asked.
-    #[inline]
-    pub(crate) fn sent(&self) {
-        self.0.add(SENT, 1);
+    /// The worker begins a round.
+    pub(crate) fn round(&self) {
+        self.counts.add(ROUNDS, 1);
     }
+
+    /// A request has come in a datagram.
+    pub(crate) fn datagram(&self) {
+        self.counts.add(DATAGRAMS, 1);
+    }
+
+    pub(crate) fn rounds(&self) -> u64 {
+        self.counts.get(ROUNDS)
+    }
+
+    /// A server has answered after so many microseconds.
+    pub(crate) fn took(&self, group: Group, micros: u64) {
+        if let Some(at) = GROUPS.iter().position(|(known, _)| *known == group) {
+            self.times[at].note(1, Duration::from_micros(micros));
+        }
+        let part = match group {
+            Group::Get => Some(Average::Get),
+            Group::Update => Some(Average::Update),
+            _ => None,
+        };
+        for what in [Some(Average::All), part].into_iter().flatten() {
+            let average = averaged(self.average(what), micros as f64, WINDOW);
+            self.counts.set(AVERAGES + what as usize, average.to_bits());
+        }
+    }
+
+    fn average(&self, what: Average) -> Option<f64> {
+        Some(self.counts.get(AVERAGES + what as usize)).filter(|bits| *bits != 0).map(f64::from_bits)
+    }
+}
+
+/// An average with a new value in it, which counts as one in `window`.
+pub(crate) fn averaged(average: Option<f64>, value: f64, window: f64) -> f64 {
+    average.map_or(value, |average| (value + (window - 1.0) * average) / window)
 }
 
 /// What all workers have counted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sums<'a>(pub(crate) &'a [std::sync::Arc<Counters>]);
+pub(crate) struct Sums<'a>(pub(crate) &'a [Arc<Counters>]);
 
 impl Sums<'_> {
+    /// How many rounds each worker has made.
+    pub(crate) fn rounds(self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|counters| counters.rounds())
+    }
+
+    /// Requests that came in datagrams.
+    pub(crate) fn datagrams(self) -> u64 {
+        self.sum(DATAGRAMS)
+    }
+
     fn sum(self, index: usize) -> u64 {
-        self.0.iter().map(|counters| counters.0.get(index)).sum()
+        self.0.iter().map(|counters| counters.counts.get(index)).sum()
     }
 
     pub(crate) fn of_op(self, op: Op) -> u64 {
@@ -54,10 +143,37 @@ impl Sums<'_> {
     }
 
     pub(crate) fn answered(self) -> u64 {
-        (OPS..SENT).map(|index| self.sum(index)).sum()
+        (OPS..ROUNDS).map(|index| self.sum(index)).sum()
     }
 
-    pub(crate) fn sent(self) -> u64 {
-        self.sum(SENT)
+    /// The workers' averages, averaged, in microseconds: 0 of a worker that has measured none, as in mcrouter.
+    pub(crate) fn average(self, what: Average) -> f64 {
+        let known = self.0.iter().filter_map(|counters| counters.average(what));
+        // A sum of nothing would be a negative zero.
+        known.fold(0.0, |sum, average| sum + average) / self.0.len() as f64
+    }
+
+    /// How long servers have taken, by the place of the group among [`GROUPS`].
+    pub(crate) fn times(self, group: usize) -> Histogram {
+        Histogram::sum(self.0.iter().map(|counters| &counters.times[group]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_averaged_by_what_was_asked() {
+        let workers = [Arc::new(Counters::of(0)), Arc::new(Counters::of(1))];
+        let sums = Sums(&workers);
+        assert_eq!(sums.average(Average::All), 0.0);
+        workers[0].took(Group::Get, 100);
+        workers[0].took(Group::Update, 740);
+        workers[0].took(Group::Delete, 110);
+        assert_eq!(sums.average(Average::All) * 2.0, 110.0, "one sixty-fourth of what is new");
+        assert_eq!((sums.average(Average::Get), sums.average(Average::Update)), (50.0, 370.0));
+        let counts: Vec<u64> = (0..GROUPS.len()).map(|group| sums.times(group).count()).collect();
+        assert_eq!(counts, [1, 1, 1, 0, 0, 0]);
     }
 }

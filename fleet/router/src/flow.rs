@@ -5,10 +5,13 @@ use crate::config::host_id;
 use crate::counters::Counters;
 use crate::running::{FailedGets, Health};
 use crate::shared::Shared;
-use crate::upstream::{Destination, GivenUp, Heard, Intake, Server};
-use guira_routing::{Answer, DestinationId, Facts, Origin, Outcome, Request, Sink, Walks};
+use crate::spool::{DeleteLog, Waiting, Written};
+use crate::upstream::{Destination, GivenUp, Heard, Intake, Lost, Server, Undelivered};
+use guira_routing::{
+    Answer, DestinationId, Destinations, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
+};
 use guira_serving::service_token;
-use guira_transport::Poll;
+use guira_transport::{Interest, Poll};
 use std::io;
 use std::sync::Arc;
 
@@ -39,11 +42,18 @@ pub(crate) struct Flow {
     dirty: Vec<u32>,
     /// What handles are told of every request.
     pub(crate) facts: Facts,
+    /// The time of [`Facts::now_ms`], in microseconds.
+    pub(crate) now_us: u64,
     /// No request is given up before.
     deadline_ms: Option<u64>,
     intake: Intake,
     random: u32,
+    /// Where deletes go that fail.
+    log: Option<DeleteLog>,
 }
+
+/// What is told of a delete that has failed and could not be logged.
+const NOT_LOGGED: &[u8] = b"the delete could not be logged";
 
 impl Sink for Flow {
     type Ticket = Ticket;
@@ -53,20 +63,20 @@ impl Sink for Flow {
         &mut self,
         destination: DestinationId,
         request: &Request<'_>,
+        log: Option<LogName>,
         origin: Origin<Ticket>,
     ) -> Result<(), Outcome> {
         let it = &mut self.destinations[destination.0 as usize];
         if !it.is_in() {
-            return Err(Outcome::Tko);
+            return self.not_sent(Outcome::Tko, destination, request, log, origin);
         }
         if it.is_full() {
-            return Err(Outcome::Busy);
+            return self.not_sent(Outcome::Busy, destination, request, log, origin);
         }
         if it.is_clean() {
             self.dirty.push(destination.0);
         }
-        it.push(request, origin, self.facts.now_ms);
-        self.counters.sent();
+        it.push(request, log, origin, self.facts.now_ms);
         Ok(())
     }
 
@@ -87,7 +97,7 @@ impl Sink for Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(counters: Arc<Counters>, shared: &Shared) -> Self {
+    pub(crate) fn new(counters: Arc<Counters>, shared: &Shared, log: Option<DeleteLog>) -> Self {
         Flow {
             health: shared.health(),
             server_requests: shared.server_requests(),
@@ -97,17 +107,73 @@ impl Flow {
             destinations: Vec::new(),
             dirty: Vec::new(),
             facts: Facts { host: host_id().into(), ..Facts::default() },
+            now_us: 0,
             deadline_ms: None,
             intake: Intake::default(),
             random: 1,
+            log,
         }
     }
 
     /// Takes servers on that a new configuration names: those behind the ones that are known.
-    pub(crate) fn add_servers(&mut self, all: &[Server]) {
+    pub(crate) fn add_servers(&mut self, all: &[Server], named: &Destinations) {
         let new = all.iter().skip(self.destinations.len());
         let (health, most) = (self.health, self.server_requests);
-        self.destinations.extend(new.map(|server| Destination::new(server, health, most)));
+        let new = new.map(|server| Destination::new(server, health, most, self.counters.clone()));
+        self.destinations.extend(new);
+        if let Some(log) = &mut self.log {
+            log.add_names(named);
+        }
+    }
+
+    /// Listens for what was logged.
+    pub(crate) fn listen(&self, poll: &Poll, number: u32) -> io::Result<()> {
+        match &self.log {
+            Some(log) => poll.add(log.mailbox(), service_token(number), Interest::Read),
+            None => Ok(()),
+        }
+    }
+
+    /// A request cannot be sent. A delete is answered when it is logged.
+    #[cold]
+    fn not_sent(
+        &mut self,
+        why: Outcome,
+        destination: DestinationId,
+        request: &Request<'_>,
+        log: Option<LogName>,
+        origin: Origin<Ticket>,
+    ) -> Result<(), Outcome> {
+        let log = log.filter(|_| request.op == Op::Delete && self.log.is_some());
+        let delete = log.and_then(|log| Undelivered::of(request, log));
+        let is_logged = delete.is_some_and(|delete| self.is_taken(destination.0, delete, origin, why));
+        if is_logged { Ok(()) } else { self.destinations[destination.0 as usize].refuse(why) }
+    }
+
+    /// Whether a delete is on its way to the log.
+    fn is_taken(&mut self, number: u32, delete: Undelivered, origin: Origin<Ticket>, why: Outcome) -> bool {
+        self.log.as_mut().is_some_and(|log| log.take(DestinationId(number), delete, origin, why))
+    }
+
+    /// A request has failed: a delete is answered when it is logged, and others at once.
+    fn forgo(&mut self, number: u32, lost: Lost, answer: &Answer<'_>, walks: &mut Walks<Ticket>) {
+        let Lost { origin, delete } = lost;
+        let is_logged = delete.is_some_and(|delete| self.is_taken(number, delete, origin, answer.outcome));
+        if !is_logged {
+            walks.answer(origin, answer, self);
+        }
+    }
+
+    /// Answers deletes that were logged, or could not be.
+    pub(crate) fn answer_logged(&mut self, walks: &mut Walks<Ticket>) {
+        let settled = self.log.as_mut().map(DeleteLog::settled).unwrap_or_default();
+        for (Waiting { origin, why, reply }, written) in settled {
+            let answer = match written {
+                Written::Yes => Answer { line: &reply, ..Answer::of(Outcome::NotFound) },
+                Written::No => Answer { line: NOT_LOGGED, ..Answer::of(why) },
+            };
+            walks.answer(origin, &answer, self);
+        }
     }
 
     /// A server has something to say.
@@ -116,7 +182,7 @@ impl Flow {
         let it = &mut self.destinations[number as usize];
         let result = match it.take_rest() {
             Some(mut long) if long.is_long() => {
-                let result = it.read(poll, service_token(number), &mut long);
+                let result = it.read(poll, service_token(number), self.facts.now_ms, &mut long);
                 let is_right = self.understand(number, walks, &mut long);
                 self.destinations[number as usize].keep(long);
                 result.map(|()| is_right)
@@ -125,7 +191,7 @@ impl Flow {
                 if let Some(rest) = rest {
                     intake.put_back(&rest);
                 }
-                let result = it.read(poll, service_token(number), &mut intake);
+                let result = it.read(poll, service_token(number), self.facts.now_ms, &mut intake);
                 let is_right = self.understand(number, walks, &mut intake);
                 if !intake.is_empty() {
                     self.destinations[number as usize].keep(intake.take_rest());
@@ -135,6 +201,7 @@ impl Flow {
         };
         self.intake = intake;
         self.destinations[number as usize].tidy();
+        self.destinations[number as usize].end_replies(self.now_us);
         match result {
             Ok(Understood::Yes) => {}
             Ok(Understood::No) => self.fail(number, walks, poll, Outcome::RemoteError),
@@ -152,6 +219,10 @@ impl Flow {
                     walks.answer(origin, &answer, self);
                     at += taken;
                 }
+                Heard::Failed(lost, answer, taken) => {
+                    self.forgo(number, lost, &answer, walks);
+                    at += taken;
+                }
                 Heard::Nothing(taken) => at += taken,
                 Heard::Silence(wanted) => break (Understood::Yes, wanted),
                 Heard::Garbage => break (Understood::No, 0),
@@ -166,7 +237,7 @@ impl Flow {
         let why = match error.kind() {
             // A server at a UNIX socket that has not accepted others yet: it is there.
             io::ErrorKind::WouldBlock => return self.close(number, walks, poll, Outcome::Busy),
-            _ if self.destinations[number as usize].is_up() => Outcome::RemoteError,
+            _ if self.destinations[number as usize].is_reached() => Outcome::RemoteError,
             _ => Outcome::ConnectError,
         };
         self.fail(number, walks, poll, why);
@@ -181,13 +252,13 @@ impl Flow {
     /// Closes a connection: whoever waits for its answers is told.
     fn close(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, why: Outcome) {
         let it = &mut self.destinations[number as usize];
-        let waiting = it.fail(poll);
+        let all = it.fail(poll, why);
         if !it.is_clean() {
             self.dirty.push(number);
         }
         self.attend(number);
-        for origin in waiting {
-            walks.answer(origin, &Answer::of(why), self);
+        for lost in all {
+            self.forgo(number, lost, &Answer::of(why), walks);
         }
     }
 
@@ -202,18 +273,21 @@ impl Flow {
         !self.dirty.is_empty()
     }
 
-    /// Sends servers what they are asked.
+    /// Sends servers what they are asked, and the log what has failed.
     pub(crate) fn flush(&mut self, walks: &mut Walks<Ticket>, poll: &Poll) {
         let mut next = 0;
         while let Some(number) = self.dirty.get(next).copied() {
             next += 1;
             let it = &mut self.destinations[number as usize];
-            match it.flush(poll, service_token(number)) {
+            match it.flush(poll, service_token(number), self.now_us) {
                 Ok(()) => self.attend(number),
                 Err(error) => self.lose(number, walks, poll, &error),
             }
         }
         self.dirty.clear();
+        if let Some(log) = &mut self.log {
+            log.end_round();
+        }
     }
 
     /// Gives up what has waited for too long, and asks servers whether they are back.
@@ -240,13 +314,13 @@ impl Flow {
     fn give_up_of(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
         while let Some(given_up) = self.destinations[number as usize].give_up(self.facts.now_ms) {
             match given_up {
-                GivenUp::Request(origin) => walks.answer(origin, &Answer::of(Outcome::Timeout), self),
-                GivenUp::Unreachable(origin) => {
-                    walks.answer(origin, &Answer::of(Outcome::ConnectTimeout), self);
+                GivenUp::Request(lost) => self.forgo(number, lost, &Answer::of(Outcome::Timeout), walks),
+                GivenUp::Unreachable(lost) => {
+                    self.forgo(number, lost, &Answer::of(Outcome::ConnectTimeout), walks);
                     return self.fail(number, walks, poll, Outcome::ConnectTimeout);
                 }
-                GivenUp::Stuck(origin) => {
-                    walks.answer(origin, &Answer::of(Outcome::Timeout), self);
+                GivenUp::Stuck(lost) => {
+                    self.forgo(number, lost, &Answer::of(Outcome::Timeout), walks);
                     return self.fail(number, walks, poll, Outcome::Timeout);
                 }
             }

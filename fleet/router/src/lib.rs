@@ -17,16 +17,32 @@ mod calls;
 mod client;
 mod config;
 mod counters;
+mod explain;
 mod flow;
 mod kept;
+mod metrics;
+mod packet_reply;
 mod reload;
 mod render;
 mod running;
 mod service;
 mod shared;
+mod spool;
+mod stats;
+mod status;
+mod udp;
 mod upstream;
 mod watch;
+mod web;
 
 pub use config::{LoadError, Source, check};
+pub use explain::{ExplainError, Explanation, explain};
+pub use metrics::{FAMILIES, metric_tables};
 pub use reload::{Reloading, Watches};
-pub use running::{FailedGets, Health, Identity, Limits, RouterOptions, Running, StartError, start};
+pub use running::{
+    FailedGets, Health, Identity, Limits, RouterOptions, Running, ServerTls, StartError, start,
+};
+pub use spool::{
+    FileEnd, FileFate, FileReport, Left, LeftReason, LogOptions, LogSync, LogVersion, Remarks, ReplayError,
+    ReplayManner, ReplayOptions, ReplayReport, ReplayTakes, replay,
+};

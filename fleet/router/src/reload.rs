@@ -50,6 +50,8 @@ pub(crate) struct Reloader {
 
 const WISH: Token = Token(0);
 const CHANGE: Token = Token(1);
+/// How often certificates are looked at.
+const CERTIFICATES: Duration = Duration::from_secs(1);
 
 /// The first configuration: of the source, or, if that cannot be read, the one that was kept.
 pub(crate) fn first(loader: &mut Loader, kept: Option<&PathBuf>) -> Result<Plan, LoadError> {
@@ -89,14 +91,20 @@ impl Reloader {
         poll.add(&*self.wishes, WISH, Interest::Read)?;
         let (mut watch, mut changed) = self.watch(&poll)?;
         let mut events = Vec::new();
+        let mut looked = Stopwatch::start();
         loop {
             let due = changed.as_ref().map(|since| self.reloading.delay.saturating_sub(since.elapsed()));
             let look = watch.is_some().then_some(self.reloading.poll);
-            poll.wait(due.into_iter().chain(look).min(), &mut events)?;
+            let certificates = self.loader.has_certificates().then_some(CERTIFICATES);
+            poll.wait(due.into_iter().chain(look).chain(certificates).min(), &mut events)?;
             let is_told = events.drain(..).any(|event| event.token == WISH);
             let wishes = if is_told { self.wishes.take() } else { Vec::new() };
             if wishes.contains(&Wish::End) {
                 return Ok(());
+            }
+            if looked.elapsed() >= CERTIFICATES || wishes.contains(&Wish::LoadNow) {
+                looked = Stopwatch::start();
+                self.loader.reload_changed_certificates();
             }
             if watch.as_mut().is_some_and(Watch::has_changed) {
                 changed.get_or_insert_with(Stopwatch::start);

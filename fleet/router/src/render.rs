@@ -1,5 +1,6 @@
 //! Replies, as clients read them.
 
+use crate::packet_reply::{self, Echo};
 use crate::upstream::has_flag;
 use guira_protocol::{KeyBuffer, Noreply, encode_key};
 use guira_routing::{Answer, Group, Item, Op, Outcome};
@@ -15,6 +16,8 @@ pub(crate) enum Form {
     Line(Op, Noreply),
     /// The line of a meta command; some of them are left out if it is quiet.
     Meta(Op, Quiet),
+    /// A packet.
+    Packet(Echo),
 }
 
 /// What a client has sent and wants back.
@@ -43,6 +46,7 @@ impl Form {
         match self {
             Form::Get(_) | Form::LeaseGet => true,
             Form::Line(op, _) | Form::Meta(op, _) => op.group() == Group::Get,
+            Form::Packet(echo) => packet_reply::is_get(echo),
         }
     }
 }
@@ -64,6 +68,7 @@ pub(crate) fn whole(form: Form, asked: Asked<'_>, answer: &Answer<'_>, out: &mut
         Form::Line(_, Noreply::Yes) => {}
         Form::Line(op, Noreply::No) => line(op, answer, out),
         Form::Meta(op, quiet) => meta(op, quiet, asked, answer, out),
+        Form::Packet(echo) => packet_reply::write(echo, key, answer, out),
     }
 }
 
@@ -85,7 +90,7 @@ pub(crate) fn part(form: Form, key: Range<usize>, answer: &Answer<'_>, out: &mut
             let key = out[key].to_vec();
             lease(&key, answer, out);
         }
-        Form::Line(..) | Form::Meta(..) => {}
+        Form::Line(..) | Form::Meta(..) | Form::Packet(_) => {}
     }
 }
 

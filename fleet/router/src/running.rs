@@ -6,14 +6,22 @@ use crate::kept;
 use crate::reload::{self, Reloader, Reloading, Wish};
 use crate::service::RouterService;
 use crate::shared::Shared;
+use crate::spool::{DeleteLog, LogAccess, LogOptions, Logging};
+use crate::udp;
+use crate::web;
 use guira_routing::config::ConfigError;
 use guira_routing::{Settings, Walks};
 use guira_serving::{
-    Acceptor, Beyond, ConnBudget, ConnLimits, Connections, Crew, Host, HostOptions, Placement, Port, Speaks,
-    Worker, WorkerError,
+    Acceptor, Beyond, ConnBudget, ConnLimits, Connections, Crew, Host, HostOptions, Listen, Placement, Port,
+    PortError, Speaks, Worker, WorkerError, unix_now,
 };
-use guira_transport::{Address, ListenError, ListenOptions, Listener, Mailbox};
+use guira_transport::{
+    Address, ListenOptions, Listener, Mailbox, TlsAcceptor, TlsClientOptions, TlsError, TlsName, TlsOptions,
+};
+use guira_web::{Token, TokenError};
+use rustix::process::{Resource, getrlimit};
 use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +31,12 @@ use std::time::Duration;
 /// What a router is started with.
 #[derive(Clone, Debug)]
 pub struct RouterOptions {
-    pub listen: Vec<Address>,
+    pub listen: Vec<Listen>,
+    /// Where gets in datagrams are taken.
+    pub udp: Vec<SocketAddr>,
+    /// Without it, clients do not speak TLS.
+    pub client_tls: Option<TlsOptions>,
+    pub server_tls: ServerTls,
     pub workers: usize,
     pub source: Source,
     pub settings: Settings,
@@ -32,12 +45,25 @@ pub struct RouterOptions {
     pub limits: Limits,
     pub failed_gets: FailedGets,
     pub reloading: Reloading,
+    /// Where the admin listener is, and the file of the token that its clients show.
+    pub admin: Option<Listen>,
+    pub admin_token_file: Option<PathBuf>,
     /// The folder of the last good configuration.
     pub dump_root: Option<PathBuf>,
+    /// Deletes that fail are logged, unless there is nothing here.
+    pub deletes: Option<LogOptions>,
     /// As `stats` shows it.
     pub command_line: String,
     /// All options in effect, by name, as clients may ask for them.
     pub shown: Vec<(String, String)>,
+}
+
+/// TLS to servers.
+#[derive(Clone, Debug)]
+pub struct ServerTls {
+    pub options: TlsClientOptions,
+    /// What all servers are called; without it, each by its host.
+    pub identity: Option<TlsName>,
 }
 
 /// What a router is called.
@@ -86,7 +112,15 @@ pub enum StartError {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
-    Listen(#[from] ListenError),
+    Port(#[from] PortError),
+    #[error("cannot open the admin listener")]
+    Admin(#[source] PortError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error("cannot listen on udp {address}")]
+    Udp { address: SocketAddr, source: io::Error },
+    #[error("no TLS for clients")]
+    Tls(#[from] TlsError),
     #[error("cannot start")]
     System(#[from] io::Error),
 }
@@ -96,12 +130,23 @@ pub enum StartError {
 pub struct Running {
     crew: Crew,
     addresses: Vec<Address>,
+    udp_addresses: Vec<SocketAddr>,
     warnings: Vec<ConfigError>,
+    host: Arc<Host>,
     wishes: Arc<Mailbox<Wish>>,
     reloader: Option<JoinHandle<io::Result<()>>>,
+    admin: Option<(Address, Crew)>,
+    token: Option<Arc<Token>>,
+    logging: Option<Logging>,
 }
 
 const MIB: usize = 1 << 20;
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
+/// Who may use sockets in the file system.
+const UNIX_MODE: u32 = 0o700;
+/// How long the admin listener's replies under way are waited for at the end.
+const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 
 /// Starts a router. It listens on `inherited` sockets too.
 ///
@@ -112,62 +157,116 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let identity = &options.identity;
     let kept = options.dump_root.as_deref().map(|root| kept::path(root, &identity.service, &identity.router));
     let plan = Arc::new(reload::first(&mut loader, kept.as_ref())?);
-    let host = Arc::new(host(options)?);
+    let host = Arc::new(host(options, plan.servers.len())?);
     let shared = Arc::new(Shared::new(options, host.clone(), plan.clone()));
-    let mut listeners = inherited;
-    for address in &options.listen {
-        listeners.push(Listener::bind(address, ListenOptions { backlog: 1024, unix_mode: 0o700 })?);
-    }
-    let addresses: Vec<Address> = listeners.iter().map(|listener| listener.address().clone()).collect();
-    let port = |listener: Listener| {
-        let address = Arc::new(listener.address().clone());
-        Port { listener, address, speaks: Speaks::Any, tls: None }
-    };
-    let ports = listeners.into_iter().map(port).collect();
+    let ports = ports(options, inherited, host.tls.as_ref())?;
+    let addresses = ports.iter().map(|port| (*port.address).clone()).collect();
+    let (datagrams, udp_addresses) = datagrams(options)?;
     let mut acceptor = Some(Acceptor::new(ports, host.mailboxes.clone()));
+    let log = options.deletes.as_ref();
+    let mut logging = log.map(|log| Logging::start(log, options, &shared.log)).transpose()?;
     let mut crew = Crew::called("router", host.clone());
     let mut workers = Vec::new();
-    for index in 0..options.workers {
+    for (index, sockets) in datagrams.into_iter().enumerate() {
         let plans = Arc::new(Mailbox::new()?);
         workers.push(plans.clone());
         let (host, acceptor, plan, shared) = (host.clone(), acceptor.take(), plan.clone(), shared.clone());
+        let access = logging.as_ref().map(Logging::access);
         crew.start(index, Placement::Anywhere, move || {
-            Worker::new(index, service(index, &plan, plans, shared)?, host, acceptor)
+            let service = service(index, &plan, (plans, sockets), shared, access)?;
+            Worker::new(index, service, host, acceptor)
         })?;
     }
     crew.wait_until_ready()?;
+    if let (Some(logging), Some(log)) = (&mut logging, log) {
+        logging.start_replay(log, &shared)?;
+    }
     let wishes = Arc::new(Mailbox::new()?);
     let reloading = options.reloading;
+    let token = options.admin_token_file.as_deref().map(Token::load).transpose()?.map(Arc::new);
+    let admin = options.admin.as_ref().map(|place| serve_admin(place, &shared, token.clone())).transpose()?;
     let reloader = Reloader { loader, wishes: wishes.clone(), workers, shared, reloading, kept };
     let thread = std::thread::Builder::new().name("router-config".to_owned());
     let reloader = Some(thread.spawn(|| reloader.run_until_told())?);
     crew.begin();
-    Ok(Running { crew, addresses, warnings: plan.warnings.clone(), wishes, reloader })
+    if let Some((_, admin)) = &admin {
+        admin.begin();
+    }
+    let warnings = plan.warnings.clone();
+    Ok(Running { crew, addresses, udp_addresses, host, warnings, wishes, reloader, admin, token, logging })
 }
 
-fn host(options: &RouterOptions) -> io::Result<Host> {
+fn serve_admin(
+    place: &Listen,
+    shared: &Arc<Shared>,
+    token: Option<Arc<Token>>,
+) -> Result<(Address, Crew), StartError> {
+    let how = ListenOptions { backlog: BACKLOG, unix_mode: UNIX_MODE };
+    let ports =
+        Port::open_all(Vec::new(), &mut Vec::new(), std::slice::from_ref(place), how, Speaks::Any, None);
+    let port =
+        ports.map_err(StartError::Admin)?.pop().ok_or_else(|| io::Error::other("it has no address"))?;
+    let address = port.listener.address().clone();
+    Ok((address, web::start(port, shared.clone(), token)?))
+}
+
+/// Inherited sockets are plain.
+fn ports(
+    options: &RouterOptions,
+    inherited: Vec<Listener>,
+    tls: Option<&TlsAcceptor>,
+) -> Result<Vec<Port>, PortError> {
+    let how = ListenOptions { backlog: 1024, unix_mode: 0o700 };
+    let mut ports = Port::open_all(inherited, &mut Vec::new(), &[], how, Speaks::Any, None)?;
+    ports.extend(Port::open_all(Vec::new(), &mut Vec::new(), &options.listen, how, Speaks::Any, tls)?);
+    Ok(ports)
+}
+
+/// The UDP sockets of each worker, and their addresses.
+fn datagrams(options: &RouterOptions) -> Result<(Vec<Vec<UdpSocket>>, Vec<SocketAddr>), StartError> {
+    let opened = udp::open(&options.udp, options.workers);
+    let sockets = opened.map_err(|(address, source)| StartError::Udp { address, source })?;
+    let addresses = sockets.iter().take(1).flatten().map(UdpSocket::local_addr).collect::<io::Result<_>>()?;
+    Ok((sockets, addresses))
+}
+
+/// How many clients there may be: what the system lets the process have, without what its servers need.
+fn clients_max(options: &RouterOptions, servers: usize) -> u64 {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let kept = RESERVED_FILES + (options.workers * servers) as u64;
+    let possible = files.saturating_sub(kept).max(1);
+    possible.min(options.limits.connections)
+}
+
+/// Files that neither clients nor servers take: listeners, pollers, logs, and servers that a later configuration adds.
+const RESERVED_FILES: u64 = 64;
+
+fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
+    let tls = options.client_tls.clone().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
     let limits = ConnLimits { idle: 256 * MIB, traffic: 1024 * MIB, pinned: 0 };
-    Host::new(HostOptions {
+    Ok(Host::new(HostOptions {
         workers: options.workers,
-        connections: Connections::new(options.limits.connections, Beyond::Refused),
+        connections: Connections::new(clients_max(options, servers), Beyond::Refused),
         budget: Arc::new(ConnBudget::new(limits, options.workers)),
         idle: None,
         users: None,
-        tls: None,
+        tls,
         observer: Arc::new(()),
-    })
+    })?)
 }
 
 fn service(
     index: usize,
     plan: &SharedPlan,
-    plans: Arc<Mailbox<SharedPlan>>,
+    (plans, sockets): (Arc<Mailbox<SharedPlan>>, Vec<UdpSocket>),
     shared: Arc<Shared>,
+    log: Option<LogAccess>,
 ) -> io::Result<RouterService> {
     let tree = plan.tree(shared.settings()).map_err(io::Error::other)?;
-    let mut flow = Flow::new(shared.counters(index), &shared);
-    flow.add_servers(&plan.servers);
-    Ok(RouterService::new(Walks::new(Rc::new(tree), index as u64), flow, plans, shared))
+    let log = log.map(DeleteLog::new).transpose()?;
+    let mut flow = Flow::new(shared.counters(index), &shared, log);
+    flow.add_servers(&plan.servers, plan.named());
+    Ok(RouterService::new(Walks::new(Rc::new(tree), index as u64), flow, plans, sockets, shared))
 }
 
 impl Running {
@@ -176,13 +275,27 @@ impl Running {
         &self.addresses
     }
 
+    /// Where it takes datagrams.
+    pub fn udp_addresses(&self) -> &[SocketAddr] {
+        &self.udp_addresses
+    }
+
     /// What is doubtful in the configuration that it has started with.
     pub fn warnings(&self) -> &[ConfigError] {
         &self.warnings
     }
 
-    /// Reads the configuration again, soon.
+    /// Where the admin listener is.
+    pub fn admin_address(&self) -> Option<&Address> {
+        self.admin.as_ref().map(|(address, _)| address)
+    }
+
+    /// Reads the configuration again, soon, certificates, and the admin listener's token.
     pub fn reload(&self) {
+        self.host.reload();
+        if let Some(token) = &self.token {
+            token.reload();
+        }
         self.wishes.send(Wish::LoadNow);
     }
 
@@ -193,7 +306,17 @@ impl Running {
     pub fn stop(mut self, patience: Duration) -> Result<(), WorkerError> {
         self.wishes.send(Wish::End);
         let reloader = self.reloader.take().map(JoinHandle::join);
-        self.crew.end(patience)?;
+        let ended = self.crew.end(patience);
+        // What workers have logged last is written.
+        let is_written = self.logging.take().is_none_or(|logging| logging.stop().is_ok());
+        // Last: until then it tells that the router stops.
+        if let Some((_, admin)) = self.admin.take() {
+            admin.end(ADMIN_DRAIN)?;
+        }
+        ended?;
+        if !is_written {
+            return Err(WorkerError::Panicked);
+        }
         match reloader {
             Some(Ok(ended)) => ended.map_err(WorkerError::Failed),
             Some(Err(_)) => Err(WorkerError::Panicked),

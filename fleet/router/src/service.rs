@@ -3,8 +3,10 @@
 use crate::calls::{Calls, Reply};
 use crate::client::{Client, Turn};
 use crate::config::SharedPlan;
+use crate::counters::Counters;
 use crate::flow::{Flow, Ticket};
 use crate::shared::Shared;
+use crate::udp::{self, Udp};
 use guira_memory::ValuePin;
 use guira_routing::Walks;
 use guira_serving::{Arrival, Clients, Due, Outbox, ReplyTo, Round, Service, Slice, Stopped, service_token};
@@ -12,6 +14,7 @@ use guira_sync::clock::{CoarseClock, Seconds, Stopwatch};
 use guira_transport::{Interest, Mailbox, Poll};
 use std::collections::VecDeque;
 use std::io;
+use std::net::UdpSocket;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,11 +35,15 @@ pub(crate) struct RouterService {
     gathered: u32,
     /// New configurations.
     plans: Arc<Mailbox<SharedPlan>>,
+    udp: Option<Udp>,
     shared: Arc<Shared>,
 }
 
-/// The number of the mailbox among the service's sockets: servers have the others.
+/// The numbers of mailboxes among the service's sockets: servers have those from 0 on.
 const PLANS: u32 = (1 << 31) - 1;
+const LOGGED: u32 = PLANS - 1;
+/// The number of the first UDP socket.
+const FIRST_UDP: u32 = 1 << 30;
 
 /// Values are copied.
 #[derive(Debug)]
@@ -57,12 +64,14 @@ impl RouterService {
         walks: Walks<Ticket>,
         flow: Flow,
         plans: Arc<Mailbox<SharedPlan>>,
+        sockets: Vec<UdpSocket>,
         shared: Arc<Shared>,
     ) -> Self {
         let clock = CoarseClock::system();
         let now = clock.now();
         let (watch, held, scratch) = (Stopwatch::start(), VecDeque::new(), Vec::new());
-        RouterService { walks, flow, clock, watch, now, held, scratch, gathered: 0, plans, shared }
+        let udp = (!sockets.is_empty()).then(|| Udp::new(sockets));
+        RouterService { walks, flow, clock, watch, now, held, scratch, gathered: 0, plans, udp, shared }
     }
 }
 
@@ -75,7 +84,7 @@ impl Service for RouterService {
     }
 
     fn open(&mut self, arrival: &Arrival, from: ReplyTo) -> Client {
-        Client::new(from, arrival.facts.peer_host())
+        Client::new(from, arrival.speaks, arrival.facts.peer_host())
     }
 
     fn run(
@@ -108,17 +117,23 @@ impl Service for RouterService {
 
     fn begin_round(&mut self) {
         self.now = self.clock.now();
-        self.flow.facts.now_ms = self.watch.elapsed().as_millis() as u64;
+        self.flow.now_us = self.watch.elapsed().as_micros() as u64;
+        self.flow.facts.now_ms = self.flow.now_us / 1000;
+        self.flow.counters.round();
         self.flow.facts.now_s = self.clock.now_unix();
     }
 
     fn listen(&self, poll: &Poll) -> io::Result<()> {
+        for (socket, number) in self.udp.iter().flat_map(Udp::sockets).zip(FIRST_UDP..) {
+            poll.add(socket, service_token(number), Interest::Read)?;
+        }
+        self.flow.listen(poll, LOGGED)?;
         poll.add(&*self.plans, service_token(PLANS), Interest::Read)
     }
 
     fn on_event(&mut self, number: u32, round: &mut Round<'_, Self>) {
-        if number == PLANS {
-            return self.change_plan();
+        if number >= FIRST_UDP {
+            return self.on_own_event(number);
         }
         self.flow.hear(number, &mut self.walks, round.clients.poll());
     }
@@ -155,12 +170,30 @@ const ROUNDS_MAX: u32 = 6;
 const HELD_MS: u64 = 1;
 
 impl RouterService {
+    /// Something has happened to a socket that is no server's.
+    #[cold]
+    fn on_own_event(&mut self, number: u32) {
+        match number {
+            PLANS => return self.change_plan(),
+            LOGGED => return self.flow.answer_logged(&mut self.walks),
+            _ => {}
+        }
+        if let Some(mut udp) = self.udp.take() {
+            udp.serve((number - FIRST_UDP) as usize, self);
+            self.udp = Some(udp);
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.flow.counters
+    }
+
     /// Requests that come from now on go by the newest configuration; those under way stay with the one that they began with.
     fn change_plan(&mut self) {
         let Some(plan) = self.plans.take().pop() else { return };
         match plan.tree(self.shared.settings()) {
             Ok(tree) => {
-                self.flow.add_servers(&plan.servers);
+                self.flow.add_servers(&plan.servers, plan.named());
                 self.walks.replace(Rc::new(tree));
             }
             Err(error) => {
@@ -175,6 +208,10 @@ impl RouterService {
         let calls = &self.flow.calls;
         for replies in calls.replies(0).chunk_by(|one, next| one.to == next.to) {
             let to = replies[0].to;
+            if let (Some(number), Some(udp)) = (udp::number_of(to), self.udp.as_mut()) {
+                replies.iter().for_each(|reply| udp.answer(number, |out| calls.write(reply, out)));
+                continue;
+            }
             clients.answer_when_due(to, self.now, |client, unsent| {
                 let Some(unsent) = unsent else { return Due::Now };
                 fill(client, unsent, calls, replies);
@@ -192,6 +229,9 @@ impl RouterService {
                 }
                 Due::Later
             });
+        }
+        if let Some(udp) = &mut self.udp {
+            udp.send();
         }
     }
 

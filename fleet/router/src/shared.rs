@@ -2,7 +2,8 @@
 
 use crate::config::{LoadError, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
-use crate::running::{FailedGets, Health, RouterOptions};
+use crate::running::{FailedGets, Health, Identity, RouterOptions};
+use crate::spool::LogCounts;
 use guira_routing::Settings;
 use guira_serving::Host;
 use guira_sync::clock::Stopwatch;
@@ -15,6 +16,7 @@ pub(crate) struct Shared {
     failed_gets: FailedGets,
     client_requests: usize,
     server_requests: usize,
+    pub(crate) identity: Identity,
     pub(crate) source: Source,
     /// By name, as they are in effect.
     pub(crate) options: Vec<(String, String)>,
@@ -22,6 +24,8 @@ pub(crate) struct Shared {
     pub(crate) since: Stopwatch,
     pub(crate) host: Arc<Host>,
     counters: Vec<Arc<Counters>>,
+    /// Of logged deletes.
+    pub(crate) log: Arc<LogCounts>,
     /// LOCK: config_state. Leaf.
     state: Mutex<State>,
 }
@@ -76,12 +80,14 @@ impl Shared {
                 0 => usize::MAX,
                 inflight => inflight as usize + options.limits.server_pending as usize,
             },
+            identity: options.identity.clone(),
             source: options.source.clone(),
             options: options.shown.clone(),
             command_line: options.command_line.clone(),
             since: Stopwatch::start(),
             host,
-            counters: (0..options.workers).map(|_| Arc::default()).collect(),
+            counters: (0..options.workers).map(|index| Arc::new(Counters::of(index))).collect(),
+            log: Arc::default(),
             state: Mutex::new(state),
         }
     }

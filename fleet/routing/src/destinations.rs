@@ -1,8 +1,9 @@
 //! Servers, and the ways to them: each has a number, which it keeps for as long as the router runs.
 
 use crate::config::{Address, Security};
-use crate::step::DestinationId;
+use crate::step::{DestinationId, LogName};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A server with the way to it. Two pools that reach a server in the same way share it.
@@ -19,6 +20,7 @@ pub struct DestinationSpec {
 pub struct Destinations {
     specs: Vec<DestinationSpec>,
     numbers: HashMap<DestinationSpec, DestinationId>,
+    logs: Vec<Arc<str>>,
 }
 
 impl Destinations {
@@ -30,6 +32,23 @@ impl Destinations {
         self.specs.push(spec.clone());
         self.numbers.insert(spec, number);
         number
+    }
+
+    pub(crate) fn log(&mut self, name: &Arc<str>) -> LogName {
+        self.log_named(name).unwrap_or_else(|| {
+            self.logs.push(name.clone());
+            LogName::new(self.logs.len() - 1)
+        })
+    }
+
+    /// The log with this name, if there has ever been one.
+    pub fn log_named(&self, name: &str) -> Option<LogName> {
+        self.logs.iter().position(|known| **known == *name).map(LogName::new)
+    }
+
+    /// Names of logs, by their place.
+    pub fn logs(&self) -> &[Arc<str>] {
+        &self.logs
     }
 
     /// By number.

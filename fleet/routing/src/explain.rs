@@ -1,9 +1,9 @@
 //! The path of a request through a tree, without sending it.
 
-use crate::handle::AnyHandle;
 use crate::outcome::{Answer, Outcome};
+use crate::prefix;
 use crate::request::{Op, Request};
-use crate::step::{Cx, DestinationId, Facts, Holds, NodeId, Step, Wanted};
+use crate::step::{Cx, DestinationId, Facts, Holds, LogName, NodeId, Step, Wanted};
 use crate::tree::Tree;
 use crate::walk::{KeyBuffer, apply};
 use std::fmt;
@@ -40,6 +40,19 @@ impl Tree {
         }
         lines
     }
+
+    /// Where a delete goes by now that failed and was logged: servers, and its key there. Empty if nothing is logged under that name any more.
+    pub fn relocate(&self, log: LogName, key: &[u8], facts: Facts) -> Vec<(DestinationId, Box<[u8]>)> {
+        let mut lines = Vec::new();
+        if let Some(node) = self.log(log) {
+            // Where the pool keeps routing prefixes, the key was logged with its own.
+            let (prefix, key) = key.split_at(prefix::length(key).unwrap_or(0));
+            let request = Request { prefix, ..Request::classic(Op::Delete, key) };
+            Path { tree: self, facts, lines: &mut lines }.follow(node, &request, 0, true);
+        }
+        let asked = lines.into_iter().filter(|line| line.is_awaited);
+        asked.filter_map(|line| line.destination.map(|number| (number, line.key))).collect()
+    }
 }
 
 struct Path<'a> {
@@ -68,10 +81,7 @@ impl Path<'_> {
             handle: handle.name(),
             reason: handle.reason(request),
             key: request.key.into(),
-            destination: match handle {
-                AnyHandle::Destination(destination) => Some(destination.0),
-                _ => None,
-            },
+            destination: handle.destination(),
             is_awaited,
         });
         let nothing = Answer::of(Outcome::NotFound);
@@ -83,7 +93,7 @@ impl Path<'_> {
                     self.follow(next, &request, depth + 1, is_awaited);
                 }
             }
-            Step::Send(_) | Step::Answer(_) | Step::Await(_) => {}
+            Step::Send(..) | Step::Answer(_) | Step::Await(_) => {}
         }
         for ask in asks {
             let mut key = KeyBuffer::new();

@@ -23,13 +23,13 @@ mod step;
 mod tree;
 mod walk;
 
-pub use build::{Built, Settings, Timeouts, build};
+pub use build::{Built, BuiltPool, Settings, Timeouts, build};
 pub use destinations::{DestinationSpec, Destinations};
 pub use explain::Line;
 pub use outcome::{Answer, Item, Outcome};
 pub use prefix::Unknown;
 pub use request::{Dialect, Group, Op, Request};
-pub use step::{DestinationId, Facts};
+pub use step::{DestinationId, Facts, LogName};
 pub use tree::Tree;
 pub use walk::{Origin, Sink, Walks};
 

@@ -65,6 +65,11 @@ impl Op {
         OPS.iter().find(|(known, _)| *known == name).map(|(_, op)| *op)
     }
 
+    /// The names of all operations.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        OPS.iter().map(|(name, _)| *name)
+    }
+
     pub fn name(self) -> &'static str {
         OPS.iter().find(|(_, op)| *op == self).map_or("", |(name, _)| name)
     }

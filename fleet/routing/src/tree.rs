@@ -2,18 +2,30 @@
 
 use crate::handle::AnyHandle;
 use crate::prefix::Prefixes;
-use crate::step::NodeId;
+use crate::step::{DestinationId, LogName, NodeId};
+use std::collections::HashMap;
 
 /// A tree of handles. Each worker has its own, since handles may count.
 #[derive(Debug)]
 pub struct Tree {
     handles: Box<[AnyHandle]>,
     prefixes: Prefixes,
+    /// What is behind the first handle that logs under a name.
+    logs: HashMap<LogName, NodeId>,
 }
 
 impl Tree {
-    pub(crate) fn new(handles: Vec<AnyHandle>, prefixes: Prefixes) -> Self {
-        Tree { handles: handles.into(), prefixes }
+    pub(crate) fn new(handles: Vec<AnyHandle>, prefixes: Prefixes, logs: HashMap<LogName, NodeId>) -> Self {
+        Tree { handles: handles.into(), prefixes, logs }
+    }
+
+    /// The servers that requests may come to.
+    pub fn destinations(&self) -> impl Iterator<Item = DestinationId> {
+        self.handles.iter().filter_map(AnyHandle::destination)
+    }
+
+    pub(crate) fn log(&self, log: LogName) -> Option<NodeId> {
+        self.logs.get(&log).copied()
     }
 
     #[inline]

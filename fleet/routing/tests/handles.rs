@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use guira_routing::config::{Globals, Sources, load};
 use guira_routing::{
-    Answer, DestinationId, Destinations, Facts, Op, Origin, Outcome, Request, Settings, Sink, Timeouts,
-    Unknown, Walks, build,
+    Answer, DestinationId, Destinations, Facts, LogName, Op, Origin, Outcome, Request, Settings, Sink,
+    Timeouts, Unknown, Walks, build,
 };
 
 const PAGE: &str = "../../docs/router-handles.md";
@@ -61,7 +61,13 @@ struct Servers {
 impl Sink for Servers {
     type Ticket = ();
 
-    fn send(&mut self, to: DestinationId, request: &Request<'_>, origin: Origin<()>) -> Result<(), Outcome> {
+    fn send(
+        &mut self,
+        to: DestinationId,
+        request: &Request<'_>,
+        _log: Option<LogName>,
+        origin: Origin<()>,
+    ) -> Result<(), Outcome> {
         let name = &self.names[to.0 as usize];
         let mut text = format!("{name} {} {}", request.op.name(), String::from_utf8_lossy(request.key));
         if request.exptime != 0 {

@@ -26,13 +26,21 @@ pub(crate) enum Panel {
     Classes,
     Connections,
     Keys,
+    Servers,
     Nodes,
 }
 
 impl Panel {
     /// All, in the order of their digits.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Overview, Self::Commands, Self::Classes, Self::Connections, Self::Keys, Self::Nodes];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Overview,
+        Self::Commands,
+        Self::Classes,
+        Self::Connections,
+        Self::Keys,
+        Self::Servers,
+        Self::Nodes,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -41,6 +49,7 @@ impl Panel {
             Self::Classes => "classes",
             Self::Connections => "connections",
             Self::Keys => "keys",
+            Self::Servers => "servers",
             Self::Nodes => "nodes",
         }
     }
@@ -54,6 +63,7 @@ impl Panel {
             Self::Classes => &[Group::General, Group::Settings, Group::Slabs, Group::Items],
             Self::Connections => &[Group::General, Group::Settings, Group::Connections],
             Self::Keys => &[Group::General, Group::Settings, Group::Keys],
+            Self::Servers => &[Group::General, Group::Settings, Group::Servers],
         }
     }
 }

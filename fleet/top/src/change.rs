@@ -1,6 +1,6 @@
 //! What has happened from one reading to the next.
 
-use crate::reading::{ClassFigure, Reading, Stats};
+use crate::reading::{ClassFigure, Reading, ServerFigures, Stats};
 
 /// Two readings of the same run of a node.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,15 @@ impl<'a> Change<'a> {
     /// How much a counter of a class has grown, by second.
     pub(crate) fn of_class(self, class: u32, what: ClassFigure) -> Option<f64> {
         let of = |reading: &Reading| reading.classes.told()?.of(class, what);
+        let growth = of(self.after)?.checked_sub(of(self.before)?)?;
+        Some(growth as f64 / self.seconds())
+    }
+}
+
+impl Change<'_> {
+    /// How much a counter of a server behind a router has grown, by second.
+    pub(crate) fn of_server(self, name: &str, counter: fn(&ServerFigures) -> u64) -> Option<f64> {
+        let of = |reading: &Reading| reading.servers.told()?.of(name).map(counter);
         let growth = of(self.after)?.checked_sub(of(self.before)?)?;
         Some(growth as f64 / self.seconds())
     }

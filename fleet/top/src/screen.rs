@@ -28,7 +28,7 @@ const SILENT: Duration = Duration::from_secs(1);
 const HELP: &[&str] = &[
     "q, ctrl-c   quit",
     "p, space    pause: the screen stands still",
-    "1 to 6      a panel, also with tab and the arrows",
+    "1 to 7      a panel, also with tab and the arrows",
     "up, down    scroll, also with j, k and the page keys",
     "n, N        the next node, the one before",
     "s           top keys by requests, bytes, misses",
@@ -156,6 +156,7 @@ fn list(frame: &mut Frame<'_>, app: &App, body: Rect) {
         Panel::Classes => vec![panels::classes(node)],
         Panel::Connections => panels::connections(node),
         Panel::Keys => vec![panels::keys(node, app.listing)],
+        Panel::Servers => vec![panels::servers(node)],
         Panel::Nodes => {
             let mut text = lines(&panels::nodes(app.nodes()), body.width);
             // Behind the title and the names of columns.

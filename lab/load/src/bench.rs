@@ -18,6 +18,7 @@ pub mod misses;
 pub mod open_loop;
 pub mod plot;
 pub mod report;
+pub mod routers;
 pub mod selection;
 pub mod table;
 pub mod takeover;
@@ -35,6 +36,7 @@ use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::{Load, Outcome};
 use crate::server::{FLOOR, Kind, Server, Spec, Wire};
+use crate::target::Target;
 use delete_prefix::Deleted;
 use dump::Dumped;
 use fairness::Beside;
@@ -44,6 +46,7 @@ use loads::{DataSet, LoadSpec};
 use memory::Held;
 use misses::Missed;
 use open_loop::Latencies;
+use routers::{Routed, Router};
 use selection::Selection;
 use takeover::TakenOver;
 
@@ -57,6 +60,8 @@ pub const LOST_MAX: f64 = 0.001;
 pub struct Options {
     /// The servers, in the order of their turns.
     pub servers: Vec<Kind>,
+    /// The routers, in the order of their turns.
+    pub routers: Vec<Router>,
     /// Rounds; the figure is their median.
     pub rounds: usize,
     /// Time before each measured part.
@@ -114,6 +119,8 @@ pub struct Results {
     pub taken_over: Vec<TakenOver>,
     /// Instructions for an operation.
     pub counted: Vec<Counted>,
+    /// Routers.
+    pub routed: Routed,
 }
 
 impl Series {
@@ -215,6 +222,7 @@ pub fn run(
     if let Some(plan) = &selection.instructions {
         results.counted = instructions::run(plan, options, log)?;
     }
+    results.routed = routers::run(&selection.routers, options, log)?;
     Ok(results)
 }
 
@@ -295,15 +303,20 @@ fn server_spec(spec: &LoadSpec, kind: &Kind, options: &Options) -> Spec {
 }
 
 fn load_for(spec: &LoadSpec, server: &Server, options: &Options, round: usize) -> Load {
+    let check = if server.name() == FLOOR { Check::Framing } else { Check::Contents { sample: SAMPLE } };
+    load_to(spec, server.target(spec.protocol), check, options, round)
+}
+
+fn load_to(spec: &LoadSpec, target: Target, check: Check, options: &Options, round: usize) -> Load {
     Load {
-        target: server.target(spec.protocol),
+        target,
         threads: 1,
         connections: spec.connections,
         pipeline: spec.pipeline,
         pace: Pace::Closed,
         model: spec.model(KeyShape::sixteen()),
         style: ItemStyle { flags: 0, multiget_keys: spec.multiget_keys },
-        check: if server.name() == FLOOR { Check::Framing } else { Check::Contents { sample: SAMPLE } },
+        check,
         warmup: options.warmup,
         duration: options.duration,
         seed: options.seed.wrapping_add(round as u64),

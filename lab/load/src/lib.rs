@@ -10,7 +10,7 @@
 //! ```
 //!
 //! [`engine`] turns that wheel on one thread; [`run`] runs several threads of it; [`floor`] is the server that moves
-//! the same bytes and stores nothing; [`server`] starts servers and reads their costs; [`mod@bench`] compares them.
+//! the same bytes and stores nothing, [`relay`] the proxy that moves them and reads nothing; [`server`] starts servers and reads their costs; [`mod@bench`] compares them.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ pub mod floor;
 mod link;
 mod mica;
 pub mod pace;
+pub mod relay;
 pub mod replay;
 pub mod reply;
 pub mod request;

@@ -54,6 +54,10 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &mica::spread::EXPERIMENT,
     &mica::model::EXPERIMENT,
     &facebook::herd::EXPERIMENT,
+    &facebook::replicas::EXPERIMENT,
+    &facebook::gutter::EXPERIMENT,
+    &facebook::rehash::EXPERIMENT,
+    &facebook::regional::EXPERIMENT,
     &facebook::rates::EXPERIMENT,
     &facebook::balance::EXPERIMENT,
 ];

@@ -8,6 +8,7 @@
 //! kills: a server with a region, stopped or killed at any moment, and started again
 //! takeovers: a server that others take over from, under load
 //! pauses: how long clients wait for a takeover of much memory; only when asked for
+//! router: a router before servers that hang, die and are slow; only when asked for
 //! ```
 //!
 //! It uses no part of the server: what it knows of the protocols is written here anew, so that one mistake does not
@@ -22,12 +23,14 @@ mod field;
 mod full;
 mod history;
 mod kills;
+mod line;
 mod link;
 mod load;
 mod pauses;
 mod plan;
 mod report;
 mod rough;
+mod router;
 mod server;
 mod speech;
 mod takeovers;
@@ -46,7 +49,7 @@ use crate::plan::Plan;
 #[derive(Debug, Parser)]
 #[command(name = "guira-soak", version, about)]
 struct Args {
-    /// Parts to run; all but `pauses` when left out.
+    /// Parts to run; all but `pauses` and `router` when left out.
     parts: Vec<Part>,
     /// The binary `guira`.
     #[arg(long, value_name = "PATH")]
@@ -72,6 +75,15 @@ struct Args {
     /// How often a server takes over from another.
     #[arg(long, value_name = "N", default_value_t = 100)]
     takeovers: u64,
+    /// Replies that are checked while the servers of a router hang and die.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    replies: u64,
+    /// Configurations that a router is given under load.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    configurations: u64,
+    /// Clients of a router that never read.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    crowd: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -86,6 +98,8 @@ enum Part {
     Takeovers,
     /// How long clients wait for takeovers.
     Pauses,
+    /// A router before servers that misbehave.
+    Router,
 }
 
 fn main() -> ExitCode {
@@ -99,6 +113,9 @@ fn main() -> ExitCode {
         filling: Duration::from_secs(args.filling),
         kills: args.kills,
         takeovers: args.takeovers,
+        replies: args.replies,
+        configurations: args.configurations,
+        crowd: args.crowd,
     };
     let all = vec![Part::Load, Part::Full, Part::Kills, Part::Takeovers];
     let parts = if args.parts.is_empty() { all } else { args.parts };
@@ -110,6 +127,7 @@ fn main() -> ExitCode {
             Part::Kills => kills::run(&plan),
             Part::Takeovers => takeovers::run(&plan),
             Part::Pauses => pauses::run(&plan),
+            Part::Router => router::run(&plan),
         };
         match result {
             Ok(true) => {}

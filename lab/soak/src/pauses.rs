@@ -4,8 +4,8 @@
 //! refused or closed, no answer wrong, and nothing may be missing that was not evicted.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use guira_sync::clock::Stopwatch;
 use guira_workload::Rng;
 use rustix::process::Signal;
 
+use crate::line::Line;
 use crate::plan::Plan;
 use crate::server;
 
@@ -79,34 +80,7 @@ impl Seen {
     }
 }
 
-/// A connection of the text protocol.
-struct Line(BufReader<TcpStream>);
-
 impl Line {
-    fn open(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Line(BufReader::new(stream)))
-    }
-
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.get_mut().write_all(bytes)
-    }
-
-    fn line(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        match self.0.read_line(&mut line)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(line.trim_end().to_owned()),
-        }
-    }
-
-    fn ask(&mut self, request: &str) -> io::Result<String> {
-        self.send(request.as_bytes())?;
-        self.line()
-    }
-
     fn get(&mut self, key: u64) -> io::Result<Option<Vec<u8>>> {
         let line = self.ask(&format!("get key{key}\r\n"))?;
         if line == "END" {
@@ -116,21 +90,9 @@ impl Line {
             return Err(io::Error::other(line));
         }
         let mut value = vec![0; VALUE + "\r\nEND\r\n".len()];
-        self.0.read_exact(&mut value)?;
+        self.read_exact(&mut value)?;
         value.truncate(VALUE);
         Ok(Some(value))
-    }
-
-    fn stat(&mut self, name: &str) -> io::Result<u64> {
-        self.send(b"stats\r\n")?;
-        let (mut found, prefix) = (0, format!("STAT {name} "));
-        loop {
-            let line = self.line()?;
-            if line == "END" {
-                return Ok(found);
-            }
-            found = line.strip_prefix(&prefix).and_then(|value| value.parse().ok()).unwrap_or(found);
-        }
     }
 }
 

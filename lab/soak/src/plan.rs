@@ -21,6 +21,12 @@ pub(crate) struct Plan {
     pub(crate) kills: u64,
     /// How often a server takes over from another.
     pub(crate) takeovers: u64,
+    /// Replies that are checked while the servers of a router hang and die.
+    pub(crate) replies: u64,
+    /// Configurations that a router is given under load.
+    pub(crate) configurations: u64,
+    /// Clients of a router that never read.
+    pub(crate) crowd: usize,
 }
 
 /// How much of each kind of load there is.

@@ -5,12 +5,11 @@ use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use guira_commands::reply_to_meta_prefix;
 use guira_contract::{PREFIXES_MAX, Session, ValuePin};
 use guira_protocol::Replies;
-use guira_protocol::binary::{Packet, Quiet, ServerOperation, Status, reply_stat, reply_status, reply_text};
+use guira_protocol::binary::{
+    Packet, Quiet, ServerOperation, Status, reply_stat, reply_stat_lines, reply_status, reply_text,
+};
 use guira_protocol::{AdminVerb, Exptime, Noreply, ReplyBuffer, ServerCommand, noreply};
 use guira_serving::{CloseReason, Outbox};
-
-/// The longest name of a statistic in a packet, whose length is a byte.
-const STAT_NAME_MAX: usize = u8::MAX as usize;
 
 fn say<P: ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
     if noreply == Noreply::No {
@@ -149,19 +148,6 @@ impl<S: Session> Interpreter<S> {
             reply_stat(packet, b"detailed", told, outbox);
             return reply_stat(packet, b"", b"", outbox);
         }
-        for line in told.split(|byte| *byte == b'\n') {
-            match line.strip_suffix(b"\r").unwrap_or(line) {
-                b"" => {}
-                b"END" | b"RESET" | b"OK" => reply_stat(packet, b"", b"", outbox),
-                line => match line.strip_prefix(b"STAT ") {
-                    Some(pair) => {
-                        let blank = pair.iter().position(|byte| *byte == b' ').unwrap_or(pair.len());
-                        let value = pair.get(blank + 1..).unwrap_or_default();
-                        reply_stat(packet, &pair[..blank.min(STAT_NAME_MAX)], value, outbox);
-                    }
-                    None => reply_status(packet, Status::KeyNotFound, 0, outbox),
-                },
-            }
-        }
+        reply_stat_lines(packet, told, outbox);
     }
 }

@@ -12,6 +12,7 @@ use guira_protocol::binary::ItemOperation;
 use guira_protocol::{GetForm, Meta, Verb};
 use guira_sync::clock::Stopwatch;
 use guira_sync::counters::Counters;
+use guira_sync::histogram::Times;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,102 +89,25 @@ impl Series {
     }
 }
 
-/// Buckets are log-linear: [`PARTS`] for each power of two nanoseconds from [`FIRST`] to [`LAST`], one below and one above.
-const PARTS_LOG: u32 = 2;
-const PARTS: usize = 1 << PARTS_LOG;
-const FIRST: u32 = 7;
-const LAST: u32 = 34;
-pub(crate) const BUCKETS: usize = (LAST - FIRST) as usize * PARTS + 2;
-
-/// The bucket of a time.
-fn bucket(ns: u64) -> usize {
-    if ns < 1 << FIRST {
-        return 0;
-    }
-    let log = ns.ilog2();
-    let part = (ns >> (log - PARTS_LOG)) as usize & (PARTS - 1);
-    (1 + (log - FIRST) as usize * PARTS + part).min(BUCKETS - 1)
-}
-
-/// Times in a bucket are below this, in nanoseconds. There is no such number for the last.
-fn bound(bucket: usize) -> Option<u64> {
-    match bucket {
-        0 => Some(1 << FIRST),
-        bucket if bucket + 1 < BUCKETS => {
-            let (octave, part) = ((bucket - 1) / PARTS, (bucket - 1) % PARTS);
-            Some(((PARTS + part + 1) as u64) << (FIRST + octave as u32 - PARTS_LOG))
-        }
-        _ => None,
-    }
-}
-
 /// What one worker has measured. Only it writes, and any thread reads.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
-    counts: Counters<{ Series::COUNT * BUCKETS }>,
-    /// Nanoseconds, of each series.
-    sums: Counters<{ Series::COUNT }>,
+    times: [Times; Series::COUNT],
     rounds: Counters<1>,
 }
 
 impl Latencies {
     fn note(&self, series: Series, times: u64, each: Duration) {
-        let ns = u64::try_from(each.as_nanos()).unwrap_or(u64::MAX);
-        self.counts.add(series as usize * BUCKETS + bucket(ns), times);
-        self.sums.add(series as usize, ns.saturating_mul(times));
+        self.times[series as usize].note(times, each);
+    }
+
+    pub(crate) fn of(&self, series: Series) -> &Times {
+        &self.times[series as usize]
     }
 
     /// How often the worker has looked at its sockets.
     pub(crate) fn rounds(&self) -> u64 {
         self.rounds.get(0)
-    }
-}
-
-/// A histogram: what all workers have measured of a series.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Histogram {
-    counts: [u64; BUCKETS],
-    pub(crate) sum_ns: u64,
-}
-
-impl Histogram {
-    pub(crate) fn sum<'a>(series: Series, workers: impl Iterator<Item = &'a Latencies>) -> Self {
-        let mut all = Histogram { counts: [0; BUCKETS], sum_ns: 0 };
-        for worker in workers {
-            for (bucket, count) in all.counts.iter_mut().enumerate() {
-                *count += worker.counts.get(series as usize * BUCKETS + bucket);
-            }
-            all.sum_ns = all.sum_ns.wrapping_add(worker.sums.get(series as usize));
-        }
-        all
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    /// How many times were below 128 ns, 256 ns, …, in powers of two: these are the bounds that have a sample of their own.
-    pub(crate) fn octaves(&self) -> impl Iterator<Item = (u64, u64)> {
-        (FIRST..=LAST).map(|log| {
-            let buckets = 1 + (log - FIRST) as usize * PARTS;
-            (1 << log, self.counts[..buckets].iter().sum())
-        })
-    }
-
-    /// The buckets that are not empty: the bound in nanoseconds, and how many times were below it and not below the one before.
-    pub(crate) fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
-        let bounds = (0..BUCKETS).map(|index| bound(index).unwrap_or(2 << LAST));
-        bounds.zip(self.counts).filter(|(_, count)| *count > 0)
-    }
-
-    /// The bound of the bucket in which the time lies that this share of all is below, in nanoseconds. `None` if nothing was measured.
-    pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
-        let wanted = (self.count() as f64 * share).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        self.buckets().find_map(|(bound, count)| {
-            seen += count;
-            (seen >= wanted).then_some(bound)
-        })
     }
 }
 
@@ -317,44 +241,7 @@ impl RoundMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_time_lies_below_the_bound_of_its_bucket_and_not_below_the_one_before() {
-        let around = (0..40).flat_map(|log| [-1, 0, 1, 7].map(|by| (1i64 << log) + by)).filter(|ns| *ns >= 0);
-        for ns in around.map(|ns| ns as u64) {
-            let bucket = bucket(ns);
-            assert!(bound(bucket).is_none_or(|bound| ns < bound), "{ns} in {bucket}");
-            let before = bucket.checked_sub(1).and_then(bound).unwrap_or(0);
-            assert!(ns >= before, "{ns} in {bucket}, from {before}");
-        }
-        assert_eq!((bucket(u64::MAX), bound(BUCKETS - 2)), (BUCKETS - 1, Some(1 << LAST)));
-        // No bucket is wider than a quarter of where it begins.
-        for index in 1..BUCKETS - 1 {
-            let (from, to) = (bound(index - 1).unwrap(), bound(index).unwrap());
-            assert!(from < to && (to - from) * 4 <= from, "{from} to {to}");
-        }
-    }
-
-    #[test]
-    fn histograms_of_workers_are_added() {
-        let workers = [Latencies::default(), Latencies::default()];
-        workers[0].note(Series::Get, 3, Duration::from_nanos(100));
-        workers[1].note(Series::Get, 1, Duration::from_micros(10));
-        workers[1].note(Series::Queue, 7, Duration::from_secs(100));
-        let gets = Histogram::sum(Series::Get, workers.iter());
-        assert_eq!((gets.count(), gets.sum_ns), (4, 10_300));
-        assert_eq!(gets.buckets().collect::<Vec<_>>(), [(128, 3), (10_240, 1)]);
-        assert_eq!(
-            (gets.quantile(0.5), gets.quantile(0.75), gets.quantile(0.99)),
-            (Some(128), Some(128), Some(10_240))
-        );
-        let octaves: Vec<(u64, u64)> = gets.octaves().collect();
-        assert_eq!((octaves[0], octaves[6], octaves[7]), ((128, 3), (8192, 3), (16_384, 4)));
-        let queue = Histogram::sum(Series::Queue, workers.iter());
-        assert_eq!(queue.octaves().last(), Some((1 << LAST, 0)), "all of them took longer");
-        assert_eq!((queue.count(), queue.quantile(0.5)), (7, Some(2 << LAST)));
-        assert_eq!(Histogram::sum(Series::Lease, workers.iter()).quantile(0.5), None);
-    }
+    use guira_sync::histogram::Histogram;
 
     #[test]
     fn about_one_batch_in_sixteen_is_measured_and_all_requests_of_it() {
@@ -367,7 +254,7 @@ mod tests {
                 meter.end([Series::Get, Series::Set, Series::Get].into_iter());
             }
         }
-        let count = |series| Histogram::sum(series, std::iter::once(&*latencies)).count();
+        let count = |series| Histogram::sum([latencies.of(series)]).count();
         assert_eq!(count(Series::Get), 2 * count(Series::Set));
         let share = f64::from(batches) / count(Series::Set) as f64;
         assert!((14.0..18.0).contains(&share), "one in {share}");
@@ -385,7 +272,7 @@ mod tests {
             }
             meter.end();
         }
-        let count = |series| Histogram::sum(series, std::iter::once(&*latencies)).count();
+        let count = |series| Histogram::sum([latencies.of(series)]).count();
         assert!(count(Series::Round) > 20 && count(Series::Queue) == 2 * count(Series::Round));
         assert_eq!(latencies.rounds(), 1000);
     }

@@ -39,17 +39,19 @@ mod takeover;
 mod text;
 mod top_keys;
 mod udp;
+mod upkeep;
 mod watch;
 mod web;
 mod worker;
 
-pub use admin::{DERIVED, DerivedMetric, MetricTable, metric_tables};
+pub use admin::{DERIVED, metric_tables};
 pub use direct::{DirectError, Interface};
 pub use guira_contract::Opening;
 pub use guira_roster::RegionPlace;
 pub use guira_serving::{Listen, ListenTextError, ListenTraits, UsersError};
 pub use guira_sync::metrics::{Kind, Metric, Unit};
 pub use guira_transport::{Address, Inherited, inherited_sockets, read_file};
+pub use guira_web::{Family, MetricTable, TokenError};
 pub use memory_split::least_memory;
 pub use node::{Ending, Running, ServerStatus, StartError, StopError, check, start, start_after};
 pub use options::{
@@ -58,7 +60,6 @@ pub use options::{
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
 pub use takeover::{Door, HandOverError, Predecessor, Successor, TakeoverError};
-pub use web::TokenError;
 
 /// What `version` answers: the version of memcached whose protocol is spoken, and our own.
 pub const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));

@@ -16,7 +16,7 @@ use crate::takeover::{
 };
 use crate::udp::UdpListener;
 use crate::watch::{EvictionSink, Hub};
-use crate::web::{self, Token};
+use crate::web;
 use crate::worker::{Ends, NodeService};
 use guira_contract::{CloseError, Engine, Opening};
 use guira_memory::lasting::HandedRegion;
@@ -32,6 +32,7 @@ use guira_serving::{
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
 use guira_transport::{Address, Inherited, ListenOptions, Listener};
+use guira_web::Token;
 use rustix::fd::{AsFd, AsRawFd};
 use std::fmt;
 use std::io;
@@ -438,7 +439,11 @@ pub(crate) fn start_with<E: Engine + Clone>(
     let admin = admin_of(engine, &shared, settings);
     let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let crew = workers(options, engine, (&shared, &admin), (ports, udp, ways))?;
-    let admin = admin_port.map(|port| serve_admin(port, admin, &shared, token.clone())).transpose()?;
+    let serve = |port: Port| {
+        let address = port.listener.address().clone();
+        web::start(port, admin, shared.clone(), token.clone()).map(|crew| (address, crew))
+    };
+    let admin = admin_port.map(serve).transpose()?;
     let door = prepared.kept.take().map(|kept| door(kept, options, engine)).transpose()?;
     let door = begin(bringing, &crew, &shared, arrivals, door)?;
     if let Some((_, crew)) = &admin {
@@ -572,27 +577,6 @@ fn host_of(
     let (workers, idle) = (options.workers, options.idle_limit());
     guira_serving::Host::new(HostOptions { workers, connections, budget, idle, users, tls, observer })
         .map(Arc::new)
-}
-
-/// Starts the admin listener. Who may see it is a decision that the log tells, unless only this host does.
-fn serve_admin(
-    port: Port,
-    admin: Arc<Admin>,
-    shared: &Arc<Shared>,
-    token: Option<Arc<Token>>,
-) -> io::Result<(Address, Crew)> {
-    let address = port.listener.address().clone();
-    if let Address::Tcp(place) = &address
-        && !place.ip().is_loopback()
-    {
-        if token.is_none() {
-            let keys = if shared.top_keys.is_some() { ", and the keys that are asked for most" } else { "" };
-            tracing::warn!("whoever reaches {place} sees all metrics{keys}: name a token (admin-token-file)");
-        } else if port.tls.is_none() {
-            tracing::warn!("the token for {place} travels in the open: TLS (tls-cert) would hide it");
-        }
-    }
-    Ok((address, web::start(port, admin, shared.clone(), token)?))
 }
 
 /// What workers ask of the engine beside items. If a region holds more than there is memory for now, the log says so.

@@ -1,9 +1,9 @@
 //! What is read once from files that the server's user may not be allowed to read.
 
 use crate::options::Options;
-use crate::web::{Token, TokenError};
 use guira_serving::{Users, UsersError, unix_now};
 use guira_transport::{TlsAcceptor, TlsError};
+use guira_web::{Token, TokenError};
 use std::sync::Arc;
 
 /// Users, passwords and private keys, to be loaded before privileges are given up.

@@ -3,7 +3,7 @@
 use crate::counters::{CounterValues, ServerCount};
 pub(crate) use crate::counters::{WorkerCount, WorkerCounters};
 use crate::direct::BurstSizes;
-use crate::latency::{Histogram, Latencies, Series};
+use crate::latency::{Latencies, Series};
 use crate::memory_split::{MemorySplit, top_keys_budget};
 use crate::options::Options;
 use crate::top_keys::TopKeys;
@@ -13,6 +13,7 @@ use guira_commands::{CommandCount, CommandCounters};
 use guira_serving::Host;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
+use guira_sync::histogram::Histogram;
 use guira_transport::{LossMeter, Losses, TlsError};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -177,7 +178,7 @@ impl Shared {
 
     /// What all workers have measured.
     pub(crate) fn histogram(&self, series: Series) -> Histogram {
-        Histogram::sum(series, self.latencies.iter().map(|latencies| &**latencies))
+        Histogram::sum(self.latencies.iter().map(|latencies| latencies.of(series)))
     }
 
     /// Reads certificates and keys again, for a client.

@@ -1,9 +1,5 @@
 //! Requests in datagrams: each begins with memcached's frame of 8 bytes, and so does each datagram of a reply.
 //!
-//! ```text
-//! | request id | sequence number | datagrams in the message | reserved |      2 bytes each, big-endian
-//! ```
-//!
 //! A request is one datagram. A reply is as many as it takes; what is lost of it is lost. Several commands in a datagram have several
 //! replies, each a message of its own, all of which have the number of the request.
 //!
@@ -16,9 +12,10 @@ use crate::options::Options;
 use crate::shared::WorkerCount;
 use guira_contract::Session;
 use guira_protocol::Replies;
-use guira_protocol::binary::{REQUEST_MAGIC, RESPONSE_MAGIC};
+use guira_protocol::binary::REQUEST_MAGIC;
 use guira_serving::{
-    Access, ConnBudget, OUTBOX_FULL, Outbox, Slice, Speaks, Stopped, TrafficCount, TrafficCounters,
+    Access, ConnBudget, FRAME_BYTES, FRAMED_MAX, Framed, OUTBOX_FULL, Outbox, Slice, Speaks, Stopped,
+    TrafficCount, TrafficCounters, frames,
 };
 use guira_transport::{
     DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, Peer, PortSharing, datagram_socket,
@@ -27,10 +24,6 @@ use rustix::fd::{AsFd, AsRawFd};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-/// Bytes of the frame.
-const FRAME_BYTES: usize = 8;
-/// Bytes of a reply in one datagram, so that it fits into a packet of Ethernet: memcached's 1,400 less the frame.
-const PAYLOAD_MAX: usize = 1400 - FRAME_BYTES;
 /// The replies to a datagram may be so long altogether, so that a small request cannot set off a flood.
 const REPLY_MAX: usize = 4 << 20;
 /// The first commands of a datagram are answered in messages of their own, and those after them in one.
@@ -38,7 +31,7 @@ const MESSAGES_MAX: usize = 64;
 /// A worker keeps memory for a reply of this length; more is lent by the budget of connections until the reply is sent.
 const REPLY_KEPT: usize = 64 << 10;
 /// So much is collected before it is sent: what one call sends.
-const OUTGOING_FULL: usize = 64 * (FRAME_BYTES + PAYLOAD_MAX);
+const OUTGOING_FULL: usize = 64 * (FRAME_BYTES + FRAMED_MAX);
 /// Batches of datagrams of one socket before others have their turn …
 const ROUNDS: u32 = 4;
 /// … or bytes of replies, whichever comes first.
@@ -277,22 +270,6 @@ impl UdpListener {
     }
 }
 
-/// A request with its frame.
-#[derive(Clone, Copy)]
-struct Framed<'d> {
-    id: [u8; 2],
-    bytes: &'d [u8],
-}
-
-impl<'d> Framed<'d> {
-    /// What a datagram holds; `None` if that is no request.
-    fn of(datagram: &'d [u8]) -> Option<Self> {
-        let (frame, bytes) = datagram.split_first_chunk::<FRAME_BYTES>()?;
-        // As in memcached: a request that is said to have several datagrams is no request.
-        (frame[4..6] == [0, 1] && !is_reply(bytes)).then_some(Framed { id: [frame[0], frame[1]], bytes })
-    }
-}
-
 /// Where replies are sent from.
 struct Sending<'s> {
     socket: &'s UdpSocket,
@@ -323,12 +300,7 @@ impl Sending<'_> {
 
     /// Sends the reply as a message, and forgets it.
     fn send<S: Session>(&mut self, peer: Peer, id: [u8; 2], interpreter: &Interpreter<S>) {
-        let reply = &self.reply.bytes;
-        let total = (reply.len().div_ceil(PAYLOAD_MAX) as u16).to_be_bytes();
-        // Of an empty one nothing is sent.
-        for (sequence, payload) in reply.chunks(PAYLOAD_MAX).enumerate() {
-            let sequence = (sequence as u16).to_be_bytes();
-            let frame = [id[0], id[1], sequence[0], sequence[1], total[0], total[1], 0, 0];
+        for (frame, payload) in frames(id, &self.reply.bytes) {
             self.outgoing.push(peer, &[&frame, payload]);
             if self.outgoing.weight() >= OUTGOING_FULL {
                 let (_, bytes) = self.outgoing.send(self.socket);
@@ -351,13 +323,6 @@ impl Sending<'_> {
         self.send(peer, id, interpreter);
         length
     }
-}
-
-/// Whether this is what a server says: two servers would answer each other for ever, once one of them gets a forged datagram in the
-/// other's name.
-fn is_reply(request: &[u8]) -> bool {
-    let errors: [&[u8]; 3] = [b"ERROR", b"CLIENT_ERROR ", b"SERVER_ERROR "];
-    request.first() == Some(&RESPONSE_MAGIC) || errors.iter().any(|error| request.starts_with(error))
 }
 
 impl<S: Session> Interpreter<S> {
@@ -478,7 +443,7 @@ impl<'d, S: Session> Conversation<'d, S> {
     }
 }
 
-const _: () = assert!(REPLY_MAX / PAYLOAD_MAX < u16::MAX as usize, "every datagram has a number");
+const _: () = assert!(REPLY_MAX / FRAMED_MAX < u16::MAX as usize, "every datagram has a number");
 
 #[cfg(test)]
 mod tests {
@@ -498,14 +463,5 @@ mod tests {
         assert!(!reply.reserve(REPLY_MAX, &room));
         reply.clear(&room);
         assert_eq!((room.usage().0, reply.bytes.capacity()), (0, 0));
-    }
-
-    #[test]
-    fn replies_are_told_from_requests() {
-        for reply in ["ERROR\r\n", "CLIENT_ERROR bad\r\n", "SERVER_ERROR out of memory\r\n", "\u{81}"] {
-            let bytes: Vec<u8> = reply.chars().map(|byte| byte as u8).collect();
-            assert!(is_reply(&bytes), "{reply}");
-        }
-        assert!(!is_reply(b"get ERROR\r\n") && !is_reply(b""));
     }
 }

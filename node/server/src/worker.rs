@@ -9,6 +9,7 @@ use crate::latency::{BatchMeter, RoundMeter};
 use crate::shared::{Shared, WorkerCount};
 use crate::top_keys::UseSampler;
 use crate::udp::UdpListener;
+use crate::upkeep::{TURN, Upkeep};
 use crate::watch::{EventObserver, EventSink};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
@@ -16,7 +17,7 @@ use guira_serving::{
     Arrival, Asked, CloseReason, Next, OUTBOX_FULL, Outbox, ReplyTo, Round, Service, Slice, Stopped, Woken,
     service_token,
 };
-use guira_sync::clock::Seconds;
+use guira_sync::clock::{Millis, Seconds, Stopwatch};
 use guira_transport::{Interest, Park, Poll};
 use std::io;
 use std::sync::Arc;
@@ -26,12 +27,9 @@ pub(crate) use guira_serving::INPUT_BYTES;
 
 /// Small pieces of upkeep done after each round of connections, under load …
 const BUSY_UPKEEP: usize = 32;
-/// … and at a time when nothing else is to be done: few, since the crawler takes tens of microseconds for a page, and a
+/// … and at a time when nothing else is to be done: few, since a step of the crawler takes some ten microseconds, and a
 /// request may come at any moment.
 const IDLE_UPKEEP: usize = 4;
-
-/// After this long without work, a worker gives back the memory that its session keeps.
-const REST_AFTER: Duration = Duration::from_millis(10);
 
 /// Forward batches that are dealt with before connections have their turn.
 const BATCHES_AT_ONCE: usize = 32;
@@ -57,8 +55,7 @@ pub(crate) struct NodeService<S: Session> {
     rounds: RoundMeter,
     udp: Option<UdpListener>,
     direct: DatagramListener,
-    /// Nothing has happened since the session gave its memory back.
-    rested: bool,
+    upkeep: Upkeep,
     /// When advice was last given the state of the server.
     pulsed: Seconds,
 }
@@ -94,7 +91,7 @@ impl<S: Session> NodeService<S> {
             slice: Slice::ENDLESS,
         };
         let rounds = RoundMeter::new(index, latencies);
-        NodeService { index, interpreter, rounds, udp, direct, rested: true, pulsed: Seconds(0) }
+        NodeService { index, interpreter, rounds, udp, direct, upkeep: Upkeep::default(), pulsed: Seconds(0) }
     }
 
     /// Looks at what changes between rounds: the time, and which events are wanted.
@@ -121,12 +118,23 @@ impl<S: Session> NodeService<S> {
         self.udp.as_ref().and_then(UdpListener::unanswered)
     }
 
-    fn upkeep(&mut self, pace: Pace, budget: usize) -> usize {
+    fn maintain(&mut self, pace: Pace, budget: usize) -> usize {
         let executor = &mut self.interpreter.executor;
         let now = executor.now();
         let session = executor.session();
         session.quiesce();
         session.maintain(now, pace, budget)
+    }
+
+    /// Gives the crawler its turn beside requests.
+    #[cold]
+    fn crawl(&mut self, now: Millis) {
+        let since = Stopwatch::start();
+        let mut took = None;
+        while took < Some(TURN) && self.maintain(Pace::Crawl, 1) > 0 {
+            took = Some(since.elapsed());
+        }
+        self.upkeep.end_turn(now, took);
     }
 }
 
@@ -213,7 +221,11 @@ impl<S: Session> Service for NodeService<S> {
     }
 
     fn before_round(&mut self) -> Next {
-        self.direct.serve(&mut self.interpreter)
+        let next = self.direct.serve(&mut self.interpreter);
+        if next != Next::Wait {
+            self.upkeep.is_asked();
+        }
+        next
     }
 
     fn park(&mut self) -> Park {
@@ -232,16 +244,14 @@ impl<S: Session> Service for NodeService<S> {
         self.interpreter.forwarding.unpark();
         let session = self.interpreter.executor.session();
         session.online();
-        let is_quiet = woken == Woken::ByTime;
-        if is_quiet && !self.rested {
+        if self.upkeep.has_waited(woken) {
             session.release_caches();
         }
-        self.rested = is_quiet;
     }
 
     /// Each worker wakes up once more, soon, to give back what its session keeps: others may wait for it.
     fn deadline(&self) -> Option<Duration> {
-        (!self.rested).then_some(REST_AFTER)
+        self.upkeep.deadline()
     }
 
     fn begin_round(&mut self) {
@@ -261,6 +271,7 @@ impl<S: Session> Service for NodeService<S> {
             let Some(mut batch) = self.interpreter.forwarding.next() else {
                 return number > 0;
             };
+            self.upkeep.is_asked();
             if !self.interpreter.forwarding.is_own(&batch) {
                 // What has changed before it was forwarded has changed for it.
                 self.look_around();
@@ -291,9 +302,21 @@ impl<S: Session> Service for NodeService<S> {
         if let Some(socket) = self.unanswered() {
             self.serve_datagrams(socket, round.outbox);
         }
-        let (pace, budget) =
-            if round.is_idle { (Pace::Idle, IDLE_UPKEEP) } else { (Pace::Busy, BUSY_UPKEEP) };
-        self.upkeep(pace, budget) > 0 || self.unanswered().is_some()
+        if !round.is_idle {
+            self.upkeep.is_asked();
+        }
+        let has_worked = if self.upkeep.is_idle() {
+            let has_worked = self.maintain(Pace::Idle, IDLE_UPKEEP) > 0;
+            self.upkeep.has_looked(has_worked);
+            has_worked
+        } else {
+            let now = self.interpreter.executor.now_fine();
+            if self.upkeep.is_turn(now) {
+                self.crawl(now);
+            }
+            self.maintain(Pace::Busy, BUSY_UPKEEP) > 0
+        };
+        has_worked || self.unanswered().is_some()
     }
 
     fn finish(&mut self) {

@@ -3,6 +3,7 @@
 
 mod alerts;
 mod bad_requests;
+mod crawler;
 mod dashboards;
 mod health;
 mod metrics;

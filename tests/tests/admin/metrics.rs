@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 const NEW: &str =
     "Accept: application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n";
 
-fn scrape(address: SocketAddr) -> Scrape {
+pub(super) fn scrape(address: SocketAddr) -> Scrape {
     let reply = HttpClient::connect(address).get("/metrics", NEW);
     assert_eq!(reply.status, 200);
     assert!(reply.has("Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8"));

@@ -1,56 +1,19 @@
 //! A region whose file system fills up, or loses the file: the server makes do with what there is, refuses, or says why it dies.
 
 use guira_tests::deadline::PATIENCE;
+use guira_tests::mounted::Mounted;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::{engines, guira_binary, refused_guira, spawn, wait_for};
-use guira_tests::{Client, Server, Setup, skip};
+use guira_tests::{Client, Server, Setup};
 use rustix::fs::{SeekFrom, seek};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
-/// A file system of 40 MiB in memory, unmounted on drop.
-struct Mounted(Scratch);
-
-impl Mounted {
-    /// `None` if it cannot be had; then the test says that it is left out.
-    fn new() -> Option<Self> {
-        let scratch = Scratch::new();
-        let mount = ["-t", "tmpfs", "-o", "size=40m", "tmpfs"];
-        let mounted = Command::new("mount").args(mount).arg(scratch.path()).stderr(Stdio::null()).status();
-        if !mounted.is_ok_and(|status| status.success()) {
-            skip::say("no file system can be mounted");
-            return None;
-        }
-        Some(Mounted(scratch))
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Somebody else's file.
-    fn take(&self, mebibytes: usize) {
-        fs::write(self.file("other"), vec![1; mebibytes << 20]).unwrap();
-    }
-
-    fn take_all(&self) {
-        let mut other = File::create(self.file("other")).unwrap();
-        while std::io::Write::write_all(&mut other, &[1; 4096]).is_ok() {}
-    }
-
-    fn give(&self) {
-        fs::remove_file(self.file("other")).unwrap();
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
+/// Mebibytes of the file system of a region.
+const ROOM: usize = 40;
 
 fn arguments(region: &str) -> [&str; 6] {
     ["--memory", "32MiB", "--max-item-size", "512KiB", "--region", region]
@@ -76,7 +39,7 @@ fn stat(client: &mut Client, name: &str) -> u64 {
 #[test]
 fn a_server_makes_do_with_what_its_file_system_has() {
     for engine in engines() {
-        let Some(mounted) = Mounted::new() else { return };
+        let Some(mounted) = Mounted::new(ROOM) else { return };
         let path = mounted.file("region");
         let region = path.to_str().unwrap();
         let mut server = start(engine, region);
@@ -144,7 +107,7 @@ fn what_was_damaged_has_room_though_the_file_system_is_full() {
     for (engine, which) in
         engines().into_iter().flat_map(|engine| [(engine, Block::First), (engine, Block::Last)])
     {
-        let Some(mounted) = Mounted::new() else { return };
+        let Some(mounted) = Mounted::new(ROOM) else { return };
         let path = mounted.file("region");
         let region = path.to_str().unwrap();
         let server = start(engine, region);
@@ -165,7 +128,7 @@ fn what_was_damaged_has_room_though_the_file_system_is_full() {
 
 #[test]
 fn a_server_that_would_find_no_room_says_how_much_it_needs() {
-    let Some(mounted) = Mounted::new() else { return };
+    let Some(mounted) = Mounted::new(ROOM) else { return };
     let path = mounted.file("region");
     let region = path.to_str().unwrap();
     let refused = || {

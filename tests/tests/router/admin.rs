@@ -89,7 +89,7 @@ fn requests_and_failures_are_counted() {
         ("request_success_count", "8"),
         ("result_error_count", "0"),
         ("num_client_connections", "2"),
-        ("num_servers", "1"),
+        ("num_servers", "2"),
         ("config_failures", "0"),
     ];
     for (counter, value) in expected {
@@ -100,7 +100,7 @@ fn requests_and_failures_are_counted() {
     assert!(clients[0].stats("servers").keys().next().unwrap().starts_with(&name(&server)));
     server.stop("KILL");
     let mut client = router.connect();
-    client.exchange("get a\r\n", "END\r\n");
+    client.exchange("get a\r\n", "SERVER_ERROR connection error\r\n");
     assert_eq!(client.stats("cmd-error")["result_error_count"], "1");
     client.exchange("stats nonsense\r\n", "CLIENT_ERROR bad stats command\r\n");
 }

@@ -43,6 +43,7 @@ fn mcrouters_command_line_is_taken() {
         "500",
         "-R",
         "/here/there/",
+        "--thread-affinity",
         "--asynclog-disable",
         "--fibers-max-pool-size=100",
         "--stats-root",
@@ -54,7 +55,7 @@ fn mcrouters_command_line_is_taken() {
         .exchange("version\r\n", concat!("VERSION mcrouter 1.0.0 guira ", env!("CARGO_PKG_VERSION"), "\r\n"));
     let log = router.log();
     assert_eq!(log.matches("note: ").count(), 3, "{log}");
-    assert!(log.contains("--asynclog-disable changes nothing"), "{log}");
+    assert!(log.contains("--thread-affinity changes nothing"), "{log}");
 }
 
 #[test]
@@ -97,11 +98,21 @@ fn wrong_options_are_refused_by_name() {
     let config = r#"--config-str={"route": "NullRoute"}"#;
     for (options, expected) in [
         (&["--no-such-option"][..], "--no-such-option"),
-        (&["--ssl-port", "1"], "TLS"),
+        (&["--ssl-port", "1"], "--server-pem-cert-path"),
+        (&["--listen", "btls:127.0.0.1:0"], "--server-pem-cert-path"),
+        (
+            &["--ssl-port", "1", "--server-pem-cert-path", "/nowhere", "--ssl-require-peer-certs"],
+            "--server-pem-ca-path",
+        ),
+        (&["-p", "1", "--ssl-verify-peers"], "--pem-ca-path"),
+        (&["-p", "1", "--ssl-service-identity-authorization-enforce"], "--ssl-verify-peers"),
+        (&["-p", "1", "--ssl-service-identity", "no name"], "'no name' is neither"),
+        (&["-p", "1", "--ssl-use-ktls12"], "TLS"),
         (&["--route-prefix", "/a/"], "/region/cluster/"),
         (&["--num-proxies", "0"], "auto"),
         (&["-p", "99999"], "no port"),
         (&["-t", "soon"], "soon"),
+        (&["--asynclog-sync", "soon"], "neither never nor always"),
         (&[], "no address"),
     ] {
         let output = output(&[&[config], options].concat());

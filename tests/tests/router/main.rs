@@ -2,19 +2,31 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod binary;
 mod command_line;
+mod delete_kills;
+mod deletes;
 mod differential;
+mod explain;
 mod failures;
+mod metrics;
+mod neighbours;
 mod reload;
 mod routes;
+mod server_addresses;
+mod servers;
+mod tls_clients;
+mod tls_servers;
+mod udp;
 mod upstream;
 
 use guira_harness::server::{ServerProcess, Signal};
 use guira_harness::socket::Address;
-use guira_tests::deadline::PATIENCE;
+use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::server::{guira_binary, spawn};
 use guira_tests::{Client, Server};
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::process::{Command, Output};
 
 /// `guira router` with these options.
@@ -36,8 +48,15 @@ struct Router {
 }
 
 impl Router {
+    /// One that tells clients of gets that have failed.
     #[track_caller]
     fn start(options: &[&str]) -> Self {
+        Self::start_with_misses(&[options, &["--disable-miss-on-get-errors"]].concat())
+    }
+
+    /// One that tells them a miss, as mcrouter does.
+    #[track_caller]
+    fn start_with_misses(options: &[&str]) -> Self {
         let mut process = spawn(command(["--listen", "127.0.0.1:0"].iter().chain(options)));
         let address = process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
         Router { process, address: Address::Tcp(address) }
@@ -46,6 +65,24 @@ impl Router {
     #[track_caller]
     fn connect(&self) -> Client {
         Client::connect(&self.address)
+    }
+
+    /// Where else it listens: the address with this number in the order in which it tells them, of which the first is 0.
+    #[track_caller]
+    fn listens(&mut self, number: usize) -> SocketAddr {
+        let nth = |lines: &[String]| {
+            let told = lines.iter().filter_map(|line| line.strip_prefix("listening on "));
+            told.skip(number).find_map(|address| address.parse().ok())
+        };
+        self.process.wait_for("another address", PATIENCE, nth).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Where it listens.
+    fn tcp(&self) -> SocketAddr {
+        match self.address {
+            Address::Tcp(address) => address,
+            Address::Unix(_) => unreachable!("it was started on a port"),
+        }
     }
 
     fn log(&self) -> String {
@@ -68,4 +105,20 @@ fn name(server: &Server) -> String {
 /// A configuration that sends everything to one server.
 fn config_of(server: &Server) -> String {
     format!(r#"{{"pools": {{"all": {{"servers": ["{}"]}}}}, "route": "PoolRoute|all"}}"#, name(server))
+}
+
+/// Stops a server, and waits until all its threads stand still.
+#[track_caller]
+fn stop(node: &Server) {
+    node.signal("STOP");
+    let tasks = format!("/proc/{}/task", node.process_id());
+    let is_stopped = || {
+        let mut tasks = std::fs::read_dir(&tasks).expect("it runs");
+        let is_still = tasks.all(|task| {
+            let stat = std::fs::read_to_string(task.expect("a task").path().join("stat")).unwrap_or_default();
+            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+        });
+        is_still.then_some(())
+    };
+    Deadline::after(PATIENCE).poll(is_stopped).expect("it stops");
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::thread;
 
 /// Changes come into effect at once.
-const AT_ONCE: [&str; 3] = [
+pub(crate) const AT_ONCE: [&str; 3] = [
     "--reconfiguration-delay-ms=0",
     "--file-observer-sleep-before-update-ms=0",
     "--file-observer-poll-period-ms=20",

@@ -36,7 +36,7 @@ fn router(addresses: &[&str], options: &[&str]) -> Router {
     let servers = addresses.iter().map(|address| format!("{address:?}")).collect::<Vec<_>>().join(", ");
     let configuration =
         format!(r#"{{"pools": {{"A": {{"servers": [{servers}]}}}}, "route": "PoolRoute|A"}}"#);
-    let fixed = ["--config-str", &configuration, "--disable-miss-on-get-errors"];
+    let fixed = ["--config-str", &configuration];
     Router::start(&[&fixed, options].concat())
 }
 

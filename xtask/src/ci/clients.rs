@@ -20,12 +20,14 @@ pub(super) fn pymemcache(root: &Path) -> Work {
     })
 }
 
-/// memccapable: what libmemcached's authors expect of a server.
+/// memccapable: what libmemcached's authors expect of a server, and of a router in front of one.
 pub(super) fn memccapable(root: &Path) -> Work {
     if !installed("memccapable") || !installed("python3") {
         return Work::Skip("memccapable (Debian: libmemcached-tools) or python3 is not installed".into());
     }
-    Work::Commands(vec![script(root, "python3", "memccapable.py")])
+    let mut router = script(root, "python3", "memccapable.py");
+    router.arg("--router");
+    Work::Commands(vec![script(root, "python3", "memccapable.py"), router])
 }
 
 /// Debian's memcached-tool: what it shows of a server.

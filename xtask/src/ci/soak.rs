@@ -23,8 +23,10 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "full", work: full },
         Step { name: "kills", work: kills },
         Step { name: "takeovers", work: takeovers },
+        Step { name: "router", work: router },
         package::chart::rendered(),
         package::soak(),
+        Step { name: "router-kills", work: |_| Work::Commands(router_kills()) },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
     ]
 }
@@ -57,6 +59,12 @@ fn takeovers(root: &Path) -> Work {
     released(root, "takeovers", &["--takeovers", "100"], &["--takeovers", "100"])
 }
 
+/// A router before servers that misbehave: which engine they have does not matter.
+fn router(root: &Path) -> Work {
+    let build = cargo(&["build", "--release", "-p", "guira-cli", "-p", "guira-soak"]);
+    Work::Commands(vec![build, program(root, "release", &["router"])])
+}
+
 /// A part of the soak as it is released, with the first engine and with the others.
 fn released(root: &Path, part: &str, first: &[&str], others: &[&str]) -> Work {
     let program = |engine: &&str| {
@@ -72,6 +80,13 @@ fn released(root: &Path, part: &str, first: &[&str], others: &[&str]) -> Work {
 fn long_tests() -> Command {
     let packages = ["-p", "guira-fleec", "-p", "guira-mica"];
     cargo(&[&["test", "--release"], &packages[..], &["--", "--ignored", "--nocapture"]].concat())
+}
+
+/// A router that is killed a hundred times while its server is down.
+fn router_kills() -> Vec<Command> {
+    let test =
+        ["test", "--release", "-p", "guira-tests", "--test", "router", "--", "--ignored", "--nocapture"];
+    vec![cargo(&["build", "--release", "-p", "guira-cli"]), cargo(&test)]
 }
 
 /// Less of everything with every engine, against the debug build, whose assertions hold as well; always with the same seed.

@@ -580,17 +580,14 @@ impl ClassGuard<'_> {
     }
 
     pub fn occupied_chunks(&self, page: PageId) -> Vec<Offset> {
-        let mut chunks = Vec::new();
-        let start = self.memory.start_of(page);
-        for word in 0..self.geometry.bitmap_words {
-            let mut bits = words::load(self.memory.occupied(page, word));
-            while bits != 0 {
-                let chunk = word * 64 + bits.trailing_zeros();
-                chunks.push(start.plus(self.geometry.start_of(chunk)));
-                bits &= bits - 1;
-            }
-        }
-        chunks
+        (0..).map_while(|part| self.occupied_of(page, part)).flatten().collect()
+    }
+
+    /// The chunks in use of one of the parts of a page, which have up to 64 chunks each. `None` if it has no such part.
+    pub fn occupied_of(&self, page: PageId, part: u32) -> Option<impl Iterator<Item = Offset>> {
+        let has_part = part < self.geometry.bitmap_words;
+        let bits = has_part.then(|| words::load(self.memory.occupied(page, part)))?;
+        Some(self.each(page, part, bits).map(|(_, chunk)| chunk))
     }
 }
 

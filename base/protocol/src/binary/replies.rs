@@ -26,6 +26,27 @@ pub fn reply_stat<R: Replies>(packet: Packet, name: &[u8], value: &[u8], replies
     replies.buffer().put(value);
 }
 
+/// The longest name of a statistic in a packet, whose length is a byte.
+const STAT_NAME_MAX: usize = u8::MAX as usize;
+
+/// Writes the reply to a stat command of the text protocol, each line as a packet.
+pub fn reply_stat_lines<R: Replies>(packet: Packet, lines: &[u8], replies: &mut R) {
+    for line in lines.split(|byte| *byte == b'\n') {
+        match line.strip_suffix(b"\r").unwrap_or(line) {
+            b"" => {}
+            b"END" | b"RESET" | b"OK" => reply_stat(packet, b"", b"", replies),
+            line => match line.strip_prefix(b"STAT ") {
+                Some(pair) => {
+                    let blank = pair.iter().position(|byte| *byte == b' ').unwrap_or(pair.len());
+                    let value = pair.get(blank + 1..).unwrap_or_default();
+                    reply_stat(packet, &pair[..blank.min(STAT_NAME_MAX)], value, replies);
+                }
+                None => reply_status(packet, Status::KeyNotFound, 0, replies),
+            },
+        }
+    }
+}
+
 /// Writes a body after the header of a success.
 pub fn reply_text<R: Replies>(packet: Packet, text: &str, replies: &mut R) {
     reply_body(packet, Status::Success, 0, text.as_bytes(), replies);

@@ -15,6 +15,12 @@ fn eight_at(words: &[AtomicU64], start: usize) -> u64 {
     (low >> shift) | (high << (64 - shift))
 }
 
+/// The `length` bytes from byte `start` on, at most eight of them and all in `words`; the higher bytes are unspecified.
+#[inline(always)]
+pub(super) fn up_to_eight(words: &[AtomicU64], start: usize, _length: usize) -> u64 {
+    eight_at(words, start)
+}
+
 #[inline]
 pub(super) fn copy_out(words: &[AtomicU64], start: usize, out: &mut [u8]) {
     for (index, chunk) in out.chunks_mut(WORD).enumerate() {

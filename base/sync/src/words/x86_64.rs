@@ -106,7 +106,7 @@ fn copy_short(words: &[AtomicU64], start: usize, out: &mut [u8]) {
 /// The `length` bytes from byte `start` on, at most eight of them and all in `words`; the higher bytes are
 /// unspecified.
 #[inline(always)]
-fn up_to_eight(words: &[AtomicU64], start: usize, length: usize) -> u64 {
+pub(super) fn up_to_eight(words: &[AtomicU64], start: usize, length: usize) -> u64 {
     let from = words.as_ptr().cast::<u8>();
     if start + 8 <= size_of_val(words) {
         // SAFETY: eight bytes from `start` on lie in `words`, as checked.

@@ -1,14 +1,14 @@
 //! Turns accepted connections into TLS connections, and manages their configuration.
 
 use super::counters::TlsCounters;
-use super::files::{Identity, Stamps, TlsError};
+use super::files::{Identity, Stamps, TlsError, authorities};
 use super::options::{MinVersion, Resumption, TlsOptions, VerifyMode};
 use super::reject_all::RejectAll;
-use super::stream::{Socket, TlsStream};
+use super::stream::TlsStream;
 use crate::stream::Stream;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,10 +71,14 @@ impl Configurations {
         }
     }
 
-    fn new(options: &TlsOptions, provider: Arc<CryptoProvider>, files: &Identity) -> Result<Self, TlsError> {
-        let configure = |verifier| configure(options, &provider, files, verifier);
+    fn new(
+        options: &TlsOptions,
+        provider: Arc<CryptoProvider>,
+        identity: &Identity,
+    ) -> Result<Self, TlsError> {
+        let configure = |verifier| configure(options, &provider, identity, verifier);
         let none = configure(WebPkiClientVerifier::no_client_auth())?;
-        let Some(roots) = &files.authorities else {
+        let Some(roots) = options.authorities.as_deref().map(authorities).transpose()? else {
             let schemes = provider.signature_verification_algorithms.supported_schemes();
             let reject_all = |mandatory| Arc::new(RejectAll { mandatory, schemes: schemes.clone() });
             return Ok(Configurations {
@@ -96,7 +100,7 @@ impl Configurations {
 fn configure(
     options: &TlsOptions,
     provider: &Arc<CryptoProvider>,
-    files: &Identity,
+    identity: &Identity,
     verifier: Arc<dyn ClientCertVerifier>,
 ) -> Result<Arc<ServerConfig>, TlsError> {
     let old = options.min_version == MinVersion::Tls12
@@ -105,7 +109,7 @@ fn configure(
         if old { &[&rustls::version::TLS13, &rustls::version::TLS12] } else { &[&rustls::version::TLS13] };
     let builder = ServerConfig::builder_with_provider(provider.clone());
     let builder = builder.with_protocol_versions(versions).map_err(TlsError::Library)?;
-    let resolver = Arc::new(SingleCertAndKey::from(files.key.clone()));
+    let resolver = Arc::new(SingleCertAndKey::from(identity.key.clone()));
     let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
     // Tickets hold the state of a session that can be resumed: the server keeps none for disconnected clients.
     config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -118,8 +122,8 @@ fn configure(
 fn load(options: &TlsOptions) -> Result<(Configurations, Identity), TlsError> {
     let provider =
         Arc::new(CryptoProvider { cipher_suites: options.ciphers.suites(), ..ring::default_provider() });
-    let files = Identity::read(options, &provider)?;
-    Ok((Configurations::new(options, provider, &files)?, files))
+    let identity = Identity::read(&options.chain, options.key_file(), &provider)?;
+    Ok((Configurations::new(options, provider, &identity)?, identity))
 }
 
 impl TlsAcceptor {
@@ -128,12 +132,12 @@ impl TlsAcceptor {
     /// # Errors
     /// Which file is wrong, and why.
     pub fn new(options: TlsOptions, now: u64) -> Result<Self, TlsError> {
-        let seen = Stamps::take(&options);
-        let (configurations, files) = load(&options)?;
+        let seen = Stamps::take(options.files());
+        let (configurations, identity) = load(&options)?;
         let verify = options.verify;
         let status = TlsStatus {
-            not_after: files.facts.not_after,
-            common_name: files.facts.common_name,
+            not_after: identity.facts.not_after,
+            common_name: identity.facts.common_name,
             loaded_at: now,
             reloads: 0,
             failed_reloads: 0,
@@ -155,14 +159,9 @@ impl TlsAcceptor {
     /// # Errors
     /// The library refuses, for reasons that do not depend on the client.
     pub fn accept(&self, stream: Stream) -> io::Result<Stream> {
-        let socket = match stream {
-            Stream::Tcp(socket) => Socket::Tcp(socket),
-            Stream::Unix(socket) => Socket::Unix(socket),
-            Stream::Tls(_) => return Ok(stream),
-        };
         let configuration = self.state().configurations.get(self.verify).clone();
-        let stream = TlsStream::new(socket, configuration, self.shared.counters.clone());
-        Ok(Stream::Tls(Box::new(stream.map_err(io::Error::other)?)))
+        let session = ServerConnection::new(configuration).map_err(io::Error::other)?;
+        Ok(TlsStream::over(stream, session.into(), &self.shared.counters))
     }
 
     /// Reads the files again, for new connections; existing ones keep their configuration. `now` is in seconds since
@@ -173,15 +172,15 @@ impl TlsAcceptor {
     pub fn reload(&self, now: u64) -> Result<(), TlsError> {
         let _one_at_a_time = self.shared.reload.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the files are read: any later write is another change.
-        let seen = Stamps::take(&self.shared.options);
+        let seen = Stamps::take(self.shared.options.files());
         let loaded = load(&self.shared.options);
         let mut state = self.state();
         state.seen = seen;
         match loaded {
-            Ok((configurations, files)) => {
+            Ok((configurations, identity)) => {
                 state.configurations = configurations;
-                state.status.not_after = files.facts.not_after;
-                state.status.common_name = files.facts.common_name;
+                state.status.not_after = identity.facts.not_after;
+                state.status.common_name = identity.facts.common_name;
                 state.status.loaded_at = now;
                 state.status.reloads += 1;
                 Ok(())
@@ -197,7 +196,7 @@ impl TlsAcceptor {
     /// file. A file that was read half-written counts as changed again when the other half is written.
     pub fn changed(&self) -> bool {
         let seen = self.state().seen.clone();
-        seen.have_changed(&self.shared.options)
+        seen.have_changed(self.shared.options.files())
     }
 
     pub fn status(&self) -> TlsStatus {

@@ -6,15 +6,15 @@ use std::fmt;
 /// Why a TLS connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFailure {
-    /// The client does not speak TLS: its first byte does not begin a handshake.
+    /// The other end does not speak TLS: its first byte does not begin a handshake.
     PlainText,
     /// Client and server have no version, cipher suite or other method in common.
     NothingInCommon,
-    /// The client's certificate is missing or invalid.
-    ClientCertificate,
-    /// The client disconnected during the handshake.
+    /// The other end's certificate is missing or invalid.
+    Certificate,
+    /// The other end disconnected during the handshake.
     Gone,
-    /// Another failure of the handshake, such as a client that rejects the server's certificate.
+    /// Another failure of the handshake, such as an end that rejects the other's certificate.
     Handshake,
     /// The data after the handshake is not TLS.
     Protocol,
@@ -24,7 +24,7 @@ impl TlsFailure {
     pub const ALL: [TlsFailure; 6] = [
         TlsFailure::PlainText,
         TlsFailure::NothingInCommon,
-        TlsFailure::ClientCertificate,
+        TlsFailure::Certificate,
         TlsFailure::Gone,
         TlsFailure::Handshake,
         TlsFailure::Protocol,
@@ -38,7 +38,7 @@ impl TlsFailure {
         }
         match error {
             Error::PeerIncompatible(_) => TlsFailure::NothingInCommon,
-            Error::NoCertificatesPresented | Error::InvalidCertificate(_) => TlsFailure::ClientCertificate,
+            Error::NoCertificatesPresented | Error::InvalidCertificate(_) => TlsFailure::Certificate,
             Error::AlertReceived(alert) => match alert {
                 AlertDescription::CloseNotify | AlertDescription::UserCanceled => TlsFailure::Gone,
                 AlertDescription::ProtocolVersion
@@ -54,10 +54,10 @@ impl TlsFailure {
 impl fmt::Display for TlsFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            TlsFailure::PlainText => "the client does not speak TLS",
+            TlsFailure::PlainText => "the other end does not speak TLS",
             TlsFailure::NothingInCommon => "no version or cipher suite in common",
-            TlsFailure::ClientCertificate => "no good client certificate",
-            TlsFailure::Gone => "the client left during the handshake",
+            TlsFailure::Certificate => "no good certificate",
+            TlsFailure::Gone => "the other end left during the handshake",
             TlsFailure::Handshake => "the handshake failed",
             TlsFailure::Protocol => "broken TLS",
         })
@@ -80,7 +80,7 @@ pub struct TlsFault {
     pub detail: String,
 }
 
-/// Counters of all connections of an acceptor. Relaxed: statistics.
+/// Counters of all connections of an acceptor or a connector. Relaxed: statistics.
 #[derive(Debug, Default)]
 pub struct TlsCounters {
     full: AtomicU64,
@@ -98,7 +98,7 @@ impl TlsCounters {
         self.resumed.load(Ordering::Relaxed)
     }
 
-    /// Failures of one kind. A client that disconnected before it sent a byte does not count.
+    /// Failures of one kind. A client or server that disconnected before it sent a byte does not count.
     pub fn failures(&self, failure: TlsFailure) -> u64 {
         self.failures[failure as usize].load(Ordering::Relaxed)
     }

@@ -1,7 +1,6 @@
 //! Certificate and key files: reading them, their faults, and whether they have changed.
 
 use super::certificate::{self, CertificateFacts};
-use super::options::TlsOptions;
 use crate::file::read_file;
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
@@ -42,24 +41,26 @@ pub enum TlsError {
     /// The private key does not match the certificate.
     #[error("the private key in {key} does not fit the certificate in {chain}", key = key.display(), chain = chain.display())]
     KeyDoesNotFit { key: PathBuf, chain: PathBuf },
+    /// The name of a server is neither a DNS name nor an address.
+    #[error("'{name}' is neither a DNS name nor an IP address")]
+    BadName { name: String },
     /// The library rejects the configuration.
     #[error("TLS cannot be set up: {0}")]
     Library(rustls::Error),
 }
 
-/// The contents of the files.
+/// A certificate chain with its key.
 pub(super) struct Identity {
     pub(super) key: Arc<CertifiedKey>,
     pub(super) facts: CertificateFacts,
-    pub(super) authorities: Option<Arc<RootCertStore>>,
 }
 
 impl Identity {
-    pub(super) fn read(options: &TlsOptions, provider: &CryptoProvider) -> Result<Self, TlsError> {
-        let chain = certificates(&options.chain)?;
+    /// `path` is the file of the key, and may be that of the chain.
+    pub(super) fn read(chain_path: &Path, path: &Path, provider: &CryptoProvider) -> Result<Self, TlsError> {
+        let chain = certificates(chain_path)?;
         let facts = certificate::facts(&chain[0]);
-        let facts = facts.ok_or_else(|| bad_certificate(&options.chain, 1, "it is not X.509"))?;
-        let path = options.key_file();
+        let facts = facts.ok_or_else(|| bad_certificate(chain_path, 1, "it is not X.509"))?;
         let key = private_key(path)?;
         let key = load(key, provider).map_err(|error| TlsError::BadKey {
             path: path.to_owned(),
@@ -73,13 +74,12 @@ impl Identity {
             // The key's type cannot be checked here; the first handshake does.
             Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
             Err(rustls::Error::InconsistentKeys(_)) => {
-                let (key, chain) = (path.to_owned(), options.chain.clone());
+                let (key, chain) = (path.to_owned(), chain_path.to_owned());
                 return Err(TlsError::KeyDoesNotFit { key, chain });
             }
-            Err(error) => return Err(bad_certificate(&options.chain, 1, &error.to_string())),
+            Err(error) => return Err(bad_certificate(chain_path, 1, &error.to_string())),
         }
-        let authorities = options.authorities.as_deref().map(authorities).transpose()?;
-        Ok(Identity { key: Arc::new(key), facts, authorities })
+        Ok(Identity { key: Arc::new(key), facts })
     }
 }
 
@@ -141,8 +141,8 @@ fn load(
     })
 }
 
-/// The authorities for client certificates.
-fn authorities(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+/// The authorities for certificates of the other end.
+pub(super) fn authorities(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
     let mut store = RootCertStore::empty();
     for (index, certificate) in certificates(path)?.into_iter().enumerate() {
         let added = store.add(certificate);
@@ -154,22 +154,21 @@ fn authorities(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
 /// Metadata of a file; another value means other contents. `None` if the file is missing.
 type Stamp = Option<[i64; 7]>;
 
-/// The stamps of all files, in a fixed order.
+/// The files of the chain, of the key and of the authorities.
+pub(super) type Files<'a> = [Option<&'a Path>; 3];
+
+/// The stamps of all files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamps([Stamp; 3]);
 
 impl Stamps {
-    fn files(options: &TlsOptions) -> [Option<&Path>; 3] {
-        [Some(options.chain.as_path()), options.key.as_deref(), options.authorities.as_deref()]
-    }
-
     /// Stamps the files, without opening them.
-    pub(super) fn take(options: &TlsOptions) -> Self {
-        Stamps(Self::files(options).map(|file| std::fs::metadata(file?).ok().as_ref().map(stamp)))
+    pub(super) fn take(files: Files<'_>) -> Self {
+        Stamps(files.map(|file| std::fs::metadata(file?).ok().as_ref().map(stamp)))
     }
 
-    pub(super) fn have_changed(&self, options: &TlsOptions) -> bool {
-        Self::files(options).into_iter().zip(&self.0).any(|(file, seen)| differs(file, seen))
+    pub(super) fn have_changed(&self, files: Files<'_>) -> bool {
+        files.into_iter().zip(&self.0).any(|(file, seen)| differs(file, seen))
     }
 }
 

@@ -12,15 +12,20 @@
 
 mod acceptor;
 mod certificate;
+mod connector;
 mod counters;
 mod files;
 mod options;
 mod records;
 mod reject_all;
+mod server_check;
 mod stream;
 
 pub use acceptor::{TlsAcceptor, TlsStatus};
+pub use connector::{TlsConnector, TlsName};
 pub use counters::{TlsCounters, TlsFailure, TlsFault};
 pub use files::TlsError;
-pub use options::{CipherList, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode};
+pub use options::{
+    CipherList, MinVersion, NameCheck, Resumption, TlsClientOptions, TlsOptionError, TlsOptions, VerifyMode,
+};
 pub use stream::{TlsFacts, TlsStream};

@@ -1,5 +1,6 @@
 //! Options of TLS: files, client certificates, versions, cipher suites.
 
+use super::files::Files;
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring::cipher_suite;
 use std::fmt;
@@ -41,6 +42,38 @@ impl TlsOptions {
     pub(super) fn key_file(&self) -> &Path {
         self.key.as_deref().unwrap_or(&self.chain)
     }
+
+    pub(super) fn files(&self) -> Files<'_> {
+        [Some(self.chain.as_path()), self.key.as_deref(), self.authorities.as_deref()]
+    }
+}
+
+/// The TLS options of a client. No file is read before a [`crate::TlsConnector`] is made from them.
+#[derive(Clone, Debug)]
+pub struct TlsClientOptions {
+    /// The client's certificate chain, PEM, and its private key, as in [`TlsOptions`]. Without a chain the client has
+    /// no certificate.
+    pub chain: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    /// Certificates of the authorities for servers' certificates, PEM. Without it any certificate is accepted.
+    pub authorities: Option<PathBuf>,
+    /// Whether a server's certificate must name the server; only with authorities.
+    pub names: NameCheck,
+    /// Whether sessions are resumed that servers gave tickets for.
+    pub resumption: Resumption,
+}
+
+impl TlsClientOptions {
+    pub(super) fn files(&self) -> Files<'_> {
+        [self.chain.as_deref(), self.key.as_deref(), self.authorities.as_deref()]
+    }
+}
+
+/// Whether a server's certificate must name the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameCheck {
+    Required,
+    Skipped,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,10 +5,9 @@ use super::counters::{Handshake, TlsCounters, TlsFailure, TlsFault};
 use super::options::suite_name;
 use super::records::Records;
 use crate::poll::Interest;
-use crate::stream::{Progress, progress};
+use crate::stream::{Progress, Stream, progress};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustls::server::{ServerConfig, ServerConnection};
-use rustls::{HandshakeKind, ProtocolVersion};
+use rustls::{Connection, HandshakeKind, ProtocolVersion};
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -20,7 +19,6 @@ const AHEAD_MAX: usize = 64 << 10;
 
 /// More than the encrypted part of a record that the library may hold from earlier reads (RFC 8446 §5.2: 16,640
 /// bytes, RFC 5246 §6.2.3: 18,437).
-/// RFC 5246 §6.2.3: 18,437).
 const PARTIAL_MAX: usize = 20 << 10;
 
 /// The least remaining space that is worth a read.
@@ -38,8 +36,10 @@ const FILLS: usize = 8;
 const RECORD_PLAINTEXT_MAX: usize = 16 << 10;
 const RECORD_OVERHEAD_MAX: usize = 5 + 8 + 16;
 
-/// The first byte of every handshake (RFC 8446 §5.1).
+/// The first byte of every handshake (RFC 8446 §5.1) …
 const HANDSHAKE_RECORD: u8 = 22;
+/// … and of a server's alert, by which it refuses one.
+const ALERT_RECORD: u8 = 21;
 
 /// A connected socket below TLS.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Write for Socket {
 enum Input {
     /// More may arrive.
     Open,
-    /// The client has sent a close_notify, or is gone.
+    /// The other end has sent a close_notify, or is gone.
     Ended,
     /// The connection has failed.
     Failed(TlsFault),
@@ -99,17 +99,17 @@ pub struct TlsFacts {
     pub cipher: &'static str,
     /// Whether the session was resumed.
     pub resumed: bool,
-    /// The common name of the client's verified certificate; `None` without a certificate or name.
-    pub client_name: Option<String>,
+    /// The common name of the other end's certificate; `None` without a certificate or name.
+    pub peer_name: Option<String>,
 }
 
-/// The server's end of a TLS connection over a non-blocking socket. It is used as a [`crate::Stream`].
+/// One end of a TLS connection over a non-blocking socket. It is used as a [`crate::Stream`].
 pub struct TlsStream {
     socket: Socket,
-    session: ServerConnection,
+    session: Connection,
     counters: Arc<TlsCounters>,
     handshake: Handshake,
-    /// The client has sent a byte.
+    /// The other end has sent a byte.
     began: bool,
     input: Input,
     /// Plaintext in the library; a lower bound if `input` is not open.
@@ -139,17 +139,18 @@ enum Drained {
 }
 
 impl TlsStream {
-    pub(super) fn new(
-        socket: Socket,
-        configuration: Arc<ServerConfig>,
-        counters: Arc<TlsCounters>,
-    ) -> Result<Self, rustls::Error> {
-        let mut session = ServerConnection::new(configuration)?;
+    /// A session that has not begun, over a stream; one that has TLS already is returned as it is.
+    pub(super) fn over(stream: Stream, mut session: Connection, counters: &Arc<TlsCounters>) -> Stream {
+        let socket = match stream {
+            Stream::Tcp(socket) => Socket::Tcp(socket),
+            Stream::Unix(socket) => Socket::Unix(socket),
+            Stream::Tls(_) => return stream,
+        };
         session.set_buffer_limit(Some(AHEAD_MAX));
-        Ok(TlsStream {
+        Stream::Tls(Box::new(TlsStream {
             socket,
             session,
-            counters,
+            counters: counters.clone(),
             handshake: Handshake::UnderWay,
             began: false,
             input: Input::Open,
@@ -157,7 +158,7 @@ impl TlsStream {
             records: Records::default(),
             unsent: 0,
             finishing: false,
-        })
+        }))
     }
 
     /// The result of the handshake; `None` before its end.
@@ -174,7 +175,7 @@ impl TlsStream {
             },
             cipher: self.session.negotiated_cipher_suite().map_or("unknown", suite_name),
             resumed: self.session.handshake_kind() == Some(HandshakeKind::Resumed),
-            client_name: certificate.and_then(|der| certificate::facts(der)?.common_name),
+            peer_name: certificate.and_then(|der| certificate::facts(der)?.common_name),
         })
     }
 
@@ -245,7 +246,7 @@ impl TlsStream {
     pub(crate) fn finish(&mut self) -> io::Result<Progress> {
         if !self.finishing {
             self.finishing = true;
-            // A client that has not finished its handshake would not understand it.
+            // An end that has not finished its handshake would not understand it.
             if self.handshake == Handshake::Done && matches!(self.input, Input::Open | Input::Ended) {
                 self.session.send_close_notify();
             }
@@ -376,14 +377,15 @@ impl TlsStream {
         (drained, bytes)
     }
 
-    /// Whether the client's first bytes may be TLS. `bytes` begins with them if none were received before.
+    /// Whether the other end's first bytes may be TLS. `bytes` begins with them if none were received before.
     fn admits(&mut self, bytes: &[u8]) -> bool {
         let Some(first) = bytes.first().filter(|_| !self.began) else {
             return true;
         };
         self.began = true;
-        if *first != HANDSHAKE_RECORD {
-            // No alert is sent: the client would take it for a reply.
+        let is_refusal = *first == ALERT_RECORD && matches!(self.session, Connection::Client(_));
+        if *first != HANDSHAKE_RECORD && !is_refusal {
+            // No alert is sent: the other end would take it for a reply, or for a request.
             self.fail(TlsFailure::PlainText, format!("its first byte is {first}"));
         }
         matches!(self.input, Input::Open)
@@ -418,7 +420,7 @@ impl TlsStream {
         self.input = Input::Failed(TlsFault { failure, detail });
     }
 
-    /// The client has ended its output.
+    /// The other end has ended its output.
     fn end(&mut self) {
         self.count_gone();
         self.input = Input::Ended;
@@ -434,7 +436,7 @@ impl TlsStream {
         }
     }
 
-    /// Reading through the library has failed: the socket has failed, or the client's input is too long.
+    /// Reading through the library has failed: the socket has failed, or the other end's input is too long.
     fn stop(&mut self, error: &io::Error) {
         match (error.kind(), self.handshake) {
             (io::ErrorKind::InvalidData | io::ErrorKind::Other, Handshake::UnderWay) => {

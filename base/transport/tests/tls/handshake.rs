@@ -29,7 +29,7 @@ fn both_versions_are_supported_and_the_result_is_reported() {
         assert_eq!(server.stream.tls_facts(), None);
         assert!(gets_in(&mut client, &mut server));
         let facts = server.stream.tls_facts().unwrap();
-        assert_eq!((facts.version, facts.resumed, facts.client_name), (name, false, None));
+        assert_eq!((facts.version, facts.resumed, facts.peer_name), (name, false, None));
         assert!(facts.cipher.contains("AES_256_GCM"), "{}", facts.cipher);
         server.say(b"world");
         settle(&mut client, &mut server);
@@ -235,17 +235,17 @@ fn verify_modes_let_in_whom_memcached_lets_in() {
                 assert_eq!(gets_in(&mut client, &mut server), expected, "{case}");
                 if expected {
                     let asked = mode != VerifyMode::None && certificate.is_some();
-                    let name = server.stream.tls_facts().unwrap().client_name;
+                    let name = server.stream.tls_facts().unwrap().peer_name;
                     assert_eq!(name.as_deref(), asked.then_some("client-7"), "{case}");
                 } else {
                     failed += 1;
-                    assert_eq!(server.fault().unwrap().failure, TlsFailure::ClientCertificate, "{case}");
+                    assert_eq!(server.fault().unwrap().failure, TlsFailure::Certificate, "{case}");
                     assert!(client.error.is_some(), "the client gets an alert");
                 }
             }
         }
     }
-    assert_eq!(acceptor.counters().failures(TlsFailure::ClientCertificate), failed);
+    assert_eq!(acceptor.counters().failures(TlsFailure::Certificate), failed);
     assert_eq!(acceptor.counters().failed_handshakes(), failed);
 }
 
@@ -401,7 +401,7 @@ fn a_resumed_session_still_knows_whose_it_is() {
     for resumed in [false, true] {
         let (_client, server) = connected(&acceptor, &config);
         let facts = server.stream.tls_facts().unwrap();
-        assert_eq!((facts.resumed, facts.client_name.as_deref()), (resumed, Some("client-7")));
+        assert_eq!((facts.resumed, facts.peer_name.as_deref()), (resumed, Some("client-7")));
     }
 }
 
@@ -418,7 +418,7 @@ fn a_session_without_a_certificate_is_not_resumed_where_one_is_needed() {
         let closed = open.with_verify(VerifyMode::Force);
         let (mut client, mut server) = connect(&closed, &config);
         assert!(!gets_in(&mut client, &mut server));
-        assert_eq!(server.fault().unwrap().failure, TlsFailure::ClientCertificate);
+        assert_eq!(server.fault().unwrap().failure, TlsFailure::Certificate);
     }
 }
 

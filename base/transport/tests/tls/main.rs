@@ -1,5 +1,6 @@
 //! TLS as clients see it, with generated certificates and the library's own client.
 
+mod client;
 mod files;
 mod handshake;
 mod server;

@@ -9,10 +9,11 @@ const NOW: Seconds = Seconds(1000);
 
 /// Runs all of them on engines of their own.
 pub fn prefixes<E: Engine>(open: &impl Fn(usize) -> E) {
-    let cases: [fn(E); 10] = [
+    let cases: [fn(E); 11] = [
         a_prefix_takes_what_was_stored_before_under_it_and_nothing_else,
         several_prefixes_go_together_up_to_a_limit,
         the_memory_comes_free_in_the_background_and_other_items_stay,
+        beside_requests_the_crawler_has_turns_and_its_steps_are_short,
         after_so_many_at_once_more_are_refused_until_they_are_removed,
         what_is_alive_outlives_any_number_of_prefixes,
         what_was_deleted_does_not_come_back_by_any_change,
@@ -92,6 +93,38 @@ fn the_memory_comes_free_in_the_background_and_other_items_stay<E: Engine>(engin
     assert_eq!(engine.stats().evictions, 0);
 }
 
+/// Items that a step of the crawler may look at: it takes some ten microseconds.
+const STEP_MAX: u64 = 256;
+
+fn beside_requests_the_crawler_has_turns_and_its_steps_are_short<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    for number in 0..20_000 {
+        put(&mut session, &format!("{}{number}", if number % 4 == 0 { "gone:" } else { "kept:" }));
+    }
+    settle(&mut session, NOW);
+    flush(&engine, "gone:").unwrap();
+    let checked = || engine.stats().crawler_checked;
+    let before = checked();
+    for _ in 0..2000 {
+        session.quiesce();
+        session.maintain(NOW, Pace::Busy, 32);
+    }
+    assert_eq!(checked(), before, "it had no turn");
+    let (mut seen, mut steps) = (before, 0);
+    while session.maintain(NOW, Pace::Crawl, 1) > 0 {
+        session.quiesce();
+        let looked = checked() - std::mem::replace(&mut seen, checked());
+        assert!(looked <= STEP_MAX, "{looked} items in a step");
+        steps += 1;
+    }
+    assert!((20_000 / STEP_MAX..2000).contains(&steps), "{steps} steps");
+    assert_eq!(engine.stats().items, 15_000);
+    assert!(seen - before >= 20_000);
+    // It was everywhere: a generation is free again.
+    assert!((0..6).all(|_| flush(&engine, "other").is_ok()));
+    assert!((0..20_000).all(|number| number % 4 == 0 || has(&mut session, &format!("kept:{number}"))));
+}
+
 fn after_so_many_at_once_more_are_refused_until_they_are_removed<E: Engine>(engine: E) {
     let mut session = engine.session();
     for round in 0..20 {
@@ -119,7 +152,7 @@ fn what_is_alive_outlives_any_number_of_prefixes<E: Engine>(engine: E) {
         let key = format!("round:{round}");
         put(&mut session, &key);
         while flush(&engine, "round:").is_err() {
-            session.maintain(NOW, Pace::Busy, 10);
+            session.maintain(NOW, Pace::Crawl, 10);
             session.quiesce();
         }
         assert!((0..=round).all(|round| !has(&mut session, &format!("round:{round}"))));

@@ -142,9 +142,7 @@ impl<T> Flushes<T> {
     #[cold]
     #[inline(never)]
     fn is_flushed(&self, item: Stamped<'_>) -> bool {
-        let mut generation = item.generation();
-        let mut key = [0; 256];
-        let key = item.key(&mut key);
+        let (mut generation, key) = (item.generation(), item.key());
         loop {
             // Acquire fence: pairs with the Release of whoever stamped the item or put it into the table: the word is seen as new as the stamp.
             fence(Ordering::Acquire);
@@ -313,6 +311,8 @@ impl<T> Flushes<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key_words::KeyWords;
+    use guira_sync::words;
     use std::cell::RefCell;
 
     /// Notes what was swept.
@@ -332,6 +332,13 @@ mod tests {
     }
 
     const NOW: Seconds = Seconds(100);
+
+    /// Whether an item of `generation` with this key is dead.
+    fn kills(flushes: &Flushes<u32>, generation: u32, key: &[u8]) -> bool {
+        let words: Vec<_> = key.chunks(8).map(|_| AtomicU64::new(0)).collect();
+        words::copy_in(&words, 0, key);
+        flushes.prefixes.kill(generation, flushes.generation(), KeyWords::new(&words, 0, key.len()))
+    }
 
     #[test]
     fn a_flush_with_a_delay_takes_effect_when_it_is_due() {
@@ -384,26 +391,26 @@ mod tests {
         let (flushes, engine) = (Flushes::default(), Engine::default());
         let flush = |prefix: &str| flushes.flush_prefixes(NOW, &[prefix.as_bytes()], &engine);
         assert!((0..6).all(|_| flush("a").is_ok()) && flush("a").is_err());
-        assert!(flushes.prefixes.kill(0, flushes.generation(), b"a1"));
+        assert!(kills(&flushes, 0, b"a1"));
         // One generation is left for a flush of everything, which sweeps nothing away.
         flushes.schedule(NOW, NOW, &engine);
         assert_eq!((flushes.generation(), engine.0.borrow().len()), (7, 0));
         let crawled = flushes.begin_crawl(|_| true);
         flushes.end_crawl(crawled);
-        assert!(!flushes.prefixes.kill(0, flushes.generation(), b"a1"));
+        assert!(!kills(&flushes, 0, b"a1"));
         flush("b").unwrap();
         let crawled = flushes.begin_crawl(|_| true);
         flush("c").unwrap();
         flushes.end_crawl(crawled);
-        let kills = |key: &[u8]| flushes.prefixes.kill(0, flushes.generation(), key);
-        assert_eq!((kills(b"b"), kills(b"c")), (false, true), "one came during the crawl");
+        let killed = [b"b", b"c"].map(|key| kills(&flushes, 0, key));
+        assert_eq!(killed, [false, true], "one came during the crawl");
     }
 
     #[test]
     fn flushes_of_an_earlier_version_were_of_everything() {
         let flushes = Flushes::default();
         assert!(flushes.restore(&SavedFlushes::of(FlushWord::new(3, Seconds(u32::MAX)).0, 1 << 2), 0u32));
-        assert!(flushes.prefixes.kill(2, 3, b"any") && !flushes.prefixes.kill(3, 3, b"any"));
+        assert!(kills(&flushes, 2, b"any") && !kills(&flushes, 3, b"any"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! prefixes; readers look through it without waiting for anybody. The empty prefix is a flush of everything.
 
 use crate::item::GENERATIONS;
+use crate::key_words::KeyWords;
 use guira_contract::{KEY_MAX, PREFIXES_MAX};
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::words::{self, WORD};
@@ -81,10 +82,11 @@ impl Slot {
 
     /// Whether this prefix kills an item of `generation` with this key. A slot that changes meanwhile does not: the crawler has asked the prefix that it held
     /// about every item, and the one that it is going to hold is not in force yet.
-    fn kills(&self, generation: u32, current: u32, key: &[u8]) -> bool {
+    #[inline(always)]
+    fn kills(&self, generation: u32, current: u32, key: KeyWords<'_>) -> bool {
         let tag = self.tag();
         let is_later = tag.is_in_use() && age(tag.generation(), current) < age(generation, current);
-        if !is_later || key.len() < tag.len() || !words::equal(&self.bytes, 0, &key[..tag.len()]) {
+        if !is_later || !key.begins_with(&self.bytes, tag.len()) {
             return false;
         }
         // Acquire fence: pairs with the Release fence in `fill`.
@@ -107,7 +109,7 @@ pub struct Prefixes {
     slots: Box<[Slot; SLOTS]>,
 }
 
-const _: () = assert!(SLOTS <= u64::BITS as usize);
+const _: () = assert!(SLOTS < u64::BITS as usize);
 
 impl Default for Prefixes {
     fn default() -> Self {
@@ -116,10 +118,16 @@ impl Default for Prefixes {
 }
 
 impl Prefixes {
+    #[inline(always)]
     fn in_use(&self) -> impl Iterator<Item = &Slot> {
         // Acquire: pairs with the Release in `add`.
-        let used = self.used.load(Ordering::Acquire);
-        self.slots.iter().enumerate().filter(move |(number, _)| used >> number & 1 != 0).map(|(_, slot)| slot)
+        let mut used = self.used.load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            // There is none with the number that an empty set has.
+            let slot = self.slots.get(used.trailing_zeros() as usize)?;
+            used &= used - 1;
+            Some(slot)
+        })
     }
 
     /// How many more it can hold.
@@ -144,7 +152,8 @@ impl Prefixes {
     }
 
     /// Whether an item of `generation` with this key is dead, if `current` is the generation of new items.
-    pub fn kill(&self, generation: u32, current: u32, key: &[u8]) -> bool {
+    #[inline(always)]
+    pub fn kill(&self, generation: u32, current: u32, key: KeyWords<'_>) -> bool {
         self.in_use().any(|slot| slot.kills(generation, current, key))
     }
 
@@ -233,6 +242,17 @@ impl SavedPrefixes {
 mod tests {
     use super::*;
 
+    /// Whether the key dies, wherever it begins in its item.
+    fn kill(prefixes: &Prefixes, generation: u32, current: u32, key: &[u8]) -> bool {
+        let dies = |at| {
+            let words: Vec<_> = (0..WORDS + 4).map(|_| AtomicU64::new(u64::MAX)).collect();
+            words::copy_in(&words, at, key);
+            prefixes.kill(generation, current, KeyWords::new(&words, at, key.len()))
+        };
+        assert!((8..25).all(|at| dies(at) == dies(8)), "{key:?} of generation {generation}");
+        dies(8)
+    }
+
     #[test]
     fn a_prefix_kills_earlier_items_whose_keys_begin_with_it() {
         let prefixes = Prefixes::default();
@@ -247,7 +267,7 @@ mod tests {
             (6, "user:1", true),
         ] {
             assert_eq!(
-                prefixes.kill(generation, 5, key.as_bytes()),
+                kill(&prefixes, generation, 5, key.as_bytes()),
                 dies,
                 "{key} of generation {generation}"
             );
@@ -264,9 +284,23 @@ mod tests {
         // Generation 0 comes after 7. No item is left of those before 7.
         prefixes.forget_before(6, 0);
         assert_eq!(prefixes.room(), SLOTS / 2);
-        assert!(!prefixes.kill(5, 0, b"00") && prefixes.kill(5, 0, b"01"));
+        assert!(!kill(&prefixes, 5, 0, b"00") && kill(&prefixes, 5, 0, b"01"));
         let long = [b'x'; KEY_MAX];
-        assert!(prefixes.add(0, &long) && prefixes.kill(7, 0, &long) && !prefixes.kill(7, 0, &long[1..]));
+        assert!(prefixes.add(0, &long) && kill(&prefixes, 7, 0, &long) && !kill(&prefixes, 7, 0, &long[1..]));
+    }
+
+    #[test]
+    fn prefixes_of_all_lengths_are_told_apart_by_their_last_byte() {
+        let key: Vec<u8> = (0..KEY_MAX as u8).collect();
+        for length in 1..=KEY_MAX {
+            let prefixes = Prefixes::default();
+            let mut other = key[..length].to_vec();
+            other[length - 1] ^= 0x80;
+            assert!(prefixes.add(3, &other));
+            assert!(!kill(&prefixes, 2, 3, &key), "{length}");
+            assert!(prefixes.add(3, &key[..length]));
+            assert!(kill(&prefixes, 2, 3, &key) && !kill(&prefixes, 2, 3, &key[..length - 1]), "{length}");
+        }
     }
 
     #[test]

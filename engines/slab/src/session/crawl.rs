@@ -1,4 +1,4 @@
-//! What the crawler does to a page, and when a store asks for it.
+//! What the crawler does to the items of a page, and when a store asks for it.
 
 use super::removal;
 use super::state::SessionState;
@@ -14,36 +14,38 @@ use guira_sync::clock::Seconds;
 /// Chunks that are looked at together, so that the misses overlap.
 const TOGETHER: usize = 32;
 
-/// Looks at one page for a store that was refused: what has expired in other classes comes free when the crawler has been
+/// Steps for a store that was refused: a page of items of 256 bytes.
+const STEPS_FOR_MEMORY: usize = 16;
+
+/// Looks at some items for a store that was refused: what has expired in other classes comes free when the crawler has been
 /// there, and it sets out at once.
 #[cold]
 pub(crate) fn step_for_memory<X: Scheme>(state: &mut SessionState<X>, now: Seconds) {
     let now = now.max(state.core.items.shell().time_seen());
     state.core.crawler.ask_for_memory(now);
-    step(state, now);
+    (0..STEPS_FOR_MEMORY).take_while(|_| step(state, now)).count();
 }
 
-/// Looks at one page. False if there is nothing to do for now.
+/// Looks at some tens of items. False if there is nothing to do for now.
 pub(crate) fn step<X: Scheme>(state: &mut SessionState<X>, now: Seconds) -> bool {
     let core = state.core.clone();
     flush::settle(&core, now);
     let pages = core.pool.memory().pages_touched();
     let marks = (core.items.flushes(), &**core.pool.quiescence());
-    core.crawler.step(now, pages, marks, |page| crawl(state, page, now))
+    core.crawler.step(now, pages, marks, |page, part| crawl(state, page, part, now))
 }
 
-fn crawl<X: Scheme>(state: &mut SessionState<X>, page: PageId, now: Seconds) {
+/// Looks at a part of a page. Returns how many chunks of it are in use, or `None` if there is no such part.
+fn crawl<X: Scheme>(state: &mut SessionState<X>, page: PageId, part: u32, now: Seconds) -> Option<usize> {
     let core = state.core.clone();
     let memory = core.pool.memory();
     let (PageState::Serving(class) | PageState::Draining(class)) = memory.state_of(page) else {
-        return;
+        return None;
     };
-    let chunks = memory.lock(class).occupied_chunks(page);
-    let (checked, mut reclaimed) = (chunks.len() as u64, 0);
-    for chunks in chunks.chunks(TOGETHER) {
-        reclaimed += crawl_chunks(state, chunks, now);
-    }
-    state.counters.crawled(Some(class), checked, reclaimed);
+    let chunks: Vec<Offset> = memory.lock(class).occupied_of(page, part)?.collect();
+    let reclaimed = chunks.chunks(TOGETHER).map(|chunks| crawl_chunks(state, chunks, now)).sum();
+    state.counters.crawled(Some(class), chunks.len() as u64, reclaimed);
+    Some(chunks.len())
 }
 
 /// Removes some of the short-lived items that have expired. False if there are none left.

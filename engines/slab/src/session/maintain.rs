@@ -10,9 +10,6 @@ use crate::index::Scheme;
 use guira_contract::Pace;
 use guira_sync::clock::Seconds;
 
-/// Under load the crawler gets a page once in this many rounds.
-const BUSY_ROUNDS_A_PAGE: u32 = 256;
-
 /// Items are counted once in this many rounds, to see whether they need another table.
 const ROUNDS_A_CENSUS: u32 = 32;
 
@@ -29,6 +26,9 @@ pub(crate) fn maintain<X: Scheme>(
     let core = state.core.clone();
     core.items.shell().see_time(now);
     state.seen = now;
+    if pace == Pace::Crawl {
+        return crawl(state, now, budget);
+    }
     let mut done = 0;
     while done < budget && growth::step(state, now) {
         done += 1;
@@ -52,13 +52,15 @@ pub(crate) fn maintain<X: Scheme>(
         done += 1;
     }
     done += shrink(state, pace, budget - done);
-    let pages = match pace {
-        Pace::Idle => budget,
-        Pace::Busy if state.rounds.is_multiple_of(BUSY_ROUNDS_A_PAGE) => 1,
-        Pace::Busy => 0,
-    };
-    let pages = pages.min(budget.saturating_sub(done));
-    done + (0..pages).take_while(|_| crawl::step(state, now)).count()
+    if pace == Pace::Idle {
+        done += crawl(state, now, budget.saturating_sub(done));
+    }
+    done
+}
+
+/// Does up to `steps` steps of the crawler. Returns how many.
+fn crawl<X: Scheme>(state: &mut SessionState<X>, now: Seconds, steps: usize) -> usize {
+    (0..steps).take_while(|_| crawl::step(state, now)).count()
 }
 
 /// The table waits for memory: one page after another gives its own.
@@ -79,7 +81,7 @@ fn free_for_table<X: Scheme>(state: &mut SessionState<X>) -> usize {
 fn shrink<X: Scheme>(state: &mut SessionState<X>, pace: Pace, budget: usize) -> usize {
     let steps = match pace {
         Pace::Idle => 1,
-        Pace::Busy => usize::from(state.rounds.is_multiple_of(BUSY_ROUNDS_A_STEP)),
+        Pace::Busy | Pace::Crawl => usize::from(state.rounds.is_multiple_of(BUSY_ROUNDS_A_STEP)),
     };
     let exceeds = |state: &SessionState<X>| state.core.pool.budget().excess() > 0;
     (0..steps.min(budget)).take_while(|_| exceeds(state) && shrink::step(state)).count()

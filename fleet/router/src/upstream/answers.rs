@@ -4,7 +4,7 @@
 //! connection is of no use.
 
 use super::reply::{Reply, Value};
-use guira_protocol::number_from;
+use guira_protocol::{encode_key, number_from};
 use guira_routing::{Answer, Item, Op, Outcome};
 
 /// The token of a lease that somebody else has.
@@ -93,13 +93,13 @@ pub(super) fn of_line(op: Op, line: &[u8]) -> Option<Answer<'_>> {
 
 /// What the line of a meta command says, and the value behind it; `None` if none of this kind is answered so.
 pub(super) fn of_meta<'i>(op: Op, line: &'i [u8], value: Option<&'i [u8]>) -> Option<Answer<'i>> {
-    use guira_routing::Group::{Arithmetic, Delete, Get, Update};
+    use guira_routing::Group::{Arithmetic, Delete, Get, Touch, Update};
     let code = line.split(|byte| *byte == b' ').next().unwrap_or_default();
     let outcome = match (code, op.group()) {
         (b"VA", Get | Arithmetic) if value.is_some() => Outcome::Found,
         (b"ME", Get) if op == Op::MetaGet => Outcome::Found,
-        (b"HD", Get | Arithmetic | Delete | Update) => Outcome::Found,
-        (b"EN", Get) | (b"NF", Arithmetic | Delete | Update | Get) => Outcome::NotFound,
+        (b"HD", Get | Arithmetic | Delete | Update | Touch) => Outcome::Found,
+        (b"EN", Get | Touch) | (b"NF", Arithmetic | Delete | Update | Get) => Outcome::NotFound,
         (b"NS", Arithmetic | Update) => Outcome::NotStored,
         (b"EX", Arithmetic | Delete | Update) => Outcome::Exists,
         _ if value.is_none() => return failed(line),
@@ -111,6 +111,39 @@ pub(super) fn of_meta<'i>(op: Op, line: &'i [u8], value: Option<&'i [u8]>) -> Op
     // A value that is not accompanied by flags is still the client's.
     let block = value.unwrap_or_default();
     Some(Answer { item, line, block, ..Answer::of(outcome) })
+}
+
+/// Whether the reply to a meta command can be that to this request: it has the key and the opaque that it was asked for, and a value if
+/// that was wanted. A miss may leave out what it would repeat, as earlier versions of memcached do.
+pub(super) fn belongs(request: &[u8], line: &[u8], has_value: bool) -> bool {
+    let mut asked = words(request);
+    let (Some(verb), Some(key)) = (asked.next(), asked.next()) else { return false };
+    let flag = |letter: u8| words(request).skip(2).find(|flag| flag[0] == letter);
+    let mut told = words(line);
+    let is_miss = matches!(told.next(), Some(b"EN" | b"NF" | b"NS" | b"EX"));
+    if verb == b"me" {
+        return is_miss || told.next().is_some_and(|told| is_key(told, key));
+    }
+    let told = |letter: u8| words(line).skip(1 + usize::from(has_value)).find(|flag| flag[0] == letter);
+    let is_same = |letter: u8| match (flag(letter), told(letter)) {
+        (Some(_), None) => is_miss,
+        (None, Some(_)) => false,
+        (Some(_), Some(told)) if letter == b'k' => is_key(&told[1..], key),
+        (asked, told) => asked == told,
+    };
+    // A store has its length in front of its flags, and no value is wanted of it.
+    let wants_value = verb != b"ms" && flag(b'v').is_some();
+    is_same(b'k') && is_same(b'O') && (is_miss || wants_value == has_value)
+}
+
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
+}
+
+/// Whether two texts are the same key: either may be in base64.
+fn is_key(told: &[u8], asked: &[u8]) -> bool {
+    let (mut one, mut other) = ([0; 336], [0; 336]);
+    told == asked || encode_key(told, &mut one) == asked || told == encode_key(asked, &mut other)
 }
 
 /// Whether a server that was asked for its version is there.
@@ -150,6 +183,36 @@ mod tests {
             (Op::MetaGet, b"", None),
         ] {
             assert!(of_meta(op, line, value).is_none(), "{op:?} {:?}", line.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn the_reply_to_a_meta_command_has_what_it_was_asked_for() {
+        for (request, line, has_value, does) in [
+            (b"mg a v k O1".as_slice(), b"VA 3 ka O1".as_slice(), true, true),
+            (b"mg a v k O1", b"VA 3 kb O1", true, false),
+            (b"mg a v k O1", b"VA 3 ka O2", true, false),
+            (b"mg a v k O1", b"VA 3 ka", true, false),
+            (b"mg a v k O1", b"EN", false, true),
+            (b"mg a v k O1", b"EN kb O1", false, false),
+            (b"mg a v", b"HD", false, false),
+            (b"mg a v", b"VA 1 O7", true, false),
+            (b"mg a s", b"VA 1 s1", true, false),
+            (b"mg a s", b"HD s1", false, true),
+            (b"mg YQ== b k v", b"VA 1 ka", true, true),
+            (b"mg a k v", b"VA 1 kYQ== b", true, true),
+            (b"ms a 1 k O1", b"HD ka O1", false, true),
+            (b"ms a 1 O1", b"HD O2", false, false),
+            (b"ms a 1 MR", b"NS", false, true),
+            (b"md a O1", b"NF O2", false, false),
+            (b"ma a v", b"VA 1", true, true),
+            (b"ma a", b"HD", false, true),
+            (b"me a", b"ME a exp=-1", false, true),
+            (b"me a", b"ME b exp=-1", false, false),
+            (b"me a", b"EN", false, true),
+        ] {
+            let both = (request.escape_ascii(), line.escape_ascii());
+            assert_eq!(belongs(request, line, has_value), does, "{} {}", both.0, both.1);
         }
     }
 

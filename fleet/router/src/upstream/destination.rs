@@ -1,25 +1,32 @@
 //! One server: what it was asked, in order, and the connection over which it answers.
 
-use super::health::{Prober, Probes, Standing};
-use super::reply::{self, Read, Reply};
-use super::{Intake, Server, answers, wire};
+use super::health::{Prober, Probes, Standing, Tko};
+use super::link::{Link, Secure};
+use super::meter::{Meter, ServerCount, State};
+use super::{Intake, Server, Undelivered, wire};
+use crate::counters::Counters;
 use crate::flow::Ticket;
 use crate::running::Health;
-use guira_routing::{Answer, Dialect, Group, Op, Origin, Outcome, Request};
+use guira_routing::{Answer, Dialect, Group, LogName, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Interest, Poll, Progress, Stream, Token};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+mod hear;
+
 /// A server and what it was asked.
 #[derive(Debug)]
 pub(crate) struct Destination {
     address: Address,
+    secure: Option<Secure>,
     timeout_ms: u32,
     connect_timeout_ms: u32,
     standing: Arc<Standing>,
     health: Health,
     most: usize,
+    meter: Arc<Meter>,
+    counters: Arc<Counters>,
     /// This worker asks whether it is back …
     probes: Option<Probes>,
     /// … and waits for the answer.
@@ -43,13 +50,21 @@ pub(crate) struct Destination {
     interest: Interest,
     /// When it was last asked something.
     used_ms: u64,
+    /// When it was last seen in the middle of long replies.
+    delivered_ms: u32,
+    /// How many requests there were when the last of them was sent.
+    flushed: u64,
+    /// The request whose reply is timed.
+    timed: Option<Timed>,
+    trust: Trust,
 }
 
-#[derive(Debug)]
-enum Link {
-    Closed,
-    Connecting(Stream),
-    Up(Stream),
+/// Whether a server has answered over TLS since it was connected to. In TLS 1.3 it may refuse the client's certificate after the client's side
+/// of the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    Untried,
+    Proven,
 }
 
 /// What the connection brings next.
@@ -63,17 +78,28 @@ enum Next {
     Unknown,
 }
 
+/// The request whose reply is timed: one at a time, so that the time costs nothing for each request.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    /// How many requests came before it.
+    number: u64,
+    since_us: u64,
+    group: Group,
+}
+
 /// A reply that has to come.
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     origin: Origin<Ticket>,
-    /// Where its key is, among all bytes that were ever asked.
+    /// Where its key is, or the delete that it is, among all bytes that were ever asked.
     at: u64,
     /// So many bytes before it the request begins.
     back: u32,
     length: u8,
     kind: Kind,
     asked_ms: u32,
+    /// What it is logged under if it is a delete and fails.
+    log: Option<LogName>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +109,7 @@ enum Kind {
     LastKey,
     Line(Op),
     Meta(Op),
+    Delete(Dialect),
     Probe,
 }
 
@@ -101,6 +128,8 @@ struct OpenGet {
     from: usize,
 }
 
+/// A server that so many bytes have come from at once is in the middle of long replies, and not slow.
+const DELIVERY: usize = 16 << 10;
 /// Keys of different clients that are asked for together …
 const KEYS_MAX: u32 = 64;
 /// … and bytes of their line, so that it is one segment.
@@ -117,6 +146,8 @@ const GIVEN_UP_MAX: u32 = 3;
 pub(crate) enum Heard<'a> {
     /// The answer to what was asked for `origin`, and how much of the input is dealt with.
     Answer(Origin<Ticket>, Answer<'a>, usize),
+    /// A delete that the server has not carried out, and what it says.
+    Failed(Lost, Answer<'a>, usize),
     /// Nothing that somebody waits for.
     Nothing(usize),
     /// No more replies: the next has so many bytes, as far as is known.
@@ -125,24 +156,42 @@ pub(crate) enum Heard<'a> {
     Garbage,
 }
 
+/// Whether somebody waits for a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    Yes,
+    No,
+}
+
 /// A request whose reply is not waited for any more.
 #[derive(Debug)]
 pub(crate) enum GivenUp {
-    Request(Origin<Ticket>),
+    Request(Lost),
     /// The server cannot be connected to: nothing is answered.
-    Unreachable(Origin<Ticket>),
+    Unreachable(Lost),
     /// The connection is of no use: it brings nothing, or takes nothing.
-    Stuck(Origin<Ticket>),
+    Stuck(Lost),
+}
+
+/// A request that has failed.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    pub(crate) origin: Origin<Ticket>,
+    /// If it is a delete, and may be logged.
+    pub(crate) delete: Option<Undelivered>,
 }
 
 impl Destination {
     /// More than `most` requests are not under way at once.
-    pub(crate) fn new(server: &Server, health: Health, most: usize) -> Self {
+    pub(crate) fn new(server: &Server, health: Health, most: usize, counters: Arc<Counters>) -> Self {
         Destination {
             address: server.address.clone(),
+            secure: server.secure.clone(),
             timeout_ms: server.timeout_ms,
             connect_timeout_ms: server.connect_timeout_ms,
             standing: server.standing.clone(),
+            meter: server.meter(counters.worker()),
+            counters,
             health,
             most,
             probes: None,
@@ -159,6 +208,10 @@ impl Destination {
             rest: Intake::default(),
             interest: Interest::Read,
             used_ms: 0,
+            delivered_ms: 0,
+            flushed: 0,
+            timed: None,
+            trust: Trust::Untried,
         }
     }
 
@@ -168,9 +221,20 @@ impl Destination {
         self.standing.is_in()
     }
 
+    /// A request is not sent, for this reason.
+    pub(crate) fn refuse(&self, why: Outcome) -> Result<(), Outcome> {
+        self.meter.ended(why, 1);
+        Err(why)
+    }
+
     /// Whether there is a connection.
-    pub(crate) fn is_up(&self) -> bool {
+    fn is_up(&self) -> bool {
         matches!(self.link, Link::Up(_))
+    }
+
+    /// Whether there is a connection that the server has not refused.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.is_up() && (self.secure.is_none() || self.trust == Trust::Proven)
     }
 
     /// Whether it takes no more requests for now.
@@ -180,7 +244,13 @@ impl Destination {
 
     /// Appends a request. A get is put behind the keys of the one before it, if that was not sent.
     #[inline]
-    pub(crate) fn push(&mut self, request: &Request<'_>, origin: Origin<Ticket>, now_ms: u64) {
+    pub(crate) fn push(
+        &mut self,
+        request: &Request<'_>,
+        log: Option<LogName>,
+        origin: Origin<Ticket>,
+        now_ms: u64,
+    ) {
         let is_get = matches!(request.op, Op::Get | Op::Gets) && request.dialect == Dialect::Classic;
         let (kind, begin) = if is_get {
             (Kind::Key, self.push_get(request))
@@ -189,6 +259,7 @@ impl Destination {
             let begin = self.wire.len();
             wire::write(request, &mut self.wire);
             let kind = match (request.dialect, request.op) {
+                (dialect, Op::Delete) => Kind::Delete(dialect),
                 (Dialect::Meta, op) => Kind::Meta(op),
                 (_, Op::Gat | Op::Gats | Op::LeaseGet) => Kind::LastKey,
                 (_, op) => Kind::Line(op),
@@ -199,9 +270,10 @@ impl Destination {
         let from = match kind {
             Kind::Key => self.wire.len() - request.key.len(),
             Kind::LastKey => self.wire.len() - request.key.len() - 2,
-            Kind::Line(_) | Kind::Meta(_) | Kind::Probe => begin,
+            Kind::Line(_) | Kind::Meta(_) | Kind::Delete(_) | Kind::Probe => begin,
         };
-        self.expect(origin, (begin, from), request.key.len() as u8, kind, now_ms);
+        self.expect(origin, (begin, from), (request.key.len() as u8, kind, log), now_ms);
+        self.meter.add(ServerCount::Requests, 1);
     }
 
     #[inline]
@@ -209,13 +281,12 @@ impl Destination {
         &mut self,
         origin: Origin<Ticket>,
         (begin, from): (usize, usize),
-        length: u8,
-        kind: Kind,
+        (length, kind, log): (u8, Kind, Option<LogName>),
         now_ms: u64,
     ) {
         let (at, back) = (self.before + from as u64, (from - begin) as u32);
         self.used_ms = now_ms;
-        self.expected.push_back(Expected { origin, at, back, length, kind, asked_ms: now_ms as u32 });
+        self.expected.push_back(Expected { origin, at, back, length, kind, asked_ms: now_ms as u32, log });
     }
 
     /// Appends the key of a get. Returns where the line begins that has it.
@@ -258,16 +329,75 @@ impl Destination {
         self.close_get();
         let begin = self.wire.len();
         self.wire.extend_from_slice(b"version\r\n");
-        self.expect(Origin::Nobody, (begin, begin), 0, Kind::Probe, now_ms);
+        self.expect(Origin::Nobody, (begin, begin), (0, Kind::Probe, None), now_ms);
         self.is_probed = true;
+        self.meter.add(ServerCount::Probes, 1);
     }
 
     /// Sends what was asked since the last time; connects first, if need be.
     ///
     /// # Errors
     /// What the system says: the connection is of no use.
-    pub(crate) fn flush(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, poll: &Poll, token: Token, now_us: u64) -> io::Result<()> {
+        self.begin_timing(now_us);
+        self.go_on(poll, token)
+    }
+
+    fn go_on(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
         self.close_get();
+        let result = self.send(poll, token);
+        if self.sent == self.wire.len() {
+            self.flushed = self.pushed();
+        }
+        self.show_outstanding();
+        result
+    }
+
+    /// How many requests there ever were, probes among them.
+    fn pushed(&self) -> u64 {
+        self.meter.get(ServerCount::Requests) + self.meter.get(ServerCount::Probes)
+    }
+
+    fn show_outstanding(&self) {
+        let awaited = (self.expected.len() - self.dead) as u64;
+        let pending = (self.pushed() - self.flushed).min(awaited);
+        self.meter.set_outstanding(pending, awaited - pending);
+    }
+
+    /// The first request that is about to be sent is timed, if none is.
+    fn begin_timing(&mut self, now_us: u64) {
+        let unsent = (self.pushed() - self.flushed) as usize;
+        if self.timed.is_some() || unsent == 0 {
+            return;
+        }
+        let first = self.expected.len().checked_sub(unsent).and_then(|at| self.expected.get(at));
+        let group = match first.map(|first| first.kind) {
+            Some(Kind::Key | Kind::LastKey) => Group::Get,
+            Some(Kind::Line(op) | Kind::Meta(op)) => op.group(),
+            Some(Kind::Delete(_)) => Group::Delete,
+            Some(Kind::Probe) | None => return,
+        };
+        self.timed = Some(Timed { number: self.flushed, since_us: now_us, group });
+    }
+
+    fn end_timing(&mut self, now_us: u64) {
+        if let Some(Timed { since_us, group, .. }) = self.timed.take() {
+            let micros = now_us.saturating_sub(since_us).max(1);
+            self.meter.took(micros as f64);
+            self.counters.took(group, micros);
+        }
+    }
+
+    /// All replies that have come were dealt with.
+    pub(crate) fn end_replies(&mut self, now_us: u64) {
+        let answered = self.pushed() - self.expected.len() as u64;
+        if self.timed.is_some_and(|timed| answered > timed.number) {
+            self.end_timing(now_us);
+        }
+        self.show_outstanding();
+    }
+
+    fn send(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
         if self.sent == self.wire.len() {
             return Ok(());
         }
@@ -276,13 +406,17 @@ impl Destination {
             poll.add(&stream, token, Interest::ReadWrite)?;
             self.interest = Interest::ReadWrite;
             self.link = Link::Connecting(stream);
+            self.trust = Trust::Untried;
         }
         let Link::Up(stream) = &mut self.link else {
             return Ok(());
         };
         while self.sent < self.wire.len() {
             match stream.write(&self.wire[self.sent..])? {
-                Progress::Moved(bytes) => self.sent += bytes,
+                Progress::Moved(bytes) => {
+                    self.sent += bytes;
+                    self.meter.add(ServerCount::BytesSent, bytes as u64);
+                }
                 Progress::Blocked => return self.listen(poll, token, Interest::ReadWrite),
                 Progress::Ended => return Err(io::ErrorKind::WriteZero.into()),
             }
@@ -291,9 +425,10 @@ impl Destination {
     }
 
     fn listen(&mut self, poll: &Poll, token: Token, interest: Interest) -> io::Result<()> {
-        let Link::Up(stream) = &self.link else {
+        let (Link::Securing(stream) | Link::Up(stream)) = &self.link else {
             return Ok(());
         };
+        let interest = stream.wants(interest);
         if self.interest != interest {
             self.interest = interest;
             poll.change(stream, token, interest)?;
@@ -305,34 +440,71 @@ impl Destination {
     ///
     /// # Errors
     /// What the system says: the connection is of no use.
-    pub(crate) fn read(&mut self, poll: &Poll, token: Token, intake: &mut Intake) -> io::Result<()> {
-        if let Link::Connecting(_) = self.link {
-            self.finish_connecting()?;
-            return self.flush(poll, token);
+    pub(crate) fn read(
+        &mut self,
+        poll: &Poll,
+        token: Token,
+        now_ms: u64,
+        intake: &mut Intake,
+    ) -> io::Result<()> {
+        if self.link.is_beginning() {
+            return self.begin(poll, token);
         }
         if self.interest == Interest::ReadWrite {
-            self.flush(poll, token)?;
+            self.go_on(poll, token)?;
         }
         let Link::Up(stream) = &mut self.link else {
             return Ok(());
         };
-        match stream.read(intake.space())? {
-            Progress::Moved(bytes) => intake.filled(bytes),
+        let progress = stream.read(intake.space());
+        if self.secure.is_some() {
+            self.tend(&progress, poll, token)?;
+        }
+        match progress? {
+            Progress::Moved(bytes) => {
+                self.meter.add(ServerCount::BytesReceived, bytes as u64);
+                intake.filled(bytes);
+                self.note_delivery(bytes, now_ms);
+            }
             Progress::Blocked => {}
             Progress::Ended => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
         Ok(())
     }
 
-    fn finish_connecting(&mut self) -> io::Result<()> {
-        match std::mem::replace(&mut self.link, Link::Closed) {
-            Link::Connecting(stream) => {
-                stream.take_error()?;
-                self.link = Link::Up(stream);
-            }
-            other => self.link = other,
+    /// Goes on connecting, and sends what was asked meanwhile.
+    #[cold]
+    fn begin(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
+        if let Err(error) = self.link.go_on(self.secure.as_ref()) {
+            self.log_refusal(&error);
+            return Err(error);
         }
-        Ok(())
+        match self.link {
+            Link::Securing(_) => self.listen(poll, token, Interest::Read),
+            _ => {
+                self.meter.set_state(State::Up);
+                self.meter.add(ServerCount::Opened, 1);
+                self.go_on(poll, token)
+            }
+        }
+    }
+
+    /// After a read over TLS, which may have sent something, or have more than it has given.
+    fn tend(&mut self, progress: &io::Result<Progress>, poll: &Poll, token: Token) -> io::Result<()> {
+        match progress {
+            Ok(Progress::Moved(_)) => self.trust = Trust::Proven,
+            Ok(_) => {}
+            Err(error) => self.log_refusal(error),
+        }
+        let rest = if self.is_clean() { Interest::Read } else { Interest::ReadWrite };
+        self.listen(poll, token, rest)
+    }
+
+    /// Says once why there is no TLS with a server: clients are told only that they cannot have it.
+    fn log_refusal(&self, error: &io::Error) {
+        if self.secure.is_some() && self.trust == Trust::Untried && self.standing.is_in() {
+            tracing::warn!(server = %self.address, %error, "there is no TLS with a server");
+        }
     }
 
     /// What was kept, if there is something: more is read behind it.
@@ -345,112 +517,14 @@ impl Destination {
         self.rest = rest;
     }
 
-    /// The next reply in `input`.
-    #[inline]
-    pub(crate) fn next<'i>(&mut self, input: &'i [u8]) -> Heard<'i> {
-        if self.next == Next::Unknown {
-            return Heard::Garbage;
-        }
-        if input.is_empty() {
-            return Heard::Silence(0);
-        }
-        if self.next == Next::Reply
-            && let Some(expected) = self.expected.front().copied()
-            && let Kind::Key | Kind::LastKey = expected.kind
-            && let Some((value, taken)) = reply::value_of(input, self.key_of(&expected))
-        {
-            return self.key_found(expected, answers::found(&value), taken);
-        }
-        match reply::read(input) {
-            Read::Reply(reply, taken) => self.next_reply(reply, taken),
-            Read::Unfinished(wanted) => Heard::Silence(wanted),
-            Read::Broken => Heard::Garbage,
-        }
-    }
-
-    /// The key of a get, as it was asked for.
-    #[inline]
-    fn key_of(&self, expected: &Expected) -> &[u8] {
-        let at = (expected.at - self.before) as usize;
-        &self.wire[at..at + usize::from(expected.length)]
-    }
-
-    fn next_reply<'i>(&mut self, reply: Reply<'i>, taken: usize) -> Heard<'i> {
-        match self.next {
-            Next::Reply => {}
-            Next::End => {
-                self.next = Next::Reply;
-                // An error in place of the end: all keys were answered.
-                return match reply {
-                    Reply::End => Heard::Nothing(taken),
-                    Reply::Line(line) if answers::failed(line).is_some() => Heard::Nothing(taken),
-                    _ => Heard::Garbage,
-                };
-            }
-            Next::Unknown => return Heard::Garbage,
-        }
-        let Some(expected) = self.expected.front().copied() else {
-            return Heard::Garbage;
-        };
-        let answer = match (expected.kind, reply) {
-            (Kind::Key | Kind::LastKey, reply) => return self.next_of_get(expected, reply, taken),
-            (Kind::Line(op), Reply::Line(line)) => answers::of_line(op, line),
-            (Kind::Meta(op), Reply::MetaValue { line, value }) => answers::of_meta(op, line, Some(value)),
-            (Kind::Meta(op), Reply::Line(line)) => answers::of_meta(op, line, None),
-            (Kind::Probe, reply) => answers::is_of_probe(&reply).then(|| Answer::of(Outcome::Ok)),
-            _ => None,
-        };
-        let Some(answer) = answer else { return Heard::Garbage };
-        let (Kind::Line(op) | Kind::Meta(op)) = expected.kind else {
-            self.is_probed = false;
-            return self.answered(expected, answer, taken);
-        };
-        if op.group() == Group::Update && answers::is_not_understood(answer.line) {
-            self.next = Next::Unknown;
-        }
-        self.answered(expected, answer, taken)
-    }
-
-    fn next_of_get<'i>(&mut self, expected: Expected, reply: Reply<'i>, taken: usize) -> Heard<'i> {
-        let is_last = expected.kind == Kind::LastKey;
-        let (value, answer) = match reply {
-            Reply::Value(value) => (value, answers::found(&value)),
-            Reply::Lease(value) => (value, answers::lease(&value)),
-            Reply::End => {
-                let missing = Answer::of(Outcome::NotFound);
-                return self.answered(expected, missing, if is_last { taken } else { 0 });
-            }
-            Reply::Line(line) => {
-                let Some(answer) = answers::failed(line) else { return Heard::Garbage };
-                return self.answered(expected, answer, if is_last { taken } else { 0 });
-            }
-            Reply::MetaValue { .. } => return Heard::Garbage,
-        };
-        if value.key == self.key_of(&expected) {
-            return self.key_found(expected, answer, taken);
-        }
-        if is_last { Heard::Garbage } else { self.answered(expected, Answer::of(Outcome::NotFound), 0) }
-    }
-
-    #[inline]
-    fn key_found<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
-        if expected.kind == Kind::LastKey {
-            self.next = Next::End;
-        }
-        self.answered(expected, answer, taken)
-    }
-
-    #[inline]
-    fn answered<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
-        self.expected.pop_front();
-        // Who answers too late is not there.
-        if self.dead > 0 {
-            self.dead -= 1;
-            return Heard::Nothing(taken);
-        }
-        self.given_up = 0;
-        self.standing.heard();
-        Heard::Answer(expected.origin, answer, taken)
+    /// A request that has failed. What it has asked is still there.
+    #[cold]
+    fn lost(&self, expected: &Expected) -> Lost {
+        let is_delete = matches!(expected.kind, Kind::Delete(_));
+        let from = (expected.at - self.before) as usize;
+        let delete = expected.log.filter(|_| is_delete);
+        let delete = delete.and_then(|log| Undelivered::read(&self.wire[from..], log));
+        Lost { origin: expected.origin, delete }
     }
 
     /// Forgets requests that were answered.
@@ -473,8 +547,7 @@ impl Destination {
     /// When something is to be given up, or to be asked.
     pub(crate) fn deadline(&self, now_ms: u64) -> Option<u64> {
         let oldest = self.expected.get(self.dead).map(|oldest| {
-            let waited = (now_ms as u32).wrapping_sub(oldest.asked_ms);
-            now_ms + u64::from(self.patience_ms().saturating_sub(waited))
+            now_ms + u64::from(self.patience_ms().saturating_sub(self.waited_ms(oldest, now_ms)))
         });
         let probe = self.probes.map(|probes| probes.next_ms);
         oldest.into_iter().chain(probe).chain(self.is_idle_from()).min()
@@ -492,12 +565,22 @@ impl Destination {
         self.is_idle_from().is_some_and(|from| now_ms >= from)
     }
 
-    /// How long a request waits.
-    fn patience_ms(&self) -> u32 {
-        match self.link {
-            Link::Connecting(_) => self.connect_timeout_ms,
-            Link::Closed | Link::Up(_) => self.timeout_ms,
+    /// For how long a request has waited, without the time in which the server was at work on long replies to those before it.
+    fn waited_ms(&self, request: &Expected, now_ms: u64) -> u32 {
+        let since = |then: u32| (now_ms as u32).wrapping_sub(then);
+        since(request.asked_ms).min(since(self.delivered_ms))
+    }
+
+    /// So many bytes of replies have come.
+    fn note_delivery(&mut self, bytes: usize, now_ms: u64) {
+        if bytes >= DELIVERY {
+            self.delivered_ms = now_ms as u32;
         }
+    }
+
+    /// How long the oldest request may wait: the first one, while it is connected to.
+    fn patience_ms(&self) -> u32 {
+        if self.link.is_beginning() { self.timeout_ms.min(self.connect_timeout_ms) } else { self.timeout_ms }
     }
 
     /// Whether it has nothing to send.
@@ -508,30 +591,39 @@ impl Destination {
     /// The oldest request, if it has waited for too long. Its reply is dropped if it comes after all.
     pub(crate) fn give_up(&mut self, now_ms: u64) -> Option<GivenUp> {
         let patience_ms = self.patience_ms();
-        let oldest = self.expected.get_mut(self.dead)?;
-        if (now_ms as u32).wrapping_sub(oldest.asked_ms) < patience_ms {
+        let number = self.pushed() - self.expected.len() as u64 + self.dead as u64;
+        let oldest = *self.expected.get(self.dead)?;
+        if self.waited_ms(&oldest, now_ms) < patience_ms {
             return None;
         }
+        let lost = self.lost(&oldest);
         self.dead += 1;
-        let origin = std::mem::replace(&mut oldest.origin, Origin::Nobody);
         let is_probe = oldest.kind == Kind::Probe;
         let was_sent = oldest.begin() < self.before + self.sent as u64;
         self.given_up += 1;
-        if let Link::Connecting(_) = self.link {
+        self.show_outstanding();
+        if self.timed.is_some_and(|timed| timed.number == number) {
+            self.end_timing(now_ms * 1000);
+        }
+        if self.link.is_beginning() {
             let prober = self.standing.unreachable(&self.health);
             self.put_out(prober, now_ms);
-            return Some(GivenUp::Unreachable(origin));
+            self.meter.ended(Outcome::ConnectTimeout, 1);
+            return Some(GivenUp::Unreachable(lost));
         }
         let prober = self.standing.timed_out(&self.health);
         self.put_out(prober, now_ms);
+        if !is_probe {
+            self.meter.ended(Outcome::Timeout, 1);
+        }
         let is_stuck = is_probe || !was_sent || self.given_up >= GIVEN_UP_MAX;
-        Some(if is_stuck { GivenUp::Stuck(origin) } else { GivenUp::Request(origin) })
+        Some(if is_stuck { GivenUp::Stuck(lost) } else { GivenUp::Request(lost) })
     }
 
     /// The connection has failed.
     pub(crate) fn note_failure(&mut self, now_ms: u64) {
         // One that was up is tried again, with the next request.
-        if !matches!(self.link, Link::Up(_)) {
+        if !self.is_reached() {
             let prober = self.standing.unreachable(&self.health);
             self.put_out(prober, now_ms);
         }
@@ -539,6 +631,12 @@ impl Destination {
 
     fn put_out(&mut self, prober: Option<Prober>, now_ms: u64) {
         if prober == Some(Prober::You) {
+            let which = if self.standing.tko() == Some(Tko::Soft) {
+                ServerCount::SoftTkos
+            } else {
+                ServerCount::HardTkos
+            };
+            self.meter.add(which, 1);
             self.probes = Some(Probes::begin(now_ms, &self.health));
         }
     }
@@ -559,11 +657,15 @@ impl Destination {
         is_asked
     }
 
-    /// Closes the connection. Returns those who wait for answers, which do not come any more. If it was up, what was not sent is sent over
-    /// the next one.
-    pub(crate) fn fail(&mut self, poll: &Poll) -> Vec<Origin<Ticket>> {
-        let was_up = matches!(self.link, Link::Up(_));
-        if let Link::Connecting(stream) | Link::Up(stream) = &self.link {
+    /// Closes the connection, for this reason. Returns the requests that are not answered any more. If it was up, what was not
+    /// sent is sent over the next one.
+    pub(crate) fn fail(&mut self, poll: &Poll, why: Outcome) -> Vec<Lost> {
+        let was_up = self.is_up();
+        if was_up {
+            self.meter.add(ServerCount::Closed, 1);
+        }
+        self.meter.set_state(State::Down);
+        if let Some(stream) = self.link.stream() {
             // Closing the socket does the same.
             let _ = poll.remove(stream);
         }
@@ -572,8 +674,10 @@ impl Destination {
         let is_lost = |expected: &Expected| !was_up || expected.begin() < sent;
         // Who was given up has been answered. The others that are lost come before those that were not sent.
         let lost = self.expected.iter().skip(self.dead).take_while(|expected| is_lost(expected));
-        let waiting: Vec<_> = lost.map(|expected| expected.origin).collect();
-        let kept = self.expected.get(self.dead + waiting.len()).map(Expected::begin);
+        let requests = lost.clone().filter(|expected| expected.kind != Kind::Probe).count();
+        self.meter.ended(why, requests as u64);
+        let all: Vec<_> = lost.map(|expected| self.lost(expected)).collect();
+        let kept = self.expected.get(self.dead + all.len()).map(Expected::begin);
         // A key that was given up is asked for with the others of its get.
         while self.expected.front().is_some_and(|first| kept.is_none_or(|kept| first.begin() < kept)) {
             self.expected.pop_front();
@@ -583,7 +687,9 @@ impl Destination {
         self.is_probed = self.expected.iter().any(|expected| expected.kind == Kind::Probe);
         self.rest = Intake::default();
         (self.sent, self.given_up, self.next) = (0, 0, Next::Reply);
-        waiting
+        (self.flushed, self.timed) = (self.pushed() - self.expected.len() as u64, None);
+        self.show_outstanding();
+        all
     }
 
     /// Forgets the first bytes of what was asked.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// more.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
-    /// Requests in a row that were not answered in time.
-    timeouts: AtomicU32,
+    /// Failures in a row: requests that were not answered in time, and attempts to connect.
+    failures: AtomicU32,
     /// `IN`, or why it is out.
     state: AtomicU32,
     /// How many servers of the router are out for their timeouts.
@@ -22,6 +22,15 @@ pub(crate) struct Standing {
 const IN: u32 = 0;
 const SLOW: u32 = 1;
 const GONE: u32 = 2;
+
+/// Why a server is out, as mcrouter has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tko {
+    /// It has not answered in time, several times in a row.
+    Soft,
+    /// It cannot be connected to.
+    Hard,
+}
 
 /// Who asks a server whether it is back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +53,8 @@ impl Standing {
 
     /// A request was not answered in time. `None` if it is sent more all the same.
     pub(crate) fn timed_out(&self, options: &Health) -> Option<Prober> {
-        let timeouts = self.timeouts.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_slow = options.timeouts_until_tko.is_some_and(|most| timeouts >= most);
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
+        let is_slow = options.timeouts_until_tko.is_some_and(|most| failures >= most);
         // If many are slow at once, it is not they who are: all of their requests would fail.
         let most = options.soft_tkos_max;
         let may_go = !self.is_in() || most == 0 || self.slow.load(Ordering::Relaxed) < most;
@@ -54,7 +63,22 @@ impl Standing {
 
     /// It cannot be connected to.
     pub(crate) fn unreachable(&self, options: &Health) -> Option<Prober> {
+        self.failures.fetch_add(1, Ordering::Relaxed);
         options.timeouts_until_tko.map(|_| self.put_out(GONE))
+    }
+
+    /// Why it is out, if it is.
+    pub(crate) fn tko(&self) -> Option<Tko> {
+        match self.state.load(Ordering::Relaxed) {
+            SLOW => Some(Tko::Soft),
+            GONE => Some(Tko::Hard),
+            _ => None,
+        }
+    }
+
+    /// How often it has failed since it has last answered.
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures.load(Ordering::Relaxed)
     }
 
     fn put_out(&self, why: u32) -> Prober {
@@ -72,8 +96,8 @@ impl Standing {
     /// It has answered.
     #[inline]
     pub(crate) fn heard(&self) {
-        if self.timeouts.load(Ordering::Relaxed) != 0 {
-            self.timeouts.store(0, Ordering::Relaxed);
+        if self.failures.load(Ordering::Relaxed) != 0 {
+            self.failures.store(0, Ordering::Relaxed);
         }
         if !self.is_in() && self.state.swap(IN, Ordering::Relaxed) == SLOW {
             self.slow.fetch_sub(1, Ordering::Relaxed);
@@ -130,9 +154,12 @@ mod tests {
         assert_eq!(standing.timed_out(&OPTIONS), Some(Prober::SomebodyElse));
         assert_eq!(standing.unreachable(&OPTIONS), Some(Prober::SomebodyElse));
         assert!(!standing.is_in());
+        assert_eq!((standing.tko(), standing.failures()), (Some(Tko::Soft), 5));
         standing.heard();
         assert!(standing.is_in());
+        assert_eq!((standing.tko(), standing.failures()), (None, 0));
         assert_eq!(standing.unreachable(&OPTIONS), Some(Prober::You));
+        assert_eq!((standing.tko(), standing.failures()), (Some(Tko::Hard), 1));
         let never = Health { timeouts_until_tko: None, ..OPTIONS };
         let standing = Standing::default();
         assert!(

@@ -1,6 +1,7 @@
 //! Replies that come in any pieces, and what is no reply.
 
 use super::*;
+use crate::counters::Counters;
 use crate::flow::Ticket;
 use crate::running::Health;
 use guira_routing::{Dialect, Op, Origin, Outcome, Request};
@@ -18,12 +19,8 @@ impl Random {
 }
 
 fn destination() -> Destination {
-    let server = Server {
-        address: Address::Unix(PathBuf::from("nowhere")),
-        timeout_ms: 1000,
-        connect_timeout_ms: 1000,
-        standing: Arc::default(),
-    };
+    let address = Address::Unix(PathBuf::from("nowhere"));
+    let server = Server::new(address, None, [Duration::from_secs(1); 2], 1, &Arc::default());
     let health = Health {
         timeouts_until_tko: Some(3),
         soft_tkos_max: 0,
@@ -31,7 +28,7 @@ fn destination() -> Destination {
         probe_max: Duration::from_secs(1),
         inactive_after: Duration::ZERO,
     };
-    Destination::new(&server, health, usize::MAX)
+    Destination::new(&server, health, usize::MAX, Arc::new(Counters::of(0)))
 }
 
 /// Asks for something, and returns what a server answers.
@@ -57,7 +54,7 @@ fn ask(destination: &mut Destination, random: &mut Random, part: u32) -> Vec<u8>
     let dialect = if is_meta { Dialect::Meta } else { Dialect::Classic };
     let it = Request::classic(op, key.as_bytes());
     let request = Request { dialect, meta: meta.as_bytes(), ..it };
-    destination.push(&request, Origin::Client(Ticket { call: 0, part }), 0);
+    destination.push(&request, None, Origin::Client(Ticket { call: 0, part }), 0);
     reply
 }
 
@@ -86,7 +83,13 @@ fn hear(
                     heard.push((ticket.part, answer.outcome, value.to_vec()));
                     at += taken;
                 }
-                Heard::Answer(_, _, taken) | Heard::Nothing(taken) => at += taken,
+                Heard::Failed(Lost { origin: Origin::Client(ticket), .. }, answer, taken) => {
+                    heard.push((ticket.part, answer.outcome, answer.line.to_vec()));
+                    at += taken;
+                }
+                Heard::Answer(_, _, taken) | Heard::Failed(_, _, taken) | Heard::Nothing(taken) => {
+                    at += taken
+                }
                 Heard::Silence(wanted) => break wanted,
                 Heard::Garbage => return (heard, false),
             }

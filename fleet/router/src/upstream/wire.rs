@@ -115,7 +115,7 @@ fn meta(request: &Request<'_>, out: &mut Vec<u8>) {
         unsigned(out, request.value.len() as u64);
     }
     let mut time = match request.op {
-        Op::Gat | Op::Gats => Some(request.exptime),
+        Op::Gat | Op::Gats | Op::Touch => Some(request.exptime),
         _ if is_store && (request.exptime != 0 || has_flag(request.meta, b'T')) => Some(request.exptime),
         _ => None,
     };
@@ -187,6 +187,7 @@ mod tests {
             (Op::Get, "v Oopaque", "mg key v Oopaque\r\n"),
             (Op::Gat, "v", "mg key v T60\r\n"),
             (Op::Gat, "T5 N9 v", "mg key T60 N9 v\r\n"),
+            (Op::Touch, "f c", "mg key f c T60\r\n"),
             (Op::Set, "T0 F7", "ms key 3 T60 F7\r\nabc\r\n"),
             (Op::Get, "v b", "mg a2V5 v b\r\n"),
             (Op::Set, "F7", "ms key 3 F7 T60\r\nabc\r\n"),

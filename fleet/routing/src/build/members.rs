@@ -5,7 +5,7 @@ use crate::KEY_MAX;
 use crate::config::{ConfigError, Json, Object, Value};
 use crate::handle::{AnyHandle, Children};
 use crate::hash::Selector;
-use crate::step::NodeId;
+use crate::step::{LogName, NodeId};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -93,6 +93,21 @@ impl<'j> Members<'_, '_, 'j> {
     /// A handle that the route is made of.
     pub(crate) fn add(&mut self, handle: AnyHandle) -> NodeId {
         self.build.add(handle)
+    }
+
+    /// The log with this name.
+    pub(crate) fn log(&mut self, name: &Arc<str>) -> LogName {
+        self.build.destinations.log(name)
+    }
+
+    /// The same servers, whose deletes are logged when they fail. Children that are no servers stay as they are.
+    pub(crate) fn logged(&mut self, children: &[NodeId], log: LogName) -> Children {
+        children.iter().map(|child| self.build.logged(*child, log)).collect()
+    }
+
+    /// What was logged is sent to this handle, unless another one has the name.
+    pub(crate) fn is_behind(&mut self, log: LogName, node: NodeId) {
+        self.build.logs.entry(log).or_insert(node);
     }
 
     /// The failure domain of a server.

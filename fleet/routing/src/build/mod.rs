@@ -6,9 +6,9 @@ mod roots;
 
 use crate::config::{ConfigError, FailureDomain, Json, Pools, Sources, Value};
 use crate::destinations::Destinations;
-use crate::handle::{AnyHandle, Children, NAMES, Shadow};
+use crate::handle::{AnyHandle, Children, KeepPrefix, NAMES, Shadow};
 use crate::prefix::Unknown;
-use crate::step::NodeId;
+use crate::step::{DestinationId, LogName, NodeId};
 use crate::tree::Tree;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,9 +39,19 @@ pub struct Timeouts {
 #[derive(Debug)]
 pub struct Built {
     pub tree: Tree,
+    /// Those that routes name, by name.
+    pub pools: Vec<BuiltPool>,
     /// Files that pools are read from.
     pub imports: Vec<Arc<str>>,
     pub warnings: Vec<ConfigError>,
+}
+
+/// A pool whose servers a tree sends requests to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltPool {
+    pub name: Arc<str>,
+    /// Its servers, each once.
+    pub destinations: Vec<DestinationId>,
 }
 
 /// Makes a tree of a configuration that [`crate::config::load`] has read.
@@ -67,6 +77,7 @@ pub fn build(
         named: HashMap::new(),
         domains: HashMap::new(),
         domain_numbers: HashMap::new(),
+        logs: HashMap::new(),
         settings,
         destinations,
         warnings: Vec::new(),
@@ -77,10 +88,12 @@ pub fn build(
         builder.named_handles(named)?;
     }
     let prefixes = builder.roots(json, route, routes)?;
-    let Builder { handles, pools, mut warnings, .. } = builder;
-    let pools = pools.finish();
-    warnings.extend(pools.warnings);
-    Ok(Built { tree: Tree::new(handles, prefixes), imports: pools.imports, warnings })
+    let Builder { handles, pools, built_pools, logs, mut warnings, .. } = builder;
+    let read = pools.finish();
+    warnings.extend(read.warnings);
+    let mut pools: Vec<BuiltPool> = built_pools.into_values().map(PoolHandles::built).collect();
+    pools.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(Built { tree: Tree::new(handles, prefixes, logs), pools, imports: read.imports, warnings })
 }
 
 /// What handles read themselves with.
@@ -92,6 +105,7 @@ pub(crate) struct Builder<'c> {
     /// Failure domains of servers, by number.
     domains: HashMap<NodeId, u32>,
     domain_numbers: HashMap<FailureDomain, u32>,
+    logs: HashMap<LogName, NodeId>,
     settings: &'c Settings,
     destinations: &'c mut Destinations,
     warnings: Vec<ConfigError>,
@@ -123,6 +137,23 @@ impl Builder<'_> {
 
     pub(crate) fn domain(&self, node: NodeId) -> Option<u32> {
         self.domains.get(&node).copied()
+    }
+
+    /// The same server, whose deletes are logged when they fail. What is no server stays as it is.
+    fn logged(&mut self, node: NodeId, log: LogName) -> NodeId {
+        let handle = match &self.handles[node.0 as usize] {
+            AnyHandle::Destination(server) => AnyHandle::Destination(server.logged(log)),
+            AnyHandle::KeepPrefix(KeepPrefix(server)) => {
+                let server = *server;
+                AnyHandle::KeepPrefix(KeepPrefix(self.logged(server, log)))
+            }
+            _ => return node,
+        };
+        let logged = self.add(handle);
+        if let Some(domain) = self.domain(node) {
+            self.domains.insert(logged, domain);
+        }
+        logged
     }
 
     fn in_domain(&mut self, node: NodeId, domain: &FailureDomain) {

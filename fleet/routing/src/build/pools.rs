@@ -1,12 +1,12 @@
 //! The servers of pools, as handles.
 
-use super::{Builder, Settings, Timeouts};
+use super::{Builder, BuiltPool, Settings, Timeouts};
 use crate::config::{Address, ConfigError, Json, Pool, Target, Value};
 use crate::destinations::DestinationSpec;
 use crate::handle::{AnyHandle, Children, Destination, KeepPrefix};
 use crate::hash::{HashKind, Selector, ServerIdentity};
 use crate::prefix;
-use crate::step::NodeId;
+use crate::step::{DestinationId, NodeId};
 use std::sync::Arc;
 
 /// A pool, whose servers are handles.
@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub(crate) struct PoolHandles {
     pool: Arc<Pool>,
     children: Arc<[NodeId]>,
+    destinations: Arc<[DestinationId]>,
 }
 
 impl Builder<'_> {
@@ -26,6 +27,7 @@ impl Builder<'_> {
         let timeout = timeout(&pool, self.settings);
         let connect_timeout = pool.connect_timeout.unwrap_or(timeout);
         let mut children = Vec::new();
+        let mut destinations = Vec::new();
         for server in &pool.servers {
             let node = match &server.target {
                 Target::Route(route) => self.node(route)?,
@@ -36,7 +38,8 @@ impl Builder<'_> {
                         timeout,
                         connect_timeout,
                     });
-                    let node = self.add(AnyHandle::Destination(Destination(number)));
+                    destinations.push(number);
+                    let node = self.add(AnyHandle::Destination(Destination::new(number)));
                     if pool.keep_routing_prefix {
                         self.add(AnyHandle::KeepPrefix(KeepPrefix(node)))
                     } else {
@@ -49,7 +52,10 @@ impl Builder<'_> {
             }
             children.push(node);
         }
-        let built = PoolHandles { pool: pool.clone(), children: children.into() };
+        destinations.sort();
+        destinations.dedup();
+        let (children, destinations) = (children.into(), destinations.into());
+        let built = PoolHandles { pool: pool.clone(), children, destinations };
         self.built_pools.insert(pool.name.clone(), built.clone());
         Ok(built)
     }
@@ -78,6 +84,10 @@ impl PoolHandles {
 
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    pub(super) fn built(self) -> BuiltPool {
+        BuiltPool { name: self.pool.name.clone(), destinations: self.destinations.to_vec() }
     }
 
     /// How a server is chosen: `hash` is the name of a hash, or an object with what is needed.

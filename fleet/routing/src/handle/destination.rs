@@ -4,10 +4,29 @@ use super::Handle;
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::request::Request;
-use crate::step::{Cx, DestinationId, Hop, Step};
+use crate::step::{Cx, DestinationId, Hop, LogName, Step};
 
 #[derive(Debug)]
-pub(crate) struct Destination(pub(crate) DestinationId);
+pub(crate) struct Destination {
+    number: DestinationId,
+    /// What deletes are logged under that fail.
+    log: Option<LogName>,
+}
+
+impl Destination {
+    pub(crate) fn new(number: DestinationId) -> Self {
+        Destination { number, log: None }
+    }
+
+    /// The same, whose deletes are logged when they fail.
+    pub(crate) fn logged(&self, log: LogName) -> Self {
+        Destination { number: self.number, log: Some(log) }
+    }
+
+    pub(crate) fn number(&self) -> DestinationId {
+        self.number
+    }
+}
 
 impl Handle for Destination {
     fn parse(_build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
@@ -16,10 +35,10 @@ impl Handle for Destination {
 
     #[inline]
     fn hop(&self, _request: &Request<'_>) -> Option<Hop> {
-        Some(Hop::Send(self.0))
+        Some(Hop::Send(self.number, self.log))
     }
 
     fn enter(&self, _cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
-        Step::Send(self.0)
+        Step::Send(self.number, self.log)
     }
 }

@@ -4,7 +4,7 @@ use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::outcome::Answer;
 use crate::request::Request;
-use crate::step::{Cx, Hop, NodeId, Rewrite, State, Step, Then};
+use crate::step::{Cx, DestinationId, Hop, NodeId, Rewrite, State, Step, Then};
 use std::fmt::Debug;
 
 /// A kind of handle.
@@ -185,6 +185,14 @@ impl AnyHandle {
     /// A handle that answers as a cache without items does.
     pub(crate) fn null() -> Self {
         AnyHandle::Null(Null)
+    }
+
+    /// The server that it is, if it is one.
+    pub(crate) fn destination(&self) -> Option<DestinationId> {
+        match self {
+            AnyHandle::Destination(destination) => Some(destination.number()),
+            _ => None,
+        }
     }
 
     /// A handle that fails.

@@ -59,6 +59,11 @@ impl Handle for ModifyExptime {
         Ok(ModifyExptime { target, exptime, action })
     }
 
+    fn reason(&self, _request: &Request<'_>) -> Option<String> {
+        let word = if self.action == Action::Min { "at most " } else { "" };
+        Some(format!("exptime: {word}{}", self.exptime))
+    }
+
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         let has_time = match request.op.group() {
             Group::Update => !matches!(request.op, Op::Append | Op::Prepend),

@@ -5,9 +5,13 @@ use crate::build::{Builder, Members, PoolHandles};
 use crate::config::{ConfigError, Json};
 use crate::request::Request;
 use crate::step::{Cx, Hop, NodeId, Step};
+use std::sync::Arc;
 
 #[derive(Debug)]
-pub(crate) struct PoolRoute(NodeId);
+pub(crate) struct PoolRoute {
+    node: NodeId,
+    pool: Arc<str>,
+}
 
 const NO_BUCKETS: &str = "there are no buckets of keys";
 const OF_META: &str = "it is of Meta's infrastructure";
@@ -15,7 +19,11 @@ const OF_META: &str = "it is of Meta's infrastructure";
 impl PoolRoute {
     /// Reads all members but the pool. What a request passes, from the outside: splits, rates, hash, shadows, warm-up, limit, server.
     pub(crate) fn read(members: &mut Members<'_, '_, '_>, pool: &PoolHandles) -> Result<Self, ConfigError> {
+        let log = Self::read_log(members, pool)?.map(|name| members.log(&name));
         let mut children = pool.children();
+        if let Some(log) = log {
+            children = members.logged(&children, log);
+        }
         let most = members.integer("max_outstanding", 0..=i64::MAX)?.map(i64::unsigned_abs);
         if let Some(most) = most.filter(|most| *most > 0).or(pool.pool().max_outstanding) {
             for child in &mut children {
@@ -47,8 +55,9 @@ impl PoolRoute {
             node = members.add(AnyHandle::ShardSplit(ShardSplit::read(node, splits)?));
         }
         members.without_effect("split_shard_fanout", "a get is sent to one split");
-        for read_elsewhere in ["asynclog", "asynclog_name", "pool_id"] {
-            members.json(read_elsewhere);
+        members.json("pool_id");
+        if let Some(log) = log {
+            members.is_behind(log, node);
         }
         for name in ["bucketize", "useBucketHashSelector"] {
             members.refuse(name, NO_BUCKETS)?;
@@ -59,7 +68,20 @@ impl PoolRoute {
         for name in ["distribution_enabled", "axonlog"] {
             members.refuse(name, OF_META)?;
         }
-        Ok(PoolRoute(node))
+        Ok(PoolRoute { node, pool: pool.pool().name.clone() })
+    }
+
+    /// The name under which deletes that fail are logged, unless they are not to be.
+    fn read_log(
+        members: &mut Members<'_, '_, '_>,
+        pool: &PoolHandles,
+    ) -> Result<Option<Arc<str>>, ConfigError> {
+        let is_logged = members.flag("asynclog")?.unwrap_or(true);
+        let name = match members.text("asynclog_name")? {
+            Some(name) => Some(name),
+            None => members.text("name")?,
+        };
+        Ok(is_logged.then(|| name.unwrap_or_else(|| pool.pool().name.clone())))
     }
 }
 
@@ -72,12 +94,16 @@ impl Handle for PoolRoute {
         Ok(route)
     }
 
+    fn reason(&self, _request: &Request<'_>) -> Option<String> {
+        Some(format!("pool {}", self.pool))
+    }
+
     #[inline]
     fn hop(&self, _request: &Request<'_>) -> Option<Hop> {
-        Some(Hop::To(self.0))
+        Some(Hop::To(self.node))
     }
 
     fn enter(&self, _cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
-        Step::Tail(self.0)
+        Step::Tail(self.node)
     }
 }

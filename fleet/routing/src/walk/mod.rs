@@ -6,7 +6,7 @@
 
 use crate::outcome::{Answer, KeptAnswer, Outcome};
 use crate::request::{KeptRequest, Request};
-use crate::step::{Ask, Cx, DestinationId, Facts, Holds, Hop, NodeId, State, Step, Then, Wanted};
+use crate::step::{Ask, Cx, DestinationId, Facts, Holds, Hop, LogName, NodeId, State, Step, Then, Wanted};
 use crate::tree::Tree;
 use std::rc::Rc;
 
@@ -24,7 +24,8 @@ pub trait Sink {
     /// Names a client's request.
     type Ticket: Copy;
 
-    /// Sends a request to a server. Its answer is given to [`Walks::answer`], exactly once, with `origin`.
+    /// Sends a request to a server. Its answer is given to [`Walks::answer`], exactly once, with `origin`. If it is a delete, it may be logged
+    /// under `log` in place of being answered with a failure.
     ///
     /// # Errors
     /// What becomes of it, if it is not sent.
@@ -32,6 +33,7 @@ pub trait Sink {
         &mut self,
         destination: DestinationId,
         request: &Request<'_>,
+        log: Option<LogName>,
         origin: Origin<Self::Ticket>,
     ) -> Result<(), Outcome>;
 
@@ -178,8 +180,8 @@ impl<T: Copy> Walks<T> {
                     node = next;
                     continue;
                 }
-                Some(Hop::Send(destination)) => {
-                    return sink.send(destination, request, origin).err().map(Done::Made);
+                Some(Hop::Send(destination, log)) => {
+                    return sink.send(destination, request, log, origin).err().map(Done::Made);
                 }
                 None => {}
             }
@@ -192,8 +194,8 @@ impl<T: Copy> Walks<T> {
             }
             match step {
                 Step::Tail(next) => node = next,
-                Step::Send(destination) => {
-                    return sink.send(destination, request, origin).err().map(Done::Made);
+                Step::Send(destination, log) => {
+                    return sink.send(destination, request, log, origin).err().map(Done::Made);
                 }
                 Step::Answer(outcome) => return Some(Done::Made(outcome)),
                 Step::Rewritten(next, rewrite) => {

@@ -6,6 +6,7 @@ mod connections;
 mod keys;
 mod nodes;
 mod overview;
+mod servers;
 
 pub(crate) use classes::classes;
 pub(crate) use commands::{commands, latency};
@@ -13,6 +14,7 @@ pub(crate) use connections::connections;
 pub(crate) use keys::keys;
 pub(crate) use nodes::nodes;
 pub(crate) use overview::{header, memory, rates, ratio, server};
+pub(crate) use servers::servers;
 
 use crate::block::Align;
 

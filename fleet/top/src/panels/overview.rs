@@ -7,16 +7,20 @@ use crate::node::Node;
 use crate::reading::Reading;
 use crate::units::{UNKNOWN, bytes, count, or_unknown, percent, span};
 
-/// A line of the table of rates: how it is called, the counters that it sums up, and how it is written.
+/// A line of the table of rates: how it is called, the counters that it sums up, a router's among them, and how it is written.
 type Rate = (&'static str, &'static [&'static str], fn(f64) -> String);
 
 const RATES: &[Rate] = &[
-    ("gets", &["cmd_get"], count),
+    ("gets", &["cmd_get", "cmd_get_count", "cmd_gets_count"], count),
     ("misses", &["get_misses"], count),
-    ("sets", &["cmd_set"], count),
-    ("deletes", &["delete_hits", "delete_misses"], count),
-    ("touches", &["cmd_touch"], count),
-    ("incr, decr", &["incr_hits", "incr_misses", "decr_hits", "decr_misses"], count),
+    ("sets", &["cmd_set", "cmd_set_count"], count),
+    ("deletes", &["delete_hits", "delete_misses", "cmd_delete_count"], count),
+    ("touches", &["cmd_touch", "cmd_touch_count"], count),
+    (
+        "incr, decr",
+        &["incr_hits", "incr_misses", "decr_hits", "decr_misses", "cmd_incr_count", "cmd_decr_count"],
+        count,
+    ),
     ("evictions", &["evictions"], count),
     ("expired", &["reclaimed", "crawler_reclaimed", "short_lived_reclaimed"], count),
     ("bytes in", &["bytes_read"], bytes),

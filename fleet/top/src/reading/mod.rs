@@ -4,11 +4,13 @@ mod classes;
 mod connections;
 mod keys;
 mod latency;
+mod servers;
 
 pub(crate) use classes::{ClassFigure, Classes};
 pub(crate) use connections::Connections;
 pub(crate) use keys::{Listing, Ranking, Subject, TopKeys, Window};
 pub(crate) use latency::Latencies;
+pub(crate) use servers::{ServerFigures, Servers};
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,6 +30,8 @@ pub(crate) enum Group {
     Latency,
     Connections,
     Keys,
+    /// Of a router.
+    Servers,
 }
 
 impl Group {
@@ -40,6 +44,7 @@ impl Group {
         Self::Latency,
         Self::Connections,
         Self::Keys,
+        Self::Servers,
     ];
 
     /// The word behind `stats`.
@@ -52,6 +57,7 @@ impl Group {
             Self::Latency => "latency",
             Self::Connections => "conns",
             Self::Keys => "topkeys",
+            Self::Servers => "servers",
         }
     }
 }
@@ -134,6 +140,7 @@ pub(crate) struct Reading {
     pub(crate) latency: Part<Latencies>,
     pub(crate) connections: Part<Connections>,
     pub(crate) keys: Part<TopKeys>,
+    pub(crate) servers: Part<Servers>,
 }
 
 impl Reading {
@@ -162,6 +169,7 @@ impl Reading {
             Group::Latency => self.latency = Part::Refused(words),
             Group::Connections => self.connections = Part::Refused(words),
             Group::Keys => self.keys = Part::Refused(words),
+            Group::Servers => self.servers = Part::Refused(words),
         }
     }
 
@@ -174,6 +182,7 @@ impl Reading {
             Group::Latency => self.latency.add(|latencies| then(latencies)),
             Group::Connections => self.connections.add(|connections| then(connections)),
             Group::Keys => self.keys.add(|keys| then(keys)),
+            Group::Servers => self.servers.add(|servers| then(servers)),
         }
     }
 

@@ -16,10 +16,11 @@ fn letter(app: &mut App, letter: char) -> Step {
 fn panels_change_by_digit_and_tab_and_ask_for_what_they_show() {
     let mut one = app(1);
     assert_eq!((one.panel, letter(&mut one, '5'), one.panel), (Panel::Overview, Step::Ask, Panel::Keys));
+    assert_eq!((letter(&mut one, '6'), one.panel), (Step::Ask, Panel::Servers));
     // There is no list of one node.
-    assert_eq!((letter(&mut one, '6'), one.panel), (Step::Draw, Panel::Keys));
+    assert_eq!((letter(&mut one, '7'), one.panel), (Step::Draw, Panel::Servers));
     assert_eq!((press(&mut one, KeyCode::Tab), one.panel), (Step::Ask, Panel::Overview));
-    assert_eq!((press(&mut one, KeyCode::BackTab), one.panel), (Step::Ask, Panel::Keys));
+    assert_eq!((press(&mut one, KeyCode::BackTab), one.panel), (Step::Ask, Panel::Servers));
     let mut two = app(2);
     assert_eq!(
         (two.panel, press(&mut two, KeyCode::Tab), two.panel),

@@ -47,10 +47,22 @@ pub(crate) fn told(seconds: u64) -> Reading {
         ),
         (Group::Connections, CONNECTIONS),
         (Group::Keys, KEYS),
+        (Group::Servers, &servers(seconds)),
     ] {
         tell(&mut reading, group, text);
     }
     reading
+}
+
+/// What a router tells of three servers.
+fn servers(seconds: u64) -> String {
+    format!(
+        "STAT 10.0.0.1:11211:ascii:plain:notcompressed-1000 avg_latency_us:302.991 pending_reqs:1 inflight_reqs:2 up:3 new:1; found:{} notfound:7 timeout:4\n\
+         STAT 10.0.0.2:11211:ascii:plain:notcompressed-1000 avg_latency_us:0.000 pending_reqs:0 inflight_reqs:0 hard_tko;  down:4; connect_error:4 tko:{}\n\
+         STAT 10.0.0.3:11211:ascii:plain:notcompressed-1000 avg_latency_us:5.000 pending_reqs:0 inflight_reqs:0 avg_retrans_ratio:0.5 up:4\n",
+        100 * seconds,
+        10 * seconds
+    )
 }
 
 const CONNECTIONS: &str = "STAT 5:addr tcp:127.0.0.1:1\nSTAT 5:state conn_listening\nSTAT 5:secs_since_last_cmd 900\n\
@@ -83,7 +95,7 @@ pub(crate) fn stock(seconds: u64) -> Reading {
     );
     tell(&mut reading, Group::General, &text);
     tell(&mut reading, Group::Settings, "STAT maxbytes 1");
-    for group in [Group::Latency, Group::Keys] {
+    for group in [Group::Latency, Group::Keys, Group::Servers] {
         reading.refused(group, b"ERROR");
     }
     reading.told(Group::Slabs);

@@ -44,7 +44,7 @@ fn the_overview_fits_a_small_terminal() {
     assert_shows(
         &lines,
         &[
-            "1 overview   2 commands   3 classes   4 connections   5 keys",
+            "1 overview   2 commands   3 classes   4 connections   5 keys   6 servers",
             "now          90.00%   ▆",
             "gets               1.0k   12.0k         since start  90.00%   █",
             "misses              100    1.2k",
@@ -53,7 +53,7 @@ fn the_overview_fits_a_small_terminal() {
             "connections    10B of 1.0MiB",
             "get       29   3.5  3.5  12.3  13.1",
             "processors         1.00",
-            "q quit  p pause  1-5 tab panels  ? help",
+            "q quit  p pause  1-6 tab panels  ? help",
         ],
     );
 }
@@ -74,6 +74,14 @@ fn every_panel_shows_its_figures_on_a_small_terminal() {
                 "top keys by requests in the last minute (60 s), of one request in 16",
                 "user:1",
                 "\\x1b[2Jbad",
+            ],
+        ),
+        (
+            Panel::Servers,
+            &[
+                "servers: 2 of 3 in service",
+                "10.0.0.1:11211:ascii:plain:notcompressed-1000",
+                "10.0.0.2:11211:ascii:plain:notcompressed-1000",
             ],
         ),
         (Panel::Nodes, &["nodes: 2 of 2 answer", "a:1", "total", "2.0k     100  90.00%"]),
@@ -132,8 +140,27 @@ fn a_stock_memcached_shows_what_it_tells() {
     assert_shows(&drawn(&app, 80, 24), &["1.6.18", "this server does not tell latencies: ERROR", "100.00%"]);
     app.panel = Panel::Keys;
     assert_shows(&drawn(&app, 80, 24), &["this server does not tell its top keys: ERROR"]);
+    app.panel = Panel::Servers;
+    assert_shows(&drawn(&app, 80, 24), &["this server does not tell servers behind it: ERROR"]);
     app.panel = Panel::Classes;
     assert_shows(&drawn(&app, 80, 24), &["no class has a page"]);
+}
+
+#[test]
+fn servers_behind_a_router_are_told_with_what_happens_to_them() {
+    let mut app = app(1);
+    app.panel = Panel::Servers;
+    let lines = drawn(&app, 160, 10);
+    assert_shows(
+        &lines,
+        &[
+            "10.0.0.2:11211:ascii:plain:notcompressed-1000 hard_tko 0/4 0 10 - 0 0 4 120",
+            "10.0.0.1:11211:ascii:plain:notcompressed-1000 3/4 100 0 303 1 2 4 0",
+            "10.0.0.3:11211:ascii:plain:notcompressed-1000 4/4 0 0 5 0 0 0 0",
+        ],
+    );
+    let place = |server: &str| lines.iter().position(|line| line.contains(server)).unwrap();
+    assert!(place("10.0.0.2") < place("10.0.0.1"), "what is out of service comes first");
 }
 
 /// A reading in which every name and every value that is text would act on a terminal.

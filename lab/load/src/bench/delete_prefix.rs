@@ -14,6 +14,7 @@ use guira_harness::process::Process;
 use guira_harness::rounds::median;
 use guira_harness::stats::{number, stats};
 use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_sync::clock::Stopwatch;
 use guira_workload::mix::Weights;
 use guira_workload::{
     Expiry, Generator, KeyShape, Mix, Model, OnMiss, Operation, Popularity, Rng, SizeModel, ValuePool,
@@ -44,9 +45,13 @@ const HELD_MIN: f64 = 0.99;
 /// The share of the items under the prefix that are gone when the crawler has been everywhere: the load may set some again of
 /// those that mica's index has lost.
 const GONE_MIN: f64 = 0.9;
-/// How long the crawler may take, and how often the server is asked about it: more often would be a load of its own.
-const CRAWL_MAX: Duration = Duration::from_secs(600);
+/// How long the crawler may take.
+const CRAWL_MAX: Duration = Duration::from_secs(900);
+/// The server is asked about the crawler after this time, and then after this part of the time that has passed: `stats` costs it half a
+/// millisecond, and 40 a second would be a twentieth of what is measured.
 const LOOK: Duration = Duration::from_millis(25);
+const LOOK_PART: u32 = 20;
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Time before what counts, in which the load gets going.
 const WARMUP: Duration = Duration::from_millis(300);
 
@@ -391,14 +396,14 @@ impl Connection {
     /// Waits until the items under the prefix are gone, which held about a tenth of `held`, and the crawler rests.
     fn wait_until_through(&self, held: u64, keys: u64) -> Result<(), LoadError> {
         let gone = (GONE_MIN * (keys / FAMILIES) as f64 * held as f64 / keys as f64) as u64;
-        let deadline = Deadline::after(CRAWL_MAX);
+        let (deadline, since) = (Deadline::after(CRAWL_MAX), Stopwatch::start());
         while deadline.left().is_some() {
             let found = self.stats()?;
             let of = |name: &str| number(&found, name).ok_or_else(|| lacking(name));
             if of("curr_items")? + gone <= held && of("lru_crawler_running")? == 0 {
                 return Ok(());
             }
-            thread::sleep(LOOK);
+            thread::sleep((since.elapsed() / LOOK_PART).clamp(LOOK, LOOK_MAX));
         }
         Err(LoadError::Options(format!("no end of the crawl within {CRAWL_MAX:?}")))
     }

@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::Options;
 use crate::error::LoadError;
 use crate::floor::Shape;
+use crate::process::Process;
 use crate::request::Protocol;
 use crate::server::{Kind, Server, Spec, Wire};
 use crate::stream::Stream;
@@ -87,21 +88,28 @@ pub fn measure(case: Case, kind: &Kind, options: &Options) -> Result<Idle, LoadE
     let mut crowd = Crowd::new(server.target(Protocol::Text));
     crowd.add()?;
     crowd.ask_first(SET, b"STORED\r\n")?;
-    let resident_before = settled(&server)?;
+    let resident_before = settled(server.process())?;
     for _ in 0..case.connections {
         crowd.add()?;
     }
-    let resident_after = settled(&server)?;
+    let resident_after = settled(server.process())?;
     crowd.require_open()?;
-    Ok(Idle {
-        case: case.name,
-        server: kind.name().to_owned(),
-        connections: case.connections,
-        resident_before,
-        resident_after,
-        bytes_per_connection: resident_after.saturating_sub(resident_before) as f64
-            / case.connections.max(1) as f64,
-    })
+    Ok(Idle::new(case, kind.name(), resident_before, resident_after))
+}
+
+impl Idle {
+    /// What a process came to that had this size with one connection, and then with all of them.
+    pub(super) fn new(case: Case, server: &str, resident_before: u64, resident_after: u64) -> Self {
+        let grown = resident_after.saturating_sub(resident_before);
+        Self {
+            case: case.name,
+            server: server.to_owned(),
+            connections: case.connections,
+            resident_before,
+            resident_after,
+            bytes_per_connection: grown as f64 / case.connections.max(1) as f64,
+        }
+    }
 }
 
 /// Lets this process, and the servers that it starts from now on, have `connections` open.
@@ -120,9 +128,9 @@ pub(super) fn allow_files(connections: usize) -> Result<(), LoadError> {
 }
 
 /// The resident size of a server, once it does not change any more.
-fn settled(server: &Server) -> Result<u64, LoadError> {
+pub(super) fn settled(process: Process) -> Result<u64, LoadError> {
     let look = || {
-        let resident = server.process().resident_bytes();
+        let resident = process.resident_bytes();
         resident.map_err(LoadError::system("cannot read the server's resident size"))
     };
     let mut last = look()?;
@@ -138,7 +146,7 @@ fn settled(server: &Server) -> Result<u64, LoadError> {
 }
 
 /// Connections that have asked once.
-struct Crowd {
+pub(super) struct Crowd {
     target: Target,
     members: Vec<Stream>,
     /// The last number of the address 127.0.0.x that connections come from.
@@ -146,12 +154,18 @@ struct Crowd {
 }
 
 impl Crowd {
-    const fn new(target: Target) -> Self {
+    pub(super) const fn new(target: Target) -> Self {
         Self { target, members: Vec::new(), source: 1 }
     }
 
     /// Opens one more connection, and asks over it. The first finds nothing yet.
     fn add(&mut self) -> Result<(), LoadError> {
+        let index = self.open()?;
+        self.ask(index, GET, if index == 0 { b"END\r\n" } else { HIT })
+    }
+
+    /// Opens one more connection; returns its number.
+    pub(super) fn open(&mut self) -> Result<usize, LoadError> {
         let addr = self.target.addr;
         let mut socket = self.connect()?;
         let stream = match &self.target.carrier {
@@ -161,9 +175,8 @@ impl Crowd {
             }
             Carrier::Tcp | Carrier::Udp(_) | Carrier::Mica(_) => Stream::Plain(socket),
         };
-        let index = self.members.len();
         self.members.push(stream);
-        self.ask(index, GET, if index == 0 { b"END\r\n" } else { HIT })
+        Ok(self.members.len() - 1)
     }
 
     /// A blocking connection; from another address of this machine when the ports of the last one are used up.
@@ -184,11 +197,31 @@ impl Crowd {
 
     /// Sends `request` over connection `index` and requires that the reply is `expected`.
     fn ask(&mut self, index: usize, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
-        let stream = &mut self.members[index];
         let is_whole = |reply: &[u8]| reply.len() >= expected.len() || !expected.starts_with(reply);
+        self.require(index, request, is_whole, |reply| reply == expected)
+    }
+
+    /// Sends a get over connection `index` and requires that the reply is a value, whichever.
+    pub(super) fn require_hit(&mut self, index: usize, get: &[u8]) -> Result<(), LoadError> {
+        let is_value = |reply: &[u8]| reply.starts_with(b"VALUE ");
+        let is_whole = |reply: &[u8]| {
+            let end: &[u8] = if is_value(reply) { b"\r\nEND\r\n" } else { b"\r\n" };
+            reply.ends_with(end)
+        };
+        self.require(index, get, is_whole, is_value)
+    }
+
+    fn require(
+        &mut self,
+        index: usize,
+        request: &[u8],
+        is_whole: impl Fn(&[u8]) -> bool,
+        is_right: impl Fn(&[u8]) -> bool,
+    ) -> Result<(), LoadError> {
+        let stream = &mut self.members[index];
         let reply =
             converse(stream, request, is_whole).map_err(|source| LoadError::Connection { index, source })?;
-        if reply == expected {
+        if is_right(&reply) {
             return Ok(());
         }
         let first = format!("connection {index}: {:?}", String::from_utf8_lossy(&reply));

@@ -15,6 +15,7 @@ use super::machine::{self, Machine};
 use super::memory::Held;
 use super::misses::Missed;
 use super::open_loop::Latencies;
+use super::routers::{self, Routed};
 use super::table::{self, push};
 use super::takeover::TakenOver;
 use super::{Options, Results, plot};
@@ -40,6 +41,7 @@ struct Raw<'a> {
     deleted: &'a [Deleted],
     taken_over: &'a [TakenOver],
     counted: &'a [Counted],
+    routed: &'a Routed,
 }
 
 /// One load's rounds.
@@ -65,7 +67,10 @@ pub fn file(
 ) -> Result<PathBuf, LoadError> {
     let date = Date::today();
     let dir = new_folder(parent, &format!("{date}-{}", machine.slug()))?;
-    let versions = machine::versions(&options.servers);
+    let mut versions = machine::versions(&options.servers);
+    if !results.routed.is_empty() {
+        versions.extend(routers::versions(options));
+    }
     let plots = plot::draw(results, &dir)?;
     let raw = Raw {
         date: date.to_string(),
@@ -83,6 +88,7 @@ pub fn file(
         deleted: &results.deleted,
         taken_over: &results.taken_over,
         counted: &results.counted,
+        routed: &results.routed,
     };
     let readme = readme(&raw, results, options, &plots);
     write(&dir.join("README.md"), readme.as_bytes())?;
@@ -149,6 +155,9 @@ fn readme(raw: &Raw<'_>, results: &Results, options: &Options, plots: &[&str]) -
     }
     if !results.missed.is_empty() {
         text.push_str(MISSES_NOTES);
+    }
+    if !results.routed.is_empty() {
+        text.push_str(routers::NOTES);
     }
     text.push('\n');
     plots.iter().for_each(|plot| push(&mut text, format_args!("![{plot}]({plot})\n")));

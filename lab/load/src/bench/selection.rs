@@ -10,6 +10,7 @@ use super::instructions;
 use super::loads::{self, LoadSpec};
 use super::memory::{self, Case};
 use super::misses;
+use super::routers;
 use super::takeover;
 use crate::error::LoadError;
 use crate::server::Wire;
@@ -33,9 +34,12 @@ const MISSES: &str = "misses";
 const DELETE_PREFIX: &str = "delete-prefix";
 const TAKEOVER: &str = "takeover";
 const INSTRUCTIONS: &str = "instructions";
+const ROUTER_LATENCY: &str = "router-latency";
+const ROUTER_IDLE: &str = "router-idle";
 
-/// Parts that take long: they are run only when they are named.
-const LONG: [&str; 6] = [MEMORY_SIZES, MISSES, FAIRNESS, DELETE_PREFIX, TAKEOVER, INSTRUCTIONS];
+/// Parts that take long, or start more than servers: they are run only when they are named. So are the loads of routers.
+const LONG: [&str; 8] =
+    [MEMORY_SIZES, MISSES, FAIRNESS, DELETE_PREFIX, TAKEOVER, INSTRUCTIONS, ROUTER_LATENCY, ROUTER_IDLE];
 
 /// The engines of the parts that compare engines, unless others are named.
 const ENGINES: [&str; 4] = ["memc3", "classic", "fleec", "mica"];
@@ -103,6 +107,8 @@ pub struct Selection {
     pub takeover: Option<takeover::Case>,
     /// Instructions for an operation.
     pub instructions: Option<instructions::Plan>,
+    /// Routers.
+    pub routers: routers::Plan,
 }
 
 impl Selection {
@@ -159,6 +165,15 @@ impl Selection {
             }),
             instructions: wanted(INSTRUCTIONS)
                 .then(|| instructions::Plan { against: None, engines: ENGINES.map(str::to_owned).to_vec() }),
+            routers: routers::Plan {
+                loads: routers::loads().into_iter().filter(|spec| is_named(spec.name)).collect(),
+                latency: wanted(ROUTER_LATENCY).then(|| routers::loads()[0].clone()),
+                idle: wanted(ROUTER_IDLE).then_some(idle::Case {
+                    name: ROUTER_IDLE,
+                    connections: IDLE_CONNECTIONS,
+                    wire: Wire::Tcp,
+                }),
+            },
             idle: idle.into_iter().filter(|case| wanted(case.name)).collect(),
             open: all.iter().find(|spec| spec.name == OPEN_LOAD && wanted(OPEN)).cloned(),
             loads: all
@@ -188,8 +203,11 @@ fn names(loads: &[LoadSpec]) -> Vec<&str> {
         DELETE_PREFIX,
         TAKEOVER,
         INSTRUCTIONS,
+        ROUTER_LATENCY,
+        ROUTER_IDLE,
     ];
-    loads.iter().map(|spec| spec.name).chain(parts).collect()
+    let of_routers = routers::loads().map(|spec| spec.name);
+    loads.iter().map(|spec| spec.name).chain(parts).chain(of_routers).collect()
 }
 
 /// A line for each part: its name and what it is.
@@ -214,9 +232,18 @@ pub fn described() -> Result<Vec<(String, String)>, LoadError> {
             (DELETE_PREFIX, "a prefix of 1 M of 10 M items is deleted beside a load, by engine (only when named; --engines)"),
             (TAKEOVER, "a successor takes over 3.4 M items of 1 KiB: the longest wait, by engine (only when named; --engines)"),
             (INSTRUCTIONS, "instructions for an operation, by engine, under valgrind (only when named; --engines, --against)"),
+            (ROUTER_LATENCY, "what routers add to the latency of gets at a tenth of nutcracker's saturated rate (only when named; --routers)"),
+            (ROUTER_IDLE, "resident bytes of a router for each of 10,000 idle clients (only when named; --routers)"),
         ]
         .map(|(name, about)| (name.to_owned(), about.to_owned())),
     );
+    let of_routers = |spec: &LoadSpec| {
+        (
+            spec.name.to_owned(),
+            format!("routers before four servers: {} (only when named; --routers)", spec.about),
+        )
+    };
+    lines.extend(routers::loads().iter().map(of_routers));
     Ok(lines)
 }
 
@@ -256,6 +283,17 @@ mod tests {
         let dumped = named(&["metadump"]).dump.unwrap().load;
         assert_eq!((dumped.data.keys, dumped.pipeline), (10_000_000, 32));
         assert_eq!(named(&["memory-sizes"]).memory.len(), 20);
-        assert_eq!(described().unwrap().len(), all.loads.len() + 13);
+        assert_eq!(described().unwrap().len(), all.loads.len() + 18);
+    }
+
+    #[test]
+    fn routers_are_measured_only_when_they_are_named() {
+        let all = named(&[]).routers;
+        assert!(all.loads.is_empty() && all.latency.is_none() && all.idle.is_none());
+        let some = named(&["router-mget100", "router-idle"]);
+        assert!(some.loads.is_empty());
+        assert_eq!(some.routers.loads.iter().map(|spec| spec.name).collect::<Vec<_>>(), ["router-mget100"]);
+        assert!(some.routers.idle.is_some_and(|case| case.connections == 10_000));
+        assert!(named(&["router-latency"]).routers.latency.is_some_and(|spec| spec.name == "router-get1"));
     }
 }

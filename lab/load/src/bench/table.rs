@@ -12,7 +12,7 @@ use super::instructions::Counted;
 use super::memory::Held;
 use super::open_loop::Latencies;
 use super::takeover::TakenOver;
-use super::{LoadResult, Results, Series, misses};
+use super::{LoadResult, Results, Series, misses, routers};
 use crate::counters::Percentiles;
 use crate::server::{FLOOR, GUIRA};
 
@@ -76,6 +76,7 @@ pub fn all(results: &Results) -> String {
         text.push_str(&misses::table(&results.missed));
     }
     text.push_str(&by_engine(results));
+    text.push_str(&routers::table(&results.routed));
     text.trim_start().to_owned()
 }
 
@@ -246,7 +247,7 @@ fn held(results: &[Held]) -> String {
     table
 }
 
-fn idle(results: &[Idle]) -> String {
+pub(super) fn idle(results: &[Idle]) -> String {
     let columns =
         ["case", "server", "connections", "resident before, MiB", "after, MiB", "bytes per connection"];
     let mut table = header(&columns.map(str::to_owned));

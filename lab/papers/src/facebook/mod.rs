@@ -1,7 +1,12 @@
-//! *Scaling Memcache at Facebook* (Nishtala and others): claims about one server beside its database.
+//! *Scaling Memcache at Facebook* (Nishtala and others): claims about one server beside its database, and about many behind a router.
 
 pub(crate) mod balance;
 mod classes;
 mod database;
+mod fleet;
+pub(crate) mod gutter;
 pub(crate) mod herd;
 pub(crate) mod rates;
+pub(crate) mod regional;
+pub(crate) mod rehash;
+pub(crate) mod replicas;

@@ -17,6 +17,60 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        "S7",
+        "facebook-replicas",
+        "replicate instead of split: of a client's requests for 100 keys each of two servers sees",
+        "all when split, half with replicas",
+        |answer| {
+            let [split, replicas] = answer.after("each server sees")?;
+            let [one, split_us, replicas_us] = answer.after("by one server")?;
+            let text = format!(
+                "{split:.2}, {replicas:.2}; the servers' work for a request {split_us:.0} µs split, {replicas_us:.0} µs with replicas ({one:.0} µs by one server)"
+            );
+            Some((text, vec![split > 0.99, replicas < 0.56]))
+        },
+    ),
+    row(
+        "S8",
+        "facebook-gutter",
+        "gutter: client-visible failures; hits after a server died",
+        "−99 %; ≥ 35 % within 4 minutes, near 50 %",
+        |answer| {
+            let [fallen] = answer.after("fall by")?;
+            let [hits] = answer.after("hits")?;
+            let [soon] = answer.after("after")?;
+            let text = format!("-{fallen:.1} %; at least 35 % after {soon:.0} s, {hits:.1} % at the end");
+            Some((text, vec![fallen >= 99.0, soon <= 240.0]))
+        },
+    ),
+    row(
+        "S9",
+        "facebook-rehash",
+        "why not rehash: a key with 20 % of a server's requests when that server dies",
+        "moves to one other server",
+        |answer| {
+            let [most, beyond] = answer.after("one server gets")?;
+            let [gutter] = answer.after("the most is")?;
+            let text = format!(
+                "rehashed, one server {most:+.1} points, {beyond:.1} beyond the others; with a gutter {gutter:+.1} at most"
+            );
+            Some((text, vec![beyond >= 19.0, gutter <= 1.0]))
+        },
+    ),
+    row(
+        "S12",
+        "facebook-regional",
+        "one copy of B in a region (model, four clusters)",
+        "B regional, A not",
+        |answer| {
+            let [freed, b, a, ratio] = answer.after("a regional copy of B frees")?;
+            let text = format!(
+                "B frees {freed:.1} % of the wildcard pools for {b:.2} GB/s between clusters; A would take {a:.1} GB/s, {ratio:.1} ×"
+            );
+            Some((text, vec![ratio >= 10.0]))
+        },
+    ),
+    row(
         "S15",
         "facebook-rates",
         "fine-grained locks: hits, misses",

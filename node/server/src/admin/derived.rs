@@ -1,8 +1,8 @@
 //! Metrics that no row of `stats` has: what the exporter computes or takes from settings, and what only `/metrics` shows.
 
 use super::differences::Differing;
-use super::exposition::{Exposition, Form, Scope};
 use super::lines::{Figures, ITEMS, ITEMS_LAST, SLABS, SLABS_LAST};
+use super::naming::{Scope, add};
 use super::{Admin, classes};
 use crate::VERSION;
 use crate::latency::Series;
@@ -10,27 +10,15 @@ use crate::memory_split::MemorySplit;
 use guira_commands::{BY_CLASS, CommandCount};
 use guira_contract::{ClassStats, EngineStats, Opening};
 use guira_sync::atomic::Ordering::Relaxed;
-
-/// A family of its own, for docs/metrics.md.
-#[derive(Clone, Copy, Debug)]
-pub struct DerivedMetric {
-    /// Its name.
-    pub name: &'static str,
-    /// The labels that its samples have.
-    pub labels: &'static [&'static str],
-    /// Its meaning, as one sentence or two.
-    pub meaning: &'static str,
-    /// Its type, as OpenMetrics calls it.
-    pub kind: &'static str,
-}
+use guira_web::{Exposition, Family, Form, Usage};
 
 /// Makes a constant for each family, and the list of all.
 macro_rules! derived {
     ($($NAME:ident = $name:literal [$($label:literal),*], $kind:literal, $meaning:literal;)*) => {
-        $(const $NAME: DerivedMetric =
-            DerivedMetric { name: $name, labels: &[$($label),*], meaning: $meaning, kind: $kind };)*
+        $(const $NAME: Family =
+            Family { name: $name, labels: &[$($label),*], meaning: $meaning, kind: $kind };)*
         /// All families that no row of `stats` has.
-        pub const DERIVED: &[DerivedMetric] = &[$($NAME),*];
+        pub const DERIVED: &[Family] = &[$($NAME),*];
     };
 }
 
@@ -64,13 +52,6 @@ derived! {
     ROUND = "guira_round_duration_seconds" [], "histogram", "A round of a worker: input that arrives meanwhile waits at most as long, and then in the queue. Of one round in 16.";
 }
 
-impl Exposition {
-    fn derived(&mut self, what: DerivedMetric, values: &[&str], value: impl std::fmt::Display) {
-        let labels: Vec<(&str, &str)> = what.labels.iter().copied().zip(values.iter().copied()).collect();
-        self.add(what.name, what.meaning, &labels, value);
-    }
-}
-
 impl Admin {
     /// What `/metrics` shows.
     pub(crate) fn metrics(&self, form: Form, is_ready: bool) -> String {
@@ -78,24 +59,24 @@ impl Admin {
         let stats = self.control.stats();
         let figures = self.figures(&stats);
         let mut out = Exposition::default();
-        out.derived(UP, &[], 1);
-        self.each_general(&figures, |metric, value| out.row(metric, Scope::Server, &[], value));
+        out.sample(UP, &[], 1);
+        self.each_general(&figures, |metric, value| add(&mut out, metric, Scope::Server, &[], value));
         for line in SLABS_LAST {
             let value = (line.value)(&figures).unwrap_or_default();
-            out.row(&line.metric, Scope::Server, &[], &value);
+            add(&mut out, &line.metric, Scope::Server, &[], &value);
         }
         let counted = |what: CommandCount| figures.counted.commands[what as usize];
         let with_cas = [CommandCount::CasMisses, CommandCount::CasHits, CommandCount::CasBadval];
         let sets = counted(CommandCount::CmdSet).saturating_sub(with_cas.into_iter().map(counted).sum());
         let evictions = stats.evictions.saturating_sub(stats.index_evictions);
         let shown = self.differences.show(since, Differing { sets, evictions });
-        out.derived(COMMANDS, &["set", "hit"], shown.sets);
+        out.sample(COMMANDS, &["set", "hit"], shown.sets);
         self.add_settings(&mut out);
         stats.classes.iter().for_each(|class| self.add_class(&mut out, class));
         self.add_start(&mut out, is_ready);
         self.add_memory(&mut out, &figures);
-        out.derived(EVICTIONS, &["memory"], shown.evictions);
-        out.derived(EVICTIONS, &["index"], stats.index_evictions);
+        out.sample(EVICTIONS, &["memory"], shown.evictions);
+        out.sample(EVICTIONS, &["index"], stats.index_evictions);
         self.add_policy(&mut out, &stats);
         self.add_workers(&mut out);
         out.text(form)
@@ -106,10 +87,10 @@ impl Admin {
         if !self.crawler.load(Relaxed) {
             return;
         }
-        out.derived(CRAWLER_ENABLED, &[], 1);
-        out.derived(CRAWLER_SLEEP, &[], self.crawler_sleep.load(Relaxed));
-        out.derived(CRAWLER_TO_CRAWL, &[], self.crawler_tocrawl.load(Relaxed));
-        out.derived(MAINTAINER, &[], 0);
+        out.sample(CRAWLER_ENABLED, &[], 1);
+        out.sample(CRAWLER_SLEEP, &[], self.crawler_sleep.load(Relaxed));
+        out.sample(CRAWLER_TO_CRAWL, &[], self.crawler_tocrawl.load(Relaxed));
+        out.sample(MAINTAINER, &[], 0);
         let lists = self.lru_settings();
         for (what, setting) in [
             (HOT_PERCENT, "hot_lru_pct"),
@@ -118,7 +99,7 @@ impl Admin {
             (WARM_FACTOR, "warm_max_factor"),
         ] {
             if let Some((_, value)) = lists.iter().find(|(name, _)| *name == setting) {
-                out.derived(what, &[], value);
+                out.sample(what, &[], value);
             }
         }
     }
@@ -127,14 +108,14 @@ impl Admin {
         let id = class.id.to_string();
         let slab = [("slab", id.as_str())];
         for line in ITEMS.iter().chain(ITEMS_LAST).chain(SLABS) {
-            out.row(&line.metric, Scope::Class, &slab, &(line.value)(class).to_string());
+            add(out, &line.metric, Scope::Class, &slab, &(line.value)(class).to_string());
         }
         for (metric, value) in class.counts.rows() {
-            out.row(metric, Scope::Class, &slab, &value.to_string());
+            add(out, metric, Scope::Class, &slab, &value.to_string());
         }
         for metric in &classes::ABSENT {
             if metric.exported.is_some() {
-                out.row(metric, Scope::Class, &slab, "0");
+                add(out, metric, Scope::Class, &slab, "0");
             }
         }
         let sum = |what: CommandCount| {
@@ -143,26 +124,26 @@ impl Admin {
         };
         for what in BY_CLASS {
             let metric = &CommandCount::ROWS[what as usize];
-            out.row(metric, Scope::CommandsOfClass, &slab, &sum(what).to_string());
+            add(out, metric, Scope::CommandsOfClass, &slab, &sum(what).to_string());
         }
-        out.derived(SLAB_COMMANDS, &[&id, "set", "hit"], classes::plain_sets(&self.shared, class.id));
+        out.sample(SLAB_COMMANDS, &[&id, "set", "hit"], classes::plain_sets(&self.shared, class.id));
     }
 
     fn add_start(&self, out: &mut Exposition, is_ready: bool) {
-        out.derived(READY, &[], u32::from(is_ready));
+        out.sample(READY, &[], u32::from(is_ready));
         let clock = &self.shared.clock;
         let started = clock.now_unix().saturating_sub(self.shared.started.elapsed().as_secs());
-        out.derived(START_TIME, &[], started);
+        out.sample(START_TIME, &[], started);
         let (start, region, items) = self.settings.start();
-        out.derived(START_INFO, &[start, region], 1);
-        out.derived(RESTORED, &[], items);
+        out.sample(START_INFO, &[start, region], 1);
+        out.sample(RESTORED, &[], items);
     }
 
     fn add_memory(&self, out: &mut Exposition, figures: &Figures<'_>) {
         for (part, bytes) in self.memory_parts(figures.memory) {
-            out.derived(MEMORY_PART, &[part], bytes);
+            out.sample(MEMORY_PART, &[part], bytes);
         }
-        out.derived(RESIDENT, &[], resident());
+        out.sample(RESIDENT, &[], Usage::now().resident);
     }
 
     /// How a ceiling of so many bytes is divided.
@@ -174,18 +155,18 @@ impl Admin {
         let choice = &self.settings.choice;
         let access = choice.access().unwrap_or("");
         let names = [VERSION, self.shared.options.engine.as_str(), &choice.index(), access];
-        out.derived(ENGINE_INFO, &names, 1);
+        out.sample(ENGINE_INFO, &names, 1);
         let (policy, next) = self.control.policy();
         let options = policy.to_string();
         let options = options.split_once(':').map_or("", |(_, options)| options);
-        out.derived(POLICY_INFO, &[&policy.name, options], 1);
-        out.derived(POLICY_SWITCHING, &[], u32::from(next.is_some()));
+        out.sample(POLICY_INFO, &[&policy.name, options], 1);
+        out.sample(POLICY_SWITCHING, &[], u32::from(next.is_some()));
         let hidden =
             EngineStats::ROWS.iter().filter(|metric| super::general::ELSEWHERE.contains(&metric.name));
         for metric in hidden {
             let value = stats.rows().find(|(row, _)| row.name == metric.name).map_or(0, |(_, value)| value);
             if metric.name != "region_no_room" {
-                out.row(metric, Scope::Server, &[], &value.to_string());
+                add(out, metric, Scope::Server, &[], &value.to_string());
             }
         }
     }
@@ -194,9 +175,9 @@ impl Admin {
         let shared = &self.shared;
         for (index, (_, commands)) in shared.workers.iter().enumerate() {
             let worker = index.to_string();
-            out.derived(WORKER_GETS, &[&worker], commands.get(CommandCount::CmdGet));
-            out.derived(WORKER_SETS, &[&worker], commands.get(CommandCount::CmdSet));
-            out.derived(WORKER_ROUNDS, &[&worker], shared.latencies[index].rounds());
+            out.sample(WORKER_GETS, &[&worker], commands.get(CommandCount::CmdGet));
+            out.sample(WORKER_SETS, &[&worker], commands.get(CommandCount::CmdSet));
+            out.sample(WORKER_ROUNDS, &[&worker], shared.latencies[index].rounds());
         }
         for series in Series::COMMANDS {
             let histogram = shared.histogram(series);
@@ -205,14 +186,6 @@ impl Admin {
         out.histogram(QUEUE.name, QUEUE.meaning, &[], &shared.histogram(Series::Queue));
         out.histogram(ROUND.name, ROUND.meaning, &[], &shared.histogram(Series::Round));
     }
-}
-
-/// Bytes of the process that are resident.
-pub(super) fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }
 
 /// Whether a start was warm, what it found of a region, and how many items.

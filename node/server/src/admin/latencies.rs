@@ -18,7 +18,7 @@ impl Admin {
             let name = series.name();
             let micros = |ns: u64| format!("{:.3}", ns as f64 / 1000.0);
             out.stat(&format!("{name}:samples"), count);
-            out.stat(&format!("{name}:mean_us"), micros(histogram.sum_ns / count));
+            out.stat(&format!("{name}:mean_us"), micros(histogram.sum_ns() / count));
             for (share, of) in SHARES {
                 out.stat(&format!("{name}:{share}_us"), micros(histogram.quantile(of).unwrap_or(0)));
             }

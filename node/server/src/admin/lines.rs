@@ -8,6 +8,7 @@ use guira_contract::{ClassStats, Dropped, EngineStats};
 use guira_sync::atomic::Ordering::Relaxed;
 use guira_sync::metrics::{Kind, Metric, Unit};
 use guira_transport::{Resumption, TlsAcceptor, TlsFailure};
+use guira_web::Usage;
 
 /// What the values of lines are taken from.
 pub(super) struct Figures<'a> {
@@ -73,8 +74,8 @@ lines! {
     "version", Gauge, Text, "The version of memcached whose protocols are spoken, and Guira's." as "memcached_version" => |_| VERSION;
     "libevent", Gauge, Text, "none: the server has an event loop of its own." => |_| "none";
     "pointer_size", Gauge, Count, "Bits of a pointer." => |_| usize::BITS;
-    "rusage_user", Counter, Seconds, "Processor time of the process, outside of the kernel." as "memcached_process_user_cpu_seconds_total" => |_| cpu_times().0;
-    "rusage_system", Counter, Seconds, "Processor time of the process, in the kernel." as "memcached_process_system_cpu_seconds_total" => |_| cpu_times().1;
+    "rusage_user", Counter, Seconds, "Processor time of the process, outside of the kernel." as "memcached_process_user_cpu_seconds_total" => |_| Usage::now().user;
+    "rusage_system", Counter, Seconds, "Processor time of the process, in the kernel." as "memcached_process_system_cpu_seconds_total" => |_| Usage::now().system;
     "max_connections", Gauge, Count, "Connections that there may be." as "memcached_max_connections" => |it| it.shared.connections.max;
     "curr_connections", Gauge, Count, "Connections." as "memcached_current_connections" => |it| it.shared.connections.current.load(Relaxed);
     TOTAL_CONNECTIONS, Counter, Count, "Connections accepted." as "memcached_connections_total" => |it| it.counted.total_connections;
@@ -183,16 +184,4 @@ lines! {
 
 fn tls<'a>(figures: &Figures<'a>) -> Option<&'a TlsAcceptor> {
     figures.shared.tls.as_ref()
-}
-
-/// User and system time of the process in seconds, as `stats` writes them.
-fn cpu_times() -> (String, String) {
-    // Fields 14 and 15 of /proc/self/stat, counted after the name, which may contain blanks: in hundredths of a second.
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
-    let seconds = |index: usize| {
-        let ticks: u64 = fields.get(index).and_then(|field| field.parse().ok()).unwrap_or(0);
-        format!("{}.{:06}", ticks / 100, ticks % 100 * 10_000)
-    };
-    (seconds(11), seconds(12))
 }

@@ -1,30 +1,16 @@
 //! Which metrics there are, for docs/metrics.md.
 
 use super::classes;
-use super::exposition::{self, Scope};
 use super::general::{ABSENT, ELSEWHERE};
 use super::lines::{
     ENGINE, FIRST, ITEMS, ITEMS_LAST, LIMITS, Line, REGION, SLABS, SLABS_LAST, TLS, WATCHERS,
 };
+use super::naming::{self, Scope};
 use crate::counters::{ServerCount, WorkerCount};
 use guira_commands::{BY_CLASS, CommandCount};
 use guira_contract::{ClassCounts, EngineStats};
 use guira_sync::metrics::Metric;
-
-/// Metrics of one kind.
-#[derive(Debug)]
-pub struct MetricTable {
-    /// The command that shows them.
-    pub command: &'static str,
-    /// What they are about.
-    pub scope: &'static str,
-    /// The metrics, in the order in which they are shown.
-    pub metrics: Vec<Metric>,
-    /// What `/metrics` calls each of them, if it shows it.
-    pub exported: Vec<Option<String>>,
-    /// Names that memcached shows as well, and whose value is always 0 here.
-    pub absent: Vec<&'static str>,
-}
+use guira_web::MetricTable;
 
 fn table(
     command: &'static str,
@@ -33,7 +19,7 @@ fn table(
     metrics: impl IntoIterator<Item = Metric>,
 ) -> MetricTable {
     let metrics: Vec<Metric> = metrics.into_iter().collect();
-    let exported = metrics.iter().map(|metric| exposition::name(metric, scope)).collect();
+    let exported = metrics.iter().map(|metric| naming::name(metric, scope)).collect();
     MetricTable { command, scope: about, metrics, exported, absent: Vec::new() }
 }
 

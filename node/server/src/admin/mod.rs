@@ -5,21 +5,20 @@ mod advice;
 mod classes;
 mod derived;
 mod differences;
-mod exposition;
 mod general;
 mod latencies;
 mod lines;
 mod lru;
 mod metrics;
+mod naming;
 mod policy;
 mod settings;
 mod status;
 mod top_keys;
 mod verbs;
 
-pub use derived::{DERIVED, DerivedMetric};
-pub(crate) use exposition::Form;
-pub use metrics::{MetricTable, metric_tables};
+pub use derived::DERIVED;
+pub use metrics::metric_tables;
 pub(crate) use settings::Settings;
 pub(crate) use verbs::Answer;
 

@@ -1,13 +1,13 @@
 //! `/status.json`: what the page of the admin listener shows. docs/operations.md describes it.
 
 use super::Admin;
-use super::derived::resident;
 use crate::VERSION;
 use crate::latency::Series;
 use guira_advice::{Advice, Advisor, SCALES};
 use guira_commands::CommandCount;
 use guira_contract::{ClassStats, EngineStats};
 use guira_sync::metrics::Unit;
+use guira_web::Usage;
 use serde_json::{Map, Value, json};
 
 impl Admin {
@@ -53,7 +53,7 @@ impl Admin {
         let parts = self.memory_parts(ceiling).into_iter();
         json!({
             "limit": ceiling,
-            "resident": resident(),
+            "resident": Usage::now().resident,
             "engine_limit": stats.memory_limit,
             "engine_used": stats.memory_used,
             "index": stats.index_bytes,
@@ -66,7 +66,7 @@ impl Admin {
         let named = all.map(|series| {
             let histogram = self.shared.histogram(series);
             let buckets: Vec<(u64, u64)> = histogram.buckets().collect();
-            (series.name().to_owned(), json!({ "sum_ns": histogram.sum_ns, "buckets": buckets }))
+            (series.name().to_owned(), json!({ "sum_ns": histogram.sum_ns(), "buckets": buckets }))
         });
         Value::Object(named.collect())
     }

@@ -3,10 +3,10 @@
 use crate::direct::Interface;
 use crate::size::Size;
 use guira_roster::RegionPlace;
-use guira_serving::{Beyond, Listen, ListenTraits, Speaks};
-use guira_transport::{Address, CipherList, MinVersion, VerifyMode};
+use guira_serving::{Beyond, Listen, Speaks};
+use guira_transport::{CipherList, MinVersion, VerifyMode};
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The form of a value in a configuration file.
@@ -206,18 +206,7 @@ pub struct AdminAddress(pub Listen);
 
 impl Value for AdminAddress {
     fn read(text: &str) -> Result<Self, String> {
-        let (traits, place) = ListenTraits::parse(text).map_err(|error| error.to_string())?;
-        if traits.speaks.is_some() || traits.tag.is_some() {
-            return Err(format!("must have no proto[…]: or tag[…]:, not {text}"));
-        }
-        let port = place.strip_prefix(':').unwrap_or(place).parse::<u16>();
-        let address = match port {
-            Ok(port) => Address::Tcp((Ipv4Addr::LOCALHOST, port).into()),
-            Err(_) => place
-                .parse()
-                .map_err(|_| format!("must be IP:PORT, [v6]:PORT, PORT or unix:PATH, not {place}"))?,
-        };
-        Ok(AdminAddress(Listen { traits, address, optional: false }))
+        guira_web::place(text).map(AdminAddress)
     }
 
     fn write(&self) -> String {

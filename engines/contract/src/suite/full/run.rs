@@ -101,7 +101,8 @@ impl<E: Engine> Worker<'_, E> {
 
     /// Does a little maintenance, and may end the batch.
     fn maintain(&mut self) {
-        let pace = if self.random.below(2) == 0 { Pace::Busy } else { Pace::Idle };
+        let paces = [Pace::Busy, Pace::Crawl, Pace::Idle];
+        let pace = paces[self.random.below(paces.len() as u64) as usize];
         let (budget, now) = (self.random.below(40) as usize, self.now);
         self.session().maintain(now, pace, budget);
         if self.random.below(2) == 0 {

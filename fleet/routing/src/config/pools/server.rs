@@ -124,7 +124,7 @@ pub(super) fn security(name: &str) -> Result<Security, String> {
     match name {
         "plain" => Ok(Security::Plain),
         "ssl" | "tls" => Ok(Security::Tls),
-        "fizz" | "ktls12" | "tls_to_plain" => Err(format!(
+        "fizz" | "tls13_fizz" | "ktls" | "ktls12" | "tls_to_plain" => Err(format!(
             "asks for {name:?}, which is particular to mcrouter's libraries: \"plain\" or \"ssl\" expected"
         )),
         _ => Err(format!("asks for the security {name:?}, \"plain\" or \"ssl\" expected")),
@@ -194,6 +194,7 @@ mod tests {
             ("a:1:xdp", "asks for the protocol \"xdp\""),
             ("a:1:http", "asks for the protocol \"http\", \"ascii\" expected"),
             ("a:1:ascii:fizz", "asks for \"fizz\", which is particular to mcrouter's libraries"),
+            ("a:1:ascii:tls13_fizz", "asks for \"tls13_fizz\""),
             ("a:1:ascii:ktls12", "asks for \"ktls12\""),
             ("a:1:ascii:tls_to_plain", "asks for \"tls_to_plain\""),
             ("a:1:ascii:no", "asks for the security \"no\", \"plain\" or \"ssl\" expected"),

@@ -7,6 +7,7 @@ mod failovers;
 mod fan_outs;
 mod keys;
 mod limits;
+mod logs;
 mod random_trees;
 mod walks;
 
@@ -14,11 +15,12 @@ use super::{Origin, Sink, Walks};
 use crate::config::{Globals, Sources, load};
 use crate::outcome::{Answer, Item, Outcome};
 use crate::request::{Dialect, Op, Request};
-use crate::step::{DestinationId, Facts};
+use crate::step::{DestinationId, Facts, LogName};
 use crate::{Built, Destinations, Settings, Timeouts, Unknown, build};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 struct NoFiles;
@@ -45,6 +47,9 @@ struct Script {
     /// What servers were sent and have not answered.
     open: Vec<(String, Origin<u32>)>,
     log: Vec<String>,
+    /// Names of logs by place, and what each request would be logged under.
+    log_names: Vec<Arc<str>>,
+    logs: Vec<Option<String>>,
     refusals: HashMap<String, Outcome>,
     told: HashMap<u32, Told>,
 }
@@ -52,7 +57,14 @@ struct Script {
 impl Sink for Script {
     type Ticket = u32;
 
-    fn send(&mut self, to: DestinationId, request: &Request<'_>, origin: Origin<u32>) -> Result<(), Outcome> {
+    fn send(
+        &mut self,
+        to: DestinationId,
+        request: &Request<'_>,
+        log: Option<LogName>,
+        origin: Origin<u32>,
+    ) -> Result<(), Outcome> {
+        self.logs.push(log.map(|log| self.log_names[log.index()].to_string()));
         let name = self.servers[to.0 as usize].clone();
         self.log.push(format!("{name} {}", text(request)));
         if let Some(refusal) = self.refusals.get(&name) {
@@ -109,13 +121,17 @@ fn settings() -> Settings {
     }
 }
 
-fn built(config: &str) -> Result<(Built, Vec<String>), String> {
+/// What was built, the names of its servers, and those of its logs.
+type Made = (Built, Vec<String>, Vec<Arc<str>>);
+
+fn built(config: &str) -> Result<Made, String> {
     let loaded = load("test", config, &NoFiles, &Globals::new()).map_err(|error| error.to_string())?;
     let mut destinations = Destinations::default();
     let built =
         build(&loaded.json, &NoFiles, &settings(), &mut destinations).map_err(|error| error.to_string())?;
     let names = destinations.specs().iter().map(|spec| spec.address.to_string());
-    Ok((built, names.map(|name| name.split(':').next().unwrap_or_default().to_owned()).collect()))
+    let names = names.map(|name| name.split(':').next().unwrap_or_default().to_owned()).collect();
+    Ok((built, names, destinations.logs().to_vec()))
 }
 
 fn pools() -> String {
@@ -139,7 +155,7 @@ fn refusal(route: &str) -> String {
 }
 
 fn warnings(route: &str) -> Vec<String> {
-    let (built, _) = built(&config(route)).unwrap();
+    let (built, ..) = built(&config(route)).unwrap();
     built.warnings.iter().map(ToString::to_string).collect()
 }
 
@@ -149,9 +165,9 @@ impl Router {
     }
 
     fn of(config: &str) -> Self {
-        let (built, servers) = built(config).unwrap_or_else(|error| panic!("{error}\n{config}"));
+        let (built, servers, log_names) = built(config).unwrap_or_else(|error| panic!("{error}\n{config}"));
         let facts = Facts { now_s: 1_800_000_000, ..Facts::default() };
-        let script = Script { servers, ..Script::default() };
+        let script = Script { servers, log_names, ..Script::default() };
         Router { walks: Walks::new(Rc::new(built.tree), 1), script, facts, asked: 0 }
     }
 

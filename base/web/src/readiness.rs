@@ -1,6 +1,5 @@
-//! Whether the server can serve.
+//! Whether a server's workers answer.
 
-use crate::shared::Shared;
 use guira_sync::clock::Stopwatch;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Watches workers: each is woken now and then, and has to make a round.
 #[derive(Debug)]
-pub(super) struct Readiness {
+pub struct Readiness {
     workers: Vec<Watched>,
 }
 
@@ -21,18 +20,13 @@ struct Watched {
 }
 
 impl Readiness {
-    pub(super) fn new(workers: usize) -> Self {
+    pub fn new(workers: usize) -> Self {
         let watched = || Watched { rounds: 0, since: Stopwatch::start() };
         Readiness { workers: (0..workers).map(|_| watched()).collect() }
     }
 
-    /// Looks at the rounds that workers have made, and wakes them for the next look. To be called once a second.
-    pub(super) fn look(&mut self, shared: &Shared) {
-        self.note(shared.latencies.iter().map(|latencies| latencies.rounds()));
-        shared.ring();
-    }
-
-    fn note(&mut self, rounds: impl Iterator<Item = u64>) {
+    /// Notes how many rounds each worker has made. To be called once a second, before the workers are woken for the next look.
+    pub fn note(&mut self, rounds: impl Iterator<Item = u64>) {
         for (watched, rounds) in self.workers.iter_mut().zip(rounds) {
             if watched.rounds != rounds {
                 *watched = Watched { rounds, since: Stopwatch::start() };
@@ -40,12 +34,9 @@ impl Readiness {
         }
     }
 
-    /// Why the server is not ready, if it is not.
-    pub(super) fn fault(&mut self, shared: &Shared) -> Option<String> {
-        if shared.is_stopping() {
-            return Some("the server stops".to_owned());
-        }
-        self.note(shared.latencies.iter().map(|latencies| latencies.rounds()));
+    /// Why the server is not ready, if a worker has not made a round for too long.
+    pub fn fault(&mut self, rounds: impl Iterator<Item = u64>) -> Option<String> {
+        self.note(rounds);
         self.stuck(PATIENCE).map(|worker| format!("worker {worker} does not answer"))
     }
 

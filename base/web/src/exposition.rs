@@ -1,22 +1,22 @@
 //! The text that Prometheus reads: OpenMetrics 1.0, and the older form for those who do not ask for it.
 //!
 //! A metric is a *family*: its name, meaning and type, and a sample for each set of labels. The names follow from the rows of all
-//! counters and gauges ([`name`]); what only this text has is in derived.rs.
+//! counters and gauges ([`metric_name`]), or are declared as a [`Family`].
 
-use crate::latency::Histogram;
+use guira_sync::histogram::Histogram;
 use guira_sync::metrics::{Kind, Metric, Unit};
 use std::collections::HashMap;
 use std::fmt::{self, Display, Write as _};
 
 /// Which of the two forms is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     OpenMetrics,
     Classic,
 }
 
 impl Form {
-    pub(crate) fn content_type(self) -> &'static str {
+    pub fn content_type(self) -> &'static str {
         match self {
             Form::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Form::Classic => "text/plain; version=0.0.4; charset=utf-8",
@@ -24,38 +24,13 @@ impl Form {
     }
 }
 
-/// What a row is about, which its name begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
-    Server,
-    /// A slab class; rows that are named of a class.
-    Class,
-    /// A slab class; rows that are named of the whole server.
-    CommandsOfClass,
-}
-
-/// The meaning of families that several rows belong to.
-const FAMILIES: [(&str, &str); 3] = [
-    ("memcached_commands_total", "Commands, by what became of them."),
-    (
-        "memcached_slab_commands_total",
-        "Commands by the class of their item, and by what became of them: estimates.",
-    ),
-    ("memcached_slab_lru_hits_total", "Always 0."),
-];
-
 /// What the metric of a row is called: `name`, or `name{label=value,…}`. `None` if its value is no number.
 ///
-/// The exporter's name if it has one, which the row says; otherwise that of the row, with its unit at the end. A counter's ends in `_total`.
-pub(super) fn name(metric: &Metric, scope: Scope) -> Option<String> {
-    match (metric.exported, scope) {
-        (Some(exported), Scope::CommandsOfClass) => {
-            return Some(exported.replacen("memcached_", "memcached_slab_", 1));
-        }
-        (Some(exported), _) => return Some(exported.to_owned()),
-        (None, _) => {}
+/// The name that the row says, if it says one; otherwise that of the row behind `prefix`, with its unit at the end. A counter's ends in `_total`.
+pub fn metric_name(metric: &Metric, prefix: &str) -> Option<String> {
+    if let Some(exported) = metric.exported {
+        return Some(exported.to_owned());
     }
-    let prefix = if scope == Scope::Server { "guira_" } else { "guira_slab_" };
     let (stem, unit) = match metric.unit {
         Unit::Text => return None,
         Unit::Count | Unit::Flag => (metric.name, ""),
@@ -68,15 +43,27 @@ pub(super) fn name(metric: &Metric, scope: Scope) -> Option<String> {
     Some(format!("{prefix}{stem}{unit}{total}"))
 }
 
+/// A family that no row has: what it is called and means.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    pub name: &'static str,
+    /// The labels that its samples have.
+    pub labels: &'static [&'static str],
+    /// Its meaning, as one sentence or two.
+    pub meaning: &'static str,
+    /// Its type, as OpenMetrics calls it.
+    pub kind: &'static str,
+}
+
 /// Families, in the order in which they were first named.
 #[derive(Debug, Default)]
-pub(super) struct Exposition {
-    families: Vec<Family>,
+pub struct Exposition {
+    families: Vec<Samples>,
     places: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
-struct Family {
+struct Samples {
     name: String,
     help: String,
     kind: &'static str,
@@ -84,15 +71,15 @@ struct Family {
 }
 
 /// Labels, each with its value.
-pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
+pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Exposition {
-    fn family(&mut self, name: &str, help: &str, kind: &'static str) -> &mut Family {
+    fn family(&mut self, name: &str, help: &str, kind: &'static str) -> &mut Samples {
         let place = match self.places.get(name) {
             Some(place) => *place,
             None => {
                 let family =
-                    Family { name: name.to_owned(), help: help.to_owned(), kind, samples: String::new() };
+                    Samples { name: name.to_owned(), help: help.to_owned(), kind, samples: String::new() };
                 self.families.push(family);
                 self.places.insert(name.to_owned(), self.families.len() - 1);
                 self.families.len() - 1
@@ -102,24 +89,25 @@ impl Exposition {
     }
 
     /// Adds a sample: of a counter, if the name ends in `_total`, and of a gauge otherwise.
-    pub(super) fn add(&mut self, name: &str, help: &str, labels: Labels<'_>, value: impl Display) {
+    pub fn add(&mut self, name: &str, help: &str, labels: Labels<'_>, value: impl Display) {
         let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
         let samples = &mut self.family(name, help, kind).samples;
         let _ = writeln!(samples, "{name}{} {value}", Braces(labels));
     }
 
-    /// Adds the value of a row, with these labels before those of the row.
-    pub(super) fn row(&mut self, metric: &Metric, scope: Scope, labels: Labels<'_>, value: &str) {
-        let Some(whole) = name(metric, scope) else {
-            return;
-        };
-        let (name, own) = whole.split_once('{').unwrap_or((&whole, "}"));
+    /// Adds a sample of a family, whose labels have these values.
+    pub fn sample(&mut self, family: Family, values: &[&str], value: impl Display) {
+        let labels: Vec<(&str, &str)> = family.labels.iter().copied().zip(values.iter().copied()).collect();
+        self.add(family.name, family.meaning, &labels, value);
+    }
+
+    /// Adds the value of a row by its name, `name` or `name{label=value,…}`, with these labels before those of the name.
+    pub fn row(&mut self, metric: &Metric, name: &str, help: &str, labels: Labels<'_>, value: &str) {
+        let (name, own) = name.split_once('{').unwrap_or((name, "}"));
         let own = own.trim_end_matches('}').split(',').filter_map(|label| label.split_once('='));
         let labels: Vec<(&str, &str)> = labels.iter().copied().chain(own).collect();
-        let help =
-            FAMILIES.iter().find(|(family, _)| *family == name).map_or(metric.meaning, |(_, help)| help);
         match metric.unit {
-            // The exporter makes a label of it.
+            // Text is a label.
             Unit::Text => self.add(name, help, &[(metric.name, value)], 1),
             Unit::Microseconds => {
                 self.add(name, help, &labels, value.parse::<f64>().unwrap_or(0.0) / 1e6);
@@ -129,7 +117,7 @@ impl Exposition {
     }
 
     /// Adds a histogram of times, which are in seconds here.
-    pub(super) fn histogram(&mut self, name: &str, help: &str, labels: Labels<'_>, histogram: &Histogram) {
+    pub fn histogram(&mut self, name: &str, help: &str, labels: Labels<'_>, histogram: &Histogram) {
         let samples = &mut self.family(name, help, "histogram").samples;
         let seconds = |ns: u64| ns as f64 / 1e9;
         let mut bucket = |bound: &str, below: u64| {
@@ -141,16 +129,16 @@ impl Exposition {
         }
         let count = histogram.count();
         bucket("+Inf", count);
-        let _ = writeln!(samples, "{name}_sum{} {}", Braces(labels), seconds(histogram.sum_ns));
+        let _ = writeln!(samples, "{name}_sum{} {}", Braces(labels), seconds(histogram.sum_ns()));
         let _ = writeln!(samples, "{name}_count{} {count}", Braces(labels));
     }
 
     /// The whole text.
-    pub(super) fn text(&self, form: Form) -> String {
+    pub fn text(&self, form: Form) -> String {
         let lengths =
             self.families.iter().map(|it| it.samples.len() + 2 * it.name.len() + it.help.len() + 32);
         let mut text = String::with_capacity(lengths.sum());
-        for Family { name, help, kind, samples } in &self.families {
+        for Samples { name, help, kind, samples } in &self.families {
             // In OpenMetrics a counter's family is called without the end that its samples have.
             let name = match form {
                 Form::OpenMetrics if *kind == "counter" => name.trim_end_matches("_total"),
@@ -202,17 +190,15 @@ mod tests {
 
     #[test]
     fn names_are_made_of_rows() {
-        let named = |name, unit, kind| super::name(&metric(name, unit, kind, None), Scope::Server);
+        let named = |name, unit, kind| metric_name(&metric(name, unit, kind, None), "guira_");
         assert_eq!(named("conn_yields", Unit::Count, Kind::Counter).unwrap(), "guira_conn_yields_total");
         assert_eq!(named("memory_used", Unit::Bytes, Kind::Gauge).unwrap(), "guira_memory_used_bytes");
         assert_eq!(named("hash_bytes", Unit::Bytes, Kind::Gauge).unwrap(), "guira_hash_bytes");
         let waited = named("time_in_listen_disabled_us", Unit::Microseconds, Kind::Counter);
         assert_eq!(waited.unwrap(), "guira_time_in_listen_disabled_seconds_total");
         assert_eq!(named("libevent", Unit::Text, Kind::Gauge), None);
-        let hits =
-            metric("get_hits", Unit::Count, Kind::Counter, Some("memcached_commands_total{command=get}"));
-        let of_class = super::name(&hits, Scope::CommandsOfClass);
-        assert_eq!(of_class.unwrap(), "memcached_slab_commands_total{command=get}");
+        let exported = metric("get_hits", Unit::Count, Kind::Counter, Some("commands_total{status=hit}"));
+        assert_eq!(metric_name(&exported, "guira_").unwrap(), "commands_total{status=hit}");
     }
 
     #[test]
@@ -220,12 +206,13 @@ mod tests {
         let mut exposition = Exposition::default();
         let hits =
             metric("get_hits", Unit::Count, Kind::Counter, Some("memcached_commands_total{status=hit}"));
-        exposition.row(&hits, Scope::Server, &[("slab", "1")], "7");
+        let name = metric_name(&hits, "guira_").unwrap();
+        exposition.row(&hits, &name, "Commands.", &[("slab", "1")], "7");
         exposition.add("guira_x", "A \"quoted\"\nline.", &[("path", "C:\\\"\n")], 1.5);
-        exposition.row(&hits, Scope::Server, &[("slab", "2")], "8");
+        exposition.row(&hits, &name, "Commands.", &[("slab", "2")], "8");
         let waited = metric("wait_us", Unit::Microseconds, Kind::Counter, None);
-        exposition.row(&waited, Scope::Server, &[], "1500000");
-        let expected = "# HELP memcached_commands Commands, by what became of them.\n# TYPE memcached_commands counter\n\
+        exposition.row(&waited, "guira_wait_seconds_total", waited.meaning, &[], "1500000");
+        let expected = "# HELP memcached_commands Commands.\n# TYPE memcached_commands counter\n\
              memcached_commands_total{slab=\"1\",status=\"hit\"} 7\nmemcached_commands_total{slab=\"2\",status=\"hit\"} 8\n\
              # HELP guira_x A \\\"quoted\\\"\\nline.\n# TYPE guira_x gauge\nguira_x{path=\"C:\\\\\\\"\\n\"} 1.5\n\
              # HELP guira_wait_seconds What it is.\n# TYPE guira_wait_seconds counter\nguira_wait_seconds_total 1.5\n# EOF\n";

@@ -1,18 +1,7 @@
-//! The admin listener: metrics for Prometheus, whether the server is well, and a page for people, over HTTP.
-//!
-//! It is a service on a worker of its own, with connections, limits and memory of its own: whoever asks much of it takes nothing from
-//! the clients of the cache (docs/decisions/0030-admin-listener.md).
+//! The service that answers HTTP, on a worker of its own.
 
-mod http;
-mod ready;
-mod token;
-
-pub(crate) use token::Token;
-pub use token::TokenError;
-
-use crate::admin::{Admin, Form};
-use crate::options::Options;
-use crate::shared::Shared;
+use crate::http::{self, After, Fault, HEAD_MAX, HeadEnd, Method, Reply, Request, Status};
+use crate::{Form, Page, Token};
 use guira_memory::{MIB, ValuePin};
 use guira_protocol::{Replies, ReplyBuffer};
 use guira_serving::{
@@ -20,13 +9,34 @@ use guira_serving::{
     Conversation, Crew, Host, HostOptions, INPUT_BYTES, Outbox, Placement, Port, ReplyTo, Round, Service,
     Slice, Speaks, Stopped, TLS_BYTES, Worker,
 };
-use guira_sync::clock::Seconds;
-use http::{After, Fault, HEAD_MAX, HeadEnd, Method, Reply, Request, Status};
-use ready::Readiness;
-use std::hash::{BuildHasher, RandomState};
+use guira_sync::clock::{Seconds, Stopwatch};
+use guira_transport::Address;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// What a server tells by its admin listener.
+pub trait Site: fmt::Debug + Send + 'static {
+    const PAGE: Page;
+    /// The paths of [`Site::json`].
+    const JSON: &'static [&'static str];
+
+    /// The time of the server.
+    fn now(&self) -> Seconds;
+
+    /// Looks whether workers answer. Called about once a second.
+    fn look(&mut self);
+
+    /// Why the server is not ready, if it is not.
+    fn fault(&mut self) -> Option<String>;
+
+    /// The text that Prometheus reads.
+    fn metrics(&mut self, form: Form) -> String;
+
+    /// What is at one of the paths, as JSON.
+    fn json(&mut self, path: &str) -> Option<String>;
+}
 
 /// Connections at the same time: the next one takes the place of the one that has asked for nothing for longest.
 const CONNECTIONS: u64 = 64;
@@ -40,28 +50,23 @@ const SWALLOWED_MAX: usize = MIB;
 const OTHER_BYTES: usize = MIB;
 
 /// What the admin listener takes, in bytes.
-pub(crate) fn memory(options: &Options) -> usize {
-    match options.admin {
-        None => 0,
-        Some(_) => 2 * INPUT_BYTES + OTHER_BYTES + TRAFFIC_BYTES + idle_bytes(),
-    }
-}
+pub const MEMORY_BYTES: usize = 2 * INPUT_BYTES + OTHER_BYTES + TRAFFIC_BYTES + IDLE_BYTES;
 
-fn idle_bytes() -> usize {
-    CONNECTIONS as usize * (CONNECTION_BYTES + TLS_BYTES)
-}
+const IDLE_BYTES: usize = CONNECTIONS as usize * (CONNECTION_BYTES + TLS_BYTES);
 
-/// Starts the admin listener at `port`.
+/// Starts an admin listener at `port`, which serves once [`Crew::begin`] is called. Who may see it is a decision that the log tells, with `secrets` that are
+/// seen beside figures, unless only this host may.
 ///
 /// # Errors
 /// What the system says.
-pub(crate) fn start(
+pub fn start<S: Site>(
     port: Port,
-    admin: Arc<Admin>,
-    shared: Arc<Shared>,
     token: Option<Arc<Token>>,
+    secrets: &str,
+    site: impl FnOnce() -> S + Send + 'static,
 ) -> io::Result<Crew> {
-    let limits = ConnLimits { idle: idle_bytes(), traffic: TRAFFIC_BYTES, pinned: 0 };
+    warn_of(&port, token.is_some(), secrets);
+    let limits = ConnLimits { idle: IDLE_BYTES, traffic: TRAFFIC_BYTES, pinned: 0 };
     let host = Arc::new(Host::new(HostOptions {
         workers: 1,
         connections: Connections::new(CONNECTIONS, Beyond::Replaces),
@@ -75,9 +80,9 @@ pub(crate) fn start(
     let acceptor = Acceptor::new(vec![port], host.mailboxes.clone());
     let mut crew = Crew::called("admin", host.clone());
     let make = move || {
-        let now = shared.clock.now();
-        let readiness = Readiness::new(shared.workers.len());
-        let service = WebService { admin, shared, token, readiness, now, looked: 0 };
+        let site = site();
+        let now = site.now();
+        let service = WebService { site, token, now, since: Stopwatch::start(), looked: 0 };
         Worker::new(0, service, host, Some(acceptor))
     };
     crew.start(0, Placement::Anywhere, make)?;
@@ -85,13 +90,26 @@ pub(crate) fn start(
     Ok(crew)
 }
 
+fn warn_of(port: &Port, has_token: bool, secrets: &str) {
+    let Address::Tcp(place) = port.listener.address() else {
+        return;
+    };
+    if place.ip().is_loopback() {
+        return;
+    }
+    if !has_token {
+        tracing::warn!("whoever reaches {place} sees all metrics{secrets}: name a token (admin-token-file)");
+    } else if port.tls.is_none() {
+        tracing::warn!("the token for {place} travels in the open: TLS would hide it");
+    }
+}
+
 #[derive(Debug)]
-struct WebService {
-    admin: Arc<Admin>,
-    shared: Arc<Shared>,
+struct WebService<S> {
+    site: S,
     token: Option<Arc<Token>>,
-    readiness: Readiness,
     now: Seconds,
+    since: Stopwatch,
     /// When workers were last looked at, in seconds since the start: no test stops that clock.
     looked: u64,
 }
@@ -132,7 +150,7 @@ impl ValuePin for NoPin {
     }
 }
 
-impl Service for WebService {
+impl<S: Site> Service for WebService<S> {
     type Pin = NoPin;
     type State = Visitor;
 
@@ -199,14 +217,14 @@ impl Service for WebService {
     }
 
     fn begin_round(&mut self) {
-        self.now = self.shared.clock.now();
+        self.now = self.site.now();
     }
 
     fn end_round(&mut self, _round: &mut Round<'_, Self>) -> bool {
-        let second = self.shared.started.elapsed().as_secs();
+        let second = self.since.elapsed().as_secs();
         if second != self.looked {
             self.looked = second;
-            self.readiness.look(&self.shared);
+            self.site.look();
         }
         false
     }
@@ -220,7 +238,7 @@ fn refuse(fault: Fault, input: &[u8], outbox: &mut Outbox<NoPin>) -> (usize, Sto
     (input.len(), Stopped::Over(CloseReason::Error))
 }
 
-impl WebService {
+impl<S: Site> WebService<S> {
     /// Answers a request. Returns how many bytes were made for that.
     fn answer(&mut self, request: &Request<'_>, outbox: &mut Outbox<NoPin>) -> usize {
         let Request { path, method, after, accept, authorization } = *request;
@@ -229,8 +247,7 @@ impl WebService {
         match path {
             "/health" => return Reply::line(Status::OK, "ok\n").write(method, after, out),
             "/ready" => {
-                let fault = self.readiness.fault(&self.shared);
-                let (status, body) = match fault {
+                let (status, body) = match self.site.fault() {
                     None => (Status::OK, "ready\n".to_owned()),
                     Some(fault) => (Status::UNAVAILABLE, format!("{fault}\n")),
                 };
@@ -248,44 +265,30 @@ impl WebService {
         match path {
             "/metrics" => {
                 let form = form_for(accept);
-                let is_ready = self.readiness.fault(&self.shared).is_none();
-                let body = self.admin.metrics(form, is_ready);
+                let body = self.site.metrics(form);
                 let content_type = form.content_type();
                 Reply { status: Status::OK, content_type, headers: "", body: &body }.write(method, after, out)
             }
-            "/status.json" => {
-                let fault = self.readiness.fault(&self.shared);
-                json(&self.admin.status(fault).to_string()).write(method, after, out)
-            }
-            "/topkeys" => json(&self.admin.top_keys_json().to_string()).write(method, after, out),
-            _ => {
-                let body = "there are /, /status.json, /topkeys, /metrics, /health and /ready\n";
-                Reply::line(Status::NOT_FOUND, body).write(method, after, out)
-            }
+            path => match self.site.json(path) {
+                Some(body) => json(&body).write(method, after, out),
+                None => {
+                    let paths: String = S::JSON.iter().map(|path| format!("{path}, ")).collect();
+                    let body = format!("there are /, {paths}/metrics, /health and /ready\n");
+                    Reply::line(Status::NOT_FOUND, &body).write(method, after, out)
+                }
+            },
         }
+    }
+
+    fn page(&self, method: Method, after: After, out: &mut ReplyBuffer) -> usize {
+        let (headers, body) = S::PAGE.reply(self.now.0.into());
+        let content_type = "text/html; charset=utf-8";
+        Reply { status: Status::OK, content_type, headers: &headers, body: &body }.write(method, after, out)
     }
 }
 
 fn json(body: &str) -> Reply<'_> {
     Reply { status: Status::OK, content_type: "application/json", headers: "", body }
-}
-
-/// The page, a file of its own. Where its script and its style are allowed, each reply has another word.
-const PAGE: &str = include_str!("page.html");
-const NONCE: &str = "{{nonce}}";
-
-impl WebService {
-    fn page(&self, method: Method, after: After, out: &mut ReplyBuffer) -> usize {
-        let nonce = format!("{:016x}", RandomState::new().hash_one(self.now.0));
-        let headers = format!(
-            "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
-             connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
-             Referrer-Policy: no-referrer\r\n"
-        );
-        let body = PAGE.replace(NONCE, &nonce);
-        let content_type = "text/html; charset=utf-8";
-        Reply { status: Status::OK, content_type, headers: &headers, body: &body }.write(method, after, out)
-    }
 }
 
 fn form_for(accept: &[u8]) -> Form {

@@ -28,7 +28,7 @@ pub enum TokenError {
 const TOKEN_MAX: usize = 1024;
 
 /// A token, which is not shown by anything.
-pub(crate) struct Token {
+pub struct Token {
     path: PathBuf,
     /// LOCK: token. Leaf.
     token: RwLock<Box<[u8]>>,
@@ -43,12 +43,12 @@ impl fmt::Debug for Token {
 impl Token {
     /// # Errors
     /// If the file cannot be read, or holds something else.
-    pub(crate) fn load(path: &Path) -> Result<Self, TokenError> {
+    pub fn load(path: &Path) -> Result<Self, TokenError> {
         Ok(Token { path: path.to_owned(), token: RwLock::new(read(path)?) })
     }
 
     /// Reads the file again. What fails is logged, and the token stays.
-    pub(crate) fn reload(&self) {
+    pub fn reload(&self) {
         match read(&self.path) {
             Ok(token) => {
                 *self.token.write().unwrap_or_else(PoisonError::into_inner) = token;
@@ -59,7 +59,7 @@ impl Token {
     }
 
     /// Whether `authorization`, the value of that header, shows it (RFC 6750). It takes as long for every one of the same length.
-    pub(crate) fn is_shown(&self, authorization: &[u8]) -> bool {
+    pub fn is_shown(&self, authorization: &[u8]) -> bool {
         const SCHEME: &[u8] = b"Bearer ";
         let Some((scheme, shown)) = authorization.split_at_checked(SCHEME.len()) else {
             return false;

@@ -1,0 +1,26 @@
+//! The admin listener: metrics for Prometheus, whether the server is well, and a page for people, over HTTP.
+//!
+//! It is a service on a worker of its own, with connections, limits and memory of its own: whoever asks much of it takes nothing from
+//! the server's clients (docs/decisions/0030-admin-listener.md). What it tells is up to a [`Site`].
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
+
+mod exposition;
+mod http;
+mod listener;
+mod page;
+mod place;
+mod readiness;
+mod table;
+mod token;
+mod usage;
+
+pub use exposition::{Exposition, Family, Form, Labels, metric_name};
+pub use listener::{MEMORY_BYTES, Site, start};
+pub use page::Page;
+pub use place::place;
+pub use readiness::Readiness;
+pub use table::MetricTable;
+pub use token::{Token, TokenError};
+pub use usage::Usage;

@@ -1,0 +1,18 @@
+//! Tables of metrics, for docs/metrics.md.
+
+use guira_sync::metrics::Metric;
+
+/// Metrics of one kind.
+#[derive(Debug)]
+pub struct MetricTable {
+    /// The command that shows them.
+    pub command: &'static str,
+    /// What they are about.
+    pub scope: &'static str,
+    /// The metrics, in the order in which they are shown.
+    pub metrics: Vec<Metric>,
+    /// What `/metrics` calls each of them, if it shows it.
+    pub exported: Vec<Option<String>>,
+    /// Names that memcached shows as well, and whose value is always 0 here.
+    pub absent: Vec<&'static str>,
+}

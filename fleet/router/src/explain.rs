@@ -1,0 +1,84 @@
+//! The path of a request through a configuration's tree, for people: no server is asked, nor looked up.
+
+use crate::admin;
+use crate::config::{Draft, LoadError, Loader};
+use crate::running::RouterOptions;
+use guira_routing::config::ConfigError;
+use guira_routing::{DestinationSpec, KEY_MAX, Line, Op};
+use std::fmt;
+
+/// Why a path cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("no operation is called {name:?}; there are {}", Op::names().collect::<Vec<_>>().join(", "))]
+    Op { name: String },
+    #[error("a key has 1 to {KEY_MAX} bytes, and neither blanks nor control characters")]
+    Key,
+    #[error("no route has the routing prefix of {key}: requests for it fail")]
+    NoRoute { key: String },
+}
+
+/// A path through a tree.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    op: Op,
+    key: String,
+    lines: Vec<Line>,
+    servers: Vec<DestinationSpec>,
+    warnings: Vec<ConfigError>,
+}
+
+/// The path of a request with this operation and key through the configuration that `options` name.
+///
+/// # Errors
+/// What is wrong with the configuration or the request, or that the key's routing prefix leads nowhere.
+pub fn explain(options: &RouterOptions, op: &str, key: &str) -> Result<Explanation, ExplainError> {
+    let op = Op::from_name(op).ok_or_else(|| ExplainError::Op { name: op.to_owned() })?;
+    let is_key = (1..=KEY_MAX).contains(&key.len()) && key.bytes().all(|byte| byte > b' ' && byte != 0x7f);
+    if !is_key {
+        return Err(ExplainError::Key);
+    }
+    let Draft { tree, destinations, warnings, .. } = Loader::new(options).draft()?;
+    let lines = tree.explain(op, key.as_bytes(), admin::facts());
+    if lines.is_empty() {
+        return Err(ExplainError::NoRoute { key: key.to_owned() });
+    }
+    let servers = destinations.specs().to_vec();
+    Ok(Explanation { op, key: key.to_owned(), lines, servers, warnings })
+}
+
+impl Explanation {
+    /// What is doubtful in the configuration.
+    pub fn warnings(&self) -> &[ConfigError] {
+        &self.warnings
+    }
+
+    /// The server that is asked at a line, if it is one.
+    fn server(&self, line: &Line) -> Option<&DestinationSpec> {
+        line.destination.map(|number| &self.servers[number.0 as usize])
+    }
+}
+
+/// A line for each handle, below the one that asks it and further to the right.
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} {}", self.op.name(), self.key)?;
+        for line in &self.lines {
+            write!(f, "{:width$}", "", width = 2 * line.depth + 2)?;
+            match self.server(line) {
+                Some(server) => {
+                    let (key, timeout) = (String::from_utf8_lossy(&line.key), server.timeout.as_millis());
+                    write!(f, "{}, key {key}, {timeout} ms", server.address)?;
+                }
+                None => f.write_str(line.handle)?,
+            }
+            if let Some(reason) = &line.reason {
+                write!(f, " ({reason})")?;
+            }
+            f.write_str(if line.is_awaited { "\n" } else { ", not awaited\n" })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,258 @@
+//! What `/metrics` shows of a router: the lines of `stats`, and by operation, outcome, pool and server.
+
+use crate::config::Plan;
+use crate::counters::GROUPS;
+use crate::shared::Shared;
+use crate::spool::LogCount;
+use crate::stats::{Figures, OPS, OUTCOMES, STATS, Shown, Stat};
+use crate::upstream::{STATES, Server, ServerCount, Tko};
+use guira_routing::Outcome;
+use guira_serving::TrafficCount;
+use guira_sync::atomic::Ordering;
+use guira_sync::metrics::{Kind, Metric, Unit};
+use guira_web::{Exposition, Family, Form, MetricTable, metric_name};
+use std::collections::HashSet;
+
+/// Makes a constant for each family, and the list of all.
+macro_rules! families {
+    ($($NAME:ident = $name:literal [$($label:literal),*], $kind:literal, $meaning:literal;)*) => {
+        $(const $NAME: Family =
+            Family { name: $name, labels: &[$($label),*], meaning: $meaning, kind: $kind };)*
+        /// All families that no line of `stats` has.
+        pub const FAMILIES: &[Family] = &[$($NAME),*];
+    };
+}
+
+families! {
+    UP = "guira_router_up" [], "gauge", "1: the router answers.";
+    READY = "guira_router_ready" [], "gauge", "Whether /ready says so.";
+    INFO = "guira_router_info" ["version", "service", "router"], "gauge", "1: the version, and what the router is called.";
+    REQUESTS = "guira_router_requests_total" ["op"], "counter", "Requests of clients: a key each.";
+    REPLIES = "guira_router_replies_total" ["outcome"], "counter", "Replies to clients: a key each.";
+    CLIENTS_ACCEPTED = "guira_router_client_connections_total" [], "counter", "Connections of clients that were accepted.";
+    CLIENTS_REJECTED = "guira_router_client_connections_rejected_total" [], "counter", "Connections of clients beyond connection-limit.";
+    READ = "guira_router_client_read_bytes_total" [], "counter", "Received from clients.";
+    WRITTEN = "guira_router_client_written_bytes_total" [], "counter", "Sent to clients.";
+    ROUNDS = "guira_router_worker_rounds_total" ["worker"], "counter", "How often a worker has looked at its sockets.";
+    CONFIG_OK = "guira_router_config_ok" [], "gauge", "Whether the configuration was right when it was last read: if not, the one before is in effect.";
+    CONFIG_INFO = "guira_router_config_info" ["md5"], "gauge", "1: the configuration in effect.";
+    CONFIG_WARNINGS = "guira_router_config_warnings" [], "gauge", "What is doubtful in it.";
+    CONNECTIONS = "guira_router_connections" ["state"], "gauge", "Connections to servers, one for each worker and server.";
+    DURATION = "guira_router_server_duration_seconds" ["command"], "histogram", "How long servers take: from the beginning of the round in which a request is read until that of the round in which its reply is. Of one request at a time of each connection.";
+    SERVERS = "guira_router_servers" [], "gauge", "Servers of the configuration. Of those beyond 500, in its order, only sums are shown.";
+    SERVER_REPLIES = "guira_router_server_replies_total" ["server", "outcome"], "counter", "Requests to the server by what has become of them; tko: not sent, since it is out of service.";
+    SERVER_CONNECTIONS = "guira_router_server_connections" ["server", "state"], "gauge", "Connections to the server, one for each worker.";
+    SERVER_TKO = "guira_router_server_tko" ["server", "reason"], "gauge", "Whether the server is out of service: for timeouts (soft), or since it cannot be connected to (hard).";
+    SERVER_PENDING = "guira_router_server_pending_requests" ["server"], "gauge", "Requests that wait to be sent to the server.";
+    SERVER_INFLIGHT = "guira_router_server_inflight_requests" ["server"], "gauge", "Requests that were sent to the server and not answered.";
+    SERVER_LATENCY = "guira_router_server_latency_seconds" ["server"], "gauge", "How long the server takes: an average, in which the last 16 measured times of a worker count most.";
+    POOL_SERVERS = "guira_router_pool_servers" ["pool"], "gauge", "Servers of the pool. Pools that no route names are not shown, nor those beyond 500.";
+    POOL_TKO = "guira_router_pool_tko_servers" ["pool"], "gauge", "Those that are out of service.";
+    POOL_REQUESTS = "guira_router_pool_requests_total" ["pool"], "counter", "Requests to servers of the pool, whichever of their pools they came by.";
+    POOL_ERRORS = "guira_router_pool_errors_total" ["pool"], "counter", "Those that have failed.";
+}
+
+/// Servers and pools that are shown each on its own.
+pub(crate) const SHOWN_MAX: usize = 500;
+
+const PREFIX: &str = "guira_router_";
+const SERVER_PREFIX: &str = "guira_router_server_";
+
+/// Names of `stats` that stand for several.
+const PATTERNS: [(&str, &str, Option<&str>); 4] = [
+    ("cmd_OP_count", "Requests of clients, by operation.", Some("guira_router_requests_total{op=OP}")),
+    (
+        "result_error_count",
+        "Replies to clients that were failures. result_error_all_count: requests to servers that have failed.",
+        None,
+    ),
+    ("result_OUTCOME_count", "Those, by outcome.", Some("guira_router_replies_total{outcome=OUTCOME}")),
+    (
+        "result_OUTCOME_all_count",
+        "Requests to servers that have failed, by outcome.",
+        Some("guira_router_server_replies_total{outcome=OUTCOME}"),
+    ),
+];
+
+/// A word of the lines of `stats servers`: what it is, and its name in `/metrics`.
+const WORDS: [(&str, &str, &str); 6] = [
+    ("avg_latency_us", "How long the server takes, in microseconds.", SERVER_LATENCY.name),
+    ("pending_reqs", "Requests that wait to be sent to it.", SERVER_PENDING.name),
+    ("inflight_reqs", "Requests that were sent to it and not answered.", SERVER_INFLIGHT.name),
+    (
+        "soft_tko, hard_tko",
+        "It is out of service: for timeouts, or since it cannot be connected to.",
+        SERVER_TKO.name,
+    ),
+    (
+        "new, up, down, closed",
+        "Connections to it that were never opened, are open, have failed, or were closed since they were not used.",
+        SERVER_CONNECTIONS.name,
+    ),
+    ("OUTCOME", "Requests by what has become of them; none where there are none.", SERVER_REPLIES.name),
+];
+
+/// All metrics, for docs/metrics.md.
+pub fn metric_tables() -> Vec<MetricTable> {
+    let row =
+        |name, meaning| Metric { name, unit: Unit::Count, kind: Kind::Counter, meaning, exported: None };
+    let lines: Vec<Metric> = STATS.iter().map(|stat| stat.metric).collect();
+    let exported = STATS.iter().map(name).collect();
+    let patterns = PATTERNS.map(|(name, meaning, _)| row(name, meaning)).to_vec();
+    let exported_patterns = PATTERNS.map(|(_, _, exported)| exported.map(str::to_owned)).to_vec();
+    let words = WORDS.map(|(name, meaning, _)| Metric {
+        kind: if name == "OUTCOME" { Kind::Counter } else { Kind::Gauge },
+        unit: if name == "avg_latency_us" { Unit::Microseconds } else { Unit::Count },
+        ..row(name, meaning)
+    });
+    let table = |command, scope, metrics, exported| MetricTable {
+        command,
+        scope,
+        metrics,
+        exported,
+        absent: Vec::new(),
+    };
+    let logged = LogCount::ROWS.iter().map(|row| metric_name(row, PREFIX)).collect();
+    let counted = ServerCount::ROWS.iter().map(|row| metric_name(row, SERVER_PREFIX)).collect();
+    vec![
+        table("stats", "router", lines, exported),
+        table("stats", "logged deletes", LogCount::ROWS.to_vec(), logged),
+        table("stats", "operations and failures", patterns, exported_patterns),
+        table(
+            "stats servers",
+            "a line for each server",
+            words.to_vec(),
+            WORDS.map(|(_, _, exported)| Some(exported.to_owned())).to_vec(),
+        ),
+        table("/metrics", "each server", ServerCount::ROWS.to_vec(), counted),
+    ]
+}
+
+fn name(stat: &Stat) -> Option<String> {
+    if stat.shown == Shown::InStats { None } else { metric_name(&stat.metric, PREFIX) }
+}
+
+/// The whole text.
+pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
+    let figures = Figures::of(shared);
+    let mut out = Exposition::default();
+    out.sample(UP, &[], 1);
+    out.sample(READY, &[], u32::from(is_ready));
+    let identity = &shared.identity;
+    out.sample(INFO, &[env!("CARGO_PKG_VERSION"), &identity.service, &identity.router], 1);
+    for stat in STATS {
+        if let Some(name) = name(stat) {
+            out.row(&stat.metric, &name, help(stat), &[], &(stat.value)(&figures));
+        }
+    }
+    for (counter, row) in LogCount::ALL.into_iter().zip(LogCount::ROWS) {
+        if let Some(name) = metric_name(row, PREFIX) {
+            out.row(row, &name, row.meaning, &[], &shared.log.get(counter).to_string());
+        }
+    }
+    add_clients(&mut out, &figures);
+    add_config(&mut out, &figures);
+    for (state, connections) in STATES.iter().zip(figures.states) {
+        out.sample(CONNECTIONS, &[state], connections);
+    }
+    for (group, (_, name)) in GROUPS.iter().enumerate() {
+        out.histogram(DURATION.name, DURATION.meaning, &[("command", name)], &figures.sums.times(group));
+    }
+    add_servers(&mut out, &figures.plan);
+    add_pools(&mut out, &figures.plan);
+    out.text(form)
+}
+
+/// Rows of one family have one meaning.
+fn help(stat: &Stat) -> &'static str {
+    match stat.metric.exported {
+        Some(name) if name.starts_with("guira_router_tko_servers") => "Servers that are out of service.",
+        _ => stat.metric.meaning,
+    }
+}
+
+fn add_clients(out: &mut Exposition, figures: &Figures<'_>) {
+    let (sums, host) = (figures.sums, &figures.shared.host);
+    for op in OPS {
+        out.sample(REQUESTS, &[op.name()], sums.of_op(op));
+    }
+    for (name, outcome) in OUTCOMES {
+        out.sample(REPLIES, &[name], sums.of_outcome(outcome));
+    }
+    out.sample(CLIENTS_ACCEPTED, &[], host.connections.total.load(Ordering::Relaxed));
+    out.sample(CLIENTS_REJECTED, &[], host.connections.rejected.load(Ordering::Relaxed));
+    out.sample(READ, &[], host.traffic_sum(TrafficCount::BytesRead));
+    out.sample(WRITTEN, &[], host.traffic_sum(TrafficCount::BytesWritten));
+    for (worker, rounds) in sums.rounds().enumerate() {
+        out.sample(ROUNDS, &[&worker.to_string()], rounds);
+    }
+}
+
+fn add_config(out: &mut Exposition, figures: &Figures<'_>) {
+    out.sample(CONFIG_OK, &[], u32::from(figures.config.error.is_none()));
+    out.sample(CONFIG_INFO, &[&figures.plan.digest], 1);
+    out.sample(CONFIG_WARNINGS, &[], figures.plan.warnings.len());
+}
+
+fn add_servers(out: &mut Exposition, plan: &Plan) {
+    let servers = named(plan);
+    out.sample(SERVERS, &[], servers.len());
+    for (name, server) in servers.iter().take(SHOWN_MAX) {
+        add_server(out, name, server);
+    }
+}
+
+/// The servers of the configuration, each by a name of its own: its address, unless it is reached in several ways.
+pub(crate) fn named(plan: &Plan) -> Vec<(String, &Server)> {
+    let mut known = HashSet::new();
+    let of = |(address, server): (String, _)| {
+        let more = (2..).map(|way| format!("{address} ({way})"));
+        let mut names = std::iter::once(address.clone()).chain(more);
+        let name = names.find(|name| known.insert(name.clone())).unwrap_or(address);
+        (name, server)
+    };
+    plan.in_use().into_iter().map(of).collect()
+}
+
+fn add_server(out: &mut Exposition, name: &str, server: &Server) {
+    let meters = server.meters();
+    for count in ServerCount::ALL {
+        let row = &ServerCount::ROWS[count as usize];
+        if let Some(whole) = metric_name(row, SERVER_PREFIX) {
+            out.row(row, &whole, row.meaning, &[("server", name)], &meters.count(count).to_string());
+        }
+    }
+    for (outcome, requests) in OUTCOMES.map(|(outcome, it)| (outcome, meters.outcome(it))) {
+        if requests > 0 {
+            out.sample(SERVER_REPLIES, &[name, outcome], requests);
+        }
+    }
+    for (state, connections) in STATES.iter().zip(meters.states()) {
+        out.sample(SERVER_CONNECTIONS, &[name, state], connections);
+    }
+    for (reason, tko) in [("soft", Tko::Soft), ("hard", Tko::Hard)] {
+        out.sample(SERVER_TKO, &[name, reason], u32::from(server.standing.tko() == Some(tko)));
+    }
+    out.sample(SERVER_PENDING, &[name], meters.pending());
+    out.sample(SERVER_INFLIGHT, &[name], meters.inflight());
+    if let Some(micros) = meters.latency() {
+        out.sample(SERVER_LATENCY, &[name], micros / 1e6);
+    }
+}
+
+/// Requests to servers that have failed.
+pub(crate) fn errors(server: &Server) -> u64 {
+    let failures = OUTCOMES.iter().filter(|(_, outcome)| Outcome::is_error(*outcome));
+    failures.map(|(_, outcome)| server.meters().outcome(*outcome)).sum()
+}
+
+fn add_pools(out: &mut Exposition, plan: &Plan) {
+    for pool in plan.pools.iter().take(SHOWN_MAX) {
+        let name = [&*pool.name];
+        let sum = |value: &dyn Fn(&Server) -> u64| plan.servers_of(pool).map(value).sum::<u64>();
+        out.sample(POOL_SERVERS, &name, plan.servers_of(pool).count());
+        out.sample(POOL_TKO, &name, sum(&|server| u64::from(!server.standing.is_in())));
+        out.sample(POOL_REQUESTS, &name, sum(&|server| server.meters().count(ServerCount::Requests)));
+        out.sample(POOL_ERRORS, &name, sum(&errors));
+    }
+}

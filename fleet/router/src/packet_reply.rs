@@ -1,0 +1,190 @@
+//! Replies, as clients of the binary protocol read them.
+
+use crate::render;
+use guira_protocol::binary::{Kind, Packet, Quiet, Response, Shown, Status};
+use guira_protocol::{Verb, number_from};
+use guira_routing::{Answer, Outcome};
+
+/// What a reply repeats of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Echo {
+    pub(crate) opcode: u8,
+    pub(crate) opaque: [u8; 4],
+}
+
+/// Whether a client has asked for an item, and not for a change.
+pub(crate) fn is_get(echo: Echo) -> bool {
+    match Packet::echo(echo.opcode, echo.opaque).kind() {
+        Some(Kind::Get(_)) => true,
+        Some(Kind::Touch(shown)) => shown != Shown::Nothing,
+        _ => false,
+    }
+}
+
+/// Appends the reply to a request for one key, unless it is one that a quiet command leaves out.
+pub(crate) fn write(echo: Echo, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
+    let packet = Packet::echo(echo.opcode, echo.opaque);
+    let Some(kind) = packet.kind() else { return };
+    let status = status(kind, answer);
+    if packet.quiet() == Quiet::Yes && is_left_out(kind, status) {
+        return;
+    }
+    let cas = if status == Status::Success { unique(answer) } else { 0 };
+    let response = Response { cas, ..Response::plain(packet, status) };
+    match kind {
+        Kind::Get(shown) | Kind::Touch(shown) if status == Status::Success => {
+            item(response, shown, key, answer, out);
+        }
+        Kind::Get(Shown::KeyAndValue) | Kind::Touch(Shown::KeyAndValue) if status == Status::KeyNotFound => {
+            put(Response { key_len: key.len() as u8, ..response }, &[key], out);
+        }
+        Kind::Arithmetic(_) if status == Status::Success => {
+            let number = number_from(answer.block).unwrap_or(answer.number);
+            put(Response { value_len: 8, ..response }, &[&number.to_be_bytes()], out);
+        }
+        _ if status == Status::Success => put(response, &[], out),
+        _ => failure(response, answer, out),
+    }
+}
+
+fn put(response: Response, body: &[&[u8]], out: &mut Vec<u8>) {
+    out.extend_from_slice(&response.header());
+    body.iter().for_each(|part| out.extend_from_slice(part));
+}
+
+/// Flags, and of key and value what was asked for.
+fn item(response: Response, shown: Shown, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
+    let flags = answer.item.map(|item| item.flags);
+    let flags = flags.or_else(|| token(answer.line, b'f').map(|flags| flags as u32)).unwrap_or(0);
+    let key = if shown == Shown::KeyAndValue { key } else { b"" };
+    let value = answer.item.filter(|_| shown != Shown::Nothing).map_or(b"".as_slice(), |item| item.value);
+    let (extras_len, key_len, value_len) = (4, key.len() as u8, value.len() as u32);
+    let response = Response { extras_len, key_len, value_len, ..response };
+    put(response, &[&flags.to_be_bytes(), key, value], out);
+}
+
+/// With a text, as memcached has it.
+fn failure(response: Response, answer: &Answer<'_>, out: &mut Vec<u8>) {
+    let mut told = Vec::new();
+    let text = match response.status {
+        Status::TemporaryFailure | Status::Busy | Status::InternalError => {
+            render::failure(answer, &mut told);
+            told.trim_ascii().strip_prefix(b"SERVER_ERROR ").unwrap_or(told.trim_ascii())
+        }
+        status => status.text().as_bytes(),
+    };
+    put(Response { value_len: text.len() as u32, ..response }, &[text], out);
+}
+
+/// Whether a quiet command of this kind keeps a reply to itself.
+fn is_left_out(kind: Kind, status: Status) -> bool {
+    match kind {
+        Kind::Get(_) | Kind::Touch(_) => status == Status::KeyNotFound,
+        _ => status == Status::Success,
+    }
+}
+
+fn status(kind: Kind, answer: &Answer<'_>) -> Status {
+    match answer.outcome {
+        Outcome::Found | Outcome::Stored | Outcome::Deleted | Outcome::Touched | Outcome::Ok => {
+            Status::Success
+        }
+        Outcome::Exists => Status::KeyExists,
+        Outcome::NotFound | Outcome::NotFoundHot | Outcome::FoundStale => Status::KeyNotFound,
+        Outcome::NotStored | Outcome::StaleStored => match kind {
+            Kind::Store(Verb::Add) => Status::KeyExists,
+            Kind::Store(Verb::Replace) => Status::KeyNotFound,
+            _ => Status::NotStored,
+        },
+        Outcome::Busy => Status::Busy,
+        Outcome::Timeout
+        | Outcome::ConnectTimeout
+        | Outcome::ConnectError
+        | Outcome::Shutdown
+        | Outcome::TryAgain
+        | Outcome::Tko
+        | Outcome::DeadlineExceeded => Status::TemporaryFailure,
+        Outcome::LocalError => Status::InternalError,
+        Outcome::RemoteError if says(answer, b"out of memory") => Status::OutOfMemory,
+        Outcome::RemoteError | Outcome::ClientError if says(answer, b"too large") => Status::TooLarge,
+        Outcome::RemoteError => Status::InternalError,
+        Outcome::ClientError if says(answer, b"non-numeric") => Status::NotANumber,
+        Outcome::ClientError => Status::InvalidArguments,
+    }
+}
+
+/// Whether a server has said these words.
+fn says(answer: &Answer<'_>, words: &[u8]) -> bool {
+    memchr::memmem::find(answer.line, words).is_some()
+}
+
+/// The cas unique that was found, or that an item was stored with.
+fn unique(answer: &Answer<'_>) -> u64 {
+    if answer.line.is_empty() { answer.number } else { token(answer.line, b'c').unwrap_or(0) }
+}
+
+/// The number behind a letter in the line of a meta command.
+fn token(line: &[u8], letter: u8) -> Option<u64> {
+    let mut tokens = line.split(|byte| *byte == b' ').skip(1);
+    tokens.find_map(|token| number_from(token.strip_prefix(&[letter])?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_routing::Item;
+
+    const GETK: u8 = 0x0c;
+    const GETKQ: u8 = 0x0d;
+    const ADDQ: u8 = 0x12;
+    const INCREMENT: u8 = 0x05;
+    const TOUCH: u8 = 0x1c;
+
+    fn reply(opcode: u8, answer: &Answer<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(Echo { opcode, opaque: *b"opaq" }, b"key", answer, &mut out);
+        out
+    }
+
+    fn header(opcode: u8, key: u8, extras: u8, status: u8, body: u8, cas: u8) -> Vec<u8> {
+        let mut bytes = vec![0x81, opcode, 0, key, extras, 0, 0, status, 0, 0, 0, body];
+        bytes.extend(b"opaq");
+        bytes.extend([0, 0, 0, 0, 0, 0, 0, cas]);
+        bytes
+    }
+
+    #[test]
+    fn a_hit_has_flags_and_key_and_value_whichever_way_it_was_asked_for() {
+        let item = Some(Item { flags: 0x0102, value: b"value" });
+        let expected = [&header(GETK, 3, 4, 0, 12, 9), [0, 0, 1, 2].as_slice(), b"key", b"value"].concat();
+        let classic = Answer { item, number: 9, ..Answer::of(Outcome::Found) };
+        assert_eq!(reply(GETK, &classic), expected);
+        let meta = Answer { item, line: b"VA 5 f258 c9", block: b"value", ..Answer::of(Outcome::Found) };
+        assert_eq!(reply(GETK, &meta), expected);
+        let touched = Answer { line: b"HD f258 c9", ..Answer::of(Outcome::Found) };
+        let expected = [&header(TOUCH, 0, 4, 0, 4, 9), [0, 0, 1, 2].as_slice()].concat();
+        assert_eq!(reply(TOUCH, &touched), expected);
+    }
+
+    #[test]
+    fn quiet_commands_keep_to_themselves_what_is_expected() {
+        let missed = Answer::of(Outcome::NotFound);
+        assert_eq!(reply(GETKQ, &missed), b"");
+        assert_eq!(reply(GETK, &missed), [&header(GETK, 3, 0, 1, 3, 0), b"key".as_slice()].concat());
+        assert_eq!(reply(ADDQ, &Answer { line: b"HD c7", ..Answer::of(Outcome::Found) }), b"");
+        let exists = [&header(ADDQ, 0, 0, 2, 20, 0), b"Data exists for key.".as_slice()].concat();
+        assert_eq!(reply(ADDQ, &Answer { line: b"NS", ..Answer::of(Outcome::NotStored) }), exists);
+        let failed = [&header(GETKQ, 0, 0, 0x86, 11, 0), b"unavailable".as_slice()].concat();
+        assert_eq!(reply(GETKQ, &Answer::of(Outcome::Tko)), failed);
+    }
+
+    #[test]
+    fn numbers_are_eight_bytes_and_what_is_none_is_told() {
+        let counted = Answer { line: b"VA 2 c3", block: b"12", ..Answer::of(Outcome::Found) };
+        let expected = [&header(INCREMENT, 0, 0, 0, 8, 3), [0, 0, 0, 0, 0, 0, 0, 12].as_slice()].concat();
+        assert_eq!(reply(INCREMENT, &counted), expected);
+        let line = b"CLIENT_ERROR cannot increment or decrement non-numeric value";
+        let wrong = reply(INCREMENT, &Answer { line, ..Answer::of(Outcome::ClientError) });
+        assert_eq!(wrong[..24], header(INCREMENT, 0, 0, 6, 46, 0));
+    }
+}

@@ -1,0 +1,353 @@
+//! A logged delete as a line of text, in mcrouter's two formats.
+//!
+//! ```text
+//! ["AS1.0",1289416829.836,"C",["10.0.0.1",11302,"delete foo\r\n"]]
+//! ["AS2.0",1289416829.836,"C",{"s":"service","f":"router","r":"region","h":"[10.0.0.1]:11302","p":"pool","k":"foo","a":{"al":1}}]
+//! ```
+//!
+//! Bytes above 127 stand in strings as they are, whether they are UTF-8 or not, as in mcrouter.
+
+use guira_protocol::{Command, Cut, KEY_MAX, KeyBuffer, Meta, cut, encode_key, parse};
+use guira_routing::config::Address;
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, Visitor};
+use std::fmt;
+use std::io::Write;
+
+/// Which format lines are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogVersion {
+    One,
+    /// With the name of the pool.
+    Two,
+}
+
+/// What lines of version two tell of the router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Author {
+    pub(crate) service: String,
+    pub(crate) router: String,
+    pub(crate) region: String,
+}
+
+/// A delete that was logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The server that it could not be delivered to.
+    pub(crate) server: Address,
+    /// The asynclog name; lines of version one have none.
+    pub(crate) pool: Option<Box<str>>,
+    pub(crate) key: Box<[u8]>,
+}
+
+const MAGIC_ONE: &[u8] = b"AS1.0";
+const MAGIC_TWO: &[u8] = b"AS2.0";
+
+/// Whether a key can be the word of a classic command.
+fn is_word(key: &[u8]) -> bool {
+    !key.iter().any(|byte| matches!(byte, b' ' | b'\r' | b'\n' | 0))
+}
+
+/// Appends a delete of this key, as servers read it.
+pub(crate) fn put_delete(key: &[u8], out: &mut Vec<u8>) {
+    if is_word(key) {
+        out.extend_from_slice(b"delete ");
+        out.extend_from_slice(key);
+    } else {
+        let mut buffer: KeyBuffer = [0; 336];
+        out.extend_from_slice(b"md ");
+        out.extend_from_slice(encode_key(key, &mut buffer));
+        out.extend_from_slice(b" b");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+impl Entry {
+    /// Appends its line. A key that no classic command can have is written in version one whatever is asked for: a tool that sends the
+    /// command of such a line as it stands does the right thing, and version two has no way to write it.
+    pub(crate) fn write(&self, version: LogVersion, author: &Author, now_ms: u64, out: &mut Vec<u8>) {
+        let version = if is_word(&self.key) { version } else { LogVersion::One };
+        let magic = if version == LogVersion::One { MAGIC_ONE } else { MAGIC_TWO };
+        out.push(b'[');
+        put_string(magic, out);
+        put(out, format_args!(",{}.{:03},\"C\",", now_ms / 1000, now_ms % 1000));
+        let (host, port) = host_and_port(&self.server);
+        match version {
+            LogVersion::One => {
+                out.push(b'[');
+                put_string(host.as_bytes(), out);
+                put(out, format_args!(",{port},"));
+                let mut command = Vec::new();
+                put_delete(&self.key, &mut command);
+                put_string(&command, out);
+                out.extend_from_slice(b"]]\n");
+            }
+            LogVersion::Two => {
+                let address = format!("[{host}]:{port}");
+                let pool = self.pool.as_deref().unwrap_or_default();
+                let members: [(char, &[u8]); 6] = [
+                    ('s', author.service.as_bytes()),
+                    ('f', author.router.as_bytes()),
+                    ('r', author.region.as_bytes()),
+                    ('h', address.as_bytes()),
+                    ('p', pool.as_bytes()),
+                    ('k', &self.key),
+                ];
+                out.push(b'{');
+                for (name, value) in members {
+                    put(out, format_args!("\"{name}\":"));
+                    put_string(value, out);
+                    out.push(b',');
+                }
+                out.extend_from_slice(b"\"a\":{\"al\":1}}]\n");
+            }
+        }
+    }
+
+    /// Reads a line, with or without its end.
+    ///
+    /// # Errors
+    /// Why it is no logged delete.
+    pub(crate) fn read(line: &[u8]) -> Result<Self, String> {
+        let wrong = |error: serde_json::Error| format!("it is no line of a delete log ({error})");
+        let version = line.split(|byte| *byte == b'"').nth(1);
+        match version {
+            Some(MAGIC_ONE) => {
+                type Line = (Bytes, IgnoredAny, Bytes, (Bytes, u16, Bytes));
+                let (_, _, kind, (host, port, command)): Line =
+                    serde_json::from_slice(line).map_err(wrong)?;
+                let (server, key) = (address(&kind, &host.0, port)?, key_of(&command.0)?);
+                Ok(Entry { server, pool: None, key })
+            }
+            Some(MAGIC_TWO) => {
+                type Line = (Bytes, IgnoredAny, Bytes, Members);
+                let (_, _, kind, members): Line = serde_json::from_slice(line).map_err(wrong)?;
+                let (host, port) = split(&members.h.0).ok_or("it names no server")?;
+                let pool = members.p.map(|pool| String::from_utf8_lossy(&pool.0).into());
+                Ok(Entry { server: address(&kind, host, port)?, pool, key: checked(&members.k.0)? })
+            }
+            _ => Err("it has neither version AS1.0 nor AS2.0".to_owned()),
+        }
+    }
+}
+
+fn put(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("memory takes what is written to it");
+}
+
+fn put_string(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for byte in text {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0..b' ' => put(out, format_args!("\\u{byte:04x}")),
+            _ => out.push(*byte),
+        }
+    }
+    out.push(b'"');
+}
+
+const UNIX: &str = "unix:";
+
+/// As a line has them. A socket in the file system has port 0.
+fn host_and_port(server: &Address) -> (String, u16) {
+    match server {
+        Address::Tcp { host, port } => (host.to_string(), *port),
+        Address::Unix(path) => (format!("{UNIX}{path}"), 0),
+    }
+}
+
+/// `[host]:port`, or `host:port`.
+fn split(text: &[u8]) -> Option<(&[u8], u16)> {
+    let colon = text.iter().rposition(|byte| *byte == b':')?;
+    let (host, port) = (&text[..colon], std::str::from_utf8(&text[colon + 1..]).ok()?.parse().ok()?);
+    let inner = host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]"));
+    Some((inner.unwrap_or(host), port))
+}
+
+fn address(kind: &Bytes, host: &[u8], port: u16) -> Result<Address, String> {
+    if kind.0 != b"C" {
+        return Err("it logs no command".to_owned());
+    }
+    let host = std::str::from_utf8(host).ok().filter(|host| !host.is_empty());
+    let host = host.ok_or("its server has no name")?;
+    match host.strip_prefix(UNIX) {
+        Some(path) => Ok(Address::Unix(path.into())),
+        None if host.starts_with('/') => Ok(Address::Unix(host.into())),
+        None if port == 0 => Err("its server has no port".to_owned()),
+        None => Ok(Address::Tcp { host: host.into(), port }),
+    }
+}
+
+/// The key of a command, which is a delete.
+fn key_of(command: &[u8]) -> Result<Box<[u8]>, String> {
+    let Cut::Line(line) = cut(command) else {
+        return Err("its command is not complete".to_owned());
+    };
+    let is_whole = line.length == command.len();
+    match parse(line) {
+        Ok(Command::Delete(delete)) if is_whole => checked(delete.key),
+        Ok(Command::Meta(Meta::Delete(delete))) if is_whole => {
+            let mut buffer: KeyBuffer = [0; 336];
+            checked(delete.key.bytes(&mut buffer))
+        }
+        _ => Err("its command is no delete".to_owned()),
+    }
+}
+
+fn checked(key: &[u8]) -> Result<Box<[u8]>, String> {
+    if key.is_empty() || key.len() > KEY_MAX {
+        return Err(format!("its key has {} bytes", key.len()));
+    }
+    Ok(key.into())
+}
+
+/// The members of a line of version two that matter.
+#[derive(serde::Deserialize)]
+struct Members {
+    h: Bytes,
+    #[serde(default)]
+    p: Option<Bytes>,
+    k: Bytes,
+}
+
+/// A string, whether it is UTF-8 or not.
+struct Bytes(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfString;
+        impl Visitor<'_> for OfString {
+            type Value = Bytes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Bytes, E> {
+                Ok(Bytes(bytes.to_owned()))
+            }
+        }
+        deserializer.deserialize_bytes(OfString)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(host: &str, port: u16) -> Address {
+        Address::Tcp { host: host.into(), port }
+    }
+
+    fn entry(host: &str, pool: Option<&str>, key: &[u8]) -> Entry {
+        Entry { server: server(host, 11302), pool: pool.map(Into::into), key: key.into() }
+    }
+
+    fn written(entry: &Entry, version: LogVersion) -> String {
+        let author = Author { service: "www".into(), router: "web".into(), region: "oregon".into() };
+        let mut out = Vec::new();
+        entry.write(version, &author, 1_289_416_829_036, &mut out);
+        let read = Entry::read(&out).unwrap();
+        let has_pool = out.starts_with(b"[\"AS2.0\"");
+        assert!(version == LogVersion::Two || !has_pool);
+        assert_eq!(read, Entry { pool: entry.pool.clone().filter(|_| has_pool), ..entry.clone() });
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn lines_are_written_as_mcrouter_writes_them() {
+        let entry = entry("10.0.0.1", Some("pool"), b"foo");
+        assert_eq!(
+            written(&entry, LogVersion::One),
+            "[\"AS1.0\",1289416829.036,\"C\",[\"10.0.0.1\",11302,\"delete foo\\r\\n\"]]\n"
+        );
+        assert_eq!(
+            written(&entry, LogVersion::Two),
+            "[\"AS2.0\",1289416829.036,\"C\",{\"s\":\"www\",\"f\":\"web\",\"r\":\"oregon\",\"h\":\"[10.0.0.1]:11302\",\
+             \"p\":\"pool\",\"k\":\"foo\",\"a\":{\"al\":1}}]\n"
+        );
+    }
+
+    /// Of mcrouter's sources, its wiki and its tests, and of its older versions.
+    #[test]
+    fn lines_of_mcrouter_are_read() {
+        let local = |pool, key| Entry { server: server("127.0.0.1", 5001), ..entry("", pool, key) };
+        let cases: &[(&[u8], Entry)] = &[
+            (
+                br#"["AS1.0", 1289416829.836, "C", ["10.0.0.1", 11302, "delete foo\r\n"]]"#,
+                entry("10.0.0.1", None, b"foo"),
+            ),
+            (br#"["AS1.0",1289416829,"C",["10.0.0.1",11302,"delete foo 0\r\n"]]"#, entry("10.0.0.1", None, b"foo")),
+            (
+                br#"["AS2.0", 1289416829.836, "C", {"f":"flavor","h":"[10.0.0.1]:11302","p":"pool_name","k":"foo"}]"#,
+                entry("10.0.0.1", Some("pool_name"), b"foo"),
+            ),
+            (
+                br#"["AS2.0",1410611229.747,"C",{"k":"key","p":"A","h":"[127.0.0.1]:5001","f":"5000"}]"#,
+                local(Some("A"), b"key"),
+            ),
+            (
+                br#"["AS2.0",1.5e9,"C",{"a":{"al":1,"src":3},"k":"/a/b/k","s":"x","p":"A","r":"r","h":"[127.0.0.1]:5001","f":"5000"}]"#,
+                local(Some("A"), b"/a/b/k"),
+            ),
+            (
+                br#"["AS2.0",1.5,"C",{"k":"key","p":"A","h":"[2001:db8::1]:11302"}]"#,
+                entry("2001:db8::1", Some("A"), b"key"),
+            ),
+            (
+                b"[\"AS1.0\",1.5,\"C\",[\"10.0.0.1\",11302,\"delete \xff\\u0001\\\"\\\\\x7f\xc3\xa4\\r\\n\"]]\r",
+                entry("10.0.0.1", None, b"\xff\x01\"\\\x7f\xc3\xa4"),
+            ),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(Entry::read(line).as_ref(), Ok(expected), "{}", line.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn any_key_is_read_as_it_was_written() {
+        let mut keys: Vec<Vec<u8>> = (0..=255u8).map(|byte| vec![byte]).collect();
+        // In base64 a longer key is longer than a word may be.
+        keys.extend([vec![b'k'; KEY_MAX], vec![0; 186], b"two words".to_vec(), b"md x b\r\n".to_vec()]);
+        for key in keys {
+            let entry = entry("host", Some("p\"\\"), &key);
+            for version in [LogVersion::One, LogVersion::Two] {
+                let line = written(&entry, version);
+                assert_eq!(line.matches('\n').count(), 1, "{}", line.escape_debug());
+            }
+        }
+        let binary = written(&entry("host", Some("p"), b"a b"), LogVersion::Two);
+        assert!(binary.contains(r#""AS1.0""#) && binary.contains(r#""md YSBi b\r\n""#), "{binary}");
+        let socket = Entry { server: Address::Unix("/run/m".into()), ..entry("", Some("p"), b"k") };
+        assert!(written(&socket, LogVersion::Two).contains(r#""h":"[unix:/run/m]:0""#));
+    }
+
+    #[test]
+    fn what_is_no_delete_is_told_apart() {
+        for line in [
+            b"".as_slice(),
+            b"garbage",
+            b"[\"AS1.0\"",
+            b"[\"AS3.0\",1,\"C\",[\"h\",1,\"delete k\\r\\n\"]]",
+            b"[\"AS1.0\",1,\"C\",[\"h\",1,\"delete k\\r\\n\"]",
+            b"[\"AS1.0\",1,\"D\",[\"h\",1,\"delete k\\r\\n\"]]",
+            b"[\"AS1.0\",1,\"C\",[\"h\",0,\"delete k\\r\\n\"]]",
+            b"[\"AS1.0\",1,\"C\",[\"h\",1,\"set k 0 0 1\\r\\n\"]]",
+            b"[\"AS1.0\",1,\"C\",[\"h\",1,\"delete k\"]]",
+            b"[\"AS1.0\",1,\"C\",[\"h\",1,\"delete a\\r\\ndelete b\\r\\n\"]]",
+            b"[\"AS1.0\",1,\"C\",[\"h\",99999,\"delete k\\r\\n\"]]",
+            b"[\"AS2.0\",1,\"C\",{\"h\":\"[h]\",\"k\":\"k\"}]",
+            b"[\"AS2.0\",1,\"C\",{\"h\":\"[h]:1\",\"k\":\"\"}]",
+            b"[\"AS2.0\",1,\"C\",{\"h\":\"[h]:1\"}]",
+            b"[\"AS2.0\",1,\"C\",{\"h\":\"[h]:1\",\"k\":7}]",
+            b"\xff\x00\xff",
+        ] {
+            assert!(Entry::read(line).is_err(), "{}", line.escape_ascii());
+        }
+        let long = format!("[\"AS1.0\",1,\"C\",[\"h\",1,\"delete {}\\r\\n\"]]", "k".repeat(KEY_MAX + 1));
+        assert!(Entry::read(long.as_bytes()).is_err());
+    }
+}

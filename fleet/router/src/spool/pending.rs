@@ -1,0 +1,246 @@
+//! A worker's deletes that have failed, until they are logged.
+
+use super::counts::{LogCount, LogCounts};
+use super::entry::{Author, Entry, LogVersion};
+use super::writer::{Batch, Order, Orders, Written};
+use crate::flow::Ticket;
+use crate::upstream::Undelivered;
+use guira_routing::config::Address;
+use guira_routing::{DestinationId, Destinations, Origin, Outcome};
+use guira_sync::clock::{Stopwatch, wall_clock_millis};
+use guira_transport::Mailbox;
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+/// What all workers log with.
+#[derive(Clone, Debug)]
+pub(crate) struct LogAccess {
+    pub(crate) version: LogVersion,
+    pub(crate) author: Author,
+    pub(crate) orders: Orders,
+    pub(crate) counts: Arc<LogCounts>,
+}
+
+/// Bytes of a worker that wait to be written: when there are more, deletes fail as if they could not be logged.
+const WAITING_MAX: usize = 8 << 20;
+/// What a delete takes beside its line.
+const EACH: usize = 128;
+
+/// Of one worker.
+#[derive(Debug)]
+pub(crate) struct DeleteLog {
+    access: LogAccess,
+    /// By number, as configurations write them.
+    servers: Vec<Address>,
+    names: Vec<Arc<str>>,
+    /// Those of this round.
+    present: Round,
+    /// Those that the thread has, in order.
+    sent: VecDeque<Sent>,
+    told: Arc<Mailbox<Written>>,
+    waiting: usize,
+}
+
+#[derive(Debug, Default)]
+struct Round {
+    lines: Vec<u8>,
+    servers: HashSet<Address>,
+    asked: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    asked: Vec<Waiting>,
+    bytes: usize,
+}
+
+/// Who waits for a delete to be logged.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) origin: Origin<Ticket>,
+    /// What was wrong with the server.
+    pub(crate) why: Outcome,
+    /// The line of a meta command that says that nothing was found; empty for a classic one.
+    pub(crate) reply: Box<[u8]>,
+}
+
+impl DeleteLog {
+    pub(crate) fn new(access: LogAccess) -> io::Result<Self> {
+        Ok(DeleteLog {
+            access,
+            servers: Vec::new(),
+            names: Vec::new(),
+            present: Round::default(),
+            sent: VecDeque::new(),
+            told: Arc::new(Mailbox::new()?),
+            waiting: 0,
+        })
+    }
+
+    /// Where it is told what was written.
+    pub(crate) fn mailbox(&self) -> &Mailbox<Written> {
+        &self.told
+    }
+
+    /// Takes on what a new configuration names.
+    pub(crate) fn add_names(&mut self, all: &Destinations) {
+        let known = self.servers.len();
+        self.servers.extend(all.specs().iter().skip(known).map(|spec| spec.address.clone()));
+        self.names.extend(all.logs().iter().skip(self.names.len()).cloned());
+    }
+
+    /// Logs a delete at the end of the round. False if too much waits to be written: then it has failed.
+    pub(crate) fn take(
+        &mut self,
+        server: DestinationId,
+        delete: Undelivered,
+        origin: Origin<Ticket>,
+        why: Outcome,
+    ) -> bool {
+        self.access.counts.add(LogCount::Requests, 1);
+        if self.waiting > WAITING_MAX {
+            self.access.counts.add(LogCount::NotWritten, 1);
+            return false;
+        }
+        let before = self.present.lines.len();
+        let server = &self.servers[server.0 as usize];
+        let pool = Some(Box::from(&*self.names[delete.log.index()]));
+        let entry = Entry { server: server.clone(), pool, key: delete.key };
+        entry.write(self.access.version, &self.access.author, wall_clock_millis(), &mut self.present.lines);
+        self.waiting += self.present.lines.len() - before + EACH;
+        self.present.servers.insert(entry.server);
+        self.present.asked.push(Waiting { origin, why, reply: delete.reply });
+        true
+    }
+
+    /// Sends the thread what this round has logged.
+    #[inline]
+    pub(crate) fn end_round(&mut self) {
+        if !self.present.asked.is_empty() {
+            self.send();
+        }
+    }
+
+    #[cold]
+    fn send(&mut self) {
+        let Round { lines, servers, asked } = std::mem::take(&mut self.present);
+        let (count, bytes) = (asked.len() as u64, lines.len() + asked.len() * EACH);
+        let batch = Batch { lines, count, servers, since: Stopwatch::start(), to: self.told.clone() };
+        self.sent.push_back(Sent { asked, bytes });
+        if self.access.orders.send(Order::Write(batch)).is_err() {
+            // The thread has ended before its workers, which it does not.
+            self.told.send(Written::No);
+        }
+    }
+
+    /// The deletes that were written, or were not, since this was last asked.
+    pub(crate) fn settled(&mut self) -> Vec<(Waiting, Written)> {
+        let mut settled = Vec::new();
+        for written in self.told.take() {
+            let Some(Sent { asked, bytes }) = self.sent.pop_front() else { continue };
+            self.waiting -= bytes;
+            settled.extend(asked.into_iter().map(|waiting| (waiting, written)));
+        }
+        settled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_routing::config::{Globals, load};
+    use guira_routing::{LogName, Settings, Timeouts, Unknown, build};
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    fn destinations() -> (Destinations, LogName) {
+        let text = r#"{"pools": {"P": {"servers": ["a:1", "b:2"]}}, "route": "PoolRoute|P"}"#;
+        let sources = crate::config::Texts::default();
+        let loaded = load("test", text, &sources, &Globals::new()).unwrap();
+        let timeouts = Timeouts {
+            server: Duration::from_secs(1),
+            within_cluster: None,
+            cross_cluster: None,
+            cross_region: None,
+        };
+        let settings = Settings { default_route: "/././".into(), unknown_prefix: Unknown::Refused, timeouts };
+        let mut destinations = Destinations::default();
+        build(&loaded.json, &sources, &settings, &mut destinations).unwrap();
+        let log = destinations.log_named("P").unwrap();
+        (destinations, log)
+    }
+
+    fn log() -> (DeleteLog, Receiver<Order>, LogName) {
+        let (orders, receiver) = channel();
+        let author = Author { service: "s".into(), router: "r".into(), region: "g".into() };
+        let access = LogAccess { version: LogVersion::Two, author, orders, counts: Arc::default() };
+        let mut log = DeleteLog::new(access).unwrap();
+        let (destinations, name) = destinations();
+        log.add_names(&destinations);
+        log.add_names(&destinations);
+        (log, receiver, name)
+    }
+
+    fn delete(log: LogName, key: &str) -> Undelivered {
+        Undelivered { log, key: key.as_bytes().into(), reply: Box::default() }
+    }
+
+    fn batch(order: Order) -> Batch {
+        let Order::Write(batch) = order else { panic!("{order:?}") };
+        batch
+    }
+
+    #[test]
+    fn deletes_of_a_round_are_sent_together_and_settled_in_order() {
+        let (mut log, orders, name) = log();
+        log.end_round();
+        assert!(orders.try_recv().is_err(), "nothing has failed");
+        let client = |call| Origin::Client(Ticket { call, part: 0 });
+        for (server, call) in [(1, 7), (0, 8)] {
+            let delete = delete(name, &format!("k{call}"));
+            assert!(log.take(DestinationId(server), delete, client(call), Outcome::Tko));
+        }
+        log.end_round();
+        assert!(log.take(DestinationId(0), delete(name, "k9"), client(9), Outcome::Timeout));
+        log.end_round();
+        let (first, second) = (batch(orders.recv().unwrap()), batch(orders.recv().unwrap()));
+        assert_eq!((first.count, second.count, first.servers.len()), (2, 1, 2));
+        let entries: Vec<Entry> = first
+            .lines
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(|line| Entry::read(line).unwrap())
+            .collect();
+        let [a, b] = &*entries else { panic!("{entries:?}") };
+        assert_eq!((a.server.to_string(), &*a.key, a.pool.as_deref()), ("b:2".into(), &b"k7"[..], Some("P")));
+        assert_eq!((b.server.to_string(), &*b.key), ("a:1".into(), &b"k8"[..]));
+        first.to.send(Written::Yes);
+        second.to.send(Written::No);
+        let settled = log.settled();
+        let settled: Vec<_> = settled.iter().map(|(waiting, written)| (waiting.origin, *written)).collect();
+        let expected = [(client(7), Written::Yes), (client(8), Written::Yes), (client(9), Written::No)];
+        assert_eq!(settled, expected);
+        assert_eq!(log.waiting, 0);
+    }
+
+    #[test]
+    fn what_waits_to_be_written_is_bounded() {
+        let (mut log, orders, name) = log();
+        let key = "k".repeat(250);
+        let mut taken = 0;
+        while log.take(DestinationId(0), delete(name, &key), Origin::Nobody, Outcome::Tko) {
+            taken += 1;
+            if taken % 100 == 0 {
+                log.end_round();
+            }
+        }
+        assert!((10_000..40_000).contains(&taken), "{taken}");
+        assert_eq!(log.access.counts.get(LogCount::NotWritten), 1);
+        log.end_round();
+        for order in orders.try_iter() {
+            batch(order).to.send(Written::Yes);
+        }
+        assert_eq!(log.settled().len(), taken);
+        assert!(log.take(DestinationId(0), delete(name, &key), Origin::Nobody, Outcome::Tko));
+    }
+}

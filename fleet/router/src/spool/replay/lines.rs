@@ -1,0 +1,136 @@
+//! A file of logged deletes while it is replayed: locked, and read line by line.
+
+use super::super::entry::Entry;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// No line is longer.
+const LINE_MAX: u64 = 64 << 10;
+
+/// What is at a place of a file.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// Where it begins and ends.
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) content: Content,
+}
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    Delete(Entry),
+    /// Not a delete, for this reason.
+    Unreadable(String),
+    /// The file ends within the line: who has written it was killed meanwhile, and nobody was told that it is there.
+    Torn,
+}
+
+/// A file that nobody else writes to or replays.
+#[derive(Debug)]
+pub(crate) struct HeldLog {
+    input: BufReader<File>,
+    at: u64,
+}
+
+impl HeldLog {
+    /// Locks a file. `None` if somebody else has it, or it is gone.
+    pub(crate) fn take(path: &Path) -> io::Result<Option<Self>> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        // Who had it before may have removed it.
+        let is_same = fs::metadata(path).is_ok_and(|there| {
+            file.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
+        });
+        Ok(is_same.then(|| HeldLog { input: BufReader::with_capacity(256 << 10, file), at: 0 }))
+    }
+
+    /// The next line.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line>> {
+        let mut text = Vec::new();
+        let from = self.at;
+        let read = (&mut self.input).take(LINE_MAX).read_until(b'\n', &mut text)? as u64;
+        self.at += read;
+        let content = match text.last() {
+            None => return Ok(None),
+            Some(b'\n') => match Entry::read(&text) {
+                Ok(entry) => Content::Delete(entry),
+                Err(reason) => Content::Unreadable(reason),
+            },
+            Some(_) if read < LINE_MAX => Content::Torn,
+            Some(_) => {
+                self.skip_line()?;
+                Content::Unreadable("it is too long for a line of a delete log".to_owned())
+            }
+        };
+        Ok(Some(Line { from, to: self.at, content }))
+    }
+
+    /// Goes behind the end of the line.
+    fn skip_line(&mut self) -> io::Result<()> {
+        loop {
+            let buffer = self.input.fill_buf()?;
+            let end = memchr::memchr(b'\n', buffer).map(|at| at + 1);
+            let taken = end.unwrap_or(buffer.len());
+            self.input.consume(taken);
+            self.at += taken as u64;
+            if end.is_some() || taken == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, content: &[u8]) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("guira-router-lines-{name}-{}", std::process::id()));
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    #[test]
+    fn lines_are_told_apart_from_what_is_none() {
+        let good = b"[\"AS1.0\",1,\"C\",[\"h\",1,\"delete k\\r\\n\"]]\n";
+        let long = [b"x".repeat(300_000), b"\n".to_vec()].concat();
+        let content = [good.as_slice(), b"garbage\n", &long, b"\n", good, &good[..20]].concat();
+        let path = file("apart", &content);
+        let mut log = HeldLog::take(&path).unwrap().unwrap();
+        let mut kinds = Vec::new();
+        let mut at = 0;
+        while let Some(line) = log.next().unwrap() {
+            assert_eq!(line.from, at);
+            at = line.to;
+            kinds.push(match line.content {
+                Content::Delete(_) => 'd',
+                Content::Unreadable(_) => 'u',
+                Content::Torn => 't',
+            });
+        }
+        assert_eq!((kinds.iter().collect::<String>(), at), ("duuudt".to_owned(), content.len() as u64));
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_held_by_one() {
+        let path = file("held", b"");
+        let log = HeldLog::take(&path).unwrap();
+        assert!(log.is_some() && HeldLog::take(&path).unwrap().is_none());
+        drop(log);
+        assert!(HeldLog::take(&path).unwrap().is_some());
+        fs::remove_file(&path).unwrap();
+        assert!(HeldLog::take(&path).unwrap().is_none());
+    }
+}

@@ -1,0 +1,442 @@
+//! One look at all files: what can be delivered is, in the order of the files for each server.
+
+use super::super::counts::{LogCount, LogCounts};
+use super::super::entry::Entry;
+use super::super::names::{self, LogFile};
+use super::budget::Budget;
+use super::lines::{Content, HeldLog};
+use super::links::{Delivery, Link};
+use super::places::{Places, Stop};
+use super::progress::{self, Progress, ProgressFile};
+use super::report::{FileEnd, FileFate, FileReport, Left, LeftReason, ReplayReport};
+use guira_routing::config::Address;
+use guira_sync::clock::Stopwatch;
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Whether deletes are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayManner {
+    Deliver,
+    /// Nothing is sent, and nothing is changed.
+    Pretend,
+}
+
+/// Which files are replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayTakes {
+    /// Those that nobody writes to.
+    Finished,
+    /// Those too that mcrouter would still write to, if it ran.
+    OfMcrouterToo,
+}
+
+/// What the one who replays is told while it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    GoOn,
+    End,
+}
+
+/// Waits for so long, or until the replay is to end.
+pub(crate) type Wait<'a> = &'a mut dyn FnMut(Duration) -> Told;
+
+/// A folder that is replayed again and again.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    folder: PathBuf,
+    places: Places,
+    links: HashMap<Address, Link>,
+    /// What is left of files that were read once, by name. Nothing is left of those that make trouble, so that they are not read again.
+    known: HashMap<String, Rests>,
+    budget: Budget,
+    counts: Arc<LogCounts>,
+    manner: ReplayManner,
+    takes: ReplayTakes,
+    is_tidy: bool,
+}
+
+/// Whom deletes are for that stay in order: a server, under the name of a pool. Another pool may go on when that is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Addressee {
+    server: Address,
+    pool: Option<Box<str>>,
+}
+
+/// What is left of a file.
+type Rests = HashMap<Addressee, Rest>;
+
+/// Deletes of a file that are left.
+#[derive(Clone, Debug)]
+struct Rest {
+    count: u64,
+    reason: LeftReason,
+}
+
+impl Addressee {
+    fn of(entry: &Entry) -> Self {
+        Addressee { server: entry.server.clone(), pool: entry.pool.clone() }
+    }
+
+    /// As a text of one line.
+    fn label(&self) -> String {
+        let pool = self.pool.as_deref().map(|pool| format!(" {pool}")).unwrap_or_default();
+        format!("{}{pool}", self.server).escape_default().to_string()
+    }
+}
+
+/// What is true for the length of a pass: a server that is passed over once is passed over in all later files, so that its deletes stay in order.
+#[derive(Debug, Default)]
+struct Pass {
+    ready: HashMap<Address, bool>,
+}
+
+/// A delete that is next.
+#[derive(Debug)]
+struct Due {
+    entry: Entry,
+    to: u64,
+}
+
+/// Deletes that a server is sent at once, each with its place among those that are due.
+struct Load {
+    server: Address,
+    deletes: Vec<(usize, Box<[u8]>)>,
+}
+
+/// A file at work.
+struct Work {
+    log: HeldLog,
+    progress: Progress,
+    rest: Rests,
+    report: FileReport,
+}
+
+/// Deletes that are sent at once, and whose replies are waited for then.
+const WINDOW: usize = 256;
+/// How often the progress of a long file is kept.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+
+/// What became of a delete with all its stops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fate {
+    Done,
+    Left(LeftReason),
+}
+
+impl Replay {
+    pub(crate) fn new(
+        folder: PathBuf,
+        places: Places,
+        rate: u32,
+        counts: Arc<LogCounts>,
+        manner: ReplayManner,
+        takes: ReplayTakes,
+    ) -> Self {
+        Replay {
+            folder,
+            places,
+            links: HashMap::new(),
+            known: HashMap::new(),
+            budget: Budget::new(rate),
+            counts,
+            manner,
+            takes,
+            is_tidy: manner == ReplayManner::Pretend,
+        }
+    }
+
+    /// Deletes go elsewhere from now on.
+    pub(crate) fn replace(&mut self, places: Places) {
+        self.places = places;
+        self.links.values_mut().for_each(Link::forgive);
+        // Files that made trouble are looked at again too.
+        self.known.retain(|_, rests| !rests.is_empty());
+        for rest in self.known.values_mut().flat_map(HashMap::values_mut) {
+            if rest.reason == LeftReason::Homeless {
+                rest.reason = LeftReason::Down("the configuration is another now".to_owned());
+            }
+        }
+    }
+
+    /// Whether a server would be tried now.
+    pub(crate) fn would_try(&self, server: &Address) -> bool {
+        self.links.get(server).is_none_or(Link::is_ready) && self.places.is_up(server)
+    }
+
+    /// Whether a file that was read has deletes for a server that would be tried now.
+    pub(crate) fn has_work(&self) -> bool {
+        let mut rests = self.known.values().flatten();
+        rests.any(|(whom, rest)| rest.reason != LeftReason::Homeless && self.would_try(&whom.server))
+    }
+
+    fn is_ready(&self, pass: &mut Pass, server: &Address) -> bool {
+        if let Some(known) = pass.ready.get(server) {
+            return *known;
+        }
+        let is_ready = self.would_try(server);
+        pass.ready.insert(server.clone(), is_ready);
+        is_ready
+    }
+
+    /// Replays what can be replayed. `hear` is told of each file that was looked into.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub(crate) fn pass(
+        &mut self,
+        now: u64,
+        wait: Wait<'_>,
+        hear: &mut dyn FnMut(&FileReport),
+    ) -> io::Result<ReplayReport> {
+        let files = names::list(&self.folder)?;
+        let listed: Vec<String> = files.iter().map(LogFile::name).collect();
+        self.known.retain(|name, _| listed.contains(name));
+        if !self.is_tidy {
+            progress::tidy(&self.folder, &listed);
+            self.is_tidy = true;
+        }
+        let (mut pass, mut report) = (Pass::default(), ReplayReport::default());
+        for (file, name) in files.iter().zip(&listed) {
+            if wait(Duration::ZERO) == Told::End {
+                break;
+            }
+            if self.takes == ReplayTakes::Finished && !file.is_finished(now) {
+                report.busy += 1;
+                continue;
+            }
+            if let Some(rests) = self.known.get(name) {
+                // All are asked, so that those which are passed over stay so.
+                let homed = rests.iter().filter(|(_, rest)| rest.reason != LeftReason::Homeless);
+                let ready = homed.filter(|(whom, _)| self.is_ready(&mut pass, &whom.server)).count();
+                if ready == 0 {
+                    report.left += rests.values().map(|rest| rest.count).sum::<u64>();
+                    continue;
+                }
+            }
+            match self.file(file, name, &mut pass, wait) {
+                Ok(Some(done)) => {
+                    report.add(&done);
+                    hear(&done);
+                }
+                Ok(None) => report.busy += 1,
+                Err(error) => {
+                    let error = Some(error.to_string());
+                    let failed = FileReport { name: name.clone(), error, ..FileReport::default() };
+                    report.add(&failed);
+                    hear(&failed);
+                    self.known.insert(name.clone(), HashMap::new());
+                }
+            }
+        }
+        self.links.values_mut().for_each(Link::rest);
+        self.count_homeless();
+        Ok(report)
+    }
+
+    fn count_homeless(&self) {
+        let all = self.known.values().flat_map(HashMap::values);
+        let homeless = all.filter(|rest| rest.reason == LeftReason::Homeless);
+        self.counts.set_homeless(homeless.map(|rest| rest.count).sum());
+    }
+
+    /// Replays a file. `None` if somebody else has it.
+    fn file(
+        &mut self,
+        file: &LogFile,
+        name: &str,
+        pass: &mut Pass,
+        wait: Wait<'_>,
+    ) -> io::Result<Option<FileReport>> {
+        let Some(log) = HeldLog::take(&file.path)? else { return Ok(None) };
+        let kept = ProgressFile::new(&self.folder, name);
+        let report = FileReport { name: name.to_owned(), ..FileReport::default() };
+        let mut work = Work { log, progress: kept.load(), rest: HashMap::new(), report };
+        let mut saved = Stopwatch::start();
+        let mut told = Told::GoOn;
+        while told == Told::GoOn {
+            let most = self.budget.available().min(WINDOW);
+            if most == 0 {
+                told = wait(self.budget.wait());
+                continue;
+            }
+            let window = self.fill(&mut work, pass, most)?;
+            if window.is_empty() {
+                break;
+            }
+            self.budget.spend(window.len());
+            self.deliver(&mut work, pass, window);
+            if saved.elapsed() >= SAVE_EVERY {
+                self.save(&kept, &mut work);
+                saved = Stopwatch::start();
+            }
+            told = wait(Duration::ZERO);
+        }
+        self.close(file, &kept, &mut work, told);
+        Ok(Some(work.report))
+    }
+
+    /// Reads up to the next so many deletes that can be delivered. None are the end of the file.
+    fn fill(&self, work: &mut Work, pass: &mut Pass, most: usize) -> io::Result<Vec<Due>> {
+        let mut window = Vec::new();
+        while window.len() < most
+            && let Some(line) = work.log.next()?
+        {
+            let is_new = line.from >= work.progress.read;
+            work.progress.read = work.progress.read.max(line.to);
+            let entry = match line.content {
+                Content::Delete(entry) => entry,
+                Content::Unreadable(reason) => {
+                    if is_new {
+                        work.progress.unreadable += 1;
+                        work.report.unreadable.add(|| format!("at byte {}: {reason}", line.from));
+                        self.counts.add(LogCount::Unreadable, 1);
+                    }
+                    continue;
+                }
+                Content::Torn => {
+                    if is_new {
+                        work.report.end = FileEnd::Torn;
+                        self.counts.add(LogCount::Unreadable, 1);
+                    }
+                    continue;
+                }
+            };
+            let whom = Addressee::of(&entry);
+            if line.from < work.progress.of(&whom.label()) {
+                continue;
+            }
+            if let Some(rest) = work.rest.get_mut(&whom) {
+                rest.count += 1;
+            } else if self.is_ready(pass, &entry.server) {
+                window.push(Due { entry, to: line.to });
+            } else {
+                let reason = LeftReason::Down(self.reason(&entry.server));
+                work.rest.insert(whom, Rest { count: 1, reason });
+            }
+        }
+        Ok(window)
+    }
+
+    /// Why a server is passed over.
+    fn reason(&self, server: &Address) -> String {
+        let failed = self.links.get(server).filter(|link| !link.is_ready());
+        failed.map_or("it is out of service".to_owned(), |link| link.reason.clone())
+    }
+
+    fn deliver(&mut self, work: &mut Work, pass: &mut Pass, window: Vec<Due>) {
+        let mut fates = vec![Fate::Done; window.len()];
+        let mut loads: Vec<Load> = Vec::new();
+        for (number, due) in window.iter().enumerate() {
+            let found: Vec<Stop> = self.places.find(&due.entry);
+            if found.is_empty() {
+                fates[number] = Fate::Left(LeftReason::Homeless);
+            }
+            for (server, key) in found {
+                match loads.iter_mut().find(|load| load.server == server) {
+                    Some(load) => load.deletes.push((number, key)),
+                    None => loads.push(Load { server, deletes: vec![(number, key)] }),
+                }
+            }
+        }
+        for Load { server, deletes } in loads {
+            let keys: Vec<&[u8]> = deletes.iter().map(|(_, key)| &**key).collect();
+            let deliveries = self.deliver_to(pass, &server, &keys);
+            for ((number, _), delivery) in deletes.iter().zip(deliveries) {
+                match delivery {
+                    Delivery::Done => {}
+                    Delivery::Refused(line) => {
+                        work.report.refused.add(|| format!("{server}: {line}"));
+                        self.counts.add(LogCount::Refused, 1);
+                    }
+                    Delivery::Failed => fates[*number] = Fate::Left(LeftReason::Down(self.reason(&server))),
+                }
+            }
+        }
+        for (due, fate) in window.into_iter().zip(fates) {
+            self.settle(work, pass, due, fate);
+        }
+    }
+
+    fn deliver_to(&mut self, pass: &mut Pass, server: &Address, keys: &[&[u8]]) -> Vec<Delivery> {
+        if !self.is_ready(pass, server) {
+            return vec![Delivery::Failed; keys.len()];
+        }
+        if self.manner == ReplayManner::Pretend {
+            return vec![Delivery::Done; keys.len()];
+        }
+        let link = self.links.entry(server.clone()).or_default();
+        let deliveries = link.deliver(server, self.places.timeout(server), keys);
+        if deliveries.contains(&Delivery::Failed) {
+            self.counts.add(LogCount::Failures, 1);
+            pass.ready.insert(server.clone(), false);
+        }
+        deliveries
+    }
+
+    fn settle(&mut self, work: &mut Work, pass: &mut Pass, due: Due, fate: Fate) {
+        let Due { entry, to } = due;
+        let whom = Addressee::of(&entry);
+        if let Some(rest) = work.rest.get_mut(&whom) {
+            // What was delivered behind one that has failed is delivered once more.
+            rest.count += 1;
+            return;
+        }
+        match fate {
+            Fate::Done => {
+                work.progress.advance(&whom.label(), to);
+                work.report.delivered += 1;
+                if self.manner == ReplayManner::Deliver {
+                    self.counts.add(LogCount::Delivered, 1);
+                }
+            }
+            Fate::Left(reason) => {
+                if let LeftReason::Down(reason) = &reason {
+                    let link = self.links.entry(entry.server.clone()).or_default();
+                    // If another server takes its place, that has failed.
+                    if link.is_ready() {
+                        link.fail(reason.clone());
+                    }
+                    pass.ready.insert(entry.server, false);
+                }
+                work.rest.insert(whom, Rest { count: 1, reason });
+            }
+        }
+    }
+
+    fn save(&self, kept: &ProgressFile, work: &mut Work) {
+        if self.manner == ReplayManner::Pretend {
+            return;
+        }
+        if let Err(error) = kept.save(&work.progress) {
+            work.report.error = Some(format!("its progress cannot be kept: {error}"));
+        }
+    }
+
+    fn close(&mut self, file: &LogFile, kept: &ProgressFile, work: &mut Work, told: Told) {
+        let left = work.rest.iter().map(|(whom, rest)| Left {
+            server: whom.server.to_string(),
+            count: rest.count,
+            reason: rest.reason.clone(),
+        });
+        work.report.left = left.collect();
+        work.report.left.sort_by(|one, other| one.server.cmp(&other.server));
+        if told == Told::End || !work.rest.is_empty() {
+            self.save(kept, work);
+        } else if self.manner == ReplayManner::Deliver {
+            match kept.finish(&file.path, &work.progress) {
+                Ok(()) => {
+                    work.report.fate = FileFate::Removed;
+                    self.counts.add(LogCount::FilesDone, 1);
+                }
+                Err(error) => work.report.error = Some(format!("it cannot be removed: {error}")),
+            }
+        }
+        if told == Told::GoOn {
+            self.known.insert(work.report.name.clone(), std::mem::take(&mut work.rest));
+        }
+    }
+}

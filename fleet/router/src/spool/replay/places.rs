@@ -1,0 +1,86 @@
+//! Where logged deletes go: to the server that they were logged for, as long as there is one.
+
+use super::super::entry::Entry;
+use crate::config::{SharedPlan, host_id};
+use guira_routing::config::{Address, ConfigError};
+use guira_routing::{DestinationId, Facts, Settings, Tree};
+use guira_sync::clock::wall_clock;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// A server, and the key that is to be deleted there.
+pub(crate) type Stop = (Address, Box<[u8]>);
+
+/// What decides where deletes go.
+#[derive(Debug)]
+pub(crate) enum Places {
+    /// To the server of the line, whatever that is now.
+    AsLogged { timeout: Duration },
+    /// By a configuration.
+    Configured(Box<Configured>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Configured {
+    plan: SharedPlan,
+    tree: Tree,
+    /// Servers that requests may come to by it, each with the ways to it.
+    servers: HashMap<Address, Vec<DestinationId>>,
+}
+
+impl Configured {
+    pub(crate) fn new(plan: SharedPlan, settings: &Settings) -> Result<Self, ConfigError> {
+        let tree = plan.tree(settings)?;
+        let mut servers: HashMap<Address, Vec<DestinationId>> = HashMap::new();
+        for number in tree.destinations() {
+            let address = plan.named().specs()[number.0 as usize].address.clone();
+            servers.entry(address).or_default().push(number);
+        }
+        Ok(Configured { plan, tree, servers })
+    }
+
+    fn find(&self, entry: &Entry) -> Vec<Stop> {
+        if self.servers.contains_key(&entry.server) {
+            return vec![(entry.server.clone(), entry.key.clone())];
+        }
+        let log = entry.pool.as_deref().and_then(|pool| self.plan.named().log_named(pool));
+        let facts = Facts { host: host_id().into(), now_s: wall_clock(), ..Facts::default() };
+        let stops = log.map(|log| self.tree.relocate(log, &entry.key, facts)).unwrap_or_default();
+        let address = |number: DestinationId| self.plan.named().specs()[number.0 as usize].address.clone();
+        stops.into_iter().map(|(number, key)| (address(number), key)).collect()
+    }
+
+    fn ways(&self, server: &Address) -> impl Iterator<Item = &crate::upstream::Server> {
+        let numbers = self.servers.get(server).into_iter().flatten();
+        numbers.map(|number| &self.plan.servers[number.0 as usize])
+    }
+}
+
+impl Places {
+    /// Where a delete goes. Empty if there is no such server any more, and no pool of that name.
+    pub(crate) fn find(&self, entry: &Entry) -> Vec<Stop> {
+        match self {
+            Places::AsLogged { .. } => vec![(entry.server.clone(), entry.key.clone())],
+            Places::Configured(configured) => configured.find(entry),
+        }
+    }
+
+    /// Whether the server is sent requests. One that is not known is.
+    pub(crate) fn is_up(&self, server: &Address) -> bool {
+        match self {
+            Places::AsLogged { .. } => true,
+            Places::Configured(configured) => configured.ways(server).all(|way| way.standing.is_in()),
+        }
+    }
+
+    /// How long it may take.
+    pub(crate) fn timeout(&self, server: &Address) -> Duration {
+        match self {
+            Places::AsLogged { timeout } => *timeout,
+            Places::Configured(configured) => {
+                let longest = configured.ways(server).map(|way| way.timeout_ms).max();
+                Duration::from_millis(u64::from(longest.unwrap_or(1000).max(1)))
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! How far a file was replayed, kept beside it, so that the next replay does not begin anew. It is no promise: what was delivered since it was last written is delivered
+//! once more, which does no harm to a delete.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A folder that is none of mcrouter's hours, so that its tools leave it alone.
+const FOLDER: &str = ".replay";
+/// How such a file begins.
+const HEAD: &str = "guira-replay 1";
+
+/// Of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Up to here each line was read once: what is no delete was told.
+    pub(crate) read: u64,
+    /// Complete lines that were found and are no deletes.
+    pub(crate) unreadable: u64,
+    /// By whom they are for, as a text of one line: those deletes before this place were delivered.
+    delivered: BTreeMap<String, u64>,
+}
+
+/// Where the progress of a file is kept; `name` is `hour/file`.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgressFile {
+    path: PathBuf,
+    /// Where the file goes if it has lines that cannot be read.
+    unreadable: PathBuf,
+}
+
+impl Progress {
+    pub(crate) fn of(&self, whom: &str) -> u64 {
+        self.delivered.get(whom).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn advance(&mut self, whom: &str, to: u64) {
+        match self.delivered.get_mut(whom) {
+            Some(known) => *known = to.max(*known),
+            None => drop(self.delivered.insert(whom.to_owned(), to)),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{HEAD}\n{} {}\n", self.read, self.unreadable);
+        for (whom, to) in &self.delivered {
+            text.push_str(&format!("{to} {whom}\n"));
+        }
+        text
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.strip_suffix('\n')?.split('\n');
+        if lines.next()? != HEAD {
+            return None;
+        }
+        let (read, unreadable) = lines.next()?.split_once(' ')?;
+        let mut progress = Progress {
+            read: read.parse().ok()?,
+            unreadable: unreadable.parse().ok()?,
+            delivered: BTreeMap::new(),
+        };
+        for line in lines {
+            let (to, whom) = line.split_once(' ')?;
+            progress.delivered.insert(whom.to_owned(), to.parse().ok()?);
+        }
+        Some(progress)
+    }
+}
+
+impl ProgressFile {
+    pub(crate) fn new(root: &Path, name: &str) -> Self {
+        let folder = root.join(FOLDER);
+        let flat = name.replace('/', ".");
+        ProgressFile { path: folder.join(&flat), unreadable: folder.join(format!("{flat}.unreadable")) }
+    }
+
+    /// Nothing, if nothing is known that makes sense.
+    pub(crate) fn load(&self) -> Progress {
+        let text = fs::read_to_string(&self.path).ok();
+        text.and_then(|text| Progress::parse(&text)).unwrap_or_default()
+    }
+
+    /// Replaces it as a whole.
+    pub(crate) fn save(&self, progress: &Progress) -> io::Result<()> {
+        self.path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        let new = self
+            .path
+            .with_file_name(format!("{}.new", self.path.file_name().unwrap_or_default().to_string_lossy()));
+        fs::write(&new, progress.text())?;
+        fs::rename(&new, &self.path)
+    }
+
+    /// The file has no more deletes to deliver: removes both, but keeps a file that has lines which could not be read, out of the way.
+    pub(crate) fn finish(&self, file: &Path, progress: &Progress) -> io::Result<()> {
+        if progress.unreadable > 0 {
+            self.path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::rename(file, &self.unreadable)?;
+        } else {
+            fs::remove_file(file)?;
+        }
+        // They may not be there, and the folder may have other files.
+        let _ = fs::remove_file(&self.path);
+        let _ = file.parent().map(fs::remove_dir);
+        Ok(())
+    }
+}
+
+/// Removes what is kept about files that are gone: `names` has all that are there.
+pub(crate) fn tidy(root: &Path, names: &[String]) {
+    let known: Vec<String> = names.iter().map(|name| name.replace('/', ".")).collect();
+    for entry in fs::read_dir(root.join(FOLDER)).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let of = name.strip_suffix(".new").unwrap_or(&name);
+        if !name.ends_with(".unreadable") && !known.iter().any(|known| known == of) {
+            // Another router may be faster.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("guira-router-progress-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("hour")).unwrap();
+        folder
+    }
+
+    #[test]
+    fn what_was_saved_is_read_again_and_nothing_else_is() {
+        let folder = folder("saved");
+        let file = ProgressFile::new(&folder, "hour/file");
+        assert_eq!(file.load(), Progress::default());
+        let mut progress = Progress { read: 900, unreadable: 2, ..Progress::default() };
+        progress.advance("a:1", 70);
+        progress.advance("[2001:db8::1]:2", 300);
+        progress.advance("a:1", 60);
+        assert_eq!((progress.of("a:1"), progress.of("b:1")), (70, 0));
+        file.save(&progress).unwrap();
+        assert_eq!(file.load(), progress);
+        for wrong in
+            ["", "guira-replay 2\n0 0\n", "guira-replay 1\n0 0\nx a:1\n", "guira-replay 1\n0 0\n70 a:1"]
+        {
+            fs::write(&file.path, wrong).unwrap();
+            assert_eq!(file.load(), Progress::default(), "{wrong:?}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_finished_file_is_removed_unless_it_has_more_than_deletes() {
+        let folder = folder("finished");
+        for (unreadable, is_kept) in [(0, false), (1, true)] {
+            let path = folder.join("hour/file");
+            fs::create_dir_all(folder.join("hour")).unwrap();
+            fs::write(&path, "lines").unwrap();
+            let file = ProgressFile::new(&folder, "hour/file");
+            let progress = Progress { unreadable, ..Progress::default() };
+            file.save(&progress).unwrap();
+            file.finish(&path, &progress).unwrap();
+            assert!(!folder.join("hour").exists() && !file.path.exists());
+            assert_eq!(folder.join(".replay/hour.file.unreadable").exists(), is_kept);
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_known_of_files_that_are_gone_is_forgotten() {
+        let folder = folder("tidy");
+        for name in ["h/a", "h/b"] {
+            ProgressFile::new(&folder, name).save(&Progress::default()).unwrap();
+        }
+        fs::write(folder.join(".replay/h.c.unreadable"), "").unwrap();
+        tidy(&folder, &["h/b".to_owned()]);
+        let mut left: Vec<_> =
+            fs::read_dir(folder.join(".replay")).unwrap().map(|it| it.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["h.b", "h.c.unreadable"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

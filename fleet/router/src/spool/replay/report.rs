@@ -1,0 +1,104 @@
+//! What a replay has done.
+
+/// What came of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileReport {
+    /// With its folder.
+    pub name: String,
+    /// Deletes that were delivered.
+    pub delivered: u64,
+    /// Deletes that servers have refused as wrong, and what was said of the first.
+    pub refused: Remarks,
+    /// Complete lines that are no deletes, and why the first is none.
+    pub unreadable: Remarks,
+    pub end: FileEnd,
+    /// Deletes that are left, by server.
+    pub left: Vec<Left>,
+    /// What the system has refused.
+    pub error: Option<String>,
+    pub fate: FileFate,
+}
+
+/// Lines of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remarks {
+    pub count: u64,
+    /// About the first.
+    pub first: String,
+}
+
+/// How a file ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileEnd {
+    #[default]
+    Whole,
+    /// Within a line, which was skipped.
+    Torn,
+}
+
+/// What has become of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileFate {
+    #[default]
+    Kept,
+    /// Nothing is left of it to deliver.
+    Removed,
+}
+
+/// Deletes of a file that were not delivered to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// As configurations write it.
+    pub server: String,
+    pub count: u64,
+    pub reason: LeftReason,
+}
+
+/// Why deletes are left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftReason {
+    /// The server does not take them now.
+    Down(String),
+    /// The configuration has neither the server nor a pool of that name.
+    Homeless,
+}
+
+/// What came of all files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplayReport {
+    pub files: u64,
+    pub removed: u64,
+    pub delivered: u64,
+    pub refused: u64,
+    pub unreadable: u64,
+    pub left: u64,
+    /// Files that somebody else writes to or replays, or that mcrouter may still write to.
+    pub busy: u64,
+    pub errors: u64,
+}
+
+impl Remarks {
+    pub(crate) fn add(&mut self, text: impl FnOnce() -> String) {
+        if self.count == 0 {
+            self.first = text();
+        }
+        self.count += 1;
+    }
+}
+
+impl ReplayReport {
+    pub(crate) fn add(&mut self, file: &FileReport) {
+        self.files += 1;
+        self.removed += u64::from(file.fate == FileFate::Removed);
+        self.delivered += file.delivered;
+        self.refused += file.refused.count;
+        self.unreadable += file.unreadable.count;
+        self.left += file.left.iter().map(|left| left.count).sum::<u64>();
+        self.errors += u64::from(file.error.is_some());
+    }
+
+    /// Whether there is nothing left to do.
+    pub fn is_complete(&self) -> bool {
+        self.left == 0 && self.busy == 0 && self.errors == 0
+    }
+}

@@ -1,0 +1,439 @@
+//! Replays of files that the tests write, to servers that are threads.
+
+use super::super::counts::{LogCount, LogCounts};
+use super::super::entry::{Author, Entry, LogVersion};
+use super::super::names;
+use super::pass::{Replay, ReplayManner, ReplayTakes, Told};
+use super::places::{Configured, Places};
+use super::report::{FileEnd, FileFate, FileReport, LeftReason, ReplayReport};
+use crate::config::Loader;
+use crate::reload::{Reloading, Watches};
+use crate::running::{FailedGets, Health, Identity, Limits, RouterOptions, ServerTls};
+use crate::{Source, spool::replay::lines::HeldLog};
+use guira_routing::config::Address;
+use guira_routing::{Settings, Timeouts, Unknown};
+use guira_transport::{NameCheck, Resumption, TlsClientOptions};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+const NOW: u64 = 1_800_000_000;
+
+/// A server that deletes whatever it is told, and keeps the keys.
+struct Fake {
+    address: Address,
+    keys: Arc<Mutex<Vec<String>>>,
+}
+
+impl Fake {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let keys = Arc::<Mutex<Vec<String>>>::default();
+        let kept = keys.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                let kept = kept.clone();
+                thread::spawn(move || {
+                    let mut out = stream.try_clone().unwrap();
+                    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                        let key = line.strip_prefix("delete ").expect("a delete").to_owned();
+                        let reply: &[u8] =
+                            if key.starts_with("bad") { b"CLIENT_ERROR bad\r\n" } else { b"DELETED\r\n" };
+                        kept.lock().unwrap().push(key);
+                        out.write_all(reply).unwrap();
+                    }
+                });
+            }
+        });
+        Fake { address: Address::Tcp { host: "127.0.0.1".into(), port }, keys }
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.keys.lock().unwrap())
+    }
+}
+
+/// Where nobody listens.
+fn nobody() -> Address {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    Address::Tcp { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() }
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("guira-router-replay-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    /// Writes a file of ours that was begun then.
+    fn write(&self, since: u64, content: &[u8]) -> PathBuf {
+        self.write_as(since, &names::Naming::new("s", "r").next(since, 1), content)
+    }
+
+    fn write_as(&self, since: u64, name: &str, content: &[u8]) -> PathBuf {
+        let hour = self.0.join(names::folder_name(since));
+        fs::create_dir_all(&hour).unwrap();
+        let path = hour.join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn replay(&self, places: Places) -> Replay {
+        self.replay_as(places, ReplayManner::Deliver, ReplayTakes::Finished)
+    }
+
+    fn replay_as(&self, places: Places, manner: ReplayManner, takes: ReplayTakes) -> Replay {
+        Replay::new(self.0.clone(), places, 1_000_000, Arc::default(), manner, takes)
+    }
+
+    /// What is there, without folders.
+    fn files(&self) -> Vec<String> {
+        let mut files = Vec::new();
+        for folder in fs::read_dir(&self.0).unwrap() {
+            // It may be removed meanwhile.
+            for file in fs::read_dir(folder.unwrap().path()).into_iter().flatten() {
+                let path = file.unwrap().path();
+                files.push(path.strip_prefix(&self.0).unwrap().display().to_string());
+            }
+        }
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn line_of(server: &Address, pool: Option<&str>, key: &str) -> Vec<u8> {
+    let author = Author { service: "s".into(), router: "r".into(), region: "g".into() };
+    let version = if pool.is_some() { LogVersion::Two } else { LogVersion::One };
+    let entry = Entry { server: server.clone(), pool: pool.map(Into::into), key: key.as_bytes().into() };
+    let mut line = Vec::new();
+    entry.write(version, &author, NOW * 1000, &mut line);
+    line
+}
+
+fn lines(server: &Address, keys: impl IntoIterator<Item = String>) -> Vec<u8> {
+    keys.into_iter().flat_map(|key| line_of(server, None, &key)).collect()
+}
+
+fn keys(name: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{name}{number}")).collect()
+}
+
+fn as_logged() -> Places {
+    Places::AsLogged { timeout: Duration::from_secs(20) }
+}
+
+fn pass(replay: &mut Replay) -> (ReplayReport, Vec<FileReport>) {
+    pass_until(replay, usize::MAX)
+}
+
+/// Is told to end when it has waited so often.
+fn pass_until(replay: &mut Replay, mut waits: usize) -> (ReplayReport, Vec<FileReport>) {
+    let mut files = Vec::new();
+    let mut wait = |_| {
+        waits = waits.saturating_sub(1);
+        if waits == 0 { Told::End } else { Told::GoOn }
+    };
+    let report = replay.pass(NOW, &mut wait, &mut |file| files.push(file.clone())).unwrap();
+    (report, files)
+}
+
+#[test]
+fn all_files_are_delivered_in_order_and_removed() {
+    let (folder, one, two) = (Folder::new("all"), Fake::start(), Fake::start());
+    let mixed: Vec<u8> = (0..1000)
+        .flat_map(|number| line_of(&[&one, &two][number % 2].address, None, &format!("m{number}")))
+        .collect();
+    folder.write(NOW - 10_000, &mixed);
+    folder.write(NOW - 5000, &lines(&one.address, keys("late", 3)));
+    folder.write(NOW - 4000, b"");
+    let (report, files) = pass(&mut folder.replay(as_logged()));
+    assert_eq!((report.files, report.removed, report.delivered, report.left), (3, 3, 1003, 0));
+    assert!(report.is_complete() && files.iter().all(|file| file.fate == FileFate::Removed));
+    let even: Vec<String> = (0..1000).step_by(2).map(|number| format!("m{number}")).collect();
+    assert_eq!(one.take(), [even, keys("late", 3)].concat());
+    assert_eq!(two.take(), (1..1000).step_by(2).map(|number| format!("m{number}")).collect::<Vec<_>>());
+    assert!(folder.files().is_empty());
+    assert!(!folder.0.join(names::folder_name(NOW - 5000)).exists(), "its folder is empty");
+}
+
+#[test]
+fn what_a_server_is_not_there_for_is_kept_and_only_that_is_delivered_later() {
+    let (folder, up, down) = (Folder::new("down"), Fake::start(), nobody());
+    let content =
+        [lines(&up.address, keys("a", 300)), lines(&down, keys("b", 5)), lines(&up.address, keys("c", 300))]
+            .concat();
+    let path = folder.write(NOW - 5000, &content);
+    folder.write(NOW - 4000, &[lines(&down, keys("d", 2)), lines(&up.address, keys("e", 1))].concat());
+    let mut replay = folder.replay(as_logged());
+    let (report, files) = pass(&mut replay);
+    assert_eq!((report.delivered, report.left, report.removed), (601, 7, 0));
+    assert_eq!((files[0].left[0].count, &files[0].left[0].server), (5, &down.to_string()));
+    assert!(matches!(files[0].left[0].reason, LeftReason::Down(_)), "{files:?}");
+    assert_eq!(up.take(), [keys("a", 300), keys("c", 300), keys("e", 1)].concat());
+    // It is left alone for a while, and so are the files.
+    assert!(!replay.has_work() && !replay.would_try(&down));
+    let (report, files) = pass(&mut replay);
+    assert_eq!((report.left, files.len(), up.take().len()), (7, 0, 0));
+    // After a restart nothing is known but what is in the folder.
+    let (report, _) = pass(&mut folder.replay(as_logged()));
+    assert_eq!((report.delivered, report.left, up.take().len()), (0, 7, 0));
+    assert_eq!(fs::read(&path).unwrap(), content, "the file is as it was");
+    let Address::Tcp { port, .. } = down else { panic!("a port") };
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let back = thread::spawn(move || {
+        let mut heard = Vec::new();
+        // A connection for each file would be one too many.
+        let (stream, _) = listener.accept().unwrap();
+        let mut out = stream.try_clone().unwrap();
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            heard.push(line);
+            out.write_all(b"NOT_FOUND\r\n").unwrap();
+        }
+        heard
+    });
+    let (report, _) = pass(&mut folder.replay(as_logged()));
+    assert_eq!((report.delivered, report.left, report.removed), (7, 0, 2));
+    let expected: Vec<String> =
+        [keys("b", 5), keys("d", 2)].concat().iter().map(|key| format!("delete {key}")).collect();
+    assert_eq!(back.join().unwrap(), expected);
+    assert!(folder.files().is_empty());
+}
+
+#[test]
+fn a_replay_that_is_interrupted_goes_on_where_it_was() {
+    let (folder, server) = (Folder::new("interrupted"), Fake::start());
+    folder.write(NOW - 5000, &lines(&server.address, keys("k", 2000)));
+    let mut heard = Vec::new();
+    for round in 0.. {
+        let (report, _) = pass_until(&mut folder.replay(as_logged()), 3);
+        heard.extend(server.take());
+        if report.removed > 0 {
+            assert!(round > 1, "it was not interrupted");
+            break;
+        }
+        assert_eq!(folder.files().len(), 2, "the file, and how far it was delivered");
+    }
+    assert_eq!(heard, keys("k", 2000));
+    assert!(folder.files().is_empty());
+}
+
+#[test]
+fn what_is_no_delete_is_skipped_and_kept_out_of_the_way() {
+    let (folder, server) = (Folder::new("garbage"), Fake::start());
+    let good = |name: &str| lines(&server.address, keys(name, 1));
+    let torn = [good("a"), good("b")[..30].to_vec()].concat();
+    folder.write(NOW - 5000, &torn);
+    let garbage =
+        [good("c"), b"garbage\n\n\xff\0\xff\n".to_vec(), vec![b'x'; 200_000], b"\n".to_vec(), good("d")]
+            .concat();
+    folder.write(NOW - 4000, &garbage);
+    let mut replay = folder.replay(as_logged());
+    let (report, files) = pass(&mut replay);
+    assert_eq!(server.take(), ["a0", "c0", "d0"]);
+    assert_eq!((files[0].end, files[0].unreadable.count, files[1].unreadable.count), (FileEnd::Torn, 0, 4));
+    assert!(files[1].unreadable.first.starts_with("at byte "), "{files:?}");
+    assert_eq!((report.removed, report.unreadable), (2, 4));
+    let [kept] = &*folder.files() else { panic!("{:?}", folder.files()) };
+    assert!(kept.starts_with(".replay/") && kept.ends_with(".unreadable"), "{kept}");
+    assert_eq!(fs::read(folder.0.join(kept)).unwrap(), garbage);
+    assert_eq!(pass(&mut replay).0.files, 0, "it is not replayed again");
+}
+
+#[test]
+fn garbage_is_counted_once_however_often_its_file_is_read() {
+    let (folder, down) = (Folder::new("once"), nobody());
+    folder.write(NOW - 5000, &[b"garbage\n".to_vec(), lines(&down, keys("a", 1))].concat());
+    let counts: Vec<u64> = (0..3).map(|_| pass(&mut folder.replay(as_logged())).0.unreadable).collect();
+    assert_eq!(counts, [1, 0, 0]);
+}
+
+#[test]
+fn a_delete_that_a_server_refuses_as_wrong_is_dropped_and_told() {
+    let (folder, server) = (Folder::new("refused"), Fake::start());
+    folder.write(NOW - 5000, &lines(&server.address, ["a".to_owned(), "bad".to_owned(), "b".to_owned()]));
+    let (report, files) = pass(&mut folder.replay(as_logged()));
+    assert_eq!((report.refused, report.removed, server.take().len()), (1, 1, 3));
+    assert_eq!(files[0].refused.first, format!("{}: CLIENT_ERROR bad", server.address));
+}
+
+#[test]
+fn a_file_that_somebody_has_is_left_alone() {
+    let (folder, server) = (Folder::new("busy"), Fake::start());
+    let path = folder.write(NOW - 5000, &lines(&server.address, keys("a", 3)));
+    let held = HeldLog::take(&path).unwrap();
+    let mut replay = folder.replay(as_logged());
+    let (report, _) = pass(&mut replay);
+    assert_eq!((report.busy, report.delivered, report.is_complete()), (1, 0, false));
+    drop(held);
+    assert_eq!(pass(&mut replay).0.delivered, 3);
+}
+
+#[test]
+fn several_who_replay_a_folder_deliver_each_delete_once() {
+    let (folder, server) = (Folder::new("several"), Fake::start());
+    for file in 0..40 {
+        folder.write(NOW - 5000 - file, &lines(&server.address, keys(&format!("f{file}-"), 50)));
+    }
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut replay = folder.replay(as_logged());
+                while !folder.files().iter().all(|file| file.starts_with('.')) {
+                    pass(&mut replay);
+                }
+            });
+        }
+    });
+    let mut heard = server.take();
+    assert_eq!(heard.len(), 2000);
+    heard.sort();
+    heard.dedup();
+    assert_eq!(heard.len(), 2000);
+}
+
+#[test]
+fn nothing_is_changed_by_who_only_looks() {
+    let (folder, server) = (Folder::new("pretend"), Fake::start());
+    folder.write(NOW - 5000, &[lines(&server.address, keys("a", 3)), b"garbage\n".to_vec()].concat());
+    let before = folder.files();
+    let mut replay = folder.replay_as(as_logged(), ReplayManner::Pretend, ReplayTakes::Finished);
+    let (report, files) = pass(&mut replay);
+    assert_eq!((report.delivered, report.removed, report.unreadable), (3, 0, 1));
+    assert_eq!((files[0].fate, server.take().len(), folder.files()), (FileFate::Kept, 0, before));
+}
+
+#[test]
+fn a_file_that_mcrouter_may_write_to_is_left_alone_unless_it_has_ended() {
+    let (folder, server) = (Folder::new("young"), Fake::start());
+    folder.write_as(
+        NOW - 900,
+        "20270115T080000-1799999100-s-r-t1-0x7f00",
+        &lines(&server.address, keys("a", 3)),
+    );
+    let (report, _) = pass(&mut folder.replay(as_logged()));
+    assert_eq!((report.busy, report.delivered), (1, 0));
+    let mut replay = folder.replay_as(as_logged(), ReplayManner::Deliver, ReplayTakes::OfMcrouterToo);
+    assert_eq!(pass(&mut replay).0.delivered, 3);
+}
+
+fn options(servers: &[&Address]) -> RouterOptions {
+    let list: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
+    let config =
+        format!(r#"{{"pools": {{"P": {{"servers": [{}]}}}}, "route": "PoolRoute|P"}}"#, list.join(", "));
+    let timeouts = Timeouts {
+        server: Duration::from_secs(20),
+        within_cluster: None,
+        cross_cluster: None,
+        cross_region: None,
+    };
+    let settings = Settings { default_route: "/././".into(), unknown_prefix: Unknown::Refused, timeouts };
+    let health = Health {
+        timeouts_until_tko: Some(3),
+        soft_tkos_max: 0,
+        probe_initial: Duration::from_secs(10),
+        probe_max: Duration::from_secs(60),
+        inactive_after: Duration::ZERO,
+    };
+    let limits = Limits {
+        connections: 1,
+        client_requests: 1,
+        server_inflight: 0,
+        server_pending: 0,
+        worker_inflight: 0,
+    };
+    let no_tls = TlsClientOptions {
+        chain: None,
+        key: None,
+        authorities: None,
+        names: NameCheck::Skipped,
+        resumption: Resumption::Off,
+    };
+    RouterOptions {
+        listen: Vec::new(),
+        udp: Vec::new(),
+        client_tls: None,
+        server_tls: ServerTls { options: no_tls, identity: None },
+        failed_gets: FailedGets::AreErrors,
+        admin: None,
+        admin_token_file: None,
+        workers: 1,
+        source: Source::Text(config),
+        settings,
+        identity: Identity { service: "s".into(), router: "r".into() },
+        health,
+        limits,
+        reloading: Reloading { poll: Duration::ZERO, delay: Duration::ZERO, watches: Watches::Nothing },
+        dump_root: None,
+        deletes: None,
+        command_line: String::new(),
+        shown: Vec::new(),
+    }
+}
+
+fn configured(servers: &[&Address]) -> Places {
+    let options = options(servers);
+    let plan = Arc::new(Loader::new(&options).load().unwrap());
+    Places::Configured(Box::new(Configured::new(plan, &options.settings).unwrap()))
+}
+
+#[test]
+fn a_server_that_is_gone_from_the_configuration_is_replaced_by_its_pool() {
+    let (folder, server, gone) = (Folder::new("gone"), Fake::start(), nobody());
+    let of = |pool, key| line_of(&gone, pool, key);
+    folder.write(
+        NOW - 5000,
+        &[of(Some("P"), "a"), line_of(&server.address, None, "b"), of(Some("P"), "c")].concat(),
+    );
+    folder.write(NOW - 4000, &[of(Some("other"), "d"), of(Some("P"), "e")].concat());
+    folder.write(NOW - 3000, &of(None, "f"));
+    let counts = Arc::<LogCounts>::default();
+    let (manner, takes) = (ReplayManner::Deliver, ReplayTakes::Finished);
+    let places = configured(&[&server.address]);
+    let mut replay = Replay::new(folder.0.clone(), places, 1_000_000, counts.clone(), manner, takes);
+    let (report, files) = pass(&mut replay);
+    assert_eq!((server.take(), report.removed), (["a", "b", "c", "e"].map(str::to_owned).to_vec(), 1));
+    assert_eq!((files[1].left[0].count, &files[1].left[0].reason), (1, &LeftReason::Homeless));
+    assert_eq!(counts.homeless(), 2, "{files:?}");
+    // It is looked for again when the configuration changes.
+    assert!(!replay.has_work());
+    replay.replace(configured(&[&server.address, &nobody()]));
+    assert!(replay.has_work());
+    pass(&mut replay);
+    assert_eq!((counts.homeless(), server.take().len()), (2, 0));
+    let back = Fake::start();
+    let content = [line_of(&back.address, Some("other"), "d"), line_of(&back.address, None, "g")].concat();
+    folder.write(NOW - 2000, &content);
+    replay.replace(configured(&[&server.address, &back.address]));
+    pass(&mut replay);
+    assert_eq!((back.take(), counts.get(LogCount::Delivered)), (vec!["d".to_owned(), "g".to_owned()], 6));
+}
+
+#[test]
+fn what_is_delivered_by_a_pool_goes_to_the_server_that_the_pool_chooses() {
+    let (folder, gone) = (Folder::new("pool"), nobody());
+    let servers = [Fake::start(), Fake::start(), Fake::start()];
+    let content: Vec<u8> = keys("k", 300).iter().flat_map(|key| line_of(&gone, Some("P"), key)).collect();
+    folder.write(NOW - 5000, &content);
+    let addresses = [&servers[0].address, &servers[1].address, &servers[2].address];
+    let (report, _) = pass(&mut folder.replay(configured(&addresses)));
+    assert_eq!((report.delivered, report.removed), (300, 1));
+    let heard: Vec<Vec<String>> = servers.iter().map(Fake::take).collect();
+    assert_eq!(heard.iter().map(Vec::len).sum::<usize>(), 300);
+    assert!(heard.iter().all(|keys| keys.len() > 50), "{:?}", heard.iter().map(Vec::len).collect::<Vec<_>>());
+}

@@ -1,0 +1,142 @@
+//! The thread that replays what the router has logged, once servers are back.
+
+use super::super::counts::LogCounts;
+use super::super::writer::{Order, Orders, Unsealed};
+use super::pass::{Replay, ReplayManner, ReplayTakes, Told};
+use super::places::{Configured, Places};
+use super::report::{FileEnd, FileFate, FileReport, LeftReason};
+use crate::config::SharedPlan;
+use crate::shared::Shared;
+use guira_routing::config::ConfigError;
+use guira_sync::clock::{Stopwatch, wall_clock};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// How often servers are looked at.
+const TICK: Duration = Duration::from_millis(250);
+/// How often the folder is, where others may have left files; and while somebody has some that will be left.
+const LIST_EVERY: Duration = Duration::from_secs(10);
+const LIST_BUSY: Duration = Duration::from_secs(1);
+
+/// The state of the thread.
+#[derive(Debug)]
+pub(crate) struct Replayer {
+    replay: Replay,
+    shared: Arc<Shared>,
+    plan: SharedPlan,
+    orders: Orders,
+    unsealed: Arc<Unsealed>,
+    /// It ends when the other end is gone.
+    end: Receiver<()>,
+    /// Whether the folder could be read the last time.
+    folder: Result<(), io::ErrorKind>,
+}
+
+impl Replayer {
+    pub(crate) fn new(
+        (folder, rate): (PathBuf, u32),
+        shared: Arc<Shared>,
+        counts: Arc<LogCounts>,
+        (orders, unsealed): (Orders, Arc<Unsealed>),
+        end: Receiver<()>,
+    ) -> Result<Self, ConfigError> {
+        let plan = shared.plan();
+        let places = Configured::new(plan.clone(), shared.settings())?;
+        let places = Places::Configured(Box::new(places));
+        let (manner, takes) = (ReplayManner::Deliver, ReplayTakes::Finished);
+        let replay = Replay::new(folder, places, rate, counts, manner, takes);
+        Ok(Replayer { replay, shared, plan, orders, unsealed, end, folder: Ok(()) })
+    }
+
+    /// Runs until it is told to end.
+    pub(crate) fn run(mut self) {
+        let mut looked: Option<Stopwatch> = None;
+        let mut pause = LIST_EVERY;
+        while wait(&self.end, TICK) == Told::GoOn {
+            self.follow_plan();
+            let is_due = looked.as_ref().is_none_or(|since| since.elapsed() >= pause);
+            if is_due || self.replay.has_work() {
+                pause = self.pass();
+                looked = Some(Stopwatch::start());
+            }
+            if self.unsealed.has(|server| self.replay.would_try(server)) {
+                // The file is there by the next time. If the order is not taken, the router ends.
+                let _ = self.orders.send(Order::Seal);
+                looked = None;
+            }
+        }
+    }
+
+    fn follow_plan(&mut self) {
+        let plan = self.shared.plan();
+        if Arc::ptr_eq(&plan, &self.plan) {
+            return;
+        }
+        self.plan = plan.clone();
+        match Configured::new(plan, self.shared.settings()) {
+            Ok(places) => self.replay.replace(Places::Configured(Box::new(places))),
+            Err(error) => tracing::error!("deletes are replayed by the configuration before: {error}"),
+        }
+    }
+
+    /// Returns after which time there may be something new.
+    fn pass(&mut self) -> Duration {
+        let end = &self.end;
+        let done = self.replay.pass(wall_clock(), &mut |time| wait(end, time), &mut tell);
+        let is_busy = done.as_ref().is_ok_and(|report| report.busy > 0);
+        let folder = done.map(|_| ()).map_err(|error| error.kind());
+        if folder != self.folder
+            && let Err(error) = &folder
+        {
+            tracing::warn!(%error, "the folder of logged deletes cannot be read");
+        }
+        self.folder = folder;
+        if is_busy { LIST_BUSY } else { LIST_EVERY }
+    }
+}
+
+/// Waits, unless the router ends.
+fn wait(end: &Receiver<()>, time: Duration) -> Told {
+    match end.recv_timeout(time) {
+        Err(RecvTimeoutError::Timeout) => Told::GoOn,
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => Told::End,
+    }
+}
+
+/// Logs what came of a file.
+fn tell(file: &FileReport) {
+    let name = &file.name;
+    let left: u64 = file.left.iter().map(|left| left.count).sum();
+    if file.delivered > 0 || file.fate == FileFate::Removed {
+        tracing::info!(file = name, file.delivered, left, "replayed deletes");
+    }
+    if file.end == FileEnd::Torn {
+        tracing::warn!(
+            file = name,
+            "the last line is not complete and was skipped: nobody was told that it was written"
+        );
+    }
+    if file.unreadable.count > 0 {
+        let (count, first) = (file.unreadable.count, &file.unreadable.first);
+        tracing::warn!(file = name, count, first, "lines that are no logged deletes were skipped");
+    }
+    if file.refused.count > 0 {
+        let (count, first) = (file.refused.count, &file.refused.first);
+        tracing::warn!(file = name, count, first, "servers have refused logged deletes, which were dropped");
+    }
+    for left in file.left.iter().filter(|left| left.reason == LeftReason::Homeless) {
+        let (server, count) = (&left.server, left.count);
+        tracing::warn!(
+            file = name,
+            server,
+            count,
+            "deletes are kept: the configuration has neither their server nor their pool"
+        );
+    }
+    if let Some(error) = &file.error {
+        tracing::warn!(file = name, error, "a file of logged deletes makes trouble");
+    }
+}

@@ -1,0 +1,65 @@
+//! A replay by hand, of files that a router or mcrouter has left.
+
+use super::pass::{Replay, ReplayManner, ReplayTakes, Told};
+use super::places::{Configured, Places};
+use super::report::{FileReport, ReplayReport};
+use crate::config::{LoadError, Loader};
+use crate::running::RouterOptions;
+use guira_sync::clock::wall_clock;
+use std::io;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// What is replayed, and how.
+#[derive(Clone, Debug)]
+pub struct ReplayOptions {
+    pub folder: PathBuf,
+    /// By which configuration; without one each delete goes to the server of its line.
+    pub routing: Option<RouterOptions>,
+    /// Deletes a second.
+    pub rate: NonZeroU32,
+    /// How long a server may take that no configuration tells anything of.
+    pub timeout: Duration,
+    pub manner: ReplayManner,
+    pub takes: ReplayTakes,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("{}", folder.display())]
+    Folder { folder: PathBuf, source: io::Error },
+}
+
+/// Replays a folder once. `hear` is told of each file.
+///
+/// # Errors
+/// When the folder cannot be read, or the configuration is wrong. What else goes wrong is part of the report.
+pub fn replay(
+    options: &ReplayOptions,
+    hear: &mut dyn FnMut(&FileReport),
+) -> Result<ReplayReport, ReplayError> {
+    let places = match &options.routing {
+        Some(routing) => {
+            let plan = Arc::new(Loader::new(routing).load()?);
+            let configured = Configured::new(plan, &routing.settings).map_err(LoadError::from)?;
+            Places::Configured(Box::new(configured))
+        }
+        None => Places::AsLogged { timeout: options.timeout },
+    };
+    let folder = options.folder.clone();
+    let mut replay =
+        Replay::new(folder, places, options.rate.get(), Arc::default(), options.manner, options.takes);
+    let mut wait = |time: Duration| {
+        if !time.is_zero() {
+            thread::sleep(time);
+        }
+        Told::GoOn
+    };
+    let done = replay.pass(wall_clock(), &mut wait, hear);
+    done.map_err(|source| ReplayError::Folder { folder: options.folder.clone(), source })
+}

@@ -1,0 +1,109 @@
+//! Starting and stopping the threads of logged deletes.
+
+use super::counts::LogCounts;
+use super::entry::{Author, LogVersion};
+use super::file::{LogSync, Place};
+use super::names::Naming;
+use super::pending::LogAccess;
+use super::replay::Replayer;
+use super::writer::{LogWriter, Order, Unsealed};
+use crate::running::RouterOptions;
+use crate::shared::Shared;
+use rustix::fs::{Access, access};
+use std::io;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+/// Where and how deletes that fail are logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// It has to be there.
+    pub folder: PathBuf,
+    pub version: LogVersion,
+    pub sync: LogSync,
+    /// Deletes a second that are replayed; if there are none, the files are somebody else's affair.
+    pub replay_rate: Option<NonZeroU32>,
+}
+
+/// The threads, and what workers log with.
+#[derive(Debug)]
+pub(crate) struct Logging {
+    access: LogAccess,
+    unsealed: Arc<Unsealed>,
+    writer: JoinHandle<()>,
+    /// The thread, and what it ends without.
+    replayer: Option<(JoinHandle<()>, Sender<()>)>,
+}
+
+impl Logging {
+    /// Starts the thread that writes.
+    pub(crate) fn start(
+        log: &LogOptions,
+        options: &RouterOptions,
+        counts: &Arc<LogCounts>,
+    ) -> io::Result<Self> {
+        warn_of(&log.folder);
+        let (service, router) = (options.identity.service.clone(), options.identity.router.clone());
+        let region = options.settings.default_route.split('/').nth(1).unwrap_or_default().to_owned();
+        let naming = Naming::new(&service, &router);
+        let place = Place { folder: log.folder.clone(), naming, sync: log.sync };
+        let (orders, receiver) = channel();
+        let unsealed = Arc::<Unsealed>::default();
+        let writer = LogWriter::new(place, receiver, counts.clone(), unsealed.clone());
+        let writer = Builder::new().name("router-log".to_owned()).spawn(|| writer.run())?;
+        let author = Author { service, router, region };
+        let access = LogAccess { version: log.version, author, orders, counts: counts.clone() };
+        Ok(Logging { access, unsealed, writer, replayer: None })
+    }
+
+    /// What workers log with.
+    pub(crate) fn access(&self) -> LogAccess {
+        self.access.clone()
+    }
+
+    /// Starts the thread that replays.
+    pub(crate) fn start_replay(&mut self, log: &LogOptions, shared: &Arc<Shared>) -> io::Result<()> {
+        let Some(rate) = log.replay_rate else { return Ok(()) };
+        let (folder, shared, counts) = (log.folder.clone(), shared.clone(), self.access.counts.clone());
+        let writer = (self.access.orders.clone(), self.unsealed.clone());
+        let (end, ended) = channel();
+        let thread = Builder::new().name("router-replay".to_owned());
+        let thread = thread.spawn(move || {
+            match Replayer::new((folder, rate.get()), shared, counts, writer, ended) {
+                Ok(replayer) => replayer.run(),
+                Err(error) => tracing::error!("logged deletes are not replayed: {error}"),
+            }
+        })?;
+        self.replayer = Some((thread, end));
+        Ok(())
+    }
+
+    /// Ends the threads. No worker logs any more.
+    pub(crate) fn stop(self) -> Result<(), Panicked> {
+        let replayer = self.replayer.map(|(thread, end)| {
+            drop(end);
+            thread.join()
+        });
+        // It is gone already if it cannot be told.
+        let _ = self.access.orders.send(Order::End);
+        let writer = self.writer.join();
+        if writer.is_err() || replayer.is_some_and(|ended| ended.is_err()) {
+            return Err(Panicked);
+        }
+        Ok(())
+    }
+}
+
+/// A thread has not ended in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Panicked;
+
+fn warn_of(folder: &Path) {
+    if let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+        let folder = folder.display();
+        tracing::warn!(%folder, %error, "deletes that fail cannot be logged there: their clients are told the failure");
+    }
+}

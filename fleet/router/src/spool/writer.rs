@@ -1,0 +1,326 @@
+//! The thread that writes logged deletes: those of all workers that have come meanwhile with one call, and one wait for the disk.
+
+use super::counts::{LogCount, LogCounts};
+use super::file::{AppendError, Next, OpenLog, Place};
+use super::names::LIFETIME_S;
+use guira_routing::config::Address;
+use guira_sync::clock::{Stopwatch, wall_clock};
+use guira_transport::Mailbox;
+use std::collections::HashSet;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Lines of one round of a worker.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) lines: Vec<u8>,
+    pub(crate) count: u64,
+    /// The servers that they could not be delivered to.
+    pub(crate) servers: HashSet<Address>,
+    pub(crate) since: Stopwatch,
+    /// Where the worker is told.
+    pub(crate) to: Arc<Mailbox<Written>>,
+}
+
+/// What came of a batch. Those of a worker are told in the order in which they were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    Yes,
+    No,
+}
+
+/// What the thread is sent.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Write(Batch),
+    /// Ends the file, so that it can be replayed.
+    Seal,
+    /// Everything before this is written; nothing comes after it.
+    End,
+}
+
+/// Servers that there are deletes for in the file that is written to.
+#[derive(Debug, Default)]
+pub(crate) struct Unsealed {
+    /// LOCK: log_unsealed. Leaf.
+    servers: Mutex<HashSet<Address>>,
+}
+
+impl Unsealed {
+    fn servers(&self) -> MutexGuard<'_, HashSet<Address>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is such a server that `is_ready`.
+    pub(crate) fn has(&self, is_ready: impl FnMut(&Address) -> bool) -> bool {
+        let servers: Vec<Address> = self.servers().iter().cloned().collect();
+        servers.iter().any(is_ready)
+    }
+}
+
+/// Bytes that are written at once, unless one batch has more.
+const WRITE_MAX: usize = 4 << 20;
+/// A file is not made longer: a replay that is interrupted begins anew with what it has read of one.
+const FILE_MAX: u64 = 64 << 20;
+
+/// The state of the thread.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    place: Place,
+    orders: Receiver<Order>,
+    counts: Arc<LogCounts>,
+    unsealed: Arc<Unsealed>,
+    log: Option<OpenLog>,
+    health: Health,
+}
+
+/// Whether the last write has succeeded: only a change is worth a line in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    Good,
+    Bad,
+}
+
+/// What ends a gathering of batches.
+enum After {
+    Write,
+    Seal,
+    End,
+}
+
+impl LogWriter {
+    pub(crate) fn new(
+        place: Place,
+        orders: Receiver<Order>,
+        counts: Arc<LogCounts>,
+        unsealed: Arc<Unsealed>,
+    ) -> Self {
+        LogWriter { place, orders, counts, unsealed, log: None, health: Health::Good }
+    }
+
+    /// Runs until it is told to end.
+    pub(crate) fn run(mut self) {
+        let mut batches = Vec::new();
+        loop {
+            let first = match self.next() {
+                Ok(order) => order,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.seal();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let after = self.gather(first, &mut batches);
+            self.write(&mut batches);
+            match after {
+                After::Write => {}
+                After::Seal => self.seal(),
+                After::End => return,
+            }
+        }
+    }
+
+    /// Waits for an order, or until the file is old.
+    fn next(&self) -> Result<Order, RecvTimeoutError> {
+        match &self.log {
+            Some(log) => {
+                let left = LIFETIME_S.saturating_sub(log.age(wall_clock()));
+                self.orders.recv_timeout(Duration::from_secs(left))
+            }
+            None => self.orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+
+    /// Takes what has come meanwhile.
+    fn gather(&self, first: Order, batches: &mut Vec<Batch>) -> After {
+        let (mut order, mut bytes) = (first, 0);
+        loop {
+            match order {
+                Order::Write(batch) => {
+                    bytes += batch.lines.len();
+                    batches.push(batch);
+                }
+                Order::Seal => return After::Seal,
+                Order::End => return After::End,
+            }
+            if bytes >= WRITE_MAX {
+                return After::Write;
+            }
+            order = match self.orders.try_recv() {
+                Ok(next) => next,
+                Err(_) => return After::Write,
+            };
+        }
+    }
+
+    fn write(&mut self, batches: &mut Vec<Batch>) {
+        if batches.is_empty() {
+            return;
+        }
+        let now = wall_clock();
+        let lines: Vec<u8> = match &mut **batches {
+            [only] => std::mem::take(&mut only.lines),
+            many => many.iter().flat_map(|batch| &batch.lines).copied().collect(),
+        };
+        // Before the lines are there: whoever looks for what can be replayed may find too much.
+        let servers = batches.iter_mut().flat_map(|batch| std::mem::take(&mut batch.servers));
+        self.unsealed.servers().extend(servers);
+        let written = self.append(&lines, now);
+        let (counter, told) = match &written {
+            Ok(()) => (LogCount::Written, Written::Yes),
+            Err(_) => (LogCount::NotWritten, Written::No),
+        };
+        self.note(written);
+        for batch in batches.drain(..) {
+            self.counts.settled(counter, batch.count, batch.since.elapsed(), now);
+            batch.to.send(told);
+        }
+    }
+
+    fn append(&mut self, lines: &[u8], now: u64) -> std::io::Result<()> {
+        let is_over = |log: &OpenLog| log.age(now) > LIFETIME_S || log.length() >= FILE_MAX;
+        if self.log.as_ref().is_some_and(is_over) {
+            self.log = None;
+        }
+        let log = match &mut self.log {
+            Some(log) => log,
+            None => self.log.insert(OpenLog::create(&mut self.place, now)?),
+        };
+        log.append(lines).map_err(|AppendError { error, next }| {
+            if next == Next::NewFile {
+                self.log = None;
+            }
+            error
+        })
+    }
+
+    fn note(&mut self, written: std::io::Result<()>) {
+        let folder = self.place.folder.display();
+        let health = match written {
+            Ok(()) if self.health == Health::Bad => {
+                tracing::info!(%folder, "deletes that fail are logged again");
+                Health::Good
+            }
+            Err(error) if self.health == Health::Good => {
+                tracing::error!(%folder, %error, "deletes that fail cannot be logged: clients are told the failure");
+                Health::Bad
+            }
+            Ok(()) | Err(_) => return,
+        };
+        self.health = health;
+    }
+
+    fn seal(&mut self) {
+        self.log = None;
+        self.unsealed.servers().clear();
+    }
+}
+
+/// Where orders go in.
+pub(crate) type Orders = Sender<Order>;
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::LogSync;
+    use super::super::names;
+    use super::*;
+    use std::fs;
+    use std::sync::mpsc::channel;
+    use std::thread::JoinHandle;
+
+    struct Thread {
+        place: Place,
+        orders: Orders,
+        counts: Arc<LogCounts>,
+        unsealed: Arc<Unsealed>,
+        told: Arc<Mailbox<Written>>,
+        thread: JoinHandle<()>,
+    }
+
+    fn start(name: &str, sync: LogSync) -> Thread {
+        let folder = std::env::temp_dir().join(format!("guira-router-writer-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let place = Place { folder, naming: names::Naming::new("s", "r"), sync };
+        let (orders, receiver) = channel();
+        let (counts, unsealed) = (Arc::<LogCounts>::default(), Arc::<Unsealed>::default());
+        let writer = LogWriter::new(place.clone(), receiver, counts.clone(), unsealed.clone());
+        let thread = std::thread::spawn(|| writer.run());
+        Thread { place, orders, counts, unsealed, told: Arc::new(Mailbox::new().unwrap()), thread }
+    }
+
+    impl Thread {
+        fn write(&self, line: &str, server: &str) {
+            let servers = [Address::Tcp { host: server.into(), port: 1 }].into();
+            let (since, to) = (Stopwatch::start(), self.told.clone());
+            self.counts.add(LogCount::Requests, 1);
+            let batch = Batch { lines: line.into(), count: 1, servers, since, to };
+            self.orders.send(Order::Write(batch)).unwrap();
+        }
+
+        /// Ends the thread. Returns its files, and what was told.
+        fn end(self) -> (Vec<String>, Vec<Written>) {
+            self.orders.send(Order::End).unwrap();
+            self.thread.join().unwrap();
+            let read = |file: &names::LogFile| fs::read_to_string(&file.path).unwrap();
+            let files = names::list(&self.place.folder).map(|files| files.iter().map(read).collect());
+            let _ = fs::remove_dir_all(&self.place.folder);
+            (files.unwrap_or_default(), self.told.take())
+        }
+    }
+
+    #[test]
+    fn lines_of_all_workers_are_written_in_order_and_told() {
+        for sync in [LogSync::Never, LogSync::Always] {
+            let thread = start("order", sync);
+            (0..100).for_each(|number| thread.write(&format!("{number}\n"), "a"));
+            let counts = thread.counts.clone();
+            let (files, told) = thread.end();
+            assert_eq!(files, [(0..100).map(|number| format!("{number}\n")).collect::<String>()]);
+            assert_eq!(told, [Written::Yes; 100]);
+            assert_eq!((counts.get(LogCount::Written), counts.waiting()), (100, 0));
+        }
+    }
+
+    #[test]
+    fn a_sealed_file_is_followed_by_another() {
+        let thread = start("seal", LogSync::Never);
+        thread.write("one\n", "a");
+        thread.orders.send(Order::Seal).unwrap();
+        thread.write("two\n", "b");
+        let unsealed = thread.unsealed.clone();
+        let (mut files, told) = thread.end();
+        files.sort();
+        assert_eq!((files, told), (vec!["one\n".to_owned(), "two\n".to_owned()], vec![Written::Yes; 2]));
+        let is = |name: &str| unsealed.has(|server| server.to_string() == format!("{name}:1"));
+        assert_eq!((is("a"), is("b")), (false, true));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_so_until_the_folder_is_back() {
+        let thread = start("gone", LogSync::Never);
+        let wait = |count| {
+            while thread.counts.get(LogCount::NotWritten) + thread.counts.get(LogCount::Written) < count {
+                std::thread::yield_now();
+            }
+        };
+        fs::remove_dir_all(&thread.place.folder).unwrap();
+        thread.write("one\n", "a");
+        wait(1);
+        fs::create_dir_all(&thread.place.folder).unwrap();
+        thread.write("two\n", "a");
+        wait(2);
+        fs::remove_dir_all(&thread.place.folder).unwrap();
+        fs::create_dir_all(&thread.place.folder).unwrap();
+        // The file that is open has no name any more.
+        thread.write("three\n", "a");
+        wait(3);
+        thread.write("four\n", "a");
+        wait(4);
+        let (files, told) = thread.end();
+        assert_eq!(told.iter().filter(|told| **told == Written::No).count() as u64, 2);
+        assert_eq!((told[0], told[1], told[3]), (Written::No, Written::Yes, Written::Yes));
+        assert_eq!(files, ["four\n"]);
+    }
+}

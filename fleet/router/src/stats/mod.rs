@@ -1,0 +1,134 @@
+//! `stats`, in mcrouter's words.
+
+mod rows;
+mod servers;
+
+pub(crate) use rows::{Figures, STATS, Shown, Stat};
+
+use crate::admin::version;
+use crate::counters::Sums;
+use crate::shared::Shared;
+use crate::spool::LogCount;
+use guira_protocol::ReplyBuffer;
+use guira_routing::{Op, Outcome};
+use guira_sync::metrics::Kind;
+
+/// Operations that clients may ask for, as `stats` has them.
+pub(crate) const OPS: [Op; 18] = [
+    Op::Get,
+    Op::Gets,
+    Op::Gat,
+    Op::Gats,
+    Op::LeaseGet,
+    Op::MetaGet,
+    Op::Set,
+    Op::Add,
+    Op::Replace,
+    Op::Append,
+    Op::Prepend,
+    Op::Cas,
+    Op::LeaseSet,
+    Op::Delete,
+    Op::Touch,
+    Op::Incr,
+    Op::Decr,
+    Op::FlushAll,
+];
+
+/// Outcomes by mcrouter's names, in its order.
+pub(crate) const OUTCOMES: [(&str, Outcome); 22] = [
+    ("deleted", Outcome::Deleted),
+    ("touched", Outcome::Touched),
+    ("found", Outcome::Found),
+    ("foundstale", Outcome::FoundStale),
+    ("notfound", Outcome::NotFound),
+    ("notfoundhot", Outcome::NotFoundHot),
+    ("notstored", Outcome::NotStored),
+    ("stalestored", Outcome::StaleStored),
+    ("ok", Outcome::Ok),
+    ("stored", Outcome::Stored),
+    ("exists", Outcome::Exists),
+    ("timeout", Outcome::Timeout),
+    ("connect_timeout", Outcome::ConnectTimeout),
+    ("connect_error", Outcome::ConnectError),
+    ("busy", Outcome::Busy),
+    ("try_again", Outcome::TryAgain),
+    ("shutdown", Outcome::Shutdown),
+    ("tko", Outcome::Tko),
+    ("client_error", Outcome::ClientError),
+    ("local_error", Outcome::LocalError),
+    ("remote_error", Outcome::RemoteError),
+    ("deadline_exceeded", Outcome::DeadlineExceeded),
+];
+
+/// What counts of failures are called.
+const ERRORS: [(&str, Outcome); 11] = [
+    ("connect_error", Outcome::ConnectError),
+    ("connect_timeout", Outcome::ConnectTimeout),
+    ("data_timeout", Outcome::Timeout),
+    ("busy", Outcome::Busy),
+    ("tko", Outcome::Tko),
+    ("client_error", Outcome::ClientError),
+    ("local_error", Outcome::LocalError),
+    ("remote_error", Outcome::RemoteError),
+    ("try_again", Outcome::TryAgain),
+    ("shutdown", Outcome::Shutdown),
+    ("deadline_exceeded_error", Outcome::DeadlineExceeded),
+];
+
+/// How many requests of clients have failed.
+fn errors(sums: Sums<'_>) -> u64 {
+    ERRORS.iter().map(|(_, outcome)| sums.of_outcome(*outcome)).sum()
+}
+
+/// Answers `stats`, with what is asked for behind it.
+pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
+    // A configuration on the command line may have several lines.
+    let mut put = |name: &str, value: &str| {
+        out.line(&format!("STAT {name} {}", value.replace(|letter: char| letter.is_control(), " ")));
+    };
+    match what.trim_ascii() {
+        b"" | b"all" | b"detailed" | b"ods" => {
+            let figures = Figures::of(shared);
+            STATS.iter().for_each(|stat| put(stat.metric.name, &(stat.value)(&figures)));
+            for counter in LogCount::ALL {
+                put(counter.name(), &shared.log.get(counter).to_string());
+            }
+            commands(&figures, &mut put);
+            failures(&figures, &mut put);
+        }
+        b"count" => {
+            let figures = Figures::of(shared);
+            let counts = STATS
+                .iter()
+                .filter(|stat| stat.metric.kind == Kind::Counter && stat.metric.name.ends_with("_count"));
+            counts.for_each(|stat| put(stat.metric.name, &(stat.value)(&figures)));
+            commands(&figures, &mut put);
+            failures(&figures, &mut put);
+        }
+        b"cmd-error" => failures(&Figures::of(shared), &mut put),
+        b"version" => put("mcrouter-version", version!()),
+        b"servers" => servers::all(&shared.plan(), &mut put),
+        b"suspect_servers" => servers::suspects(&shared.plan(), &mut put),
+        _ => return out.line("CLIENT_ERROR bad stats command"),
+    }
+    out.line("END");
+}
+
+fn commands(figures: &Figures<'_>, put: &mut impl FnMut(&str, &str)) {
+    for op in OPS {
+        let name = format!("cmd_{}_count", op.name().replace('-', "_"));
+        put(&name, &figures.sums.of_op(op).to_string());
+    }
+}
+
+/// Those that clients were told, and those of all requests to servers.
+fn failures(figures: &Figures<'_>, put: &mut impl FnMut(&str, &str)) {
+    let all: u64 = ERRORS.iter().map(|(_, outcome)| figures.of_servers(*outcome)).sum();
+    put("result_error_count", &errors(figures.sums).to_string());
+    put("result_error_all_count", &all.to_string());
+    for (name, outcome) in ERRORS {
+        put(&format!("result_{name}_count"), &figures.sums.of_outcome(outcome).to_string());
+        put(&format!("result_{name}_all_count"), &figures.of_servers(outcome).to_string());
+    }
+}

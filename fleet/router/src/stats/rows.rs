@@ -1,0 +1,341 @@
+//! The lines of `stats`, a row each: what `/metrics` and docs/metrics.md have of them follows from the rows. Operations and outcomes are lists of their own.
+
+use super::errors;
+use crate::admin::version;
+use crate::config::{Plan, SharedPlan};
+use crate::counters::{Average, Sums};
+use crate::shared::{ConfigReport, Shared};
+use crate::upstream::{STATES, Server, ServerCount, Tko};
+use guira_routing::Outcome;
+use guira_sync::atomic::Ordering;
+use guira_sync::clock::wall_clock;
+use guira_sync::metrics::{Kind, Metric, Unit};
+use guira_transport::TlsCounters;
+use guira_web::Usage;
+
+/// What the values of lines are taken from.
+#[derive(Debug)]
+pub(crate) struct Figures<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) sums: Sums<'a>,
+    pub(crate) plan: SharedPlan,
+    pub(crate) config: ConfigReport,
+    pub(crate) usage: Usage,
+    /// How many workers' connections are in each of [`STATES`].
+    pub(crate) states: [u64; STATES.len()],
+}
+
+impl<'a> Figures<'a> {
+    pub(crate) fn of(shared: &'a Shared) -> Self {
+        let plan = shared.plan();
+        let mut states = [0; STATES.len()];
+        for (_, server) in plan.in_use() {
+            let of_server = server.meters().states();
+            states.iter_mut().zip(of_server).for_each(|(all, more)| *all += more);
+        }
+        let (sums, config, usage) = (shared.sums(), shared.config_report(), Usage::now());
+        Figures { shared, sums, plan, config, usage, states }
+    }
+
+    /// The sum over all servers that were ever named: it never becomes less.
+    fn sum(&self, value: impl Fn(&Server) -> u64) -> u64 {
+        self.plan.servers.iter().map(value).sum()
+    }
+
+    fn count(&self, what: ServerCount) -> u64 {
+        self.sum(|server| server.meters().count(what))
+    }
+
+    /// How many requests to servers have ended like this.
+    pub(crate) fn of_servers(&self, outcome: Outcome) -> u64 {
+        self.sum(|server| server.meters().outcome(outcome))
+    }
+
+    /// How many servers of the configuration this holds for.
+    fn servers(&self, holds: impl Fn(&Server) -> bool) -> usize {
+        let plan: &Plan = &self.plan;
+        plan.in_use().iter().filter(|(_, server)| holds(server)).count()
+    }
+
+    /// Those that are out of service for this reason.
+    pub(crate) fn out(&self, why: Tko) -> usize {
+        self.servers(|server| server.standing.tko() == Some(why))
+    }
+
+    pub(crate) fn suspects(&self) -> usize {
+        self.servers(|server| server.standing.failures() > 0)
+    }
+}
+
+/// A line of `stats`.
+#[derive(Debug)]
+pub(crate) struct Stat {
+    pub(crate) metric: Metric,
+    pub(crate) value: fn(&Figures<'_>) -> String,
+    pub(crate) shown: Shown,
+}
+
+/// Where a figure is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Everywhere,
+    /// `/metrics` has it in another form, or cannot have it.
+    InStats,
+}
+
+type Value = fn(&Figures<'_>) -> String;
+
+/// What was counted of TLS to servers.
+fn tls(it: &Figures<'_>, count: fn(&TlsCounters) -> u64) -> String {
+    it.plan.connector.as_ref().map_or(0, |connector| count(connector.counters())).to_string()
+}
+
+const fn stat(name: &'static str, kind: Kind, unit: Unit, meaning: &'static str, value: Value) -> Stat {
+    Stat { metric: Metric { name, unit, kind, meaning, exported: None }, value, shown: Shown::Everywhere }
+}
+
+const fn text(name: &'static str, meaning: &'static str, value: Value) -> Stat {
+    stat(name, Kind::Gauge, Unit::Text, meaning, value)
+}
+
+const fn gauge(name: &'static str, unit: Unit, meaning: &'static str, value: Value) -> Stat {
+    stat(name, Kind::Gauge, unit, meaning, value)
+}
+
+const fn counter(name: &'static str, unit: Unit, meaning: &'static str, value: Value) -> Stat {
+    stat(name, Kind::Counter, unit, meaning, value)
+}
+
+impl Stat {
+    /// Another name in `/metrics`.
+    const fn exported(mut self, name: &'static str) -> Self {
+        self.metric.exported = Some(name);
+        self
+    }
+
+    const fn in_stats(mut self) -> Self {
+        self.shown = Shown::InStats;
+        self
+    }
+}
+
+use Unit::{Bytes, Count, Microseconds, Seconds};
+
+pub(crate) const STATS: &[Stat] = &[
+    text("version", "mcrouter's version, for clients that look for it, and Guira's.", |_| {
+        version!().to_owned()
+    }),
+    text("commandargs", "The command line.", |it| it.shared.command_line.clone()),
+    text("pid", "The process's number.", |_| std::process::id().to_string()),
+    text("parent_pid", "That of its parent.", |_| std::os::unix::process::parent_id().to_string()),
+    gauge("time", Seconds, "Time since 1970.", |_| wall_clock().to_string()),
+    gauge("uptime", Seconds, "For how long the router has run.", |it| uptime(it).to_string()),
+    gauge("start_time", Seconds, "When the router was started, since 1970.", |it| ago(uptime(it))),
+    gauge("num_client_connections", Count, "Connections of clients.", clients)
+        .exported("guira_router_clients"),
+    gauge("num_clients", Count, "The same, by its name in earlier versions of mcrouter.", clients).in_stats(),
+    gauge(
+        "num_servers",
+        Count,
+        "Connections to servers that there can be: one for each thread and server.",
+        |it| it.states.iter().sum::<u64>().to_string(),
+    )
+    .in_stats(),
+    gauge("num_servers_new", Count, "Those that were never opened.", |it| it.states[0].to_string())
+        .in_stats(),
+    gauge("num_servers_up", Count, "Those that are open.", |it| it.states[1].to_string()).in_stats(),
+    gauge("num_servers_down", Count, "Those that have failed.", |it| it.states[2].to_string()).in_stats(),
+    gauge("num_servers_closed", Count, "Those that were closed since they were not used.", |it| {
+        it.states[3].to_string()
+    })
+    .in_stats(),
+    gauge("num_suspect_servers", Count, "Servers that have failed since they have last answered.", |it| {
+        it.suspects().to_string()
+    })
+    .exported("guira_router_suspect_servers"),
+    gauge("num_soft_tko_count", Count, "Servers that are out of service for timeouts.", |it| {
+        it.out(Tko::Soft).to_string()
+    })
+    .exported("guira_router_tko_servers{reason=soft}"),
+    gauge(
+        "num_hard_tko_count",
+        Count,
+        "Servers that are out of service since they cannot be connected to.",
+        |it| it.out(Tko::Hard).to_string(),
+    )
+    .exported("guira_router_tko_servers{reason=hard}"),
+    counter("num_connections_opened", Count, "Connections to servers that were opened.", |it| {
+        it.count(ServerCount::Opened).to_string()
+    })
+    .exported("guira_router_connections_opened_total"),
+    counter("num_connections_closed", Count, "Connections to servers that have ended.", |it| {
+        it.count(ServerCount::Closed).to_string()
+    })
+    .exported("guira_router_connections_closed_total"),
+    gauge("ps_rss", Bytes, "Memory of the process that is in use.", |it| it.usage.resident.to_string())
+        .exported("guira_router_process_resident_memory_bytes"),
+    gauge("ps_vsize", Bytes, "Address space of the process.", |it| it.usage.address_space.to_string())
+        .exported("guira_router_process_virtual_memory_bytes"),
+    counter("rusage_user", Seconds, "Processor time of the process, outside of the kernel.", |it| {
+        it.usage.user.clone()
+    })
+    .exported("guira_router_process_user_cpu_seconds_total"),
+    counter("rusage_system", Seconds, "Processor time of the process, in the kernel.", |it| {
+        it.usage.system.clone()
+    })
+    .exported("guira_router_process_system_cpu_seconds_total"),
+    counter("ps_user_time_sec", Seconds, "The same as rusage_user.", |it| it.usage.user.clone()).in_stats(),
+    counter("ps_system_time_sec", Seconds, "The same as rusage_system.", |it| it.usage.system.clone())
+        .in_stats(),
+    counter("num_udp_requests", Count, "Requests that came in datagrams.", |it| {
+        it.sums.datagrams().to_string()
+    })
+    .exported("guira_router_udp_requests_total"),
+    counter("num_ssl_connections_opened", Count, "TLS handshakes with servers that were completed.", |it| {
+        tls(it, |counters| counters.full() + counters.resumed())
+    })
+    .exported("guira_router_tls_connections_opened_total"),
+    counter("num_ssl_resumption_successes", Count, "Those that have resumed a session.", |it| {
+        tls(it, TlsCounters::resumed)
+    })
+    .exported("guira_router_tls_resumptions_total"),
+    counter("num_ssl_handshake_failures", Count, "TLS handshakes with servers that have failed.", |it| {
+        tls(it, TlsCounters::failed_handshakes)
+    })
+    .exported("guira_router_tls_handshake_failures_total"),
+    counter("ssl_handshake_errors", Count, "TLS handshakes with clients that have failed.", |it| {
+        it.shared.host.tls.as_ref().map_or(0, |tls| tls.counters().failed_handshakes()).to_string()
+    })
+    .exported("guira_router_client_tls_handshake_failures_total"),
+    gauge(
+        "asynclog_requests_rate",
+        Count,
+        "Deletes a second, of the last minute, that were to be logged.",
+        |it| it.shared.log.rates(wall_clock()).0.to_string(),
+    ),
+    gauge("asynclog_spool_success_rate", Count, "Those that were logged.", |it| {
+        it.shared.log.rates(wall_clock()).1.to_string()
+    }),
+    gauge(
+        "asynclog_duration_us",
+        Microseconds,
+        "How long a delete waits until it is logged, on average.",
+        |it| format!("{:.3}", it.shared.log.average_us()),
+    ),
+    gauge("asynclog_waiting", Count, "Deletes that wait to be logged.", |it| {
+        it.shared.log.waiting().to_string()
+    }),
+    gauge(
+        "asynclog_replay_homeless",
+        Count,
+        "Logged deletes that the configuration has no server for any more, as of the last look.",
+        |it| it.shared.log.homeless().to_string(),
+    ),
+    gauge("num_proxies", Count, "Threads.", |it| it.sums.0.len().to_string())
+        .exported("guira_router_workers"),
+    gauge(
+        "proxy_reqs_processing",
+        Count,
+        "Requests of clients that were not answered yet: a key each.",
+        |it| it.sums.asked().saturating_sub(it.sums.answered()).to_string(),
+    )
+    .exported("guira_router_requests_processing"),
+    gauge("proxy_reqs_waiting", Count, "Always 0: a request is routed when it is read.", |_| "0".to_owned())
+        .in_stats(),
+    counter("request_sent_count", Count, "Requests to servers.", |it| {
+        it.count(ServerCount::Requests).to_string()
+    })
+    .in_stats(),
+    counter("request_replied_count", Count, "Requests of clients that were answered.", |it| {
+        it.sums.answered().to_string()
+    })
+    .in_stats(),
+    counter("request_success_count", Count, "Those that have not failed.", |it| {
+        it.sums.answered().saturating_sub(errors(it.sums)).to_string()
+    })
+    .in_stats(),
+    counter("request_error_count", Count, "Those that have failed.", |it| errors(it.sums).to_string())
+        .in_stats(),
+    gauge("destination_pending_reqs", Count, "Requests that wait to be sent to a server.", |it| {
+        it.sum(|server| server.meters().pending()).to_string()
+    })
+    .exported("guira_router_pending_requests"),
+    gauge(
+        "destination_inflight_reqs",
+        Count,
+        "Requests that were sent to a server and not answered.",
+        |it| it.sum(|server| server.meters().inflight()).to_string(),
+    )
+    .exported("guira_router_inflight_requests"),
+    gauge(
+        "duration_us",
+        Microseconds,
+        "How long servers take: an average, in which the last 64 measured times of a thread count most.",
+        |it| number(it.sums.average(Average::All)),
+    )
+    .in_stats(),
+    gauge("duration_get_us", Microseconds, "The same of gets.", |it| number(it.sums.average(Average::Get)))
+        .in_stats(),
+    gauge("duration_update_us", Microseconds, "The same of stores.", |it| {
+        number(it.sums.average(Average::Update))
+    })
+    .in_stats(),
+    gauge("config_age", Seconds, "For how long the configuration has been in effect.", |it| {
+        it.config.age.to_string()
+    }),
+    gauge(
+        "config_last_success",
+        Seconds,
+        "When a configuration was last read and right, since 1970.",
+        |it| ago(it.config.right),
+    ),
+    gauge("config_last_attempt", Seconds, "When a configuration was last read, since 1970.", |it| {
+        ago(it.config.tried)
+    }),
+    counter("config_attempts", Count, "Times a configuration was read.", |it| it.config.attempts.to_string()),
+    counter("config_failures", Count, "Those of them at which it was wrong or could not be read.", |it| {
+        it.config.failures.to_string()
+    }),
+];
+
+fn uptime(figures: &Figures<'_>) -> u64 {
+    figures.shared.since.elapsed().as_secs()
+}
+
+fn clients(figures: &Figures<'_>) -> String {
+    figures.shared.host.connections.current.load(Ordering::Relaxed).to_string()
+}
+
+/// So many seconds ago, since 1970.
+fn ago(seconds: u64) -> String {
+    wall_clock().saturating_sub(seconds).to_string()
+}
+
+/// A number with three decimals, and none if they are zeros.
+fn number(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(
+            (number(0.0), number(302.9912), number(10.5)),
+            ("0".into(), "302.991".into(), "10.5".into())
+        );
+        assert_eq!(number(1200.0), "1200");
+    }
+
+    #[test]
+    fn each_line_has_a_name_of_its_own() {
+        let mut names: Vec<&str> = STATS.iter().map(|stat| stat.metric.name).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,120 @@
+//! `/status.json`: what the page of the admin listener shows. docs/router.md describes it.
+
+use crate::config::{Plan, Source};
+use crate::counters::GROUPS;
+use crate::metrics::{SHOWN_MAX, errors, named};
+use crate::shared::Shared;
+use crate::stats::{Figures, OPS, OUTCOMES, STATS};
+use crate::upstream::{STATES, Server, ServerCount, Tko};
+use guira_routing::Outcome;
+use guira_sync::metrics::Unit;
+use serde_json::{Map, Value, json};
+
+/// The state of the router; `fault` is why it is not ready, if it is not.
+pub(crate) fn json(shared: &Shared, fault: Option<String>) -> Value {
+    let figures = Figures::of(shared);
+    let plan: &Plan = &figures.plan;
+    let servers = named(plan);
+    let shown = servers.iter().take(SHOWN_MAX).map(|(name, server)| server_json(name, server));
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "time_ns": u64::try_from(shared.since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        "ready": fault,
+        "service": shared.identity.service,
+        "router": shared.identity.router,
+        "stats": stats_json(&figures),
+        "config": config_json(&figures),
+        "latency": latency_json(&figures),
+        "server_count": servers.len(),
+        "servers": shown.collect::<Vec<_>>(),
+        "pools": pools_json(plan),
+    })
+}
+
+/// The lines of `stats` that are numbers, with operations and outcomes by their names.
+fn stats_json(figures: &Figures<'_>) -> Value {
+    let mut lines = Map::new();
+    for stat in STATS.iter().filter(|stat| stat.metric.unit != Unit::Text) {
+        let value = (stat.value)(figures).parse::<f64>().map_or(Value::Null, Value::from);
+        lines.insert(stat.metric.name.to_owned(), value);
+    }
+    for op in OPS {
+        lines.insert(format!("op_{}", op.name()), figures.sums.of_op(op).into());
+    }
+    for (name, outcome) in OUTCOMES {
+        lines.insert(format!("outcome_{name}"), figures.sums.of_outcome(outcome).into());
+    }
+    Value::Object(lines)
+}
+
+fn config_json(figures: &Figures<'_>) -> Value {
+    let (config, shared) = (&figures.config, figures.shared);
+    let file = match &shared.source {
+        Source::File(path) => Some(path.display().to_string()),
+        Source::Text(_) => None,
+    };
+    json!({
+        "file": file,
+        "md5": figures.plan.digest,
+        "age": config.age,
+        "tried": config.tried,
+        "attempts": config.attempts,
+        "failures": config.failures,
+        "error": config.error,
+        "warnings": figures.plan.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+fn latency_json(figures: &Figures<'_>) -> Value {
+    let of_group = |(group, (_, name)): (usize, &(_, &str))| {
+        let histogram = figures.sums.times(group);
+        let buckets: Vec<(u64, u64)> = histogram.buckets().collect();
+        ((*name).to_owned(), json!({ "sum_ns": histogram.sum_ns(), "buckets": buckets }))
+    };
+    Value::Object(GROUPS.iter().enumerate().map(of_group).collect())
+}
+
+fn server_json(name: &str, server: &Server) -> Value {
+    let meters = server.meters();
+    let of = |outcome: Outcome| meters.outcome(outcome);
+    let states: Map<String, Value> = STATES
+        .iter()
+        .zip(meters.states())
+        .map(|(state, count)| ((*state).to_owned(), count.into()))
+        .collect();
+    let tko = server.standing.tko().map(|why| match why {
+        Tko::Soft => "soft",
+        Tko::Hard => "hard",
+    });
+    json!({
+        "server": name,
+        "states": states,
+        "tko": tko,
+        "failures_in_a_row": server.standing.failures(),
+        "latency_us": meters.latency(),
+        "pending": meters.pending(),
+        "inflight": meters.inflight(),
+        "requests": meters.count(ServerCount::Requests),
+        "found": of(Outcome::Found),
+        "notfound": of(Outcome::NotFound),
+        "errors": errors(server),
+        "refused": of(Outcome::Tko),
+        "bytes_sent": meters.count(ServerCount::BytesSent),
+        "bytes_received": meters.count(ServerCount::BytesReceived),
+    })
+}
+
+fn pools_json(plan: &Plan) -> Vec<Value> {
+    let shown = plan.pools.iter().take(SHOWN_MAX).map(|pool| {
+        let sum = |value: &dyn Fn(&Server) -> u64| plan.servers_of(pool).map(value).sum::<u64>();
+        json!({
+            "pool": &*pool.name,
+            "servers": plan.servers_of(pool).count(),
+            "tko": sum(&|server| u64::from(!server.standing.is_in())),
+            "requests": sum(&|server| server.meters().count(ServerCount::Requests)),
+            "errors": sum(&errors),
+            "refused": sum(&|server| server.meters().outcome(Outcome::Tko)),
+        })
+    });
+    shown.collect()
+}

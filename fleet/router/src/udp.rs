@@ -1,0 +1,193 @@
+//! Gets in datagrams. Each is one line of a client, and its reply is a message of as many datagrams as it takes; what is lost of it is lost.
+//! What servers answer too late meets nobody.
+
+use crate::client::{Client, KEYS_MAX};
+use crate::service::{NoPin, RouterService};
+use guira_serving::{FRAME_BYTES, FRAMED_MAX, Framed, Outbox, ReplyTo, Service as _, Slice, Speaks, frames};
+use guira_transport::{DATAGRAMS_AT_ONCE, Datagrams, Outgoing, Peer, PortSharing, datagram_socket};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+/// Requests of a worker that came in datagrams and were not answered. More are refused.
+const ASKED_MAX: usize = 1 << 16;
+/// No reply is longer, so that a small request cannot set off a flood.
+const REPLY_MAX: usize = 4 << 20;
+/// So much is collected before it is sent.
+const OUTGOING_FULL: usize = 64 * (FRAME_BYTES + FRAMED_MAX);
+/// Batches of datagrams of one socket before others have their turn.
+const ROUNDS: u32 = 4;
+
+const NO_GET: &[u8] = b"SERVER_ERROR only one get is taken in a datagram\r\n";
+const BUSY: &[u8] = b"SERVER_ERROR 307 busy\r\n";
+const TOO_LARGE: &[u8] = b"SERVER_ERROR reply too large for UDP\r\n";
+
+/// The UDP sockets of one worker.
+#[derive(Debug)]
+pub(crate) struct Udp {
+    received: Datagrams,
+    desk: Desk,
+}
+
+/// Where requests in datagrams are taken, and answered.
+#[derive(Debug)]
+struct Desk {
+    sockets: Vec<UdpSocket>,
+    outgoing: Vec<Outgoing>,
+    /// By number; empty places are used again.
+    asked: Vec<Option<Asked>>,
+    vacant: Vec<u32>,
+    /// Used for one request after another, and empty between them.
+    outbox: Outbox<NoPin>,
+    reply: Vec<u8>,
+}
+
+/// Who waits for a reply.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    socket: usize,
+    peer: Peer,
+    id: [u8; 2],
+}
+
+/// Opens the sockets of all workers at these addresses.
+///
+/// # Errors
+/// What the system says of which address.
+pub(crate) fn open(
+    addresses: &[SocketAddr],
+    workers: usize,
+) -> Result<Vec<Vec<UdpSocket>>, (SocketAddr, io::Error)> {
+    let mut all: Vec<Vec<UdpSocket>> = (0..workers).map(|_| Vec::new()).collect();
+    for wanted in addresses {
+        let mut address = *wanted;
+        let mut sharing = PortSharing::First;
+        for sockets in &mut all {
+            let socket = datagram_socket(address, sharing).map_err(|error| (address, error))?;
+            address = socket.local_addr().map_err(|error| (address, error))?;
+            sockets.push(socket);
+            sharing = PortSharing::Shared;
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a request is one that datagrams are for: a line, and of a command that changes nothing.
+fn is_get(request: &[u8]) -> bool {
+    let Some((b'\n', line)) = request.split_last() else { return false };
+    let mut words = line.trim_ascii_end().split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let is_known = match words.next() {
+        Some(b"get" | b"gets" | b"mn" | b"version") => true,
+        // With these flags it changes when an item expires, or makes one.
+        Some(b"mg") => !words.skip(1).any(|flag| matches!(flag[0], b'N' | b'R' | b'T')),
+        _ => false,
+    };
+    // A get of more keys is asked for in parts, each after the one before it was sent.
+    let keys = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).count().saturating_sub(1);
+    is_known && keys <= KEYS_MAX && memchr::memchr(b'\n', line).is_none()
+}
+
+/// Which of those who wait a reply is for, if it is not for a connection.
+pub(crate) fn number_of(to: ReplyTo) -> Option<u32> {
+    (to.client < 0).then(|| (-1 - to.client) as u32)
+}
+
+impl Udp {
+    pub(crate) fn new(sockets: Vec<UdpSocket>) -> Self {
+        let outgoing = sockets.iter().map(|_| Outgoing::default()).collect();
+        let (asked, vacant, outbox, reply) = (Vec::new(), Vec::new(), Outbox::with_capacity(0), Vec::new());
+        Udp { received: Datagrams::default(), desk: Desk { sockets, outgoing, asked, vacant, outbox, reply } }
+    }
+
+    pub(crate) fn sockets(&self) -> &[UdpSocket] {
+        &self.desk.sockets
+    }
+
+    /// Takes the requests that have arrived at a socket.
+    pub(crate) fn serve(&mut self, socket: usize, service: &mut RouterService) {
+        let Udp { received, desk } = self;
+        for _ in 0..ROUNDS {
+            // An error belongs to a datagram sent before, whose receiver is gone.
+            let Ok(count @ 1..) = received.receive(&desk.sockets[socket]) else { break };
+            for (peer, datagram) in received.iter() {
+                if let Some(framed) = Framed::of(datagram) {
+                    desk.ask(Asked { socket, peer, id: framed.id }, framed.bytes, service);
+                }
+            }
+            if count < DATAGRAMS_AT_ONCE {
+                break;
+            }
+        }
+        desk.send();
+    }
+
+    /// The reply to the request with this number has come.
+    pub(crate) fn answer(&mut self, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
+        self.desk.answer(number, write);
+    }
+
+    /// Sends what was answered.
+    pub(crate) fn send(&mut self) {
+        self.desk.send();
+    }
+}
+
+impl Desk {
+    fn ask(&mut self, asked: Asked, line: &[u8], service: &mut RouterService) {
+        service.counters().datagram();
+        if !is_get(line) {
+            return self.tell(asked, NO_GET);
+        }
+        if self.asked.len() - self.vacant.len() >= ASKED_MAX {
+            return self.tell(asked, BUSY);
+        }
+        let number = self.vacant.pop().unwrap_or(self.asked.len() as u32);
+        if number as usize == self.asked.len() {
+            self.asked.push(None);
+        }
+        self.asked[number as usize] = Some(asked);
+        // Numbers of connections are not below 0.
+        let mut client = Client::new(ReplyTo::elsewhere(-1 - number as i32), Speaks::Text, asked.peer.host());
+        let mut slice = Slice::ENDLESS;
+        service.run(&mut client, &mut slice, usize::MAX, line, &mut self.outbox);
+        // What no server had to be asked for is there already.
+        if self.outbox.open_slots() == 0 {
+            let mut told = Vec::new();
+            self.outbox.collect(&mut told);
+            self.finish(number, &told);
+        }
+        drop(self.outbox.take_rest());
+    }
+
+    fn answer(&mut self, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut reply = std::mem::take(&mut self.reply);
+        write(&mut reply);
+        self.finish(number, &reply);
+        reply.clear();
+        reply.shrink_to(FRAMED_MAX);
+        self.reply = reply;
+    }
+
+    fn finish(&mut self, number: u32, reply: &[u8]) {
+        let Some(asked) = self.asked.get_mut(number as usize).and_then(Option::take) else { return };
+        self.vacant.push(number);
+        self.tell(asked, if reply.len() > REPLY_MAX { TOO_LARGE } else { reply });
+    }
+
+    fn tell(&mut self, asked: Asked, reply: &[u8]) {
+        let outgoing = &mut self.outgoing[asked.socket];
+        for (frame, payload) in frames(asked.id, reply) {
+            outgoing.push(asked.peer, &[&frame, payload]);
+            if outgoing.weight() >= OUTGOING_FULL {
+                outgoing.send(&self.sockets[asked.socket]);
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        for (outgoing, socket) in self.outgoing.iter_mut().zip(&self.sockets) {
+            if outgoing.weight() > 0 {
+                outgoing.send(socket);
+            }
+        }
+    }
+}

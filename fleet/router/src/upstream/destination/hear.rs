@@ -1,0 +1,165 @@
+//! What comes of replies: whom each is for, and whether it can be.
+
+use super::{Awaited, Destination, Expected, Heard, Kind, Next};
+use crate::upstream::answers;
+use crate::upstream::reply::{self, Read, Reply};
+use guira_routing::{Answer, Dialect, Group, Op, Outcome};
+
+impl Destination {
+    /// The next reply in `input`.
+    #[inline]
+    pub(crate) fn next<'i>(&mut self, input: &'i [u8]) -> Heard<'i> {
+        if self.next == Next::Unknown {
+            return Heard::Garbage;
+        }
+        if input.is_empty() {
+            return Heard::Silence(0);
+        }
+        if self.next == Next::Reply
+            && let Some(expected) = self.expected.front().copied()
+            && let Kind::Key | Kind::LastKey = expected.kind
+            && let Some((value, taken)) = reply::value_of(input, self.key_of(&expected))
+        {
+            return self.key_found(expected, answers::found(&value), taken);
+        }
+        match reply::read(input) {
+            Read::Reply(reply, taken) => self.next_reply(reply, taken),
+            Read::Unfinished(wanted) => Heard::Silence(wanted),
+            Read::Broken => Heard::Garbage,
+        }
+    }
+
+    /// The key of a get, as it was asked for.
+    #[inline]
+    fn key_of(&self, expected: &Expected) -> &[u8] {
+        let at = (expected.at - self.before) as usize;
+        &self.wire[at..at + usize::from(expected.length)]
+    }
+
+    fn next_reply<'i>(&mut self, reply: Reply<'i>, taken: usize) -> Heard<'i> {
+        match self.next {
+            Next::Reply => {}
+            Next::End => {
+                self.next = Next::Reply;
+                // An error in place of the end: all keys were answered.
+                return match reply {
+                    Reply::End => Heard::Nothing(taken),
+                    Reply::Line(line) if answers::failed(line).is_some() => Heard::Nothing(taken),
+                    _ => Heard::Garbage,
+                };
+            }
+            Next::Unknown => return Heard::Garbage,
+        }
+        let Some(expected) = self.expected.front().copied() else {
+            return Heard::Garbage;
+        };
+        let answer = match (expected.kind, reply) {
+            (Kind::Key | Kind::LastKey, reply) => return self.next_of_get(expected, reply, taken),
+            (Kind::Line(op), Reply::Line(line)) => answers::of_line(op, line),
+            (Kind::Meta(op), Reply::MetaValue { line, value }) => {
+                self.of_meta(op, &expected, line, Some(value))
+            }
+            (Kind::Meta(op), Reply::Line(line)) => self.of_meta(op, &expected, line, None),
+            (Kind::Delete(dialect), Reply::Line(line)) => {
+                let answer = match dialect {
+                    Dialect::Classic => answers::of_line(Op::Delete, line),
+                    Dialect::Meta => self.of_meta(Op::Delete, &expected, line, None),
+                };
+                let Some(answer) = answer else { return Heard::Garbage };
+                return self.answered_delete(expected, answer, taken);
+            }
+            (Kind::Probe, reply) if answers::is_of_probe(&reply) => {
+                self.is_probed = false;
+                self.settle();
+                return Heard::Nothing(taken);
+            }
+            _ => None,
+        };
+        let Some(answer) = answer else { return Heard::Garbage };
+        let is_store =
+            matches!(expected.kind, Kind::Line(op) | Kind::Meta(op) if op.group() == Group::Update);
+        if is_store && answers::is_not_understood(answer.line) {
+            self.next = Next::Unknown;
+        }
+        self.answered(expected, answer, taken)
+    }
+
+    /// What the reply to a meta command says, if it can belong to it.
+    fn of_meta<'i>(
+        &self,
+        op: Op,
+        expected: &Expected,
+        line: &'i [u8],
+        value: Option<&'i [u8]>,
+    ) -> Option<Answer<'i>> {
+        let from = (expected.begin() - self.before) as usize;
+        let request = self.wire[from..].split(|byte| *byte == b'\r').next().unwrap_or_default();
+        answers::of_meta(op, line, value)
+            .filter(|answer| answer.outcome.is_error() || answers::belongs(request, line, value.is_some()))
+    }
+
+    fn next_of_get<'i>(&mut self, expected: Expected, reply: Reply<'i>, taken: usize) -> Heard<'i> {
+        let is_last = expected.kind == Kind::LastKey;
+        let (value, answer) = match reply {
+            Reply::Value(value) => (value, answers::found(&value)),
+            Reply::Lease(value) => (value, answers::lease(&value)),
+            Reply::End => {
+                let missing = Answer::of(Outcome::NotFound);
+                return self.answered(expected, missing, if is_last { taken } else { 0 });
+            }
+            Reply::Line(line) => {
+                let Some(answer) = answers::failed(line) else { return Heard::Garbage };
+                return self.answered(expected, answer, if is_last { taken } else { 0 });
+            }
+            Reply::MetaValue { .. } => return Heard::Garbage,
+        };
+        if value.key == self.key_of(&expected) {
+            return self.key_found(expected, answer, taken);
+        }
+        if is_last { Heard::Garbage } else { self.answered(expected, Answer::of(Outcome::NotFound), 0) }
+    }
+
+    #[inline]
+    fn key_found<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
+        if expected.kind == Kind::LastKey {
+            self.next = Next::End;
+        }
+        self.answered(expected, answer, taken)
+    }
+
+    #[inline]
+    fn answered<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
+        match self.settle() {
+            Awaited::No => Heard::Nothing(taken),
+            Awaited::Yes => {
+                self.meter.ended(answer.outcome, 1);
+                Heard::Answer(expected.origin, answer, taken)
+            }
+        }
+    }
+
+    /// The oldest request is answered.
+    #[inline]
+    fn settle(&mut self) -> Awaited {
+        self.expected.pop_front();
+        // Who answers too late is not there.
+        if self.dead > 0 {
+            self.dead -= 1;
+            return Awaited::No;
+        }
+        self.given_up = 0;
+        self.standing.heard();
+        Awaited::Yes
+    }
+
+    fn answered_delete<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
+        if !answer.outcome.is_failover_error() {
+            return self.answered(expected, answer, taken);
+        }
+        let lost = self.lost(&expected);
+        match self.answered(expected, answer, taken) {
+            Heard::Answer(_, answer, taken) => Heard::Failed(lost, answer, taken),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What one worker counts of one server. Only the worker writes, without a lock, and any thread reads the sum of all workers.
+
+use crate::counters::averaged;
+use guira_routing::Outcome;
+use guira_sync::counters::Counters;
+use std::sync::Arc;
+
+guira_sync::counters! {
+    /// What is counted beside the outcomes of requests.
+    pub(crate) enum ServerCount {
+        Requests = "requests", Count, "Requests to the server.";
+        Probes = "probes", Count, "Times the server was asked whether it is there again.";
+        Opened = "connections_opened", Count, "Connections to the server.";
+        Closed = "connections_closed", Count, "Connections to the server that have ended.";
+        BytesSent = "bytes_sent", Bytes, "Sent to the server.";
+        BytesReceived = "bytes_received", Bytes, "Received from the server.";
+        SoftTkos = "soft_tkos", Count, "Times the server was taken out of service for timeouts.";
+        HardTkos = "hard_tkos", Count, "Times the server was taken out of service since it could not be connected to.";
+    }
+}
+
+/// How many outcomes there are.
+pub(crate) const OUTCOMES: usize = Outcome::ClientError as usize + 1;
+
+/// Outcomes come behind what has a row, and gauges last.
+const FIRST_OUTCOME: usize = ServerCount::COUNT;
+const FIRST_GAUGE: usize = FIRST_OUTCOME + OUTCOMES;
+
+/// What is the case now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gauge {
+    /// Requests that wait to be sent.
+    Pending,
+    /// Requests that were sent and not answered.
+    Inflight,
+    State,
+    /// The bits of an average in microseconds; 0 if there is none.
+    Latency,
+}
+
+const GAUGES: usize = Gauge::Latency as usize + 1;
+
+/// What has become of a connection, by its place among [`STATES`]; before, it is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Up = 1,
+    /// It has failed.
+    Down,
+}
+
+/// The states, by mcrouter's names: the last is that of a connection that was closed since it was not used.
+pub(crate) const STATES: [&str; 4] = ["new", "up", "down", "closed"];
+
+/// Counters and gauges of one worker and one server.
+#[derive(Debug, Default)]
+pub(crate) struct Meter(Counters<{ FIRST_GAUGE + GAUGES }>);
+
+/// The part that a new latency has in the average, as in mcrouter: one of so many.
+const WINDOW: f64 = 16.0;
+
+impl Meter {
+    #[inline(always)]
+    pub(crate) fn add(&self, what: ServerCount, amount: u64) {
+        self.0.add(what as usize, amount);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, what: ServerCount) -> u64 {
+        self.0.get(what as usize)
+    }
+
+    /// So many requests have ended like this.
+    #[inline(always)]
+    pub(crate) fn ended(&self, outcome: Outcome, requests: u64) {
+        self.0.add(FIRST_OUTCOME + outcome as usize, requests);
+    }
+
+    pub(crate) fn outcome(&self, outcome: Outcome) -> u64 {
+        self.0.get(FIRST_OUTCOME + outcome as usize)
+    }
+
+    fn gauge(&self, what: Gauge) -> u64 {
+        self.0.get(FIRST_GAUGE + what as usize)
+    }
+
+    fn set(&self, what: Gauge, value: u64) {
+        self.0.set(FIRST_GAUGE + what as usize, value);
+    }
+
+    /// What waits to be sent, and for replies.
+    pub(crate) fn set_outstanding(&self, pending: u64, inflight: u64) {
+        self.set(Gauge::Pending, pending);
+        self.set(Gauge::Inflight, inflight);
+    }
+
+    pub(crate) fn set_state(&self, state: State) {
+        self.set(Gauge::State, state as u64);
+    }
+
+    /// A reply has taken this long.
+    pub(crate) fn took(&self, micros: f64) {
+        self.set(Gauge::Latency, averaged(self.latency(), micros, WINDOW).to_bits());
+    }
+
+    /// The average, in microseconds.
+    fn latency(&self) -> Option<f64> {
+        Some(self.gauge(Gauge::Latency)).filter(|bits| *bits != 0).map(f64::from_bits)
+    }
+}
+
+/// What all workers have counted of a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meters<'a>(pub(crate) &'a [Arc<Meter>]);
+
+impl Meters<'_> {
+    fn sum(self, value: impl Fn(&Meter) -> u64) -> u64 {
+        self.0.iter().map(|meter| value(meter)).sum()
+    }
+
+    pub(crate) fn count(self, what: ServerCount) -> u64 {
+        self.sum(|meter| meter.get(what))
+    }
+
+    pub(crate) fn outcome(self, outcome: Outcome) -> u64 {
+        self.sum(|meter| meter.outcome(outcome))
+    }
+
+    pub(crate) fn pending(self) -> u64 {
+        self.sum(|meter| meter.gauge(Gauge::Pending))
+    }
+
+    pub(crate) fn inflight(self) -> u64 {
+        self.sum(|meter| meter.gauge(Gauge::Inflight))
+    }
+
+    /// How many workers' connections are in each of [`STATES`].
+    pub(crate) fn states(self) -> [u64; STATES.len()] {
+        let mut states = [0; STATES.len()];
+        for meter in self.0 {
+            if let Some(state) = states.get_mut(meter.gauge(Gauge::State) as usize) {
+                *state += 1;
+            }
+        }
+        states
+    }
+
+    /// The average of the workers' averages, in microseconds. `None` if none has measured any.
+    pub(crate) fn latency(self) -> Option<f64> {
+        let known: Vec<f64> = self.0.iter().filter_map(|meter| meter.latency()).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_workers_have_counted_is_added_and_latencies_are_averaged() {
+        let workers: Vec<Arc<Meter>> = (0..3).map(|_| Arc::default()).collect();
+        assert_eq!(Meters(&workers).latency(), None);
+        workers[0].add(ServerCount::Requests, 2);
+        workers[2].add(ServerCount::Requests, 3);
+        workers[0].ended(Outcome::ClientError, 1);
+        workers[1].ended(Outcome::Found, 4);
+        workers[0].set_outstanding(1, 2);
+        workers[1].set_outstanding(0, 5);
+        workers[1].set_state(State::Up);
+        workers[2].set_state(State::Down);
+        workers[0].took(100.0);
+        workers[0].took(260.0);
+        workers[1].took(10.0);
+        let all = Meters(&workers);
+        assert_eq!((all.count(ServerCount::Requests), all.count(ServerCount::HardTkos)), (5, 0));
+        assert_eq!((all.outcome(Outcome::ClientError), all.outcome(Outcome::Found)), (1, 4));
+        assert_eq!((all.pending(), all.inflight()), (1, 7));
+        assert_eq!(all.states(), [1, 1, 1, 0]);
+        assert_eq!(all.latency(), Some((110.0 + 10.0) / 2.0), "one sixteenth of what is new");
+    }
+}

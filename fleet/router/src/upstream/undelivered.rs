@@ -1,0 +1,102 @@
+//! Deletes that a server was not told, or has not carried out.
+
+use super::wire;
+use guira_protocol::{Command, Cut, KeyBuffer, Meta, cut, parse};
+use guira_routing::{LogName, Request};
+
+/// A delete that is to be logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Undelivered {
+    pub(crate) log: LogName,
+    pub(crate) key: Box<[u8]>,
+    /// What a server answers to a meta delete that finds nothing; empty for a classic one.
+    pub(crate) reply: Box<[u8]>,
+}
+
+impl Undelivered {
+    /// Of what begins with the request as a server was to read it.
+    pub(crate) fn read(request: &[u8], log: LogName) -> Option<Self> {
+        let Cut::Line(line) = cut(request) else { return None };
+        match parse(line).ok()? {
+            Command::Delete(delete) => {
+                Some(Undelivered { log, key: delete.key.into(), reply: Box::default() })
+            }
+            Command::Meta(Meta::Delete(delete)) => {
+                let mut buffer: KeyBuffer = [0; 336];
+                let key = delete.key.bytes(&mut buffer).into();
+                let text = line.text.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+                let mut reply = b"NF".to_vec();
+                for (letter, flag) in delete.flags.in_order() {
+                    match letter {
+                        b'O' | b'b' => reply.extend_from_slice(&[b" ", flag].concat()),
+                        b'k' => reply.extend_from_slice(&[b" k", text].concat()),
+                        _ => {}
+                    }
+                }
+                Some(Undelivered { log, key, reply: reply.into() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Of a request that was not sent.
+    pub(crate) fn of(request: &Request<'_>, log: LogName) -> Option<Self> {
+        let mut text = Vec::new();
+        wire::write(request, &mut text);
+        Self::read(&text, log)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_routing::config::{Globals, load};
+    use guira_routing::{Destinations, Dialect, Op, Settings, Timeouts, Unknown, build};
+    use std::time::Duration;
+
+    fn log() -> LogName {
+        let sources = crate::config::Texts::default();
+        let text = r#"{"pools": {"P": {"servers": ["a:1"]}}, "route": "PoolRoute|P"}"#;
+        let loaded = load("test", text, &sources, &Globals::new()).unwrap();
+        let timeouts = Timeouts {
+            server: Duration::ZERO,
+            within_cluster: None,
+            cross_cluster: None,
+            cross_region: None,
+        };
+        let settings = Settings { default_route: "/././".into(), unknown_prefix: Unknown::Refused, timeouts };
+        let mut destinations = Destinations::default();
+        build(&loaded.json, &sources, &settings, &mut destinations).unwrap();
+        destinations.log_named("P").unwrap()
+    }
+
+    #[test]
+    fn a_delete_is_found_at_the_front_of_what_was_sent() {
+        for (request, key, reply) in [
+            (&b"delete key\r\nget other\r\n"[..], &b"key"[..], ""),
+            (b"delete key 30\r\n", b"key", ""),
+            (b"md key\r\nmd other k\r\n", b"key", "NF"),
+            (b"md key Oabc C7 k x\r\n", b"key", "NF Oabc kkey"),
+            (b"md YSBi k b O1\r\n", b"a b", "NF kYSBi b O1"),
+        ] {
+            let found = Undelivered::read(request, log()).expect("a delete");
+            assert_eq!((&*found.key, std::str::from_utf8(&found.reply)), (key, Ok(reply)));
+        }
+        for request in [&b"get key\r\n"[..], b"delete key", b"version\r\n", b""] {
+            assert_eq!(Undelivered::read(request, log()), None, "{}", request.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_delete_that_was_not_sent_is_the_same_as_one_that_was() {
+        let log = log();
+        let classic = Request::classic(Op::Delete, b"key");
+        assert_eq!(
+            Undelivered::of(&Request { number: 9, ..classic }, log),
+            Undelivered::read(b"delete key\r\n", log)
+        );
+        let meta = Request { dialect: Dialect::Meta, meta: b"b k", ..Request::classic(Op::Delete, b"a b") };
+        assert_eq!(Undelivered::of(&meta, log), Undelivered::read(b"md YSBi b k\r\n", log));
+        assert_eq!(Undelivered::of(&Request::classic(Op::Get, b"key"), log), None);
+    }
+}

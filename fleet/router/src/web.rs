@@ -1,0 +1,64 @@
+//! What the admin listener tells of a router.
+
+use crate::shared::Shared;
+use crate::{metrics, status};
+use guira_serving::{Crew, Port};
+use guira_sync::clock::{CoarseClock, Seconds};
+use guira_web::{Form, Page, Readiness, Site, Token};
+use std::io;
+use std::sync::Arc;
+
+/// Starts the admin listener at `port`.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn start(port: Port, shared: Arc<Shared>, token: Option<Arc<Token>>) -> io::Result<Crew> {
+    guira_web::start(port, token, " and the addresses of servers", move || {
+        let readiness = Readiness::new(shared.sums().0.len());
+        RouterSite { shared, readiness, clock: CoarseClock::system() }
+    })
+}
+
+#[derive(Debug)]
+struct RouterSite {
+    shared: Arc<Shared>,
+    readiness: Readiness,
+    clock: CoarseClock,
+}
+
+impl Site for RouterSite {
+    const PAGE: Page = Page {
+        title: "Guira router",
+        grid: include_str!("web/grid.html"),
+        script: include_str!("web/page.js"),
+    };
+    const JSON: &'static [&'static str] = &["/status.json"];
+
+    fn now(&self) -> Seconds {
+        self.clock.now()
+    }
+
+    fn look(&mut self) {
+        self.readiness.note(self.shared.sums().rounds());
+        self.shared.host.ring();
+    }
+
+    fn fault(&mut self) -> Option<String> {
+        if self.shared.host.is_stopping() {
+            return Some("the router stops".to_owned());
+        }
+        self.readiness.fault(self.shared.sums().rounds())
+    }
+
+    fn metrics(&mut self, form: Form) -> String {
+        let is_ready = self.fault().is_none();
+        metrics::text(&self.shared, form, is_ready)
+    }
+
+    fn json(&mut self, path: &str) -> Option<String> {
+        (path == "/status.json").then(|| {
+            let fault = self.fault();
+            status::json(&self.shared, fault).to_string()
+        })
+    }
+}

@@ -1,0 +1,273 @@
+//! Routers: how each is started in front of its servers.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use guira_harness::deadline::Deadline;
+use guira_harness::process::Process;
+use guira_harness::scratch::Scratch;
+use guira_harness::server::{self as harness, ServerProcess};
+
+use super::super::Options;
+use crate::error::LoadError;
+use crate::floor::Shape;
+use crate::reply::Check;
+use crate::server::{FLOOR, GUIRA, Kind, Server, Spec, Wire};
+
+/// How long a router may take until it accepts connections.
+const START_MAX: Duration = Duration::from_secs(10);
+/// Servers behind a router.
+const SERVERS: usize = 4;
+/// Memory of each, much more than the keys need.
+const MEMORY: u64 = 128 << 20;
+/// Connections that each may have: the forwarding floor opens one for each client.
+const CONNECTIONS_MAX: u32 = 20_000;
+
+/// The names of routers in tables.
+const NUTCRACKER: &str = "nutcracker";
+const RELAY: &str = "relay";
+
+/// Which router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Router {
+    /// `guira router` with one worker.
+    Guira {
+        /// Its name in tables.
+        label: String,
+        /// The `guira` binary.
+        binary: PathBuf,
+    },
+    /// twemproxy.
+    Nutcracker {
+        /// Its binary.
+        binary: PathBuf,
+    },
+    /// The forwarding floor, `guira relay`.
+    Relay {
+        /// A `guira` binary.
+        binary: PathBuf,
+    },
+    /// The no-cache server, `guira floor`, without servers behind it.
+    Floor {
+        /// A `guira` binary.
+        binary: PathBuf,
+    },
+}
+
+impl Router {
+    /// The name used in tables.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Guira { label, .. } => label,
+            Self::Nutcracker { .. } => NUTCRACKER,
+            Self::Relay { .. } => RELAY,
+            Self::Floor { .. } => FLOOR,
+        }
+    }
+
+    /// Whether its binary can be run.
+    #[must_use]
+    pub fn is_installed(&self) -> bool {
+        self.asked_for_version().output().is_ok()
+    }
+
+    /// What its binary says of its version.
+    pub(super) fn version(&self) -> String {
+        let Ok(output) = self.asked_for_version().output() else { return "unknown".to_owned() };
+        let text = [output.stdout, output.stderr].concat();
+        let line = String::from_utf8_lossy(&text).lines().next().unwrap_or("unknown").to_owned();
+        line.trim_start_matches("This is ").to_owned()
+    }
+
+    fn asked_for_version(&self) -> Command {
+        let (binary, argument) = match self {
+            Self::Guira { binary, .. } | Self::Relay { binary } | Self::Floor { binary } => {
+                (binary, "--version")
+            }
+            Self::Nutcracker { binary } => (binary, "-V"),
+        };
+        let mut command = Command::new(binary);
+        command.arg(argument);
+        command
+    }
+
+    /// The command line in front of `servers`, and the address if it had to be chosen here.
+    fn command(
+        &self,
+        servers: &[Server],
+        folder: &Scratch,
+    ) -> std::io::Result<(Command, Option<SocketAddr>)> {
+        let list = |quote: &str, end: &str, between: &str| {
+            let names = servers.iter().map(|server| format!("{quote}{}{end}{quote}", server.addr()));
+            names.collect::<Vec<_>>().join(between)
+        };
+        Ok(match self {
+            Self::Guira { binary, .. } => {
+                let pool = list("\"", "", ",");
+                let config =
+                    format!(r#"{{"pools": {{"A": {{"servers": [{pool}]}}}}, "route": "PoolRoute|A"}}"#);
+                let mut command = Command::new(binary);
+                command.args(["router", "--num-proxies", "1", "--listen", "127.0.0.1:0"]);
+                command.args(["--disable-miss-on-get-errors", "--config-str", &config]);
+                (command, None)
+            }
+            Self::Nutcracker { binary } => {
+                let (addr, stats) = (free_address()?, free_address()?);
+                let servers = list("", ":1", "\n   - ");
+                let config = format!(
+                    "bench:\n  listen: {addr}\n  hash: fnv1a_64\n  distribution: ketama\n  timeout: 1000\n  \
+                     backlog: 1024\n  preconnect: true\n  auto_eject_hosts: false\n  server_connections: 1\n  \
+                     servers:\n   - {servers}\n"
+                );
+                let file = folder.write("nutcracker.yml", &config);
+                let mut command = Command::new(binary);
+                command.args(["-v", "0", "-a", "127.0.0.1", "-s", &stats.port().to_string(), "-c"]);
+                command.arg(file).arg("-o").arg(folder.file("nutcracker.log"));
+                command.arg("-p").arg(folder.file("nutcracker.pid"));
+                (command, Some(addr))
+            }
+            Self::Relay { binary } => {
+                let mut command = Command::new(binary);
+                command.args(["relay", "--listen", "127.0.0.1:0", "--to", &list("", "", ",")]);
+                (command, None)
+            }
+            Self::Floor { binary } => {
+                let mut command = Command::new(binary);
+                command.args(["floor", "--listen", "127.0.0.1:0"]);
+                (command, None)
+            }
+        })
+    }
+}
+
+/// An address for a program that does not choose one by itself.
+fn free_address() -> std::io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+/// What serves behind routers: the first memcached of the servers that are compared; Guira, if it is compared alone.
+pub(super) fn behind(options: &Options) -> &Kind {
+    let memcached = options.servers.iter().find(|kind| matches!(kind, Kind::Memcached { .. }));
+    let other = || options.servers.iter().find(|kind| kind.is_cache()).or(options.servers.first());
+    memcached.or_else(other).expect("there is always a server")
+}
+
+/// Starts a server that keys are forwarded to.
+pub(super) fn start_server(options: &Options) -> Result<Server, LoadError> {
+    let kind = behind(options);
+    if !kind.is_cache() {
+        let problem = "behind routers there must be a cache: name guira or memcached among the servers";
+        return Err(LoadError::Options(problem.to_owned()));
+    }
+    Server::start(&Spec {
+        kind: kind.clone(),
+        workers: 1,
+        memory: MEMORY,
+        max_connections: Some(CONNECTIONS_MAX),
+        wire: Wire::Tcp,
+        cores: Vec::new(),
+        shape: Shape { key_len: 16, value_len: 32 },
+    })
+}
+
+/// A running router with its servers; all are stopped when this is dropped.
+#[derive(Debug)]
+pub(super) struct Running {
+    kind: Router,
+    process: ServerProcess,
+    addr: SocketAddr,
+    servers: Vec<Server>,
+    _folder: Scratch,
+}
+
+impl Running {
+    /// Starts a router on a free port of 127.0.0.1, and waits until it accepts connections.
+    pub(super) fn start(kind: &Router, options: &Options) -> Result<Self, LoadError> {
+        let fail = |problem: String| LoadError::Server { name: kind.name().to_owned(), problem };
+        let count = if matches!(kind, Router::Floor { .. }) { 0 } else { SERVERS };
+        let servers = (0..count).map(|_| start_server(options)).collect::<Result<Vec<_>, _>>()?;
+        let folder = Scratch::new();
+        let (mut command, chosen) =
+            kind.command(&servers, &folder).map_err(|error| fail(error.to_string()))?;
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut process =
+            ServerProcess::start(harness::Spec::new(command)).map_err(|error| fail(error.to_string()))?;
+        let addr = match chosen {
+            Some(addr) => addr,
+            None => process.wait_for_address("", START_MAX).map_err(|error| fail(error.to_string()))?,
+        };
+        let connected = Deadline::after(START_MAX).poll(|| match process.ended() {
+            Some(status) => Some(Err(fail(format!("it ended at once: {status}: {}", process.errors())))),
+            None => TcpStream::connect(addr).ok().map(|_| Ok(())),
+        });
+        connected.unwrap_or_else(|| Err(fail(format!("it does not accept connections at {addr}"))))?;
+        Ok(Self { kind: kind.clone(), process, addr, servers, _folder: folder })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.kind.name()
+    }
+
+    pub(super) const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    pub(super) fn process(&self) -> Process {
+        self.process.process()
+    }
+
+    /// The processes behind it.
+    pub(super) fn servers(&self) -> Vec<Process> {
+        self.servers.iter().map(Server::process).collect()
+    }
+
+    /// Whether keys go to the servers that they belong to.
+    pub(super) const fn routes(&self) -> bool {
+        matches!(self.kind, Router::Guira { .. } | Router::Nutcracker { .. })
+    }
+
+    /// Where the keys have to be set.
+    pub(super) fn preloaded_at(&self) -> Vec<SocketAddr> {
+        if self.routes() { vec![self.addr] } else { self.servers.iter().map(Server::addr).collect() }
+    }
+
+    /// How its replies are judged: the plain floor makes them up.
+    pub(super) fn check(&self) -> Check {
+        if self.servers.is_empty() { Check::Framing } else { Check::Contents { sample: super::SAMPLE } }
+    }
+}
+
+/// Where the binaries of routers are.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    /// What is measured as Guira.
+    pub guira: PathBuf,
+    /// The `guira` of the two floors.
+    pub floor: PathBuf,
+    /// nutcracker.
+    pub nutcracker: PathBuf,
+}
+
+/// The router that is named: by the name of one that is known, or as `NAME=PATH`, another `guira`.
+///
+/// # Errors
+/// When there is no such router.
+pub fn named(text: &str, binaries: &Binaries) -> Result<Router, String> {
+    let Binaries { guira, floor, nutcracker } = binaries.clone();
+    let is_known = |label: &str| [GUIRA, NUTCRACKER, RELAY, FLOOR].contains(&label);
+    match (text, text.split_once('=')) {
+        (GUIRA, _) => Ok(Router::Guira { label: GUIRA.to_owned(), binary: guira }),
+        (NUTCRACKER, _) => Ok(Router::Nutcracker { binary: nutcracker }),
+        (RELAY, _) => Ok(Router::Relay { binary: floor }),
+        (FLOOR, _) => Ok(Router::Floor { binary: floor }),
+        (_, Some((label, path))) if !label.is_empty() && !is_known(label) => {
+            Ok(Router::Guira { label: label.to_owned(), binary: path.into() })
+        }
+        _ => Err(format!(
+            "there is no router {text:?}; there are guira, nutcracker, relay, floor, and NAME=PATH for another guira"
+        )),
+    }
+}

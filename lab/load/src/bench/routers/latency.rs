@@ -1,0 +1,99 @@
+//! What a router adds to the latency of a get: an open loop at a tenth of the rate at which nutcracker is saturated.
+
+use std::net::SocketAddr;
+
+use guira_harness::rounds::{median, turns};
+use serde::Serialize;
+
+use super::contestant::start_server;
+use super::{LoadSpec, Options, Running, load, preload};
+use crate::counters::Percentiles;
+use crate::engine::Quiet;
+use crate::error::LoadError;
+use crate::pace::{Gaps, Pace};
+use crate::reply::Check;
+use crate::run::Load;
+
+/// The share of the saturated rate.
+const SHARE: f64 = 0.1;
+/// A client without a router, in tables.
+pub(super) const DIRECT: &str = "directly";
+
+/// Latencies of gets by one way, p50 and p99 of each round in microseconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Delayed {
+    /// The router, or that there was none.
+    pub router: String,
+    /// Requests per second that were sent.
+    pub rate_per_s: f64,
+    /// The rounds.
+    pub rounds: Vec<[f64; 2]>,
+}
+
+impl Delayed {
+    /// Medians of the rounds.
+    pub(super) fn medians(&self) -> [f64; 2] {
+        std::array::from_fn(|at| median(&self.rounds.iter().map(|round| round[at]).collect::<Vec<_>>()))
+    }
+
+    /// Medians of what is more than `direct` in the same round.
+    pub(super) fn added(&self, direct: &Self) -> [f64; 2] {
+        let pairs = || self.rounds.iter().zip(&direct.rounds);
+        std::array::from_fn(|at| {
+            median(&pairs().map(|(ours, theirs)| ours[at] - theirs[at]).collect::<Vec<_>>())
+        })
+    }
+}
+
+/// A way to a server.
+struct Way<'a> {
+    name: &'a str,
+    addr: SocketAddr,
+    check: Check,
+}
+
+/// Measures the saturated rate of nutcracker (of the first router, if there is none) under `spec`, then all routers and a
+/// client that asks a server itself, alternating, in an open loop at a tenth of it.
+pub(super) fn run(
+    spec: &LoadSpec,
+    routers: &[Running],
+    options: &Options,
+    log: &mut dyn FnMut(&str),
+) -> Result<Vec<Delayed>, LoadError> {
+    let server = start_server(options)?;
+    preload(server.addr(), options)?;
+    let peer = routers.iter().find(|router| router.name() == "nutcracker").or(routers.first());
+    let Some(peer) = peer else { return Ok(Vec::new()) };
+    let saturated = load(spec, peer.addr(), peer.check(), options, 0).run(None, &mut Quiet)?.per_second();
+    let rate_per_s = SHARE * saturated;
+    log(&format!("router-latency: {} is saturated at {saturated:.0} requests per second", peer.name()));
+    let check = Check::Contents { sample: super::SAMPLE };
+    let mut ways = vec![Way { name: DIRECT, addr: server.addr(), check }];
+    ways.extend(routers.iter().map(|router| Way {
+        name: router.name(),
+        addr: router.addr(),
+        check: router.check(),
+    }));
+    let series = |way: &Way<'_>| Delayed { router: way.name.to_owned(), rate_per_s, rounds: Vec::new() };
+    let mut results: Vec<Delayed> = ways.iter().map(series).collect();
+    for round in 0..options.rounds {
+        for index in turns(round, ways.len()) {
+            let way = &ways[index];
+            let pace = Pace::Open { rate_per_s, arrivals: Gaps::Poisson };
+            let load = Load { pace, ..load(spec, way.addr, way.check, options, round) };
+            let outcome = load.run(None, &mut Quiet)?;
+            outcome.require_right()?;
+            let latency = Percentiles::of(&outcome.counters.get_ns);
+            log(&format!(
+                "router-latency: round {} of {}: {:<12} p50 {:.0} us, p99 {:.0} us",
+                round + 1,
+                options.rounds,
+                way.name,
+                latency.p50_us,
+                latency.p99_us
+            ));
+            results[index].rounds.push([latency.p50_us, latency.p99_us]);
+        }
+    }
+    Ok(results)
+}

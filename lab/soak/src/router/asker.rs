@@ -1,0 +1,206 @@
+//! A client that pipelines requests of several kinds, and knows of every reply whether it can be the one to its request.
+
+use std::io;
+use std::net::SocketAddr;
+
+use guira_workload::Rng;
+
+use crate::line::Line;
+
+/// Requests that are sent at once.
+const AT_ONCE: usize = 16;
+/// Keys of one client.
+const KEYS: u64 = 500;
+/// The longest rest of a value behind its key and version.
+const REST_MAX: u64 = 2000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Get,
+    MetaGet,
+    Set,
+    Touch,
+    /// Of a key that nobody sets.
+    Delete,
+}
+
+const KINDS: [Kind; 8] =
+    [Kind::Get, Kind::Get, Kind::Get, Kind::MetaGet, Kind::Set, Kind::Set, Kind::Touch, Kind::Delete];
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    kind: Kind,
+    key: u64,
+    /// Tells it from all others of this client.
+    number: u64,
+}
+
+/// What was answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Answers {
+    pub(super) replies: u64,
+    pub(super) hits: u64,
+    pub(super) errors: u64,
+}
+
+pub(super) struct Asker {
+    line: Line,
+    /// Tells its keys from those of other clients.
+    name: u64,
+    random: Rng,
+    /// Versions of each key that were sent so far; each may still come into effect, if nobody knows what became of it.
+    versions: Vec<u64>,
+    count: u64,
+    pub(super) answers: Answers,
+}
+
+/// A value tells its key and its version. The rest follows from them.
+fn value(name: u64, key: u64, version: u64) -> String {
+    let rest = Rng::part(name ^ key << 20, version).below(REST_MAX) as usize;
+    format!("{name}:{key}:{version}:{}", "x".repeat(rest))
+}
+
+impl Asker {
+    pub(super) fn open(address: SocketAddr, name: u64, random: Rng) -> io::Result<Self> {
+        let versions = vec![0; KEYS as usize];
+        Ok(Asker {
+            line: Line::open(address)?,
+            name,
+            random,
+            versions,
+            count: 0,
+            answers: Answers::default(),
+        })
+    }
+
+    /// Sends some requests and checks their replies. An error is a reply that cannot be right, or a lost connection.
+    pub(super) fn turn(&mut self) -> Result<(), String> {
+        let mut bytes = String::new();
+        let mut asked = Vec::with_capacity(AT_ONCE);
+        for _ in 0..AT_ONCE {
+            let kind = KINDS[self.random.below(KINDS.len() as u64) as usize];
+            let one = Asked { kind, key: self.random.below(KEYS), number: self.count };
+            self.count += 1;
+            bytes.push_str(&self.request(one));
+            asked.push(one);
+        }
+        self.line.send(bytes.as_bytes()).map_err(|error| format!("client {}: {error}", self.name))?;
+        for one in asked {
+            self.hear(one).map_err(|error| format!("client {}, {one:?}: {error}", self.name))?;
+            self.answers.replies += 1;
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, one: Asked) -> String {
+        let (name, key) = (self.name, one.key);
+        match one.kind {
+            Kind::Get => format!("get {name}:{key}\r\n"),
+            Kind::MetaGet => format!("mg {name}:{key} v k O{}\r\n", one.number),
+            Kind::Set => {
+                let version = &mut self.versions[key as usize];
+                *version += 1;
+                let value = value(name, key, *version);
+                format!("set {name}:{key} 0 0 {}\r\n{value}\r\n", value.len())
+            }
+            Kind::Touch => format!("touch {name}:{key} 0\r\n"),
+            Kind::Delete => format!("delete nobody:{name}:{key}\r\n"),
+        }
+    }
+
+    fn hear(&mut self, one: Asked) -> Result<(), String> {
+        let line = self.line.line().map_err(|error| error.to_string())?;
+        if line.starts_with("SERVER_ERROR ") {
+            self.answers.errors += 1;
+            return Ok(());
+        }
+        let is_right = match one.kind {
+            Kind::Get if line == "END" => true,
+            Kind::Get => {
+                let rest = line.strip_prefix(&format!("VALUE {}:{} 0 ", self.name, one.key));
+                self.value(one.key, rest, "\r\nEND\r\n")?
+            }
+            Kind::MetaGet => {
+                let end = format!(" k{}:{} O{}", self.name, one.key, one.number);
+                match line.strip_suffix(&end) {
+                    Some("EN") => true,
+                    rest => self.value(one.key, rest.and_then(|rest| rest.strip_prefix("VA ")), "\r\n")?,
+                }
+            }
+            Kind::Set => line == "STORED",
+            Kind::Touch => line == "TOUCHED" || line == "NOT_FOUND",
+            Kind::Delete => line == "NOT_FOUND",
+        };
+        if is_right { Ok(()) } else { Err(format!("a reply that is not its own: {line}")) }
+    }
+
+    /// Reads a value of this length, and tells whether it can be the key's.
+    fn value(&mut self, key: u64, length: Option<&str>, end: &str) -> Result<bool, String> {
+        let Some(length) = length.and_then(|length| length.parse::<usize>().ok()) else { return Ok(false) };
+        let mut bytes = vec![0; length + end.len()];
+        self.line.read_exact(&mut bytes).map_err(|error| error.to_string())?;
+        self.answers.hits += 1;
+        let text = String::from_utf8_lossy(&bytes);
+        let Some(text) = text.strip_suffix(end) else { return Ok(false) };
+        let version = text.split(':').nth(2).and_then(|version| version.parse::<u64>().ok()).unwrap_or(0);
+        let is_known = (1..=self.versions[key as usize]).contains(&version);
+        if is_known && text == value(self.name, key, version) {
+            return Ok(true);
+        }
+        Err(format!("a value that is not its own: {}", &text[..text.len().min(60)]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener};
+
+    use guira_workload::Rng;
+
+    use super::{Asked, Asker, Kind, value};
+
+    /// Answers everything with these bytes.
+    fn server(reply: String) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            while stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
+                stream.write_all(reply.as_bytes()).unwrap();
+            }
+        });
+        address
+    }
+
+    fn heard(kind: Kind, reply: &str) -> Result<(), String> {
+        let mut asker = Asker::open(server(reply.to_owned()), 7, Rng::new(1)).unwrap();
+        asker.versions[3] = 2;
+        asker.line.send(b"x").unwrap();
+        asker.hear(Asked { kind, key: 3, number: 5 })
+    }
+
+    #[test]
+    fn a_reply_to_another_request_is_found() {
+        let got = |key: u64, version| {
+            let value = value(7, key, version);
+            format!("VALUE 7:3 0 {}\r\n{value}\r\nEND\r\n", value.len())
+        };
+        for reply in [got(3, 1), got(3, 2), "END\r\n".to_owned(), "SERVER_ERROR timeout\r\n".to_owned()] {
+            heard(Kind::Get, &reply).unwrap();
+        }
+        // Of another key, of a version that was never sent, and of other commands.
+        for reply in
+            [got(4, 1), got(3, 3), "STORED\r\n".to_owned(), "VALUE 7:4 0 1\r\nx\r\nEND\r\n".to_owned()]
+        {
+            heard(Kind::Get, &reply).unwrap_err();
+        }
+        let text = value(7, 3, 1);
+        heard(Kind::MetaGet, &format!("VA {} k7:3 O5\r\n{text}\r\n", text.len())).unwrap();
+        heard(Kind::MetaGet, &format!("VA {} k7:3 O6\r\n{text}\r\n", text.len())).unwrap_err();
+        heard(Kind::MetaGet, "EN k7:3 O5\r\n").unwrap();
+        heard(Kind::MetaGet, "EN k7:3 O6\r\n").unwrap_err();
+        heard(Kind::Delete, "DELETED\r\n").unwrap_err();
+        heard(Kind::Set, "NOT_FOUND\r\n").unwrap_err();
+    }
+}

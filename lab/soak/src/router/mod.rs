@@ -1,0 +1,44 @@
+//! A router in front of servers that hang, die, are slow or far away, beside clients and configurations that are no better. Whatever
+//! happens, no reply meets another request.
+
+mod asker;
+mod configurations;
+mod crowd;
+mod fleet;
+mod lossy;
+mod slow;
+mod stops;
+
+use crate::plan::Plan;
+
+/// What went wrong in a stage; nothing if all is well.
+type Failures = Vec<String>;
+
+type Stage = fn(&Plan) -> Result<Failures, String>;
+
+/// Stages by their names. What one cannot do on this machine it says by itself.
+const STAGES: [(&str, Stage); 5] = [
+    ("servers that hang and die", stops::run),
+    ("configurations", configurations::run),
+    ("a slow server", slow::run),
+    ("clients that never read", crowd::run),
+    ("packets that are lost", lossy::run),
+];
+
+/// Runs all stages. Tells whether all was well.
+pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
+    println!("router: {}, {} replies, seed {}", plan.engine, plan.replies, plan.seed);
+    let mut is_well = true;
+    for (name, stage) in STAGES {
+        println!("{name}:");
+        let failures = stage(plan).map_err(|error| format!("{name}: {error}"))?;
+        failures.iter().for_each(|failure| println!("failure: {failure}"));
+        is_well &= failures.is_empty();
+    }
+    println!("router: {}, seed {}", if is_well { "passed" } else { "FAILED" }, plan.seed);
+    Ok(is_well)
+}
+
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

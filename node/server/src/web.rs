@@ -1,0 +1,77 @@
+//! What the admin listener tells of a node.
+
+use crate::admin::Admin;
+use crate::options::Options;
+use crate::shared::Shared;
+use guira_serving::{Crew, Port};
+use guira_sync::clock::Seconds;
+use guira_web::{Form, Page, Readiness, Site, Token};
+use std::io;
+use std::sync::Arc;
+
+/// What the admin listener takes, in bytes.
+pub(crate) fn memory(options: &Options) -> usize {
+    options.admin.as_ref().map_or(0, |_| guira_web::MEMORY_BYTES)
+}
+
+/// Starts the admin listener at `port`.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn start(
+    port: Port,
+    admin: Arc<Admin>,
+    shared: Arc<Shared>,
+    token: Option<Arc<Token>>,
+) -> io::Result<Crew> {
+    let secrets = if shared.top_keys.is_some() { ", and the keys that are asked for most" } else { "" };
+    guira_web::start(port, token, secrets, move || {
+        let readiness = Readiness::new(shared.workers.len());
+        NodeSite { admin, shared, readiness }
+    })
+}
+
+#[derive(Debug)]
+struct NodeSite {
+    admin: Arc<Admin>,
+    shared: Arc<Shared>,
+    readiness: Readiness,
+}
+
+impl Site for NodeSite {
+    const PAGE: Page =
+        Page { title: "Guira", grid: include_str!("web/grid.html"), script: include_str!("web/page.js") };
+    const JSON: &'static [&'static str] = &["/status.json", "/topkeys"];
+
+    fn now(&self) -> Seconds {
+        self.shared.clock.now()
+    }
+
+    fn look(&mut self) {
+        self.readiness.note(self.shared.latencies.iter().map(|latencies| latencies.rounds()));
+        self.shared.ring();
+    }
+
+    fn fault(&mut self) -> Option<String> {
+        if self.shared.is_stopping() {
+            return Some("the server stops".to_owned());
+        }
+        self.readiness.fault(self.shared.latencies.iter().map(|latencies| latencies.rounds()))
+    }
+
+    fn metrics(&mut self, form: Form) -> String {
+        let is_ready = self.fault().is_none();
+        self.admin.metrics(form, is_ready)
+    }
+
+    fn json(&mut self, path: &str) -> Option<String> {
+        match path {
+            "/status.json" => {
+                let fault = self.fault();
+                Some(self.admin.status(fault).to_string())
+            }
+            "/topkeys" => Some(self.admin.top_keys_json().to_string()),
+            _ => None,
+        }
+    }
+}
