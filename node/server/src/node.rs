@@ -400,7 +400,7 @@ pub(crate) fn setup(options: &Options, memory: usize) -> Setup {
             factor: options.growth_factor,
             smallest_item: options.smallest_item as usize,
         },
-        reserve: options.reserve.map(|reserve| MemorySplit::of(options, reserve.0).engine),
+        reserve: options.reserve.map(|reserve| MemorySplit::of_running(options, reserve.0).engine),
         reserve_least: address_space_to_spare(options),
         machine: machine_memory(),
         lasting: options.region.clone().map(|place| Lasting { place, now_unix: wall_clock() }),
