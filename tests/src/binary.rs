@@ -117,6 +117,57 @@ pub fn noop() -> Request {
     Request::new(0x0a).opaque(0x6e6f_6f70)
 }
 
+/// The status and the text of a failure: there is no item.
+pub const NOT_FOUND: (u16, &str) = (1, "Not found");
+/// The item has another cas unique, or is there already.
+pub const EXISTS: (u16, &str) = (2, "Data exists for key.");
+/// A store's condition on the item is not met.
+pub const NOT_STORED: (u16, &str) = (5, "Not stored.");
+/// The value to be counted is no number.
+pub const NO_NUMBER: (u16, &str) = (6, "Non-numeric server-side value for incr or decr");
+/// The expiry that keeps an increment or decrement from creating a number.
+pub const NEVER_CREATE: u32 = u32::MAX;
+
+/// An increment or decrement of a number that is created with `initial` for `time` seconds.
+pub fn step(opcode: u8, key: &str, delta: u64, initial: u64, time: u32) -> Request {
+    Request::new(opcode).long(delta).long(initial).word(time).key(key)
+}
+
+/// Quiet commands tell the unexpected only, and in order. The server is empty.
+#[track_caller]
+pub fn expect_quiet_commands(client: &mut Client) {
+    let quiet_set = |key: &str| Request::new(0x11).word(0).word(0).key(key).value("5").opaque(1);
+    let numbers = |opcode, key: &str| step(opcode, key, 1, 1, NEVER_CREATE);
+    let replies = client.ask_quietly(&[
+        quiet_set("a"),
+        Request::new(0x09).key("none"),
+        Request::new(0x0d).key("none"),
+        Request::new(0x1e).word(0).key("none"),
+        Request::new(0x24).word(0).key("none"),
+        Request::new(0x19).key("a").value("5"),
+        Request::new(0x1a).key("a").value("5"),
+        numbers(0x15, "a"),
+        numbers(0x16, "a"),
+        Request::new(0x09).key("a").opaque(2),
+        Request::new(0x0d).key("a").opaque(3),
+        Request::new(0x14).key("a"),
+    ]);
+    let replies: Vec<_> = replies.iter().map(|response| (response.opaque, response.outcome())).collect();
+    assert_eq!(replies, [(2, (0, "555")), (3, (0, "555"))]);
+    let replies = client.ask_quietly(&[
+        Request::new(0x13).word(0).word(0).key("none").value("x"),
+        Request::new(0x19).key("none").value("x"),
+        Request::new(0x14).key("none"),
+        numbers(0x15, "none"),
+        Request::new(0x11).word(0).word(0).key("none").value("x").cas(9),
+        set("x", 0, "x"),
+        Request::new(0x12).word(0).word(0).key("x").value("x"),
+        numbers(0x15, "x"),
+    ]);
+    let replies: Vec<_> = replies.iter().map(Response::outcome).collect();
+    assert_eq!(replies, [NOT_FOUND, NOT_STORED, NOT_FOUND, NOT_FOUND, NOT_FOUND, (0, ""), EXISTS, NO_NUMBER]);
+}
+
 impl Client {
     /// Sends a request and returns its response.
     ///

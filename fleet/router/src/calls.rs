@@ -29,7 +29,7 @@ struct Call {
     to: ReplyTo,
     slot: SlotId,
     form: Form,
-    keys: Keys,
+    keys: KeyCount,
     /// How many keys were not answered. One more while a client still names them.
     missing: u32,
     parts: Vec<Part>,
@@ -43,7 +43,7 @@ struct Call {
 
 /// How many keys a request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keys {
+pub(crate) enum KeyCount {
     One,
     /// Several, and perhaps more of the same request in the next call.
     Many(Ends),
@@ -99,9 +99,9 @@ impl Calls {
     /// A client has asked something. Of several keys each is named by [`Calls::key`] and can be answered from then on;
     /// [`Calls::end_of_keys`] says that there are no more.
     #[inline]
-    pub(crate) fn begin(&mut self, to: ReplyTo, slot: SlotId, form: Form, keys: Keys) -> u32 {
+    pub(crate) fn begin(&mut self, to: ReplyTo, slot: SlotId, form: Form, keys: KeyCount) -> u32 {
         let number = self.vacant.pop().unwrap_or(self.calls.len() as u32);
-        let missing = u32::from(keys != Keys::One);
+        let missing = u32::from(keys != KeyCount::One);
         if let Some(call) = self.calls.get_mut(number as usize) {
             self.spare -= call.bytes.capacity();
             (call.to, call.slot, call.form, call.keys, call.missing) = (to, slot, form, keys, missing);
@@ -131,7 +131,7 @@ impl Calls {
     /// All of several keys are named, and the reply ends with them or not.
     pub(crate) fn end_of_keys(&mut self, number: u32, ends: Ends) {
         let call = &mut self.calls[number as usize];
-        call.keys = Keys::Many(ends);
+        call.keys = KeyCount::Many(ends);
         call.missing -= 1;
         self.complete(number);
     }
@@ -146,7 +146,7 @@ impl Calls {
     pub(crate) fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         let call = &mut self.calls[ticket.call as usize];
         call.missing -= 1;
-        if call.keys != Keys::One {
+        if call.keys != KeyCount::One {
             let before = call.bytes.len();
             let answer = if self.held > HELD_MAX { &TOO_MUCH } else { answer };
             call.add(ticket.part as usize, answer);
@@ -164,7 +164,7 @@ impl Calls {
     #[inline]
     fn vacate(&mut self, number: u32) {
         let call = &mut self.calls[number as usize];
-        if call.keys != Keys::One {
+        if call.keys != KeyCount::One {
             self.held -= call.replies();
         }
         call.forget();
@@ -278,7 +278,7 @@ impl Call {
 
     /// How long the reply is, once all keys were answered.
     fn length(&self) -> usize {
-        let end = if self.keys == Keys::Many(Ends::Here) { END.len() } else { 0 };
+        let end = if self.keys == KeyCount::Many(Ends::Here) { END.len() } else { 0 };
         self.failure.as_ref().map_or(self.found + end, Range::len)
     }
 
@@ -290,7 +290,7 @@ impl Call {
         for part in &self.parts {
             out.extend_from_slice(&self.bytes[part.reply.clone()]);
         }
-        if self.keys == Keys::Many(Ends::Here) {
+        if self.keys == KeyCount::Many(Ends::Here) {
             out.extend_from_slice(END);
         }
     }

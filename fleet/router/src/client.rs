@@ -3,7 +3,7 @@
 mod packets;
 
 use crate::admin;
-use crate::calls::{self, Ends};
+use crate::calls::{Ends, KeyCount};
 use crate::flow::{Flow, Ticket};
 use crate::render::{Form, Quiet, Uniques};
 use crate::service::NoPin;
@@ -77,7 +77,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) flow: &'a mut Flow,
     pub(crate) outbox: &'a mut Outbox<NoPin>,
     pub(crate) shared: &'a Shared,
-    /// What the last line has asked for: keys.
+    /// What the last request counts for in the client's turn: a get of several keys for as many more.
     pub(crate) executed: usize,
 }
 
@@ -96,11 +96,9 @@ impl Client {
         });
         Client { from, host, speaks, swallow: 0, midway: Midway::No, rest: None, held_ms: None }
     }
-}
 
-impl Client {
     /// A part of a get of several keys was answered by a failure: the client is told nothing about the rest of it.
-    pub(crate) fn has_failed(&mut self) {
+    pub(crate) fn note_failure(&mut self) {
         if let Some(rest) = &mut self.rest {
             rest.has_failed = true;
         }
@@ -148,6 +146,7 @@ impl Turn<'_> {
             if self.outbox.open_slots() >= self.shared.client_requests() || self.outbox.weight() >= full {
                 return (at, Stopped::OutboxFull);
             }
+            self.executed = 1;
             match request(self, &input[at..]) {
                 After::Taken(taken) => {
                     at += taken;
@@ -170,7 +169,6 @@ impl Turn<'_> {
             Cut::Unfinished => return After::Unfinished,
             Cut::TooLong => return After::Over(CloseReason::Error),
         };
-        self.executed = 1;
         if let Some(rest) = self.client.rest.take() {
             return After::Taken(self.keys(rest, Keys::of(line.text), line));
         }
@@ -268,7 +266,7 @@ impl Turn<'_> {
             return line.length;
         }
         let (op, form, exptime) = of_form(rest.form);
-        let many = calls::Keys::Many(Ends::Here);
+        let many = KeyCount::Many(Ends::Here);
         let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, many);
         for key in keys.by_ref().take(KEYS_MAX) {
             self.executed += 1;
@@ -352,7 +350,7 @@ impl Turn<'_> {
 
     fn meta_request(&mut self, request: &Request<'_>, flags: &MetaFlags<'_>) {
         let form = Form::Meta(request.op, quiet(flags));
-        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, calls::Keys::One);
+        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, KeyCount::One);
         let ticket = self.flow.calls.key(call, request.key);
         self.flow.calls.repeat(ticket, &repeated(flags));
         self.start(request, ticket);
@@ -383,7 +381,7 @@ impl Turn<'_> {
     /// A request for one key.
     #[inline]
     fn one(&mut self, request: &Request<'_>, form: Form) {
-        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, calls::Keys::One);
+        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, KeyCount::One);
         let ticket = self.flow.calls.key(call, request.key);
         self.start(request, ticket);
     }

@@ -178,31 +178,30 @@ impl Flow {
 
     /// A server has something to say.
     pub(crate) fn hear(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
-        let mut intake = std::mem::take(&mut self.intake);
         let it = &mut self.destinations[number as usize];
-        let result = match it.take_rest() {
-            Some(mut long) if long.is_long() => {
-                let result = it.read(poll, service_token(number), self.facts.now_ms, &mut long);
-                let is_right = self.understand(number, walks, &mut long);
-                self.destinations[number as usize].keep(long);
-                result.map(|()| is_right)
-            }
+        let rest = it.take_rest();
+        // A long reply is read to where it stays.
+        let is_long = rest.as_ref().is_some_and(Intake::is_long);
+        let mut intake = match rest {
+            Some(rest) if is_long => rest,
             rest => {
-                if let Some(rest) = rest {
-                    intake.put_back(&rest);
-                }
-                let result = it.read(poll, service_token(number), self.facts.now_ms, &mut intake);
-                let is_right = self.understand(number, walks, &mut intake);
-                if !intake.is_empty() {
-                    self.destinations[number as usize].keep(intake.take_rest());
-                }
-                result.map(|()| is_right)
+                let mut shared = std::mem::take(&mut self.intake);
+                rest.iter().for_each(|rest| shared.put_back(rest));
+                shared
             }
         };
-        self.intake = intake;
-        self.destinations[number as usize].tidy();
-        self.destinations[number as usize].end_replies(self.now_us);
-        match result {
+        let result = it.read(poll, service_token(number), self.facts.now_ms, &mut intake);
+        let understood = self.understand(number, walks, &mut intake);
+        let it = &mut self.destinations[number as usize];
+        if is_long {
+            it.keep(intake);
+        } else {
+            it.keep(intake.take_rest());
+            self.intake = intake;
+        }
+        it.tidy();
+        it.end_replies(self.now_us);
+        match result.map(|()| understood) {
             Ok(Understood::Yes) => {}
             Ok(Understood::No) => self.fail(number, walks, poll, Outcome::RemoteError),
             Err(error) => self.lose(number, walks, poll, &error),
@@ -297,11 +296,9 @@ impl Flow {
         }
         for number in 0..self.destinations.len() as u32 {
             self.give_up_of(number, walks, poll);
-            if self.destinations[number as usize].is_idle(self.facts.now_ms) {
-                self.close(number, walks, poll, Outcome::RemoteError);
-            }
             self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let it = &mut self.destinations[number as usize];
+            it.close_idle(poll, self.facts.now_ms);
             let was_clean = it.is_clean();
             if it.probe(self.facts.now_ms, self.random >> 8) && was_clean {
                 self.dirty.push(number);

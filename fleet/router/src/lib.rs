@@ -34,6 +34,7 @@ mod udp;
 mod upstream;
 mod watch;
 mod web;
+mod words;
 
 pub use config::{LoadError, Source, check};
 pub use explain::{ExplainError, Explanation, explain};

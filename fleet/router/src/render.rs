@@ -1,7 +1,7 @@
 //! Replies, as clients read them.
 
 use crate::packet_reply::{self, Echo};
-use crate::upstream::has_flag;
+use crate::words::{has_flag, words};
 use guira_protocol::{KeyBuffer, Noreply, encode_key};
 use guira_routing::{Answer, Group, Item, Op, Outcome};
 use std::ops::Range;
@@ -204,10 +204,6 @@ fn meta(op: Op, quiet: Quiet, asked: Asked<'_>, answer: &Answer<'_>, out: &mut V
         out.extend_from_slice(answer.block);
         out.extend_from_slice(b"\r\n");
     }
-}
-
-fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
 /// How a key is written.

@@ -256,7 +256,7 @@ impl RouterService {
 /// Puts replies into the slots of a client.
 fn fill(client: &mut Client, outbox: &mut Outbox<NoPin>, calls: &Calls, replies: &[Reply]) {
     if replies.iter().any(|reply| calls.is_failure(reply)) {
-        client.has_failed();
+        client.note_failure();
     }
     let length = replies.iter().map(|reply| calls.length(reply)).sum();
     let slots = replies.iter().map(|reply| (reply.slot, reply));

@@ -3,6 +3,7 @@
 
 use crate::client::{Client, KEYS_MAX};
 use crate::service::{NoPin, RouterService};
+use crate::words::words;
 use guira_serving::{FRAME_BYTES, FRAMED_MAX, Framed, Outbox, ReplyTo, Service as _, Slice, Speaks, frames};
 use guira_transport::{DATAGRAMS_AT_ONCE, Datagrams, Outgoing, Peer, PortSharing, datagram_socket};
 use std::io;
@@ -74,15 +75,15 @@ pub(crate) fn open(
 /// Whether a request is one that datagrams are for: a line, and of a command that changes nothing.
 fn is_get(request: &[u8]) -> bool {
     let Some((b'\n', line)) = request.split_last() else { return false };
-    let mut words = line.trim_ascii_end().split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-    let is_known = match words.next() {
+    let mut all = words(line.trim_ascii_end());
+    let is_known = match all.next() {
         Some(b"get" | b"gets" | b"mn" | b"version") => true,
         // With these flags it changes when an item expires, or makes one.
-        Some(b"mg") => !words.skip(1).any(|flag| matches!(flag[0], b'N' | b'R' | b'T')),
+        Some(b"mg") => !all.skip(1).any(|flag| matches!(flag[0], b'N' | b'R' | b'T')),
         _ => false,
     };
     // A get of more keys is asked for in parts, each after the one before it was sent.
-    let keys = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).count().saturating_sub(1);
+    let keys = words(line).count().saturating_sub(1);
     is_known && keys <= KEYS_MAX && memchr::memchr(b'\n', line).is_none()
 }
 

@@ -1,25 +1,18 @@
 //! Clients of the binary protocol.
 
 use crate::{Router, config_of};
-use guira_tests::binary::{Request, Response, get, noop, set};
+use guira_tests::binary::{
+    EXISTS, NEVER_CREATE, NO_NUMBER, NOT_FOUND, NOT_STORED, Request, Response, expect_quiet_commands, get,
+    noop, set, step,
+};
 use guira_tests::random::Random;
 use guira_tests::{Client, Server, Setup};
-
-const NOT_FOUND: (u16, &str) = (1, "Not found");
-const EXISTS: (u16, &str) = (2, "Data exists for key.");
-const NOT_STORED: (u16, &str) = (5, "Not stored.");
-const NO_NUMBER: (u16, &str) = (6, "Non-numeric server-side value for incr or decr");
-const NEVER_CREATE: u32 = u32::MAX;
 
 /// A router in front of one server.
 fn start() -> (Server, Router) {
     let server = Server::start();
     let router = Router::start(&["--config-str", &config_of(&server)]);
     (server, router)
-}
-
-fn step(opcode: u8, key: &str, delta: u64, initial: u64, time: u32) -> Request {
-    Request::new(opcode).long(delta).long(initial).word(time).key(key)
 }
 
 #[test]
@@ -86,38 +79,7 @@ fn keys_with_any_bytes_are_kept_apart() {
 #[test]
 fn quiet_commands_tell_the_unexpected_only_and_in_order() {
     let (_server, router) = start();
-    let mut client = router.connect();
-    let quiet_set = |key: &str| Request::new(0x11).word(0).word(0).key(key).value("5").opaque(1);
-    let replies = client.ask_quietly(&[
-        quiet_set("a"),
-        Request::new(0x09).key("none"),
-        Request::new(0x0d).key("none"),
-        Request::new(0x1e).word(0).key("none"),
-        Request::new(0x24).word(0).key("none"),
-        Request::new(0x19).key("a").value("5"),
-        Request::new(0x1a).key("a").value("5"),
-        step(0x15, "a", 1, 1, NEVER_CREATE),
-        step(0x16, "a", 1, 1, NEVER_CREATE),
-        Request::new(0x09).key("a").opaque(2),
-        Request::new(0x0b).opaque(3),
-        Request::new(0x0d).key("a").opaque(4),
-        Request::new(0x14).key("a"),
-    ]);
-    let replies: Vec<_> =
-        replies.iter().filter(|it| it.opcode != 0x0b).map(|it| (it.opaque, it.outcome())).collect();
-    assert_eq!(replies, [(2, (0, "555")), (4, (0, "555"))]);
-    let replies = client.ask_quietly(&[
-        Request::new(0x13).word(0).word(0).key("none").value("x"),
-        Request::new(0x19).key("none").value("x"),
-        Request::new(0x14).key("none"),
-        step(0x15, "none", 1, 1, NEVER_CREATE),
-        Request::new(0x11).word(0).word(0).key("none").value("x").cas(9),
-        set("x", 0, "x"),
-        Request::new(0x12).word(0).word(0).key("x").value("x"),
-        step(0x15, "x", 1, 1, NEVER_CREATE),
-    ]);
-    let replies: Vec<_> = replies.iter().map(Response::outcome).collect();
-    assert_eq!(replies, [NOT_FOUND, NOT_STORED, NOT_FOUND, NOT_FOUND, NOT_FOUND, (0, ""), EXISTS, NO_NUMBER]);
+    expect_quiet_commands(&mut router.connect());
 }
 
 /// A request that servers answer in the same way whenever they are asked, without a cas unique.

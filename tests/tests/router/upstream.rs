@@ -253,6 +253,8 @@ fn a_connection_that_is_not_used_is_closed_and_opened_again() {
         client.exchange("get k\r\n", "END\r\n");
         Deadline::after(PATIENCE).poll(|| (connections() == without).then_some(())).expect("it is closed");
     }
+    let servers = client.stats("servers");
+    assert!(servers.values().any(|line| line.contains(" closed:1;")), "{servers:?}");
 }
 
 #[test]

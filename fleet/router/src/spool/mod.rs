@@ -9,6 +9,8 @@
 mod counts;
 mod entry;
 mod file;
+#[cfg(test)]
+pub(crate) mod named;
 mod names;
 mod pending;
 mod replay;

@@ -149,34 +149,16 @@ impl DeleteLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_routing::config::{Globals, load};
-    use guira_routing::{LogName, Settings, Timeouts, Unknown, build};
+    use crate::spool::named::log_of_a_pool;
+    use guira_routing::LogName;
     use std::sync::mpsc::{Receiver, channel};
-    use std::time::Duration;
-
-    fn destinations() -> (Destinations, LogName) {
-        let text = r#"{"pools": {"P": {"servers": ["a:1", "b:2"]}}, "route": "PoolRoute|P"}"#;
-        let sources = crate::config::Texts::default();
-        let loaded = load("test", text, &sources, &Globals::new()).unwrap();
-        let timeouts = Timeouts {
-            server: Duration::from_secs(1),
-            within_cluster: None,
-            cross_cluster: None,
-            cross_region: None,
-        };
-        let settings = Settings { default_route: "/././".into(), unknown_prefix: Unknown::Refused, timeouts };
-        let mut destinations = Destinations::default();
-        build(&loaded.json, &sources, &settings, &mut destinations).unwrap();
-        let log = destinations.log_named("P").unwrap();
-        (destinations, log)
-    }
 
     fn log() -> (DeleteLog, Receiver<Order>, LogName) {
         let (orders, receiver) = channel();
         let author = Author { service: "s".into(), router: "r".into(), region: "g".into() };
         let access = LogAccess { version: LogVersion::Two, author, orders, counts: Arc::default() };
         let mut log = DeleteLog::new(access).unwrap();
-        let (destinations, name) = destinations();
+        let (destinations, name) = log_of_a_pool();
         log.add_names(&destinations);
         log.add_names(&destinations);
         (log, receiver, name)

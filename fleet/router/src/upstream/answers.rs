@@ -4,6 +4,7 @@
 //! connection is of no use.
 
 use super::reply::{Reply, Value};
+use crate::words::words;
 use guira_protocol::{encode_key, number_from};
 use guira_routing::{Answer, Item, Op, Outcome};
 
@@ -94,7 +95,7 @@ pub(super) fn of_line(op: Op, line: &[u8]) -> Option<Answer<'_>> {
 /// What the line of a meta command says, and the value behind it; `None` if none of this kind is answered so.
 pub(super) fn of_meta<'i>(op: Op, line: &'i [u8], value: Option<&'i [u8]>) -> Option<Answer<'i>> {
     use guira_routing::Group::{Arithmetic, Delete, Get, Touch, Update};
-    let code = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+    let code = words(line).next().unwrap_or_default();
     let outcome = match (code, op.group()) {
         (b"VA", Get | Arithmetic) if value.is_some() => Outcome::Found,
         (b"ME", Get) if op == Op::MetaGet => Outcome::Found,
@@ -105,7 +106,7 @@ pub(super) fn of_meta<'i>(op: Op, line: &'i [u8], value: Option<&'i [u8]>) -> Op
         _ if value.is_none() => return failed(line),
         _ => return None,
     };
-    let flags = line.split(|byte| *byte == b' ').skip(2).find_map(|flag| flag.strip_prefix(b"f"));
+    let flags = words(line).skip(2).find_map(|flag| flag.strip_prefix(b"f"));
     let flags = flags.and_then(number_from).map(|flags| flags as u32);
     let item = flags.zip(value).map(|(flags, value)| Item { flags, value });
     // A value that is not accompanied by flags is still the client's.
@@ -134,10 +135,6 @@ pub(super) fn belongs(request: &[u8], line: &[u8], has_value: bool) -> bool {
     // A store has its length in front of its flags, and no value is wanted of it.
     let wants_value = verb != b"ms" && flag(b'v').is_some();
     is_same(b'k') && is_same(b'O') && (is_miss || wants_value == has_value)
-}
-
-fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
 /// Whether two texts are the same key: either may be in base64.

@@ -560,9 +560,13 @@ impl Destination {
         may_idle.then(|| self.used_ms + after_ms)
     }
 
-    /// Whether its connection was not used for so long that it is closed.
-    pub(crate) fn is_idle(&self, now_ms: u64) -> bool {
-        self.is_idle_from().is_some_and(|from| now_ms >= from)
+    /// Closes its connection if it was not used for too long.
+    pub(crate) fn close_idle(&mut self, poll: &Poll, now_ms: u64) {
+        if self.is_idle_from().is_some_and(|from| now_ms >= from) {
+            let waiting = self.fail(poll, Outcome::RemoteError);
+            debug_assert!(waiting.is_empty(), "nothing is under way");
+            self.meter.set_state(State::Closed);
+        }
     }
 
     /// For how long a request has waited, without the time in which the server was at work on long replies to those before it.

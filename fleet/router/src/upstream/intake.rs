@@ -67,6 +67,9 @@ impl Intake {
 
     /// Takes what is left over out, for a server of its own.
     pub(crate) fn take_rest(&mut self) -> Intake {
+        if self.is_empty() {
+            return Intake::default();
+        }
         let mut rest =
             Intake { bytes: Vec::with_capacity(self.wanted), filled: self.filled, wanted: self.wanted };
         rest.bytes.extend_from_slice(&self.bytes[..self.filled]);

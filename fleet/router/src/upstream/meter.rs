@@ -46,9 +46,11 @@ pub(crate) enum State {
     Up = 1,
     /// It has failed.
     Down,
+    /// It was closed since it was not used.
+    Closed,
 }
 
-/// The states, by mcrouter's names: the last is that of a connection that was closed since it was not used.
+/// The states, by mcrouter's names.
 pub(crate) const STATES: [&str; 4] = ["new", "up", "down", "closed"];
 
 /// Counters and gauges of one worker and one server.

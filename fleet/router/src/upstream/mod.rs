@@ -18,7 +18,6 @@ pub(crate) use link::Secure;
 pub(crate) use meter::State;
 pub(crate) use meter::{Meter, Meters, OUTCOMES, STATES, ServerCount};
 pub(crate) use undelivered::Undelivered;
-pub(crate) use wire::has_flag;
 
 use guira_sync::atomic::AtomicU32;
 use guira_transport::Address;

@@ -50,24 +50,11 @@ impl Undelivered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_routing::config::{Globals, load};
-    use guira_routing::{Destinations, Dialect, Op, Settings, Timeouts, Unknown, build};
-    use std::time::Duration;
+    use crate::spool::named::log_of_a_pool;
+    use guira_routing::{Dialect, Op};
 
     fn log() -> LogName {
-        let sources = crate::config::Texts::default();
-        let text = r#"{"pools": {"P": {"servers": ["a:1"]}}, "route": "PoolRoute|P"}"#;
-        let loaded = load("test", text, &sources, &Globals::new()).unwrap();
-        let timeouts = Timeouts {
-            server: Duration::ZERO,
-            within_cluster: None,
-            cross_cluster: None,
-            cross_region: None,
-        };
-        let settings = Settings { default_route: "/././".into(), unknown_prefix: Unknown::Refused, timeouts };
-        let mut destinations = Destinations::default();
-        build(&loaded.json, &sources, &settings, &mut destinations).unwrap();
-        destinations.log_named("P").unwrap()
+        log_of_a_pool().1
     }
 
     #[test]

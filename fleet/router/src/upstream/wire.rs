@@ -1,5 +1,6 @@
 //! Requests, as servers read them.
 
+use crate::words::{has_flag, words};
 use guira_protocol::{KeyBuffer, encode_key};
 use guira_routing::{Dialect, Op, Request};
 
@@ -119,7 +120,7 @@ fn meta(request: &Request<'_>, out: &mut Vec<u8>) {
         _ if is_store && (request.exptime != 0 || has_flag(request.meta, b'T')) => Some(request.exptime),
         _ => None,
     };
-    for flag in request.meta.split(|byte| *byte == b' ').filter(|flag| !flag.is_empty()) {
+    for flag in words(request.meta) {
         match time.take_if(|_| flag[0] == b'T') {
             Some(seconds) => put_time(out, seconds),
             None => {
@@ -141,11 +142,6 @@ fn meta(request: &Request<'_>, out: &mut Vec<u8>) {
 fn put_time(out: &mut Vec<u8>, seconds: i32) {
     out.extend_from_slice(b" T");
     out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
-}
-
-/// Whether a flag of a meta command is there.
-pub(crate) fn has_flag(meta: &[u8], letter: u8) -> bool {
-    meta.split(|byte| *byte == b' ').any(|flag| flag.first() == Some(&letter))
 }
 
 #[cfg(test)]

@@ -78,12 +78,7 @@ function drawTiles(status) {
   const fine = last.failed === null ? ratio : 1 - last.failed;
   tile("t-success", "Without failure", fine === null ? ["\u2013", ""] : percent(fine), ratio === null ? "nothing was asked for" : `${text(percent(ratio))} since the start`,
     seen.map((point) => point.failed === null ? null : 1 - point.failed).slice(-60));
-  const gets = recent("get"), p99 = gets.count ? quantile(gets, 0.99) : null;
-  const times = seen.map((point, index) => {
-    const histogram = index ? since(point.status.latency.get, seen[index - 1].status.latency.get) : { count: 0 };
-    return histogram.count ? quantile(histogram, 0.99) : null;
-  }).slice(-60);
-  tile("t-latency", "99 % of gets within", p99 === null ? ["\u2013", ""] : time(p99), p99 === null ? "none was measured" : `median ${text(time(quantile(gets, 0.5)))}`, times);
+  tileOfGets();
   const inService = (point) => point.status.server_count - point.status.servers.filter((server) => server.tko !== null).length;
   tile("t-servers", "Servers in service", [String(inService(last)), ""], `of ${status.server_count}; ${text(count(sumOf(servers, "inflight")))} requests under way`, seen.map(inService).slice(-60));
   tile("t-config", "Configuration", [config.error === null ? age(config.age) : "wrong", ""], config.error === null ? `in effect, refused ${config.failures} times` : "the one before is in effect", []);
@@ -93,10 +88,6 @@ function draw() {
   const last = seen[seen.length - 1];
   if (!last) return;
   const { status } = last, column = (name) => seen.map((point) => point[name]);
-  byId("grid").hidden = false;
-  const state = byId("state");
-  state.textContent = status.ready === null ? "ready" : status.ready;
-  state.className = `state ${status.ready === null ? "good" : "bad"}`;
   byId("about").textContent = [`${status.version}, up ${age(status.stats.uptime)}`, `service ${status.service}`, `router ${status.router}`].join(" \u00b7 ");
   drawTiles(status);
   chart("throughput", [{ name: "gets", of: column("gets") }, { name: "stores", of: column("updates") }, { name: "others", of: column("others") }], (value) => neat(count(value)), null, "Gets, stores and other requests each second");

@@ -178,12 +178,7 @@ function drawTiles(status) {
   const total = stats.get_hits + stats.get_misses;
   tile("t-hits", "Hit ratio", last.hits === null ? (total ? percent(stats.get_hits / total) : ["\u2013", ""]) : percent(last.hits),
     total ? `${text(percent(stats.get_hits / total))} since the start` : "nothing was asked for", column("hits"));
-  const gets = recent("get"), p99 = gets.count ? quantile(gets, 0.99) : null;
-  const times = seen.map((point, index) => {
-    const histogram = index ? since(point.status.latency.get, seen[index - 1].status.latency.get) : { count: 0 };
-    return histogram.count ? quantile(histogram, 0.99) : null;
-  }).slice(-60);
-  tile("t-latency", "99 % of gets within", p99 === null ? ["\u2013", ""] : time(p99), p99 === null ? "none was measured" : `median ${text(time(quantile(gets, 0.5)))}`, times);
+  tileOfGets();
   tile("t-memory", "Items and index", bytes(memory.engine_used), `${text(percent(memory.engine_used / memory.engine_limit))} of ${text(bytes(memory.engine_limit))}`,
     seen.map((point) => point.status.memory.engine_used).slice(-60));
   tile("t-items", "Items", count(stats.curr_items), `${text(count(Math.round(last.evicted)))}/s evicted`, seen.map((point) => point.status.stats.curr_items).slice(-60));
@@ -194,10 +189,6 @@ function draw() {
   const last = seen[seen.length - 1];
   if (!last) return;
   const { status } = last, column = (name) => seen.map((point) => point[name]);
-  byId("grid").hidden = false;
-  const state = byId("state");
-  state.textContent = status.ready === null ? "ready" : status.ready;
-  state.className = `state ${status.ready === null ? "good" : "bad"}`;
   const { engine, policy, start } = status;
   const policies = policy.next ? `${policy.now} \u2192 ${policy.next}` : policy.now;
   byId("about").textContent = [`${status.version}, up ${age(status.stats.uptime)}`, `${engine.name} (${engine.index}${engine.access ? `, ${engine.access}` : ""})`, `policy ${policies}`,

@@ -9,16 +9,17 @@ pub(crate) fn table(routed: &Routed) -> String {
     let mut text = String::new();
     if !routed.loads.is_empty() {
         text.push_str(
-            "\nRouters in front of four servers with one worker each: millions of keys per second of the router's processor time, the median of the \
-             rounds and half the distance between the best and the worst of them; processor time of the servers behind for each key; latencies of gets \
-             in the closed loop. `relay` looks at no byte, and `floor` has no servers behind it.\n\n",
+            "\nRouters in front of four servers with one worker each: millions of keys per second of the router's processor time, the\n\
+             median of the rounds and half the distance between the best and the worst of them; processor time of the servers\n\
+             behind for each key; latencies of gets in the closed loop. `relay` looks at no byte, and `floor` has no servers\n\
+             behind it.\n\n",
         );
         text.push_str(&loads(&routed.loads));
     }
     if !routed.latency.is_empty() {
         text.push_str(
-            "\nLatencies of gets in µs, open loop at a tenth of nutcracker's saturated rate, from the moment a request should have been sent: medians \
-             of the rounds, and what is more than directly in the same round.\n\n",
+            "\nLatencies of gets in µs, open loop at a tenth of nutcracker's saturated rate, from the moment a request should have\n\
+             been sent: medians of the rounds, and what is more than directly in the same round.\n\n",
         );
         text.push_str(&latency(&routed.latency));
     }
