@@ -1,7 +1,8 @@
 //! Clients' requests that are under way, and their replies.
 
 use crate::flow::Ticket;
-use crate::render::{self, Asked, Form};
+use crate::render::{self, Asked, Form, Uniques};
+use crate::upstream::{Value, found};
 use guira_routing::{Answer, Outcome};
 use guira_serving::{ReplyTo, SlotId};
 use std::ops::Range;
@@ -159,6 +160,28 @@ impl Calls {
         self.done.push(Reply { to: call.to, slot: call.slot, text });
         self.length += self.bytes.len() - from;
         self.vacate(ticket.call);
+    }
+
+    /// An item was found, as a server has sent it: the same as [`Calls::answer`] does.
+    #[inline]
+    pub(crate) fn item(&mut self, ticket: Ticket, value: &Value<'_>) {
+        let call = &mut self.calls[ticket.call as usize];
+        let is_plain = call.form == Form::Get(Uniques::Omitted) && value.number.is_none();
+        if call.keys == KeyCount::One || !is_plain || self.held > HELD_MAX {
+            return self.answer(ticket, &found(value));
+        }
+        let Call { parts, bytes, .. } = call;
+        let part = &mut parts[ticket.part as usize];
+        if bytes[part.key.start as usize..part.key.end as usize] != *value.key {
+            return self.answer(ticket, &found(value));
+        }
+        let from = bytes.len();
+        bytes.extend_from_slice(value.block);
+        part.reply = from..bytes.len();
+        call.found += value.block.len();
+        self.held += value.block.len();
+        call.missing -= 1;
+        self.complete(ticket.call);
     }
 
     #[inline]

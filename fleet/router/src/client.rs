@@ -393,7 +393,8 @@ impl Turn<'_> {
             let value = admin::answer(asked, self.shared, self.walks.tree());
             return self.flow.answer(ticket, &admin::found(&value));
         }
-        self.walks.start(request, self.flow.facts, ticket, self.flow);
+        let facts = self.flow.facts;
+        self.walks.start(request, &facts, ticket, self.flow);
     }
 }
 

@@ -213,6 +213,11 @@ impl Flow {
         let mut at = 0;
         let input = intake.input();
         let (understood, wanted) = loop {
+            let Flow { destinations, calls, counters, .. } = self;
+            at += destinations[number as usize].items(&input[at..], |ticket, value| {
+                counters.answered(Outcome::Found);
+                calls.item(ticket, value);
+            });
             match self.destinations[number as usize].next(&input[at..]) {
                 Heard::Answer(origin, answer, taken) => {
                     walks.answer(origin, &answer, self);

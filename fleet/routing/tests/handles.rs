@@ -135,7 +135,7 @@ fn requests_go_where_the_page_says() {
             let (op, key) = request.split_once(' ').unwrap();
             let request = Request::classic(Op::from_name(op).unwrap(), key.as_bytes());
             let facts = Facts { host: 1, now_s: 1_800_000_000, ..Facts::default() };
-            walks.start(&request, facts, (), &mut servers);
+            walks.start(&request, &facts, (), &mut servers);
             while !servers.open.is_empty() {
                 let origin = servers.open.remove(0);
                 walks.answer(origin, &Answer::of(Outcome::NotFound), &mut servers);

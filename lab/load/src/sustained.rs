@@ -15,7 +15,7 @@ use crate::process::Process;
 use crate::run::{Load, Outcome};
 
 /// Connections at first, and at most: each takes a descriptor here and one in the server.
-const CONNECTIONS_MIN: usize = 8;
+const CONNECTIONS_FIRST: usize = 8;
 const CONNECTIONS_MAX: usize = 512;
 /// How often what lies between two numbers is halved.
 const HALVINGS: usize = 2;
@@ -53,10 +53,10 @@ impl Sustained {
 /// account.
 ///
 /// # Errors
-/// When a load fails, a reply is wrong, or the limit is passed with the fewest connections.
+/// When a load fails, a reply is wrong, or the limit is passed with one connection for each thread.
 pub fn highest(load: &Load, limit: Duration, process: Option<Process>) -> Result<Sustained, LoadError> {
     let mut best: Option<Sustained> = None;
-    search(CONNECTIONS_MIN.max(load.threads), |connections| {
+    search([load.threads, CONNECTIONS_FIRST.max(load.threads)], |connections| {
         let outcome = Load { pace: Pace::Closed, connections, ..load.clone() }.run(process, &mut Quiet)?;
         outcome.require_right()?;
         let is_short = keeps(&outcome, limit);
@@ -77,11 +77,22 @@ fn keeps(outcome: &Outcome, limit: Duration) -> bool {
     is_short && counts.lost_ratio() <= LOST_MAX
 }
 
-/// Asks `is_short` about numbers from `least` on, up to the highest for which it says yes, nearly.
-fn search(least: usize, mut is_short: impl FnMut(usize) -> Result<bool, LoadError>) -> Result<(), LoadError> {
-    let (mut short, mut long) = (0, least);
+/// Asks `is_short` about numbers from `first` on, up to the highest for which it says yes, nearly; about lower ones, down to `least`, if it
+/// says no to the first.
+fn search(
+    [least, first]: [usize; 2],
+    mut is_short: impl FnMut(usize) -> Result<bool, LoadError>,
+) -> Result<(), LoadError> {
+    let (mut short, mut long) = (0, first);
     while long <= CONNECTIONS_MAX && is_short(long)? {
         (short, long) = (long, 2 * long);
+    }
+    while short == 0 && long / 2 >= least {
+        if is_short(long / 2)? {
+            short = long / 2;
+        } else {
+            long /= 2;
+        }
     }
     if short == 0 || long > CONNECTIONS_MAX {
         return Ok(());
@@ -107,14 +118,15 @@ mod tests {
             all.push(number);
             Ok(number <= most)
         };
-        search(8, is_short).unwrap();
+        search([1, 8], is_short).unwrap();
         all
     }
 
     #[test]
     fn numbers_double_until_they_are_too_many_and_are_halved_then() {
         assert_eq!(asked(100), [8, 16, 32, 64, 128, 96, 112]);
-        assert_eq!(asked(7), [8]);
+        assert_eq!(asked(7), [8, 4, 6, 7]);
+        assert_eq!(asked(0), [8, 4, 2, 1]);
         assert_eq!(asked(usize::MAX).last(), Some(&CONNECTIONS_MAX));
     }
 

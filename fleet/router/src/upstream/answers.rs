@@ -13,7 +13,7 @@ const HOT: u64 = 1;
 
 /// What was found, or what a miss of a lease-get tells.
 #[inline]
-pub(super) fn found<'i>(value: &Value<'i>) -> Answer<'i> {
+pub(crate) fn found<'i>(value: &Value<'i>) -> Answer<'i> {
     hit(Outcome::Found, value)
 }
 

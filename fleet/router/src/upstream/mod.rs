@@ -10,6 +10,7 @@ mod reply;
 mod undelivered;
 mod wire;
 
+pub(crate) use answers::found;
 pub(crate) use destination::{Destination, GivenUp, Heard, Lost};
 pub(crate) use health::{Standing, Tko};
 pub(crate) use intake::Intake;
@@ -17,6 +18,7 @@ pub(crate) use link::Secure;
 #[cfg(test)]
 pub(crate) use meter::State;
 pub(crate) use meter::{Meter, Meters, OUTCOMES, STATES, ServerCount};
+pub(crate) use reply::Value;
 pub(crate) use undelivered::Undelivered;
 
 use guira_sync::atomic::AtomicU32;

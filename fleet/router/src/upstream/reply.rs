@@ -152,23 +152,23 @@ fn block(input: &[u8], at: usize, length: u64) -> Option<(Result<&[u8], NoLineEn
     Some((value, at + length + 2))
 }
 
+/// A number with no more digits than this fits.
+const SAFE_DIGITS: usize = 19;
+
 /// Takes a blank and a number off the text.
 #[inline(always)]
 fn number(text: &mut &[u8]) -> Option<u64> {
     let [b' ', rest @ ..] = *text else {
         return None;
     };
-    let mut number = 0u64;
-    let mut digits = 0;
-    for byte in rest {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            break;
-        }
-        number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
-        digits += 1;
-    }
-    *text = &rest[digits..];
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (text_of, behind) = rest.split_at(digits);
+    let number = if digits <= SAFE_DIGITS {
+        text_of.iter().fold(0, |number, byte| number * 10 + u64::from(byte - b'0'))
+    } else {
+        std::str::from_utf8(text_of).ok()?.parse().ok()?
+    };
+    *text = behind;
     (digits > 0).then_some(number)
 }
 

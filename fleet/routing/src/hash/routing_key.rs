@@ -6,7 +6,28 @@ use memchr::memchr;
 const STOP: &[u8] = b"|#|";
 
 /// The part before the first `|#|`, mcrouter's hash stop; the whole key if it has none.
+#[inline]
 pub fn before_hash_stop(key: &[u8]) -> &[u8] {
+    if has_bar(key) { before_bar(key) } else { key }
+}
+
+/// Whether a key has the first byte of a hash stop. A call of `memchr` costs more than the search: keys are short.
+#[inline]
+fn has_bar(key: &[u8]) -> bool {
+    let (words, rest) = key.as_chunks::<8>();
+    let has = |word: &[u8; 8]| {
+        let difference = u64::from_le_bytes(*word) ^ (LOW * u64::from(STOP[0]));
+        difference.wrapping_sub(LOW) & !difference & HIGH != 0
+    };
+    words.iter().any(has) || rest.contains(&STOP[0])
+}
+
+/// The lowest and the highest bit of each byte.
+const LOW: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+#[cold]
+fn before_bar(key: &[u8]) -> &[u8] {
     let mut rest = 0;
     while let Some(found) = memchr(STOP[0], &key[rest..]) {
         let at = rest + found;

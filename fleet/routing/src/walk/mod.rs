@@ -140,7 +140,7 @@ impl<T: Copy> Walks<T> {
     pub fn start<S: Sink<Ticket = T>>(
         &mut self,
         request: &Request<'_>,
-        facts: Facts,
+        facts: &Facts,
         ticket: T,
         sink: &mut S,
     ) {
@@ -170,7 +170,7 @@ impl<T: Copy> Walks<T> {
         tree: &Rc<Tree>,
         mut node: NodeId,
         request: &Request<'_>,
-        facts: Facts,
+        facts: &Facts,
         origin: Origin<T>,
         sink: &mut S,
     ) -> Option<Done> {
@@ -187,7 +187,7 @@ impl<T: Copy> Walks<T> {
             }
             let first = self.asks.len();
             let Walks { asks, scratch, random, .. } = self;
-            let mut cx = Cx { facts, asks, scratch, random, holds: Holds::No };
+            let mut cx = Cx { facts: *facts, asks, scratch, random, holds: Holds::No };
             let step = tree.handle(node).enter(&mut cx, request);
             if self.asks.len() > first && !matches!(step, Step::Await(_)) {
                 self.tell(tree, first, request, facts, sink);
@@ -224,7 +224,7 @@ impl<T: Copy> Walks<T> {
         tree: &Rc<Tree>,
         first: usize,
         request: &Request<'_>,
-        facts: Facts,
+        facts: &Facts,
         sink: &mut S,
     ) {
         let mut next = first;
@@ -261,14 +261,14 @@ impl<T: Copy> Walks<T> {
             let changed = apply(&self.scratch, &ask.rewrite, request, answer, &mut key);
             let Wanted::By(child) = ask.answer else {
                 if let Some(changed) = changed {
-                    self.descend(tree, ask.node, &changed, facts, Origin::Nobody, sink);
+                    self.descend(tree, ask.node, &changed, &facts, Origin::Nobody, sink);
                 }
                 continue;
             };
             self.frames[frame as usize].outstanding += 1;
             let at_once = match changed {
                 Some(changed) => {
-                    self.descend(tree, ask.node, &changed, facts, Origin::Frame { frame, child }, sink)
+                    self.descend(tree, ask.node, &changed, &facts, Origin::Frame { frame, child }, sink)
                 }
                 None => Some(Done::Made(Outcome::LocalError)),
             };
@@ -376,7 +376,7 @@ impl<T: Copy> Walks<T> {
         tree: &Rc<Tree>,
         node: NodeId,
         request: &Request<'_>,
-        facts: Facts,
+        facts: &Facts,
         origin: Origin<T>,
         state: State,
     ) -> u32 {
@@ -385,7 +385,7 @@ impl<T: Copy> Walks<T> {
             self.frames.push(Frame {
                 tree: None,
                 node,
-                facts,
+                facts: *facts,
                 origin,
                 state,
                 request: KeptRequest::default(),
@@ -396,7 +396,7 @@ impl<T: Copy> Walks<T> {
         }
         let it = &mut self.frames[number as usize];
         it.request.keep(request);
-        (it.tree, it.node, it.facts, it.origin) = (Some(Rc::clone(tree)), node, facts, origin);
+        (it.tree, it.node, it.facts, it.origin) = (Some(Rc::clone(tree)), node, *facts, origin);
         (it.state, it.held, it.outstanding, it.phase) = (state, None, 0, Phase::Open);
         number
     }

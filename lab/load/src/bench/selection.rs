@@ -62,7 +62,7 @@ const DUMP_DURATION_QUICK: Duration = Duration::from_secs(1);
 /// What the servers hold before a delete by prefix, and how long the load is measured before and after it.
 const DELETE_KEYS: u64 = 10_000_000;
 const DELETE_MEMORY: u64 = 2 * GIB;
-const DELETE_DURATION: Duration = Duration::from_secs(2);
+const DELETE_DURATION: Duration = Duration::from_secs(15);
 const DELETE_DURATION_QUICK: Duration = Duration::from_millis(500);
 
 /// What the servers hold of which others take over: items of 1 KiB, with all that belongs to them somewhat less than 4 GiB.

@@ -1,9 +1,13 @@
 //! What comes of replies: whom each is for, and whether it can be.
 
 use super::{Awaited, Destination, Expected, Heard, Kind, Next};
+use crate::flow::Ticket;
 use crate::upstream::answers;
-use crate::upstream::reply::{self, Read, Reply};
-use guira_routing::{Answer, Dialect, Group, Op, Outcome};
+use crate::upstream::reply::{self, Read, Reply, Value};
+use guira_routing::{Answer, Dialect, Group, Op, Origin, Outcome};
+
+/// What ends the reply to a get.
+const END: &[u8] = b"END\r\n";
 
 impl Destination {
     /// The next reply in `input`.
@@ -27,6 +31,37 @@ impl Destination {
             Read::Unfinished(wanted) => Heard::Silence(wanted),
             Read::Broken => Heard::Garbage,
         }
+    }
+
+    /// Deals with the items in front of `input` that clients wait for themselves: what most replies are. Returns how many bytes they are.
+    #[inline]
+    pub(crate) fn items<'i>(&mut self, input: &'i [u8], mut each: impl FnMut(Ticket, &Value<'i>)) -> usize {
+        let (mut at, mut items) = (0, 0);
+        while self.next == Next::Reply
+            && self.dead == 0
+            && let Some(expected) = self.expected.front()
+            && let Origin::Client(ticket) = expected.origin
+            && let Kind::Key | Kind::LastKey = expected.kind
+            && let Some((value, taken)) = reply::value_of(&input[at..], self.key_of(expected))
+        {
+            if expected.kind == Kind::LastKey {
+                self.next = Next::End;
+            }
+            self.expected.pop_front();
+            each(ticket, &value);
+            at += taken;
+            items += 1;
+            if self.next == Next::End && input[at..].starts_with(END) {
+                self.next = Next::Reply;
+                at += END.len();
+            }
+        }
+        if items > 0 {
+            self.given_up = 0;
+            self.standing.heard();
+            self.meter.ended(Outcome::Found, items);
+        }
+        at
     }
 
     /// The key of a get, as it was asked for.

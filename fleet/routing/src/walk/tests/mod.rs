@@ -173,7 +173,7 @@ impl Router {
 
     fn start(&mut self, request: &Request<'_>) -> u32 {
         self.asked += 1;
-        self.walks.start(request, self.facts, self.asked, &mut self.script);
+        self.walks.start(request, &self.facts, self.asked, &mut self.script);
         self.asked
     }
 
