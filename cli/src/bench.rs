@@ -41,7 +41,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
     #[command(flatten)]
     peers: Peers,
-    /// Routers of the parts router-*, in the order of their turns: guira, nutcracker, relay (a proxy that only moves the bytes), floor (no router:
+    /// Routers of the parts router-*, in the order of their turns: guira, nutcracker, memcached-proxy, relay (a proxy that only moves the bytes), floor (no router:
     /// the no-cache server itself), or NAME=PATH for another guira binary. Behind them are the first memcached of --servers, or guira if no
     /// memcached is named.
     #[arg(
@@ -54,6 +54,9 @@ pub(crate) struct Args {
     /// The nutcracker binary.
     #[arg(long, value_name = "PATH", default_value = "nutcracker")]
     nutcracker_binary: PathBuf,
+    /// The memcached of memcached-proxy, built with --enable-proxy, which Debian's is not.
+    #[arg(long, value_name = "PATH", default_value = "memcached")]
+    proxy_binary: PathBuf,
     /// Rounds of each load; the figure is their median.
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
@@ -93,8 +96,8 @@ impl Args {
     }
 
     fn routers(&self) -> Result<Vec<Router>, Failure> {
-        let nutcracker = self.nutcracker_binary.clone();
-        let binaries = Binaries { guira: self.peers.guira()?, floor: this_binary()?, nutcracker };
+        let (nutcracker, proxy) = (self.nutcracker_binary.clone(), self.proxy_binary.clone());
+        let binaries = Binaries { guira: self.peers.guira()?, floor: this_binary()?, nutcracker, proxy };
         let router = |text: &String| {
             routers::named(text, &binaries).map_err(|problem| Failure::Usage(format!("--routers: {problem}")))
         };

@@ -27,6 +27,7 @@ const CONNECTIONS_MAX: u32 = 20_000;
 
 /// The names of routers in tables.
 const NUTCRACKER: &str = "nutcracker";
+const PROXY: &str = "memcached-proxy";
 const RELAY: &str = "relay";
 
 /// Which router.
@@ -42,6 +43,11 @@ pub enum Router {
     /// twemproxy.
     Nutcracker {
         /// Its binary.
+        binary: PathBuf,
+    },
+    /// memcached as a router, with its own library of routes.
+    MemcachedProxy {
+        /// A memcached that was built with `--enable-proxy`.
         binary: PathBuf,
     },
     /// The forwarding floor, `guira relay`.
@@ -63,6 +69,7 @@ impl Router {
         match self {
             Self::Guira { label, .. } => label,
             Self::Nutcracker { .. } => NUTCRACKER,
+            Self::MemcachedProxy { .. } => PROXY,
             Self::Relay { .. } => RELAY,
             Self::Floor { .. } => FLOOR,
         }
@@ -71,7 +78,13 @@ impl Router {
     /// Whether its binary can be run.
     #[must_use]
     pub fn is_installed(&self) -> bool {
-        self.asked_for_version().output().is_ok()
+        match self {
+            Self::MemcachedProxy { binary } => Command::new(binary).arg("-h").output().is_ok_and(|output| {
+                // Most builds have no proxy.
+                String::from_utf8_lossy(&output.stdout).contains("proxy_config")
+            }),
+            _ => self.asked_for_version().output().is_ok(),
+        }
     }
 
     /// What its binary says of its version.
@@ -87,7 +100,7 @@ impl Router {
             Self::Guira { binary, .. } | Self::Relay { binary } | Self::Floor { binary } => {
                 (binary, "--version")
             }
-            Self::Nutcracker { binary } => (binary, "-V"),
+            Self::Nutcracker { binary } | Self::MemcachedProxy { binary } => (binary, "-V"),
         };
         let mut command = Command::new(binary);
         command.arg(argument);
@@ -127,6 +140,20 @@ impl Router {
                 command.args(["-v", "0", "-a", "127.0.0.1", "-s", &stats.port().to_string(), "-c"]);
                 command.arg(file).arg("-o").arg(folder.file("nutcracker.log"));
                 command.arg("-p").arg(folder.file("nutcracker.pid"));
+                (command, Some(addr))
+            }
+            Self::MemcachedProxy { binary } => {
+                let addr = free_address()?;
+                let backends = list("\"", "", ", ");
+                let config = format!(
+                    "pools{{ main = {{ backends = {{ {backends} }} }} }}\n\
+                     routes{{ default = route_direct{{ child = \"main\" }} }}\n"
+                );
+                let file = folder.write("routes.lua", &config);
+                let mut command = Command::new(binary);
+                command.args(["-l", "127.0.0.1", "-U", "0", "-t", "1", "-c", "20000", "-u", "nobody"]);
+                command.args(["-p", &addr.port().to_string()]);
+                command.arg("-o").arg(format!("proxy_config=routelib,proxy_arg={}", file.display()));
                 (command, Some(addr))
             }
             Self::Relay { binary } => {
@@ -226,7 +253,7 @@ impl Running {
 
     /// Whether keys go to the servers that they belong to.
     pub(super) const fn routes(&self) -> bool {
-        matches!(self.kind, Router::Guira { .. } | Router::Nutcracker { .. })
+        !matches!(self.kind, Router::Relay { .. } | Router::Floor { .. })
     }
 
     /// Where the keys have to be set.
@@ -249,6 +276,8 @@ pub struct Binaries {
     pub floor: PathBuf,
     /// nutcracker.
     pub nutcracker: PathBuf,
+    /// A memcached with a proxy.
+    pub proxy: PathBuf,
 }
 
 /// The router that is named: by the name of one that is known, or as `NAME=PATH`, another `guira`.
@@ -256,18 +285,19 @@ pub struct Binaries {
 /// # Errors
 /// When there is no such router.
 pub fn named(text: &str, binaries: &Binaries) -> Result<Router, String> {
-    let Binaries { guira, floor, nutcracker } = binaries.clone();
-    let is_known = |label: &str| [GUIRA, NUTCRACKER, RELAY, FLOOR].contains(&label);
+    let Binaries { guira, floor, nutcracker, proxy } = binaries.clone();
+    let is_known = |label: &str| [GUIRA, NUTCRACKER, PROXY, RELAY, FLOOR].contains(&label);
     match (text, text.split_once('=')) {
         (GUIRA, _) => Ok(Router::Guira { label: GUIRA.to_owned(), binary: guira }),
         (NUTCRACKER, _) => Ok(Router::Nutcracker { binary: nutcracker }),
+        (PROXY, _) => Ok(Router::MemcachedProxy { binary: proxy }),
         (RELAY, _) => Ok(Router::Relay { binary: floor }),
         (FLOOR, _) => Ok(Router::Floor { binary: floor }),
         (_, Some((label, path))) if !label.is_empty() && !is_known(label) => {
             Ok(Router::Guira { label: label.to_owned(), binary: path.into() })
         }
         _ => Err(format!(
-            "there is no router {text:?}; there are guira, nutcracker, relay, floor, and NAME=PATH for another guira"
+            "there is no router {text:?}; there are guira, nutcracker, memcached-proxy, relay, floor, and NAME=PATH for another guira"
         )),
     }
 }

@@ -4,18 +4,24 @@ use crate::server::Wire;
 
 #[test]
 fn routers_are_named_or_given_by_path() {
-    let binaries =
-        Binaries { guira: "/guira".into(), floor: "/floor".into(), nutcracker: "/nutcracker".into() };
+    let binaries = Binaries {
+        guira: "/guira".into(),
+        floor: "/floor".into(),
+        nutcracker: "/nutcracker".into(),
+        proxy: "/memcached".into(),
+    };
     let named = |text| named(text, &binaries);
     let guira = Router::Guira { label: "guira".to_owned(), binary: "/guira".into() };
     assert_eq!(named("guira"), Ok(guira));
     assert_eq!(named("relay"), Ok(Router::Relay { binary: "/floor".into() }));
     assert_eq!(named("nutcracker"), Ok(Router::Nutcracker { binary: "/nutcracker".into() }));
+    let proxy = Router::MemcachedProxy { binary: "/memcached".into() };
+    assert_eq!(named("memcached-proxy"), Ok(proxy));
     let before = Router::Guira { label: "before".to_owned(), binary: "/old/guira".into() };
     assert_eq!(named("before=/old/guira"), Ok(before));
     for wrong in ["mcrouter", "guira=/x", "=/x"] {
         let error = named(wrong).unwrap_err();
-        assert!(error.contains("nutcracker, relay"), "{error}");
+        assert!(error.contains("memcached-proxy, relay"), "{error}");
     }
 }
 
@@ -25,7 +31,11 @@ fn a_router_that_is_not_installed_is_left_out_with_a_line() {
     let mut log = |line: &str| lines.push(line.to_owned());
     assert!(!is_there(&Router::Nutcracker { binary: "/nowhere/nutcracker".into() }, &mut log));
     assert!(is_there(&Router::Guira { label: "sh".to_owned(), binary: "/bin/echo".into() }, &mut log));
-    assert_eq!(lines, ["routers: nutcracker is left out, it is not installed"]);
+    // A program without a word of a proxy in its help.
+    assert!(!is_there(&Router::MemcachedProxy { binary: "/bin/echo".into() }, &mut log));
+    let expected = ["nutcracker", "memcached-proxy"]
+        .map(|name| format!("routers: {name} is left out, it is not installed"));
+    assert_eq!(lines, expected);
 }
 
 #[test]
