@@ -3,6 +3,7 @@
 
 mod admin;
 mod binary;
+mod cluster;
 mod command_line;
 mod delete_kills;
 mod deletes;
@@ -10,11 +11,13 @@ mod differential;
 mod explain;
 mod failures;
 mod metrics;
+mod names;
 mod neighbours;
 mod reload;
 mod routes;
 mod server_addresses;
 mod servers;
+mod srv;
 mod tls_clients;
 mod tls_servers;
 mod udp;

@@ -20,7 +20,8 @@ impl Random {
 
 fn destination() -> Destination {
     let address = Address::Unix(PathBuf::from("nowhere"));
-    let server = Server::new(address, None, [Duration::from_secs(1); 2], 1, &Arc::default());
+    let server =
+        Server::new(Addresses::new([address]), None, [Duration::from_secs(1); 2], 1, &Arc::default());
     let health = Health {
         timeouts_until_tko: Some(3),
         soft_tkos_max: 0,

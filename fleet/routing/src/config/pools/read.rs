@@ -47,6 +47,14 @@ impl<'d> Definitions<'d> {
         self.optional_as(name, |json, name| json.shared_text(name).cloned())
     }
 
+    /// Refuses members that are there.
+    fn refuse(&mut self, names: &[&str], reason: &str) -> Result<(), ConfigError> {
+        match names.iter().find_map(|name| Some((name, self.optional(name)?))) {
+            Some((name, json)) => Err(json.error(format!("'{name}' {reason}"))),
+            None => Ok(()),
+        }
+    }
+
     /// A list with one item for each server.
     fn column(&mut self, name: &str, length: usize) -> Result<Option<&'d [Json]>, ConfigError> {
         let Some(json) = self.optional(name) else { return Ok(None) };
@@ -58,16 +66,25 @@ impl<'d> Definitions<'d> {
     }
 }
 
+/// Lists with one item for each server.
+const COLUMNS: [&str; 6] = ["hostnames", "failure_domains", "names", "slots", "tags", "weights"];
+
+/// `of_record` are the servers, if they come from an SRV record.
 pub(super) fn read(
     name: &Arc<str>,
     definitions: &[Rc<Json>],
+    of_record: Option<&Json>,
     warnings: &mut Vec<ConfigError>,
 ) -> Result<Pool, ConfigError> {
     let place = definitions[0].place.clone();
     let objects = definitions.iter().map(|json| json.object("pool"));
     let mut members = Definitions(objects.collect::<Result<_, _>>()?);
-    let servers =
-        members.optional("servers").ok_or_else(|| place.error("has no 'servers'"))?.list("servers")?;
+    let written = members.optional("servers").ok_or_else(|| place.error("has no 'servers'"))?;
+    let servers = of_record.unwrap_or(written).list("servers")?;
+    if of_record.is_some() {
+        members
+            .refuse(&COLUMNS, "has an item for each server, and which servers an SRV record has changes")?;
+    }
     let transport = Transport::read(&mut members)?;
     let mut pool = Pool {
         name: Arc::clone(name),
