@@ -8,6 +8,7 @@ mod command_line;
 mod delete_kills;
 mod deletes;
 mod differential;
+mod ejection;
 mod explain;
 mod failures;
 mod metrics;

@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::flow::Ticket;
 use crate::running::Health;
 use guira_routing::{Dialect, Op, Origin, Outcome, Request};
+use guira_transport::Address;
 use std::path::PathBuf;
 use std::time::Duration;
 

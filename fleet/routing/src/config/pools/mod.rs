@@ -39,6 +39,8 @@ pub struct Pool {
     pub disable_request_deadline_check: Option<bool>,
     /// The most requests under way at once.
     pub max_outstanding: Option<u64>,
+    /// Ours, as twemproxy has it: while a server is out, its keys are those of others. Where it is said, if it is.
+    pub auto_eject_hosts: Option<Place>,
     /// For hashes that need them: a tag a server.
     pub tags: Option<Vec<Arc<str>>>,
 }
@@ -179,7 +181,7 @@ impl<'s> Pools<'s> {
         let definitions = self.with_ancestors(name, place)?;
         let in_pool = |error: ConfigError| error.place.error(format!("pool {name:?}: {}", error.reason));
         let servers = definitions.iter().find_map(|json| json.get("servers"));
-        let record = servers.map(|json| service::record(json)).transpose().map_err(in_pool)?.flatten();
+        let record = servers.map(service::record).transpose().map_err(in_pool)?.flatten();
         let of_record = record.map(|(record, json)| self.servers_of_record(record, json)).transpose();
         let of_record = of_record.map_err(in_pool)?;
         let number = match of_record.as_ref().or(servers).map(|servers| &servers.value) {

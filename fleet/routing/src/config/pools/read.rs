@@ -17,8 +17,10 @@ const SLOT_MAX: i64 = (1 << 23) - 1;
 const MISSING_WEIGHT: f64 = 0.5;
 
 /// Members that mcrouter reads and this router does not, and why.
-const WITHOUT_EFFECT: [(&str, &str); 5] = [
+const WITHOUT_EFFECT: [(&str, &str); 7] = [
     ("additional_fanout", "there is one connection to a server for each worker"),
+    ("server_failure_limit", "it is the router's option --timeouts-until-tko"),
+    ("server_retry_timeout", "it is the router's option --probe-timeout-initial-ms"),
     ("services", "there are no services of Meta's scheduler"),
     ("service_id_override", "there are no service identities"),
     ("security_mech_within_dc", "this router does not know which servers are in its datacenter"),
@@ -106,6 +108,11 @@ pub(super) fn read(
             .optional_as("max_outstanding", |json, name| json.integer(name, 0..=i64::MAX))?
             .map(i64::unsigned_abs)
             .filter(|most| *most > 0),
+        auto_eject_hosts: members
+            .optional("auto_eject_hosts")
+            .map(|json| json.boolean("auto_eject_hosts").map(|is_on| is_on.then(|| json.place.clone())))
+            .transpose()?
+            .flatten(),
         tags: members.column("tags", servers.len())?.map(texts).transpose()?,
         place,
     };

@@ -12,9 +12,9 @@ const LABEL_MAX: usize = 63;
 /// The name of the record with [`SRV`] in front, if `servers` is no list.
 pub(super) fn record(servers: &Json) -> Result<Option<(&str, &Json)>, ConfigError> {
     let Value::Text(text) = &servers.value else { return Ok(None) };
-    let expected = "an array, or \"srv:\" and the name of an SRV record expected";
+    let expected = "an array, or \"srv:NAME\" of an SRV record expected";
     let Some(name) = text.strip_prefix(SRV) else {
-        return Err(servers.error(format!("'servers' is {text:?}, {expected}")));
+        return Err(servers.error(format!("'servers' is a string, {expected}")));
     };
     match fault(name) {
         None => Ok(Some((text, servers))),
