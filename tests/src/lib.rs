@@ -16,6 +16,7 @@ pub mod binary;
 pub mod client;
 pub mod deadline;
 pub mod differential;
+pub mod dns;
 pub mod escape;
 pub mod expected;
 pub mod http;

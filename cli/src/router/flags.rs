@@ -64,7 +64,7 @@ pub(super) fn explain_command() -> Command {
 }
 
 /// The options that a configuration, or what it stands for, depends on.
-const OF_CONFIGURATION: [&str; 10] = [
+const OF_CONFIGURATION: [&str; 11] = [
     "route-prefix",
     "send-invalid-route-to-default",
     "service-name",
@@ -74,6 +74,7 @@ const OF_CONFIGURATION: [&str; 10] = [
     "within-cluster-timeout-ms",
     "cross-cluster-timeout-ms",
     "cross-region-timeout-ms",
+    "dns-server",
     "help",
 ];
 

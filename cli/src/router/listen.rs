@@ -1,7 +1,8 @@
-//! Where a router listens.
+//! Where a router listens, and whom it asks for names.
 
 use super::flags::Flags;
 use crate::failure::Failure;
+use guira_router::{ClusterNode, ClusterNodeError};
 use guira_serving::{Listen, ListenTraits, Security};
 use guira_transport::{Address, TlsOptions};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -28,6 +29,20 @@ pub(super) fn datagrams(flags: &Flags) -> Result<Vec<SocketAddr>, Failure> {
     let wrong =
         |text: &str| Failure::Usage(format!("--udp: '{text}' is no address: give IP:PORT or [v6]:PORT"));
     flags.texts("udp").map(|text| text.parse().map_err(|_| wrong(text))).collect()
+}
+
+/// What clients are told that look for routers.
+pub(super) fn nodes(flags: &Flags) -> Result<Vec<ClusterNode>, Failure> {
+    let wrong = |error: ClusterNodeError| Failure::Usage(format!("--cluster-nodes: {error}"));
+    flags.texts("cluster-nodes").map(|text| text.parse().map_err(wrong)).collect()
+}
+
+/// Who is asked for names.
+pub(super) fn dns_server(flags: &Flags) -> Result<Option<SocketAddr>, Failure> {
+    let wrong = |text: &str| {
+        Failure::Usage(format!("--dns-server: '{text}' is no address: give IP:PORT or [v6]:PORT"))
+    };
+    flags.text("dns-server").map(|text| text.parse().map_err(|_| wrong(text))).transpose()
 }
 
 /// The addresses of ports, which are on all addresses of the host.

@@ -148,6 +148,12 @@ pub(crate) const ROWS: &[Row] = &[
         "PEM file of the authorities that certificates of clients are checked against, if they present any",
     ),
     Row::new(CLIENTS, "ssl-require-peer-certs", Switch, "refuse clients with TLS that present none"),
+    Row::new(
+        CLIENTS,
+        "cluster-nodes",
+        List,
+        "the routers that `config get cluster` tells of, HOST:PORT each, where a name stands for all its addresses; without it, this one's own addresses",
+    ),
     Row::new(CLIENTS, "num-proxies", Text, "threads, or auto: one for each processor")
         .alias("workers")
         .default("1"),
@@ -233,6 +239,19 @@ pub(crate) const ROWS: &[Row] = &[
     .default("0"),
     Row::new(SERVERS, "target-max-pending-requests", Whole, "added to target-max-inflight-requests")
         .default("100000"),
+    Row::new(
+        SERVERS,
+        "dns-server",
+        Text,
+        "IP:PORT of the DNS server that is asked for names, instead of those in /etc/resolv.conf",
+    ),
+    Row::new(
+        SERVERS,
+        "srv-hold-down-ms",
+        Whole,
+        "how long a server is kept that the SRV record of its pool does not have any more",
+    )
+    .default("300000"),
     Row::new(
         SERVERS,
         "pem-cert-path",

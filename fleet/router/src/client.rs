@@ -70,6 +70,9 @@ const VALUE_MAX: u32 = 64 << 20;
 /// Keys of one get that are asked for at once: others wait until the client was sent these.
 pub(crate) const KEYS_MAX: usize = 1024;
 
+/// How clients of ElastiCache ask where to connect. No memcached knows it.
+const CLUSTER: &[u8] = b"config get cluster";
+
 /// What requests of a client go through.
 pub(crate) struct Turn<'a> {
     pub(crate) client: &'a mut Client,
@@ -174,6 +177,10 @@ impl Turn<'_> {
         }
         let command = match parse(line) {
             Ok(command) => command,
+            Err(_) if line.text == CLUSTER => {
+                self.outbox.buffer().line(&self.shared.cluster.reply());
+                return After::Taken(line.length);
+            }
             Err(fault) => return self.fault(fault, line.length),
         };
         // A server may take what follows it for another request.

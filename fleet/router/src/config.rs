@@ -1,21 +1,24 @@
 //! The configuration: where its text comes from, and what workers make of it.
 
+use crate::cluster;
+use crate::records::{PATIENCE, Records};
 use crate::running::{RouterOptions, ServerTls};
-use crate::upstream::{Secure, Server};
+use crate::upstream::{Addresses, Secure, Server};
+use guira_names::{NameCounts, Names, NamesOptions, News};
 use guira_routing::config::{
-    Address as Named, ConfigError, Globals, Json, Loaded, Security, Sources, Value, load,
+    Address as Named, ConfigError, Globals, Json, Loaded, Place, SRV, Security, Sources, Value, load,
 };
 use guira_routing::hash::spooky;
-use guira_routing::{BuiltPool, Destinations, Settings, Tree, build};
+use guira_routing::{BuiltPool, DestinationSpec, Destinations, Settings, Tree, build};
 use guira_serving::Causes;
 use guira_sync::atomic::AtomicU32;
 use guira_transport::{Address, TlsConnector, TlsError};
 use md5::{Digest, Md5};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,9 +81,10 @@ impl Sources for Texts {
     }
 }
 
-/// Reads files, and keeps what it has read.
+/// Reads files and SRV records, and keeps what it has read.
 struct Files {
     folder: PathBuf,
+    records: Arc<Records>,
     texts: RefCell<Texts>,
     seen: RefCell<Vec<(PathBuf, Option<String>)>>,
 }
@@ -89,6 +93,11 @@ impl Sources for Files {
     fn read(&self, name: &str) -> Result<String, String> {
         if let Some(known) = self.texts.borrow().others.get(name) {
             return known.clone();
+        }
+        if name.starts_with(SRV) {
+            let text = self.records.text(name);
+            self.texts.borrow_mut().others.insert(name.to_owned(), text.clone());
+            return text;
         }
         // A name without `file:` is relative to the configuration, as in mcrouter.
         let path = name.strip_prefix(FILE).map_or_else(|| self.folder.join(name), PathBuf::from);
@@ -194,11 +203,29 @@ pub(crate) struct Loader {
     connector: Option<TlsConnector>,
     /// The files that the last attempt has read, or tried to, with their texts.
     seen: Vec<(PathBuf, Option<String>)>,
+    names: Arc<Names>,
+    /// Those of routers that clients are told of.
+    nodes: HashSet<Arc<str>>,
+    pub(crate) records: Arc<Records>,
+    pub(crate) name_counts: Arc<NameCounts>,
 }
 
 impl Loader {
     pub(crate) fn new(options: &RouterOptions) -> Self {
+        Self::telling(options, |_| {})
+    }
+
+    /// `tell` hears what has changed of names.
+    pub(crate) fn telling(options: &RouterOptions, tell: impl Fn(News) + Send + 'static) -> Self {
+        let name_counts = Arc::default();
+        let names = Names::new(NamesOptions { server: options.dns_server }, Arc::clone(&name_counts), tell);
+        let names = Arc::new(names);
+        let records = Arc::new(Records::new(names.clone(), options.srv_hold_down));
         Loader {
+            names,
+            nodes: cluster::names(&options.cluster_nodes),
+            records,
+            name_counts,
             source: options.source.clone(),
             settings: options.settings.clone(),
             globals: globals(options),
@@ -254,7 +281,8 @@ impl Loader {
             }
         };
         let texts = RefCell::new(Texts { main: main.clone(), others: BTreeMap::new() });
-        Ok((main, Files { folder, texts, seen: RefCell::default() }))
+        let records = self.records.clone();
+        Ok((main, Files { folder, records, texts, seen: RefCell::default() }))
     }
 
     /// Makes the plan of texts that were kept.
@@ -273,22 +301,64 @@ impl Loader {
     }
 
     fn make(&mut self, main: &str, sources: &dyn Sources) -> Result<Plan, LoadError> {
-        let Draft { json, pools, destinations, warnings, .. } = self.build(main, sources)?;
+        let Draft { json, pools, destinations, mut warnings, .. } = self.build(main, sources)?;
+        let found = self.look_up(&destinations, &pools);
         let mut servers = self.servers.clone();
         for spec in &destinations.specs()[servers.len()..] {
             let secure = match spec.security {
                 Security::Plain => None,
                 Security::Tls => Some(self.secure(&spec.address)?),
             };
-            let address = look_up(&spec.address)?;
+            let addresses = Addresses::new(addresses(&spec.address, &found)?);
             let timeouts = [spec.timeout, spec.connect_timeout];
-            servers.push(Server::new(address, secure, timeouts, self.workers, &self.slow));
+            servers.push(Server::new(addresses, secure, timeouts, self.workers, &self.slow));
         }
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());
+        let place = |host: &str| Place { source: self.source.name().into(), line: line_of(main, host) };
+        let unknown = found.iter().filter_map(|(host, found)| Some((host, found.as_ref().err()?)));
+        let mut unknown: Vec<_> =
+            unknown.map(|(host, reason)| place(host).error(unknown_host(host, reason))).collect();
+        unknown.sort_by_key(ToString::to_string);
+        warnings.extend(unknown);
         let digest = Md5::digest(main).iter().map(|byte| format!("{byte:02x}")).collect();
         let texts = Texts::default();
         let connector = self.connector.clone();
         Ok(Plan { json, texts, destinations, servers, pools, connector, digest, warnings })
+    }
+
+    /// Looks the hosts of servers up that routes lead to.
+    fn look_up(&self, destinations: &Destinations, pools: &[BuiltPool]) -> Found {
+        let in_use = pools.iter().flat_map(numbers).map(|number| &destinations.specs()[number]);
+        let hosts: HashSet<Arc<str>> = in_use.filter_map(host_of).collect();
+        if hosts.is_empty() { Found::new() } else { self.names.hosts(hosts, PATIENCE) }
+    }
+
+    /// Only names of this configuration are looked up from now on.
+    pub(crate) fn follow(&self, plan: &Plan) {
+        let specs = plan.pools.iter().flat_map(numbers).map(|number| &plan.destinations.specs()[number]);
+        let records = plan.texts.others.keys().filter_map(|name| name.strip_prefix(SRV));
+        let records: HashSet<Arc<str>> = records.map(Arc::from).collect();
+        self.records.keep(&records);
+        self.names.follow(specs.filter_map(host_of).chain(self.nodes.iter().cloned()).collect(), records);
+    }
+
+    /// Addresses of the routers that clients are told of. From now on they are looked up again.
+    pub(crate) fn look_up_nodes(&self) -> Found {
+        if self.nodes.is_empty() { Found::new() } else { self.names.hosts(self.nodes.clone(), PATIENCE) }
+    }
+
+    /// A host has these addresses now. Returns the servers for which they are new.
+    pub(crate) fn relocate(&self, host: &str, found: &[IpAddr]) -> Vec<u32> {
+        let mut moved = Vec::new();
+        for ((number, spec), server) in (0u32..).zip(self.destinations.specs()).zip(&self.servers) {
+            if let Named::Tcp { host: own, port } = &spec.address
+                && **own == *host
+                && server.addresses.replace(at_port(found, *port))
+            {
+                moved.push(number);
+            }
+        }
+        moved
     }
 
     /// How a server is spoken to over TLS.
@@ -335,14 +405,50 @@ impl From<TlsError> for LoadError {
     }
 }
 
-fn look_up(address: &Named) -> Result<Address, LoadError> {
+/// Addresses of hosts, or why they have none.
+pub(crate) type Found = HashMap<Arc<str>, Result<Vec<IpAddr>, String>>;
+
+/// The host of a server, if it is a name.
+fn host_of(spec: &DestinationSpec) -> Option<Arc<str>> {
+    match &spec.address {
+        Named::Tcp { host, .. } if is_name(host) => Some(host.clone()),
+        _ => None,
+    }
+}
+
+/// An address may have a zone.
+fn is_name(host: &str) -> bool {
+    host.parse::<IpAddr>().is_err() && !host.contains([':', '%'])
+}
+
+fn at_port(found: &[IpAddr], port: u16) -> Vec<Address> {
+    found.iter().map(|ip| Address::Tcp(SocketAddr::new(*ip, port))).collect()
+}
+
+/// Where a server is. A name that is not found yet has no addresses, as in mcrouter, which looks it up when it connects.
+fn addresses(address: &Named, found: &Found) -> Result<Vec<Address>, LoadError> {
     let (host, port) = match address {
-        Named::Unix(path) => return Ok(Address::Unix(PathBuf::from(&**path))),
+        Named::Unix(path) => return Ok(vec![Address::Unix(PathBuf::from(&**path))]),
         Named::Tcp { host, port } => (host, *port),
     };
-    let wrong = |reason: String| LoadError::Server { address: address.to_string(), reason };
-    let mut found = (&**host, port).to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
-    found.next().map(Address::Tcp).ok_or_else(|| wrong("has no address".to_owned()))
+    if is_name(host) {
+        let known = found.get(host).and_then(|found| found.as_ref().ok());
+        return Ok(known.map(|ips| at_port(ips, port)).unwrap_or_default());
+    }
+    let wrong =
+        |error: io::Error| LoadError::Server { address: address.to_string(), reason: error.to_string() };
+    let found = (&**host, port).to_socket_addrs().map_err(wrong)?;
+    Ok(found.map(Address::Tcp).collect())
+}
+
+fn unknown_host(host: &str, reason: &str) -> String {
+    format!("host {host:?} was not found: {reason}; requests for it fail until it is")
+}
+
+/// The line on which a host is named first; the first one if it comes from elsewhere.
+fn line_of(main: &str, host: &str) -> u32 {
+    let line = main.lines().position(|line| line.contains(host));
+    line.map_or(1, |before| before as u32 + 1)
 }
 
 /// What configurations know of the router.
@@ -368,7 +474,7 @@ pub(crate) fn host_id() -> u32 {
 }
 
 /// As the system lists them.
-fn local_addresses() -> Vec<IpAddr> {
+pub(crate) fn local_addresses() -> Vec<IpAddr> {
     let mut addresses = Vec::new();
     let mut last: Option<IpAddr> = None;
     for line in std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default().lines() {

@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::running::{FailedGets, Health};
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, Waiting, Written};
-use crate::upstream::{Destination, GivenUp, Heard, Intake, Lost, Server, Undelivered};
+use crate::upstream::{Connections, Destination, GivenUp, Heard, Intake, Lost, Server, Undelivered};
 use guira_routing::{
     Answer, DestinationId, Destinations, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
 };
@@ -33,7 +33,7 @@ enum Understood {
 pub(crate) struct Flow {
     pub(crate) calls: Calls,
     pub(crate) counters: Arc<Counters>,
-    destinations: Vec<Destination>,
+    destinations: Connections,
     health: Health,
     /// Requests that one server has not answered at most.
     server_requests: usize,
@@ -104,7 +104,7 @@ impl Flow {
             failed_gets: shared.failed_gets(),
             calls: Calls::default(),
             counters,
-            destinations: Vec::new(),
+            destinations: Connections::default(),
             dirty: Vec::new(),
             facts: Facts { host: host_id().into(), ..Facts::default() },
             now_us: 0,
@@ -117,12 +117,33 @@ impl Flow {
 
     /// Takes servers on that a new configuration names: those behind the ones that are known.
     pub(crate) fn add_servers(&mut self, all: &[Server], named: &Destinations) {
-        let new = all.iter().skip(self.destinations.len());
+        let new = all.iter().skip(self.destinations.servers());
         let (health, most) = (self.health, self.server_requests);
         let new = new.map(|server| Destination::new(server, health, most, self.counters.clone()));
         self.destinations.extend(new);
         if let Some(log) = &mut self.log {
             log.add_names(named);
+        }
+    }
+
+    /// Servers have other addresses than before: what is asked from now on goes there.
+    pub(crate) fn relocate(&mut self, servers: &[u32], walks: &mut Walks<Ticket>, poll: &Poll) {
+        // What was asked before is sent to where it was meant to go.
+        self.flush(walks, poll);
+        let known = self.destinations.servers();
+        for number in servers.iter().copied().filter(|number| (*number as usize) < known) {
+            let it = &mut self.destinations[number as usize];
+            if let Some(leaving) = it.relocate(poll, self.facts.now_ms) {
+                let left = self.destinations.leave(number, leaving);
+                if let Err(error) = self.destinations[left as usize].listen_as(poll, service_token(left)) {
+                    self.lose(left, walks, poll, &error);
+                }
+                self.attend(left);
+            }
+            if !self.destinations[number as usize].is_clean() {
+                self.dirty.push(number);
+            }
+            self.attend(number);
         }
     }
 
@@ -158,6 +179,7 @@ impl Flow {
     /// A request has failed: a delete is answered when it is logged, and others at once.
     fn forgo(&mut self, number: u32, lost: Lost, answer: &Answer<'_>, walks: &mut Walks<Ticket>) {
         let Lost { origin, delete } = lost;
+        let number = self.destinations.server_of(number);
         let is_logged = delete.is_some_and(|delete| self.is_taken(number, delete, origin, answer.outcome));
         if !is_logged {
             walks.answer(origin, answer, self);
@@ -299,7 +321,7 @@ impl Flow {
         if self.deadline_ms.is_none_or(|deadline| self.facts.now_ms < deadline) {
             return;
         }
-        for number in 0..self.destinations.len() as u32 {
+        for number in self.destinations.numbers() {
             self.give_up_of(number, walks, poll);
             self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let it = &mut self.destinations[number as usize];
@@ -309,6 +331,7 @@ impl Flow {
                 self.dirty.push(number);
             }
         }
+        self.destinations.tidy();
         let now_ms = self.facts.now_ms;
         self.deadline_ms = self.destinations.iter().filter_map(|it| it.deadline(now_ms)).min();
     }

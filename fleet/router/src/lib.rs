@@ -15,6 +15,7 @@
 mod admin;
 mod calls;
 mod client;
+mod cluster;
 mod config;
 mod counters;
 mod explain;
@@ -22,6 +23,7 @@ mod flow;
 mod kept;
 mod metrics;
 mod packet_reply;
+mod records;
 mod reload;
 mod render;
 mod running;
@@ -36,6 +38,7 @@ mod watch;
 mod web;
 mod words;
 
+pub use cluster::{ClusterNode, ClusterNodeError};
 pub use config::{LoadError, Source, check};
 pub use explain::{ExplainError, Explanation, explain};
 pub use metrics::{FAMILIES, metric_tables};

@@ -6,6 +6,7 @@ use crate::shared::Shared;
 use crate::spool::LogCount;
 use crate::stats::{Figures, OPS, OUTCOMES, STATS, Shown, Stat};
 use crate::upstream::{STATES, Server, ServerCount, Tko};
+use guira_names::NameCount;
 use guira_routing::Outcome;
 use guira_serving::TrafficCount;
 use guira_sync::atomic::Ordering;
@@ -113,10 +114,12 @@ pub fn metric_tables() -> Vec<MetricTable> {
         absent: Vec::new(),
     };
     let logged = LogCount::ROWS.iter().map(|row| metric_name(row, PREFIX)).collect();
+    let looked_up = NameCount::ROWS.iter().map(|row| metric_name(row, PREFIX)).collect();
     let counted = ServerCount::ROWS.iter().map(|row| metric_name(row, SERVER_PREFIX)).collect();
     vec![
         table("stats", "router", lines, exported),
         table("stats", "logged deletes", LogCount::ROWS.to_vec(), logged),
+        table("stats", "names in DNS", NameCount::ROWS.to_vec(), looked_up),
         table("stats", "operations and failures", patterns, exported_patterns),
         table(
             "stats servers",
@@ -148,6 +151,11 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
     for (counter, row) in LogCount::ALL.into_iter().zip(LogCount::ROWS) {
         if let Some(name) = metric_name(row, PREFIX) {
             out.row(row, &name, row.meaning, &[], &shared.log.get(counter).to_string());
+        }
+    }
+    for (counter, row) in NameCount::ALL.into_iter().zip(NameCount::ROWS) {
+        if let Some(name) = metric_name(row, PREFIX) {
+            out.row(row, &name, row.meaning, &[], &shared.names.get(counter).to_string());
         }
     }
     add_clients(&mut out, &figures);

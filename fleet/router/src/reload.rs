@@ -2,8 +2,12 @@
 
 use crate::config::{LoadError, Loader, Plan, SharedPlan, Texts};
 use crate::kept;
+use crate::records::Learned;
 use crate::shared::Shared;
 use crate::watch::Watch;
+use guira_names::News;
+use guira_routing::Tree;
+use guira_routing::config::ConfigError;
 use guira_sync::clock::Stopwatch;
 use guira_transport::{Interest, Mailbox, Poll, Token};
 use std::io;
@@ -29,10 +33,23 @@ pub enum Watches {
 }
 
 /// What the thread is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Wish {
     LoadNow,
     End,
+    /// Something else was looked up than before.
+    Learn(News),
+    /// A worker is done with a tree: it takes time to free a large one.
+    Free(Box<Tree>),
+}
+
+/// What the thread tells workers.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// Another configuration, and the worker's own tree of it.
+    Plan(SharedPlan, Box<Tree>),
+    /// These servers have other addresses.
+    Moved(Arc<[u32]>),
 }
 
 /// The state of the thread.
@@ -41,7 +58,7 @@ pub(crate) struct Reloader {
     pub(crate) loader: Loader,
     pub(crate) wishes: Arc<Mailbox<Wish>>,
     /// Each worker's.
-    pub(crate) workers: Vec<Arc<Mailbox<SharedPlan>>>,
+    pub(crate) workers: Vec<Arc<Mailbox<Change>>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) reloading: Reloading,
     /// Where the last good configuration is kept.
@@ -55,17 +72,23 @@ const CERTIFICATES: Duration = Duration::from_secs(1);
 
 /// The first configuration: of the source, or, if that cannot be read, the one that was kept.
 pub(crate) fn first(loader: &mut Loader, kept: Option<&PathBuf>) -> Result<Plan, LoadError> {
+    let was_kept = kept.and_then(|path| Some((path, kept::read(path).ok()?)));
+    if let Some((_, texts)) = &was_kept {
+        loader.records.remember(texts);
+    }
     let error = match loader.load() {
         Ok(plan) => {
             keep(kept, &plan.texts);
+            loader.follow(&plan);
             return Ok(plan);
         }
         Err(error) => error,
     };
-    let Some((path, texts)) = kept.and_then(|path| Some((path, kept::read(path).ok()?))) else {
+    let Some((path, texts)) = was_kept else {
         return Err(error);
     };
     let plan = loader.load_kept(texts)?;
+    loader.follow(&plan);
     tracing::warn!(file = %path.display(), "{error}: the configuration that was kept is used");
     Ok(plan)
 }
@@ -96,13 +119,27 @@ impl Reloader {
             let due = changed.as_ref().map(|since| self.reloading.delay.saturating_sub(since.elapsed()));
             let look = watch.is_some().then_some(self.reloading.poll);
             let certificates = self.loader.has_certificates().then_some(CERTIFICATES);
-            poll.wait(due.into_iter().chain(look).chain(certificates).min(), &mut events)?;
+            let records = self.loader.records.patience();
+            let times = due.into_iter().chain(look).chain(certificates).chain(records);
+            poll.wait(times.min(), &mut events)?;
             let is_told = events.drain(..).any(|event| event.token == WISH);
             let wishes = if is_told { self.wishes.take() } else { Vec::new() };
-            if wishes.contains(&Wish::End) {
-                return Ok(());
+            let mut now = Asked::Nothing;
+            for wish in wishes {
+                now = match wish {
+                    Wish::End => return Ok(()),
+                    Wish::LoadNow => Asked::Everything,
+                    Wish::Free(tree) => {
+                        drop(tree);
+                        now
+                    }
+                    Wish::Learn(news) => now.max(self.learn(&news)),
+                };
             }
-            if looked.elapsed() >= CERTIFICATES || wishes.contains(&Wish::LoadNow) {
+            if !self.loader.records.drop_due().is_empty() {
+                now = now.max(Asked::Configuration);
+            }
+            if looked.elapsed() >= CERTIFICATES || now == Asked::Everything {
                 looked = Stopwatch::start();
                 self.loader.reload_changed_certificates();
             }
@@ -110,10 +147,29 @@ impl Reloader {
                 changed.get_or_insert_with(Stopwatch::start);
             }
             let is_due = changed.as_ref().is_some_and(|since| since.elapsed() >= self.reloading.delay);
-            if is_due || wishes.contains(&Wish::LoadNow) {
+            if is_due || now >= Asked::Configuration {
                 self.reload();
                 (watch, changed) = self.watch(&poll)?;
             }
+        }
+    }
+
+    /// What was looked up has changed.
+    fn learn(&self, news: &News) -> Asked {
+        match news {
+            News::Host(host, found) => {
+                self.shared.cluster.learn(host, found);
+                let moved: Arc<[u32]> = self.loader.relocate(host, found).into();
+                if !moved.is_empty() {
+                    tracing::info!(host = &**host, addresses = ?found, "a host has other addresses");
+                    self.workers.iter().for_each(|worker| worker.send(Change::Moved(moved.clone())));
+                }
+                Asked::Nothing
+            }
+            News::Service(record, targets) => match self.loader.records.learn(record, targets) {
+                Learned::New => Asked::Configuration,
+                Learned::Same => Asked::Nothing,
+            },
         }
     }
 
@@ -146,12 +202,32 @@ impl Reloader {
         for warning in &plan.warnings {
             tracing::warn!("{warning}");
         }
+        let settings = self.shared.settings();
+        let trees: Result<Vec<Tree>, ConfigError> =
+            self.workers.iter().map(|_| plan.tree(settings)).collect();
+        let trees = match trees {
+            Ok(trees) => trees,
+            Err(error) => {
+                tracing::error!("the configuration stays as it was: {error}");
+                return self.shared.refused(&error.into());
+            }
+        };
         keep(self.kept.as_ref(), &plan.texts);
+        self.loader.follow(&plan);
         let plan = Arc::new(plan);
         tracing::info!(md5 = plan.digest, "the configuration was read again");
         self.shared.replace(plan.clone());
-        for worker in &self.workers {
-            worker.send(plan.clone());
+        for (worker, tree) in self.workers.iter().zip(trees) {
+            worker.send(Change::Plan(plan.clone(), Box::new(tree)));
         }
     }
+}
+
+/// What is to be read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    Nothing,
+    Configuration,
+    /// Certificates too.
+    Everything,
 }

@@ -1,9 +1,10 @@
 //! Starting and stopping a router.
 
+use crate::cluster::ClusterNode;
 use crate::config::{LoadError, Loader, SharedPlan, Source};
 use crate::flow::Flow;
 use crate::kept;
-use crate::reload::{self, Reloader, Reloading, Wish};
+use crate::reload::{self, Change, Reloader, Reloading, Wish};
 use crate::service::RouterService;
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, LogAccess, LogOptions, Logging};
@@ -45,6 +46,12 @@ pub struct RouterOptions {
     pub limits: Limits,
     pub failed_gets: FailedGets,
     pub reloading: Reloading,
+    /// The DNS server that names are looked up with, in place of the system's.
+    pub dns_server: Option<SocketAddr>,
+    /// How long a server is kept that has left the SRV record of its pool.
+    pub srv_hold_down: Duration,
+    /// What clients are told that look for routers; the router's own addresses, if there are none.
+    pub cluster_nodes: Vec<ClusterNode>,
     /// Where the admin listener is, and the file of the token that its clients show.
     pub admin: Option<Listen>,
     pub admin_token_file: Option<PathBuf>,
@@ -153,14 +160,16 @@ const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 /// # Errors
 /// What is wrong with the configuration, or what the system says.
 pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Running, StartError> {
-    let mut loader = Loader::new(options);
+    let wishes = Arc::new(Mailbox::new()?);
+    let told = wishes.clone();
+    let mut loader = Loader::telling(options, move |news| told.send(Wish::Learn(news)));
     let identity = &options.identity;
     let kept = options.dump_root.as_deref().map(|root| kept::path(root, &identity.service, &identity.router));
     let plan = Arc::new(reload::first(&mut loader, kept.as_ref())?);
     let host = Arc::new(host(options, plan.servers.len())?);
-    let shared = Arc::new(Shared::new(options, host.clone(), plan.clone()));
     let ports = ports(options, inherited, host.tls.as_ref())?;
-    let addresses = ports.iter().map(|port| (*port.address).clone()).collect();
+    let addresses: Vec<Address> = ports.iter().map(|port| (*port.address).clone()).collect();
+    let shared = Arc::new(Shared::new(options, host.clone(), plan.clone(), &loader, &plain(&ports)));
     let (datagrams, udp_addresses) = datagrams(options)?;
     let mut acceptor = Some(Acceptor::new(ports, host.mailboxes.clone()));
     let log = options.deletes.as_ref();
@@ -168,12 +177,13 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let mut crew = Crew::called("router", host.clone());
     let mut workers = Vec::new();
     for (index, sockets) in datagrams.into_iter().enumerate() {
-        let plans = Arc::new(Mailbox::new()?);
-        workers.push(plans.clone());
+        let changes = Arc::new(Mailbox::new()?);
+        workers.push(changes.clone());
+        let mailboxes = (changes, wishes.clone());
         let (host, acceptor, plan, shared) = (host.clone(), acceptor.take(), plan.clone(), shared.clone());
         let access = logging.as_ref().map(Logging::access);
         crew.start(index, Placement::Anywhere, move || {
-            let service = service(index, &plan, (plans, sockets), shared, access)?;
+            let service = service(index, &plan, (mailboxes, sockets), shared, access)?;
             Worker::new(index, service, host, acceptor)
         })?;
     }
@@ -181,7 +191,6 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     if let (Some(logging), Some(log)) = (&mut logging, log) {
         logging.start_replay(log, &shared)?;
     }
-    let wishes = Arc::new(Mailbox::new()?);
     let reloading = options.reloading;
     let token = options.admin_token_file.as_deref().map(Token::load).transpose()?.map(Arc::new);
     let admin = options.admin.as_ref().map(|place| serve_admin(place, &shared, token.clone())).transpose()?;
@@ -194,6 +203,13 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     }
     let warnings = plan.warnings.clone();
     Ok(Running { crew, addresses, udp_addresses, host, warnings, wishes, reloader, admin, token, logging })
+}
+
+/// Where clients connect that speak no TLS; if there is TLS everywhere, all of them.
+fn plain(ports: &[Port]) -> Vec<Address> {
+    let of = |ports: Vec<&Port>| ports.iter().map(|port| (*port.address).clone()).collect::<Vec<_>>();
+    let plain = of(ports.iter().filter(|port| port.tls.is_none()).collect());
+    if plain.is_empty() { of(ports.iter().collect()) } else { plain }
 }
 
 fn serve_admin(
@@ -258,7 +274,7 @@ fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
 fn service(
     index: usize,
     plan: &SharedPlan,
-    (plans, sockets): (Arc<Mailbox<SharedPlan>>, Vec<UdpSocket>),
+    (mailboxes, sockets): ((Arc<Mailbox<Change>>, Arc<Mailbox<Wish>>), Vec<UdpSocket>),
     shared: Arc<Shared>,
     log: Option<LogAccess>,
 ) -> io::Result<RouterService> {
@@ -266,7 +282,7 @@ fn service(
     let log = log.map(DeleteLog::new).transpose()?;
     let mut flow = Flow::new(shared.counters(index), &shared, log);
     flow.add_servers(&plan.servers, plan.named());
-    Ok(RouterService::new(Walks::new(Rc::new(tree), index as u64), flow, plans, sockets, shared))
+    Ok(RouterService::new(Walks::new(Rc::new(tree), index as u64), flow, mailboxes, sockets, shared))
 }
 
 impl Running {

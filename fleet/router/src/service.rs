@@ -2,9 +2,9 @@
 
 use crate::calls::{Calls, Reply};
 use crate::client::{Client, Turn};
-use crate::config::SharedPlan;
 use crate::counters::Counters;
 use crate::flow::{Flow, Ticket};
+use crate::reload::{Change, Wish};
 use crate::shared::Shared;
 use crate::udp::{self, Udp};
 use guira_memory::ValuePin;
@@ -33,15 +33,17 @@ pub(crate) struct RouterService {
     scratch: Vec<u8>,
     /// Rounds since something was sent to servers.
     gathered: u32,
-    /// New configurations.
-    plans: Arc<Mailbox<SharedPlan>>,
+    /// New configurations, and addresses.
+    changes: Arc<Mailbox<Change>>,
+    /// Where trees go that are not needed any more.
+    wishes: Arc<Mailbox<Wish>>,
     udp: Option<Udp>,
     shared: Arc<Shared>,
 }
 
 /// The numbers of mailboxes among the service's sockets: servers have those from 0 on.
-const PLANS: u32 = (1 << 31) - 1;
-const LOGGED: u32 = PLANS - 1;
+const CHANGES: u32 = (1 << 31) - 1;
+const LOGGED: u32 = CHANGES - 1;
 /// The number of the first UDP socket.
 const FIRST_UDP: u32 = 1 << 30;
 
@@ -63,7 +65,7 @@ impl RouterService {
     pub(crate) fn new(
         walks: Walks<Ticket>,
         flow: Flow,
-        plans: Arc<Mailbox<SharedPlan>>,
+        (changes, wishes): (Arc<Mailbox<Change>>, Arc<Mailbox<Wish>>),
         sockets: Vec<UdpSocket>,
         shared: Arc<Shared>,
     ) -> Self {
@@ -71,7 +73,20 @@ impl RouterService {
         let now = clock.now();
         let (watch, held, scratch) = (Stopwatch::start(), VecDeque::new(), Vec::new());
         let udp = (!sockets.is_empty()).then(|| Udp::new(sockets));
-        RouterService { walks, flow, clock, watch, now, held, scratch, gathered: 0, plans, udp, shared }
+        RouterService {
+            walks,
+            flow,
+            clock,
+            watch,
+            now,
+            held,
+            scratch,
+            gathered: 0,
+            changes,
+            wishes,
+            udp,
+            shared,
+        }
     }
 }
 
@@ -128,12 +143,12 @@ impl Service for RouterService {
             poll.add(socket, service_token(number), Interest::Read)?;
         }
         self.flow.listen(poll, LOGGED)?;
-        poll.add(&*self.plans, service_token(PLANS), Interest::Read)
+        poll.add(&*self.changes, service_token(CHANGES), Interest::Read)
     }
 
     fn on_event(&mut self, number: u32, round: &mut Round<'_, Self>) {
         if number >= FIRST_UDP {
-            return self.on_own_event(number);
+            return self.on_own_event(number, round.clients.poll());
         }
         self.flow.hear(number, &mut self.walks, round.clients.poll());
     }
@@ -172,9 +187,9 @@ const HELD_MS: u64 = 1;
 impl RouterService {
     /// Something has happened to a socket that is no server's.
     #[cold]
-    fn on_own_event(&mut self, number: u32) {
+    fn on_own_event(&mut self, number: u32, poll: &Poll) {
         match number {
-            PLANS => return self.change_plan(),
+            CHANGES => return self.change(poll),
             LOGGED => return self.flow.answer_logged(&mut self.walks),
             _ => {}
         }
@@ -188,16 +203,19 @@ impl RouterService {
         &self.flow.counters
     }
 
-    /// Requests that come from now on go by the newest configuration; those under way stay with the one that they began with.
-    fn change_plan(&mut self) {
-        let Some(plan) = self.plans.take().pop() else { return };
-        match plan.tree(self.shared.settings()) {
-            Ok(tree) => {
-                self.flow.add_servers(&plan.servers, plan.named());
-                self.walks.replace(Rc::new(tree));
-            }
-            Err(error) => {
-                tracing::error!("a worker cannot use a configuration that was found right: {error}")
+    /// Requests that come from now on go by the newest configuration, and to where servers are now; those under way stay with what they have
+    /// begun with.
+    fn change(&mut self, poll: &Poll) {
+        for change in self.changes.take() {
+            match change {
+                Change::Plan(plan, tree) => {
+                    self.flow.add_servers(&plan.servers, plan.named());
+                    let before = self.walks.replace(Rc::new(*tree));
+                    if let Ok(tree) = Rc::try_unwrap(before) {
+                        self.wishes.send(Wish::Free(Box::new(tree)));
+                    }
+                }
+                Change::Moved(servers) => self.flow.relocate(&servers, &mut self.walks, poll),
             }
         }
     }

@@ -1,12 +1,16 @@
 //! What all threads of a router know.
 
-use crate::config::{LoadError, SharedPlan, Source};
+use crate::cluster::Cluster;
+use crate::config::{LoadError, Loader, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
+use crate::records::Records;
 use crate::running::{FailedGets, Health, Identity, RouterOptions};
 use crate::spool::LogCounts;
+use guira_names::NameCounts;
 use guira_routing::Settings;
 use guira_serving::Host;
 use guira_sync::clock::Stopwatch;
+use guira_transport::Address;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug)]
@@ -26,6 +30,9 @@ pub(crate) struct Shared {
     counters: Vec<Arc<Counters>>,
     /// Of logged deletes.
     pub(crate) log: Arc<LogCounts>,
+    pub(crate) names: Arc<NameCounts>,
+    pub(crate) records: Arc<Records>,
+    pub(crate) cluster: Cluster,
     /// LOCK: config_state. Leaf.
     state: Mutex<State>,
 }
@@ -61,7 +68,13 @@ fn limit(most: u32) -> usize {
 }
 
 impl Shared {
-    pub(crate) fn new(options: &RouterOptions, host: Arc<Host>, plan: SharedPlan) -> Self {
+    pub(crate) fn new(
+        options: &RouterOptions,
+        host: Arc<Host>,
+        plan: SharedPlan,
+        loader: &Loader,
+        own: &[Address],
+    ) -> Self {
         let state = State {
             plan,
             since: Stopwatch::start(),
@@ -71,6 +84,15 @@ impl Shared {
             failures: 0,
             error: None,
         };
+        let cluster = Cluster::new(&options.cluster_nodes, own);
+        for (host, found) in loader.look_up_nodes() {
+            match found {
+                Ok(found) => cluster.learn(&host, &found),
+                Err(reason) => {
+                    tracing::warn!(host = &*host, reason, "clients are told of a router that was not found")
+                }
+            }
+        }
         Shared {
             settings: options.settings.clone(),
             health: options.health,
@@ -88,6 +110,9 @@ impl Shared {
             host,
             counters: (0..options.workers).map(|index| Arc::new(Counters::of(index))).collect(),
             log: Arc::default(),
+            names: loader.name_counts.clone(),
+            records: loader.records.clone(),
+            cluster,
             state: Mutex::new(state),
         }
     }

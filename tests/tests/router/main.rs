@@ -3,18 +3,22 @@
 
 mod admin;
 mod binary;
+mod cluster;
 mod command_line;
 mod delete_kills;
 mod deletes;
 mod differential;
+mod ejection;
 mod explain;
 mod failures;
 mod metrics;
+mod names;
 mod neighbours;
 mod reload;
 mod routes;
 mod server_addresses;
 mod servers;
+mod srv;
 mod tls_clients;
 mod tls_servers;
 mod udp;

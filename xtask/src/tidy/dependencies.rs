@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Finding;
-use super::layers::{self, RUNTIMES, TOP};
+use super::layers::{self, RUNTIME_USERS, RUNTIMES, TOP};
 use crate::workspace::{Dependency, Package};
 
 /// Checks every package of the workspace.
@@ -22,7 +22,7 @@ fn check_package(root: &Path, package: &Package) -> Vec<Finding> {
     let mut findings = Vec::new();
     for dependency in &package.dependencies {
         let line = line_of(&text, &dependency.name);
-        if RUNTIMES.contains(&dependency.name.as_str()) {
+        if RUNTIMES.contains(&dependency.name.as_str()) && !RUNTIME_USERS.contains(&&*package.name) {
             let what = format!("{} depends on {}", package.name, dependency.name);
             findings.push(Finding::new(&file, line, what, "do without an asynchronous runtime"));
         }
@@ -94,6 +94,7 @@ mod tests {
     fn unknown_crates_and_runtimes_are_found() {
         assert_eq!(findings(package("guira-news", &[])).len(), 1);
         assert_eq!(findings(package("guira-server", &[("tokio", None)])).len(), 1);
+        assert!(findings(package("guira-names", &[("tokio", None)])).is_empty());
     }
 
     #[test]

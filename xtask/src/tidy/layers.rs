@@ -32,6 +32,9 @@ pub(crate) const TOP: &[&str] = &["guira-cli", "guira-tests", "xtask"];
 /// Runtimes that no crate here uses: the server has its own event loop.
 pub(crate) const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio", "futures"];
 
+/// But for these: a runtime stays on a thread of their own (docs/decisions/0040-names.md).
+pub(crate) const RUNTIME_USERS: &[&str] = &["guira-names"];
+
 use MayUse::{Anything, AnythingBelowTheLab, Only};
 
 /// The table: a crate and what it may use.
@@ -71,11 +74,13 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-client", Only(&["guira-protocol", "guira-transport", "guira-sync"])),
     ("guira-probe", Only(&["guira-client", "guira-protocol", "guira-sync"])),
     ("guira-top", Only(&["guira-client", "guira-sync"])),
+    ("guira-names", Only(&["guira-sync"])),
     ("guira-routing", Only(&[])),
     (
         "guira-router",
         Only(&[
             "guira-routing",
+            "guira-names",
             "guira-client",
             "guira-protocol",
             "guira-serving",

@@ -9,6 +9,7 @@ use crate::admin::version;
 use crate::counters::Sums;
 use crate::shared::Shared;
 use crate::spool::LogCount;
+use guira_names::NameCount;
 use guira_protocol::ReplyBuffer;
 use guira_routing::{Op, Outcome};
 use guira_sync::metrics::Kind;
@@ -93,6 +94,9 @@ pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
             STATS.iter().for_each(|stat| put(stat.metric.name, &(stat.value)(&figures)));
             for counter in LogCount::ALL {
                 put(counter.name(), &shared.log.get(counter).to_string());
+            }
+            for counter in NameCount::ALL {
+                put(counter.name(), &shared.names.get(counter).to_string());
             }
             commands(&figures, &mut put);
             failures(&figures, &mut put);

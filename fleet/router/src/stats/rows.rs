@@ -6,6 +6,7 @@ use crate::config::{Plan, SharedPlan};
 use crate::counters::{Average, Sums};
 use crate::shared::{ConfigReport, Shared};
 use crate::upstream::{STATES, Server, ServerCount, Tko};
+use guira_names::NameGauge;
 use guira_routing::Outcome;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::wall_clock;
@@ -230,6 +231,24 @@ pub(crate) const STATS: &[Stat] = &[
         Count,
         "Logged deletes that the configuration has no server for any more, as of the last look.",
         |it| it.shared.log.homeless().to_string(),
+    ),
+    gauge("dns_names", Count, "Names that are looked up again when their time is over.", |it| {
+        it.shared.names.gauge(NameGauge::Followed).to_string()
+    }),
+    gauge(
+        "dns_stale_names",
+        Count,
+        "Those whose last lookup has failed: they keep what was found before.",
+        |it| it.shared.names.gauge(NameGauge::Stale).to_string(),
+    ),
+    gauge("dns_unknown_names", Count, "Those of which nothing was ever found.", |it| {
+        it.shared.names.gauge(NameGauge::Unknown).to_string()
+    }),
+    gauge(
+        "srv_held_servers",
+        Count,
+        "Servers that are kept although the SRV records of their pools do not have them.",
+        |it| it.shared.records.held().to_string(),
     ),
     gauge("num_proxies", Count, "Threads.", |it| it.sums.0.len().to_string())
         .exported("guira_router_workers"),

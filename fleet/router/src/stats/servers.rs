@@ -58,14 +58,20 @@ pub(super) fn suspects(plan: &Plan, put: &mut impl FnMut(&str, &str)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::Meter;
+    use crate::upstream::{Addresses, Meter};
     use guira_routing::Outcome;
     use guira_transport::Address;
     use std::sync::Arc;
     use std::time::Duration;
 
     fn server() -> Server {
-        Server::new(Address::Unix("/none".into()), None, [Duration::from_secs(1); 2], 2, &Arc::default())
+        Server::new(
+            Addresses::new([Address::Unix("/none".into())]),
+            None,
+            [Duration::from_secs(1); 2],
+            2,
+            &Arc::default(),
+        )
     }
 
     #[test]

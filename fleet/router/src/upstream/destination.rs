@@ -3,22 +3,24 @@
 use super::health::{Prober, Probes, Standing, Tko};
 use super::link::{Link, Secure};
 use super::meter::{Meter, ServerCount, State};
+use super::way::Way;
 use super::{Intake, Server, Undelivered, wire};
 use crate::counters::Counters;
 use crate::flow::Ticket;
 use crate::running::Health;
 use guira_routing::{Answer, Dialect, Group, LogName, Op, Origin, Outcome, Request};
-use guira_transport::{Address, Interest, Poll, Progress, Stream, Token};
+use guira_transport::{Interest, Poll, Progress, Token};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
 mod hear;
+mod relocate;
 
 /// A server and what it was asked.
 #[derive(Debug)]
 pub(crate) struct Destination {
-    address: Address,
+    way: Way,
     secure: Option<Secure>,
     timeout_ms: u32,
     connect_timeout_ms: u32,
@@ -185,7 +187,7 @@ impl Destination {
     /// More than `most` requests are not under way at once.
     pub(crate) fn new(server: &Server, health: Health, most: usize, counters: Arc<Counters>) -> Self {
         Destination {
-            address: server.address.clone(),
+            way: Way::new(&server.addresses),
             secure: server.secure.clone(),
             timeout_ms: server.timeout_ms,
             connect_timeout_ms: server.connect_timeout_ms,
@@ -402,7 +404,7 @@ impl Destination {
             return Ok(());
         }
         if let Link::Closed = self.link {
-            let stream = Stream::connect(&self.address)?;
+            let stream = self.way.connect()?;
             poll.add(&stream, token, Interest::ReadWrite)?;
             self.interest = Interest::ReadWrite;
             self.link = Link::Connecting(stream);
@@ -477,11 +479,12 @@ impl Destination {
     fn begin(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
         if let Err(error) = self.link.go_on(self.secure.as_ref()) {
             self.log_refusal(&error);
-            return Err(error);
+            return if self.way.turn() { self.go_on(poll, token) } else { Err(error) };
         }
         match self.link {
             Link::Securing(_) => self.listen(poll, token, Interest::Read),
             _ => {
+                self.way.reached();
                 self.meter.set_state(State::Up);
                 self.meter.add(ServerCount::Opened, 1);
                 self.go_on(poll, token)
@@ -503,7 +506,7 @@ impl Destination {
     /// Says once why there is no TLS with a server: clients are told only that they cannot have it.
     fn log_refusal(&self, error: &io::Error) {
         if self.secure.is_some() && self.trust == Trust::Untried && self.standing.is_in() {
-            tracing::warn!(server = %self.address, %error, "there is no TLS with a server");
+            tracing::warn!(server = self.way.address().map(tracing::field::display), %error, "there is no TLS with a server");
         }
     }
 
@@ -610,8 +613,10 @@ impl Destination {
             self.end_timing(now_ms * 1000);
         }
         if self.link.is_beginning() {
-            let prober = self.standing.unreachable(&self.health);
-            self.put_out(prober, now_ms);
+            if !self.way.turn() {
+                let prober = self.standing.unreachable(&self.health);
+                self.put_out(prober, now_ms);
+            }
             self.meter.ended(Outcome::ConnectTimeout, 1);
             return Some(GivenUp::Unreachable(lost));
         }
@@ -626,8 +631,8 @@ impl Destination {
 
     /// The connection has failed.
     pub(crate) fn note_failure(&mut self, now_ms: u64) {
-        // One that was up is tried again, with the next request.
-        if !self.is_reached() {
+        // One that was up is tried again, with the next request, and so is one that has more addresses.
+        if !self.is_reached() && !self.way.is_halfway() {
             let prober = self.standing.unreachable(&self.health);
             self.put_out(prober, now_ms);
         }

@@ -16,6 +16,7 @@ guira_sync::counters! {
         BytesReceived = "bytes_received", Bytes, "Received from the server.";
         SoftTkos = "soft_tkos", Count, "Times the server was taken out of service for timeouts.";
         HardTkos = "hard_tkos", Count, "Times the server was taken out of service since it could not be connected to.";
+        Moves = "moves", Count, "Times a worker has turned to another address of the server, since its name did not have the one before any more.";
     }
 }
 
@@ -97,6 +98,13 @@ impl Meter {
 
     pub(crate) fn set_state(&self, state: State) {
         self.set(Gauge::State, state as u64);
+    }
+
+    /// Adds what another one has counted, but for requests, which both have.
+    pub(crate) fn absorb(&self, other: &Meter) {
+        for index in (0..FIRST_GAUGE).filter(|index| *index != ServerCount::Requests as usize) {
+            self.0.add(index, other.0.get(index));
+        }
     }
 
     /// A reply has taken this long.

@@ -1,6 +1,7 @@
 //! Servers, as one worker sees them.
 
 mod answers;
+mod connections;
 mod destination;
 mod health;
 mod intake;
@@ -8,9 +9,11 @@ mod link;
 mod meter;
 mod reply;
 mod undelivered;
+mod way;
 mod wire;
 
 pub(crate) use answers::found;
+pub(crate) use connections::Connections;
 pub(crate) use destination::{Destination, GivenUp, Heard, Lost};
 pub(crate) use health::{Standing, Tko};
 pub(crate) use intake::Intake;
@@ -20,16 +23,16 @@ pub(crate) use meter::State;
 pub(crate) use meter::{Meter, Meters, OUTCOMES, STATES, ServerCount};
 pub(crate) use reply::Value;
 pub(crate) use undelivered::Undelivered;
+pub(crate) use way::Addresses;
 
 use guira_sync::atomic::AtomicU32;
-use guira_transport::Address;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A server, as all workers know it.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    pub(crate) address: Address,
+    pub(crate) addresses: Arc<Addresses>,
     /// Without it, TLS is not spoken.
     pub(crate) secure: Option<Secure>,
     pub(crate) timeout_ms: u32,
@@ -42,7 +45,7 @@ pub(crate) struct Server {
 impl Server {
     /// With the timeouts of its requests and of connecting, for a router of which `slow` servers are out for their timeouts.
     pub(crate) fn new(
-        address: Address,
+        addresses: Addresses,
         secure: Option<Secure>,
         [timeout, connect_timeout]: [Duration; 2],
         workers: usize,
@@ -50,7 +53,7 @@ impl Server {
     ) -> Self {
         let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         Server {
-            address,
+            addresses: Arc::new(addresses),
             secure,
             timeout_ms: millis(timeout),
             connect_timeout_ms: millis(connect_timeout),

@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::flow::Ticket;
 use crate::running::Health;
 use guira_routing::{Dialect, Op, Origin, Outcome, Request};
+use guira_transport::Address;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ impl Random {
 
 fn destination() -> Destination {
     let address = Address::Unix(PathBuf::from("nowhere"));
-    let server = Server::new(address, None, [Duration::from_secs(1); 2], 1, &Arc::default());
+    let server =
+        Server::new(Addresses::new([address]), None, [Duration::from_secs(1); 2], 1, &Arc::default());
     let health = Health {
         timeouts_until_tko: Some(3),
         soft_tkos_max: 0,

@@ -159,6 +159,7 @@ handles! {
     outstanding_limit: OutstandingLimit = "OutstandingLimitRoute";
     slow_warm_up: SlowWarmUp = "SlowWarmUpRoute";
     staging: Staging = "StagingRoute";
+    eject_hosts: EjectHosts = "EjectHosts";
 }
 
 /// Asks all children, each by its place in the list.

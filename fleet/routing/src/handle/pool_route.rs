@@ -1,6 +1,6 @@
 //! A server of a pool by the hash of the key.
 
-use super::{AnyHandle, Handle, HashRoute, OutstandingLimit, RateLimit, Shadow, ShardSplit, SlowWarmUp};
+use super::{AnyHandle, EjectHosts, Handle, HashRoute, OutstandingLimit, RateLimit, Shadow, ShardSplit, SlowWarmUp};
 use crate::build::{Builder, Members, PoolHandles};
 use crate::config::{ConfigError, Json};
 use crate::request::Request;
@@ -45,7 +45,12 @@ impl PoolRoute {
             members.add(if error_on_empty { AnyHandle::error() } else { AnyHandle::null() })
         } else {
             let hash = members.hash_of_pool(pool)?;
-            members.add(AnyHandle::HashRoute(HashRoute::new(children, hash)))
+            if EjectHosts::is_wanted(pool, &hash)? {
+                let unlogged = log.map(|_| pool.children());
+                members.add(AnyHandle::EjectHosts(EjectHosts::new(children, unlogged, hash)))
+            } else {
+                members.add(AnyHandle::HashRoute(HashRoute::new(children, hash)))
+            }
         };
         if let Some(rates) = members.json("rates") {
             let limit = RateLimit::read(members, node, rates)?;

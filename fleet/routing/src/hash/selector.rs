@@ -89,6 +89,11 @@ impl Selector {
         Choices { selector: self, order, left: MOST_CHOICES }
     }
 
+    /// Whether [`Self::choices`] names more than one server.
+    pub fn has_order(&self) -> bool {
+        matches!(self.rule, Rule::Rendezvous(_) | Rule::WeightedRendezvous(_) | Rule::Ketama(..))
+    }
+
     fn salted<T>(&self, key: &[u8], hash: impl FnOnce(&[u8]) -> T) -> T {
         if self.salt.is_empty() { hash(key) } else { joined([key, &self.salt], hash) }
     }

@@ -122,8 +122,8 @@ impl<T: Copy> Walks<T> {
     }
 
     /// Requests go through another tree from now on. Those that are under way stay in theirs.
-    pub fn replace(&mut self, tree: Rc<Tree>) {
-        self.tree = tree;
+    pub fn replace(&mut self, tree: Rc<Tree>) -> Rc<Tree> {
+        std::mem::replace(&mut self.tree, tree)
     }
 
     pub fn tree(&self) -> &Tree {

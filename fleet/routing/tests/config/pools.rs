@@ -193,7 +193,10 @@ fn thresholds_may_be_percentages_of_the_servers() {
 /// Definitions of a pool, and the error.
 const REFUSED: &[(&str, &str)] = &[
     ("{}", "main:2: pool \"A\": has no 'servers'"),
-    (r#"{"servers": "a:1"}"#, "main:2: pool \"A\": 'servers' is a string, an array expected"),
+    (
+        r#"{"servers": "a:1"}"#,
+        "main:2: pool \"A\": 'servers' is a string, an array, or \"srv:NAME\" of an SRV record expected",
+    ),
     (
         "{\"servers\": [\"a:1\",\n5]}",
         "main:3: pool \"A\": a server is an integer, a string or a route expected",
@@ -380,4 +383,49 @@ fn addresses_are_equal_when_they_lead_to_the_same_place() {
     let Target::Server { address, .. } = &pool.servers[1].target else { panic!("a route") };
     assert_eq!(*address, Address::Tcp { host: "a".into(), port: 1 });
     assert_eq!(warnings.len(), 1);
+}
+
+#[test]
+fn servers_come_from_an_srv_record() {
+    let files = Files::default().with("srv:_m._tcp.cache", r#"["cache-0:1", "cache-1:2"]"#);
+    let pools = r#"{"A": {"inherit": "B", "security_mech": "ssl"}, "B": {"servers": "srv:_m._tcp.cache"}}"#;
+    let (pool, read) = pool_of(&files, pools, "\"A\"").unwrap();
+    assert_eq!(pool.servers.iter().map(address).collect::<Vec<_>>(), ["cache-0:1", "cache-1:2"]);
+    assert!(pool.servers.iter().all(|server| security(server) == Security::Tls));
+    assert!(read.warnings.is_empty() && read.imports.is_empty(), "nothing is watched: {read:?}");
+}
+
+#[test]
+fn wrong_srv_records_are_refused_where_they_stand() {
+    let files = Files::default().with("srv:good", r#"["a:1"]"#).with("srv:odd", "[7]");
+    let long = format!("srv:{}", "a".repeat(64));
+    let cases = [
+        ("srv:", "the name of an SRV record is missing"),
+        ("srv:.", "the name of an SRV record is missing"),
+        ("srv:cache:11211", "an SRV record has the ports: none is given"),
+        ("srv:a b", "a name has letters, digits, hyphens, underscores and dots"),
+        ("srv:a..b", "a name has up to 253 bytes, and 1 to 63 between two dots"),
+        (&long, "a name has up to 253 bytes, and 1 to 63 between two dots"),
+    ];
+    for (servers, reason) in cases {
+        let pools = format!("{{\"A\":\n{{\"servers\":\n{servers:?}}}}}");
+        let error = pool_of(&files, &pools, "\"A\"").unwrap_err().to_string();
+        assert_eq!(error, format!("main:3: pool \"A\": 'servers' is {servers:?}: {reason}"));
+    }
+    for (members, error) in [
+        (r#""servers": "srv:gone""#, "main:1: pool \"A\": no such file"),
+        (
+            r#""servers": "srv:odd""#,
+            "srv:odd:1: pool \"A\": a server is an integer, a string or a route expected",
+        ),
+        (
+            r#""servers": "srv:good", "weights": [1]"#,
+            "main:1: pool \"A\": 'weights' has an item for each server, and which servers an SRV record has changes",
+        ),
+    ] {
+        assert_eq!(
+            pool_of(&files, &format!("{{\"A\": {{{members}}}}}"), "\"A\"").unwrap_err().to_string(),
+            error
+        );
+    }
 }

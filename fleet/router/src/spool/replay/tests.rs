@@ -365,6 +365,9 @@ fn options(servers: &[&Address]) -> RouterOptions {
         resumption: Resumption::Off,
     };
     RouterOptions {
+        dns_server: None,
+        cluster_nodes: Vec::new(),
+        srv_hold_down: Duration::ZERO,
         listen: Vec::new(),
         udp: Vec::new(),
         client_tls: None,

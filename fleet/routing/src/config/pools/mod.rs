@@ -2,6 +2,7 @@
 
 mod read;
 mod server;
+mod service;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -14,6 +15,7 @@ use super::load::Sources;
 use super::parse::parse;
 
 pub use server::{Address, Security};
+pub use service::SRV;
 
 /// A pool as it is configured. What is `None` is up to the router's options.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub struct Pool {
     pub disable_request_deadline_check: Option<bool>,
     /// The most requests under way at once.
     pub max_outstanding: Option<u64>,
+    /// Ours, as twemproxy has it: while a server is out, its keys are those of others. Where it is said, if it is.
+    pub auto_eject_hosts: Option<Place>,
     /// For hashes that need them: a tag a server.
     pub tags: Option<Vec<Arc<str>>>,
 }
@@ -175,17 +179,26 @@ impl<'s> Pools<'s> {
             return Ok(Arc::clone(pool));
         }
         let definitions = self.with_ancestors(name, place)?;
-        let servers =
-            definitions.iter().find_map(|json| match json.get("servers").map(|servers| &servers.value) {
-                Some(Value::Array(servers)) => Some(servers.len() as u64),
-                _ => None,
-            });
-        self.budget.spend(1 + servers.unwrap_or_default() * SERVER_STEPS, place)?;
-        let pool = read::read(name, &definitions, &mut self.warnings)
-            .map_err(|error| error.place.error(format!("pool {name:?}: {}", error.reason)))?;
+        let in_pool = |error: ConfigError| error.place.error(format!("pool {name:?}: {}", error.reason));
+        let servers = definitions.iter().find_map(|json| json.get("servers"));
+        let record = servers.map(service::record).transpose().map_err(in_pool)?.flatten();
+        let of_record = record.map(|(record, json)| self.servers_of_record(record, json)).transpose();
+        let of_record = of_record.map_err(in_pool)?;
+        let number = match of_record.as_ref().or(servers).map(|servers| &servers.value) {
+            Some(Value::Array(servers)) => servers.len() as u64,
+            _ => 0,
+        };
+        self.budget.spend(1 + number * SERVER_STEPS, place)?;
+        let pool = read::read(name, &definitions, of_record.as_ref(), &mut self.warnings).map_err(in_pool)?;
         let pool = Arc::new(pool);
         self.read.insert(Arc::clone(name), Arc::clone(&pool));
         Ok(pool)
+    }
+
+    /// The servers that an SRV record names.
+    fn servers_of_record(&self, record: &str, json: &Json) -> Result<Json, ConfigError> {
+        let text = self.sources.read(record).map_err(|reason| json.error(reason))?;
+        parse(&record.into(), &text, &self.budget)
     }
 
     /// The definition of a pool and of those that it inherits from. An earlier one counts more.

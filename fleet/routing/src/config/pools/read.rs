@@ -17,8 +17,10 @@ const SLOT_MAX: i64 = (1 << 23) - 1;
 const MISSING_WEIGHT: f64 = 0.5;
 
 /// Members that mcrouter reads and this router does not, and why.
-const WITHOUT_EFFECT: [(&str, &str); 5] = [
+const WITHOUT_EFFECT: [(&str, &str); 7] = [
     ("additional_fanout", "there is one connection to a server for each worker"),
+    ("server_failure_limit", "it is the router's option --timeouts-until-tko"),
+    ("server_retry_timeout", "it is the router's option --probe-timeout-initial-ms"),
     ("services", "there are no services of Meta's scheduler"),
     ("service_id_override", "there are no service identities"),
     ("security_mech_within_dc", "this router does not know which servers are in its datacenter"),
@@ -47,6 +49,14 @@ impl<'d> Definitions<'d> {
         self.optional_as(name, |json, name| json.shared_text(name).cloned())
     }
 
+    /// Refuses members that are there.
+    fn refuse(&mut self, names: &[&str], reason: &str) -> Result<(), ConfigError> {
+        match names.iter().find_map(|name| Some((name, self.optional(name)?))) {
+            Some((name, json)) => Err(json.error(format!("'{name}' {reason}"))),
+            None => Ok(()),
+        }
+    }
+
     /// A list with one item for each server.
     fn column(&mut self, name: &str, length: usize) -> Result<Option<&'d [Json]>, ConfigError> {
         let Some(json) = self.optional(name) else { return Ok(None) };
@@ -58,16 +68,25 @@ impl<'d> Definitions<'d> {
     }
 }
 
+/// Lists with one item for each server.
+const COLUMNS: [&str; 6] = ["hostnames", "failure_domains", "names", "slots", "tags", "weights"];
+
+/// `of_record` are the servers, if they come from an SRV record.
 pub(super) fn read(
     name: &Arc<str>,
     definitions: &[Rc<Json>],
+    of_record: Option<&Json>,
     warnings: &mut Vec<ConfigError>,
 ) -> Result<Pool, ConfigError> {
     let place = definitions[0].place.clone();
     let objects = definitions.iter().map(|json| json.object("pool"));
     let mut members = Definitions(objects.collect::<Result<_, _>>()?);
-    let servers =
-        members.optional("servers").ok_or_else(|| place.error("has no 'servers'"))?.list("servers")?;
+    let written = members.optional("servers").ok_or_else(|| place.error("has no 'servers'"))?;
+    let servers = of_record.unwrap_or(written).list("servers")?;
+    if of_record.is_some() {
+        members
+            .refuse(&COLUMNS, "has an item for each server, and which servers an SRV record has changes")?;
+    }
     let transport = Transport::read(&mut members)?;
     let mut pool = Pool {
         name: Arc::clone(name),
@@ -89,6 +108,11 @@ pub(super) fn read(
             .optional_as("max_outstanding", |json, name| json.integer(name, 0..=i64::MAX))?
             .map(i64::unsigned_abs)
             .filter(|most| *most > 0),
+        auto_eject_hosts: members
+            .optional("auto_eject_hosts")
+            .map(|json| json.boolean("auto_eject_hosts").map(|is_on| is_on.then(|| json.place.clone())))
+            .transpose()?
+            .flatten(),
         tags: members.column("tags", servers.len())?.map(texts).transpose()?,
         place,
     };

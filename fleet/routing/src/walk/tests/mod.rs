@@ -2,6 +2,7 @@
 
 mod caches;
 mod choices;
+mod ejections;
 mod explained;
 mod failovers;
 mod fan_outs;

@@ -1,0 +1,166 @@
+//! What is known of names of one kind, and when each is looked up again. Time is a parameter, and nothing here does I/O.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An answer of DNS is used for so long at least and at most, whatever its TTL says.
+const TTL_MIN: Duration = Duration::from_secs(1);
+const TTL_MAX: Duration = Duration::from_secs(300);
+/// When a lookup that has failed is repeated: twice as late each time.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// What was found under a name, and for how long that holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found<T> {
+    pub(crate) records: Vec<T>,
+    pub(crate) ttl: Duration,
+}
+
+/// What a lookup has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Learned<T> {
+    /// These records, in place of others or of none.
+    Changed(Vec<T>),
+    Same,
+    /// It has failed, so many times in a row.
+    Failed(u32),
+}
+
+/// Who waits for the first answer about a name.
+pub(crate) type Waiting<T> = Box<dyn FnOnce(Arc<str>, Result<Vec<T>, String>) + Send>;
+
+pub(crate) struct Book<T> {
+    entries: HashMap<Arc<str>, Entry<T>>,
+}
+
+struct Entry<T> {
+    /// In order, each once. Empty if nothing was ever found.
+    known: Vec<T>,
+    state: State,
+    failures: u32,
+    waiting: Vec<Waiting<T>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Due(Duration),
+    UnderWay,
+}
+
+impl<T> Default for Book<T> {
+    fn default() -> Self {
+        Book { entries: HashMap::new() }
+    }
+}
+
+impl<T: Clone + Ord> Book<T> {
+    /// Somebody wants to know what is known, or what will be found.
+    pub(crate) fn ask(&mut self, name: Arc<str>, waiting: Waiting<T>, now: Duration) {
+        let entry = self.entries.entry(name.clone()).or_insert_with(|| Entry {
+            known: Vec::new(),
+            state: State::Due(now),
+            failures: 0,
+            waiting: Vec::new(),
+        });
+        if !entry.known.is_empty() {
+            return waiting(name, Ok(entry.known.clone()));
+        }
+        entry.waiting.push(waiting);
+        if let State::Due(due) = &mut entry.state {
+            *due = now;
+        }
+    }
+
+    /// All others are forgotten.
+    pub(crate) fn follow(&mut self, names: &HashSet<Arc<str>>) {
+        self.entries.retain(|name, _| names.contains(name));
+    }
+
+    /// Names whose time is over, at most so many: their lookups begin.
+    pub(crate) fn begin(&mut self, now: Duration, most: usize) -> Vec<Arc<str>> {
+        let is_due = |entry: &Entry<T>| matches!(entry.state, State::Due(due) if due <= now);
+        let due = self.entries.iter_mut().filter(|(_, entry)| is_due(entry)).take(most);
+        due.map(|(name, entry)| {
+            entry.state = State::UnderWay;
+            name.clone()
+        })
+        .collect()
+    }
+
+    /// When the next lookup is due.
+    pub(crate) fn next(&self) -> Option<Duration> {
+        let due = self.entries.values().filter_map(|entry| match entry.state {
+            State::Due(due) => Some(due),
+            State::UnderWay => None,
+        });
+        due.min()
+    }
+
+    /// All names are due: what they were looked up with has changed.
+    pub(crate) fn expire(&mut self, now: Duration) {
+        for entry in self.entries.values_mut() {
+            if let State::Due(due) = &mut entry.state {
+                *due = now;
+            }
+        }
+    }
+
+    /// A lookup has ended. What was found before stays if it has failed or found nothing.
+    pub(crate) fn learn(
+        &mut self,
+        name: &Arc<str>,
+        result: Result<Found<T>, String>,
+        now: Duration,
+    ) -> Learned<T> {
+        // It may have been forgotten meanwhile.
+        let Some(entry) = self.entries.get_mut(name) else { return Learned::Same };
+        let found = result.and_then(|found| {
+            if found.records.is_empty() { Err("it has no records".to_owned()) } else { Ok(found) }
+        });
+        let waiting = std::mem::take(&mut entry.waiting);
+        match found {
+            Ok(Found { mut records, ttl }) => {
+                records.sort();
+                records.dedup();
+                entry.failures = 0;
+                entry.state = State::Due(now + spread(name, ttl.clamp(TTL_MIN, TTL_MAX)));
+                waiting.into_iter().for_each(|it| it(name.clone(), Ok(records.clone())));
+                if records == entry.known {
+                    return Learned::Same;
+                }
+                entry.known.clone_from(&records);
+                Learned::Changed(records)
+            }
+            Err(reason) => {
+                let wait = RETRY_FIRST.saturating_mul(1 << entry.failures.min(16)).min(RETRY_MAX);
+                entry.failures += 1;
+                entry.state = State::Due(now + spread(name, wait));
+                waiting.into_iter().for_each(|it| it(name.clone(), Err(reason.clone())));
+                Learned::Failed(entry.failures)
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many keep what was found earlier, and of how many nothing was ever found.
+    pub(crate) fn stale_and_unknown(&self) -> (usize, usize) {
+        let failed = || self.entries.values().filter(|entry| entry.failures > 0);
+        let unknown = failed().filter(|entry| entry.known.is_empty()).count();
+        (failed().count() - unknown, unknown)
+    }
+}
+
+/// Up to an eighth more, which is different for each name, so that names which were found together are not looked up together.
+fn spread(name: &str, time: Duration) -> Duration {
+    let hash =
+        name.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    time + time / 8 * (hash >> 24) / 255
+}
+
+#[cfg(test)]
+mod tests;

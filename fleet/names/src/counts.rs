@@ -1,0 +1,50 @@
+//! What is counted of names.
+
+use guira_sync::atomic::{AtomicU64, Ordering};
+
+guira_sync::counters! {
+    /// Counters of lookups.
+    pub enum NameCount {
+        Lookups = "dns_lookups", Count, "Names that were looked up, each time";
+        Failures = "dns_failures", Count, "Lookups that have found nothing, or no DNS server";
+        Changes = "dns_changes", Count, "Lookups that have found something else than the one before";
+    }
+}
+
+/// What is the case now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameGauge {
+    /// Names that are looked up again and again.
+    Followed,
+    /// Those that keep what was found earlier, since the last lookup has failed.
+    Stale,
+    /// Those of which nothing was ever found.
+    Unknown,
+}
+
+const GAUGES: usize = NameGauge::Unknown as usize + 1;
+
+/// Counters and gauges. Relaxed: they are only printed.
+#[derive(Debug, Default)]
+pub struct NameCounts {
+    counts: [AtomicU64; NameCount::COUNT],
+    gauges: [AtomicU64; GAUGES],
+}
+
+impl NameCounts {
+    pub fn get(&self, count: NameCount) -> u64 {
+        self.counts[count as usize].load(Ordering::Relaxed)
+    }
+
+    pub fn gauge(&self, gauge: NameGauge) -> u64 {
+        self.gauges[gauge as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, count: NameCount) {
+        self.counts[count as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, gauge: NameGauge, value: usize) {
+        self.gauges[gauge as usize].store(value as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,201 @@
+//! `config get cluster`: the routers that a client may connect to, in the form of ElastiCache, whose clients find nodes by it.
+
+use crate::config::local_addresses;
+use guira_sync::clock::wall_clock;
+use guira_transport::Address;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A router, by its address or by a name that stands for all of its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterNode {
+    host: Arc<str>,
+    port: u16,
+}
+
+/// What is no node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no node: give HOST:PORT, IP:PORT or [v6]:PORT")]
+pub struct ClusterNodeError(String);
+
+/// What separates the parts of a node: no host has it.
+const SEPARATORS: [char; 4] = ['|', ' ', '[', ']'];
+
+impl FromStr for ClusterNode {
+    type Err = ClusterNodeError;
+
+    fn from_str(text: &str) -> Result<Self, ClusterNodeError> {
+        let wrong = || ClusterNodeError(text.to_owned());
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(ClusterNode { host: address.ip().to_string().into(), port: address.port() });
+        }
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
+        let is_name = !host.is_empty() && !host.contains([':', '\r', '\n']) && !host.contains(SEPARATORS);
+        is_name.then(|| ClusterNode { host: host.into(), port }).ok_or_else(wrong)
+    }
+}
+
+impl ClusterNode {
+    /// The name that has to be looked up.
+    fn name(&self) -> Option<&Arc<str>> {
+        self.host.parse::<IpAddr>().is_err().then_some(&self.host)
+    }
+
+    /// Its entries: one for each address.
+    fn entries(&self, found: &HashMap<Arc<str>, Vec<IpAddr>>) -> Vec<String> {
+        let (host, port) = (&self.host, self.port);
+        match (self.name(), found.get(host).map(Vec::as_slice)) {
+            (None, _) => vec![format!("{host}|{host}|{port}")],
+            (Some(_), Some([ip])) => vec![format!("{host}|{ip}|{port}")],
+            // A client that takes the host would connect to any of them.
+            (Some(_), Some(ips)) => ips.iter().map(|ip| format!("{ip}|{ip}|{port}")).collect(),
+            (Some(_), None) => vec![format!("{host}||{port}")],
+        }
+    }
+}
+
+/// Names of nodes.
+pub(crate) fn names(nodes: &[ClusterNode]) -> HashSet<Arc<str>> {
+    nodes.iter().filter_map(ClusterNode::name).cloned().collect()
+}
+
+/// The nodes where they are now.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    nodes: Vec<ClusterNode>,
+    /// LOCK: cluster. Leaf.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    found: HashMap<Arc<str>, Vec<IpAddr>>,
+    list: String,
+    /// It rises whenever the list changes, and from one process to the next: it begins with the time.
+    version: u64,
+}
+
+impl Cluster {
+    /// These nodes, or if there are none those at which the router itself listens.
+    pub(crate) fn new(nodes: &[ClusterNode], own: &[Address]) -> Self {
+        let nodes = if nodes.is_empty() { of_own(own, &local_addresses()) } else { nodes.to_vec() };
+        let cluster = Cluster { nodes, state: Mutex::default() };
+        cluster.state().renew(&cluster.nodes, wall_clock());
+        cluster
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A host has these addresses now.
+    pub(crate) fn learn(&self, host: &Arc<str>, found: &[IpAddr]) {
+        if self.nodes.iter().any(|node| node.host == *host) {
+            let mut state = self.state();
+            state.found.insert(host.clone(), found.to_vec());
+            state.renew(&self.nodes, wall_clock());
+        }
+    }
+
+    /// The reply to `config get cluster`, but for the end of its last line.
+    pub(crate) fn reply(&self) -> String {
+        let content = self.content();
+        format!("CONFIG cluster 0 {}\r\n{content}\r\nEND", content.len())
+    }
+
+    /// The version, and the nodes on a line of their own.
+    fn content(&self) -> String {
+        let state = self.state();
+        format!("{}\n{}\n", state.version, state.list)
+    }
+}
+
+impl State {
+    fn renew(&mut self, nodes: &[ClusterNode], now_s: u64) {
+        let entries: Vec<String> = nodes.iter().flat_map(|node| node.entries(&self.found)).collect();
+        let list = entries.join(" ");
+        if self.version == 0 || list != self.list {
+            (self.list, self.version) = (list, now_s.max(self.version + 1));
+        }
+    }
+}
+
+/// The TCP addresses of a router. One that stands for all addresses is told as the first of the host's own.
+fn of_own(own: &[Address], local: &[IpAddr]) -> Vec<ClusterNode> {
+    let outward = local.iter().find(|ip| ip.is_ipv4() && !ip.is_loopback()).copied();
+    let outward = outward.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let mut nodes: Vec<ClusterNode> = Vec::new();
+    for address in own {
+        let Address::Tcp(address) = address else { continue };
+        let ip = if address.ip().is_unspecified() { outward } else { address.ip() };
+        let node = ClusterNode { host: ip.to_string().into(), port: address.port() };
+        if !nodes.contains(&node) {
+            nodes.push(node);
+        }
+    }
+    nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(text: &str) -> ClusterNode {
+        text.parse().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn nodes_are_read() {
+        assert_eq!(node("10.0.0.1:5000").entries(&HashMap::new()), ["10.0.0.1|10.0.0.1|5000"]);
+        assert_eq!(node("[::1]:5000").entries(&HashMap::new()), ["::1|::1|5000"]);
+        assert_eq!(node("router.x:5000").entries(&HashMap::new()), ["router.x||5000"]);
+        for wrong in ["", "5000", "a:", "a:0", ":5000", "a:x", "a|b:5000", "a b:1", "::1:5000", "a\n:1"] {
+            let error = wrong.parse::<ClusterNode>().expect_err(wrong);
+            assert_eq!(
+                error.to_string(),
+                format!("'{wrong}' is no node: give HOST:PORT, IP:PORT or [v6]:PORT")
+            );
+        }
+    }
+
+    #[test]
+    fn own_addresses_are_told_as_others_reach_them() {
+        let own =
+            ["0.0.0.0:5000", "[::]:5000", "127.0.0.1:5001", "unix:/run/router"].map(|it| it.parse().unwrap());
+        let local = ["127.0.0.1", "fe80::1", "10.0.0.7", "10.0.0.8"].map(ip);
+        assert_eq!(of_own(&own, &local), ["10.0.0.7:5000", "127.0.0.1:5001"].map(node));
+        assert_eq!(of_own(&own[..1], &local[..1]), [node("127.0.0.1:5000")]);
+    }
+
+    #[test]
+    fn the_version_rises_when_a_name_has_other_addresses() {
+        let cluster = Cluster::new(&[node("routers.x:5000"), node("10.0.0.1:5000")], &[]);
+        let parts = || {
+            let content = cluster.content();
+            let (version, list) = content.split_once('\n').unwrap();
+            (version.parse::<u64>().unwrap(), list.to_owned())
+        };
+        let (first, list) = parts();
+        assert_eq!(list, "routers.x||5000 10.0.0.1|10.0.0.1|5000\n");
+        let host: Arc<str> = "routers.x".into();
+        cluster.learn(&host, &[ip("10.0.0.2")]);
+        let (second, list) = parts();
+        assert_eq!(list, "routers.x|10.0.0.2|5000 10.0.0.1|10.0.0.1|5000\n");
+        cluster.learn(&host, &[ip("10.0.0.2"), ip("10.0.0.3")]);
+        let (third, list) = parts();
+        assert_eq!(list, "10.0.0.2|10.0.0.2|5000 10.0.0.3|10.0.0.3|5000 10.0.0.1|10.0.0.1|5000\n");
+        cluster.learn(&host, &[ip("10.0.0.2"), ip("10.0.0.3")]);
+        cluster.learn(&"other.x".into(), &[ip("10.0.0.4")]);
+        assert!(first < second && second < third && parts().0 == third);
+        let reply = cluster.reply();
+        assert_eq!(reply.lines().next().unwrap(), format!("CONFIG cluster 0 {}", cluster.content().len()));
+        assert!(reply.ends_with("5000\n\r\nEND"));
+    }
+}

@@ -1,0 +1,93 @@
+//! A worker's connections: one to each server by its number, and those that are left behind when servers move to other addresses.
+
+use super::Destination;
+use std::ops::{Index, IndexMut, Range};
+
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    current: Vec<Destination>,
+    leaving: Vec<Leaving>,
+}
+
+#[derive(Debug)]
+struct Leaving {
+    destination: Destination,
+    /// The number of the server, until nothing is under way any more.
+    server: Option<u32>,
+}
+
+/// The number of the first that is left behind. There are never so many servers.
+const LEAVING: usize = 1 << 29;
+
+impl Connections {
+    /// How many servers there are.
+    pub(crate) fn servers(&self) -> usize {
+        self.current.len()
+    }
+
+    pub(crate) fn extend(&mut self, new: impl Iterator<Item = Destination>) {
+        self.current.extend(new);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Destination> {
+        self.current.iter().chain(self.leaving.iter().map(|leaving| &leaving.destination))
+    }
+
+    /// The numbers of those that are in use.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
+        let leaving: Range<usize> = LEAVING..LEAVING + self.leaving.len();
+        (0..self.current.len()).chain(leaving).map(|number| number as u32)
+    }
+
+    /// The server that a number stands for.
+    #[inline]
+    pub(crate) fn server_of(&self, number: u32) -> u32 {
+        match (number as usize).checked_sub(LEAVING) {
+            None => number,
+            Some(place) => self.leaving[place].server.unwrap_or(number),
+        }
+    }
+
+    /// A connection is left behind by a server. Returns its number from now on.
+    pub(crate) fn leave(&mut self, server: u32, destination: Destination) -> u32 {
+        let new = Leaving { destination, server: Some(server) };
+        let vacant = self.leaving.iter().position(|leaving| leaving.server.is_none());
+        let place = vacant.unwrap_or(self.leaving.len());
+        match self.leaving.get_mut(place) {
+            Some(leaving) => *leaving = new,
+            None => self.leaving.push(new),
+        }
+        (LEAVING + place) as u32
+    }
+
+    /// Forgets connections that were left behind and have ended.
+    pub(crate) fn tidy(&mut self) {
+        for leaving in self.leaving.iter_mut().filter(|leaving| leaving.destination.is_over()) {
+            if let Some(server) = leaving.server.take() {
+                self.current[server as usize].absorb(&leaving.destination);
+            }
+        }
+    }
+}
+
+impl Index<usize> for Connections {
+    type Output = Destination;
+
+    #[inline]
+    fn index(&self, number: usize) -> &Destination {
+        match self.current.get(number) {
+            Some(destination) => destination,
+            None => &self.leaving[number - LEAVING].destination,
+        }
+    }
+}
+
+impl IndexMut<usize> for Connections {
+    #[inline]
+    fn index_mut(&mut self, number: usize) -> &mut Destination {
+        match self.current.get_mut(number) {
+            Some(destination) => destination,
+            None => &mut self.leaving[number - LEAVING].destination,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A server that has moved to another address.
+
+use super::{Destination, Link, Outcome};
+use crate::upstream::meter::{Meter, ServerCount, State};
+use crate::upstream::way::Whereabouts;
+use crate::upstream::{Intake, Standing};
+use guira_transport::{Poll, Token};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Destination {
+    /// Other addresses were looked up. New requests go over a connection to one of them. If the present connection goes to an address that
+    /// the server does not have any more, and something is under way on it, it is returned: its replies still count, and it has
+    /// no say in whether the server is in service.
+    pub(crate) fn relocate(&mut self, poll: &Poll, now_ms: u64) -> Option<Destination> {
+        if self.way.refresh() == Whereabouts::Same {
+            return None;
+        }
+        self.meter.add(ServerCount::Moves, 1);
+        // It may be there, where it was not.
+        if let Some(probes) = &mut self.probes {
+            probes.next_ms = now_ms;
+        }
+        let leaving = match &self.link {
+            Link::Up(_) if self.expected.is_empty() => {
+                let waiting = self.fail(poll, Outcome::RemoteError);
+                debug_assert!(waiting.is_empty(), "nothing is under way");
+                None
+            }
+            Link::Up(_) => Some(self.leave()),
+            link => {
+                if let Some(stream) = link.stream() {
+                    // Closing the socket does the same.
+                    let _ = poll.remove(stream);
+                }
+                self.link = Link::Closed;
+                return None;
+            }
+        };
+        self.meter.set_state(State::Closed);
+        leaving
+    }
+
+    /// What is under way, with its connection.
+    fn leave(&mut self) -> Destination {
+        let fresh = Destination {
+            way: self.way.clone(),
+            secure: self.secure.clone(),
+            standing: self.standing.clone(),
+            meter: self.meter.clone(),
+            counters: self.counters.clone(),
+            probes: self.probes.take(),
+            link: Link::Closed,
+            wire: Vec::new(),
+            expected: VecDeque::new(),
+            rest: Intake::default(),
+            is_probed: false,
+            open: None,
+            timed: None,
+            sent: 0,
+            before: 0,
+            dead: 0,
+            given_up: 0,
+            flushed: self.pushed(),
+            next: super::Next::Reply,
+            trust: super::Trust::Untried,
+            ..*self
+        };
+        let mut leaving = std::mem::replace(self, fresh);
+        // A meter of its own, which knows of the requests that the server's has counted.
+        leaving.meter = Arc::new(Meter::default());
+        leaving.meter.add(ServerCount::Requests, leaving.expected.len() as u64);
+        leaving.flushed = leaving.pushed();
+        leaving.timed = None;
+        leaving.standing = Arc::new(Standing::default());
+        leaving.health.timeouts_until_tko = None;
+        leaving.health.inactive_after = AT_ONCE;
+        leaving
+    }
+
+    /// Its socket has another number from now on.
+    pub(crate) fn listen_as(&self, poll: &Poll, token: Token) -> io::Result<()> {
+        self.link.stream().map_or(Ok(()), |stream| poll.change(stream, token, self.interest))
+    }
+
+    /// Whether nothing is left of one that was [left](Self::relocate).
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.link, Link::Closed) && self.expected.is_empty()
+    }
+
+    /// Counts for the server what was answered over the connection that has left it.
+    pub(crate) fn absorb(&self, leaving: &Destination) {
+        self.meter.absorb(&leaving.meter);
+    }
+}
+
+/// When a connection is closed on which nothing is under way any more.
+const AT_ONCE: Duration = Duration::from_millis(1);

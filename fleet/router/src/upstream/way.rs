@@ -1,0 +1,164 @@
+//! Where a server is. Its name may have several addresses, and others tomorrow.
+
+use guira_transport::{Address, Stream};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The addresses of a server, as they were looked up last. None if its name is unknown.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    /// LOCK: server_addresses. Leaf.
+    list: Mutex<Arc<[Address]>>,
+}
+
+impl Addresses {
+    pub(crate) fn new(list: impl Into<Arc<[Address]>>) -> Self {
+        Addresses { list: Mutex::new(list.into()) }
+    }
+
+    fn list(&self) -> Arc<[Address]> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether these are others than before.
+    pub(crate) fn replace(&self, list: impl Into<Arc<[Address]>>) -> bool {
+        let mut known = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = list.into();
+        let is_new = *known != list;
+        *known = list;
+        is_new
+    }
+}
+
+/// Whether a server is at the address at which a worker has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whereabouts {
+    Same,
+    Moved,
+}
+
+/// The address of a server that a worker's connection goes to: the first that can be connected to.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    shared: Arc<Addresses>,
+    list: Arc<[Address]>,
+    at: usize,
+    /// Addresses that could not be connected to, in a row.
+    failed: usize,
+}
+
+impl Way {
+    pub(super) fn new(shared: &Arc<Addresses>) -> Self {
+        Way { shared: shared.clone(), list: shared.list(), at: 0, failed: 0 }
+    }
+
+    /// The present one.
+    pub(super) fn address(&self) -> Option<&Address> {
+        self.list.get(self.at)
+    }
+
+    /// Begins to connect to the present address, or to the next that does not fail at once.
+    ///
+    /// # Errors
+    /// What the system says about the last one.
+    pub(super) fn connect(&mut self) -> io::Result<Stream> {
+        if self.failed >= self.list.len() {
+            self.failed = 0;
+        }
+        loop {
+            let Some(address) = self.address() else {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "its name has no address"));
+            };
+            match Stream::connect(address) {
+                // It is there, and busy.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+                Err(error) if !self.turn() => return Err(error),
+                Err(_) => {}
+                connected => return connected,
+            }
+        }
+    }
+
+    /// The present address cannot be connected to: turns to the next. Whether that was not tried yet.
+    pub(super) fn turn(&mut self) -> bool {
+        self.failed += 1;
+        self.at = (self.at + 1) % self.list.len().max(1);
+        self.failed < self.list.len()
+    }
+
+    /// Whether some addresses have failed and others were not tried.
+    pub(super) fn is_halfway(&self) -> bool {
+        (1..self.list.len()).contains(&self.failed)
+    }
+
+    /// The present address was connected to.
+    pub(super) fn reached(&mut self) {
+        self.failed = 0;
+    }
+
+    /// Takes over what was looked up since.
+    pub(super) fn refresh(&mut self) -> Whereabouts {
+        let list = self.shared.list();
+        let same = self.address().and_then(|present| list.iter().position(|address| address == present));
+        (self.list, self.at, self.failed) = (list, same.unwrap_or(0), 0);
+        if same.is_some() { Whereabouts::Same } else { Whereabouts::Moved }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    fn tcp(port: u16) -> Address {
+        Address::Tcp((Ipv4Addr::LOCALHOST, port).into())
+    }
+
+    fn ports(way: &Way) -> String {
+        way.address().map_or("none".to_owned(), ToString::to_string)
+    }
+
+    #[test]
+    fn addresses_are_tried_one_after_the_other() {
+        let shared = Arc::new(Addresses::new([tcp(1), tcp(2), tcp(3)]));
+        let mut way = Way::new(&shared);
+        assert!(!way.is_halfway());
+        assert_eq!((way.turn(), way.is_halfway(), way.address()), (true, true, Some(&tcp(2))));
+        assert_eq!((way.turn(), way.turn()), (true, false));
+        assert_eq!((way.is_halfway(), way.address()), (false, Some(&tcp(1))));
+        way.reached();
+        assert!(way.turn());
+        // With one there is nothing else to try.
+        let mut way = Way::new(&Arc::new(Addresses::new([tcp(1)])));
+        assert_eq!((way.turn(), way.is_halfway(), way.address()), (false, false, Some(&tcp(1))));
+    }
+
+    #[test]
+    fn an_address_that_a_name_still_has_is_kept() {
+        let shared = Arc::new(Addresses::new([tcp(1), tcp(2)]));
+        let mut way = Way::new(&shared);
+        way.turn();
+        assert!(shared.replace([tcp(5), tcp(4), tcp(2)]) && !shared.replace([tcp(5), tcp(4), tcp(2)]));
+        assert_eq!((way.refresh(), way.address()), (Whereabouts::Same, Some(&tcp(2))));
+        shared.replace([tcp(5), tcp(4)]);
+        assert_eq!((way.refresh(), way.address()), (Whereabouts::Moved, Some(&tcp(5))));
+    }
+
+    #[test]
+    fn what_cannot_be_connected_to_at_once_is_passed_over() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let nowhere = Address::Unix("/nowhere/at/all".into());
+        let there = Address::Tcp(listener.local_addr().unwrap());
+        let mut way = Way::new(&Arc::new(Addresses::new([nowhere.clone(), there])));
+        way.connect().unwrap();
+        assert_ne!(ports(&way), nowhere.to_string());
+        let mut way = Way::new(&Arc::new(Addresses::new([nowhere.clone(), nowhere])));
+        for _ in 0..2 {
+            way.connect().unwrap_err();
+            assert!(!way.is_halfway(), "all have failed");
+        }
+        let mut way = Way::new(&Arc::new(Addresses::new([])));
+        assert_eq!(way.connect().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!((way.turn(), ports(&way)), (false, "none".to_owned()));
+    }
+}

@@ -1,0 +1,106 @@
+//! A server of a pool by the hash of the key. While it is out of service the next on the ring has its keys, as if it were not in the pool: what twemproxy calls
+//! `auto_eject_hosts`. Keys of other servers stay where they are.
+
+use super::{Children, Handle};
+use crate::build::{Builder, PoolHandles};
+use crate::config::{ConfigError, Json};
+use crate::hash::Selector;
+use crate::outcome::{Answer, Outcome};
+use crate::request::{Group, Request};
+use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
+
+#[derive(Debug)]
+pub(crate) struct EjectHosts {
+    children: Children,
+    /// The same servers for deletes, if those that fail are logged. `children` log, and tell nobody that a server is out.
+    unlogged: Option<Children>,
+    selector: Selector,
+}
+
+/// Children from this number on are asked a second time, so that what fails is logged.
+const AGAIN: u32 = 1 << 16;
+
+impl EjectHosts {
+    pub(crate) fn new(children: Children, unlogged: Option<Children>, selector: Selector) -> Self {
+        EjectHosts { children, unlogged, selector }
+    }
+
+    /// Whether a pool is to be like this, with this hash.
+    pub(crate) fn is_wanted(pool: &PoolHandles, selector: &Selector) -> Result<bool, ConfigError> {
+        let Some(json) = &pool.pool().auto_eject_hosts else { return Ok(false) };
+        if selector.has_order() {
+            Ok(true)
+        } else {
+            Err(json.error("'auto_eject_hosts' needs a hash by which other servers have a key next: a ketama, or Rendezvous"))
+        }
+    }
+
+    /// The place of the server that has a key when so many others are out.
+    fn choice(&self, request: &Request<'_>, number: u32) -> Option<usize> {
+        self.selector.choices(request.routing_key()).nth(number as usize)
+    }
+
+    /// Those that are asked first.
+    fn child(&self, request: &Request<'_>, place: usize) -> NodeId {
+        match &self.unlogged {
+            Some(unlogged) if request.op.group() == Group::Delete => unlogged[place],
+            _ => self.children[place],
+        }
+    }
+}
+
+impl Handle for EjectHosts {
+    fn parse(_build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        Err(json.error("EjectHosts is part of a pool with 'auto_eject_hosts'"))
+    }
+
+    fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        let place = self.selector.pick(request.routing_key());
+        cx.ask(self.child(request, place), Rewrite::NONE, 0);
+        Step::Await(State::default())
+    }
+
+    fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        for (place, number) in self.selector.choices(request.routing_key()).zip(0..) {
+            cx.ask(self.child(request, place), Rewrite::NONE, number);
+        }
+        Step::Await(State::default())
+    }
+
+    fn reason(&self, request: &Request<'_>) -> Option<String> {
+        let key = String::from_utf8_lossy(request.routing_key()).into_owned();
+        Some(format!("hash of {key:?}, without servers that are out"))
+    }
+
+    fn resume(
+        &self,
+        cx: &mut Cx<'_>,
+        _state: &mut State,
+        child: u32,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        if child >= AGAIN || !answer.outcome.is_failover_error() {
+            return Then::Pass;
+        }
+        let is_out = answer.outcome == Outcome::Tko;
+        let is_delete = request.op.group() == Group::Delete && self.unlogged.is_some();
+        let present = self.choice(request, child).map(|place| self.children[place]);
+        let next = self.choice(request, child + 1).filter(|_| is_out);
+        match (present, next) {
+            (Some(present), Some(next)) => {
+                // It has the key again when it is back.
+                if is_delete {
+                    cx.tell(present, Rewrite::NONE);
+                }
+                cx.ask(self.child(request, next), Rewrite::NONE, child + 1);
+                Then::Wait
+            }
+            (Some(present), None) if is_delete => {
+                cx.ask(present, Rewrite::NONE, AGAIN);
+                Then::Wait
+            }
+            _ => Then::Pass,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Servers whose names get other addresses while a router runs.
+
+use crate::{Router, output};
+use guira_tests::deadline::PATIENCE;
+use guira_tests::dns::Dns;
+use guira_tests::http::HttpClient;
+use guira_tests::server::wait_for;
+use guira_tests::{Client, Setup};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread::JoinHandle;
+
+/// Listeners on one port of several addresses of this host.
+fn listeners<const N: usize>(addresses: [&str; N]) -> (u16, [TcpListener; N]) {
+    let bind = |address: &str, port: u16| TcpListener::bind((address, port));
+    for _ in 0..100 {
+        let first = bind(addresses[0], 0).expect("a free port");
+        let port = first.local_addr().expect("it is bound").port();
+        drop(first);
+        let all: Vec<TcpListener> = addresses.iter().filter_map(|it| bind(it, port).ok()).collect();
+        if let Ok(all) = all.try_into() {
+            return (port, all);
+        }
+    }
+    panic!("no port is free at all of {addresses:?}");
+}
+
+/// Answers every get of `who` with what it is called, and version.
+fn serve(listener: TcpListener, who: &'static str) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            std::thread::spawn(move || talk(stream, who));
+        }
+    })
+}
+
+fn talk(mut stream: TcpStream, who: &str) {
+    let mut request = [0; 1024];
+    while let Ok(length @ 1..) = stream.read(&mut request) {
+        let lines = request[..length].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        for line in lines {
+            let reply = match line {
+                b"get who\r" => format!("VALUE who 0 {}\r\n{who}\r\nEND\r\n", who.len()),
+                b"version\r" => "VERSION 1\r\n".to_owned(),
+                other => panic!("{:?} was asked", String::from_utf8_lossy(other)),
+            };
+            if stream.write_all(reply.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn router(dns: &Dns, port: u16, options: &[&str]) -> Router {
+    let config =
+        format!(r#"{{"pools": {{"A": {{"servers": ["cache.test:{port}"]}}}}, "route": "PoolRoute|A"}}"#);
+    // Nobody who is out is asked whether it is back, unless it has moved.
+    let fixed = ["--config-str", &config, "--probe-timeout-initial-ms=600000", &dns.option()];
+    Router::start(&[&fixed, options].concat())
+}
+
+fn who(client: &mut Client) -> String {
+    client.send("get who\r\n");
+    let first = client.line();
+    if !first.starts_with("VALUE") {
+        return first;
+    }
+    let who = client.line();
+    assert_eq!(client.line(), "END");
+    who
+}
+
+fn counter(client: &mut Client, name: &str) -> u64 {
+    client.stats("")[name].parse().expect("a number")
+}
+
+#[track_caller]
+fn wait_until(client: &mut Client, expected: &str) {
+    wait_for(expected, || (who(client) == expected).then_some(()));
+}
+
+#[test]
+fn requests_go_where_a_name_leads_and_those_under_way_are_answered_where_they_were_sent() {
+    let dns = Dns::start();
+    dns.host("cache.test", &["127.0.0.1"]);
+    let (port, [old, new]) = listeners(["127.0.0.1", "127.0.0.2"]);
+    serve(new, "new");
+    let router = router(&dns, port, &["--server-timeout-ms=20000"]);
+    let (mut early, mut late) = (router.connect(), router.connect());
+    early.send("get slow\r\n");
+    let (mut stream, _) = old.accept().expect("the router connects");
+    let mut request = [0; 10];
+    stream.read_exact(&mut request).expect("it asks");
+    assert_eq!(&request, b"get slow\r\n");
+    dns.host("cache.test", &["127.0.0.2"]);
+    wait_for("a move", || {
+        (late.stats("servers").values().any(|line| line.contains("closed:1"))).then_some(())
+    });
+    assert_eq!(who(&mut late), "new", "over a new connection, although the old one has something under way");
+    stream.write_all(b"VALUE slow 0 1\r\nx\r\nEND\r\n").expect("the router listens");
+    early.hear("VALUE slow 0 1\r\nx\r\nEND\r\n");
+    assert_eq!(stream.read(&mut request).expect("an end"), 0, "nothing else is asked there");
+    wait_for("two hits of one server", || {
+        let all = late.stats("servers");
+        all.values().any(|line| line.contains("found:2") && line.contains("up:1")).then_some(())
+    });
+    assert_eq!(counter(&mut late, "result_error_count"), 0);
+    assert_eq!(counter(&mut late, "request_sent_count"), 2);
+}
+
+#[test]
+fn what_is_not_answered_at_the_old_address_times_out_and_does_not_put_the_server_out() {
+    let dns = Dns::start();
+    dns.host("cache.test", &["127.0.0.1"]);
+    let (port, [old, new]) = listeners(["127.0.0.1", "127.0.0.2"]);
+    serve(new, "new");
+    let router = router(&dns, port, &["--server-timeout-ms=3000", "--timeouts-until-tko=1"]);
+    let (mut early, mut late) = (router.connect(), router.connect());
+    early.send("get slow\r\nget slower\r\n");
+    let (_stream, _) = old.accept().expect("the router connects");
+    dns.host("cache.test", &["127.0.0.2"]);
+    wait_until_moved(&mut late);
+    early.hear("SERVER_ERROR timeout\r\nSERVER_ERROR timeout\r\n");
+    assert_eq!(who(&mut late), "new");
+    assert_eq!(counter(&mut late, "num_suspect_servers"), 0);
+}
+
+/// Until a router has turned to another address.
+#[track_caller]
+fn wait_until_moved(client: &mut Client) {
+    wait_for("a move", || {
+        client.stats("servers").values().any(|line| line.contains("closed:1")).then_some(())
+    });
+}
+
+#[test]
+fn of_several_addresses_the_first_that_can_be_connected_to_is_taken() {
+    let dns = Dns::start();
+    // Nobody listens at the first and at the last.
+    dns.host("cache.test", &["127.0.0.3", "127.0.0.2", "127.0.0.1"]);
+    let (port, [server]) = listeners(["127.0.0.2"]);
+    serve(server, "there");
+    let router = router(&dns, port, &[]);
+    let mut client = router.connect();
+    assert_eq!(who(&mut client), "there");
+    let stats = client.stats("");
+    for name in ["num_suspect_servers", "result_error_all_count", "num_hard_tko_count"] {
+        assert_eq!(stats[name], "0", "{name}");
+    }
+}
+
+#[test]
+fn a_server_none_of_whose_addresses_can_be_connected_to_is_out_until_its_name_has_another() {
+    let dns = Dns::start();
+    dns.host("cache.test", &["127.0.0.1", "127.0.0.3"]);
+    let (port, [server]) = listeners(["127.0.0.2"]);
+    let router = router(&dns, port, &[]);
+    let mut client = router.connect();
+    assert_eq!(who(&mut client), "SERVER_ERROR connection error");
+    assert_eq!(who(&mut client), "SERVER_ERROR unavailable");
+    serve(server, "there");
+    dns.host("cache.test", &["127.0.0.2"]);
+    wait_until(&mut client, "there");
+}
+
+#[test]
+fn a_name_that_is_lost_keeps_its_last_address() {
+    let dns = Dns::start();
+    dns.host("cache.test", &["127.0.0.1"]);
+    let (port, [server]) = listeners(["127.0.0.1"]);
+    serve(server, "there");
+    let mut router = router(&dns, port, &["--admin", "0"]);
+    let admin = router.process.wait_for_address("admin", PATIENCE).expect("it tells where");
+    let mut client = router.connect();
+    assert_eq!(who(&mut client), "there");
+    let breaks: [&dyn Fn(); 3] =
+        [&|| dns.remove("cache.test"), &|| dns.fail(), &|| dns.host("cache.test", &[])];
+    for number in 0..breaks.len() {
+        breaks[number]();
+        let lookups = dns.asked();
+        wait_for("a failure", || (counter(&mut client, "dns_stale_names") == 1).then_some(()));
+        wait_for("another", || (dns.asked() > lookups + 4).then_some(()));
+        assert_eq!(who(&mut client), "there");
+        dns.recover();
+        dns.host("cache.test", &["127.0.0.1"]);
+        wait_for("a success", || (counter(&mut client, "dns_stale_names") == 0).then_some(()));
+    }
+    assert!(counter(&mut client, "dns_failures") >= 3 && counter(&mut client, "dns_lookups") >= 6);
+    assert_eq!((counter(&mut client, "dns_changes"), counter(&mut client, "dns_names")), (1, 1));
+    assert!(router.log().contains("the server stays at its last address"), "{}", router.log());
+    let metrics = HttpClient::connect(admin).get("/metrics", "Accept: text/plain\r\n").body;
+    for name in
+        ["guira_router_dns_lookups_total", "guira_router_dns_stale_names 0", "guira_router_dns_names 1"]
+    {
+        assert!(metrics.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn a_name_that_is_not_known_yet_is_warned_of_and_found_later() {
+    let dns = Dns::start();
+    let (port, [server]) = listeners(["127.0.0.1"]);
+    serve(server, "there");
+    let router = router(&dns, port, &[]);
+    let mut client = router.connect();
+    assert_eq!(who(&mut client), "SERVER_ERROR connection error");
+    assert_eq!(counter(&mut client, "dns_unknown_names"), 1);
+    wait_for("a warning", || router.log().contains("host \"cache.test\" was not found").then_some(()));
+    dns.host("cache.test", &["127.0.0.1"]);
+    wait_until(&mut client, "there");
+    assert_eq!(counter(&mut client, "dns_unknown_names"), 0);
+}
+
+#[test]
+fn a_check_warns_of_unknown_names_and_says_where_they_are() {
+    let dns = Dns::start();
+    let config = "{\"pools\": {\"A\": {\"servers\": [\n\"cache.test:1\"]}}, \"route\": \"PoolRoute|A\"}";
+    let checked = output(&["--config-str", config, "--validate-config", &dns.option()]);
+    assert!(checked.status.success());
+    let warning = String::from_utf8_lossy(&checked.stderr);
+    assert!(warning.contains("config-str:2: host \"cache.test\" was not found: "), "{warning}");
+}
+
+#[test]
+fn names_of_the_hosts_file_need_no_dns_server() {
+    let dns = Dns::start();
+    dns.fail();
+    let node = Setup::new().start_guira();
+    let port = crate::name(&node).rsplit_once(':').expect("a port").1.to_owned();
+    let config =
+        format!(r#"{{"pools": {{"A": {{"servers": ["localhost:{port}"]}}}}, "route": "PoolRoute|A"}}"#);
+    let router = Router::start(&["--config-str", &config, &dns.option()]);
+    router.connect().exchange("set key 0 0 1\r\nx\r\nget key\r\n", "STORED\r\nVALUE key 0 1\r\nx\r\nEND\r\n");
+    assert_eq!(dns.asked(), 0);
+}
+
+#[test]
+fn a_dns_server_that_is_no_address_is_refused() {
+    let refused = output(&["--config-str", "{}", "-p", "0", "--dns-server=resolver"]);
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && message.contains("--dns-server: 'resolver' is no address"),
+        "{message}"
+    );
+}
