@@ -64,7 +64,7 @@ pub(super) fn explain_command() -> Command {
 }
 
 /// The options that a configuration, or what it stands for, depends on.
-const OF_CONFIGURATION: [&str; 10] = [
+const OF_CONFIGURATION: [&str; 13] = [
     "route-prefix",
     "send-invalid-route-to-default",
     "service-name",
@@ -74,6 +74,9 @@ const OF_CONFIGURATION: [&str; 10] = [
     "within-cluster-timeout-ms",
     "cross-cluster-timeout-ms",
     "cross-region-timeout-ms",
+    "big-value-split-threshold",
+    "big-value-batch-size",
+    "big-value-hide-reply-flag",
     "help",
 ];
 

@@ -282,7 +282,8 @@ impl Loader {
             };
             let address = look_up(&spec.address)?;
             let timeouts = [spec.timeout, spec.connect_timeout];
-            servers.push(Server::new(address, secure, timeouts, self.workers, &self.slow));
+            let server = Server::new(address, secure, timeouts, self.workers, &self.slow);
+            servers.push(server.marked(spec.service));
         }
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());
         let digest = Md5::digest(main).iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,9 +1,9 @@
 //! One worker of a router.
 
 use crate::calls::{Calls, Reply};
-use crate::client::{Client, Turn};
+use crate::client::{Client, Refuses, Turn};
 use crate::config::SharedPlan;
-use crate::counters::Counters;
+use crate::counters::{Counters, Event};
 use crate::flow::{Flow, Ticket};
 use crate::shared::Shared;
 use crate::udp::{self, Udp};
@@ -98,7 +98,7 @@ impl Service for RouterService {
         let RouterService { walks, flow, shared, .. } = self;
         flow.facts.client = client.host;
         let first = flow.calls.done();
-        let mut turn = Turn { client, walks, flow, outbox, shared, executed: 0 };
+        let mut turn = Turn { client, walks, flow, outbox, shared, executed: 0, refuses: Refuses::No };
         let result = turn.run(slice, full, input);
         // What no server had to be asked for.
         if self.flow.calls.done() > first {
@@ -119,7 +119,7 @@ impl Service for RouterService {
         self.now = self.clock.now();
         self.flow.now_us = self.watch.elapsed().as_micros() as u64;
         self.flow.facts.now_ms = self.flow.now_us / 1000;
-        self.flow.counters.round();
+        self.flow.counters.add(Event::Round);
         self.flow.facts.now_s = self.clock.now_unix();
     }
 
@@ -140,13 +140,15 @@ impl Service for RouterService {
 
     fn deliver(&mut self, round: &mut Round<'_, Self>) -> bool {
         self.flow.give_up(&mut self.walks, round.clients.poll());
+        self.flow.wake(&mut self.walks);
         self.send_held(round.clients);
-        if self.flow.calls.done() > 0 {
-            self.flow.calls.sort();
-            self.hand_out(round.clients);
-            self.flow.calls.forget(0);
+        self.hand_out_all(round.clients);
+        // Those who go on may be gone: then others do, in another round.
+        let is_released = self.flow.release();
+        if is_released {
+            self.hand_out_all(round.clients);
         }
-        false
+        is_released
     }
 
     fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {
@@ -188,6 +190,11 @@ impl RouterService {
         &self.flow.counters
     }
 
+    /// Whether too many requests are under way.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.flow.room() == 0
+    }
+
     /// Requests that come from now on go by the newest configuration; those under way stay with the one that they began with.
     fn change_plan(&mut self) {
         let Some(plan) = self.plans.take().pop() else { return };
@@ -199,6 +206,14 @@ impl RouterService {
             Err(error) => {
                 tracing::error!("a worker cannot use a configuration that was found right: {error}")
             }
+        }
+    }
+
+    fn hand_out_all(&mut self, clients: &mut Clients<Self>) {
+        if self.flow.calls.done() > 0 {
+            self.flow.calls.sort();
+            self.hand_out(clients);
+            self.flow.calls.forget(0);
         }
     }
 

@@ -115,7 +115,8 @@ impl BigValue {
                     let from = number * length;
                     Content::Part { from, to: from.saturating_add(length).min(request.value.len() as u32) }
                 }
-                _ => Content::OfRequest,
+                // A piece is asked for by a classic request, whatever asks for the whole.
+                _ => Content::Fixed { flags: 0, value: b"" },
             };
             let rewrite = Rewrite { op: Some(op), key, number: Some(0), content, ..Rewrite::NONE };
             cx.ask(self.target, rewrite, PIECE + number);

@@ -135,7 +135,10 @@ fn run(seed: u64) {
             let op = random.of(&OPS);
             let value: &[u8] = if op.group() == crate::request::Group::Update { b"value" } else { b"" };
             let key = format!("key{step}|#|{op:?}");
-            router.start(&Request { value, ..Request::classic(op, key.as_bytes()) });
+            let is_meta = matches!(op, Op::Get | Op::Set | Op::Add) && random.below(3) == 0;
+            let (dialect, meta): (_, &[u8]) =
+                if is_meta { (Dialect::Meta, b"v c") } else { (Dialect::Classic, b"") };
+            router.start(&Request { value, dialect, meta, ..Request::classic(op, key.as_bytes()) });
         }
         if !router.script.open.is_empty() && random.below(3) > 0 {
             answer(&mut router, &mut random);
