@@ -63,6 +63,14 @@ impl Stream {
     /// # Errors
     /// What the system says at once.
     pub fn connect(address: &Address) -> io::Result<Self> {
+        Self::connect_marked(address, 0)
+    }
+
+    /// The same, whose packets have this in the field of their service (DSCP, and two bits that are the kernel's), unless it is 0.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn connect_marked(address: &Address, service: u8) -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let family = match address {
             Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
@@ -70,6 +78,13 @@ impl Stream {
             Address::Unix(_) => AddressFamily::UNIX,
         };
         let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        match address {
+            Address::Tcp(SocketAddr::V4(_)) if service != 0 => sockopt::set_ip_tos(&socket, service)?,
+            Address::Tcp(SocketAddr::V6(_)) if service != 0 => {
+                sockopt::set_ipv6_tclass(&socket, service.into())?;
+            }
+            _ => {}
+        }
         let (begun, stream) = match address {
             Address::Tcp(address) => {
                 sockopt::set_tcp_nodelay(&socket, true)?;
@@ -212,6 +227,29 @@ impl AsFd for Stream {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
             Stream::Tls(stream) => stream.as_fd(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn packets_are_marked_as_wanted() {
+        for host in ["127.0.0.1:0", "[::1]:0"] {
+            // A host may have no IPv6.
+            let Ok(listener) = TcpListener::bind(host) else { continue };
+            let address = listener.local_addr().unwrap();
+            let service = |mark| {
+                let stream = Stream::connect_marked(&Address::Tcp(address), mark).unwrap();
+                match address {
+                    SocketAddr::V4(_) => u32::from(sockopt::ip_tos(&stream).unwrap()),
+                    SocketAddr::V6(_) => sockopt::ipv6_tclass(&stream).unwrap(),
+                }
+            };
+            assert_eq!((service(0), service(0x8c), service(0x20)), (0, 0x8c, 0x20), "{host}");
         }
     }
 }

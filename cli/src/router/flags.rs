@@ -64,7 +64,7 @@ pub(super) fn explain_command() -> Command {
 }
 
 /// The options that a configuration, or what it stands for, depends on.
-const OF_CONFIGURATION: [&str; 11] = [
+const OF_CONFIGURATION: [&str; 14] = [
     "route-prefix",
     "send-invalid-route-to-default",
     "service-name",
@@ -75,6 +75,9 @@ const OF_CONFIGURATION: [&str; 11] = [
     "cross-cluster-timeout-ms",
     "cross-region-timeout-ms",
     "dns-server",
+    "big-value-split-threshold",
+    "big-value-batch-size",
+    "big-value-hide-reply-flag",
     "help",
 ];
 

@@ -14,10 +14,10 @@ use crate::run;
 use clap::error::ErrorKind;
 use flags::Flags;
 use guira_router::{
-    FailedGets, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Reloading, RouterOptions, Running,
-    Source, Watches,
+    FailedGets, Flushes, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Reloading, RouterOptions,
+    Running, Source, Watches,
 };
-use guira_routing::{Settings, Timeouts, Unknown};
+use guira_routing::{BigFlag, BigValues, DefaultQos, Settings, Timeouts, Unknown};
 use guira_server::Listen;
 use guira_transport::{Inherited, Listener, inherited_sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -27,6 +27,7 @@ use std::fs::File;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A wrong use of the command line.
@@ -164,6 +165,9 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
                 cross_cluster: unless_zero("cross-cluster-timeout-ms"),
                 cross_region: unless_zero("cross-region-timeout-ms"),
             },
+            big_values: big_values(flags),
+            qos: qos(flags)?,
+            leases: Arc::default(),
         },
         identity: Identity { service: name(flags, "service-name")?, router: name(flags, "router-name")? },
         health: Health {
@@ -180,11 +184,13 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
             server_inflight: number("target-max-inflight-requests"),
             server_pending: number("target-max-pending-requests"),
             worker_inflight: number("proxy-max-inflight-requests"),
+            worker_throttled: number("proxy-max-throttled-requests"),
         },
         failed_gets: match flags.has("disable-miss-on-get-errors") {
             true => FailedGets::AreErrors,
             false => FailedGets::AreMisses,
         },
+        flushes: if flags.has("enable-flush-cmd") { Flushes::PassedOn } else { Flushes::Refused },
         reloading: Reloading {
             poll: millis("file-observer-poll-period-ms").max(Duration::from_millis(1)),
             delay: millis("file-observer-sleep-before-update-ms") + millis("reconfiguration-delay-ms"),
@@ -199,6 +205,27 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
         dump_root: Some(text("config-dump-root")).filter(|root| !root.is_empty()).map(PathBuf::from),
         command_line: command_line.to_owned(),
         shown: flags.shown(),
+    })
+}
+
+/// How packets to servers are marked.
+fn qos(flags: &Flags) -> Result<Option<DefaultQos>, Failure> {
+    let read = |name: &str, most: u8| match flags.number(name) {
+        number if number <= most.into() => Ok(number as u8),
+        number => Err(Failure::Usage(format!("--{name} is {number}, 0 to {most} expected"))),
+    };
+    let qos = DefaultQos { class: read("default-qos-class", 4)?, path: read("default-qos-path", 3)? };
+    Ok(flags.has("enable-qos").then_some(qos))
+}
+
+/// How values are split.
+fn big_values(flags: &Flags) -> Option<BigValues> {
+    let number = |name: &str| NonZeroU32::new(u32::try_from(flags.number(name)).unwrap_or(u32::MAX));
+    let is_hidden = flags.has("big-value-hide-reply-flag");
+    Some(BigValues {
+        threshold: number("big-value-split-threshold")?,
+        batch: number("big-value-batch-size"),
+        flag: if is_hidden { BigFlag::Hidden } else { BigFlag::Shown },
     })
 }
 
@@ -250,7 +277,7 @@ fn workers(flags: &Flags) -> Result<usize, Failure> {
     }
 }
 
-fn default_route(flags: &Flags) -> Result<std::sync::Arc<str>, Failure> {
+fn default_route(flags: &Flags) -> Result<Arc<str>, Failure> {
     let text = flags.text("route-prefix").unwrap_or_default();
     let parts: Vec<&str> = text.split('/').collect();
     match *parts {

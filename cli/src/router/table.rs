@@ -169,10 +169,42 @@ pub(crate) const ROWS: &[Row] = &[
         CLIENTS,
         "proxy-max-inflight-requests",
         Whole,
-        "requests of a thread that are under way at once",
+        "requests of a thread that are under way at once, a get of several keys being one: beyond that, clients are not read; 0: without limit",
     )
-    .default("0")
-    .is(NO_LIMIT),
+    .default("0"),
+    Row::new(
+        CLIENTS,
+        "proxy-max-throttled-requests",
+        Whole,
+        "clients of a thread that wait so; requests of others fail at once as busy; 0: without limit",
+    )
+    .default("0"),
+    Row::new(
+        CLIENTS,
+        "enable-flush-cmd",
+        Switch,
+        "pass flush_all on to all servers of the configuration; without it, clients are told that it is disabled",
+    ),
+    Row::new(
+        CLIENTS,
+        "big-value-split-threshold",
+        Whole,
+        "split values that are longer, in bytes, as by a BigValueRoute in front of each route; 0: never",
+    )
+    .default("0"),
+    Row::new(
+        CLIENTS,
+        "big-value-batch-size",
+        Whole,
+        "pieces of a value that are asked for at once; 0: all of them",
+    )
+    .default("10"),
+    Row::new(
+        CLIENTS,
+        "big-value-hide-reply-flag",
+        Switch,
+        "do not show clients the flag of items whose value is split",
+    ),
     Row::new(
         CLIENTS,
         "disable-miss-on-get-errors",
@@ -252,6 +284,14 @@ pub(crate) const ROWS: &[Row] = &[
         "how long a server is kept that the SRV record of its pool does not have any more",
     )
     .default("300000"),
+    Row::new(
+        SERVERS,
+        "enable-qos",
+        Switch,
+        "mark packets to servers (DSCP), as `qos` of their pool says; without it, they are not marked",
+    ),
+    Row::new(SERVERS, "default-qos-class", Whole, "the class of pools that name none, 0 to 4").default("0"),
+    Row::new(SERVERS, "default-qos-path", Whole, "the path of pools that name none, 0 to 3").default("0"),
     Row::new(
         SERVERS,
         "pem-cert-path",
@@ -336,9 +376,6 @@ pub(crate) const ROWS: &[Row] = &[
     ignored("fibers-use-guard-pages", Switch, NO_FIBERS),
     ignored("rss-limit-mb", Whole, Nothing("buffers are bounded; limit the process by its cgroup")),
     ignored("thread-affinity", Switch, Nothing("each thread has connections of its own")),
-    ignored("enable-qos", Switch, Nothing("packets are not marked")),
-    ignored("default-qos-class", Whole, Nothing("packets are not marked")),
-    ignored("default-qos-path", Whole, Nothing("packets are not marked")),
     ignored("keepalive-cnt", Whole, Nothing("the system's defaults hold")),
     ignored("keepalive-idle", Whole, Nothing("the system's defaults hold")),
     ignored("keepalive-interval", Whole, Nothing("the system's defaults hold")),
@@ -355,12 +392,6 @@ pub(crate) const ROWS: &[Row] = &[
         Nothing("names are enforced, or not looked at: --ssl-service-identity-authorization-enforce"),
     ),
     refused("allow-only-gets", Switch, Refused("use an OperationSelectorRoute in the configuration")),
-    refused("enable-flush-cmd", Switch, Refused("flushes are not passed on yet")),
-    refused(
-        "big-value-split-threshold",
-        Whole,
-        Refused("values are not split: raise the item size of the servers"),
-    ),
     refused(
         "listen-sock-fd",
         Whole,

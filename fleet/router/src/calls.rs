@@ -213,6 +213,11 @@ impl Calls {
         self.length
     }
 
+    /// How many requests are under way, a get of several keys being one.
+    pub(crate) fn under_way(&self) -> usize {
+        self.calls.len() - self.vacant.len()
+    }
+
     /// How many replies are complete.
     pub(crate) fn done(&self) -> usize {
         self.done.len()

@@ -4,8 +4,10 @@ mod packets;
 
 use crate::admin;
 use crate::calls::{Ends, KeyCount};
+use crate::counters::Event;
 use crate::flow::{Flow, Ticket};
 use crate::render::{Form, Quiet, Uniques};
+use crate::running::Flushes;
 use crate::service::NoPin;
 use crate::shared::Shared;
 use crate::stats;
@@ -15,7 +17,7 @@ use guira_protocol::{
     MetaFlags, MetaGet, MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
 };
 use guira_routing::hash::spooky;
-use guira_routing::{Dialect, Op, Request, Sink as _, Walks};
+use guira_routing::{Answer, Dialect, Op, Outcome, Request, Sink as _, Walks};
 use guira_serving::Access;
 use guira_serving::{CloseReason, Conversation, Outbox, ReplyTo, Slice, Speaks, Stopped};
 use std::net::IpAddr;
@@ -65,6 +67,14 @@ impl Conversation for Client {
     }
 }
 
+/// What a client is told of flush_all, unless it is passed on.
+macro_rules! flushes_are_off {
+    () => {
+        "Command disabled: see --enable-flush-cmd"
+    };
+}
+use flushes_are_off;
+
 /// The longest value that is taken.
 const VALUE_MAX: u32 = 64 << 20;
 /// Keys of one get that are asked for at once: others wait until the client was sent these.
@@ -82,6 +92,22 @@ pub(crate) struct Turn<'a> {
     pub(crate) shared: &'a Shared,
     /// What the last request counts for in the client's turn: a get of several keys for as many more.
     pub(crate) executed: usize,
+    pub(crate) refuses: Refuses,
+}
+
+/// Whether requests are refused since too many are under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refuses {
+    No,
+    Yes,
+}
+
+/// What becomes of requests when as many as may be are under way.
+enum Room {
+    /// So many are taken.
+    For(usize),
+    /// The client waits.
+    Nowhere,
 }
 
 /// What becomes of a line.
@@ -130,6 +156,7 @@ impl Turn<'_> {
         request: impl Fn(&mut Self, &[u8]) -> After,
     ) -> (usize, Stopped) {
         let before = self.flow.calls.done_bytes();
+        let mut room = self.flow.room();
         let mut at = 0;
         self.client.midway = Midway::No;
         loop {
@@ -149,6 +176,13 @@ impl Turn<'_> {
             if self.outbox.open_slots() >= self.shared.client_requests() || self.outbox.weight() >= full {
                 return (at, Stopped::OutboxFull);
             }
+            if room == 0 {
+                match self.find_room(&input[at..]) {
+                    Room::For(requests) => room = requests,
+                    Room::Nowhere => return (at, Stopped::OutboxFull),
+                }
+            }
+            room -= 1;
             self.executed = 1;
             match request(self, &input[at..]) {
                 After::Taken(taken) => {
@@ -161,6 +195,37 @@ impl Turn<'_> {
                 }
                 After::Unfinished => return (at, Stopped::NeedsInput),
                 After::Over(reason) => return (at, Stopped::Over(reason)),
+            }
+        }
+    }
+
+    /// As many requests as may be were under way: whether more can be taken by now.
+    #[cold]
+    fn find_room(&mut self, input: &[u8]) -> Room {
+        self.refuses = Refuses::No;
+        let room = self.flow.room();
+        if room > 0 || self.flow.is_released(self.client.from) || self.is_about_router(input) {
+            return Room::For(room.max(1));
+        }
+        // It goes on when it was sent what it waits for.
+        if self.outbox.open_slots() > 0 {
+            return Room::Nowhere;
+        }
+        if !self.flow.may_wait() {
+            self.refuses = Refuses::Yes;
+            return Room::For(1);
+        }
+        self.flow.hold_back(self.client.from, self.outbox.defer());
+        Room::Nowhere
+    }
+
+    /// Whether a request is answered by the router itself, so that it can be looked at while it has too much to do.
+    fn is_about_router(&self, input: &[u8]) -> bool {
+        match self.client.speaks {
+            // quit, noop, version, stat and quitq.
+            Speaks::Binary => matches!(input.get(1), Some(0x07 | 0x0a | 0x0b | 0x10 | 0x17)),
+            Speaks::Any | Speaks::Text => {
+                [b"stats".as_slice(), b"version", b"quit", b"mn"].iter().any(|word| input.starts_with(word))
             }
         }
     }
@@ -233,6 +298,12 @@ impl Turn<'_> {
     }
 
     fn server(&mut self, command: &ServerCommand<'_>, length: usize) -> After {
+        if let ServerCommand::FlushAll { delay: Some(delay), noreply } = command
+            && self.shared.flushes() == Flushes::PassedOn
+        {
+            self.flush_all(*delay, Form::Line(Op::FlushAll, *noreply));
+            return After::Taken(length);
+        }
         let out = self.outbox.buffer();
         match command {
             ServerCommand::MetaNoop => out.line("MN"),
@@ -246,14 +317,23 @@ impl Turn<'_> {
                 out.line("CLIENT_ERROR invalid exptime argument");
             }
             ServerCommand::Stats(what) => stats::answer(what, self.shared, out),
-            ServerCommand::FlushAll { .. }
-            | ServerCommand::FlushPrefixes { .. }
-            | ServerCommand::MetaFlushPrefix(_) => {
-                out.line("SERVER_ERROR the router does not pass on flushes")
+            ServerCommand::FlushAll { .. } => out.line(concat!("SERVER_ERROR ", flushes_are_off!())),
+            ServerCommand::FlushPrefixes { .. } | ServerCommand::MetaFlushPrefix(_) => {
+                out.line("SERVER_ERROR the router does not pass on flushes of prefixes")
             }
             ServerCommand::Admin(..) => out.line("ERROR"),
         }
         After::Taken(length)
+    }
+
+    /// Tells all servers to forget their items.
+    fn flush_all(&mut self, delay: Exptime, form: Form) {
+        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, KeyCount::One);
+        let ticket = self.flow.calls.key(call, b"");
+        self.flow.counters.asked(Op::FlushAll);
+        let request = Request { exptime: delay.0, ..Request::classic(Op::FlushAll, b"") };
+        let facts = self.flow.facts;
+        self.walks.broadcast(&request, &facts, ticket, self.flow);
     }
 
     /// Returns how many bytes of the line were dealt with.
@@ -335,7 +415,12 @@ impl Turn<'_> {
     fn meta(&mut self, meta: &Meta<'_>, input: &[u8], line: Line<'_>) -> After {
         match meta {
             Meta::Get(get) => {
-                let op = if get.flags.exptime.is_some() { Op::Gat } else { Op::Get };
+                let op = match (get.flags.vivify, get.flags.exptime) {
+                    // It makes an item on a miss, and tells one client that it is to fill it.
+                    (Some(_), _) => Op::LeaseGet,
+                    (None, Some(_)) => Op::Gat,
+                    (None, None) => Op::Get,
+                };
                 self.meta_one(op, get);
             }
             Meta::Delete(get) => self.meta_one(Op::Delete, get),
@@ -399,6 +484,10 @@ impl Turn<'_> {
         if let Some(asked) = admin::asked(request) {
             let value = admin::answer(asked, self.shared, self.walks.tree());
             return self.flow.answer(ticket, &admin::found(&value));
+        }
+        if self.refuses == Refuses::Yes {
+            self.flow.counters.add(Event::Throttled);
+            return self.flow.answer(ticket, &Answer::of(Outcome::Busy));
         }
         let facts = self.flow.facts;
         self.walks.start(request, &facts, ticket, self.flow);

@@ -311,7 +311,8 @@ impl Loader {
             };
             let addresses = Addresses::new(addresses(&spec.address, &found)?);
             let timeouts = [spec.timeout, spec.connect_timeout];
-            servers.push(Server::new(addresses, secure, timeouts, self.workers, &self.slow));
+            let server = Server::new(addresses, secure, timeouts, self.workers, &self.slow);
+            servers.push(server.marked(spec.service));
         }
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());
         let place = |host: &str| Place { source: self.source.name().into(), line: line_of(main, host) };

@@ -7,14 +7,33 @@ use guira_sync::histogram::{Histogram, Times};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Operations, then outcomes, then the rounds of the worker.
+/// Operations, then outcomes, then what else is counted.
 const OPS: usize = Op::FlushAll as usize + 1;
-const ROUNDS: usize = OPS + OUTCOMES;
-/// Then requests in datagrams.
-const DATAGRAMS: usize = ROUNDS + 1;
+const EVENTS: usize = OPS + OUTCOMES;
 /// Then averages of times, in bits; 0 if there is none.
-const AVERAGES: usize = DATAGRAMS + 1;
+const AVERAGES: usize = EVENTS + Event::COUNT;
 const COUNTERS: usize = AVERAGES + Average::COUNT;
+
+/// What is counted beside operations and outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A round of the worker.
+    Round,
+    /// A request in a datagram.
+    Datagram,
+    /// A time that a request or a reply was kept.
+    Delay,
+    /// A client has to wait since too many requests are under way,
+    Held,
+    /// until it may go on.
+    Released,
+    /// It is told so at once.
+    Throttled,
+}
+
+impl Event {
+    const COUNT: usize = Event::Throttled as usize + 1;
+}
 
 /// What times are averaged of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,18 +90,12 @@ impl Counters {
         self.counts.add(OPS + outcome as usize, 1);
     }
 
-    /// The worker begins a round.
-    pub(crate) fn round(&self) {
-        self.counts.add(ROUNDS, 1);
+    pub(crate) fn add(&self, event: Event) {
+        self.counts.add(EVENTS + event as usize, 1);
     }
 
-    /// A request has come in a datagram.
-    pub(crate) fn datagram(&self) {
-        self.counts.add(DATAGRAMS, 1);
-    }
-
-    pub(crate) fn rounds(&self) -> u64 {
-        self.counts.get(ROUNDS)
+    fn of_event(&self, event: Event) -> u64 {
+        self.counts.get(EVENTS + event as usize)
     }
 
     /// A server has answered after so many microseconds.
@@ -118,12 +131,11 @@ pub(crate) struct Sums<'a>(pub(crate) &'a [Arc<Counters>]);
 impl Sums<'_> {
     /// How many rounds each worker has made.
     pub(crate) fn rounds(self) -> impl Iterator<Item = u64> {
-        self.0.iter().map(|counters| counters.rounds())
+        self.0.iter().map(|counters| counters.of_event(Event::Round))
     }
 
-    /// Requests that came in datagrams.
-    pub(crate) fn datagrams(self) -> u64 {
-        self.sum(DATAGRAMS)
+    pub(crate) fn of_event(self, event: Event) -> u64 {
+        self.sum(EVENTS + event as usize)
     }
 
     fn sum(self, index: usize) -> u64 {
@@ -143,7 +155,7 @@ impl Sums<'_> {
     }
 
     pub(crate) fn answered(self) -> u64 {
-        (OPS..ROUNDS).map(|index| self.sum(index)).sum()
+        (OPS..EVENTS).map(|index| self.sum(index)).sum()
     }
 
     /// The workers' averages, averaged, in microseconds: 0 of a worker that has measured none, as in mcrouter.

@@ -1,16 +1,20 @@
 //! The two ends of a worker's requests: servers, and clients who wait.
 
-use crate::calls::Calls;
+use crate::calls::{Calls, KeyCount};
 use crate::config::host_id;
-use crate::counters::Counters;
+use crate::counters::{Counters, Event};
+use crate::render::Form;
 use crate::running::{FailedGets, Health};
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, Waiting, Written};
+use crate::throttle::Throttle;
 use crate::upstream::{Connections, Destination, GivenUp, Heard, Intake, Lost, Server, Undelivered};
+use crate::waits::Waits;
+use guira_protocol::Noreply;
 use guira_routing::{
     Answer, DestinationId, Destinations, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
 };
-use guira_serving::service_token;
+use guira_serving::{ReplyTo, SlotId, service_token};
 use guira_transport::{Interest, Poll};
 use std::io;
 use std::sync::Arc;
@@ -50,6 +54,8 @@ pub(crate) struct Flow {
     random: u32,
     /// Where deletes go that fail.
     log: Option<DeleteLog>,
+    waits: Waits,
+    throttle: Throttle,
 }
 
 /// What is told of a delete that has failed and could not be logged.
@@ -77,6 +83,12 @@ impl Sink for Flow {
             self.dirty.push(destination.0);
         }
         it.push(request, log, origin, self.facts.now_ms);
+        Ok(())
+    }
+
+    fn wait(&mut self, ms: u32, origin: Origin<Ticket>) -> Result<(), Outcome> {
+        self.waits.add(self.facts.now_ms, ms, origin)?;
+        self.counters.add(Event::Delay);
         Ok(())
     }
 
@@ -112,6 +124,8 @@ impl Flow {
             intake: Intake::default(),
             random: 1,
             log,
+            waits: Waits::default(),
+            throttle: shared.throttle(),
         }
     }
 
@@ -145,6 +159,41 @@ impl Flow {
             }
             self.attend(number);
         }
+    }
+
+    /// How many more requests may be under way.
+    pub(crate) fn room(&self) -> usize {
+        self.throttle.room(self.calls.under_way())
+    }
+
+    /// Whether one more client may wait until there is room.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.throttle.may_wait()
+    }
+
+    /// A client waits: it is told nothing, in this slot, when there is room.
+    pub(crate) fn hold_back(&mut self, client: ReplyTo, slot: SlotId) {
+        let nothing = Form::Line(Op::FlushAll, Noreply::Yes);
+        let call = self.calls.begin(client, slot, nothing, KeyCount::One);
+        self.throttle.hold(self.calls.key(call, b""), client);
+        self.counters.add(Event::Held);
+    }
+
+    /// Whether there is room for a client that has waited.
+    pub(crate) fn is_released(&mut self, client: ReplyTo) -> bool {
+        self.throttle.is_released(client)
+    }
+
+    /// Lets clients go on that have waited, as many as there is room for. True if there are some.
+    pub(crate) fn release(&mut self) -> bool {
+        self.throttle.begin_release();
+        let mut is_released = false;
+        while let Some(ticket) = self.throttle.release(self.calls.under_way()) {
+            is_released = true;
+            self.counters.add(Event::Released);
+            self.calls.answer(ticket, &Answer::of(Outcome::Ok));
+        }
+        is_released
     }
 
     /// Listens for what was logged.
@@ -352,8 +401,16 @@ impl Flow {
         }
     }
 
-    /// Milliseconds until something may have to be given up.
+    /// Tells handles that have waited for a time that it is over.
+    pub(crate) fn wake(&mut self, walks: &mut Walks<Ticket>) {
+        while let Some(origin) = self.waits.due(self.facts.now_ms) {
+            walks.answer(origin, &Answer::of(Outcome::Ok), self);
+        }
+    }
+
+    /// Milliseconds until something may have to be given up, or a handle is to be told that its time is over.
     pub(crate) fn patience_ms(&self) -> Option<u64> {
-        self.deadline_ms.map(|deadline| deadline.saturating_sub(self.facts.now_ms))
+        let next = self.deadline_ms.into_iter().chain(self.waits.next_ms()).min();
+        next.map(|deadline| deadline.saturating_sub(self.facts.now_ms))
     }
 }

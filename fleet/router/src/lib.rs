@@ -32,8 +32,10 @@ mod shared;
 mod spool;
 mod stats;
 mod status;
+mod throttle;
 mod udp;
 mod upstream;
+mod waits;
 mod watch;
 mod web;
 mod words;
@@ -44,7 +46,7 @@ pub use explain::{ExplainError, Explanation, explain};
 pub use metrics::{FAMILIES, metric_tables};
 pub use reload::{Reloading, Watches};
 pub use running::{
-    FailedGets, Health, Identity, Limits, RouterOptions, Running, ServerTls, StartError, start,
+    FailedGets, Flushes, Health, Identity, Limits, RouterOptions, Running, ServerTls, StartError, start,
 };
 pub use spool::{
     FileEnd, FileFate, FileReport, Left, LeftReason, LogOptions, LogSync, LogVersion, Remarks, ReplayError,

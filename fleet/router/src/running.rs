@@ -45,6 +45,7 @@ pub struct RouterOptions {
     pub health: Health,
     pub limits: Limits,
     pub failed_gets: FailedGets,
+    pub flushes: Flushes,
     pub reloading: Reloading,
     /// The DNS server that names are looked up with, in place of the system's.
     pub dns_server: Option<SocketAddr>,
@@ -102,8 +103,9 @@ pub struct Limits {
     /// Requests of a worker that one server has not answered: the sum of both, if the first is not 0.
     pub server_inflight: u32,
     pub server_pending: u32,
-    /// Requests of a worker.
+    /// Requests of a worker, and clients of it that wait beyond that; further ones are refused.
     pub worker_inflight: u32,
+    pub worker_throttled: u32,
 }
 
 /// What a client is told of a get that has failed.
@@ -112,6 +114,14 @@ pub enum FailedGets {
     /// That the key was not found, as mcrouter does: the client asks the database, as it would do anyway.
     AreMisses,
     AreErrors,
+}
+
+/// What becomes of flush_all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flushes {
+    Refused,
+    /// All servers of the configuration are told.
+    PassedOn,
 }
 
 #[derive(Debug, thiserror::Error)]

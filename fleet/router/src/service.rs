@@ -1,8 +1,8 @@
 //! One worker of a router.
 
 use crate::calls::{Calls, Reply};
-use crate::client::{Client, Turn};
-use crate::counters::Counters;
+use crate::client::{Client, Refuses, Turn};
+use crate::counters::{Counters, Event};
 use crate::flow::{Flow, Ticket};
 use crate::reload::{Change, Wish};
 use crate::shared::Shared;
@@ -113,7 +113,7 @@ impl Service for RouterService {
         let RouterService { walks, flow, shared, .. } = self;
         flow.facts.client = client.host;
         let first = flow.calls.done();
-        let mut turn = Turn { client, walks, flow, outbox, shared, executed: 0 };
+        let mut turn = Turn { client, walks, flow, outbox, shared, executed: 0, refuses: Refuses::No };
         let result = turn.run(slice, full, input);
         // What no server had to be asked for.
         if self.flow.calls.done() > first {
@@ -134,7 +134,7 @@ impl Service for RouterService {
         self.now = self.clock.now();
         self.flow.now_us = self.watch.elapsed().as_micros() as u64;
         self.flow.facts.now_ms = self.flow.now_us / 1000;
-        self.flow.counters.round();
+        self.flow.counters.add(Event::Round);
         self.flow.facts.now_s = self.clock.now_unix();
     }
 
@@ -155,13 +155,15 @@ impl Service for RouterService {
 
     fn deliver(&mut self, round: &mut Round<'_, Self>) -> bool {
         self.flow.give_up(&mut self.walks, round.clients.poll());
+        self.flow.wake(&mut self.walks);
         self.send_held(round.clients);
-        if self.flow.calls.done() > 0 {
-            self.flow.calls.sort();
-            self.hand_out(round.clients);
-            self.flow.calls.forget(0);
+        self.hand_out_all(round.clients);
+        // Those who go on may be gone: then others do, in another round.
+        let is_released = self.flow.release();
+        if is_released {
+            self.hand_out_all(round.clients);
         }
-        false
+        is_released
     }
 
     fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {
@@ -217,6 +219,19 @@ impl RouterService {
                 }
                 Change::Moved(servers) => self.flow.relocate(&servers, &mut self.walks, poll),
             }
+        }
+    }
+
+    /// Whether too many requests are under way.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.flow.room() == 0
+    }
+
+    fn hand_out_all(&mut self, clients: &mut Clients<Self>) {
+        if self.flow.calls.done() > 0 {
+            self.flow.calls.sort();
+            self.hand_out(clients);
+            self.flow.calls.forget(0);
         }
     }
 

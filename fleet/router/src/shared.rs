@@ -4,8 +4,9 @@ use crate::cluster::Cluster;
 use crate::config::{LoadError, Loader, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
 use crate::records::Records;
-use crate::running::{FailedGets, Health, Identity, RouterOptions};
+use crate::running::{FailedGets, Flushes, Health, Identity, RouterOptions};
 use crate::spool::LogCounts;
+use crate::throttle::Throttle;
 use guira_names::NameCounts;
 use guira_routing::Settings;
 use guira_serving::Host;
@@ -18,6 +19,8 @@ pub(crate) struct Shared {
     settings: Settings,
     health: Health,
     failed_gets: FailedGets,
+    flushes: Flushes,
+    throttle: Throttle,
     client_requests: usize,
     server_requests: usize,
     pub(crate) identity: Identity,
@@ -97,6 +100,11 @@ impl Shared {
             settings: options.settings.clone(),
             health: options.health,
             failed_gets: options.failed_gets,
+            flushes: options.flushes,
+            throttle: Throttle::new(
+                limit(options.limits.worker_inflight),
+                limit(options.limits.worker_throttled),
+            ),
             client_requests: limit(options.limits.client_requests),
             server_requests: match options.limits.server_inflight {
                 0 => usize::MAX,
@@ -127,6 +135,15 @@ impl Shared {
 
     pub(crate) fn failed_gets(&self) -> FailedGets {
         self.failed_gets
+    }
+
+    pub(crate) fn flushes(&self) -> Flushes {
+        self.flushes
+    }
+
+    /// How many requests of a worker may be under way; none is yet.
+    pub(crate) fn throttle(&self) -> Throttle {
+        self.throttle.clone()
     }
 
     /// Requests of one client that are under way at once at most.

@@ -2,6 +2,7 @@
 //! What servers answer too late meets nobody.
 
 use crate::client::{Client, KEYS_MAX};
+use crate::counters::Event;
 use crate::service::{NoPin, RouterService};
 use crate::words::words;
 use guira_serving::{FRAME_BYTES, FRAMED_MAX, Framed, Outbox, ReplyTo, Service as _, Slice, Speaks, frames};
@@ -134,11 +135,11 @@ impl Udp {
 
 impl Desk {
     fn ask(&mut self, asked: Asked, line: &[u8], service: &mut RouterService) {
-        service.counters().datagram();
+        service.counters().add(Event::Datagram);
         if !is_get(line) {
             return self.tell(asked, NO_GET);
         }
-        if self.asked.len() - self.vacant.len() >= ASKED_MAX {
+        if self.asked.len() - self.vacant.len() >= ASKED_MAX || service.is_throttled() {
             return self.tell(asked, BUSY);
         }
         let number = self.vacant.pop().unwrap_or(self.asked.len() as u32);

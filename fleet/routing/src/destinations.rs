@@ -13,6 +13,8 @@ pub struct DestinationSpec {
     pub security: Security,
     pub timeout: Duration,
     pub connect_timeout: Duration,
+    /// What packets to it have in the field of their service: DSCP and two bits of 0; nothing if it is 0.
+    pub service: u8,
 }
 
 /// All that have ever been named.

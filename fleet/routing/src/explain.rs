@@ -5,7 +5,7 @@ use crate::prefix;
 use crate::request::{Op, Request};
 use crate::step::{Cx, DestinationId, Facts, Holds, LogName, NodeId, Step, Wanted};
 use crate::tree::Tree;
-use crate::walk::{KeyBuffer, apply};
+use crate::walk::{RewriteBuffer, apply};
 use std::fmt;
 
 /// A handle that a request comes to.
@@ -67,12 +67,13 @@ impl Path<'_> {
             return;
         }
         let handle = self.tree.handle(node);
-        let (mut asks, mut scratch, mut random) = (Vec::new(), Vec::new(), 0);
+        let (mut asks, mut scratch, mut random, mut waits) = (Vec::new(), Vec::new(), 0, Vec::new());
         let mut cx = Cx {
             facts: self.facts,
             asks: &mut asks,
             scratch: &mut scratch,
             random: &mut random,
+            waits: &mut waits,
             holds: Holds::No,
         };
         let step = handle.explore(&mut cx, request);
@@ -88,7 +89,7 @@ impl Path<'_> {
         match step {
             Step::Tail(next) => self.follow(next, request, depth + 1, is_awaited),
             Step::Rewritten(next, rewrite) => {
-                let mut key = KeyBuffer::new();
+                let mut key = RewriteBuffer::new();
                 if let Some(request) = apply(&scratch, &rewrite, request, &nothing, &mut key) {
                     self.follow(next, &request, depth + 1, is_awaited);
                 }
@@ -96,7 +97,7 @@ impl Path<'_> {
             Step::Send(..) | Step::Answer(_) | Step::Await(_) => {}
         }
         for ask in asks {
-            let mut key = KeyBuffer::new();
+            let mut key = RewriteBuffer::new();
             if let Some(request) = apply(&scratch, &ask.rewrite, request, &nothing, &mut key) {
                 let is_awaited = is_awaited && ask.answer != Wanted::No;
                 self.follow(ask.node, &request, depth + 1, is_awaited);

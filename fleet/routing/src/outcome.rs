@@ -1,6 +1,7 @@
 //! Replies, as route handles see them.
 
 use crate::request::{Group, Op};
+use crate::step::{Flags, Shown};
 
 /// What came of a request. The names are those of mcrouter's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +49,43 @@ pub(crate) const FAILURES: [(&str, Outcome); 10] = [
     ("deadline_exceeded", Outcome::DeadlineExceeded),
 ];
 
+/// All outcomes, in their order.
+const ALL: [Outcome; 22] = [
+    Outcome::Found,
+    Outcome::Stored,
+    Outcome::StaleStored,
+    Outcome::Exists,
+    Outcome::Deleted,
+    Outcome::Touched,
+    Outcome::Ok,
+    Outcome::FoundStale,
+    Outcome::NotFoundHot,
+    Outcome::NotFound,
+    Outcome::NotStored,
+    Outcome::Timeout,
+    Outcome::ConnectTimeout,
+    Outcome::ConnectError,
+    Outcome::Busy,
+    Outcome::Shutdown,
+    Outcome::TryAgain,
+    Outcome::Tko,
+    Outcome::DeadlineExceeded,
+    Outcome::RemoteError,
+    Outcome::LocalError,
+    Outcome::ClientError,
+];
+
 impl Outcome {
+    /// A number for a handle's state; none is 0.
+    pub(crate) fn number(self) -> u32 {
+        self as u32 + 1
+    }
+
+    /// The outcome with this number.
+    pub(crate) fn numbered(number: u32) -> Option<Self> {
+        ALL.get(number.checked_sub(1)? as usize).copied()
+    }
+
     /// How bad it is: of the replies of several servers the worst is the client's. Of equal ones it is the first.
     pub fn severity(self) -> u8 {
         match self {
@@ -135,30 +172,73 @@ pub(crate) struct KeptAnswer {
     item: Option<(u32, Box<[u8]>)>,
     number: u64,
     line: Box<[u8]>,
-    /// Of a meta command. That of a classic get is made again.
+    /// Of a meta command, if it is not the item's. That of a classic get is made again.
     value: Box<[u8]>,
 }
 
+impl Answer<'_> {
+    /// The same with another number.
+    pub(crate) fn numbered(&self, number: u64) -> Self {
+        // The reply as it came may have the number in it.
+        let block = if self.line.is_empty() { b"" } else { self.block };
+        Answer { number, block, ..*self }
+    }
+
+    /// What it takes to keep it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.line.len() + self.item.map_or(self.kept_block().len(), |item| item.value.len())
+    }
+
+    /// What has to be kept beside the item.
+    fn kept_block(&self) -> &[u8] {
+        if self.line.is_empty() || self.item.is_some() { b"" } else { self.block }
+    }
+}
+
 impl KeptAnswer {
+    pub(crate) fn numbered(self, number: u64) -> Self {
+        KeptAnswer { number, ..self }
+    }
+
+    /// The same with another value, of an item whose flags are changed.
+    pub(crate) fn joined(self, how: Flags, value: Box<[u8]>) -> Self {
+        let flags = self.item.as_ref().map_or(0, |(flags, _)| flags & !how.without);
+        let line = line_of_value(&self.line, flags, how.shown, value.len());
+        KeptAnswer { item: Some((flags, value)), value: Box::default(), line, ..self }
+    }
+
     pub(crate) fn of(answer: &Answer<'_>) -> Self {
         KeptAnswer {
             outcome: answer.outcome,
             item: answer.item.map(|item| (item.flags, item.value.into())),
             number: answer.number,
             line: answer.line.into(),
-            value: if answer.line.is_empty() { Box::default() } else { answer.block.into() },
+            value: answer.kept_block().into(),
         }
     }
 
     pub(crate) fn answer(&self) -> Answer<'_> {
-        Answer {
-            outcome: self.outcome,
-            item: self.item.as_ref().map(|(flags, value)| Item { flags: *flags, value }),
-            number: self.number,
-            line: &self.line,
-            block: &self.value,
-        }
+        let item = self.item.as_ref().map(|(flags, value)| Item { flags: *flags, value });
+        let block = item.filter(|_| !self.line.is_empty()).map_or(&*self.value, |item| item.value);
+        Answer { outcome: self.outcome, item, number: self.number, line: &self.line, block }
     }
+}
+
+/// The line of a meta command whose value is another one: it has a length, the flags and perhaps the length again.
+fn line_of_value(line: &[u8], flags: u32, shown: Shown, length: usize) -> Box<[u8]> {
+    let mut written = Vec::with_capacity(line.len() + 8);
+    for (number, token) in line.split(|byte| *byte == b' ').enumerate() {
+        let token = match (number, token.first()) {
+            (1, _) => length.to_string().into_bytes(),
+            (2.., Some(b'f')) if shown == Shown::No => continue,
+            (2.., Some(b'f')) => format!("f{flags}").into_bytes(),
+            (2.., Some(b's')) => format!("s{length}").into_bytes(),
+            _ => token.to_vec(),
+        };
+        written.extend_from_slice(if number == 0 { b"" } else { b" " });
+        written.extend_from_slice(&token);
+    }
+    written.into()
 }
 
 /// What a cache without items answers.
@@ -173,6 +253,32 @@ pub(crate) fn without_items(op: Op) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_of_a_meta_command_tells_of_the_value_behind_it() {
+        for (line, shown, expected) in [
+            ("VA 6 f32773 s6 c7 Oabc", Shown::AsTold, "VA 13 f5 s13 c7 Oabc"),
+            ("VA 6 ksome f32773", Shown::No, "VA 13 ksome"),
+            ("VA 6", Shown::No, "VA 13"),
+            ("", Shown::No, ""),
+        ] {
+            let item = Some(Item { flags: 0x8005, value: b"1-3-99" });
+            let answer = Answer { item, line: line.as_bytes(), ..Answer::of(Outcome::Found) };
+            let kept =
+                KeptAnswer::of(&answer).joined(Flags { without: 0x8000, shown }, b"one,two,three"[..].into());
+            let told = kept.answer();
+            assert_eq!((told.line, told.item.unwrap().flags), (expected.as_bytes(), 5));
+            assert_eq!(told.block, if line.is_empty() { b"".as_slice() } else { b"one,two,three" });
+        }
+    }
+
+    #[test]
+    fn outcomes_are_found_by_their_numbers() {
+        for outcome in ALL {
+            assert_eq!(Outcome::numbered(outcome.number()), Some(outcome));
+        }
+        assert_eq!((Outcome::numbered(0), Outcome::numbered(23)), (None, None));
+    }
 
     #[test]
     fn every_failure_that_can_be_named_makes_another_server_be_asked_and_no_other_outcome_does() {

@@ -140,6 +140,11 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// What it takes to keep it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.key.len() + self.prefix.len() + self.meta.len() + self.value.len()
+    }
+
     /// The part of the key that is hashed.
     #[inline]
     pub(crate) fn routing_key(&self) -> &'a [u8] {

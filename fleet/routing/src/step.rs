@@ -57,7 +57,29 @@ pub(crate) enum Then {
     Pass,
     /// Answers what was held by [`Cx::hold`].
     Held,
+    /// The same, with the pieces that were gathered by [`Cx::gather`] as its value, and its flags changed.
+    Joined(Flags),
+    /// Answers the same with another number: a cas unique or a lease token.
+    Renumbered(u64),
     Answer(Outcome),
+    /// Answers an outcome with a number.
+    Numbered(Outcome, u64),
+}
+
+/// How the flags of an item are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flags {
+    /// Those that are left out.
+    pub(crate) without: u32,
+    pub(crate) shown: Shown,
+}
+
+/// Whether the line of a meta command has the flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// If the server has told them.
+    AsTold,
+    No,
 }
 
 /// What a handle remembers of a request while its children are asked.
@@ -74,11 +96,13 @@ pub(crate) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rewrite {
     pub(crate) op: Option<Op>,
-    pub(crate) key: Option<KeyText>,
+    pub(crate) key: Option<Text>,
     pub(crate) exptime: Option<i32>,
     pub(crate) number: Option<u64>,
-    pub(crate) prefix: Option<KeyText>,
+    pub(crate) prefix: Option<Text>,
     pub(crate) hashed: Option<u32>,
+    /// The flags of a meta command. What it stores is [`Content::OfRequest`] or [`Content::Written`], whose flags are among these.
+    pub(crate) meta: Option<Text>,
     pub(crate) content: Content,
 }
 
@@ -93,11 +117,24 @@ pub(crate) enum Content {
         flags: u32,
         value: &'static [u8],
     },
+    /// A value that was written by [`Cx::text`]; of a classic request, unless the flags of a meta command are rewritten.
+    Written {
+        flags: u32,
+        value: Text,
+    },
+    /// A part of the request's value, without flags; of a classic request.
+    Part {
+        from: u32,
+        to: u32,
+    },
 }
 
-/// A key that was written into the scratch buffer by [`Cx::key`].
+/// The longest value of [`Content::Written`], together with the flags of a meta command.
+pub(crate) const WRITTEN_MAX: usize = 320;
+
+/// A key or a value that was written into the scratch buffer by [`Cx::text`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeyText {
+pub(crate) struct Text {
     pub(crate) from: u32,
     pub(crate) to: u32,
 }
@@ -110,6 +147,7 @@ impl Rewrite {
         number: None,
         prefix: None,
         hashed: None,
+        meta: None,
         content: Content::OfRequest,
     };
 
@@ -117,7 +155,7 @@ impl Rewrite {
         Rewrite { exptime: Some(seconds), ..Self::NONE }
     }
 
-    pub(crate) fn key(key: KeyText) -> Self {
+    pub(crate) fn key(key: Text) -> Self {
         Rewrite { key: Some(key), ..Self::NONE }
     }
 }
@@ -159,6 +197,7 @@ pub(crate) struct Cx<'a> {
     pub(crate) asks: &'a mut Vec<Ask>,
     pub(crate) scratch: &'a mut Vec<u8>,
     pub(crate) random: &'a mut u64,
+    pub(crate) waits: &'a mut Vec<Wait>,
     pub(crate) holds: Holds,
 }
 
@@ -167,6 +206,17 @@ pub(crate) struct Cx<'a> {
 pub(crate) enum Holds {
     No,
     Yes,
+    /// Its value, as the piece with this number.
+    Piece(u32),
+    /// All of it, and its value as the only piece.
+    Whole,
+}
+
+/// A time that a handle waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub(crate) ms: u32,
+    pub(crate) child: u32,
 }
 
 impl Cx<'_> {
@@ -180,16 +230,31 @@ impl Cx<'_> {
         self.asks.push(Ask { node, rewrite, answer: Wanted::No });
     }
 
-    /// Keeps the present answer, in place of one that was kept before.
+    /// Keeps the present answer, in place of one that was kept before, and of pieces.
     pub(crate) fn hold(&mut self) {
         self.holds = Holds::Yes;
     }
 
-    /// A key for [`Rewrite::key`], made of these parts.
-    pub(crate) fn key(&mut self, parts: &[&[u8]]) -> KeyText {
+    /// Waits for so long, as for a child with this number: it answers [`Outcome::Ok`], or fails at once if too many wait already.
+    pub(crate) fn wait(&mut self, ms: u32, child: u32) {
+        self.waits.push(Wait { ms, child });
+    }
+
+    /// Keeps the value of the present answer as the piece with this number, for [`Then::Joined`].
+    pub(crate) fn gather(&mut self, piece: u32) {
+        self.holds = Holds::Piece(piece);
+    }
+
+    /// Keeps the present answer, and its value as the only piece.
+    pub(crate) fn hold_whole(&mut self) {
+        self.holds = Holds::Whole;
+    }
+
+    /// A key for [`Rewrite::key`], or a value for [`Content::Written`], made of these parts.
+    pub(crate) fn text(&mut self, parts: &[&[u8]]) -> Text {
         let from = self.scratch.len() as u32;
         parts.iter().for_each(|part| self.scratch.extend_from_slice(part));
-        KeyText { from, to: self.scratch.len() as u32 }
+        Text { from, to: self.scratch.len() as u32 }
     }
 
     /// A random number below `limit`, which is not 0.

@@ -10,13 +10,24 @@ use std::collections::HashMap;
 pub struct Tree {
     handles: Box<[AnyHandle]>,
     prefixes: Prefixes,
+    /// Asks all servers.
+    everywhere: NodeId,
     /// What is behind the first handle that logs under a name.
     logs: HashMap<LogName, NodeId>,
 }
 
 impl Tree {
-    pub(crate) fn new(handles: Vec<AnyHandle>, prefixes: Prefixes, logs: HashMap<LogName, NodeId>) -> Self {
-        Tree { handles: handles.into(), prefixes, logs }
+    pub(crate) fn new(
+        handles: Vec<AnyHandle>,
+        prefixes: Prefixes,
+        everywhere: NodeId,
+        logs: HashMap<LogName, NodeId>,
+    ) -> Self {
+        Tree { handles: handles.into(), prefixes, everywhere, logs }
+    }
+
+    pub(crate) fn everywhere(&self) -> NodeId {
+        self.everywhere
     }
 
     /// The servers that requests may come to.

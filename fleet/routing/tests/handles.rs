@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use guira_routing::config::{Globals, Sources, load};
 use guira_routing::{
-    Answer, DestinationId, Destinations, Facts, LogName, Op, Origin, Outcome, Request, Settings, Sink,
-    Timeouts, Unknown, Walks, build,
+    Answer, DestinationId, Destinations, Facts, LogName, Op, Origin, Outcome, Request, Settings, Sink, Walks,
+    build,
 };
 
 const PAGE: &str = "../../docs/router-handles.md";
@@ -84,19 +84,18 @@ impl Sink for Servers {
         Ok(())
     }
 
+    fn wait(&mut self, _ms: u32, origin: Origin<()>) -> Result<(), Outcome> {
+        self.open.push(origin);
+        Ok(())
+    }
+
     fn answer(&mut self, (): (), _answer: &Answer<'_>) {
         self.answers += 1;
     }
 }
 
 fn settings() -> Settings {
-    let timeouts = Timeouts {
-        server: Duration::from_secs(1),
-        within_cluster: None,
-        cross_cluster: None,
-        cross_region: None,
-    };
-    Settings { default_route: "/here/own/".into(), unknown_prefix: Unknown::Refused, timeouts }
+    Settings::plain("/here/own/", Duration::from_secs(1))
 }
 
 fn walks(route: &str) -> Result<(Walks<()>, Servers), String> {

@@ -1,10 +1,11 @@
 //! The binary protocol: packets in, requests out. Servers are asked in the text protocol: by classic commands where these do, since gets of
 //! different clients become one get, and by meta commands for what only they can say.
 
-use super::{After, Midway, Turn, VALUE_MAX, of_verb};
+use super::{After, Midway, Turn, VALUE_MAX, flushes_are_off, of_verb};
 use crate::admin;
 use crate::packet_reply::Echo;
 use crate::render::Form;
+use crate::running::Flushes;
 use crate::stats;
 use guira_protocol::binary::{
     Binary, BinaryFault, HEADER_BYTES, ItemOperation, Packet, PacketStore, Quiet, REQUEST_MAGIC,
@@ -73,9 +74,11 @@ impl Turn<'_> {
                 stats::answer(what, self.shared, &mut lines);
                 reply_stat_lines(packet, lines.as_slice(), self.outbox);
             }
+            ServerOperation::Flush(delay) if self.shared.flushes() == Flushes::PassedOn => {
+                self.flush_all(*delay, Form::Packet(Echo { opcode: packet.opcode, opaque: packet.opaque }));
+            }
             ServerOperation::Flush(_) => {
-                let why = b"the router does not pass on flushes";
-                reply_body(packet, Status::NotSupported, 0, why, self.outbox);
+                reply_body(packet, Status::NotSupported, 0, flushes_are_off!().as_bytes(), self.outbox);
             }
             ServerOperation::Quit => {
                 if packet.quiet() == Quiet::No {

@@ -3,7 +3,7 @@
 use super::errors;
 use crate::admin::version;
 use crate::config::{Plan, SharedPlan};
-use crate::counters::{Average, Sums};
+use crate::counters::{Average, Event, Sums};
 use crate::shared::{ConfigReport, Shared};
 use crate::upstream::{STATES, Server, ServerCount, Tko};
 use guira_names::NameGauge;
@@ -189,7 +189,7 @@ pub(crate) const STATS: &[Stat] = &[
     counter("ps_system_time_sec", Seconds, "The same as rusage_system.", |it| it.usage.system.clone())
         .in_stats(),
     counter("num_udp_requests", Count, "Requests that came in datagrams.", |it| {
-        it.sums.datagrams().to_string()
+        it.sums.of_event(Event::Datagram).to_string()
     })
     .exported("guira_router_udp_requests_total"),
     counter("num_ssl_connections_opened", Count, "TLS handshakes with servers that were completed.", |it| {
@@ -259,8 +259,37 @@ pub(crate) const STATS: &[Stat] = &[
         |it| it.sums.asked().saturating_sub(it.sums.answered()).to_string(),
     )
     .exported("guira_router_requests_processing"),
-    gauge("proxy_reqs_waiting", Count, "Always 0: a request is routed when it is read.", |_| "0".to_owned())
-        .in_stats(),
+    gauge(
+        "proxy_reqs_waiting",
+        Count,
+        "Clients whose requests wait since proxy-max-inflight-requests are under way.",
+        |it| {
+            let held = it.sums.of_event(Event::Held);
+            held.saturating_sub(it.sums.of_event(Event::Released)).to_string()
+        },
+    )
+    .exported("guira_router_clients_waiting"),
+    counter(
+        "proxy_reqs_throttled_count",
+        Count,
+        "Requests that were refused as busy since proxy-max-throttled-requests clients were waiting.",
+        |it| it.sums.of_event(Event::Throttled).to_string(),
+    )
+    .exported("guira_router_throttled_requests_total"),
+    counter(
+        "latency_injected_count",
+        Count,
+        "Times that LatencyInjectionRoute has kept a request or a reply for.",
+        |it| it.sums.of_event(Event::Delay).to_string(),
+    )
+    .exported("guira_router_delays_total"),
+    counter(
+        "redirected_lease_set_count",
+        Count,
+        "Lease-sets that went to the server that had given their token in place of another one.",
+        |it| it.shared.settings().leases.redirected().to_string(),
+    )
+    .exported("guira_router_redirected_lease_sets_total"),
     counter("request_sent_count", Count, "Requests to servers.", |it| {
         it.count(ServerCount::Requests).to_string()
     })

@@ -24,6 +24,7 @@ pub(crate) struct Destination {
     secure: Option<Secure>,
     timeout_ms: u32,
     connect_timeout_ms: u32,
+    service: u8,
     standing: Arc<Standing>,
     health: Health,
     most: usize,
@@ -191,6 +192,7 @@ impl Destination {
             secure: server.secure.clone(),
             timeout_ms: server.timeout_ms,
             connect_timeout_ms: server.connect_timeout_ms,
+            service: server.service,
             standing: server.standing.clone(),
             meter: server.meter(counters.worker()),
             counters,
@@ -404,7 +406,7 @@ impl Destination {
             return Ok(());
         }
         if let Link::Closed = self.link {
-            let stream = self.way.connect()?;
+            let stream = self.way.connect(self.service)?;
             poll.add(&stream, token, Interest::ReadWrite)?;
             self.interest = Interest::ReadWrite;
             self.link = Link::Connecting(stream);

@@ -37,6 +37,8 @@ pub(crate) struct Server {
     pub(crate) secure: Option<Secure>,
     pub(crate) timeout_ms: u32,
     pub(crate) connect_timeout_ms: u32,
+    /// What packets to it have in the field of their service.
+    pub(crate) service: u8,
     pub(crate) standing: Arc<Standing>,
     /// What each worker has counted.
     meters: Arc<[Arc<Meter>]>,
@@ -57,9 +59,15 @@ impl Server {
             secure,
             timeout_ms: millis(timeout),
             connect_timeout_ms: millis(connect_timeout),
+            service: 0,
             standing: Arc::new(Standing::new(slow.clone())),
             meters: (0..workers).map(|_| Arc::default()).collect(),
         }
+    }
+
+    /// The same, with this in the field of the service of packets to it.
+    pub(crate) fn marked(self, service: u8) -> Self {
+        Server { service, ..self }
     }
 
     /// What all workers have counted.

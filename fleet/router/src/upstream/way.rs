@@ -57,11 +57,11 @@ impl Way {
         self.list.get(self.at)
     }
 
-    /// Begins to connect to the present address, or to the next that does not fail at once.
+    /// Begins to connect to the present address, or to the next that does not fail at once, with this in the field of the service of packets.
     ///
     /// # Errors
     /// What the system says about the last one.
-    pub(super) fn connect(&mut self) -> io::Result<Stream> {
+    pub(super) fn connect(&mut self, service: u8) -> io::Result<Stream> {
         if self.failed >= self.list.len() {
             self.failed = 0;
         }
@@ -69,7 +69,7 @@ impl Way {
             let Some(address) = self.address() else {
                 return Err(io::Error::new(io::ErrorKind::NotFound, "its name has no address"));
             };
-            match Stream::connect(address) {
+            match Stream::connect_marked(address, service) {
                 // It is there, and busy.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
                 Err(error) if !self.turn() => return Err(error),
@@ -150,15 +150,15 @@ mod tests {
         let nowhere = Address::Unix("/nowhere/at/all".into());
         let there = Address::Tcp(listener.local_addr().unwrap());
         let mut way = Way::new(&Arc::new(Addresses::new([nowhere.clone(), there])));
-        way.connect().unwrap();
+        way.connect(0).unwrap();
         assert_ne!(ports(&way), nowhere.to_string());
         let mut way = Way::new(&Arc::new(Addresses::new([nowhere.clone(), nowhere])));
         for _ in 0..2 {
-            way.connect().unwrap_err();
+            way.connect(0).unwrap_err();
             assert!(!way.is_halfway(), "all have failed");
         }
         let mut way = Way::new(&Arc::new(Addresses::new([])));
-        assert_eq!(way.connect().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(way.connect(0).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!((way.turn(), ports(&way)), (false, "none".to_owned()));
     }
 }

@@ -5,6 +5,7 @@ use crate::KEY_MAX;
 use crate::config::{ConfigError, Json, Object, Value};
 use crate::handle::{AnyHandle, Children};
 use crate::hash::Selector;
+use crate::leases::LeaseTokens;
 use crate::step::{LogName, NodeId};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -93,6 +94,11 @@ impl<'j> Members<'_, '_, 'j> {
     /// A handle that the route is made of.
     pub(crate) fn add(&mut self, handle: AnyHandle) -> NodeId {
         self.build.add(handle)
+    }
+
+    /// Lease tokens of all workers.
+    pub(crate) fn lease_tokens(&self) -> Arc<LeaseTokens> {
+        self.build.settings.leases.clone()
     }
 
     /// The log with this name.

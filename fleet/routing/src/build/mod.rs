@@ -6,11 +6,12 @@ mod roots;
 
 use crate::config::{ConfigError, FailureDomain, Json, Pools, Sources, Value};
 use crate::destinations::Destinations;
-use crate::handle::{AnyHandle, Children, KeepPrefix, NAMES, Shadow};
+use crate::handle::{AllSync, AnyHandle, BigValues, Children, KeepPrefix, NAMES, Shadow};
+use crate::leases::LeaseTokens;
 use crate::prefix::Unknown;
 use crate::step::{DestinationId, LogName, NodeId};
 use crate::tree::Tree;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,30 @@ pub struct Settings {
     pub default_route: Arc<str>,
     pub unknown_prefix: Unknown,
     pub timeouts: Timeouts,
+    /// Values are split before they are routed, as by a BigValueRoute in front of each route.
+    pub big_values: Option<BigValues>,
+    /// Without it, packets to servers are not marked, whatever pools say.
+    pub qos: Option<DefaultQos>,
+    /// Of all trees that are made with these settings.
+    pub leases: Arc<LeaseTokens>,
+}
+
+/// Marks of packets to servers whose pool does not name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultQos {
+    /// 0 to 4.
+    pub class: u8,
+    /// 0 to 3.
+    pub path: u8,
+}
+
+impl Settings {
+    /// Nothing but where keys without a prefix go, and how long any server may take.
+    pub fn plain(default_route: &str, server: Duration) -> Self {
+        let timeouts = Timeouts { server, within_cluster: None, cross_cluster: None, cross_region: None };
+        let (big_values, qos, leases, default_route) = (None, None, Arc::default(), default_route.into());
+        Settings { default_route, unknown_prefix: Unknown::Refused, timeouts, big_values, qos, leases }
+    }
 }
 
 /// How long a server may take. Those for distances replace what a pool says that names its region and cluster.
@@ -88,12 +113,13 @@ pub fn build(
         builder.named_handles(named)?;
     }
     let prefixes = builder.roots(json, route, routes)?;
+    let everywhere = builder.everywhere();
     let Builder { handles, pools, built_pools, logs, mut warnings, .. } = builder;
     let read = pools.finish();
     warnings.extend(read.warnings);
     let mut pools: Vec<BuiltPool> = built_pools.into_values().map(PoolHandles::built).collect();
     pools.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(Built { tree: Tree::new(handles, prefixes, logs), pools, imports: read.imports, warnings })
+    Ok(Built { tree: Tree::new(handles, prefixes, everywhere, logs), pools, imports: read.imports, warnings })
 }
 
 /// What handles read themselves with.
@@ -113,17 +139,17 @@ pub(crate) struct Builder<'c> {
 }
 
 /// Routes of mcrouter's that this router does not have, and why.
-const REFUSED: [(&str, &str); 10] = [
+const REFUSED: [(&str, &str); 7] = [
     ("SRRoute", "it finds servers by a service of Meta's"),
     ("DistributionRoute", "it writes to a log of Meta's"),
     ("SetDistributionTargetRoute", "it writes to a log of Meta's"),
     ("AxonLogRoute", "it writes to a log of Meta's"),
     ("LoadBalancerRoute", "memcached's protocols do not tell a server's load"),
-    ("CarbonLookasideRoute", "it caches replies of other services in memcached"),
+    (
+        "CarbonLookasideRoute",
+        "it caches replies of services that speak Carbon; for a cache in front of a memcached route take L1L2CacheRoute",
+    ),
     ("McBucketRoute", "there are no buckets of keys"),
-    ("LatencyInjectionRoute", "this router does not delay requests"),
-    ("BigValueRoute", "this router does not split values"),
-    ("L1L2SizeSplitRoute", "it needs a protocol in which a get has flags"),
 ];
 
 /// Routes within routes.
@@ -133,6 +159,17 @@ impl Builder<'_> {
     pub(crate) fn add(&mut self, handle: AnyHandle) -> NodeId {
         self.handles.push(handle);
         NodeId(self.handles.len() as u32 - 1)
+    }
+
+    /// A handle that asks all servers, each in one of the ways to it.
+    fn everywhere(&mut self) -> NodeId {
+        let mut known = HashSet::new();
+        let nodes = (0..).map(NodeId).zip(&self.handles);
+        let servers: Children = nodes
+            .filter(|(_, handle)| handle.destination().is_some_and(|server| known.insert(server)))
+            .map(|(node, _)| node)
+            .collect();
+        if servers.is_empty() { self.null() } else { self.add(AnyHandle::AllSync(AllSync::new(servers))) }
     }
 
     pub(crate) fn domain(&self, node: NodeId) -> Option<u32> {

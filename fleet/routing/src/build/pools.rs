@@ -1,7 +1,7 @@
 //! The servers of pools, as handles.
 
-use super::{Builder, BuiltPool, Settings, Timeouts};
-use crate::config::{Address, ConfigError, Json, Pool, Target, Value};
+use super::{Builder, BuiltPool, DefaultQos, Settings, Timeouts};
+use crate::config::{Address, ConfigError, Json, Pool, Qos, Target, Value};
 use crate::destinations::DestinationSpec;
 use crate::handle::{AnyHandle, Children, Destination, KeepPrefix};
 use crate::hash::{HashKind, Selector, ServerIdentity};
@@ -37,6 +37,7 @@ impl Builder<'_> {
                         security: *security,
                         timeout,
                         connect_timeout,
+                        service: self.settings.qos.map_or(0, |default| service(pool.qos, default)),
                     });
                     destinations.push(number);
                     let node = self.add(AnyHandle::Destination(Destination::new(number)));
@@ -59,6 +60,12 @@ impl Builder<'_> {
         self.built_pools.insert(pool.name.clone(), built.clone());
         Ok(built)
     }
+}
+
+/// The field of a pool's packets, as mcrouter has it: three bits of a class, and two of a path.
+fn service(qos: Qos, default: DefaultQos) -> u8 {
+    let (class, path) = (qos.class.unwrap_or(default.class), qos.path.unwrap_or(default.path));
+    class.min(4) << 5 | path.min(3) << 2
 }
 
 /// How long servers of a pool may take.

@@ -2,7 +2,7 @@
 
 use super::Builder;
 use crate::config::{ConfigError, Json, Value};
-use crate::handle::{AllInitial, AnyHandle};
+use crate::handle::{AllInitial, AnyHandle, BigValue, BigValues};
 use crate::prefix::{self, Prefixes};
 use crate::step::NodeId;
 use std::collections::HashMap;
@@ -26,6 +26,9 @@ impl Builder<'_> {
             (Some(_), Some(routes)) => return Err(routes.error("'route' and 'routes' exclude each other")),
             (None, None) => return Err(top.error("there is neither 'route' nor 'routes'")),
         }
+        if let Some(values) = self.settings.big_values {
+            self.split_values(&mut roots, values);
+        }
         let default = roots.iter().find(|(prefix, _)| *prefix == default_route).map(|(_, node)| *node);
         let default = default.ok_or_else(|| {
             top.error(format!("no route has the default prefix {default_route} among its aliases"))
@@ -40,6 +43,17 @@ impl Builder<'_> {
             known.insert(pattern.into_bytes().into(), node);
         }
         Ok(Prefixes::new(known, default, self.settings.unknown_prefix))
+    }
+
+    /// Puts a handle in front of each route that splits values; one that several prefixes lead to stays one.
+    fn split_values(&mut self, roots: &mut Roots, values: BigValues) {
+        let mut split: HashMap<NodeId, NodeId> = HashMap::new();
+        for (_, node) in roots {
+            let target = *node;
+            *node = *split
+                .entry(target)
+                .or_insert_with(|| self.add(AnyHandle::BigValue(BigValue::new(target, values))));
+        }
     }
 
     /// A list of routes with their aliases, or an object of prefixes.

@@ -13,7 +13,6 @@ pub struct Globals {
     parameters: HashMap<Arc<str>, Value>,
     local_addresses: Vec<IpAddr>,
     shuffle_seed: u32,
-    text_hash: Option<fn(&[u8]) -> u64>,
 }
 
 impl Globals {
@@ -42,13 +41,6 @@ impl Globals {
         self
     }
 
-    /// The hash of `@hash` and `@weightedHash` for strings: SpookyHash V2, 64 bits, seed 0.
-    #[must_use]
-    pub fn with_text_hash(mut self, hash: fn(&[u8]) -> u64) -> Self {
-        self.text_hash = Some(hash);
-        self
-    }
-
     pub(super) fn parameters(&self) -> &HashMap<Arc<str>, Value> {
         &self.parameters
     }
@@ -59,10 +51,6 @@ impl Globals {
 
     pub(super) fn shuffle_seed(&self) -> u32 {
         self.shuffle_seed
-    }
-
-    pub(super) fn text_hash(&self) -> Option<fn(&[u8]) -> u64> {
-        self.text_hash
     }
 }
 

@@ -10,6 +10,12 @@ use crate::step::{Cx, State, Step, Then};
 #[derive(Debug)]
 pub(crate) struct AllSync(Children);
 
+impl AllSync {
+    pub(crate) fn new(children: Children) -> Self {
+        AllSync(children)
+    }
+}
+
 impl Handle for AllSync {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         build.only_children(json).map(AllSync)

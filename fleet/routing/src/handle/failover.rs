@@ -2,6 +2,7 @@
 
 mod failures;
 mod limit;
+mod pairing;
 mod policy;
 
 pub(crate) use failures::Failures;
@@ -11,9 +12,10 @@ use crate::build::{Builder, Members};
 use crate::config::{ConfigError, Json};
 use crate::hash::Selector;
 use crate::outcome::Answer;
-use crate::request::Request;
+use crate::request::{Op, Request};
 use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
 use limit::Limit;
+use pairing::Pairing;
 use policy::{Failed, Policy, Tried};
 
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Failover {
     policy: Policy,
     limit: Option<Limit>,
     tag: Tag,
+    /// Lease tokens of those that stand in for the first child.
+    pairing: Option<Pairing>,
 }
 
 /// Whether servers are told that they stand in for another one.
@@ -48,12 +52,12 @@ impl Failover {
             None => None,
         };
         let tag = if members.flag("failover_tag")? == Some(true) { Tag::Appended } else { Tag::No };
-        members.without_effect("enable_lease_pairing", "a lease-set goes to the first child");
+        let pairing = Pairing::parse(members)?;
         let policy = match members.json("failover_policy") {
             Some(json) if children.len() > 1 => Policy::parse(members, json, &children, normal)?,
             _ => Policy::in_order(),
         };
-        Ok(Failover { children, failures, policy, limit, tag })
+        Ok(Failover { children, failures, policy, limit, tag, pairing })
     }
 
     fn ask(&self, cx: &mut Cx<'_>, child: usize, request: &Request<'_>) {
@@ -62,7 +66,7 @@ impl Failover {
             && request.key.windows(3).any(|part| part == b"|#|")
             && !request.key.ends_with(TAG)
             && request.key.len() + TAG.len() <= crate::KEY_MAX;
-        let rewrite = if is_tagged { Rewrite::key(cx.key(&[request.key, TAG])) } else { Rewrite::NONE };
+        let rewrite = if is_tagged { Rewrite::key(cx.text(&[request.key, TAG])) } else { Rewrite::NONE };
         cx.ask(self.children[child], rewrite, child as u32);
     }
 }
@@ -79,10 +83,15 @@ impl Handle for Failover {
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         match *self.children {
             [only] => Step::Tail(only),
-            _ => {
-                self.ask(cx, 0, request);
-                Step::Await(State::default())
-            }
+            _ => match &self.pairing {
+                Some(pairing) if pairing.concerns(request, Op::LeaseSet) => {
+                    pairing.store(cx, &self.children, request)
+                }
+                _ => {
+                    self.ask(cx, 0, request);
+                    Step::Await(State::default())
+                }
+            },
         }
     }
 
@@ -95,12 +104,18 @@ impl Handle for Failover {
         answer: &Answer<'_>,
     ) -> Then {
         let outcome = answer.outcome;
+        if self.pairing.as_ref().is_some_and(|pairing| pairing.concerns(request, Op::LeaseSet)) {
+            return Then::Pass;
+        }
         self.policy.heard(child as usize, outcome);
         if let Some(limit) = self.limit.as_ref().filter(|_| child == 0) {
             limit.count();
         }
         if !self.failures.has(request.op.group(), outcome) {
-            return Then::Pass;
+            return match &self.pairing {
+                Some(pairing) if pairing.concerns(request, Op::LeaseGet) => pairing.give(cx, child, answer),
+                _ => Then::Pass,
+            };
         }
         let failed = self.policy.failed(outcome);
         let mut tried = Tried::of(state);

@@ -18,7 +18,7 @@ impl Handle for KeepPrefix {
         if request.prefix.is_empty() {
             return Step::Tail(self.0);
         }
-        let key = cx.key(&[request.prefix, request.key]);
+        let key = cx.text(&[request.prefix, request.key]);
         Step::Rewritten(self.0, Rewrite::key(key))
     }
 }

@@ -5,7 +5,7 @@ use crate::KEY_MAX;
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::outcome::{Answer, Outcome};
-use crate::request::{Op, Request};
+use crate::request::{Dialect, Op, Request};
 use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl KeySplit {
         if number == 0 {
             return Rewrite::NONE;
         }
-        Rewrite::key(cx.key(&[key, b"::", number.to_string().as_bytes()]))
+        Rewrite::key(cx.text(&[key, b"::", number.to_string().as_bytes()]))
     }
 
     fn own(&self, cx: &Cx<'_>) -> u32 {
@@ -71,6 +71,8 @@ impl Handle for KeySplit {
             return Step::Tail(self.target);
         }
         match request.op {
+            // What makes an item on a miss is for one of them: its client stores there too.
+            Op::LeaseGet if request.dialect == Dialect::Meta => self.one(cx, request.key),
             Op::Get | Op::LeaseGet | Op::LeaseSet if self.gets == Gets::FirstHit => {
                 for number in 0..self.replicas {
                     let rewrite = Self::replica(cx, number, request.key);

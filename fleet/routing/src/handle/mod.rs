@@ -160,7 +160,12 @@ handles! {
     slow_warm_up: SlowWarmUp = "SlowWarmUpRoute";
     staging: Staging = "StagingRoute";
     eject_hosts: EjectHosts = "EjectHosts";
+    latency_injection: LatencyInjection = "LatencyInjectionRoute";
+    big_value: BigValue = "BigValueRoute";
+    l1_l2_size_split: L1L2SizeSplit = "L1L2SizeSplitRoute";
 }
+
+pub use big_value::{BigFlag, BigValues};
 
 /// Asks all children, each by its place in the list.
 fn ask_all(cx: &mut Cx<'_>, children: &[NodeId]) {

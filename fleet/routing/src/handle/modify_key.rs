@@ -67,8 +67,8 @@ impl Handle for ModifyKey {
         if is_same && prefix.is_none() {
             return Step::Tail(self.target);
         }
-        let key = (!is_same).then(|| cx.key(&[begin, rest, self.suffix.as_bytes()]));
-        let prefix = prefix.map(|prefix| cx.key(&[prefix.as_bytes()]));
+        let key = (!is_same).then(|| cx.text(&[begin, rest, self.suffix.as_bytes()]));
+        let prefix = prefix.map(|prefix| cx.text(&[prefix.as_bytes()]));
         Step::Rewritten(self.target, Rewrite { key, prefix, ..Rewrite::NONE })
     }
 }

@@ -84,7 +84,7 @@ impl ShardSplit {
     /// The key of a split, which is not the first.
     fn split(cx: &mut Cx<'_>, number: u64, key: &[u8], end: usize) -> Rewrite {
         let letters = [number - 1, (number - 1) / 26].map(|letter| b'a' + (letter % 26) as u8);
-        Rewrite::key(cx.key(&[&key[..end], &letters, &key[end..]]))
+        Rewrite::key(cx.text(&[&key[..end], &letters, &key[end..]]))
     }
 }
 

@@ -1,16 +1,19 @@
 //! SpookyHash V2 (Bob Jenkins, 2012), by which mcrouter decides with a probability: whether a key stays with a server of less than full weight,
-//! and whether it is shadowed.
+//! and whether it is shadowed. Its configurations hash strings by it.
 
 const CONSTANT: u64 = 0xdead_beef_dead_beef;
 const WORDS: usize = 12;
 const BLOCK: usize = WORDS * size_of::<u64>();
 const SHORT: usize = 2 * BLOCK;
 
-/// The low 32 bits of the hash.
+/// The hash of 64 bits.
+pub fn hash64(message: &[u8], seed: u64) -> u64 {
+    if message.len() < SHORT { short(message, seed) } else { long(message, seed) }
+}
+
+/// Its low 32 bits.
 pub fn hash32(message: &[u8], seed: u32) -> u32 {
-    let seed = u64::from(seed);
-    let hash = if message.len() < SHORT { short(message, seed) } else { long(message, seed) };
-    hash as u32
+    hash64(message, seed.into()) as u32
 }
 
 fn short(message: &[u8], seed: u64) -> u64 {
@@ -108,7 +111,7 @@ fn end(state: &mut [u64; WORDS]) {
 
 #[cfg(test)]
 mod tests {
-    use super::hash32;
+    use super::{hash32, hash64};
 
     /// facebook/folly, folly/test/SpookyHashV2Test.cpp at 0dacfa4764aebfc5a716c3955963871d8166c56b: messages that count up from 128, by length.
     #[test]
@@ -149,6 +152,21 @@ mod tests {
             (511, 0xcc1c_8250),
         ] {
             assert_eq!(hash32(&message[..length], 0), expected, "length {length}");
+        }
+    }
+
+    /// What Presto's spooky_hash_v2_64 says: facebookincubator/velox, velox/functions/prestosql/tests/BinaryFunctionsTest.cpp.
+    #[test]
+    fn prestos_vectors() {
+        for (text, expected) in [
+            ("", 0x2327_06fc_6bf5_0919),
+            ("hello", 0x3768_826a_d382_e6ca),
+            ("       ", 0x8a63_cce3_4db3_fc9e),
+            ("special_#@,$|%/^~?{}+-", 0xaaf4_b42d_dc33_e6f0),
+            ("1234567890", 0xd942_6f48_c5cd_219b),
+            ("more_than_12_characters_string", 0x3493_ae21_b95f_627c),
+        ] {
+            assert_eq!(hash64(text.as_bytes(), 0), expected, "{text:?}");
         }
     }
 }

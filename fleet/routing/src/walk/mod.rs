@@ -4,15 +4,22 @@
 //! that waits for its children has a *frame*, with its state and a copy of the request. Nothing here does I/O: requests go to a
 //! [`Sink`], which has its answers brought back by [`Walks::answer`].
 
-use crate::outcome::{Answer, KeptAnswer, Outcome};
+use crate::outcome::{Answer, Item, KeptAnswer, Outcome};
 use crate::request::{KeptRequest, Request};
-use crate::step::{Ask, Cx, DestinationId, Facts, Holds, Hop, LogName, NodeId, State, Step, Then, Wanted};
+use crate::step::{
+    Ask, Cx, DestinationId, Facts, Flags, Holds, Hop, LogName, NodeId, State, Step, Then, Wait, Wanted,
+};
 use crate::tree::Tree;
 use std::rc::Rc;
 
 mod apply;
+mod done;
+mod kept;
 
-pub(crate) use apply::{KeyBuffer, apply};
+pub(crate) use apply::{RewriteBuffer, apply};
+
+use done::Done;
+use kept::{Kept, Pieces};
 
 /// What a client is told whose key has a routing prefix that leads nowhere.
 const NO_ROUTE: &[u8] = b"no route for this prefix";
@@ -39,6 +46,14 @@ pub trait Sink {
 
     /// Answers a client.
     fn answer(&mut self, ticket: Self::Ticket, answer: &Answer<'_>);
+
+    /// Has [`Walks::answer`] called with [`Outcome::Ok`] for `origin` after so many milliseconds.
+    ///
+    /// # Errors
+    /// If nobody keeps the time.
+    fn wait(&mut self, _ms: u32, _origin: Origin<Self::Ticket>) -> Result<(), Outcome> {
+        Err(Outcome::LocalError)
+    }
 
     /// Tells a client that its request goes nowhere: the key is wrong, not a server.
     fn refuse(&mut self, ticket: Self::Ticket, why: &Answer<'_>) {
@@ -69,6 +84,9 @@ struct Frame<T> {
     state: State,
     request: KeptRequest,
     held: Option<KeptAnswer>,
+    pieces: Pieces,
+    /// Bytes of the request, and of answers that are kept.
+    bytes: usize,
     /// Children that were asked and have not answered.
     outstanding: u32,
     phase: Phase,
@@ -79,25 +97,6 @@ enum Phase {
     Open,
     /// It has answered. What children still answer is dropped.
     Settled,
-}
-
-/// What a handle has answered.
-#[derive(Debug)]
-enum Done {
-    /// The answer that it was given last.
-    Present,
-    Made(Outcome),
-    Held(KeptAnswer),
-}
-
-impl Done {
-    fn with<R>(&self, present: &Answer<'_>, then: impl FnOnce(&Answer<'_>) -> R) -> R {
-        match self {
-            Done::Present => then(present),
-            Done::Made(outcome) => then(&Answer::of(*outcome)),
-            Done::Held(kept) => then(&kept.answer()),
-        }
-    }
 }
 
 const NO_ANSWER: Answer<'static> = Answer::of(Outcome::NotFound);
@@ -112,13 +111,17 @@ pub struct Walks<T> {
     asks: Vec<Ask>,
     /// Keys that handles have written.
     scratch: Vec<u8>,
+    /// What a handle has just said that it waits for.
+    waits: Vec<Wait>,
     random: u64,
+    kept: Kept,
 }
 
 impl<T: Copy> Walks<T> {
     pub fn new(tree: Rc<Tree>, seed: u64) -> Self {
         let (frames, vacant, asks, scratch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Walks { tree, frames, vacant, asks, scratch, random: seed }
+        let (waits, kept) = (Vec::new(), Kept::default());
+        Walks { tree, frames, vacant, asks, scratch, waits, random: seed, kept }
     }
 
     /// Requests go through another tree from now on. Those that are under way stay in theirs.
@@ -164,6 +167,22 @@ impl<T: Copy> Walks<T> {
         self.scratch.clear();
     }
 
+    /// Sends a request without a key to all servers of the tree, and answers what the worst has answered.
+    pub fn broadcast<S: Sink<Ticket = T>>(
+        &mut self,
+        request: &Request<'_>,
+        facts: &Facts,
+        ticket: T,
+        sink: &mut S,
+    ) {
+        let tree = Rc::clone(&self.tree);
+        let origin = Origin::Client(ticket);
+        if let Some(done) = self.descend(&tree, tree.everywhere(), request, facts, origin, sink) {
+            done.with(&NO_ANSWER, |answer| sink.answer(ticket, answer));
+        }
+        self.scratch.clear();
+    }
+
     /// Sends a request to a handle. Returns its answer, if it has one at once; otherwise that goes to `origin`.
     fn descend<S: Sink<Ticket = T>>(
         &mut self,
@@ -185,9 +204,12 @@ impl<T: Copy> Walks<T> {
                 }
                 None => {}
             }
+            if self.kept.is_full() {
+                return Some(Done::Made(Outcome::Busy));
+            }
             let first = self.asks.len();
-            let Walks { asks, scratch, random, .. } = self;
-            let mut cx = Cx { facts: *facts, asks, scratch, random, holds: Holds::No };
+            let Walks { asks, scratch, random, waits, .. } = self;
+            let mut cx = Cx { facts: *facts, asks, scratch, random, waits, holds: Holds::No };
             let step = tree.handle(node).enter(&mut cx, request);
             if self.asks.len() > first && !matches!(step, Step::Await(_)) {
                 self.tell(tree, first, request, facts, sink);
@@ -199,7 +221,7 @@ impl<T: Copy> Walks<T> {
                 }
                 Step::Answer(outcome) => return Some(Done::Made(outcome)),
                 Step::Rewritten(next, rewrite) => {
-                    let mut key = KeyBuffer::new();
+                    let mut key = RewriteBuffer::new();
                     let Some(changed) = apply(&self.scratch, &rewrite, request, &NO_ANSWER, &mut key) else {
                         return Some(Done::Made(Outcome::LocalError));
                     };
@@ -230,7 +252,7 @@ impl<T: Copy> Walks<T> {
         let mut next = first;
         while let Some(ask) = self.asks.get(next).copied() {
             next += 1;
-            let mut key = KeyBuffer::new();
+            let mut key = RewriteBuffer::new();
             if let Some(changed) = apply(&self.scratch, &ask.rewrite, request, &NO_ANSWER, &mut key) {
                 self.descend(tree, ask.node, &changed, facts, Origin::Nobody, sink);
             }
@@ -251,13 +273,16 @@ impl<T: Copy> Walks<T> {
     ) -> Option<Done> {
         let facts = self.frames[frame as usize].facts;
         let mut done = self.conclude(frame, then, Done::Present);
+        if !self.waits.is_empty() {
+            done = self.pump_waits(tree, frame, request, sink);
+        }
         // What is asked for because of an answer that comes meanwhile has nothing to do with this one.
         let of_answer = self.asks.len();
         let mut next = first;
         while let Some(ask) = self.asks.get(next).copied() {
             let answer = if next < of_answer { answer } else { &NO_ANSWER };
             next += 1;
-            let mut key = KeyBuffer::new();
+            let mut key = RewriteBuffer::new();
             let changed = apply(&self.scratch, &ask.rewrite, request, answer, &mut key);
             let Wanted::By(child) = ask.answer else {
                 if let Some(changed) = changed {
@@ -279,6 +304,9 @@ impl<T: Copy> Walks<T> {
                     let then =
                         at_once.with(answer, |answer| self.resume(tree, frame, child, request, answer));
                     done = self.conclude(frame, then, at_once);
+                    if !self.waits.is_empty() {
+                        done = self.pump_waits(tree, frame, request, sink);
+                    }
                 }
             }
         }
@@ -286,6 +314,29 @@ impl<T: Copy> Walks<T> {
         let is_lost = done.is_none() && self.frames[frame as usize].outstanding == 0;
         debug_assert!(!is_lost, "{:?} waits for nobody", tree.handle(self.frames[frame as usize].node));
         if is_lost { Some(Done::Made(Outcome::LocalError)) } else { done }
+    }
+
+    /// Has the handle called again after the times that it waits for. Returns what it answers, if it is satisfied since it cannot wait.
+    #[cold]
+    fn pump_waits<S: Sink<Ticket = T>>(
+        &mut self,
+        tree: &Rc<Tree>,
+        frame: u32,
+        request: &Request<'_>,
+        sink: &mut S,
+    ) -> Option<Done> {
+        let mut done = None;
+        while let Some(Wait { ms, child }) = self.waits.pop() {
+            self.frames[frame as usize].outstanding += 1;
+            let Err(why) = sink.wait(ms, Origin::Frame { frame, child }) else { continue };
+            if done.is_some() {
+                self.frames[frame as usize].outstanding -= 1;
+                continue;
+            }
+            let then = self.resume(tree, frame, child, request, &Answer::of(why));
+            done = self.conclude(frame, then, Done::Made(why));
+        }
+        done
     }
 
     /// Gives a handle the answer of a child. What it asks for is at the end of `asks` then.
@@ -297,14 +348,25 @@ impl<T: Copy> Walks<T> {
         request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
-        let Walks { frames, asks, scratch, random, .. } = self;
+        let Walks { frames, asks, scratch, random, waits, kept, .. } = self;
         let it = &mut frames[frame as usize];
         it.outstanding -= 1;
         it.state.answers += 1;
-        let mut cx = Cx { facts: it.facts, asks, scratch, random, holds: Holds::No };
+        let mut cx = Cx { facts: it.facts, asks, scratch, random, waits, holds: Holds::No };
         let then = tree.handle(it.node).resume(&mut cx, &mut it.state, child, request, answer);
-        if cx.holds == Holds::Yes {
-            it.held = Some(KeptAnswer::of(answer));
+        match cx.holds {
+            Holds::No => {}
+            Holds::Yes => {
+                it.held = Some(kept.answer(answer, &mut it.bytes));
+                it.pieces = Pieces::default();
+            }
+            Holds::Whole => {
+                it.pieces = Pieces::default();
+                it.pieces.keep(0, kept.piece(answer, &mut it.bytes));
+                let item = answer.item.map(|item| Item { value: b"", ..item });
+                it.held = Some(KeptAnswer::of(&Answer { item, block: b"", ..*answer }));
+            }
+            Holds::Piece(number) => it.pieces.keep(number, kept.piece(answer, &mut it.bytes)),
         }
         then
     }
@@ -314,11 +376,24 @@ impl<T: Copy> Walks<T> {
             Then::Wait => None,
             Then::Pass => Some(present),
             Then::Answer(outcome) => Some(Done::Made(outcome)),
-            Then::Held => {
-                let held = self.frames[frame as usize].held.take();
-                debug_assert!(held.is_some(), "nothing is held");
-                Some(held.map_or(Done::Made(Outcome::LocalError), Done::Held))
-            }
+            Then::Numbered(outcome, number) => Some(Done::Numbered(outcome, number)),
+            Then::Renumbered(number) => Some(present.renumbered(number)),
+            Then::Held => Some(self.held(frame).map_or(Done::Made(Outcome::LocalError), Done::Held)),
+            Then::Joined(flags) => Some(self.joined(frame, flags)),
+        }
+    }
+
+    fn held(&mut self, frame: u32) -> Option<KeptAnswer> {
+        let held = self.frames[frame as usize].held.take();
+        debug_assert!(held.is_some(), "nothing is held");
+        held
+    }
+
+    fn joined(&mut self, frame: u32, flags: Flags) -> Done {
+        let value = std::mem::take(&mut self.frames[frame as usize].pieces).join();
+        match (value, self.held(frame)) {
+            (Some(value), Some(held)) => Done::Held(held.joined(flags, value)),
+            _ => Done::Made(Outcome::LocalError),
         }
     }
 
@@ -339,6 +414,7 @@ impl<T: Copy> Walks<T> {
             match done.with(answer, |answer| self.answer_frame(frame, child, answer, sink)) {
                 None => break,
                 Some(Done::Present) => {}
+                Some(Done::Renumbered(number)) => done = done.renumbered(number),
                 Some(other) => done = other,
             }
             self.settle(frame);
@@ -390,6 +466,8 @@ impl<T: Copy> Walks<T> {
                 state,
                 request: KeptRequest::default(),
                 held: None,
+                pieces: Pieces::default(),
+                bytes: 0,
                 outstanding: 0,
                 phase: Phase::Open,
             });
@@ -398,6 +476,8 @@ impl<T: Copy> Walks<T> {
         it.request.keep(request);
         (it.tree, it.node, it.facts, it.origin) = (Some(Rc::clone(tree)), node, *facts, origin);
         (it.state, it.held, it.outstanding, it.phase) = (state, None, 0, Phase::Open);
+        it.bytes = request.bytes();
+        self.kept.adds(it.bytes);
         number
     }
 
@@ -414,7 +494,9 @@ impl<T: Copy> Walks<T> {
         let it = &mut self.frames[frame as usize];
         it.tree = None;
         it.held = None;
+        it.pieces = Pieces::default();
         it.request.forget();
+        self.kept.gives_back(std::mem::take(&mut it.bytes));
         self.vacant.push(frame);
     }
 }

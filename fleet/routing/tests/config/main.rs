@@ -35,7 +35,6 @@ fn globals() -> Globals {
         .with("hostid", Value::Integer(17))
         .with("odd", Value::Text("@%\\".into()))
         .with_local_addresses(vec!["::1".parse().unwrap(), "10.1.2.3".parse().unwrap()])
-        .with_text_hash(|bytes| bytes.iter().fold(7, |hash, byte| hash * 31 + u64::from(*byte)))
 }
 
 fn read_with(files: &Files, text: &str) -> Result<Loaded, ConfigError> {

@@ -8,10 +8,10 @@ use super::places::{Configured, Places};
 use super::report::{FileEnd, FileFate, FileReport, LeftReason, ReplayReport};
 use crate::config::Loader;
 use crate::reload::{Reloading, Watches};
-use crate::running::{FailedGets, Health, Identity, Limits, RouterOptions, ServerTls};
+use crate::running::{FailedGets, Flushes, Health, Identity, Limits, RouterOptions, ServerTls};
 use crate::{Source, spool::replay::lines::HeldLog};
+use guira_routing::Settings;
 use guira_routing::config::Address;
-use guira_routing::{Settings, Timeouts, Unknown};
 use guira_transport::{NameCheck, Resumption, TlsClientOptions};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -336,13 +336,7 @@ fn options(servers: &[&Address]) -> RouterOptions {
     let list: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
     let config =
         format!(r#"{{"pools": {{"P": {{"servers": [{}]}}}}, "route": "PoolRoute|P"}}"#, list.join(", "));
-    let timeouts = Timeouts {
-        server: Duration::from_secs(20),
-        within_cluster: None,
-        cross_cluster: None,
-        cross_region: None,
-    };
-    let settings = Settings { default_route: "/././".into(), unknown_prefix: Unknown::Refused, timeouts };
+    let settings = Settings::plain("/././", Duration::from_secs(20));
     let health = Health {
         timeouts_until_tko: Some(3),
         soft_tkos_max: 0,
@@ -356,6 +350,7 @@ fn options(servers: &[&Address]) -> RouterOptions {
         server_inflight: 0,
         server_pending: 0,
         worker_inflight: 0,
+        worker_throttled: 0,
     };
     let no_tls = TlsClientOptions {
         chain: None,
@@ -373,6 +368,7 @@ fn options(servers: &[&Address]) -> RouterOptions {
         client_tls: None,
         server_tls: ServerTls { options: no_tls, identity: None },
         failed_gets: FailedGets::AreErrors,
+        flushes: Flushes::Refused,
         admin: None,
         admin_token_file: None,
         workers: 1,

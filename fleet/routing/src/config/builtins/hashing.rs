@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::super::expand::{Call, Outcome};
 use super::super::json::{Json, Value};
 use super::{BuiltIn, call, optional, required};
+use crate::hash::spooky;
 
 pub(super) const ROWS: &[BuiltIn] = &[
     call("hash", &[required("value")], hash),
@@ -23,10 +24,8 @@ fn hash(call: &Call<'_>) -> Outcome<Rc<Json>> {
 }
 
 fn text_hash(call: &Call<'_>, text: &str) -> Outcome<u64> {
-    let hash = call.expander.globals().text_hash();
-    let hash = hash.ok_or_else(|| call.fail("strings cannot be hashed here"))?;
     call.expander.spend(super::super::limits::steps(text.len()), call.place())?;
-    Ok(hash(text.as_bytes()))
+    Ok(spooky::hash64(text.as_bytes(), 0))
 }
 
 /// The name that rendezvous hashing chooses: each name has a hash together with the key, scaled by its share of the weights, and the

@@ -183,3 +183,12 @@ fn staging_fills_a_cluster_that_does_not_serve() {
     }
     router.end();
 }
+
+#[test]
+fn a_cache_of_services_is_refused_with_what_to_take_instead() {
+    let told = refusal(
+        "{\"type\": \"AllSyncRoute\", \"children\": [\"NullRoute\",\n{\"type\": \"CarbonLookasideRoute\", \"child\": \"PoolRoute|A\", \"ttl\": 5}]}",
+    );
+    assert!(told.starts_with("test:2: CarbonLookasideRoute is not supported: "), "{told}");
+    assert!(told.contains("take L1L2CacheRoute"), "{told}");
+}

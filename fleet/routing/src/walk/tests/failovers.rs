@@ -301,9 +301,9 @@ fn failover_of_all_sync_of_miss_failover() {
 #[test]
 fn members_of_failovers_that_nobody_reads_are_warned_of() {
     let more = r#", "failover_policy": {"type": "LeastFailuresPolicy", "max_tries": 2, "colour": 1},
-        "failover_limit": {"rate": 1, "color": 2}, "enable_lease_pairing": true, "enable_logging": false"#;
+        "failover_limit": {"rate": 1, "color": 2}, "enable_logging": false"#;
     let warned = warnings(&route("FailoverRoute", more));
-    assert_eq!(warned.len(), 4, "{warned:?}");
+    assert_eq!(warned.len(), 3, "{warned:?}");
     let alone = r#"{"type": "FailoverRoute", "children": ["PoolRoute|A"], "failover_policy": {"type": "RendezvousPolicy"}}"#;
     assert_eq!(run(alone, Op::Get, "k", &[Outcome::Tko], 0).0, ["a get k"]);
 }

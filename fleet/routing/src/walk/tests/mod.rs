@@ -1,7 +1,10 @@
 //! Requests through trees, with servers that answer when and what a test says.
 
+mod big_values;
+mod broadcasts;
 mod caches;
 mod choices;
+mod delays;
 mod ejections;
 mod explained;
 mod failovers;
@@ -9,7 +12,9 @@ mod fan_outs;
 mod keys;
 mod limits;
 mod logs;
+mod pairings;
 mod random_trees;
+mod size_splits;
 mod walks;
 
 use super::{Origin, Sink, Walks};
@@ -17,7 +22,7 @@ use crate::config::{Globals, Sources, load};
 use crate::outcome::{Answer, Item, Outcome};
 use crate::request::{Dialect, Op, Request};
 use crate::step::{DestinationId, Facts, LogName};
-use crate::{Built, Destinations, Settings, Timeouts, Unknown, build};
+use crate::{Built, Destinations, Settings, build};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
@@ -38,6 +43,8 @@ struct Told {
     outcome: Outcome,
     value: Option<String>,
     number: u64,
+    /// Of a meta command.
+    line: String,
 }
 
 /// Servers and clients.
@@ -53,6 +60,8 @@ struct Script {
     logs: Vec<Option<String>>,
     refusals: HashMap<String, Outcome>,
     told: HashMap<u32, Told>,
+    /// Values that clients are told have their flags in front.
+    shows_flags: bool,
 }
 
 impl Sink for Script {
@@ -75,9 +84,23 @@ impl Sink for Script {
         Ok(())
     }
 
+    fn wait(&mut self, ms: u32, origin: Origin<u32>) -> Result<(), Outcome> {
+        let name = format!("{ms} ms");
+        match self.refusals.get(&name) {
+            Some(refusal) => Err(*refusal),
+            None => {
+                self.open.push((name, origin));
+                Ok(())
+            }
+        }
+    }
+
     fn answer(&mut self, ticket: u32, answer: &Answer<'_>) {
-        let value = answer.item.map(|item| String::from_utf8_lossy(item.value).into_owned());
-        let told = Told { outcome: answer.outcome, value, number: answer.number };
+        let flags =
+            |item: Item<'_>| if self.shows_flags { format!("{} ", item.flags) } else { String::new() };
+        let value = answer.item.map(|item| flags(item) + &String::from_utf8_lossy(item.value));
+        let line = String::from_utf8_lossy(answer.line).into_owned();
+        let told = Told { outcome: answer.outcome, value, number: answer.number, line };
         assert!(self.told.insert(ticket, told).is_none(), "request {ticket} is answered twice");
     }
 }
@@ -86,6 +109,9 @@ impl Sink for Script {
 fn text(request: &Request<'_>) -> String {
     let meta = if request.dialect == Dialect::Meta { "meta " } else { "" };
     let mut text = format!("{meta}{} {}", request.op.name(), String::from_utf8_lossy(request.key));
+    if !request.meta.is_empty() {
+        write!(text, " [{}]", String::from_utf8_lossy(request.meta)).unwrap();
+    }
     if request.exptime != 0 {
         write!(text, " t{}", request.exptime).unwrap();
     }
@@ -110,16 +136,7 @@ struct Router {
 }
 
 fn settings() -> Settings {
-    Settings {
-        default_route: "/here/own/".into(),
-        unknown_prefix: Unknown::Refused,
-        timeouts: Timeouts {
-            server: Duration::from_secs(1),
-            within_cluster: None,
-            cross_cluster: None,
-            cross_region: None,
-        },
-    }
+    Settings::plain("/here/own/", Duration::from_secs(1))
 }
 
 /// What was built, the names of its servers, and those of its logs.

@@ -30,7 +30,8 @@ impl Random {
         let (one, other) = (self.route(depth), self.route(depth));
         let children = self.children(depth);
         let number = 1 + self.below(3);
-        match self.below(24) {
+        match self.below(27) {
+            kind @ 24.. => self.split_or_delayed(kind, &one, &other, number),
             0 => format!(r#"{{"type": "AllSyncRoute", "children": [{children}]}}"#),
             1 => format!(r#"{{"type": "AllAsyncRoute", "children": [{children}]}}"#),
             2 => format!(r#"{{"type": "AllInitialRoute", "children": [{children}]}}"#),
@@ -86,6 +87,22 @@ impl Random {
             ),
         }
     }
+
+    fn split_or_delayed(&mut self, kind: usize, one: &str, other: &str, number: usize) -> String {
+        let before = number - 1;
+        match kind {
+            24 => format!(
+                r#"{{"type": "LatencyInjectionRoute", "child": {one}, "before_latency_ms": {before}, "after_latency_ms": {}, "total_latency_ms": {number}}}"#,
+                self.below(2)
+            ),
+            25 => format!(
+                r#"{{"type": "BigValueRoute", "target": {one}, "split_threshold": 2, "batch_size": {number}}}"#
+            ),
+            _ => format!(
+                r#"{{"type": "L1L2SizeSplitRoute", "l1": {one}, "l2": {other}, "threshold": 2, "retries": {number}}}"#
+            ),
+        }
+    }
 }
 
 const OPS: [Op; 9] =
@@ -116,7 +133,12 @@ fn run(seed: u64) {
         }
         if random.below(2) == 0 {
             let op = random.of(&OPS);
-            router.ask(op, &format!("key{step}|#|{op:?}"));
+            let value: &[u8] = if op.group() == crate::request::Group::Update { b"value" } else { b"" };
+            let key = format!("key{step}|#|{op:?}");
+            let is_meta = matches!(op, Op::Get | Op::Set | Op::Add) && random.below(3) == 0;
+            let (dialect, meta): (_, &[u8]) =
+                if is_meta { (Dialect::Meta, b"v c") } else { (Dialect::Classic, b"") };
+            router.start(&Request { value, dialect, meta, ..Request::classic(op, key.as_bytes()) });
         }
         if !router.script.open.is_empty() && random.below(3) > 0 {
             answer(&mut router, &mut random);
@@ -134,8 +156,9 @@ fn run(seed: u64) {
 fn answer(router: &mut Router, random: &mut Random) {
     let (server, origin) = router.script.open.remove(random.below(router.script.open.len()));
     let outcome = random.of(&OUTCOMES);
-    let item = (outcome == Outcome::Found && random.below(4) > 0)
-        .then_some(Item { flags: random.of(&[0, 7, 0x1_0000]), value: server.as_bytes() });
+    let flags = random.of(&[0, 7, 0x1_0000, 0x8000, 0x20]);
+    let value = if random.below(2) == 0 { server.as_bytes() } else { b"1-3-5" };
+    let item = (outcome == Outcome::Found && random.below(4) > 0).then_some(Item { flags, value });
     let number = random.below(3) as u64;
     router.walks.answer(origin, &Answer { item, number, ..Answer::of(outcome) }, &mut router.script);
 }

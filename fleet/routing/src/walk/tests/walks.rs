@@ -91,3 +91,19 @@ fn a_request_is_kept_whole_until_the_next_child_is_asked() {
     router.reply("b", Outcome::Stored);
     router.end();
 }
+
+#[test]
+fn packets_are_marked_as_pools_say() {
+    let text = r#"{"pools": {"A": {"servers": ["a:1"]}, "B": {"servers": ["b:1"], "qos": {"class": 4, "path": 3}},
+        "C": {"servers": ["c:1"], "qos": {"path": 1}}},
+        "route": {"type": "AllSyncRoute", "children": ["PoolRoute|A", "PoolRoute|B", "PoolRoute|C"]}}"#;
+    let loaded = load("test", text, &NoFiles, &Globals::new()).unwrap();
+    let services = |qos| {
+        let mut destinations = Destinations::default();
+        let settings = Settings { qos, ..settings() };
+        build(&loaded.json, &NoFiles, &settings, &mut destinations).unwrap();
+        destinations.specs().iter().map(|spec| spec.service).collect::<Vec<_>>()
+    };
+    assert_eq!(services(None), [0, 0, 0]);
+    assert_eq!(services(Some(crate::DefaultQos { class: 1, path: 2 })), [0x28, 0x8c, 0x24]);
+}

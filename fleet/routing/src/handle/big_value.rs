@@ -1,0 +1,345 @@
+//! Splits values that are too large for a server: their pieces are items of their own, and the item itself says how many there are. The
+//! format is mcrouter's.
+
+mod meta_flags;
+
+use super::Handle;
+use crate::KEY_MAX;
+use crate::build::Builder;
+use crate::config::{ConfigError, Json};
+use crate::hash::spooky;
+use crate::outcome::{Answer, Outcome};
+use crate::request::{Dialect, Group, Op, Request};
+use crate::step::{Content, Cx, Flags, NodeId, Rewrite, Shown, State, Step, Then};
+use std::num::NonZeroU32;
+
+/// How values are split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BigValues {
+    /// Longer values are split into pieces of so many bytes.
+    pub threshold: NonZeroU32,
+    /// Pieces that are asked for at once; all without it.
+    pub batch: Option<NonZeroU32>,
+    pub flag: BigFlag,
+}
+
+/// Whether clients see the flag of items whose value is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BigFlag {
+    Shown,
+    Hidden,
+}
+
+#[derive(Debug)]
+pub(crate) struct BigValue {
+    target: NodeId,
+    values: BigValues,
+}
+
+/// The flag of an item whose value says where the pieces are: mcrouter's MC_MSG_FLAG_BIG_VALUE.
+const BIG: u32 = 0x8000;
+/// The version of what such an item says.
+const VERSION: &str = "1";
+/// Pieces of a value at most.
+const PIECES_MAX: usize = u16::MAX as usize;
+/// What is behind the key of a piece at most.
+const SUFFIX_MAX: usize = ":65534:18446744073709551615".len();
+/// Pieces that are asked for at once, unless a configuration says more.
+const BATCH: i64 = 10;
+
+/// What was asked: the item itself,
+const ITEM: u32 = 0;
+/// once more, to see whether it still names pieces that are missing,
+const CHECK: u32 = 1;
+/// and to make room for a lease;
+const EXPIRE: u32 = 2;
+/// the item, after its pieces were stored;
+const STORE: u32 = 3;
+/// the piece with a number.
+const PIECE: u32 = 16;
+
+/// What is known of the pieces: a state has it in its bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pieces {
+    /// A hash of the value, which keys of pieces end with.
+    suffix: u64,
+    count: u16,
+    /// How many were asked for, and how many of these have answered.
+    asked: u16,
+    answered: u16,
+    tries: u16,
+}
+
+impl Pieces {
+    fn of(state: &State) -> Self {
+        let part = |number: u32| (state.b >> (64 + 16 * number)) as u16;
+        Pieces { suffix: state.b as u64, count: part(0), asked: part(1), answered: part(2), tries: part(3) }
+    }
+
+    fn keep(self, state: &mut State) {
+        let parts = [self.count, self.asked, self.answered, self.tries];
+        let high = parts.iter().rev().fold(0, |bits, part| bits << 16 | u64::from(*part));
+        state.b = u128::from(high) << 64 | u128::from(self.suffix);
+    }
+
+    /// What an item says of its pieces: `1-COUNT-SUFFIX`.
+    fn read(value: &[u8]) -> Option<(u64, u64)> {
+        let mut parts = std::str::from_utf8(value).ok()?.split('-');
+        let (version, count, suffix) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_right = version == VERSION && parts.next().is_none();
+        let number = |text: &str| text.parse().ok().filter(|_| text.as_bytes()[0] != b'+');
+        let (count, suffix) = (number(count)?, number(suffix)?);
+        (is_right && count > 0).then_some((count, suffix))
+    }
+
+    fn written(self) -> String {
+        format!("{VERSION}-{}-{}", self.count, self.suffix)
+    }
+}
+
+impl BigValue {
+    pub(crate) fn new(target: NodeId, values: BigValues) -> Self {
+        BigValue { target, values }
+    }
+
+    /// Asks for the next pieces, or has them stored.
+    fn ask(&self, cx: &mut Cx<'_>, pieces: &mut Pieces, request: &Request<'_>, op: Op) {
+        let batch = self.values.batch.map_or(u32::MAX, NonZeroU32::get);
+        let end = u32::from(pieces.asked).saturating_add(batch).min(pieces.count.into());
+        let length = self.values.threshold.get();
+        for number in u32::from(pieces.asked)..end {
+            let suffix = format!(":{number}:{}", pieces.suffix);
+            let key = Some(cx.text(&[request.key, suffix.as_bytes()]));
+            let content = match op {
+                Op::Set => {
+                    let from = number * length;
+                    Content::Part { from, to: from.saturating_add(length).min(request.value.len() as u32) }
+                }
+                // A piece is asked for by a classic request, whatever asks for the whole.
+                _ => Content::Fixed { flags: 0, value: b"" },
+            };
+            let rewrite = Rewrite { op: Some(op), key, number: Some(0), content, ..Rewrite::NONE };
+            cx.ask(self.target, rewrite, PIECE + number);
+        }
+        pieces.asked = end as u16;
+    }
+
+    /// The item itself was found, or not.
+    fn after_item(&self, cx: &mut Cx<'_>, state: &mut State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
+        let Some(item) = answer.item.filter(|item| item.flags & BIG != 0) else {
+            let shown = meta_flags::shown(request);
+            if shown == Shown::AsTold || answer.item.is_none() {
+                return Then::Pass;
+            }
+            cx.hold_whole();
+            return Then::Joined(Flags { without: 0, shown });
+        };
+        // What a lease tells of an item that is gone is not the client's value.
+        match answer.outcome {
+            Outcome::Found => {}
+            Outcome::FoundStale => return Then::Answer(Outcome::NotFoundHot),
+            outcome => return Then::Numbered(outcome, answer.number),
+        }
+        let (count, suffix) = match Pieces::read(item.value) {
+            Some((count, suffix)) if count <= PIECES_MAX as u64 => (count as u16, suffix),
+            Some(_) => return Then::Answer(Outcome::LocalError),
+            // A client with a lease may store what it finds elsewhere: mcrouter's token says so.
+            None if is_lease(request) => return Then::Numbered(Outcome::NotFound, u64::MAX),
+            None => return Then::Answer(Outcome::NotFound),
+        };
+        let mut pieces = Pieces { suffix, count, tries: Pieces::of(state).tries, ..Pieces::default() };
+        cx.hold();
+        self.ask(cx, &mut pieces, request, Op::Get);
+        pieces.keep(state);
+        Then::Wait
+    }
+
+    /// A piece has come, or was stored.
+    fn after_piece(
+        &self,
+        cx: &mut Cx<'_>,
+        state: &mut State,
+        number: u32,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        let mut pieces = Pieces::of(state);
+        let is_store = request.op.group() == Group::Update;
+        let is_right = match answer.outcome {
+            Outcome::Stored => is_store,
+            Outcome::Found => !is_store && answer.item.is_some(),
+            _ => false,
+        };
+        if !is_right {
+            let outcome = if answer.outcome == Outcome::Found { Outcome::NotFound } else { answer.outcome };
+            state.a = worse(state.a, outcome);
+        } else if !is_store {
+            cx.gather(number);
+        }
+        pieces.answered += 1;
+        if pieces.answered < pieces.asked {
+            pieces.keep(state);
+            return Then::Wait;
+        }
+        if let Some(outcome) = Outcome::numbered(state.a) {
+            pieces.keep(state);
+            return self.after_failure(cx, request, outcome);
+        }
+        if pieces.asked < pieces.count {
+            self.ask(cx, &mut pieces, request, if is_store { Op::Set } else { Op::Get });
+            pieces.keep(state);
+            return Then::Wait;
+        }
+        if !is_store {
+            let without = if self.values.flag == BigFlag::Hidden { BIG } else { 0 };
+            return Then::Joined(Flags { without, shown: meta_flags::shown(request) });
+        }
+        let value = cx.text(&[pieces.written().as_bytes()]);
+        let content = Content::Written { flags: request.flags | BIG, value };
+        let meta = meta_flags::of_store(cx, request);
+        cx.ask(self.target, Rewrite { content, meta, ..Rewrite::NONE }, STORE);
+        Then::Wait
+    }
+
+    /// A piece is missing, or could not be stored.
+    fn after_failure(&self, cx: &mut Cx<'_>, request: &Request<'_>, outcome: Outcome) -> Then {
+        if !is_lease(request) || outcome.is_error() {
+            return Then::Answer(outcome);
+        }
+        // As long as the item is there, nobody is given a lease to store it anew.
+        cx.ask(self.target, Rewrite { op: Some(Op::Gets), ..Rewrite::NONE }, CHECK);
+        Then::Wait
+    }
+
+    /// What the item says by now, of which a piece is missing.
+    fn after_check(&self, cx: &mut Cx<'_>, state: &mut State, answer: &Answer<'_>) -> Then {
+        let pieces = Pieces::of(state);
+        if answer.outcome.is_error() && pieces.tries > 0 {
+            return Then::Answer(answer.outcome);
+        }
+        let known = Some((u64::from(pieces.count), pieces.suffix));
+        let is_same = answer.outcome == Outcome::Found
+            && answer.item.is_some_and(|item| item.flags & BIG != 0 && Pieces::read(item.value) == known);
+        if !is_same {
+            return self.ask_again(cx, state);
+        }
+        let content = Content::Fixed { flags: 0, value: b"" };
+        let (op, exptime, number) = (Some(Op::Cas), Some(-1), Some(answer.number));
+        cx.ask(self.target, Rewrite { op, exptime, number, content, ..Rewrite::NONE }, EXPIRE);
+        Then::Wait
+    }
+
+    /// Asks for a lease once more.
+    fn ask_again(&self, cx: &mut Cx<'_>, state: &mut State) -> Then {
+        let tries = Pieces::of(state).tries + 1;
+        if tries > 1 {
+            return Then::Answer(Outcome::RemoteError);
+        }
+        state.a = 0;
+        Pieces { tries, ..Pieces::default() }.keep(state);
+        cx.ask(self.target, Rewrite::NONE, ITEM);
+        Then::Wait
+    }
+}
+
+/// Whether a client is to be given a token. That of a meta command has the item's cas unique.
+fn is_lease(request: &Request<'_>) -> bool {
+    request.op == Op::LeaseGet && request.dialect == Dialect::Classic
+}
+
+/// The number of the worse of two outcomes, the first by its number.
+fn worse(known: u32, outcome: Outcome) -> u32 {
+    match Outcome::numbered(known) {
+        Some(known) if known.severity() >= outcome.severity() => known.number(),
+        _ => outcome.number(),
+    }
+}
+
+impl Handle for BigValue {
+    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut members = build.members(json)?;
+        let target = members.child("target")?;
+        let threshold = members.integer("split_threshold", 1..=i64::from(u32::MAX))?;
+        let threshold = threshold.and_then(|bytes| NonZeroU32::new(bytes as u32));
+        let threshold = threshold.ok_or_else(|| json.error("'split_threshold' is missing"))?;
+        let batch = members.integer("batch_size", 0..=i64::MAX)?.unwrap_or(BATCH);
+        let batch = NonZeroU32::new(u32::try_from(batch).unwrap_or(u32::MAX));
+        let is_hidden = members.flag("hide_reply_flag")? == Some(true);
+        members.end();
+        let flag = if is_hidden { BigFlag::Hidden } else { BigFlag::Shown };
+        Ok(BigValue { target, values: BigValues { threshold, batch, flag } })
+    }
+
+    fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        let mut state = State::default();
+        match request.op {
+            Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::LeaseGet => {
+                if meta_flags::passes(request, b'v', b'b') {
+                    return Step::Tail(self.target);
+                }
+                let meta = meta_flags::with_flags(cx, request);
+                cx.ask(self.target, Rewrite { meta, ..Rewrite::NONE }, ITEM);
+            }
+            Op::Set | Op::Add | Op::Replace | Op::Cas | Op::LeaseSet => {
+                let length = self.values.threshold.get() as usize;
+                // A key that has no room for more is left to the server.
+                let has_room = request.key.len() + SUFFIX_MAX <= KEY_MAX;
+                if request.value.len() <= length || !has_room || meta_flags::passes(request, 0, b'b') {
+                    return Step::Tail(self.target);
+                }
+                let count = request.value.len().div_ceil(length);
+                if count > PIECES_MAX {
+                    return Step::Answer(Outcome::LocalError);
+                }
+                let suffix = u64::from(spooky::hash32(request.value, 0));
+                let mut pieces = Pieces { suffix, count: count as u16, ..Pieces::default() };
+                self.ask(cx, &mut pieces, request, Op::Set);
+                pieces.keep(&mut state);
+            }
+            _ => return Step::Tail(self.target),
+        }
+        Step::Await(state)
+    }
+
+    fn resume(
+        &self,
+        cx: &mut Cx<'_>,
+        state: &mut State,
+        child: u32,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        match child {
+            ITEM => self.after_item(cx, state, request, answer),
+            CHECK => self.after_check(cx, state, answer),
+            EXPIRE if answer.outcome.is_error() => Then::Answer(answer.outcome),
+            EXPIRE => self.ask_again(cx, state),
+            STORE => Then::Pass,
+            piece => self.after_piece(cx, state, piece - PIECE, request, answer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_item_says_is_mcrouters() {
+        let pieces = Pieces { suffix: 123_456, count: 10, ..Pieces::default() };
+        assert_eq!(pieces.written(), "1-10-123456");
+        assert_eq!(Pieces::read(b"1-10-123456"), Some((10, 123_456)));
+        assert_eq!(Pieces::read(b"1-10-18446744073709551615"), Some((10, u64::MAX)));
+        for wrong in ["", "1-10", "2-10-5", "1-10-5-", "1-10-5-1", "1-0-5", "1-x-5", "1-+1-5", "1--5", "1-10-5 "] {
+            assert_eq!(Pieces::read(wrong.as_bytes()), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_state_has_room_for_all_of_it() {
+        let pieces = Pieces { suffix: u64::MAX - 1, count: 65_535, asked: 65_534, answered: 3, tries: 1 };
+        let mut state = State::default();
+        pieces.keep(&mut state);
+        assert_eq!(Pieces::of(&state), pieces);
+    }
+}

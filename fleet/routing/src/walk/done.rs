@@ -1,0 +1,35 @@
+//! What a handle has answered.
+
+use crate::outcome::{Answer, KeptAnswer, Outcome};
+
+#[derive(Debug)]
+pub(super) enum Done {
+    /// The answer that it was given last.
+    Present,
+    /// The same with another number.
+    Renumbered(u64),
+    Made(Outcome),
+    Numbered(Outcome, u64),
+    Held(KeptAnswer),
+}
+
+impl Done {
+    pub(super) fn with<R>(&self, present: &Answer<'_>, then: impl FnOnce(&Answer<'_>) -> R) -> R {
+        match self {
+            Done::Present => then(present),
+            Done::Renumbered(number) => then(&present.numbered(*number)),
+            Done::Made(outcome) => then(&Answer::of(*outcome)),
+            Done::Numbered(outcome, number) => then(&Answer::of(*outcome).numbered(*number)),
+            Done::Held(kept) => then(&kept.answer()),
+        }
+    }
+
+    /// The same with another number.
+    pub(super) fn renumbered(self, number: u64) -> Self {
+        match self {
+            Done::Present | Done::Renumbered(_) => Done::Renumbered(number),
+            Done::Made(outcome) | Done::Numbered(outcome, _) => Done::Numbered(outcome, number),
+            Done::Held(kept) => Done::Held(kept.numbered(number)),
+        }
+    }
+}
