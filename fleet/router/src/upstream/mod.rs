@@ -20,6 +20,7 @@ pub(crate) use meter::{Meter, Meters, OUTCOMES, STATES, ServerCount};
 pub(crate) use undelivered::Undelivered;
 
 use guira_sync::atomic::AtomicU32;
+pub(crate) use wire::can_be_sent;
 use guira_transport::Address;
 use std::sync::Arc;
 use std::time::Duration;

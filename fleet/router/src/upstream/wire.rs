@@ -1,7 +1,7 @@
 //! Requests, as servers read them.
 
 use crate::words::{has_flag, words};
-use guira_protocol::{KeyBuffer, encode_key};
+use guira_protocol::{KEY_MAX, KeyBuffer, encode_key};
 use guira_routing::{Dialect, Op, Request};
 
 /// The word of a classic command.
@@ -26,6 +26,17 @@ fn word(op: Op) -> &'static [u8] {
         Op::Decr => b"decr ",
         Op::FlushAll => b"flush_all",
     }
+}
+
+/// The longest key whose base64 fits into a line.
+const BASE64_KEY_MAX: usize = KEY_MAX / 4 * 3;
+
+/// Whether a line can have the request's key: a server that refuses the line of a store may take the value behind it for commands.
+#[inline]
+pub(crate) fn can_be_sent(request: &Request<'_>) -> bool {
+    request.dialect == Dialect::Classic
+        || request.key.len() <= BASE64_KEY_MAX
+        || !has_flag(request.meta, b'b')
 }
 
 /// Appends a request.
