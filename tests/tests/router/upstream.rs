@@ -240,6 +240,18 @@ fn a_meta_reply_repeats_what_its_client_has_sent_whoever_answers() {
 }
 
 #[test]
+fn a_carriage_return_in_a_meta_command_ends_neither_its_line_nor_the_connection_to_its_server() {
+    let node = Server::start();
+    let router = Router::start(&["--config-str", &config_of(&node)]);
+    let mut client = router.connect();
+    client.exchange("ms a\rb 1 O1 k\r\nx\r\n", "HD O1 ka\rb\r\n");
+    client.exchange("mg a\rb O2\r3 k v\r\n", "VA 1 O2\r3 ka\rb\r\nx\r\n");
+    client.exchange("ma a\rb v O4\r\n", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
+    client.exchange("md a\rb O5\r\n", "HD O5\r\n");
+    assert_eq!(client.stats("")["num_connections_closed"], "0");
+}
+
+#[test]
 fn a_connection_that_is_not_used_is_closed_and_opened_again() {
     let node = Server::start();
     let router = router(
