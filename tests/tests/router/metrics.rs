@@ -292,3 +292,22 @@ fn wrong_options_are_refused() {
         assert!(errors.contains(expected), "{options:?}: {errors}");
     }
 }
+#[test]
+fn servers_with_long_names_are_shown_in_all_their_outcomes() {
+    let path = "socket/".repeat(12);
+    let servers: Vec<String> = (100..600).map(|number| format!("\"unix:/nowhere/{path}{number}\"")).collect();
+    let config = format!(
+        r#"{{"pools": {{"all": {{"servers": [{}]}}}}, "route": "PoolRoute|all"}}"#,
+        servers.join(",")
+    );
+    let scratch = Scratch::new();
+    let (router, address) = with_admin(&["-f", scratch.write("config.json", &config).to_str().unwrap()]);
+    let keys: String = (0..5000).map(|number| format!(" key{number}")).collect();
+    let mut client = router.connect();
+    client.exchange(format!("get{keys}\r\n"), "SERVER_ERROR connection error\r\n");
+    client.exchange(format!("get{keys}\r\n"), "SERVER_ERROR unavailable\r\n");
+    let metrics = scrape(address);
+    assert_eq!(metrics.named("guira_router_server_requests_total").count(), 500);
+    assert_eq!(status(address)["servers"].as_array().unwrap().len(), 500);
+}
+
