@@ -275,6 +275,11 @@ impl Flow {
         !self.dirty.is_empty()
     }
 
+    /// Whether servers and the log owe nobody an answer.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.destinations.iter().all(Destination::is_idle) && self.log.as_ref().is_none_or(DeleteLog::is_idle)
+    }
+
     /// Sends servers what they are asked, and the log what has failed.
     pub(crate) fn flush(&mut self, walks: &mut Walks<Ticket>, poll: &Poll) {
         let mut next = 0;

@@ -219,6 +219,24 @@ fn deletes_that_nobody_waits_for_are_logged_too() {
 }
 
 #[test]
+#[test]
+fn a_router_that_stops_waits_for_deletes_that_nobody_waits_for() {
+    let (node, scratch) = (Server::start(), Scratch::new());
+    let config = format!(
+        r#"{{"pools": {{"P": {{"servers": ["{}"]}}}}, "route": {{"type": "AllAsyncRoute", "children": ["PoolRoute|P"]}}}}"#,
+        name(&node)
+    );
+    let mut router = start(scratch.path(), &config, &[]);
+    stop(&node);
+    let mut client = router.connect();
+    client.exchange("delete a\r\n", "NOT_FOUND\r\n");
+    client.abandon();
+    router.signal(Signal::TERM);
+    assert!(router.process.wait(PATIENCE).unwrap().success());
+    let logged: Vec<_> = lines(scratch.path()).iter().map(|line| line[3][2].clone()).collect();
+    assert_eq!(logged, ["delete a\r\n"]);
+}
+
 fn a_folder_that_is_missing_makes_deletes_fail_until_it_is_there() {
     let scratch = Scratch::new();
     let folder = scratch.file("spool");

@@ -607,6 +607,11 @@ impl Destination {
         self.given_up += 1;
         self.show_outstanding();
         if self.timed.is_some_and(|timed| timed.number == number) {
+    /// Whether it owes nobody an answer.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.expected.iter().skip(self.dead).all(|expected| expected.kind == Kind::Probe)
+    }
+
             self.end_timing(now_ms * 1000);
         }
         if self.link.is_beginning() {
