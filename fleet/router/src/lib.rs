@@ -22,6 +22,7 @@ mod flow;
 mod kept;
 mod metrics;
 mod packet_reply;
+mod pools;
 mod reload;
 mod render;
 mod running;

@@ -192,6 +192,43 @@ fn a_wrong_configuration_is_told_and_the_one_before_stays() {
 }
 
 #[test]
+fn counters_of_a_pool_do_not_fall_when_it_loses_servers() {
+    let (one, other, scratch) = (Setup::new().start_guira(), Setup::new().start_guira(), Scratch::new());
+    let config = |servers: &[&Server]| {
+        let servers: Vec<String> = servers.iter().map(|server| format!("\"{}\"", name(server))).collect();
+        let pool = format!(r#"{{"servers": [{}]}}"#, servers.join(", "));
+        format!(r#"{{"pools": {{"A": {pool}}}, "route": "PoolRoute|A"}}"#)
+    };
+    let path = scratch.write("config.json", &config(&[&one, &other]));
+    let (router, address) = with_admin(&["-f", path.to_str().unwrap(), "--disable-reload-configs"]);
+    let mut client = router.connect();
+    let reload = |text: &str| {
+        let attempts = || scrape(address).value("guira_router_config_attempts_total", &[]);
+        let before = attempts();
+        std::fs::write(&path, text).unwrap();
+        router.signal(Signal::HUP);
+        wait_for("another configuration", || (attempts() > before).then_some(()));
+    };
+    let counted =
+        |what: &str| scrape(address).value(&format!("guira_router_pool_{what}_total"), &[("pool", "A")]);
+    let get = |keys: std::ops::Range<u32>| {
+        let keys: String = keys.map(|number| format!(" key{number}")).collect();
+        format!("get{keys}\r\n")
+    };
+    client.exchange(get(0..100), "END\r\n");
+    assert_eq!(counted("requests"), 100.0);
+    reload(&config(&[&one]));
+    assert_eq!(counted("requests"), 100.0);
+    client.exchange(get(0..10), "END\r\n");
+    assert_eq!(counted("requests"), 110.0);
+    reload(r#"{"route": "NullRoute"}"#);
+    reload(&config(&[&one, &other]));
+    assert_eq!((counted("requests"), counted("errors")), (110.0, 0.0));
+    client.exchange(get(0..10), "END\r\n");
+    assert_eq!(counted("requests"), 120.0);
+}
+
+#[test]
 fn the_page_has_its_panels_and_the_status_what_they_show() {
     let server = Setup::new().start_guira();
     let (router, address) = with_admin(&["--config-str", &config_of(&server)]);

@@ -4,6 +4,7 @@ use super::errors;
 use crate::admin::version;
 use crate::config::{Plan, SharedPlan};
 use crate::counters::{Average, Sums};
+use crate::pools::Pools;
 use crate::shared::{ConfigReport, Shared};
 use crate::upstream::{STATES, Server, ServerCount, Tko};
 use guira_routing::Outcome;
@@ -12,6 +13,7 @@ use guira_sync::clock::wall_clock;
 use guira_sync::metrics::{Kind, Metric, Unit};
 use guira_transport::TlsCounters;
 use guira_web::Usage;
+use std::sync::Arc;
 
 /// What the values of lines are taken from.
 #[derive(Debug)]
@@ -19,6 +21,7 @@ pub(crate) struct Figures<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) sums: Sums<'a>,
     pub(crate) plan: SharedPlan,
+    pub(crate) pools: Arc<Pools>,
     pub(crate) config: ConfigReport,
     pub(crate) usage: Usage,
     /// How many workers' connections are in each of [`STATES`].
@@ -27,14 +30,14 @@ pub(crate) struct Figures<'a> {
 
 impl<'a> Figures<'a> {
     pub(crate) fn of(shared: &'a Shared) -> Self {
-        let plan = shared.plan();
+        let (plan, pools) = shared.plan_and_pools();
         let mut states = [0; STATES.len()];
         for (_, server) in plan.in_use() {
             let of_server = server.meters().states();
             states.iter_mut().zip(of_server).for_each(|(all, more)| *all += more);
         }
         let (sums, config, usage) = (shared.sums(), shared.config_report(), Usage::now());
-        Figures { shared, sums, plan, config, usage, states }
+        Figures { shared, sums, plan, pools, config, usage, states }
     }
 
     /// The sum over all servers that were ever named: it never becomes less.
