@@ -1,6 +1,6 @@
 //! The lines of `stats`, a row each: what `/metrics` and docs/metrics.md have of them follows from the rows. Operations and outcomes are lists of their own.
 
-use super::errors;
+use super::{errors, successes};
 use crate::admin::version;
 use crate::config::{Plan, SharedPlan};
 use crate::counters::{Average, Sums};
@@ -254,7 +254,7 @@ pub(crate) const STATS: &[Stat] = &[
     })
     .in_stats(),
     counter("request_success_count", Count, "Those that have not failed.", |it| {
-        it.sums.answered().saturating_sub(errors(it.sums)).to_string()
+        successes(it.sums).to_string()
     })
     .in_stats(),
     counter("request_error_count", Count, "Those that have failed.", |it| errors(it.sums).to_string())
