@@ -53,12 +53,15 @@ const CHANGE: Token = Token(1);
 /// How often certificates are looked at.
 const CERTIFICATES: Duration = Duration::from_secs(1);
 
-/// The first configuration: of the source, or, if that cannot be read, the one that was kept.
-pub(crate) fn first(loader: &mut Loader, kept: Option<&PathBuf>) -> Result<Plan, LoadError> {
+/// The first configuration: of the source, or, if there is something wrong with that, which is told as well, the one that was kept.
+pub(crate) fn first(
+    loader: &mut Loader,
+    kept: Option<&PathBuf>,
+) -> Result<(Plan, Option<LoadError>), LoadError> {
     let error = match loader.load() {
         Ok(plan) => {
             keep(kept, &plan.texts);
-            return Ok(plan);
+            return Ok((plan, None));
         }
         Err(error) => error,
     };
@@ -67,7 +70,7 @@ pub(crate) fn first(loader: &mut Loader, kept: Option<&PathBuf>) -> Result<Plan,
     };
     let plan = loader.load_kept(texts)?;
     tracing::warn!(file = %path.display(), "{error}: the configuration that was kept is used");
-    Ok(plan)
+    Ok((plan, Some(error)))
 }
 
 fn keep(path: Option<&PathBuf>, texts: &Texts) {

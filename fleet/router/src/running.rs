@@ -156,9 +156,11 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let mut loader = Loader::new(options);
     let identity = &options.identity;
     let kept = options.dump_root.as_deref().map(|root| kept::path(root, &identity.service, &identity.router));
-    let plan = Arc::new(reload::first(&mut loader, kept.as_ref())?);
+    let (plan, fault) = reload::first(&mut loader, kept.as_ref())?;
+    let plan = Arc::new(plan);
     let host = Arc::new(host(options, plan.servers.len())?);
     let shared = Arc::new(Shared::new(options, host.clone(), plan.clone()));
+    fault.iter().for_each(|fault| shared.refused(fault));
     let ports = ports(options, inherited, host.tls.as_ref())?;
     let addresses = ports.iter().map(|port| (*port.address).clone()).collect();
     let (datagrams, udp_addresses) = datagrams(options)?;
@@ -305,8 +307,9 @@ impl Running {
     /// If a worker has failed.
     pub fn stop(mut self, patience: Duration) -> Result<(), WorkerError> {
         self.wishes.send(Wish::End);
-        let reloader = self.reloader.take().map(JoinHandle::join);
         let ended = self.crew.end(patience);
+        // It may be looking for a name all the while.
+        let reloader = self.reloader.take().map(JoinHandle::join);
         // What workers have logged last is written.
         let is_written = self.logging.take().is_none_or(|logging| logging.stop().is_ok());
         // Last: until then it tells that the router stops.
