@@ -314,22 +314,6 @@ fn many_servers_are_shown_as_far_as_there_is_room() {
 }
 
 #[test]
-fn wrong_options_are_refused() {
-    let config = r#"--config-str={"route": "NullRoute"}"#;
-    for (options, code, expected) in [
-        (&["--admin", "here"][..], 2, "--admin: must be IP:PORT, [v6]:PORT, PORT or unix:PATH, not here"),
-        (&["--admin", "proto[ascii]:1"], 2, "must have no proto"),
-        (&["--admin-token-file", "/nowhere"], 2, "--admin-token-file: needs a listener: --admin"),
-        (&["--admin", "0", "--admin-token-file", "/nowhere"], 1, "cannot read the token file /nowhere"),
-        (&["--admin", "mtls:1"], 1, "needs TLS"),
-    ] {
-        let output = output(&[&[config, "--listen=127.0.0.1:0"], options].concat());
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{options:?}: {errors}");
-        assert!(errors.contains(expected), "{options:?}: {errors}");
-    }
-}
-#[test]
 fn servers_with_long_names_are_shown_in_all_their_outcomes() {
     let path = "socket/".repeat(12);
     let servers: Vec<String> = (100..600).map(|number| format!("\"unix:/nowhere/{path}{number}\"")).collect();
@@ -348,3 +332,19 @@ fn servers_with_long_names_are_shown_in_all_their_outcomes() {
     assert_eq!(status(address)["servers"].as_array().unwrap().len(), 500);
 }
 
+#[test]
+fn wrong_options_are_refused() {
+    let config = r#"--config-str={"route": "NullRoute"}"#;
+    for (options, code, expected) in [
+        (&["--admin", "here"][..], 2, "--admin: must be IP:PORT, [v6]:PORT, PORT or unix:PATH, not here"),
+        (&["--admin", "proto[ascii]:1"], 2, "must have no proto"),
+        (&["--admin-token-file", "/nowhere"], 2, "--admin-token-file: needs a listener: --admin"),
+        (&["--admin", "0", "--admin-token-file", "/nowhere"], 1, "cannot read the token file /nowhere"),
+        (&["--admin", "mtls:1"], 1, "needs TLS"),
+    ] {
+        let output = output(&[&[config, "--listen=127.0.0.1:0"], options].concat());
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {errors}");
+        assert!(errors.contains(expected), "{options:?}: {errors}");
+    }
+}

@@ -382,7 +382,7 @@ impl Replay {
             return vec![Delivery::Done; keys.len()];
         }
         let link = self.links.entry(server.clone()).or_default();
-        let deliveries = link.deliver(server, self.places.timeout(server), keys);
+        let deliveries = link.deliver(&self.places.target(server), keys);
         if deliveries.contains(&Delivery::Failed) {
             self.counts.add(LogCount::Failures, 1);
             pass.ready.insert(server.clone(), false);
