@@ -37,6 +37,12 @@ mod watch;
 mod web;
 mod words;
 
+/// What the fuzz target `replies` does with an input.
+#[cfg(fuzzing)]
+pub fn obey_laws_of_replies(input: &[u8]) {
+    upstream::laws::obey(input);
+}
+
 pub use config::{LoadError, Source, check};
 pub use explain::{ExplainError, Explanation, explain};
 pub use metrics::{FAMILIES, metric_tables};

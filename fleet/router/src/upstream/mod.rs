@@ -4,6 +4,8 @@ mod answers;
 mod destination;
 mod health;
 mod intake;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod laws;
 mod link;
 mod meter;
 mod reply;
@@ -18,9 +20,9 @@ pub(crate) use link::Secure;
 pub(crate) use meter::State;
 pub(crate) use meter::{Meter, Meters, OUTCOMES, STATES, ServerCount};
 pub(crate) use undelivered::Undelivered;
+pub(crate) use wire::can_be_sent;
 
 use guira_sync::atomic::AtomicU32;
-pub(crate) use wire::can_be_sent;
 use guira_transport::Address;
 use std::sync::Arc;
 use std::time::Duration;
