@@ -1,10 +1,13 @@
 //! Replies that come in any pieces, and what is no reply.
 
-use super::laws::{destination, hear, obey};
+use super::laws::{destination, destination_at, hear, obey};
 use super::*;
 use crate::flow::Ticket;
 use guira_routing::{Dialect, Op, Origin, Outcome, Request};
+use guira_transport::{Poll, Stream, Token};
+use std::net::TcpListener;
 use std::path::Path;
+use std::time::Duration;
 
 /// A small generator: a seed is all that a failure needs.
 struct Random(u64);
@@ -92,6 +95,24 @@ fn what_is_damaged_answers_nobody_twice_and_means_the_same_in_pieces() {
         assert_eq!(whole, pieces, "seed {seed}");
         assert!(whole.0.iter().map(|(part, ..)| *part).eq(0..whole.0.len() as u32), "seed {seed}: {whole:?}");
     }
+}
+
+#[test]
+fn a_request_that_is_left_of_an_earlier_connection_takes_no_time_from_the_next() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Connections that nobody accepts: those that come later are not connected.
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = Address::Tcp(listener.local_addr().unwrap());
+    let _waiting: Vec<Stream> = (0..2).map(|_| Stream::connect(&address).unwrap()).collect();
+    let mut destination = destination_at(address, Duration::from_millis(100));
+    let poll = Poll::new().unwrap();
+    let asked = Request::classic(Op::Get, b"key");
+    destination.push(&asked, None, Origin::Client(Ticket { call: 0, part: 0 }), 0);
+    destination.flush(&poll, Token(0), 500_000).unwrap();
+    assert_eq!(destination.deadline(500), Some(600));
+    assert!(destination.give_up(599).is_none() && destination.is_in());
+    assert!(matches!(destination.give_up(600), Some(GivenUp::Unreachable(_))));
+    assert!(!destination.is_in());
 }
 
 /// The inputs that the fuzz target begins with, each of them with a byte missing, and with one replaced.
