@@ -12,8 +12,8 @@ use crate::web;
 use guira_routing::config::ConfigError;
 use guira_routing::{Settings, Walks};
 use guira_serving::{
-    Acceptor, Beyond, ConnBudget, ConnLimits, Connections, Crew, Host, HostOptions, Listen, Placement, Port,
-    PortError, Speaks, Worker, WorkerError, unix_now,
+    Acceptor, Beyond, CONNECTION_BYTES, ConnBudget, ConnLimits, Connections, Crew, Host, HostOptions, Listen,
+    Placement, Port, PortError, Speaks, TLS_BYTES, Worker, WorkerError, unix_now,
 };
 use guira_transport::{
     Address, ListenOptions, Listener, Mailbox, TlsAcceptor, TlsClientOptions, TlsError, TlsName, TlsOptions,
@@ -245,16 +245,23 @@ const RESERVED_FILES: u64 = 64;
 
 fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
     let tls = options.client_tls.clone().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
-    let limits = ConnLimits { idle: 256 * MIB, traffic: 1024 * MIB, pinned: 0 };
+    let clients = clients_max(options, servers);
     Ok(Host::new(HostOptions {
         workers: options.workers,
-        connections: Connections::new(clients_max(options, servers), Beyond::Refused),
-        budget: Arc::new(ConnBudget::new(limits, options.workers)),
+        connections: Connections::new(clients, Beyond::Refused),
+        budget: Arc::new(ConnBudget::new(limits(clients), options.workers)),
         idle: None,
         users: None,
         tls,
         observer: Arc::new(()),
     })?)
+}
+
+/// What so many clients may take: they are limited by their number, whether they speak TLS or not.
+fn limits(clients: u64) -> ConnLimits {
+    let clients = usize::try_from(clients).unwrap_or(usize::MAX);
+    let idle = clients.saturating_mul(CONNECTION_BYTES + TLS_BYTES);
+    ConnLimits { idle, traffic: 1024 * MIB, pinned: 0 }
 }
 
 fn service(
@@ -325,5 +332,16 @@ impl Running {
             Some(Err(_)) => Err(WorkerError::Panicked),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_clients_as_are_allowed_may_speak_tls() {
+        let budget = ConnBudget::new(limits(65536), 1);
+        assert!((0..65536).all(|_| budget.enter(CONNECTION_BYTES + TLS_BYTES)));
     }
 }
