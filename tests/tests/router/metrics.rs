@@ -202,12 +202,16 @@ fn counters_of_a_pool_do_not_fall_when_it_loses_servers() {
     let path = scratch.write("config.json", &config(&[&one, &other]));
     let (router, address) = with_admin(&["-f", path.to_str().unwrap(), "--disable-reload-configs"]);
     let mut client = router.connect();
-    let reload = |text: &str| {
-        let attempts = || scrape(address).value("guira_router_config_attempts_total", &[]);
-        let before = attempts();
+    // Until the thread that serves the client goes by it.
+    let reload = |client: &mut Client, text: &str, expected: &[&Server]| {
         std::fs::write(&path, text).unwrap();
         router.signal(Signal::HUP);
-        wait_for("another configuration", || (attempts() > before).then_some(()));
+        let expected: BTreeSet<String> = expected.iter().map(|server| name(server)).collect();
+        wait_for("the new routes", || {
+            let server = |number: u32| client.value(&format!("__mcrouter__.route(get,key{number})"));
+            let servers = (0..10).filter_map(server).map(|value| String::from_utf8(value.data).unwrap());
+            (servers.filter(|name| !name.is_empty()).collect::<BTreeSet<_>>() == expected).then_some(())
+        });
     };
     let counted =
         |what: &str| scrape(address).value(&format!("guira_router_pool_{what}_total"), &[("pool", "A")]);
@@ -217,12 +221,12 @@ fn counters_of_a_pool_do_not_fall_when_it_loses_servers() {
     };
     client.exchange(get(0..100), "END\r\n");
     assert_eq!(counted("requests"), 100.0);
-    reload(&config(&[&one]));
+    reload(&mut client, &config(&[&one]), &[&one]);
     assert_eq!(counted("requests"), 100.0);
     client.exchange(get(0..10), "END\r\n");
     assert_eq!(counted("requests"), 110.0);
-    reload(r#"{"route": "NullRoute"}"#);
-    reload(&config(&[&one, &other]));
+    reload(&mut client, r#"{"route": "NullRoute"}"#, &[]);
+    reload(&mut client, &config(&[&one, &other]), &[&one, &other]);
     assert_eq!((counted("requests"), counted("errors")), (110.0, 0.0));
     client.exchange(get(0..10), "END\r\n");
     assert_eq!(counted("requests"), 120.0);
