@@ -2,8 +2,8 @@
 
 use crate::{Router, config_of, name};
 use guira_harness::socket::Address;
-use guira_tests::Server;
 use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::{Server, Setup, skip};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
@@ -67,6 +67,39 @@ fn a_key_with_a_byte_0_reaches_no_server_and_its_value_is_no_command() {
     }
     // In base64 a server takes it for what it is.
     client.exchange("ms YQBi 1 b\r\nZ\r\nmg YQBi b k v\r\n", "HD\r\nVA 1 kYQBi b\r\nZ\r\n");
+}
+
+#[test]
+fn a_store_with_more_flags_than_servers_take_reaches_none_and_its_value_is_no_command() {
+    let peer = Setup::new().start_peer();
+    if peer.is_none() {
+        skip::say("memcached is not installed");
+    }
+    let flags = "T0 N0 R0 F0 C0 J0 D1 MS O1 P L I c f h k l";
+    for node in [Some(Server::start()), peer].into_iter().flatten() {
+        let configuration = format!(
+            r#"{{"pools": {{"A": {{"servers": ["{}"]}}}}, "routes": [
+                {{"aliases": ["/a/b/"], "route": "PoolRoute|A"}},
+                {{"aliases": ["/a/late/"], "route": {{"type": "ModifyExptimeRoute", "exptime": 60, "target": "PoolRoute|A"}}}}
+            ]}}"#,
+            name(&node)
+        );
+        let router = Router::start(&["--config-str", &configuration, "-R", "/a/b/"]);
+        let mut client = router.connect();
+        client.exchange("set y 0 0 1\r\nY\r\n", "STORED\r\n");
+        client.exchange(format!("ms z 8 {flags}\r\ndelete y\r\n"), "CLIENT_ERROR malformed request\r\n");
+        // With a time that the route adds there is one more.
+        let flags = flags.trim_start_matches("T0 ");
+        client.exchange(
+            format!("ms /a/late/z 8 {flags}\r\ndelete y\r\n"),
+            "CLIENT_ERROR malformed request\r\n",
+        );
+        client.exchange(
+            format!("ms z 8 {flags}\r\ndelete y\r\nget y\r\n"),
+            "NF O1 c0 kz\r\nVALUE y 0 1\r\nY\r\nEND\r\n",
+        );
+        assert_eq!(client.stats("")["num_connections_closed"], "0");
+    }
 }
 
 #[test]
