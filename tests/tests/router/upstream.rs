@@ -121,6 +121,23 @@ fn a_store_that_a_server_does_not_understand_costs_its_connection() {
 }
 
 #[test]
+fn a_flag_that_a_server_does_not_know_costs_no_connection() {
+    let Some(node) = Setup::new().start_peer() else {
+        skip::say("memcached is not installed");
+        return;
+    };
+    let router = Router::start(&["--config-str", &config_of(&node)]);
+    let mut client = router.connect();
+    client.exchange("set y 0 0 1\r\nY\r\n", "STORED\r\n");
+    // Invalidation without deleting is only of md.
+    client.exchange(
+        "ms z 8 x\r\ndelete y\r\nget y\r\n",
+        "CLIENT_ERROR invalid flag\r\nVALUE y 0 1\r\nY\r\nEND\r\n",
+    );
+    assert_eq!(client.stats("")["num_connections_closed"], "0");
+}
+
+#[test]
 fn a_reply_to_another_kind_of_request_is_nobodys() {
     for (request, reply) in [
         ("set k 0 0 1\r\nx\r\n", "DELETED\r\n"),

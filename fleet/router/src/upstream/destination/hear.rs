@@ -76,9 +76,12 @@ impl Destination {
             _ => None,
         };
         let Some(answer) = answer else { return Heard::Garbage };
-        let is_store =
-            matches!(expected.kind, Kind::Line(op) | Kind::Meta(op) if op.group() == Group::Update);
-        if is_store && answers::is_not_understood(answer.line) {
+        let is_understood = match expected.kind {
+            Kind::Line(op) if op.group() == Group::Update => answers::has_passed_over_value(answer.line),
+            Kind::Meta(op) if op.group() == Group::Update => answers::has_passed_over_meta_value(answer.line),
+            _ => true,
+        };
+        if !is_understood {
             self.next = Next::Unknown;
         }
         self.answered(expected, answer, taken)
