@@ -21,6 +21,8 @@ pub trait Site: fmt::Debug + Send + 'static {
     const PAGE: Page;
     /// The paths of [`Site::json`].
     const JSON: &'static [&'static str];
+    /// Bytes that all connections together may hold of requests and replies: a reply that is longer is never sent.
+    const TRAFFIC_BYTES: usize = TRAFFIC_BYTES;
 
     /// The time of the server.
     fn now(&self) -> Seconds;
@@ -40,7 +42,7 @@ pub trait Site: fmt::Debug + Send + 'static {
 
 /// Connections at the same time: the next one takes the place of the one that has asked for nothing for longest.
 const CONNECTIONS: u64 = 64;
-/// What all of them may hold of requests and replies.
+/// What all of them may hold of requests and replies, unless the server needs more.
 const TRAFFIC_BYTES: usize = MIB;
 /// A connection that sends nothing for longer is closed, in the middle of a request as well.
 const IDLE: Duration = Duration::from_secs(30);
@@ -49,7 +51,7 @@ const SWALLOWED_MAX: usize = MIB;
 /// Its stack, and the texts that it makes: metrics of 60 classes are 170 KB, which are gathered, joined and put into the outbox.
 const OTHER_BYTES: usize = MIB;
 
-/// What the admin listener takes, in bytes.
+/// What the admin listener of a server takes that needs no more [`Site::TRAFFIC_BYTES`], in bytes.
 pub const MEMORY_BYTES: usize = 2 * INPUT_BYTES + OTHER_BYTES + TRAFFIC_BYTES + IDLE_BYTES;
 
 const IDLE_BYTES: usize = CONNECTIONS as usize * (CONNECTION_BYTES + TLS_BYTES);
@@ -66,7 +68,7 @@ pub fn start<S: Site>(
     site: impl FnOnce() -> S + Send + 'static,
 ) -> io::Result<Crew> {
     warn_of(&port, token.is_some(), secrets);
-    let limits = ConnLimits { idle: IDLE_BYTES, traffic: TRAFFIC_BYTES, pinned: 0 };
+    let limits = ConnLimits { idle: IDLE_BYTES, traffic: S::TRAFFIC_BYTES, pinned: 0 };
     let host = Arc::new(Host::new(HostOptions {
         workers: 1,
         connections: Connections::new(CONNECTIONS, Beyond::Replaces),

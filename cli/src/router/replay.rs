@@ -53,6 +53,9 @@ struct Args {
     /// Tell of files in which nothing was done as well.
     #[arg(long, short)]
     verbose: bool,
+    /// Options of the router that its configuration depends on, or how servers are reached: macros, timeouts, TLS.
+    #[arg(last = true, value_name = "OPTION OF THE ROUTER", requires = "config")]
+    of_router: Vec<OsString>,
 }
 
 /// Something is left.
@@ -104,7 +107,8 @@ fn run(args: &Args) -> Result<ReplayReport, Failure> {
 fn routing(args: &Args, config: &str) -> Result<RouterOptions, Failure> {
     let prefix = args.route_prefix.as_ref().map(|prefix| format!("--route-prefix={prefix}"));
     let words = ["guira router".to_owned(), format!("--config={config}")].into_iter().chain(prefix);
-    let flags = Flags::read(super::flags::command(), words.map(OsString::from));
+    let words = words.map(OsString::from).chain(args.of_router.iter().cloned());
+    let flags = Flags::read(super::flags::command(), words);
     let flags = flags.map_err(|error| Failure::Usage(error.to_string()))?;
     super::options(&flags, super::source(&flags)?, "")
 }
@@ -174,7 +178,16 @@ mod tests {
         Args::command().debug_assert();
         let args = Args::try_parse_from(["replay", "/spool", "--dry-run", "--config", "file:x"]).unwrap();
         assert!(args.dry_run && args.config.as_deref() == Some("file:x"));
-        for wrong in [&["replay"][..], &["replay", "/spool", "--rate", "0"], &["replay", "a", "b"]] {
+        let args =
+            Args::try_parse_from(["replay", "/spool", "--config", "x", "--", "--ssl-verify-peers", "-t9"])
+                .unwrap();
+        assert_eq!(args.of_router, ["--ssl-verify-peers", "-t9"]);
+        for wrong in [
+            &["replay"][..],
+            &["replay", "/spool", "--rate", "0"],
+            &["replay", "a", "b"],
+            &["replay", "a", "--", "-t9"],
+        ] {
             assert!(Args::try_parse_from(wrong).is_err(), "{wrong:?}");
         }
     }

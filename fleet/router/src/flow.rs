@@ -8,7 +8,9 @@ use crate::running::{FailedGets, Health};
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, Waiting, Written};
 use crate::throttle::Throttle;
-use crate::upstream::{Connections, Destination, GivenUp, Heard, Intake, Lost, Server, Undelivered};
+use crate::upstream::{
+    Connections, Destination, GivenUp, Heard, Intake, Lost, Server, Undelivered, can_be_sent,
+};
 use crate::waits::Waits;
 use guira_protocol::Noreply;
 use guira_routing::{
@@ -73,6 +75,9 @@ impl Sink for Flow {
         origin: Origin<Ticket>,
     ) -> Result<(), Outcome> {
         let it = &mut self.destinations[destination.0 as usize];
+        if !can_be_sent(request) {
+            return it.refuse(Outcome::ClientError);
+        }
         if !it.is_in() {
             return self.not_sent(Outcome::Tko, destination, request, log, origin);
         }
@@ -346,6 +351,11 @@ impl Flow {
     /// Whether a server was asked something that was not sent.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.dirty.is_empty()
+    }
+
+    /// Whether servers and the log owe nobody an answer.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.destinations.iter().all(Destination::is_idle) && self.log.as_ref().is_none_or(DeleteLog::is_idle)
     }
 
     /// Sends servers what they are asked, and the log what has failed.

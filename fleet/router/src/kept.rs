@@ -2,8 +2,8 @@
 
 use crate::config::Texts;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// How such a file begins.
@@ -24,10 +24,15 @@ pub(crate) fn save(path: &Path, texts: &Texts) -> io::Result<()> {
     for (name, text) in std::iter::once((MAIN, &*texts.main)).chain(others) {
         all.push_str(&format!("{} {}\n{name}\n{text}\n", name.len(), text.len()));
     }
-    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
     let new = path.with_extension("new");
-    fs::write(&new, all)?;
-    fs::rename(&new, path)
+    let mut file = File::create(&new)?;
+    file.write_all(all.as_bytes())?;
+    // Otherwise an empty file may have its name after a crash of the machine, when it is needed most.
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    File::open(folder)?.sync_all()
 }
 
 /// What was saved.

@@ -23,6 +23,7 @@ mod flow;
 mod kept;
 mod metrics;
 mod packet_reply;
+mod pools;
 mod records;
 mod reload;
 mod render;
@@ -41,6 +42,12 @@ mod web;
 mod words;
 
 pub use cluster::{ClusterNode, ClusterNodeError};
+/// What the fuzz target `replies` does with an input.
+#[cfg(fuzzing)]
+pub fn obey_laws_of_replies(input: &[u8]) {
+    upstream::laws::obey(input);
+}
+
 pub use config::{LoadError, Source, check};
 pub use explain::{ExplainError, Explanation, explain};
 pub use metrics::{FAMILIES, metric_tables};

@@ -167,7 +167,7 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
         out.histogram(DURATION.name, DURATION.meaning, &[("command", name)], &figures.sums.times(group));
     }
     add_servers(&mut out, &figures.plan);
-    add_pools(&mut out, &figures.plan);
+    add_pools(&mut out, &figures);
     out.text(form)
 }
 
@@ -254,13 +254,14 @@ pub(crate) fn errors(server: &Server) -> u64 {
     failures.map(|(_, outcome)| server.meters().outcome(*outcome)).sum()
 }
 
-fn add_pools(out: &mut Exposition, plan: &Plan) {
+fn add_pools(out: &mut Exposition, figures: &Figures<'_>) {
+    let plan: &Plan = &figures.plan;
     for pool in plan.pools.iter().take(SHOWN_MAX) {
         let name = [&*pool.name];
-        let sum = |value: &dyn Fn(&Server) -> u64| plan.servers_of(pool).map(value).sum::<u64>();
+        let counts = figures.pools.counts(plan, pool);
         out.sample(POOL_SERVERS, &name, plan.servers_of(pool).count());
-        out.sample(POOL_TKO, &name, sum(&|server| u64::from(!server.standing.is_in())));
-        out.sample(POOL_REQUESTS, &name, sum(&|server| server.meters().count(ServerCount::Requests)));
-        out.sample(POOL_ERRORS, &name, sum(&errors));
+        out.sample(POOL_TKO, &name, plan.servers_of(pool).filter(|server| !server.standing.is_in()).count());
+        out.sample(POOL_REQUESTS, &name, counts.requests);
+        out.sample(POOL_ERRORS, &name, counts.errors);
     }
 }

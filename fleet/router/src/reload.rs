@@ -70,8 +70,11 @@ const CHANGE: Token = Token(1);
 /// How often certificates are looked at.
 const CERTIFICATES: Duration = Duration::from_secs(1);
 
-/// The first configuration: of the source, or, if that cannot be read, the one that was kept.
-pub(crate) fn first(loader: &mut Loader, kept: Option<&PathBuf>) -> Result<Plan, LoadError> {
+/// The first configuration: of the source, or, if there is something wrong with that, which is told as well, the one that was kept.
+pub(crate) fn first(
+    loader: &mut Loader,
+    kept: Option<&PathBuf>,
+) -> Result<(Plan, Option<LoadError>), LoadError> {
     let was_kept = kept.and_then(|path| Some((path, kept::read(path).ok()?)));
     if let Some((_, texts)) = &was_kept {
         loader.records.remember(texts);
@@ -80,7 +83,7 @@ pub(crate) fn first(loader: &mut Loader, kept: Option<&PathBuf>) -> Result<Plan,
         Ok(plan) => {
             keep(kept, &plan.texts);
             loader.follow(&plan);
-            return Ok(plan);
+            return Ok((plan, None));
         }
         Err(error) => error,
     };
@@ -90,7 +93,7 @@ pub(crate) fn first(loader: &mut Loader, kept: Option<&PathBuf>) -> Result<Plan,
     let plan = loader.load_kept(texts)?;
     loader.follow(&plan);
     tracing::warn!(file = %path.display(), "{error}: the configuration that was kept is used");
-    Ok(plan)
+    Ok((plan, Some(error)))
 }
 
 fn keep(path: Option<&PathBuf>, texts: &Texts) {

@@ -13,8 +13,8 @@ use crate::web;
 use guira_routing::config::ConfigError;
 use guira_routing::{Settings, Walks};
 use guira_serving::{
-    Acceptor, Beyond, ConnBudget, ConnLimits, Connections, Crew, Host, HostOptions, Listen, Placement, Port,
-    PortError, Speaks, Worker, WorkerError, unix_now,
+    Acceptor, Beyond, CONNECTION_BYTES, ConnBudget, ConnLimits, Connections, Crew, Host, HostOptions, Listen,
+    Placement, Port, PortError, Speaks, TLS_BYTES, Worker, WorkerError, unix_now,
 };
 use guira_transport::{
     Address, ListenOptions, Listener, Mailbox, TlsAcceptor, TlsClientOptions, TlsError, TlsName, TlsOptions,
@@ -175,11 +175,13 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let mut loader = Loader::telling(options, move |news| told.send(Wish::Learn(news)));
     let identity = &options.identity;
     let kept = options.dump_root.as_deref().map(|root| kept::path(root, &identity.service, &identity.router));
-    let plan = Arc::new(reload::first(&mut loader, kept.as_ref())?);
+    let (plan, fault) = reload::first(&mut loader, kept.as_ref())?;
+    let plan = Arc::new(plan);
     let host = Arc::new(host(options, plan.servers.len())?);
     let ports = ports(options, inherited, host.tls.as_ref())?;
     let addresses: Vec<Address> = ports.iter().map(|port| (*port.address).clone()).collect();
     let shared = Arc::new(Shared::new(options, host.clone(), plan.clone(), &loader, &plain(&ports)));
+    fault.iter().for_each(|fault| shared.refused(fault));
     let (datagrams, udp_addresses) = datagrams(options)?;
     let mut acceptor = Some(Acceptor::new(ports, host.mailboxes.clone()));
     let log = options.deletes.as_ref();
@@ -269,16 +271,23 @@ const RESERVED_FILES: u64 = 64;
 
 fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
     let tls = options.client_tls.clone().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
-    let limits = ConnLimits { idle: 256 * MIB, traffic: 1024 * MIB, pinned: 0 };
+    let clients = clients_max(options, servers);
     Ok(Host::new(HostOptions {
         workers: options.workers,
-        connections: Connections::new(clients_max(options, servers), Beyond::Refused),
-        budget: Arc::new(ConnBudget::new(limits, options.workers)),
+        connections: Connections::new(clients, Beyond::Refused),
+        budget: Arc::new(ConnBudget::new(limits(clients), options.workers)),
         idle: None,
         users: None,
         tls,
         observer: Arc::new(()),
     })?)
+}
+
+/// What so many clients may take: they are limited by their number, whether they speak TLS or not.
+fn limits(clients: u64) -> ConnLimits {
+    let clients = usize::try_from(clients).unwrap_or(usize::MAX);
+    let idle = clients.saturating_mul(CONNECTION_BYTES + TLS_BYTES);
+    ConnLimits { idle, traffic: 1024 * MIB, pinned: 0 }
 }
 
 fn service(
@@ -331,8 +340,9 @@ impl Running {
     /// If a worker has failed.
     pub fn stop(mut self, patience: Duration) -> Result<(), WorkerError> {
         self.wishes.send(Wish::End);
-        let reloader = self.reloader.take().map(JoinHandle::join);
         let ended = self.crew.end(patience);
+        // It may be looking for a name all the while.
+        let reloader = self.reloader.take().map(JoinHandle::join);
         // What workers have logged last is written.
         let is_written = self.logging.take().is_none_or(|logging| logging.stop().is_ok());
         // Last: until then it tells that the router stops.
@@ -348,5 +358,16 @@ impl Running {
             Some(Err(_)) => Err(WorkerError::Panicked),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_clients_as_are_allowed_may_speak_tls() {
+        let budget = ConnBudget::new(limits(65536), 1);
+        assert!((0..65536).all(|_| budget.enter(CONNECTION_BYTES + TLS_BYTES)));
     }
 }

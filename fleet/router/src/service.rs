@@ -39,6 +39,15 @@ pub(crate) struct RouterService {
     wishes: Arc<Mailbox<Wish>>,
     udp: Option<Udp>,
     shared: Arc<Shared>,
+    state: State,
+}
+
+/// Whether requests are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Serves,
+    /// The router stops, and all connections are gone.
+    Finishes,
 }
 
 /// The numbers of mailboxes among the service's sockets: servers have those from 0 on.
@@ -86,6 +95,7 @@ impl RouterService {
             wishes,
             udp,
             shared,
+            state: State::Serves,
         }
     }
 }
@@ -177,6 +187,15 @@ impl Service for RouterService {
         // Requests that could not be sent are answered already.
         self.flow.calls.done() > 0
     }
+
+    fn finish(&mut self) {
+        self.state = State::Finishes;
+    }
+
+    /// What nobody waits for is under way all the same: deletes of an AllAsyncRoute, and what clients have asked that are gone.
+    fn is_finished(&self) -> bool {
+        self.flow.is_idle()
+    }
 }
 
 /// Rounds whose requests are sent together at most: as long as one finds something to do, which the next one that finds nothing ends.
@@ -196,7 +215,11 @@ impl RouterService {
             _ => {}
         }
         if let Some(mut udp) = self.udp.take() {
-            udp.serve((number - FIRST_UDP) as usize, self);
+            let socket = (number - FIRST_UDP) as usize;
+            match self.state {
+                State::Serves => udp.serve(socket, self),
+                State::Finishes => udp.ignore(socket),
+            }
             self.udp = Some(udp);
         }
     }

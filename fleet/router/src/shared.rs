@@ -3,6 +3,7 @@
 use crate::cluster::Cluster;
 use crate::config::{LoadError, Loader, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
+use crate::pools::Pools;
 use crate::records::Records;
 use crate::running::{FailedGets, Flushes, Health, Identity, RouterOptions};
 use crate::spool::LogCounts;
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct State {
     plan: SharedPlan,
+    pools: Arc<Pools>,
     /// When it came into effect.
     since: Stopwatch,
     /// The last attempt that was right.
@@ -80,6 +82,7 @@ impl Shared {
     ) -> Self {
         let state = State {
             plan,
+            pools: Arc::default(),
             since: Stopwatch::start(),
             right: Stopwatch::start(),
             tried: Stopwatch::start(),
@@ -174,9 +177,16 @@ impl Shared {
         self.state().plan.clone()
     }
 
+    /// The same with what its pools have counted before.
+    pub(crate) fn plan_and_pools(&self) -> (SharedPlan, Arc<Pools>) {
+        let state = self.state();
+        (state.plan.clone(), state.pools.clone())
+    }
+
     pub(crate) fn replace(&self, plan: SharedPlan) {
         self.kept_as_it_is();
         let mut state = self.state();
+        state.pools = Arc::new(state.pools.carried_over(&state.plan, &plan));
         (state.plan, state.since) = (plan, Stopwatch::start());
     }
 

@@ -27,7 +27,7 @@ pub(crate) fn json(shared: &Shared, fault: Option<String>) -> Value {
         "latency": latency_json(&figures),
         "server_count": servers.len(),
         "servers": shown.collect::<Vec<_>>(),
-        "pools": pools_json(plan),
+        "pools": pools_json(&figures),
     })
 }
 
@@ -104,16 +104,17 @@ fn server_json(name: &str, server: &Server) -> Value {
     })
 }
 
-fn pools_json(plan: &Plan) -> Vec<Value> {
+fn pools_json(figures: &Figures<'_>) -> Vec<Value> {
+    let plan: &Plan = &figures.plan;
     let shown = plan.pools.iter().take(SHOWN_MAX).map(|pool| {
-        let sum = |value: &dyn Fn(&Server) -> u64| plan.servers_of(pool).map(value).sum::<u64>();
+        let counts = figures.pools.counts(plan, pool);
         json!({
             "pool": &*pool.name,
             "servers": plan.servers_of(pool).count(),
-            "tko": sum(&|server| u64::from(!server.standing.is_in())),
-            "requests": sum(&|server| server.meters().count(ServerCount::Requests)),
-            "errors": sum(&errors),
-            "refused": sum(&|server| server.meters().outcome(Outcome::Tko)),
+            "tko": plan.servers_of(pool).filter(|server| !server.standing.is_in()).count(),
+            "requests": counts.requests,
+            "errors": counts.errors,
+            "refused": counts.refused,
         })
     });
     shown.collect()

@@ -122,6 +122,12 @@ impl Udp {
         desk.send();
     }
 
+    /// Passes over requests that have arrived at a socket.
+    pub(crate) fn ignore(&mut self, socket: usize) {
+        // An error is passed over as well.
+        let _ = self.received.receive(&self.desk.sockets[socket]);
+    }
+
     /// The reply to the request with this number has come.
     pub(crate) fn answer(&mut self, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
         self.desk.answer(number, write);

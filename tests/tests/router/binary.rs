@@ -1,12 +1,11 @@
 //! Clients of the binary protocol.
 
-use crate::{Router, config_of};
+use crate::{Router, config_of, name};
 use guira_tests::binary::{
-    EXISTS, NEVER_CREATE, NO_NUMBER, NOT_FOUND, NOT_STORED, Request, Response, expect_quiet_commands, get,
-    noop, set, step,
+    EXISTS, NEVER_CREATE, NOT_FOUND, Request, Response, expect_quiet_commands, get, noop, set, step,
 };
 use guira_tests::random::Random;
-use guira_tests::{Client, Server, Setup};
+use guira_tests::{Client, Server, Setup, skip};
 
 /// A router in front of one server.
 fn start() -> (Server, Router) {
@@ -73,6 +72,43 @@ fn keys_with_any_bytes_are_kept_apart() {
             "{}",
             key.escape_ascii()
         );
+    }
+}
+
+#[test]
+fn a_key_that_is_too_long_in_base64_reaches_no_server_and_its_value_is_no_command() {
+    let peer = Setup::new().start_peer();
+    if peer.is_none() {
+        skip::say("memcached is not installed");
+    }
+    for server in [Some(Server::start()), peer].into_iter().flatten() {
+        let prefix =
+            r#"{"type": "ModifyKeyRoute", "ensure_key_prefix": "much-longer:", "target": "PoolRoute|A"}"#;
+        let config = format!(
+            r#"{{"pools": {{"A": {{"servers": ["{}"]}}}}, "routes": [
+                {{"aliases": ["/a/long/"], "route": {prefix}}}, {{"aliases": ["/a/b/"], "route": "PoolRoute|A"}}
+            ]}}"#,
+            name(&server)
+        );
+        let router = Router::start(&["--config-str", &config, "-R", "/a/b/"]);
+        let mut client = router.connect();
+        client.ask_binary(&set("y", 0, "Y"));
+        let stored = |key: &[u8]| Request::new(0x01).word(0).word(0).key(key).value("delete y");
+        assert_eq!(client.ask_binary(&stored(&[b' '; 186])).status, 0);
+        assert_eq!(client.ask_binary(&stored(&[b' '; 187])).outcome(), (4, "Invalid arguments"));
+        let quiet = [Request::new(0x09).key([b' '; 187]), Request::new(0x04).key([0; 250])];
+        let statuses = client.ask_quietly(&quiet).iter().map(|it| it.status).collect::<Vec<_>>();
+        assert_eq!(statuses, [4, 4]);
+        // `/a/long/` and 178 blanks, which are longer with the prefix that they get.
+        let mut lines = router.connect();
+        let key = format!("L2EvbG9uZy8g{}", "ICAg".repeat(59));
+        lines.exchange(
+            format!("ms {key} 8 b\r\ndelete y\r\nmg {key} b v\r\n"),
+            "CLIENT_ERROR malformed request\r\n".repeat(2),
+        );
+        server.connect().expect_value("y", "Y");
+        let stats = lines.stats("");
+        assert_eq!((&*stats["num_connections_closed"], &*stats["result_client_error_count"]), ("0", "5"));
     }
 }
 

@@ -6,6 +6,7 @@ use guira_tests::deadline::PATIENCE;
 use guira_tests::mounted::Mounted;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
+use guira_tests::tls::Certificate;
 use guira_tests::{Client, Server, Setup};
 use std::fs;
 use std::net::TcpListener;
@@ -219,6 +220,24 @@ fn deletes_that_nobody_waits_for_are_logged_too() {
 }
 
 #[test]
+fn a_router_that_stops_waits_for_deletes_that_nobody_waits_for() {
+    let (node, scratch) = (Server::start(), Scratch::new());
+    let config = format!(
+        r#"{{"pools": {{"P": {{"servers": ["{}"]}}}}, "route": {{"type": "AllAsyncRoute", "children": ["PoolRoute|P"]}}}}"#,
+        name(&node)
+    );
+    let mut router = start(scratch.path(), &config, &[]);
+    stop(&node);
+    let mut client = router.connect();
+    client.exchange("delete a\r\n", "NOT_FOUND\r\n");
+    client.abandon();
+    router.signal(Signal::TERM);
+    assert!(router.process.wait(PATIENCE).unwrap().success());
+    let logged: Vec<_> = lines(scratch.path()).iter().map(|line| line[3][2].clone()).collect();
+    assert_eq!(logged, ["delete a\r\n"]);
+}
+
+#[test]
 fn a_folder_that_is_missing_makes_deletes_fail_until_it_is_there() {
     let scratch = Scratch::new();
     let folder = scratch.file("spool");
@@ -407,6 +426,37 @@ fn files_of_mcrouter_are_replayed_by_hand() {
     direct.exchange("get a b c\r\n", "END\r\n");
     let (code, text) = replay(scratch.path(), &[]);
     assert_eq!((code, text.as_str()), (Some(0), "0 files, 0 removed; deletes: 0 delivered, 0 left\n"));
+}
+
+#[test]
+fn deletes_are_replayed_over_tls_where_servers_want_it() {
+    let (certificate, scratch) = (Certificate::issue(), Scratch::new());
+    let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
+    let setup = certificate.given_to(Setup::new()).guira_argument("--tls-verify=2");
+    let node = setup.guira_argument(&option("tls-ca", &certificate.root())).start_guira();
+    let config = config(&format!("{}:ascii:ssl", name(&node)));
+    let own = [option("pem-cert-path", &certificate.chain()), option("pem-key-path", &certificate.key())];
+    let own = own.each_ref().map(String::as_str);
+    let mut router = start(scratch.path(), &config, &own);
+    let mut client = router.connect();
+    client.exchange("set a 0 0 1\r\nx\r\nset b 0 0 1\r\nx\r\n", "STORED\r\n".repeat(2));
+    stop(&node);
+    client.exchange("delete a\r\n", "NOT_FOUND\r\n");
+    node.signal("CONT");
+    wait_until_empty(scratch.path());
+    client.exchange("get a b\r\n", "VALUE b 0 1\r\nx\r\nEND\r\n");
+    assert_eq!(counter(&mut client, "asynclog_replay_delivered"), 1);
+    stop(&node);
+    client.exchange("delete b\r\n", "NOT_FOUND\r\n");
+    client.abandon();
+    router.process.kill();
+    node.signal("CONT");
+    let by_config = ["--config", &config];
+    let (code, text) = replay(scratch.path(), &by_config);
+    assert_eq!((code, files(scratch.path()).len()), (Some(1), 1), "it has to show a certificate: {text}");
+    let (code, text) = replay(scratch.path(), &[&by_config[..], &["--"], &own].concat());
+    assert_eq!((code, files(scratch.path()).len()), (Some(0), 0), "{text}");
+    start(scratch.path(), &config, &own).connect().exchange("get b\r\n", "END\r\n");
 }
 
 #[test]

@@ -192,6 +192,47 @@ fn a_wrong_configuration_is_told_and_the_one_before_stays() {
 }
 
 #[test]
+fn counters_of_a_pool_do_not_fall_when_it_loses_servers() {
+    let (one, other, scratch) = (Setup::new().start_guira(), Setup::new().start_guira(), Scratch::new());
+    let config = |servers: &[&Server]| {
+        let servers: Vec<String> = servers.iter().map(|server| format!("\"{}\"", name(server))).collect();
+        let pool = format!(r#"{{"servers": [{}]}}"#, servers.join(", "));
+        format!(r#"{{"pools": {{"A": {pool}}}, "route": "PoolRoute|A"}}"#)
+    };
+    let path = scratch.write("config.json", &config(&[&one, &other]));
+    let (router, address) = with_admin(&["-f", path.to_str().unwrap(), "--disable-reload-configs"]);
+    let mut client = router.connect();
+    // Until the thread that serves the client goes by it.
+    let reload = |client: &mut Client, text: &str, expected: &[&Server]| {
+        std::fs::write(&path, text).unwrap();
+        router.signal(Signal::HUP);
+        let expected: BTreeSet<String> = expected.iter().map(|server| name(server)).collect();
+        wait_for("the new routes", || {
+            let server = |number: u32| client.value(&format!("__mcrouter__.route(get,key{number})"));
+            let servers = (0..10).filter_map(server).map(|value| String::from_utf8(value.data).unwrap());
+            (servers.filter(|name| !name.is_empty()).collect::<BTreeSet<_>>() == expected).then_some(())
+        });
+    };
+    let counted =
+        |what: &str| scrape(address).value(&format!("guira_router_pool_{what}_total"), &[("pool", "A")]);
+    let get = |keys: std::ops::Range<u32>| {
+        let keys: String = keys.map(|number| format!(" key{number}")).collect();
+        format!("get{keys}\r\n")
+    };
+    client.exchange(get(0..100), "END\r\n");
+    assert_eq!(counted("requests"), 100.0);
+    reload(&mut client, &config(&[&one]), &[&one]);
+    assert_eq!(counted("requests"), 100.0);
+    client.exchange(get(0..10), "END\r\n");
+    assert_eq!(counted("requests"), 110.0);
+    reload(&mut client, r#"{"route": "NullRoute"}"#, &[]);
+    reload(&mut client, &config(&[&one, &other]), &[&one, &other]);
+    assert_eq!((counted("requests"), counted("errors")), (110.0, 0.0));
+    client.exchange(get(0..10), "END\r\n");
+    assert_eq!(counted("requests"), 120.0);
+}
+
+#[test]
 fn the_page_has_its_panels_and_the_status_what_they_show() {
     let server = Setup::new().start_guira();
     let (router, address) = with_admin(&["--config-str", &config_of(&server)]);
@@ -274,6 +315,25 @@ fn many_servers_are_shown_as_far_as_there_is_room() {
     let status = status(address);
     assert_eq!(status["servers"].as_array().unwrap().len(), 500);
     assert_eq!(status["server_count"].as_u64(), Some(700));
+}
+
+#[test]
+fn servers_with_long_names_are_shown_in_all_their_outcomes() {
+    let path = "socket/".repeat(12);
+    let servers: Vec<String> = (100..600).map(|number| format!("\"unix:/nowhere/{path}{number}\"")).collect();
+    let config = format!(
+        r#"{{"pools": {{"all": {{"servers": [{}]}}}}, "route": "PoolRoute|all"}}"#,
+        servers.join(",")
+    );
+    let scratch = Scratch::new();
+    let (router, address) = with_admin(&["-f", scratch.write("config.json", &config).to_str().unwrap()]);
+    let keys: String = (0..5000).map(|number| format!(" key{number}")).collect();
+    let mut client = router.connect();
+    client.exchange(format!("get{keys}\r\n"), "SERVER_ERROR connection error\r\n");
+    client.exchange(format!("get{keys}\r\n"), "SERVER_ERROR unavailable\r\n");
+    let metrics = scrape(address);
+    assert_eq!(metrics.named("guira_router_server_requests_total").count(), 500);
+    assert_eq!(status(address)["servers"].as_array().unwrap().len(), 500);
 }
 
 #[test]

@@ -132,9 +132,13 @@ fn the_last_good_configuration_serves_when_the_source_is_gone() {
     let mut client = router.connect();
     assert_eq!(who(&mut client), "one");
     wait_for("a warning", || router.log().contains("the configuration that was kept is used").then_some(()));
+    assert_eq!(counter(&mut client, "config_failures"), 1);
+    let error = client.value("__mcrouter__.config_error").unwrap().data;
+    assert!(String::from_utf8(error).unwrap().contains("config.json: "));
     // It is used again as soon as it is there.
     fs::write(&path, config_of(&servers[1])).unwrap();
     wait_until(&mut client, "two");
+    assert_eq!(client.value("__mcrouter__.config_error").unwrap().data, b"");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use crate::{Router, config_of, name};
 use guira_harness::socket::Address;
-use guira_tests::Server;
 use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::{Server, Setup, skip};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
@@ -70,6 +70,39 @@ fn a_key_with_a_byte_0_reaches_no_server_and_its_value_is_no_command() {
 }
 
 #[test]
+fn a_store_with_more_flags_than_servers_take_reaches_none_and_its_value_is_no_command() {
+    let peer = Setup::new().start_peer();
+    if peer.is_none() {
+        skip::say("memcached is not installed");
+    }
+    let flags = "T0 N0 R0 F0 C0 J0 D1 MS O1 P L I c f h k l";
+    for node in [Some(Server::start()), peer].into_iter().flatten() {
+        let configuration = format!(
+            r#"{{"pools": {{"A": {{"servers": ["{}"]}}}}, "routes": [
+                {{"aliases": ["/a/b/"], "route": "PoolRoute|A"}},
+                {{"aliases": ["/a/late/"], "route": {{"type": "ModifyExptimeRoute", "exptime": 60, "target": "PoolRoute|A"}}}}
+            ]}}"#,
+            name(&node)
+        );
+        let router = Router::start(&["--config-str", &configuration, "-R", "/a/b/"]);
+        let mut client = router.connect();
+        client.exchange("set y 0 0 1\r\nY\r\n", "STORED\r\n");
+        client.exchange(format!("ms z 8 {flags}\r\ndelete y\r\n"), "CLIENT_ERROR malformed request\r\n");
+        // With a time that the route adds there is one more.
+        let flags = flags.trim_start_matches("T0 ");
+        client.exchange(
+            format!("ms /a/late/z 8 {flags}\r\ndelete y\r\n"),
+            "CLIENT_ERROR malformed request\r\n",
+        );
+        client.exchange(
+            format!("ms z 8 {flags}\r\ndelete y\r\nget y\r\n"),
+            "NF O1 c0 kz\r\nVALUE y 0 1\r\nY\r\nEND\r\n",
+        );
+        assert_eq!(client.stats("")["num_connections_closed"], "0");
+    }
+}
+
+#[test]
 fn a_store_that_a_server_does_not_understand_costs_its_connection() {
     // As a server that knows no leases: the line is an error, and the value is another line.
     let reply = |connection: usize, request: &[u8]| match (connection, request) {
@@ -85,6 +118,23 @@ fn a_store_that_a_server_does_not_understand_costs_its_connection() {
     drop(client);
     drop(router);
     server.join().expect("it has answered");
+}
+
+#[test]
+fn a_flag_that_a_server_does_not_know_costs_no_connection() {
+    let Some(node) = Setup::new().start_peer() else {
+        skip::say("memcached is not installed");
+        return;
+    };
+    let router = Router::start(&["--config-str", &config_of(&node)]);
+    let mut client = router.connect();
+    client.exchange("set y 0 0 1\r\nY\r\n", "STORED\r\n");
+    // Invalidation without deleting is only of md.
+    client.exchange(
+        "ms z 8 x\r\ndelete y\r\nget y\r\n",
+        "CLIENT_ERROR invalid flag\r\nVALUE y 0 1\r\nY\r\nEND\r\n",
+    );
+    assert_eq!(client.stats("")["num_connections_closed"], "0");
 }
 
 #[test]
@@ -237,6 +287,18 @@ fn a_meta_reply_repeats_what_its_client_has_sent_whoever_answers() {
     client.exchange("ms /a/long/k 1 O5\r\ny\r\n", "HD O5\r\n");
     client.exchange("mg /a/long/k O6 k v\r\n", "VA 1 O6 k/a/long/k\r\ny\r\n");
     node.connect().exchange("get long:k\r\n", "VALUE long:k 0 1\r\ny\r\nEND\r\n");
+}
+
+#[test]
+fn a_carriage_return_in_a_meta_command_ends_neither_its_line_nor_the_connection_to_its_server() {
+    let node = Server::start();
+    let router = Router::start(&["--config-str", &config_of(&node)]);
+    let mut client = router.connect();
+    client.exchange("ms a\rb 1 O1 k\r\nx\r\n", "HD O1 ka\rb\r\n");
+    client.exchange("mg a\rb O2\r3 k v\r\n", "VA 1 O2\r3 ka\rb\r\nx\r\n");
+    client.exchange("ma a\rb v O4\r\n", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
+    client.exchange("md a\rb O5\r\n", "HD O5\r\n");
+    assert_eq!(client.stats("")["num_connections_closed"], "0");
 }
 
 #[test]

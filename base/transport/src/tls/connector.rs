@@ -87,9 +87,16 @@ impl TlsConnector {
     /// # Errors
     /// The library refuses, for reasons that do not depend on the server.
     pub fn connect(&self, stream: Stream, name: &TlsName) -> io::Result<Stream> {
+        Ok(TlsStream::over(stream, self.session(name)?.into(), &self.shared.counters))
+    }
+
+    /// A session with the server of this name, for a socket that blocks. It is not counted.
+    ///
+    /// # Errors
+    /// As [`TlsConnector::connect`].
+    pub fn session(&self, name: &TlsName) -> io::Result<ClientConnection> {
         let configuration = self.state().configuration.clone();
-        let session = ClientConnection::new(configuration, name.0.clone()).map_err(io::Error::other)?;
-        Ok(TlsStream::over(stream, session.into(), &self.shared.counters))
+        ClientConnection::new(configuration, name.0.clone()).map_err(io::Error::other)
     }
 
     /// Reads the files again if they have changed since they were last read, successfully or not: for new connections,

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use guira_transport::{TlsConnector, TlsName};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
 use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned};
@@ -30,9 +31,30 @@ impl Wire for StreamOwned<ClientConnection, Box<dyn Wire>> {}
 #[derive(Clone, Debug)]
 pub struct Target {
     endpoint: Endpoint,
-    tls: Option<Arc<ClientConfig>>,
+    tls: Option<Tls>,
     login: Option<Login>,
     timeout: Duration,
+}
+
+/// How sessions of TLS begin.
+#[derive(Clone, Debug)]
+enum Tls {
+    /// With a server that is called as its endpoint says.
+    Own(Arc<ClientConfig>),
+    /// As a connector makes them, with a server of this name.
+    Shared(TlsConnector, TlsName),
+}
+
+impl Tls {
+    fn session(&self, endpoint: &Endpoint) -> io::Result<ClientConnection> {
+        match self {
+            Self::Own(config) => {
+                let name = ServerName::try_from(endpoint.tls_name().to_owned()).map_err(io::Error::other)?;
+                ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)
+            }
+            Self::Shared(connector, name) => connector.session(name),
+        }
+    }
 }
 
 impl Target {
@@ -48,7 +70,13 @@ impl Target {
     /// When the file of authorities cannot be used.
     pub fn with_tls(self, trust: Trust<'_>) -> Result<Self, TlsError> {
         let config = client_config(trust, Arc::new(default_provider()), ALL_VERSIONS)?;
-        Ok(Self { tls: Some(Arc::new(config)), ..self })
+        Ok(Self { tls: Some(Tls::Own(Arc::new(config))), ..self })
+    }
+
+    /// Speaks TLS as `connector` does with the server of this name.
+    #[must_use]
+    pub fn with_connector(self, connector: TlsConnector, name: TlsName) -> Self {
+        Self { tls: Some(Tls::Shared(connector, name)), ..self }
     }
 
     /// Logs in on each connection.
@@ -131,10 +159,7 @@ impl Connection {
     pub fn open(target: &Target) -> Result<Self, TextError> {
         let mut wire = target.endpoint.connect(target.timeout).map_err(TextError::Connect)?;
         if let Some(tls) = &target.tls {
-            let name = ServerName::try_from(target.endpoint.tls_name().to_owned());
-            let refused = |error: rustls::Error| TextError::Connect(io::Error::other(error));
-            let name = name.map_err(|error| TextError::Connect(io::Error::other(error)))?;
-            let mut session = ClientConnection::new(Arc::clone(tls), name).map_err(refused)?;
+            let mut session = tls.session(&target.endpoint).map_err(TextError::Connect)?;
             while session.is_handshaking() {
                 session.complete_io(&mut wire).map_err(TextError::Connect)?;
             }

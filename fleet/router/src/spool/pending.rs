@@ -114,6 +114,11 @@ impl DeleteLog {
         true
     }
 
+    /// Whether no delete waits to be logged.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.present.asked.is_empty() && self.sent.is_empty()
+    }
+
     /// Sends the thread what this round has logged.
     #[inline]
     pub(crate) fn end_round(&mut self) {

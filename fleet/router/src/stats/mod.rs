@@ -82,6 +82,12 @@ fn errors(sums: Sums<'_>) -> u64 {
     ERRORS.iter().map(|(_, outcome)| sums.of_outcome(*outcome)).sum()
 }
 
+/// How many have not: a sum of counters that never fall, as a difference of sums would between two requests.
+fn successes(sums: Sums<'_>) -> u64 {
+    let good = OUTCOMES.iter().filter(|(_, outcome)| !outcome.is_error());
+    good.map(|(_, outcome)| sums.of_outcome(*outcome)).sum()
+}
+
 /// Answers `stats`, with what is asked for behind it.
 pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
     // A configuration on the command line may have several lines.

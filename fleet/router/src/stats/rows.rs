@@ -1,9 +1,10 @@
 //! The lines of `stats`, a row each: what `/metrics` and docs/metrics.md have of them follows from the rows. Operations and outcomes are lists of their own.
 
-use super::errors;
+use super::{errors, successes};
 use crate::admin::version;
 use crate::config::{Plan, SharedPlan};
 use crate::counters::{Average, Event, Sums};
+use crate::pools::Pools;
 use crate::shared::{ConfigReport, Shared};
 use crate::upstream::{STATES, Server, ServerCount, Tko};
 use guira_names::NameGauge;
@@ -13,6 +14,7 @@ use guira_sync::clock::wall_clock;
 use guira_sync::metrics::{Kind, Metric, Unit};
 use guira_transport::TlsCounters;
 use guira_web::Usage;
+use std::sync::Arc;
 
 /// What the values of lines are taken from.
 #[derive(Debug)]
@@ -20,6 +22,7 @@ pub(crate) struct Figures<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) sums: Sums<'a>,
     pub(crate) plan: SharedPlan,
+    pub(crate) pools: Arc<Pools>,
     pub(crate) config: ConfigReport,
     pub(crate) usage: Usage,
     /// How many workers' connections are in each of [`STATES`].
@@ -28,14 +31,14 @@ pub(crate) struct Figures<'a> {
 
 impl<'a> Figures<'a> {
     pub(crate) fn of(shared: &'a Shared) -> Self {
-        let plan = shared.plan();
+        let (plan, pools) = shared.plan_and_pools();
         let mut states = [0; STATES.len()];
         for (_, server) in plan.in_use() {
             let of_server = server.meters().states();
             states.iter_mut().zip(of_server).for_each(|(all, more)| *all += more);
         }
         let (sums, config, usage) = (shared.sums(), shared.config_report(), Usage::now());
-        Figures { shared, sums, plan, config, usage, states }
+        Figures { shared, sums, plan, pools, config, usage, states }
     }
 
     /// The sum over all servers that were ever named: it never becomes less.
@@ -299,7 +302,7 @@ pub(crate) const STATS: &[Stat] = &[
     })
     .in_stats(),
     counter("request_success_count", Count, "Those that have not failed.", |it| {
-        it.sums.answered().saturating_sub(errors(it.sums)).to_string()
+        successes(it.sums).to_string()
     })
     .in_stats(),
     counter("request_error_count", Count, "Those that have failed.", |it| errors(it.sums).to_string())

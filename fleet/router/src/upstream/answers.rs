@@ -59,9 +59,14 @@ pub(super) fn failed(line: &[u8]) -> Option<Answer<'_>> {
     failure(line).map(|outcome| Answer { line, ..Answer::of(outcome) })
 }
 
-/// Whether a server that says this may have taken a data block for requests: it has not understood the line in front of it.
-pub(super) fn is_not_understood(line: &[u8]) -> bool {
-    line == b"ERROR" || line.starts_with(b"CLIENT_ERROR")
+/// Whether a server that says this to a store has dealt with its value, and not taken it for requests: it has understood the line in front of it.
+pub(super) fn has_passed_over_value(line: &[u8]) -> bool {
+    line != b"ERROR" && !line.starts_with(b"CLIENT_ERROR")
+}
+
+/// The same of a store in a meta command. When memcached looks at the flags it knows how long the value is.
+pub(super) fn has_passed_over_meta_value(line: &[u8]) -> bool {
+    line == b"CLIENT_ERROR invalid flag" || has_passed_over_value(line)
 }
 
 /// What the line of a classic command says; `None` if none of this kind is answered so.

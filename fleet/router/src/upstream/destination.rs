@@ -55,6 +55,8 @@ pub(crate) struct Destination {
     used_ms: u64,
     /// When it was last seen in the middle of long replies.
     delivered_ms: u32,
+    /// When it was last connected to.
+    connected_ms: u32,
     /// How many requests there were when the last of them was sent.
     flushed: u64,
     /// The request whose reply is timed.
@@ -213,6 +215,7 @@ impl Destination {
             interest: Interest::Read,
             used_ms: 0,
             delivered_ms: 0,
+            connected_ms: 0,
             flushed: 0,
             timed: None,
             trust: Trust::Untried,
@@ -329,6 +332,13 @@ impl Destination {
         }
     }
 
+    /// All that was asked is on its way.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn pretend_to_send(&mut self) {
+        self.close_get();
+        (self.sent, self.flushed) = (self.wire.len(), self.pushed());
+    }
+
     fn push_probe(&mut self, now_ms: u64) {
         self.close_get();
         let begin = self.wire.len();
@@ -344,6 +354,9 @@ impl Destination {
     /// What the system says: the connection is of no use.
     pub(crate) fn flush(&mut self, poll: &Poll, token: Token, now_us: u64) -> io::Result<()> {
         self.begin_timing(now_us);
+        if let Link::Closed = self.link {
+            self.connected_ms = (now_us / 1000) as u32;
+        }
         self.go_on(poll, token)
     }
 
@@ -574,10 +587,12 @@ impl Destination {
         }
     }
 
-    /// For how long a request has waited, without the time in which the server was at work on long replies to those before it.
+    /// For how long a request has waited, without the time in which the server was at work on long replies to those before it; while the
+    /// server is connected to, since that began: requests may be left of an earlier connection.
     fn waited_ms(&self, request: &Expected, now_ms: u64) -> u32 {
         let since = |then: u32| (now_ms as u32).wrapping_sub(then);
-        since(request.asked_ms).min(since(self.delivered_ms))
+        let begun = if self.link.is_beginning() { self.connected_ms } else { self.delivered_ms };
+        since(request.asked_ms).min(since(begun))
     }
 
     /// So many bytes of replies have come.
@@ -595,6 +610,11 @@ impl Destination {
     /// Whether it has nothing to send.
     pub(crate) fn is_clean(&self) -> bool {
         self.sent == self.wire.len()
+    }
+
+    /// Whether it owes nobody an answer.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.expected.iter().skip(self.dead).all(|expected| expected.kind == Kind::Probe)
     }
 
     /// The oldest request, if it has waited for too long. Its reply is dropped if it comes after all.

@@ -54,17 +54,35 @@ impl Standing {
     /// A request was not answered in time. `None` if it is sent more all the same.
     pub(crate) fn timed_out(&self, options: &Health) -> Option<Prober> {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_slow = options.timeouts_until_tko.is_some_and(|most| failures >= most);
+        if options.timeouts_until_tko.is_none_or(|most| failures < most) {
+            return None;
+        }
+        if !self.is_in() {
+            return Some(Prober::SomebodyElse);
+        }
         // If many are slow at once, it is not they who are: all of their requests would fail.
         let most = options.soft_tkos_max;
-        let may_go = !self.is_in() || most == 0 || self.slow.load(Ordering::Relaxed) < most;
-        (is_slow && may_go).then(|| self.put_out(SLOW))
+        let may_go = |slow: u32| (most == 0 || slow < most).then_some(slow + 1);
+        self.slow.fetch_update(Ordering::Relaxed, Ordering::Relaxed, may_go).ok()?;
+        if !self.turns(IN, SLOW) {
+            self.slow.fetch_sub(1, Ordering::Relaxed);
+            return Some(Prober::SomebodyElse);
+        }
+        Some(Prober::You)
     }
 
     /// It cannot be connected to.
     pub(crate) fn unreachable(&self, options: &Health) -> Option<Prober> {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        options.timeouts_until_tko.map(|_| self.put_out(GONE))
+        options.timeouts_until_tko?;
+        if self.turns(SLOW, GONE) {
+            self.slow.fetch_sub(1, Ordering::Relaxed);
+        }
+        Some(if self.turns(IN, GONE) { Prober::You } else { Prober::SomebodyElse })
+    }
+
+    fn turns(&self, from: u32, to: u32) -> bool {
+        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Why it is out, if it is.
@@ -79,18 +97,6 @@ impl Standing {
     /// How often it has failed since it has last answered.
     pub(crate) fn failures(&self) -> u32 {
         self.failures.load(Ordering::Relaxed)
-    }
-
-    fn put_out(&self, why: u32) -> Prober {
-        match self.state.compare_exchange(IN, why, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => {
-                if why == SLOW {
-                    self.slow.fetch_add(1, Ordering::Relaxed);
-                }
-                Prober::You
-            }
-            Err(_) => Prober::SomebodyElse,
-        }
     }
 
     /// It has answered.
@@ -154,7 +160,7 @@ mod tests {
         assert_eq!(standing.timed_out(&OPTIONS), Some(Prober::SomebodyElse));
         assert_eq!(standing.unreachable(&OPTIONS), Some(Prober::SomebodyElse));
         assert!(!standing.is_in());
-        assert_eq!((standing.tko(), standing.failures()), (Some(Tko::Soft), 5));
+        assert_eq!((standing.tko(), standing.failures()), (Some(Tko::Hard), 5));
         standing.heard();
         assert!(standing.is_in());
         assert_eq!((standing.tko(), standing.failures()), (None, 0));
@@ -183,6 +189,16 @@ mod tests {
             all[1].unreachable(&options),
             Some(Prober::You),
             "one that cannot be connected to is always out"
+        );
+        all.iter().for_each(Standing::heard);
+        assert_eq!(slow.load(Ordering::Relaxed), 0);
+        assert_eq!(put_out(), [true, true, false]);
+        assert_eq!(all[0].unreachable(&options), Some(Prober::SomebodyElse));
+        assert_eq!(all[0].tko(), Some(Tko::Hard));
+        assert_eq!(
+            put_out(),
+            [true, true, true],
+            "one that is gone is slow no more, and leaves its place to another"
         );
         all.iter().for_each(Standing::heard);
         assert_eq!(slow.load(Ordering::Relaxed), 0);

@@ -5,6 +5,8 @@ mod connections;
 mod destination;
 mod health;
 mod intake;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod laws;
 mod link;
 mod meter;
 mod reply;
@@ -24,6 +26,7 @@ pub(crate) use meter::{Meter, Meters, OUTCOMES, STATES, ServerCount};
 pub(crate) use reply::Value;
 pub(crate) use undelivered::Undelivered;
 pub(crate) use way::Addresses;
+pub(crate) use wire::can_be_sent;
 
 use guira_sync::atomic::AtomicU32;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! Replies that come in any pieces, and what is no reply.
 
+use super::laws::{destination, destination_at, hear, obey};
 use super::*;
-use crate::counters::Counters;
 use crate::flow::Ticket;
-use crate::running::Health;
 use guira_routing::{Dialect, Op, Origin, Outcome, Request};
-use guira_transport::Address;
-use std::path::PathBuf;
+use guira_transport::{Address, Poll, Stream, Token};
+use std::net::TcpListener;
+use std::path::Path;
 use std::time::Duration;
 
 /// A small generator: a seed is all that a failure needs.
@@ -17,20 +17,6 @@ impl Random {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit
     }
-}
-
-fn destination() -> Destination {
-    let address = Address::Unix(PathBuf::from("nowhere"));
-    let server =
-        Server::new(Addresses::new([address]), None, [Duration::from_secs(1); 2], 1, &Arc::default());
-    let health = Health {
-        timeouts_until_tko: Some(3),
-        soft_tkos_max: 0,
-        probe_initial: Duration::from_secs(1),
-        probe_max: Duration::from_secs(1),
-        inactive_after: Duration::ZERO,
-    };
-    Destination::new(&server, health, usize::MAX, Arc::new(Counters::of(0)))
 }
 
 /// Asks for something, and returns what a server answers.
@@ -60,51 +46,6 @@ fn ask(destination: &mut Destination, random: &mut Random, part: u32) -> Vec<u8>
     reply
 }
 
-/// What comes of `input` in pieces as `cut` says: who is answered what, and whether it made sense.
-fn hear(
-    destination: &mut Destination,
-    input: &[u8],
-    mut cut: impl FnMut() -> usize,
-) -> (Vec<(u32, Outcome, Vec<u8>)>, bool) {
-    let (mut heard, mut rest) = (Vec::new(), input);
-    let mut intake = Intake::default();
-    while !rest.is_empty() {
-        if let Some(before) = destination.take_rest() {
-            intake.put_back(&before);
-        }
-        let space = intake.space();
-        let length = cut().clamp(1, rest.len()).min(space.len());
-        space[..length].copy_from_slice(&rest[..length]);
-        intake.filled(length);
-        rest = &rest[length..];
-        let (mut at, input) = (0, intake.input());
-        let wanted = loop {
-            match destination.next(&input[at..]) {
-                Heard::Answer(Origin::Client(ticket), answer, taken) => {
-                    let value = answer.item.map_or(answer.line, |item| item.value);
-                    heard.push((ticket.part, answer.outcome, value.to_vec()));
-                    at += taken;
-                }
-                Heard::Failed(Lost { origin: Origin::Client(ticket), .. }, answer, taken) => {
-                    heard.push((ticket.part, answer.outcome, answer.line.to_vec()));
-                    at += taken;
-                }
-                Heard::Answer(_, _, taken) | Heard::Failed(_, _, taken) | Heard::Nothing(taken) => {
-                    at += taken
-                }
-                Heard::Silence(wanted) => break wanted,
-                Heard::Garbage => return (heard, false),
-            }
-        };
-        intake.taken(at, wanted);
-        if !intake.is_empty() {
-            destination.keep(intake.take_rest());
-        }
-        destination.tidy();
-    }
-    (heard, true)
-}
-
 #[test]
 fn replies_mean_the_same_in_whatever_pieces_they_come() {
     for seed in 0..200 {
@@ -118,8 +59,8 @@ fn replies_mean_the_same_in_whatever_pieces_they_come() {
         };
         let (mut one, replies, mut random) = ask_all();
         let (mut other, ..) = ask_all();
-        let whole = hear(&mut one, &replies, || usize::MAX);
-        let pieces = hear(&mut other, &replies, || 1 + random.below(90));
+        let whole = hear(&mut one, &replies, || usize::MAX, |_, _, _| {});
+        let pieces = hear(&mut other, &replies, || 1 + random.below(90), |_, _, _| {});
         assert_eq!(whole, pieces, "seed {seed}");
         assert!(whole.1 && whole.0.iter().map(|(part, ..)| *part).eq(0..30), "seed {seed}: {whole:?}");
         let is_error = |(_, outcome, _): &(u32, Outcome, Vec<u8>)| outcome.is_error();
@@ -149,9 +90,45 @@ fn what_is_damaged_answers_nobody_twice_and_means_the_same_in_pieces() {
         };
         let (mut one, replies, mut random) = ask_all();
         let (mut other, ..) = ask_all();
-        let whole = hear(&mut one, &replies, || usize::MAX);
-        let pieces = hear(&mut other, &replies, || 1 + random.below(20));
+        let whole = hear(&mut one, &replies, || usize::MAX, |_, _, _| {});
+        let pieces = hear(&mut other, &replies, || 1 + random.below(20), |_, _, _| {});
         assert_eq!(whole, pieces, "seed {seed}");
         assert!(whole.0.iter().map(|(part, ..)| *part).eq(0..whole.0.len() as u32), "seed {seed}: {whole:?}");
     }
+}
+
+#[test]
+fn a_request_that_is_left_of_an_earlier_connection_takes_no_time_from_the_next() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Connections that nobody accepts: those that come later are not connected.
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = Address::Tcp(listener.local_addr().unwrap());
+    let _waiting: Vec<Stream> = (0..2).map(|_| Stream::connect(&address).unwrap()).collect();
+    let mut destination = destination_at(address, Duration::from_millis(100));
+    let poll = Poll::new().unwrap();
+    let asked = Request::classic(Op::Get, b"key");
+    destination.push(&asked, None, Origin::Client(Ticket { call: 0, part: 0 }), 0);
+    destination.flush(&poll, Token(0), 500_000).unwrap();
+    assert_eq!(destination.deadline(500), Some(600));
+    assert!(destination.give_up(599).is_none() && destination.is_in());
+    assert!(matches!(destination.give_up(600), Some(GivenUp::Unreachable(_))));
+    assert!(!destination.is_in());
+}
+
+/// The inputs that the fuzz target begins with, each of them with a byte missing, and with one replaced.
+#[test]
+fn the_seeds_of_the_fuzz_target_obey_the_laws() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/replies"));
+    let mut count = 0;
+    for seed in std::fs::read_dir(folder).unwrap() {
+        let seed = std::fs::read(seed.unwrap().path()).unwrap();
+        obey(&seed);
+        for at in 0..seed.len() {
+            let (before, after) = (&seed[..at], &seed[at + 1..]);
+            obey(&[before, after].concat());
+            b"\0\n 1kV".iter().for_each(|byte| obey(&[before, &[*byte], after].concat()));
+        }
+        count += 1;
+    }
+    assert!(count > 3);
 }

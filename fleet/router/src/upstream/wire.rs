@@ -1,8 +1,8 @@
 //! Requests, as servers read them.
 
 use crate::words::{has_flag, words};
-use guira_protocol::{KeyBuffer, encode_key};
-use guira_routing::{Dialect, Op, Request};
+use guira_protocol::{KEY_MAX, KeyBuffer, encode_key};
+use guira_routing::{Dialect, Group, Op, Request};
 
 /// The word of a classic command.
 fn word(op: Op) -> &'static [u8] {
@@ -26,6 +26,27 @@ fn word(op: Op) -> &'static [u8] {
         Op::Decr => b"decr ",
         Op::FlushAll => b"flush_all",
     }
+}
+
+/// The longest key whose base64 fits into a line.
+const BASE64_KEY_MAX: usize = KEY_MAX / 4 * 3;
+
+/// Flags of a store that all versions of memcached take.
+const STORE_FLAGS_MAX: usize = 16;
+
+/// Whether a line can have the request's key and flags: a server that refuses the line of a store may take the value behind it for commands.
+#[inline]
+pub(crate) fn can_be_sent(request: &Request<'_>) -> bool {
+    request.dialect == Dialect::Classic || fits_in_a_line(request)
+}
+
+fn fits_in_a_line(request: &Request<'_>) -> bool {
+    let has_room = request.key.len() <= BASE64_KEY_MAX || !has_flag(request.meta, b'b');
+    let is_short = request.op.group() != Group::Update || {
+        let time = usize::from(request.exptime != 0 && !has_flag(request.meta, b'T'));
+        words(request.meta).count() + time <= STORE_FLAGS_MAX
+    };
+    has_room && is_short
 }
 
 /// Appends a request.

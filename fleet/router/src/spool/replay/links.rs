@@ -1,8 +1,7 @@
 //! Connections for replays: one for each server, apart from those of workers, and only as long as there is something to deliver.
 
 use super::super::entry::put_delete;
-use guira_client::text::{Connection, Endpoint, Target};
-use guira_routing::config::Address;
+use guira_client::text::{Connection, Target};
 use guira_sync::clock::Stopwatch;
 use std::time::Duration;
 
@@ -53,9 +52,9 @@ impl Link {
     }
 
     /// Deletes keys, in order. After the first that has failed, all have.
-    pub(crate) fn deliver(&mut self, server: &Address, timeout: Duration, keys: &[&[u8]]) -> Vec<Delivery> {
+    pub(crate) fn deliver(&mut self, target: &Target, keys: &[&[u8]]) -> Vec<Delivery> {
         let mut done = Vec::new();
-        match self.try_deliver(server, timeout, keys, &mut done) {
+        match self.try_deliver(target, keys, &mut done) {
             Ok(()) => self.failed = None,
             Err(reason) => self.fail(reason),
         }
@@ -65,17 +64,13 @@ impl Link {
 
     fn try_deliver(
         &mut self,
-        server: &Address,
-        timeout: Duration,
+        target: &Target,
         keys: &[&[u8]],
         done: &mut Vec<Delivery>,
     ) -> Result<(), String> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            None => {
-                let target = Target::new(endpoint(server), timeout);
-                self.connection.insert(Connection::open(&target).map_err(|error| error.to_string())?)
-            }
+            None => self.connection.insert(Connection::open(target).map_err(|error| error.to_string())?),
         };
         let mut requests = Vec::new();
         keys.iter().for_each(|key| put_delete(key, &mut requests));
@@ -94,23 +89,17 @@ impl Link {
     }
 }
 
-fn endpoint(server: &Address) -> Endpoint {
-    match server {
-        Address::Tcp { host, port } => Endpoint::Tcp { host: host.to_string(), port: *port },
-        Address::Unix(path) => Endpoint::Unix(path.to_string().into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guira_client::text::Endpoint;
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
     /// A server that says this to the first that asks, and what it was asked.
-    fn server(reply: &'static str, length: usize) -> (Address, std::thread::JoinHandle<Vec<u8>>) {
+    fn server(reply: &'static str, length: usize) -> (Target, std::thread::JoinHandle<Vec<u8>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let thread = std::thread::spawn(move || {
@@ -120,15 +109,15 @@ mod tests {
             stream.write_all(reply.as_bytes()).unwrap();
             asked
         });
-        (Address::Tcp { host: "127.0.0.1".into(), port }, thread)
+        (Target::new(Endpoint::Tcp { host: "127.0.0.1".into(), port }, PATIENCE), thread)
     }
 
     fn deliver(reply: &'static str, keys: &[&[u8]]) -> (Vec<Delivery>, Link, String) {
         let mut requests = Vec::new();
         keys.iter().for_each(|key| put_delete(key, &mut requests));
-        let (address, thread) = server(reply, requests.len());
+        let (target, thread) = server(reply, requests.len());
         let mut link = Link::default();
-        let done = link.deliver(&address, PATIENCE, keys);
+        let done = link.deliver(&target, keys);
         (done, link, String::from_utf8(thread.join().unwrap()).unwrap())
     }
 

@@ -50,13 +50,15 @@ pub(crate) struct Replay {
     folder: PathBuf,
     places: Places,
     links: HashMap<Address, Link>,
-    /// What is left of files that were read once, by name. Nothing is left of those that make trouble, so that they are not read again.
+    /// What is left of files that were read once, by name. Nothing is left of those that make trouble, so that they are not read again soon.
     known: HashMap<String, Rests>,
     budget: Budget,
     counts: Arc<LogCounts>,
     manner: ReplayManner,
     takes: ReplayTakes,
     is_tidy: bool,
+    /// When files that make trouble were last forgotten, so that they are read again.
+    forgiven_s: u64,
 }
 
 /// Whom deletes are for that stay in order: a server, under the name of a pool. Another pool may go on when that is gone.
@@ -117,6 +119,8 @@ struct Work {
 
 /// Deletes that are sent at once, and whose replies are waited for then.
 const WINDOW: usize = 256;
+/// How often files are read again that made trouble.
+const FORGIVE_EVERY_S: u64 = 60;
 /// How often the progress of a long file is kept.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
@@ -146,6 +150,7 @@ impl Replay {
             manner,
             takes,
             is_tidy: manner == ReplayManner::Pretend,
+            forgiven_s: 0,
         }
     }
 
@@ -153,13 +158,17 @@ impl Replay {
     pub(crate) fn replace(&mut self, places: Places) {
         self.places = places;
         self.links.values_mut().for_each(Link::forgive);
-        // Files that made trouble are looked at again too.
-        self.known.retain(|_, rests| !rests.is_empty());
+        self.forgive_files();
         for rest in self.known.values_mut().flat_map(HashMap::values_mut) {
             if rest.reason == LeftReason::Homeless {
                 rest.reason = LeftReason::Down("the configuration is another now".to_owned());
             }
         }
+    }
+
+    /// Files that made trouble are read again: their system may have been out of descriptors, or their disk full.
+    fn forgive_files(&mut self) {
+        self.known.retain(|_, rests| !rests.is_empty());
     }
 
     /// Whether a server would be tried now.
@@ -195,6 +204,10 @@ impl Replay {
         let files = names::list(&self.folder)?;
         let listed: Vec<String> = files.iter().map(LogFile::name).collect();
         self.known.retain(|name, _| listed.contains(name));
+        if now.abs_diff(self.forgiven_s) >= FORGIVE_EVERY_S {
+            self.forgive_files();
+            self.forgiven_s = now;
+        }
         if !self.is_tidy {
             progress::tidy(&self.folder, &listed);
             self.is_tidy = true;
@@ -369,7 +382,7 @@ impl Replay {
             return vec![Delivery::Done; keys.len()];
         }
         let link = self.links.entry(server.clone()).or_default();
-        let deliveries = link.deliver(server, self.places.timeout(server), keys);
+        let deliveries = link.deliver(&self.places.target(server), keys);
         if deliveries.contains(&Delivery::Failed) {
             self.counts.add(LogCount::Failures, 1);
             pass.ready.insert(server.clone(), false);

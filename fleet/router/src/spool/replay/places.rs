@@ -2,6 +2,8 @@
 
 use super::super::entry::Entry;
 use crate::config::{SharedPlan, host_id};
+use crate::upstream::Secure;
+use guira_client::text::{Endpoint, Target};
 use guira_routing::config::{Address, ConfigError};
 use guira_routing::{DestinationId, Facts, Settings, Tree};
 use guira_sync::clock::wall_clock;
@@ -73,14 +75,22 @@ impl Places {
         }
     }
 
-    /// How long it may take.
-    pub(crate) fn timeout(&self, server: &Address) -> Duration {
-        match self {
-            Places::AsLogged { timeout } => *timeout,
-            Places::Configured(configured) => {
-                let longest = configured.ways(server).map(|way| way.timeout_ms).max();
-                Duration::from_millis(u64::from(longest.unwrap_or(1000).max(1)))
-            }
+    /// How it is reached: over TLS if no request is sent to it without.
+    pub(crate) fn target(&self, server: &Address) -> Target {
+        let endpoint = match server {
+            Address::Tcp { host, port } => Endpoint::Tcp { host: host.to_string(), port: *port },
+            Address::Unix(path) => Endpoint::Unix(path.to_string().into()),
+        };
+        let configured = match self {
+            Places::AsLogged { timeout } => return Target::new(endpoint, *timeout),
+            Places::Configured(configured) => configured,
+        };
+        let longest = configured.ways(server).map(|way| way.timeout_ms).max();
+        let target = Target::new(endpoint, Duration::from_millis(u64::from(longest.unwrap_or(1000).max(1))));
+        let secure: Option<Vec<&Secure>> = configured.ways(server).map(|way| way.secure.as_ref()).collect();
+        match secure.as_deref() {
+            Some([secure, ..]) => target.with_connector(secure.connector.clone(), secure.name.clone()),
+            Some([]) | None => target,
         }
     }
 }

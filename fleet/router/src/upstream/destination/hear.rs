@@ -111,9 +111,12 @@ impl Destination {
             _ => None,
         };
         let Some(answer) = answer else { return Heard::Garbage };
-        let is_store =
-            matches!(expected.kind, Kind::Line(op) | Kind::Meta(op) if op.group() == Group::Update);
-        if is_store && answers::is_not_understood(answer.line) {
+        let is_understood = match expected.kind {
+            Kind::Line(op) if op.group() == Group::Update => answers::has_passed_over_value(answer.line),
+            Kind::Meta(op) if op.group() == Group::Update => answers::has_passed_over_meta_value(answer.line),
+            _ => true,
+        };
+        if !is_understood {
             self.next = Next::Unknown;
         }
         self.answered(expected, answer, taken)
@@ -127,8 +130,10 @@ impl Destination {
         line: &'i [u8],
         value: Option<&'i [u8]>,
     ) -> Option<Answer<'i>> {
-        let from = (expected.begin() - self.before) as usize;
-        let request = self.wire[from..].split(|byte| *byte == b'\r').next().unwrap_or_default();
+        let request = &self.wire[(expected.begin() - self.before) as usize..];
+        // Within the line a carriage return is a byte like others.
+        let line_end = memchr::memchr(b'\n', request).unwrap_or(request.len());
+        let request = request[..line_end].strip_suffix(b"\r").unwrap_or(&request[..line_end]);
         answers::of_meta(op, line, value)
             .filter(|answer| answer.outcome.is_error() || answers::belongs(request, line, value.is_some()))
     }

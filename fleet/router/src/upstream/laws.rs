@@ -1,0 +1,170 @@
+//! What must hold whatever a server says to known requests: for tests, and the fuzz target `replies`.
+
+use super::{Addresses, Destination, Heard, Intake, Lost, Server, found};
+use crate::counters::Counters;
+use crate::flow::Ticket;
+use crate::running::Health;
+use guira_protocol::{KeyBuffer, encode_key};
+use guira_routing::{Answer, Dialect, Op, Origin, Outcome, Request};
+use guira_transport::Address;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) fn destination() -> Destination {
+    destination_at(Address::Unix(PathBuf::from("nowhere")), Duration::from_secs(1))
+}
+
+/// One that may take a second for an answer.
+pub(super) fn destination_at(address: Address, connect_timeout: Duration) -> Destination {
+    let timeouts = [Duration::from_secs(1), connect_timeout];
+    let server = Server::new(Addresses::new([address]), None, timeouts, 1, &Arc::default());
+    let health = Health {
+        timeouts_until_tko: Some(3),
+        soft_tkos_max: 0,
+        probe_initial: Duration::from_secs(1),
+        probe_max: Duration::from_secs(1),
+        inactive_after: Duration::ZERO,
+    };
+    Destination::new(&server, health, usize::MAX, Arc::new(Counters::of(0)))
+}
+
+/// Whose an answer is, what came of the request, and what the answer says.
+pub(super) type Told = (u32, Outcome, Vec<u8>);
+
+/// What comes of `input` in pieces as `cut` says: who is answered what, and whether all of it made sense. `look` is shown each answer with
+/// the bytes that it was read from, but for those that answer the next request as well.
+pub(super) fn hear(
+    destination: &mut Destination,
+    input: &[u8],
+    mut cut: impl FnMut() -> usize,
+    mut look: impl FnMut(u32, &Answer<'_>, &[u8]),
+) -> (Vec<Told>, bool) {
+    let (mut heard, mut rest) = (Vec::new(), input);
+    let mut intake = Intake::default();
+    while !rest.is_empty() {
+        if let Some(before) = destination.take_rest() {
+            intake.put_back(&before);
+        }
+        let space = intake.space();
+        let length = cut().clamp(1, rest.len()).min(space.len());
+        space[..length].copy_from_slice(&rest[..length]);
+        intake.filled(length);
+        rest = &rest[length..];
+        let (mut at, input) = (0, intake.input());
+        let wanted = loop {
+            at += destination.items(&input[at..], |Ticket { part, .. }, value| {
+                look(part, &found(value), value.block);
+                heard.push((part, Outcome::Found, value.value.to_vec()));
+            });
+            let (origin, answer, taken) = match destination.next(&input[at..]) {
+                Heard::Answer(origin, answer, taken) => (origin, answer, taken),
+                Heard::Failed(Lost { origin, .. }, answer, taken) => (origin, answer, taken),
+                Heard::Nothing(taken) => {
+                    at += taken;
+                    continue;
+                }
+                Heard::Silence(wanted) => break wanted,
+                Heard::Garbage => return (heard, false),
+            };
+            if let Origin::Client(Ticket { part, .. }) = origin {
+                look(part, &answer, &input[at..at + taken]);
+                let text = answer.item.map_or(answer.line, |item| item.value);
+                heard.push((part, answer.outcome, text.to_vec()));
+            }
+            at += taken;
+        };
+        intake.taken(at, wanted);
+        if !intake.is_empty() {
+            destination.keep(intake.take_rest());
+        }
+        destination.tidy();
+    }
+    (heard, true)
+}
+
+/// A request of an input: a letter, and a digit that is its key.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    letter: u8,
+    key: [u8; 1],
+}
+
+impl Asked {
+    /// The operation, and the flags of a meta command: key and opaque are wanted back.
+    fn what(self) -> Option<(Op, Option<&'static str>)> {
+        Some(match self.letter {
+            b'g' => (Op::Get, None),
+            b'c' => (Op::Gets, None),
+            b't' => (Op::Gat, None),
+            b'l' => (Op::LeaseGet, None),
+            b's' => (Op::Set, None),
+            b'd' => (Op::Delete, None),
+            b'i' => (Op::Incr, None),
+            b'G' => (Op::Get, Some("v f k O")),
+            b'S' => (Op::Set, Some("k O")),
+            b'D' => (Op::Delete, Some("k O")),
+            b'I' => (Op::Incr, Some("v k O")),
+            _ => return None,
+        })
+    }
+
+    fn put(self, number: usize, destination: &mut Destination) {
+        let Some((op, flags)) = self.what() else { return };
+        let meta = flags.map(|flags| format!("{flags}{number}")).unwrap_or_default();
+        let dialect = if flags.is_some() { Dialect::Meta } else { Dialect::Classic };
+        let it = Request { dialect, meta: meta.as_bytes(), ..Request::classic(op, &self.key) };
+        destination.push(&it, None, Origin::Client(Ticket { call: 0, part: number as u32 }), 0);
+    }
+
+    /// An answer that is no failure was read from what belongs to this request, and to no other key.
+    fn check(self, number: usize, answer: &Answer<'_>, from: &[u8]) {
+        let Some((op, flags)) = self.what() else { unreachable!("it was not asked") };
+        if answer.outcome.is_error() {
+            return;
+        }
+        let has = |words: &[u8]| from.windows(words.len()).any(|part| part == words);
+        if flags.is_some() {
+            let is_miss = matches!(from.get(..2), Some(b"EN" | b"NF" | b"NS" | b"EX"));
+            let mut buffer: KeyBuffer = [0; 336];
+            let has_key = [&self.key[..], encode_key(&self.key, &mut buffer)]
+                .iter()
+                .any(|key| has(&[b" k", *key].concat()));
+            let is_own = has_key && has(format!(" O{number}").as_bytes());
+            assert!(is_miss || is_own, "{number}: {self:?} {}", from.escape_ascii());
+        } else if let (Op::Get | Op::Gets | Op::Gat | Op::LeaseGet, Some(item)) = (op, answer.item) {
+            let key = char::from(self.key[0]);
+            let begins = |word: &str| from.starts_with(format!("{word} {key} ").as_bytes());
+            assert!(begins("VALUE") || begins("LVALUE"), "{number}: {self:?} {}", from.escape_ascii());
+            let end = [item.value, b"\r\n"].concat();
+            assert!(from.ends_with(&end), "{number}: {self:?} {}", from.escape_ascii());
+        }
+    }
+}
+
+/// Requests, as letters and digits up to the end of the first line, and what a server says to them. Each is answered once at most, in
+/// their order, by what belongs to it, and in whatever pieces the replies come they mean the same.
+pub(crate) fn obey(input: &[u8]) {
+    let line_end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
+    let (line, replies) = (&input[..line_end], input.get(line_end + 1..).unwrap_or_default());
+    let pairs = line.as_chunks::<2>().0.iter().map(|[letter, key]| Asked { letter: *letter, key: [*key] });
+    let asked: Vec<Asked> = pairs.filter(|it| it.key[0].is_ascii_digit() && it.what().is_some()).collect();
+    let ask = || {
+        let mut destination = destination();
+        asked.iter().enumerate().for_each(|(number, it)| it.put(number, &mut destination));
+        destination.pretend_to_send();
+        destination
+    };
+    let look =
+        |part: u32, answer: &Answer<'_>, from: &[u8]| asked[part as usize].check(part as usize, answer, from);
+    let whole = hear(&mut ask(), replies, || usize::MAX, look);
+    assert!(whole.0.iter().map(|(part, ..)| *part).eq(0..whole.0.len() as u32), "{whole:?}");
+    assert!(whole.0.len() <= asked.len(), "{whole:?}");
+    let mut state = input.iter().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        1 + (state >> 33) as usize % 16
+    };
+    assert_eq!(whole, hear(&mut ask(), replies, &mut random, look), "in pieces");
+    assert_eq!(whole, hear(&mut ask(), replies, || 1, look), "byte by byte");
+}
