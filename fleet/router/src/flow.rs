@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::running::{FailedGets, Health};
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, Waiting, Written};
-use crate::upstream::{Destination, GivenUp, Heard, Intake, Lost, Server, Undelivered};
+use crate::upstream::{Destination, GivenUp, Heard, Intake, Lost, Server, Undelivered, is_too_long};
 use guira_routing::{
     Answer, DestinationId, Destinations, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
 };
@@ -67,6 +67,9 @@ impl Sink for Flow {
         origin: Origin<Ticket>,
     ) -> Result<(), Outcome> {
         let it = &mut self.destinations[destination.0 as usize];
+        if is_too_long(request) {
+            return it.refuse(Outcome::ClientError);
+        }
         if !it.is_in() {
             return self.not_sent(Outcome::Tko, destination, request, log, origin);
         }

@@ -2,8 +2,7 @@
 
 use crate::{Router, config_of};
 use guira_tests::binary::{
-    EXISTS, NEVER_CREATE, NO_NUMBER, NOT_FOUND, NOT_STORED, Request, Response, expect_quiet_commands, get,
-    noop, set, step,
+    EXISTS, NEVER_CREATE, NOT_FOUND, Request, Response, expect_quiet_commands, get, noop, set, step,
 };
 use guira_tests::random::Random;
 use guira_tests::{Client, Server, Setup};
@@ -74,6 +73,30 @@ fn keys_with_any_bytes_are_kept_apart() {
             key.escape_ascii()
         );
     }
+}
+
+#[test]
+fn a_key_that_is_too_long_in_base64_is_refused_and_harms_no_other() {
+    let (server, router) = start();
+    let mut client = router.connect();
+    client.set("other", "value");
+    let too_long = " ".repeat(187);
+    let value = "set other 0 0 5\r\nwrong\r\n";
+    let requests = [
+        set(&too_long, 0, value),
+        get("other"),
+        get(&too_long),
+        Request::new(0x04).key(&too_long),
+        step(0x05, &too_long, 1, 0, 0),
+        Request::new(0x1c).word(0).key(&too_long),
+        get("other"),
+    ];
+    let responses = router.connect().ask_quietly(&requests);
+    let outcomes: Vec<_> = responses.iter().map(Response::outcome).collect();
+    let (refused, found) = ((4, "Invalid arguments"), (0, "value"));
+    assert_eq!(outcomes, [refused, found, refused, refused, refused, refused, found]);
+    assert_eq!(router.connect().stats("")["num_connections_closed"], "0");
+    server.connect().expect_value("other", "value");
 }
 
 #[test]

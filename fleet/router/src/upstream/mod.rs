@@ -18,6 +18,7 @@ pub(crate) use link::Secure;
 pub(crate) use meter::State;
 pub(crate) use meter::{Meter, Meters, OUTCOMES, STATES, ServerCount};
 pub(crate) use undelivered::Undelivered;
+pub(crate) use wire::is_too_long;
 
 use guira_sync::atomic::AtomicU32;
 use guira_transport::Address;

@@ -1,7 +1,7 @@
 //! Requests, as servers read them.
 
 use crate::words::{has_flag, words};
-use guira_protocol::{KeyBuffer, encode_key};
+use guira_protocol::{KEY_MAX, KeyBuffer, encode_key};
 use guira_routing::{Dialect, Op, Request};
 
 /// The word of a classic command.
@@ -26,6 +26,15 @@ fn word(op: Op) -> &'static [u8] {
         Op::Decr => b"decr ",
         Op::FlushAll => b"flush_all",
     }
+}
+
+/// The longest key that is still one in base64.
+const ENCODED_KEY_MAX: usize = KEY_MAX / 4 * 3;
+
+/// Whether servers would not take the line for what it is, since its key is too long in base64: a data block behind it would be requests to them.
+#[inline]
+pub(crate) fn is_too_long(request: &Request<'_>) -> bool {
+    request.key.len() > ENCODED_KEY_MAX && request.dialect == Dialect::Meta && has_flag(request.meta, b'b')
 }
 
 /// Appends a request.
