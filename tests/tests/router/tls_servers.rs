@@ -2,6 +2,7 @@
 
 use crate::{Router, name, output};
 use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::server::wait_for;
 use guira_tests::tls::Certificate;
 use guira_tests::{Server, Setup};
 use std::io::{Read, Write};
@@ -149,6 +150,7 @@ fn a_handshake_may_take_as_long_as_connecting() {
     let mut heard = Vec::new();
     stream.read_to_end(&mut heard).expect("it closes");
     assert_eq!(heard.first(), Some(&22));
+    wait_for("a warning", || router.log().contains("the handshake was not over in time").then_some(()));
 }
 
 #[test]

@@ -610,6 +610,12 @@ impl Destination {
             self.end_timing(now_ms * 1000);
         }
         if self.link.is_beginning() {
+            if let Link::Securing(_) = self.link {
+                self.log_refusal(&io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the handshake was not over in time",
+                ));
+            }
             let prober = self.standing.unreachable(&self.health);
             self.put_out(prober, now_ms);
             self.meter.ended(Outcome::ConnectTimeout, 1);
