@@ -50,8 +50,10 @@ pub(crate) struct Replay {
     folder: PathBuf,
     places: Places,
     links: HashMap<Address, Link>,
-    /// What is left of files that were read once, by name. Nothing is left of those that make trouble, so that they are not read again.
+    /// What is left of files that were read once, by name. Nothing is left of those that cannot be removed, so that they are not read again.
     known: HashMap<String, Rests>,
+    /// Files that cannot be read, by name, and why. They are tried again with each look, and told of once.
+    troubled: HashMap<String, String>,
     budget: Budget,
     counts: Arc<LogCounts>,
     manner: ReplayManner,
@@ -124,6 +126,8 @@ const SAVE_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fate {
     Done,
+    /// A server has refused it, and would again.
+    Refused,
     Left(LeftReason),
 }
 
@@ -141,6 +145,7 @@ impl Replay {
             places,
             links: HashMap::new(),
             known: HashMap::new(),
+            troubled: HashMap::new(),
             budget: Budget::new(rate),
             counts,
             manner,
@@ -153,7 +158,7 @@ impl Replay {
     pub(crate) fn replace(&mut self, places: Places) {
         self.places = places;
         self.links.values_mut().for_each(Link::forgive);
-        // Files that made trouble are looked at again too.
+        // Files that could not be removed are looked at again too.
         self.known.retain(|_, rests| !rests.is_empty());
         for rest in self.known.values_mut().flat_map(HashMap::values_mut) {
             if rest.reason == LeftReason::Homeless {
@@ -195,6 +200,7 @@ impl Replay {
         let files = names::list(&self.folder)?;
         let listed: Vec<String> = files.iter().map(LogFile::name).collect();
         self.known.retain(|name, _| listed.contains(name));
+        self.troubled.retain(|name, _| listed.contains(name));
         if !self.is_tidy {
             progress::tidy(&self.folder, &listed);
             self.is_tidy = true;
@@ -219,16 +225,20 @@ impl Replay {
             }
             match self.file(file, name, &mut pass, wait) {
                 Ok(Some(done)) => {
+                    self.troubled.remove(name);
                     report.add(&done);
                     hear(&done);
                 }
                 Ok(None) => report.busy += 1,
                 Err(error) => {
-                    let error = Some(error.to_string());
-                    let failed = FileReport { name: name.clone(), error, ..FileReport::default() };
+                    let why = error.to_string();
+                    let told = self.troubled.insert(name.clone(), why.clone());
+                    let is_new = told.is_none_or(|told| told != why);
+                    let failed = FileReport { name: name.clone(), error: Some(why), ..FileReport::default() };
                     report.add(&failed);
-                    hear(&failed);
-                    self.known.insert(name.clone(), HashMap::new());
+                    if is_new {
+                        hear(&failed);
+                    }
                 }
             }
         }
@@ -351,6 +361,9 @@ impl Replay {
                     Delivery::Refused(line) => {
                         work.report.refused.add(|| format!("{server}: {line}"));
                         self.counts.add(LogCount::Refused, 1);
+                        if fates[*number] == Fate::Done {
+                            fates[*number] = Fate::Refused;
+                        }
                     }
                     Delivery::Failed => fates[*number] = Fate::Left(LeftReason::Down(self.reason(&server))),
                 }
@@ -393,6 +406,7 @@ impl Replay {
                     self.counts.add(LogCount::Delivered, 1);
                 }
             }
+            Fate::Refused => work.progress.advance(&whom.label(), to),
             Fate::Left(reason) => {
                 if let LeftReason::Down(reason) = &reason {
                     let link = self.links.entry(entry.server.clone()).or_default();

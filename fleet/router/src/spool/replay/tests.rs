@@ -269,7 +269,25 @@ fn a_delete_that_a_server_refuses_as_wrong_is_dropped_and_told() {
     folder.write(NOW - 5000, &lines(&server.address, ["a".to_owned(), "bad".to_owned(), "b".to_owned()]));
     let (report, files) = pass(&mut folder.replay(as_logged()));
     assert_eq!((report.refused, report.removed, server.take().len()), (1, 1, 3));
+    assert_eq!((report.delivered, files[0].delivered), (2, 2), "what was refused was not delivered");
     assert_eq!(files[0].refused.first, format!("{}: CLIENT_ERROR bad", server.address));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_of_once_and_tried_again() {
+    let (folder, server) = (Folder::new("trouble"), Fake::start());
+    let path = folder.write(NOW - 5000, b"");
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let mut replay = folder.replay(as_logged());
+    let told: Vec<_> = (0..3)
+        .map(|_| pass(&mut replay))
+        .map(|(report, files)| (report.is_complete(), files.len()))
+        .collect();
+    assert_eq!(told, [(false, 1), (false, 0), (false, 0)]);
+    fs::remove_dir(&path).unwrap();
+    fs::write(&path, lines(&server.address, keys("a", 3))).unwrap();
+    assert_eq!(pass(&mut replay).0.delivered, 3);
 }
 
 #[test]
