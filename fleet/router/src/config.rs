@@ -12,7 +12,7 @@ use guira_sync::atomic::AtomicU32;
 use guira_transport::{Address, TlsConnector, TlsError};
 use md5::{Digest, Md5};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
@@ -112,6 +112,9 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// The numbers of all servers that each pool has ever had, by its name.
+type Members = BTreeMap<String, BTreeSet<usize>>;
+
 /// A configuration that was found right, and all that a worker needs to make its own tree of it.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -122,6 +125,7 @@ pub(crate) struct Plan {
     pub(crate) servers: Vec<Server>,
     /// Those that routes name.
     pub(crate) pools: Vec<BuiltPool>,
+    members: Members,
     /// What makes TLS connections to servers, if there are any.
     pub(crate) connector: Option<TlsConnector>,
     pub(crate) digest: String,
@@ -159,6 +163,21 @@ impl Plan {
         numbers(pool).map(|number| &self.servers[number])
     }
 
+    /// Those of one pool, and those that it had: what is counted of them together never becomes less.
+    pub(crate) fn servers_ever_of(&self, pool: &BuiltPool) -> impl Iterator<Item = &Server> {
+        self.members.get(&*pool.name).into_iter().flatten().map(|number| &self.servers[*number])
+    }
+
+    /// The servers that the configuration sends nothing to, or not in this way any more, by their addresses.
+    pub(crate) fn former(&self) -> HashMap<String, Vec<&Server>> {
+        let used: HashSet<usize> = self.pools.iter().flat_map(numbers).collect();
+        let mut former: HashMap<String, Vec<&Server>> = HashMap::new();
+        for (number, server) in self.servers.iter().enumerate().filter(|(number, _)| !used.contains(number)) {
+            former.entry(self.address(number)).or_default().push(server);
+        }
+        former
+    }
+
     fn address(&self, number: usize) -> String {
         self.destinations.specs()[number].address.to_string()
     }
@@ -187,6 +206,7 @@ pub(crate) struct Loader {
     workers: usize,
     destinations: Destinations,
     servers: Vec<Server>,
+    members: Members,
     /// How many of them are out for their timeouts.
     slow: Arc<AtomicU32>,
     server_tls: ServerTls,
@@ -205,6 +225,7 @@ impl Loader {
             workers: options.workers,
             destinations: Destinations::default(),
             servers: Vec::new(),
+            members: Members::new(),
             slow: Arc::default(),
             server_tls: options.server_tls.clone(),
             connector: None,
@@ -285,10 +306,14 @@ impl Loader {
             servers.push(Server::new(address, secure, timeouts, self.workers, &self.slow));
         }
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());
+        for pool in &pools {
+            self.members.entry(pool.name.to_string()).or_default().extend(numbers(pool));
+        }
+        let members = self.members.clone();
         let digest = Md5::digest(main).iter().map(|byte| format!("{byte:02x}")).collect();
         let texts = Texts::default();
         let connector = self.connector.clone();
-        Ok(Plan { json, texts, destinations, servers, pools, connector, digest, warnings })
+        Ok(Plan { json, texts, destinations, servers, pools, members, connector, digest, warnings })
     }
 
     /// How a server is spoken to over TLS.
