@@ -102,8 +102,8 @@ fn security(
         Security::Default if local => return Ok(None),
         Security::Default => return Ok(Some(tls.clone())),
         Security::Basic => VerifyMode::None,
-        Security::Mutual if tls.options().verify == VerifyMode::None => VerifyMode::Force,
-        Security::Mutual => tls.options().verify,
+        // Each client presents a certificate, also if others may go without.
+        Security::Mutual => VerifyMode::Force,
     };
     if verify != VerifyMode::None && tls.options().authorities.is_none() {
         tracing::warn!(address = %listener.address(), "no certificate of a client will hold: no authority is named");

@@ -20,6 +20,10 @@ pub(super) fn addresses(flags: &Flags, tls: Option<&TlsOptions>) -> Result<Vec<L
     // Without TLS there is nothing to tell apart.
     let unsaid = all.iter_mut().filter(|listen| tls.is_some() && listen.traits.security == Security::Default);
     unsaid.for_each(|listen| listen.traits.security = Security::Plain);
+    if flags.has("ssl-require-peer-certs") {
+        let basic = all.iter_mut().filter(|listen| listen.traits.security == Security::Basic);
+        basic.for_each(|listen| listen.traits.security = Security::Mutual);
+    }
     all.extend(ports(flags, "ssl-port")?.map(plain));
     Ok(all)
 }

@@ -288,11 +288,17 @@ fn default_route(flags: &Flags) -> Result<Arc<str>, Failure> {
     }
 }
 
+/// The names of a service and a router are both part of names of files, which have at most 255 bytes.
+const NAME_MAX: usize = 80;
+
 /// A name that can be part of a file's name.
 fn name(flags: &Flags, option: &str) -> Result<String, Failure> {
     let text = flags.text(option).unwrap_or_default();
-    if text.is_empty() || text.contains(['/', '\0']) {
-        return Err(Failure::Usage(format!("--{option}: '{text}' is no name")));
+    if text.is_empty() || text.contains(|letter: char| letter == '/' || letter.is_control()) {
+        return Err(Failure::Usage(format!("--{option}: '{}' is no name", text.escape_debug())));
+    }
+    if text.len() > NAME_MAX {
+        return Err(Failure::Usage(format!("--{option}: a name has at most {NAME_MAX} bytes")));
     }
     Ok(text.to_owned())
 }

@@ -1,6 +1,7 @@
 //! What a router says of itself to `get __mcrouter__.…`, in mcrouter's words.
 
 use crate::config::{Source, host_id};
+use crate::explain::Told;
 use crate::shared::Shared;
 use guira_routing::{Answer, Dialect, Facts, Item, Line, Op, Outcome, Request, Tree};
 use guira_sync::clock::wall_clock;
@@ -57,10 +58,9 @@ const QUESTIONS: &[Question] = &[
     Question {
         name: "route_handles",
         answer: |arguments, shared, tree| {
-            let names: Vec<String> = shared.plan().names().map(|(address, _)| address).collect();
-            let lines = path(arguments, tree)?.into_iter();
-            let name = |line: &Line| line.destination.map_or("", |number| &names[number.0 as usize]);
-            Ok(lines.map(|line| format!("{line} {}", name(&line)).trim_end().to_owned() + "\n").collect())
+            let plan = shared.plan();
+            let servers = plan.named().specs();
+            Ok(path(arguments, tree)?.iter().map(|line| format!("{}\n", Told { line, servers })).collect())
         },
     },
 ];

@@ -168,6 +168,16 @@ impl Plan {
         numbers(pool).map(|number| &self.servers[number])
     }
 
+    /// The servers that the configuration sends nothing to, or not in this way any more, by their addresses.
+    pub(crate) fn former(&self) -> HashMap<String, Vec<&Server>> {
+        let used: HashSet<usize> = self.pools.iter().flat_map(numbers).collect();
+        let mut former: HashMap<String, Vec<&Server>> = HashMap::new();
+        for (number, server) in self.servers.iter().enumerate().filter(|(number, _)| !used.contains(number)) {
+            former.entry(self.address(number)).or_default().push(server);
+        }
+        former
+    }
+
     fn address(&self, number: usize) -> String {
         self.destinations.specs()[number].address.to_string()
     }

@@ -54,31 +54,36 @@ impl Explanation {
     pub fn warnings(&self) -> &[ConfigError] {
         &self.warnings
     }
-
-    /// The server that is asked at a line, if it is one.
-    fn server(&self, line: &Line) -> Option<&DestinationSpec> {
-        line.destination.map(|number| &self.servers[number.0 as usize])
-    }
 }
 
 /// A line for each handle, below the one that asks it and further to the right.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {}", self.op.name(), self.key)?;
-        for line in &self.lines {
-            write!(f, "{:width$}", "", width = 2 * line.depth + 2)?;
-            match self.server(line) {
-                Some(server) => {
-                    let (key, timeout) = (String::from_utf8_lossy(&line.key), server.timeout.as_millis());
-                    write!(f, "{}, key {key}, {timeout} ms", server.address)?;
-                }
-                None => f.write_str(line.handle)?,
+        self.lines.iter().try_for_each(|line| writeln!(f, "  {}", Told { line, servers: &self.servers }))
+    }
+}
+
+/// A handle, or the server that is asked in its place.
+pub(crate) struct Told<'a> {
+    pub(crate) line: &'a Line,
+    pub(crate) servers: &'a [DestinationSpec],
+}
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Told { line, servers } = self;
+        write!(f, "{:width$}", "", width = 2 * line.depth)?;
+        match line.destination.map(|number| &servers[number.0 as usize]) {
+            Some(server) => {
+                let (key, timeout) = (String::from_utf8_lossy(&line.key), server.timeout.as_millis());
+                write!(f, "{}, key {key}, {timeout} ms", server.address)?;
             }
-            if let Some(reason) = &line.reason {
-                write!(f, " ({reason})")?;
-            }
-            f.write_str(if line.is_awaited { "\n" } else { ", not awaited\n" })?;
+            None => f.write_str(line.handle)?,
         }
-        Ok(())
+        if let Some(reason) = &line.reason {
+            write!(f, " ({reason})")?;
+        }
+        f.write_str(if line.is_awaited { "" } else { ", not awaited" })
     }
 }

@@ -5,7 +5,7 @@ use crate::counters::GROUPS;
 use crate::shared::Shared;
 use crate::spool::LogCount;
 use crate::stats::{Figures, OPS, OUTCOMES, STATS, Shown, Stat};
-use crate::upstream::{STATES, Server, ServerCount, Tko};
+use crate::upstream::{Meters, STATES, Server, ServerCount, Tko};
 use guira_names::NameCount;
 use guira_routing::Outcome;
 use guira_serving::TrafficCount;
@@ -49,7 +49,7 @@ families! {
     SERVER_LATENCY = "guira_router_server_latency_seconds" ["server"], "gauge", "How long the server takes: an average, in which the last 16 measured times of a worker count most.";
     POOL_SERVERS = "guira_router_pool_servers" ["pool"], "gauge", "Servers of the pool. Pools that no route names are not shown, nor those beyond 500.";
     POOL_TKO = "guira_router_pool_tko_servers" ["pool"], "gauge", "Those that are out of service.";
-    POOL_REQUESTS = "guira_router_pool_requests_total" ["pool"], "counter", "Requests to servers of the pool, whichever of their pools they came by.";
+    POOL_REQUESTS = "guira_router_pool_requests_total" ["pool"], "counter", "Requests to servers that the pool has or has had, whichever of their pools they came by.";
     POOL_ERRORS = "guira_router_pool_errors_total" ["pool"], "counter", "Those that have failed.";
 }
 
@@ -205,8 +205,9 @@ fn add_config(out: &mut Exposition, figures: &Figures<'_>) {
 fn add_servers(out: &mut Exposition, plan: &Plan) {
     let servers = named(plan);
     out.sample(SERVERS, &[], servers.len());
+    let former = plan.former();
     for (name, server) in servers.iter().take(SHOWN_MAX) {
-        add_server(out, name, server);
+        add_server(out, name, server, former.get(name).map_or(&[], Vec::as_slice));
     }
 }
 
@@ -222,15 +223,19 @@ pub(crate) fn named(plan: &Plan) -> Vec<(String, &Server)> {
     plan.in_use().into_iter().map(of).collect()
 }
 
-fn add_server(out: &mut Exposition, name: &str, server: &Server) {
+/// With what was counted of its address in `former` ways, so that counters go on when a timeout is changed.
+fn add_server(out: &mut Exposition, name: &str, server: &Server, former: &[&Server]) {
     let meters = server.meters();
+    let ever = |value: &dyn Fn(Meters<'_>) -> u64| {
+        value(meters) + former.iter().map(|server| value(server.meters())).sum::<u64>()
+    };
     for count in ServerCount::ALL {
         let row = &ServerCount::ROWS[count as usize];
         if let Some(whole) = metric_name(row, SERVER_PREFIX) {
-            out.row(row, &whole, row.meaning, &[("server", name)], &meters.count(count).to_string());
+            out.row(row, &whole, row.meaning, &[("server", name)], &ever(&|it| it.count(count)).to_string());
         }
     }
-    for (outcome, requests) in OUTCOMES.map(|(outcome, it)| (outcome, meters.outcome(it))) {
+    for (outcome, requests) in OUTCOMES.map(|(name, outcome)| (name, ever(&|it| it.outcome(outcome)))) {
         if requests > 0 {
             out.sample(SERVER_REPLIES, &[name, outcome], requests);
         }

@@ -32,6 +32,24 @@ fn a_configuration_comes_from_a_file_or_the_command_line() {
 }
 
 #[test]
+fn names_are_refused_that_no_file_could_have() {
+    let long = "x".repeat(81);
+    for (name, expected) in [
+        ("a/b", "'a/b' is no name"),
+        ("a\nb", "'a\\nb' is no name"),
+        ("", "'' is no name"),
+        (&long, "a name has at most 80 bytes"),
+    ] {
+        for option in ["--service-name", "--router-name"] {
+            let output = output(&["--config-str", r#"{"route": "NullRoute"}"#, option, name]);
+            let told = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{told}");
+            assert!(told.contains(&format!("{option}: {expected}")), "{told}");
+        }
+    }
+}
+
+#[test]
 fn mcrouters_command_line_is_taken() {
     let server = Setup::new().start_guira();
     let config = config_of(&server);

@@ -491,6 +491,29 @@ fn a_replay_by_hand_says_what_is_left_and_why() {
 }
 
 #[test]
+fn what_is_no_file_holds_no_replay_up() {
+    let (node, scratch) = (Server::start(), Scratch::new());
+    files_of_mcrouter(scratch.path(), &name(&node));
+    let hour = scratch.path().join("20101110T18-1289412000");
+    fs::create_dir(&hour).unwrap();
+    let pipe = hour.join("20101110T180000-1289412000-unknown-5000-t77-0x7f12a0c0de00");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+    let endless = hour.join("20101110T180001-1289412001-unknown-5000-t77-0x7f12a0c0de00");
+    std::os::unix::fs::symlink("/dev/zero", &endless).unwrap();
+    fs::write(scratch.path().join("20101110T17-1289408400"), "no folder").unwrap();
+    let (code, text) = replay(scratch.path(), &[]);
+    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(text.matches("it is no regular file").count(), 2, "{text}");
+    assert!(text.contains("2 removed; deletes: 3 delivered, 0 left"), "{text}");
+    // A router goes on as well.
+    let router = start(scratch.path(), &config(&nobody()), &[]);
+    router.connect().exchange("delete a\r\n", "NOT_FOUND\r\n");
+    wait_for("both to be told of", || {
+        (router.log().matches("it is no regular file").count() == 2).then_some(())
+    });
+}
+
+#[test]
 fn a_router_ends_in_order_while_deletes_are_left() {
     let scratch = Scratch::new();
     let mut router = start(scratch.path(), &config(&nobody()), &[]);

@@ -1,6 +1,6 @@
 //! `guira router explain`: the path of a request, as text.
 
-use crate::output;
+use crate::{Router, output};
 use guira_tests::scratch::Scratch;
 
 #[track_caller]
@@ -91,6 +91,22 @@ fn the_configuration_may_be_text_and_options_may_come_last() {
         "get k\n  PoolRoute (pool A)\n    HashRoute (hash of \"k\": 0 of 1)\n      a:1, key k, 70 ms\n";
     assert_eq!(explained(&[text, "get", "k", "-t", "70"]), expected);
     assert_eq!(explained(&["{\"route\": \"NullRoute\"}", "get", "k"]), "get k\n  NullRoute\n");
+}
+
+#[test]
+fn a_running_router_tells_the_same() {
+    let text = r#"{
+        "pools": {"A": {"servers": ["127.0.0.1:1", "127.0.0.1:2"], "server_timeout": 70}},
+        "route": {"type": "ModifyKeyRoute", "ensure_key_prefix": "x:",
+                  "target": {"type": "AllInitialRoute", "children": "Pool|A"}}
+    }"#;
+    let told = explained(&[text, "set", "k"]);
+    assert!(told.contains("127.0.0.1:2, key x:k, 70 ms, not awaited\n"), "{told}");
+    let router = Router::start(&["--config-str", text]);
+    let handles = router.connect().value("__mcrouter__.route_handles(set,k)").expect("the router knows").data;
+    let indented: String =
+        String::from_utf8_lossy(&handles).lines().map(|line| format!("  {line}\n")).collect();
+    assert_eq!(format!("set k\n{indented}"), told);
 }
 
 #[test]

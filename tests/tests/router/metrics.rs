@@ -233,6 +233,42 @@ fn counters_of_a_pool_do_not_fall_when_it_loses_servers() {
 }
 
 #[test]
+fn counters_of_servers_and_pools_never_become_less() {
+    let (one, other, scratch) = (Server::start(), Server::start(), Scratch::new());
+    let (one, other) = (name(&one), name(&other));
+    let config = |server: &str, timeout: u32| {
+        format!(
+            r#"{{"pools": {{"P": {{"servers": ["{server}"], "server_timeout": {timeout}}}}}, "route": "PoolRoute|P"}}"#
+        )
+    };
+    let path = scratch.write("config.json", &config(&one, 1000));
+    let file = format!("--config=file:{}", path.display());
+    let (router, admin) = with_admin(&[&file, "--disable-reload-configs"]);
+    let mut client = router.connect();
+    client.exchange("get a\r\n", "END\r\n");
+    // The timeout, then the server is another one, and in the end all is as it was.
+    for (server, timeout, of_server, of_pool) in
+        [(&one, 2000, 2.0, 2.0), (&other, 2000, 1.0, 3.0), (&one, 1000, 3.0, 4.0)]
+    {
+        std::fs::write(&path, config(server, timeout)).unwrap();
+        router.signal(Signal::HUP);
+        let way = format!("{server}, key a, {timeout} ms");
+        wait_for("the worker to go over to it", || {
+            let handles = client.value("__mcrouter__.route_handles(get,a)").expect("the router knows").data;
+            String::from_utf8_lossy(&handles).contains(&way).then_some(())
+        });
+        client.exchange("get a\r\n", "END\r\n");
+        let metrics = scrape(admin);
+        let of = |name: &str, labels: &[(&str, &str)]| {
+            metrics.value(&format!("guira_router_{name}_total"), labels)
+        };
+        assert_eq!(of("server_requests", &[("server", server)]), of_server);
+        assert_eq!(of("server_replies", &[("server", server), ("outcome", "notfound")]), of_server);
+        assert_eq!(of("pool_requests", &[("pool", "P")]), of_pool);
+    }
+}
+
+#[test]
 fn the_page_has_its_panels_and_the_status_what_they_show() {
     let server = Setup::new().start_guira();
     let (router, address) = with_admin(&["--config-str", &config_of(&server)]);

@@ -1,12 +1,14 @@
 //! Servers that speak TLS.
 
 use crate::{Router, name, output};
+use guira_harness::socket::Address;
 use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::tls::Certificate;
 use guira_tests::{Server, Setup};
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 const GONE: &str = "SERVER_ERROR connection error\r\n";
 
@@ -136,6 +138,65 @@ fn a_server_that_does_not_speak_tls_cannot_be_connected_to() {
     assert_eq!(ask(&router), "SERVER_ERROR unavailable\r\n");
 }
 
+/// Hands on what is sent to `server`, until either end is gone. Returns what comes first, and has been sent by then.
+fn record(listener: TcpListener, server: SocketAddr) -> Arc<Mutex<Vec<u8>>> {
+    let sent = Arc::<Mutex<Vec<u8>>>::default();
+    let kept = sent.clone();
+    std::thread::spawn(move || {
+        let (mut router, _) = listener.accept().expect("the router connects");
+        let mut server = TcpStream::connect(server).expect("the server is there");
+        let (mut back, mut to_router) = (server.try_clone().unwrap(), router.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut back, &mut to_router));
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = router.read(&mut buffer) {
+            kept.lock().unwrap().extend_from_slice(&buffer[..length]);
+            server.write_all(&buffer[..length]).expect("the server listens");
+        }
+    });
+    sent
+}
+
+/// How long the application data is in each record of TLS 1.3.
+fn lengths(mut bytes: &[u8]) -> Vec<usize> {
+    let mut lengths = Vec::new();
+    while let [kind, _, _, high, low, rest @ ..] = bytes {
+        let length = usize::from(*high) << 8 | usize::from(*low);
+        // Behind the data are its kind and a tag.
+        lengths.extend((*kind == 23).then(|| length - 17));
+        bytes = &rest[length..];
+    }
+    lengths
+}
+
+#[test]
+fn a_long_request_has_records_of_its_own_and_short_ones_share_one() {
+    let certificate = Certificate::issue();
+    let node = certificate.given_to(Setup::new()).start_guira();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let Address::Tcp(server) = *node.address() else { unreachable!("it was started on a port") };
+    let sent = record(listener, server);
+    let router = router(&address, TLS, &[]);
+    let mut client = router.connect();
+    client.exchange("get a\r\n", "END\r\n");
+    let before = sent.lock().unwrap().len();
+    let set = |key: &str, length: usize| format!("set {key} 0 0 {length}\r\n{}\r\n", "x".repeat(length));
+    let requests = [set("a", 100), set("b", 100), set("c", 70_000), set("d", 100), set("e", 16_300)];
+    client.exchange(requests.concat(), "STORED\r\n".repeat(5));
+    let lengths = lengths(&sent.lock().unwrap()[before..]);
+    let mut ends = Vec::new();
+    for length in lengths {
+        ends.push(ends.last().unwrap_or(&0) + length);
+    }
+    let short = requests[0].len() + requests[1].len();
+    let long = short + requests[2].len();
+    for end in [short, long, long + requests[3].len(), requests.concat().len()] {
+        assert!(ends.contains(&end), "no record ends at {end}: {ends:?}");
+    }
+    // The router may have read the first of them alone.
+    assert!(ends.len() <= 10, "{ends:?}");
+}
+
 #[test]
 fn a_handshake_may_take_as_long_as_connecting() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -149,6 +210,7 @@ fn a_handshake_may_take_as_long_as_connecting() {
     let mut heard = Vec::new();
     stream.read_to_end(&mut heard).expect("it closes");
     assert_eq!(heard.first(), Some(&22));
+    wait_for_log(&router, "the handshake was not over in time");
 }
 
 #[test]

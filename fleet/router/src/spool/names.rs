@@ -130,8 +130,8 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<LogFile>> {
         }
         match fs::read_dir(hour.path()) {
             Ok(entries) => files.extend(entries.filter_map(|entry| read_name(entry.ok()?.path()))),
-            // Somebody else has removed the last file in it, and then the folder.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Somebody else has removed the last file in it, and then the folder; or it is none.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
             Err(error) => return Err(error),
         }
     }

@@ -143,8 +143,24 @@ const LINE_MAX: usize = 1300;
 const KEPT_MAX: usize = 64 << 10;
 /// Bytes that a server may be asked without having answered: whatever comes beyond is refused.
 const WIRE_MAX: usize = 16 << 20;
+/// Bytes of a TLS record.
+const RECORD_MAX: usize = 16 << 10;
 /// A connection over which so many requests in a row were not answered in time is given up.
 const GIVEN_UP_MAX: u32 = 3;
+
+/// Where a write over TLS ends: behind as many whole requests as one record has room for, or behind a single one that needs several. What stands
+/// behind a data block in the same record is not seen by memcached (1.6.18 at least) until more is sent.
+fn end_of_records(expected: &VecDeque<Expected>, before: u64, sent: usize, length: usize) -> usize {
+    let place = |expected: &Expected| (expected.begin() - before) as usize;
+    let next = expected.partition_point(|expected| place(expected) <= sent);
+    let mut ends = expected.iter().skip(next).map(place).chain([length]);
+    let first = ends.next().unwrap_or(length);
+    let begins = next.checked_sub(1).is_some_and(|last| place(&expected[last]) == sent);
+    if !begins || first - sent > RECORD_MAX {
+        return first;
+    }
+    ends.take_while(|end| end - sent <= RECORD_MAX).last().unwrap_or(first)
+}
 
 /// What a server has said.
 #[derive(Debug)]
@@ -429,7 +445,11 @@ impl Destination {
             return Ok(());
         };
         while self.sent < self.wire.len() {
-            match stream.write(&self.wire[self.sent..])? {
+            let end = match self.secure {
+                Some(_) => end_of_records(&self.expected, self.before, self.sent, self.wire.len()),
+                None => self.wire.len(),
+            };
+            match stream.write(&self.wire[self.sent..end])? {
                 Progress::Moved(bytes) => {
                     self.sent += bytes;
                     self.meter.add(ServerCount::BytesSent, bytes as u64);
@@ -635,6 +655,12 @@ impl Destination {
             self.end_timing(now_ms * 1000);
         }
         if self.link.is_beginning() {
+            if let Link::Securing(_) = self.link {
+                self.log_refusal(&io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the handshake was not over in time",
+                ));
+            }
             if !self.way.turn() {
                 let prober = self.standing.unreachable(&self.health);
                 self.put_out(prober, now_ms);

@@ -1,10 +1,10 @@
 //! A file of logged deletes while it is replayed: locked, and read line by line.
 
 use super::super::entry::Entry;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// No line is longer.
@@ -38,11 +38,16 @@ pub(crate) struct HeldLog {
 impl HeldLog {
     /// Locks a file. `None` if somebody else has it, or it is gone.
     pub(crate) fn take(path: &Path) -> io::Result<Option<Self>> {
-        let file = match File::open(path) {
+        // Of a pipe with a file's name, this does not wait for whoever writes to it.
+        let opened = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
+        let file = match opened {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),

@@ -50,14 +50,16 @@ pub(crate) struct Replay {
     folder: PathBuf,
     places: Places,
     links: HashMap<Address, Link>,
-    /// What is left of files that were read once, by name. Nothing is left of those that make trouble, so that they are not read again soon.
+    /// What is left of files that were read once, by name. Nothing is left of those that cannot be removed, so that they are not read again soon.
     known: HashMap<String, Rests>,
+    /// Files that cannot be read, by name, and why. They are tried again with each look, and told of once.
+    troubled: HashMap<String, String>,
     budget: Budget,
     counts: Arc<LogCounts>,
     manner: ReplayManner,
     takes: ReplayTakes,
     is_tidy: bool,
-    /// When files that make trouble were last forgotten, so that they are read again.
+    /// When files that could not be removed were last forgotten, so that they are looked at again.
     forgiven_s: u64,
 }
 
@@ -128,6 +130,8 @@ const SAVE_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fate {
     Done,
+    /// A server has refused it, and would again.
+    Refused,
     Left(LeftReason),
 }
 
@@ -145,6 +149,7 @@ impl Replay {
             places,
             links: HashMap::new(),
             known: HashMap::new(),
+            troubled: HashMap::new(),
             budget: Budget::new(rate),
             counts,
             manner,
@@ -166,7 +171,7 @@ impl Replay {
         }
     }
 
-    /// Files that made trouble are read again: their system may have been out of descriptors, or their disk full.
+    /// Files that could not be removed are looked at again: the disk may have been full.
     fn forgive_files(&mut self) {
         self.known.retain(|_, rests| !rests.is_empty());
     }
@@ -204,6 +209,7 @@ impl Replay {
         let files = names::list(&self.folder)?;
         let listed: Vec<String> = files.iter().map(LogFile::name).collect();
         self.known.retain(|name, _| listed.contains(name));
+        self.troubled.retain(|name, _| listed.contains(name));
         if now.abs_diff(self.forgiven_s) >= FORGIVE_EVERY_S {
             self.forgive_files();
             self.forgiven_s = now;
@@ -232,16 +238,20 @@ impl Replay {
             }
             match self.file(file, name, &mut pass, wait) {
                 Ok(Some(done)) => {
+                    self.troubled.remove(name);
                     report.add(&done);
                     hear(&done);
                 }
                 Ok(None) => report.busy += 1,
                 Err(error) => {
-                    let error = Some(error.to_string());
-                    let failed = FileReport { name: name.clone(), error, ..FileReport::default() };
+                    let why = error.to_string();
+                    let told = self.troubled.insert(name.clone(), why.clone());
+                    let is_new = told.is_none_or(|told| told != why);
+                    let failed = FileReport { name: name.clone(), error: Some(why), ..FileReport::default() };
                     report.add(&failed);
-                    hear(&failed);
-                    self.known.insert(name.clone(), HashMap::new());
+                    if is_new {
+                        hear(&failed);
+                    }
                 }
             }
         }
@@ -364,6 +374,9 @@ impl Replay {
                     Delivery::Refused(line) => {
                         work.report.refused.add(|| format!("{server}: {line}"));
                         self.counts.add(LogCount::Refused, 1);
+                        if fates[*number] == Fate::Done {
+                            fates[*number] = Fate::Refused;
+                        }
                     }
                     Delivery::Failed => fates[*number] = Fate::Left(LeftReason::Down(self.reason(&server))),
                 }
@@ -406,6 +419,7 @@ impl Replay {
                     self.counts.add(LogCount::Delivered, 1);
                 }
             }
+            Fate::Refused => work.progress.advance(&whom.label(), to),
             Fate::Left(reason) => {
                 if let LeftReason::Down(reason) = &reason {
                     let link = self.links.entry(entry.server.clone()).or_default();

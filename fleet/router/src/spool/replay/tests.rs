@@ -143,17 +143,13 @@ fn pass(replay: &mut Replay) -> (ReplayReport, Vec<FileReport>) {
 }
 
 /// Is told to end when it has waited so often.
-fn pass_until(replay: &mut Replay, waits: usize) -> (ReplayReport, Vec<FileReport>) {
-    pass_at(replay, NOW, waits)
-}
-
-fn pass_at(replay: &mut Replay, now: u64, mut waits: usize) -> (ReplayReport, Vec<FileReport>) {
+fn pass_until(replay: &mut Replay, mut waits: usize) -> (ReplayReport, Vec<FileReport>) {
     let mut files = Vec::new();
     let mut wait = |_| {
         waits = waits.saturating_sub(1);
         if waits == 0 { Told::End } else { Told::GoOn }
     };
-    let report = replay.pass(now, &mut wait, &mut |file| files.push(file.clone())).unwrap();
+    let report = replay.pass(NOW, &mut wait, &mut |file| files.push(file.clone())).unwrap();
     (report, files)
 }
 
@@ -273,7 +269,25 @@ fn a_delete_that_a_server_refuses_as_wrong_is_dropped_and_told() {
     folder.write(NOW - 5000, &lines(&server.address, ["a".to_owned(), "bad".to_owned(), "b".to_owned()]));
     let (report, files) = pass(&mut folder.replay(as_logged()));
     assert_eq!((report.refused, report.removed, server.take().len()), (1, 1, 3));
+    assert_eq!((report.delivered, files[0].delivered), (2, 2), "what was refused was not delivered");
     assert_eq!(files[0].refused.first, format!("{}: CLIENT_ERROR bad", server.address));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_of_once_and_tried_again() {
+    let (folder, server) = (Folder::new("trouble"), Fake::start());
+    let path = folder.write(NOW - 5000, b"");
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let mut replay = folder.replay(as_logged());
+    let told: Vec<_> = (0..3)
+        .map(|_| pass(&mut replay))
+        .map(|(report, files)| (report.is_complete(), files.len()))
+        .collect();
+    assert_eq!(told, [(false, 1), (false, 0), (false, 0)]);
+    fs::remove_dir(&path).unwrap();
+    fs::write(&path, lines(&server.address, keys("a", 3))).unwrap();
+    assert_eq!(pass(&mut replay).0.delivered, 3);
 }
 
 #[test]
@@ -425,23 +439,6 @@ fn a_server_that_is_gone_from_the_configuration_is_replaced_by_its_pool() {
     replay.replace(configured(&[&server.address, &back.address]));
     pass(&mut replay);
     assert_eq!((back.take(), counts.get(LogCount::Delivered)), (vec!["d".to_owned(), "g".to_owned()], 6));
-}
-
-#[test]
-fn a_file_that_made_trouble_is_read_again_a_minute_later() {
-    let (folder, server) = (Folder::new("trouble"), Fake::start());
-    let path = folder.write(NOW - 5000, b"");
-    fs::remove_file(&path).unwrap();
-    // It can be opened and locked, but not be read.
-    fs::create_dir(&path).unwrap();
-    let mut replay = folder.replay(as_logged());
-    let (report, files) = pass(&mut replay);
-    assert!(report.errors == 1 && files[0].error.is_some(), "{files:?}");
-    fs::remove_dir(&path).unwrap();
-    fs::write(&path, lines(&server.address, keys("k", 2))).unwrap();
-    assert_eq!(pass_at(&mut replay, NOW + 59, usize::MAX).0.files, 0);
-    let (report, _) = pass_at(&mut replay, NOW + 60, usize::MAX);
-    assert_eq!((report.delivered, report.removed, server.take().len()), (2, 1, 2));
 }
 
 #[test]
