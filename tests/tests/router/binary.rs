@@ -2,8 +2,7 @@
 
 use crate::{Router, config_of};
 use guira_tests::binary::{
-    EXISTS, NEVER_CREATE, NO_NUMBER, NOT_FOUND, NOT_STORED, Request, Response, expect_quiet_commands, get,
-    noop, set, step,
+    EXISTS, NEVER_CREATE, NOT_FOUND, Request, Response, expect_quiet_commands, get, noop, set, step,
 };
 use guira_tests::random::Random;
 use guira_tests::{Client, Server, Setup};
