@@ -11,8 +11,13 @@ const SRV: u16 = 33;
 const NO_ERROR: u16 = 0;
 const SERVER_FAILURE: u16 = 2;
 const NO_SUCH_NAME: u16 = 3;
+/// Seconds for which an answer holds.
+const TTL: u32 = 1;
 /// The bytes of a header.
 const HEADER: usize = 12;
+
+/// A type, and its data.
+type Record = (u16, Vec<u8>);
 
 /// Runs until it is dropped.
 #[derive(Debug)]
@@ -24,8 +29,8 @@ pub struct Dns {
 
 #[derive(Debug, Default)]
 struct Zone {
-    /// By name, in small letters and without a dot at the end: types with their data, and a TTL.
-    names: HashMap<String, (Vec<(u16, Vec<u8>)>, u32)>,
+    /// By name, in small letters and without a dot at the end.
+    names: HashMap<String, Vec<Record>>,
     /// All questions are answered with a failure.
     is_broken: bool,
     asked: usize,
@@ -68,8 +73,8 @@ impl Dns {
         self.set(name, targets.iter().map(data).collect());
     }
 
-    fn set(&self, name: &str, records: Vec<(u16, Vec<u8>)>) {
-        self.zone().names.insert(name.to_owned(), (records, 1));
+    fn set(&self, name: &str, records: Vec<Record>) {
+        self.zone().names.insert(name.to_owned(), records);
     }
 
     /// There is no such name any more.
@@ -128,12 +133,10 @@ impl Zone {
         self.asked += 1;
         let (name, end) = name(question)?;
         let kind = u16::from_be_bytes(question.get(end..end + 2)?.try_into().ok()?);
-        let (records, ttl, code) = match self.names.get(&name) {
-            _ if self.is_broken => (Vec::new(), 0, SERVER_FAILURE),
-            None => (Vec::new(), 0, NO_SUCH_NAME),
-            Some((records, ttl)) => {
-                (records.iter().filter(|(own, _)| *own == kind).collect(), *ttl, NO_ERROR)
-            }
+        let (records, code) = match self.names.get(&name) {
+            _ if self.is_broken => (Vec::new(), SERVER_FAILURE),
+            None => (Vec::new(), NO_SUCH_NAME),
+            Some(records) => (records.iter().filter(|(own, _)| *own == kind).collect(), NO_ERROR),
         };
         let mut reply = question.get(..2)?.to_vec();
         // A response, with recursion wanted and available.
@@ -143,7 +146,7 @@ impl Zone {
         for (kind, data) in records {
             // A pointer to the name in the question, the type, and the class of the internet.
             [0xc000 | HEADER as u16, *kind, 1].iter().for_each(|word| reply.extend(word.to_be_bytes()));
-            reply.extend(ttl.to_be_bytes());
+            reply.extend(TTL.to_be_bytes());
             reply.extend((data.len() as u16).to_be_bytes());
             reply.extend(data);
         }

@@ -4,8 +4,8 @@ use crate::cluster::ClusterNode;
 use crate::config::{LoadError, Loader, SharedPlan, Source};
 use crate::flow::Flow;
 use crate::kept;
-use crate::reload::{self, Change, Reloader, Reloading, Wish};
-use crate::service::RouterService;
+use crate::reload::{self, Reloader, Reloading, Wish};
+use crate::service::{Mailboxes, RouterService};
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, LogAccess, LogOptions, Logging};
 use crate::udp;
@@ -191,7 +191,7 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     for (index, sockets) in datagrams.into_iter().enumerate() {
         let changes = Arc::new(Mailbox::new()?);
         workers.push(changes.clone());
-        let mailboxes = (changes, wishes.clone());
+        let mailboxes = Mailboxes { changes, wishes: wishes.clone() };
         let (host, acceptor, plan, shared) = (host.clone(), acceptor.take(), plan.clone(), shared.clone());
         let access = logging.as_ref().map(Logging::access);
         crew.start(index, Placement::Anywhere, move || {
@@ -293,7 +293,7 @@ fn limits(clients: u64) -> ConnLimits {
 fn service(
     index: usize,
     plan: &SharedPlan,
-    (mailboxes, sockets): ((Arc<Mailbox<Change>>, Arc<Mailbox<Wish>>), Vec<UdpSocket>),
+    (mailboxes, sockets): (Mailboxes, Vec<UdpSocket>),
     shared: Arc<Shared>,
     log: Option<LogAccess>,
 ) -> io::Result<RouterService> {

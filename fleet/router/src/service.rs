@@ -33,10 +33,7 @@ pub(crate) struct RouterService {
     scratch: Vec<u8>,
     /// Rounds since something was sent to servers.
     gathered: u32,
-    /// New configurations, and addresses.
-    changes: Arc<Mailbox<Change>>,
-    /// Where trees go that are not needed any more.
-    wishes: Arc<Mailbox<Wish>>,
+    mailboxes: Mailboxes,
     udp: Option<Udp>,
     shared: Arc<Shared>,
     state: State,
@@ -48,6 +45,15 @@ enum State {
     Serves,
     /// The router stops, and all connections are gone.
     Finishes,
+}
+
+/// Between a worker and the thread that loads configurations.
+#[derive(Debug)]
+pub(crate) struct Mailboxes {
+    /// New configurations, and addresses.
+    pub(crate) changes: Arc<Mailbox<Change>>,
+    /// Where trees go that are not needed any more.
+    pub(crate) wishes: Arc<Mailbox<Wish>>,
 }
 
 /// The numbers of mailboxes among the service's sockets: servers have those from 0 on.
@@ -74,7 +80,7 @@ impl RouterService {
     pub(crate) fn new(
         walks: Walks<Ticket>,
         flow: Flow,
-        (changes, wishes): (Arc<Mailbox<Change>>, Arc<Mailbox<Wish>>),
+        mailboxes: Mailboxes,
         sockets: Vec<UdpSocket>,
         shared: Arc<Shared>,
     ) -> Self {
@@ -82,6 +88,7 @@ impl RouterService {
         let now = clock.now();
         let (watch, held, scratch) = (Stopwatch::start(), VecDeque::new(), Vec::new());
         let udp = (!sockets.is_empty()).then(|| Udp::new(sockets));
+        let (gathered, state) = (0, State::Serves);
         RouterService {
             walks,
             flow,
@@ -90,12 +97,11 @@ impl RouterService {
             now,
             held,
             scratch,
-            gathered: 0,
-            changes,
-            wishes,
+            gathered,
+            mailboxes,
             udp,
             shared,
-            state: State::Serves,
+            state,
         }
     }
 }
@@ -153,7 +159,7 @@ impl Service for RouterService {
             poll.add(socket, service_token(number), Interest::Read)?;
         }
         self.flow.listen(poll, LOGGED)?;
-        poll.add(&*self.changes, service_token(CHANGES), Interest::Read)
+        poll.add(&*self.mailboxes.changes, service_token(CHANGES), Interest::Read)
     }
 
     fn on_event(&mut self, number: u32, round: &mut Round<'_, Self>) {
@@ -231,13 +237,13 @@ impl RouterService {
     /// Requests that come from now on go by the newest configuration, and to where servers are now; those under way stay with what they have
     /// begun with.
     fn change(&mut self, poll: &Poll) {
-        for change in self.changes.take() {
+        for change in self.mailboxes.changes.take() {
             match change {
                 Change::Plan(plan, tree) => {
                     self.flow.add_servers(&plan.servers, plan.named());
                     let before = self.walks.replace(Rc::new(*tree));
                     if let Ok(tree) = Rc::try_unwrap(before) {
-                        self.wishes.send(Wish::Free(Box::new(tree)));
+                        self.mailboxes.wishes.send(Wish::Free(Box::new(tree)));
                     }
                 }
                 Change::Moved(servers) => self.flow.relocate(&servers, &mut self.walks, poll),

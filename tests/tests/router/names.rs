@@ -1,6 +1,7 @@
 //! Servers whose names get other addresses while a router runs.
 
 use crate::{Router, output};
+use guira_sync::atomic::{AtomicU32, Ordering};
 use guira_tests::deadline::PATIENCE;
 use guira_tests::dns::Dns;
 use guira_tests::http::HttpClient;
@@ -39,10 +40,15 @@ fn talk(mut stream: TcpStream, who: &str) {
     while let Ok(length @ 1..) = stream.read(&mut request) {
         let lines = request[..length].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         for line in lines {
-            let reply = match line {
-                b"get who\r" => format!("VALUE who 0 {}\r\n{who}\r\nEND\r\n", who.len()),
-                b"version\r" => "VERSION 1\r\n".to_owned(),
-                other => panic!("{:?} was asked", String::from_utf8_lossy(other)),
+            let line = String::from_utf8_lossy(line).trim_end().to_owned();
+            // Gets of several clients come as one.
+            let reply = match line.strip_prefix("get ") {
+                Some(keys) if keys.split(' ').all(|key| key == "who") => {
+                    let value = format!("VALUE who 0 {}\r\n{who}\r\n", who.len());
+                    value.repeat(keys.split(' ').count()) + "END\r\n"
+                }
+                None if line == "version" => "VERSION 1\r\n".to_owned(),
+                _ => panic!("{line:?} was asked"),
             };
             if stream.write_all(reply.as_bytes()).is_err() {
                 return;
@@ -175,8 +181,8 @@ fn a_name_that_is_lost_keeps_its_last_address() {
     assert_eq!(who(&mut client), "there");
     let breaks: [&dyn Fn(); 3] =
         [&|| dns.remove("cache.test"), &|| dns.fail(), &|| dns.host("cache.test", &[])];
-    for number in 0..breaks.len() {
-        breaks[number]();
+    for broken in breaks {
+        broken();
         let lookups = dns.asked();
         wait_for("a failure", || (counter(&mut client, "dns_stale_names") == 1).then_some(()));
         wait_for("another", || (dns.asked() > lookups + 4).then_some(()));
@@ -242,4 +248,44 @@ fn a_dns_server_that_is_no_address_is_refused() {
         !refused.status.success() && message.contains("--dns-server: 'resolver' is no address"),
         "{message}"
     );
+}
+
+#[test]
+fn no_request_fails_while_a_name_moves_to_and_fro() {
+    let dns = Dns::start();
+    dns.host("cache.test", &["127.0.0.1"]);
+    let (port, [one, two]) = listeners(["127.0.0.1", "127.0.0.2"]);
+    serve(one, "one");
+    serve(two, "two");
+    let router = router(&dns, port, &["--num-proxies=2", "--server-timeout-ms=20000"]);
+    let is_over = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        let loads: Vec<_> = (0..4)
+            .map(|_| {
+                let (mut client, is_over) = (router.connect(), &is_over);
+                scope.spawn(move || {
+                    while is_over.load(Ordering::Relaxed) == 0 {
+                        let who = who(&mut client);
+                        assert!(who == "one" || who == "two", "{who}");
+                    }
+                })
+            })
+            .collect();
+        let mut client = router.connect();
+        for (address, expected) in [("127.0.0.2", "two"), ("127.0.0.1", "one"), ("127.0.0.2", "two")] {
+            dns.host("cache.test", &[address]);
+            wait_until(&mut client, expected);
+        }
+        is_over.store(1, Ordering::Relaxed);
+        loads.into_iter().for_each(|load| load.join().expect("no request fails"));
+        assert_eq!(counter(&mut client, "result_error_all_count"), 0);
+        // What was answered over connections that were left behind is counted when they are closed.
+        wait_for("all that was answered", || {
+            let stats = client.stats("");
+            let found = client.stats("servers");
+            let line = found.values().next().expect("a server");
+            let found = line.split("found:").nth(1)?.split(' ').next()?.to_owned();
+            (found == stats["request_sent_count"]).then_some(())
+        });
+    });
 }
