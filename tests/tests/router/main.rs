@@ -2,19 +2,25 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod big_values;
 mod binary;
 mod command_line;
+mod delays;
 mod delete_kills;
 mod deletes;
 mod differential;
 mod explain;
 mod failures;
+mod flushes;
+mod leases;
+mod marks;
 mod metrics;
 mod neighbours;
 mod reload;
 mod routes;
 mod server_addresses;
 mod servers;
+mod throttling;
 mod tls_clients;
 mod tls_servers;
 mod udp;
