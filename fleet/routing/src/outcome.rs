@@ -178,10 +178,10 @@ pub(crate) struct KeptAnswer {
 
 impl Answer<'_> {
     /// The same with another number.
-    pub(crate) fn numbered(&self, number: u64) -> Self {
+    pub(crate) fn numbered(self, number: u64) -> Self {
         // The reply as it came may have the number in it.
         let block = if self.line.is_empty() { b"" } else { self.block };
-        Answer { number, block, ..*self }
+        Answer { number, block, ..self }
     }
 
     /// What it takes to keep it.

@@ -226,7 +226,7 @@ fn the_router_answers_for_itself() {
     assert_eq!(client.ask_binary(&Request::new(0x10).key("nonsense")).status, 1);
     assert_eq!(
         client.ask_binary(&Request::new(0x08)).outcome(),
-        (0x83, "the router does not pass on flushes")
+        (0x83, "Command disabled: see --enable-flush-cmd")
     );
     assert_eq!(client.ask_binary(&Request::new(0x20)).status, 0x81, "there is nobody to log in to");
     assert!(client.ask_binary(&get("__mcrouter__.version")).value.starts_with(b"mcrouter "));

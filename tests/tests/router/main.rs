@@ -2,15 +2,20 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod big_values;
 mod binary;
 mod cluster;
 mod command_line;
+mod delays;
 mod delete_kills;
 mod deletes;
 mod differential;
 mod ejection;
 mod explain;
 mod failures;
+mod flushes;
+mod leases;
+mod marks;
 mod metrics;
 mod names;
 mod neighbours;
@@ -19,6 +24,7 @@ mod routes;
 mod server_addresses;
 mod servers;
 mod srv;
+mod throttling;
 mod tls_clients;
 mod tls_servers;
 mod udp;

@@ -14,13 +14,22 @@ pub(super) enum Done {
 }
 
 impl Done {
+    #[inline]
     pub(super) fn with<R>(&self, present: &Answer<'_>, then: impl FnOnce(&Answer<'_>) -> R) -> R {
         match self {
             Done::Present => then(present),
-            Done::Renumbered(number) => then(&present.numbered(*number)),
-            Done::Made(outcome) => then(&Answer::of(*outcome)),
-            Done::Numbered(outcome, number) => then(&Answer::of(*outcome).numbered(*number)),
             Done::Held(kept) => then(&kept.answer()),
+            _ => then(&self.made(present)),
+        }
+    }
+
+    /// An answer that is no other one as it is.
+    fn made<'a>(&self, present: &Answer<'a>) -> Answer<'a> {
+        match self {
+            Done::Renumbered(number) => present.numbered(*number),
+            Done::Made(outcome) => Answer::of(*outcome),
+            Done::Numbered(outcome, number) => Answer::of(*outcome).numbered(*number),
+            Done::Present | Done::Held(_) => *present,
         }
     }
 
