@@ -53,21 +53,32 @@ const CHANGE: Token = Token(1);
 /// How often certificates are looked at.
 const CERTIFICATES: Duration = Duration::from_secs(1);
 
-/// The first configuration: of the source, or, if that cannot be read, the one that was kept.
-pub(crate) fn first(loader: &mut Loader, kept: Option<&PathBuf>) -> Result<Plan, LoadError> {
+/// The first configuration: of the source, or, if that cannot be read or is wrong, for which reason is told, the one that was kept.
+pub(crate) fn first(
+    loader: &mut Loader,
+    kept: Option<&PathBuf>,
+) -> Result<(Plan, Option<LoadError>), LoadError> {
     let error = match loader.load() {
         Ok(plan) => {
             keep(kept, &plan.texts);
-            return Ok(plan);
+            return Ok((plan, None));
         }
         Err(error) => error,
     };
-    let Some((path, texts)) = kept.and_then(|path| Some((path, kept::read(path).ok()?))) else {
+    let Some(path) = kept.filter(|path| path.exists()) else {
         return Err(error);
     };
-    let plan = loader.load_kept(texts)?;
-    tracing::warn!(file = %path.display(), "{error}: the configuration that was kept is used");
-    Ok(plan)
+    let texts = kept::read(path).map_err(|why| why.to_string());
+    match texts.and_then(|texts| loader.load_kept(texts).map_err(|why| why.to_string())) {
+        Ok(plan) => {
+            tracing::warn!(file = %path.display(), "{error}: the configuration that was kept is used");
+            Ok((plan, Some(error)))
+        }
+        Err(why) => {
+            tracing::warn!(file = %path.display(), "the configuration that was kept cannot be used: {why}");
+            Err(error)
+        }
+    }
 }
 
 fn keep(path: Option<&PathBuf>, texts: &Texts) {

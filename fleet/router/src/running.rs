@@ -156,9 +156,13 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let mut loader = Loader::new(options);
     let identity = &options.identity;
     let kept = options.dump_root.as_deref().map(|root| kept::path(root, &identity.service, &identity.router));
-    let plan = Arc::new(reload::first(&mut loader, kept.as_ref())?);
+    let (plan, refused) = reload::first(&mut loader, kept.as_ref())?;
+    let plan = Arc::new(plan);
     let host = Arc::new(host(options, plan.servers.len())?);
     let shared = Arc::new(Shared::new(options, host.clone(), plan.clone()));
+    if let Some(error) = refused {
+        shared.refused(&error);
+    }
     let ports = ports(options, inherited, host.tls.as_ref())?;
     let addresses = ports.iter().map(|port| (*port.address).clone()).collect();
     let (datagrams, udp_addresses) = datagrams(options)?;
