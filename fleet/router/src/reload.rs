@@ -70,13 +70,13 @@ const CHANGE: Token = Token(1);
 /// How often certificates are looked at.
 const CERTIFICATES: Duration = Duration::from_secs(1);
 
-/// The first configuration: of the source, or, if there is something wrong with that, which is told as well, the one that was kept.
+/// The first configuration: of the source, or, if that cannot be read or is wrong, for which reason is told, the one that was kept.
 pub(crate) fn first(
     loader: &mut Loader,
     kept: Option<&PathBuf>,
 ) -> Result<(Plan, Option<LoadError>), LoadError> {
-    let was_kept = kept.and_then(|path| Some((path, kept::read(path).ok()?)));
-    if let Some((_, texts)) = &was_kept {
+    let was_kept = kept.filter(|path| path.exists()).map(|path| (path, kept::read(path)));
+    if let Some((_, Ok(texts))) = &was_kept {
         loader.records.remember(texts);
     }
     let error = match loader.load() {
@@ -90,10 +90,18 @@ pub(crate) fn first(
     let Some((path, texts)) = was_kept else {
         return Err(error);
     };
-    let plan = loader.load_kept(texts)?;
-    loader.follow(&plan);
-    tracing::warn!(file = %path.display(), "{error}: the configuration that was kept is used");
-    Ok((plan, Some(error)))
+    let texts = texts.map_err(|why| why.to_string());
+    match texts.and_then(|texts| loader.load_kept(texts).map_err(|why| why.to_string())) {
+        Ok(plan) => {
+            loader.follow(&plan);
+            tracing::warn!(file = %path.display(), "{error}: the configuration that was kept is used");
+            Ok((plan, Some(error)))
+        }
+        Err(why) => {
+            tracing::warn!(file = %path.display(), "the configuration that was kept cannot be used: {why}");
+            Err(error)
+        }
+    }
 }
 
 fn keep(path: Option<&PathBuf>, texts: &Texts) {

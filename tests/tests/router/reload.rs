@@ -1,6 +1,6 @@
 //! Configurations that change while a router runs.
 
-use crate::{Router, config_of};
+use crate::{Router, config_of, output};
 use guira_harness::server::Signal;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
@@ -132,13 +132,32 @@ fn the_last_good_configuration_serves_when_the_source_is_gone() {
     let mut client = router.connect();
     assert_eq!(who(&mut client), "one");
     wait_for("a warning", || router.log().contains("the configuration that was kept is used").then_some(()));
-    assert_eq!(counter(&mut client, "config_failures"), 1);
-    let error = client.value("__mcrouter__.config_error").unwrap().data;
-    assert!(String::from_utf8(error).unwrap().contains("config.json: "));
+    // Monitors see that the source is not in effect.
+    let error =
+        |client: &mut Client| client.value("__mcrouter__.config_error").expect("the router knows").data;
+    assert!(String::from_utf8_lossy(&error(&mut client)).contains("config.json: No such file"));
+    assert_eq!(client.stats("")["config_failures"], "1");
     // It is used again as soon as it is there.
     fs::write(&path, config_of(&servers[1])).unwrap();
     wait_until(&mut client, "two");
-    assert_eq!(client.value("__mcrouter__.config_error").unwrap().data, b"");
+    assert_eq!(error(&mut client), b"");
+}
+
+#[test]
+fn a_kept_configuration_that_is_damaged_is_told_of_and_the_source_is_what_ends_the_start() {
+    let (server, scratch) = (Server::start(), Scratch::new());
+    let path = scratch.write("config.json", &config_of(&server));
+    let (root, file) = (scratch.file("kept"), format!("--config=file:{}", path.display()));
+    let options = [file, format!("--config-dump-root={}", root.display())];
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    drop(Router::start(&options));
+    fs::write(&path, "{").unwrap();
+    fs::write(root.join("unknown.unknown.config"), "guira-router-config 1\n0 99\n").unwrap();
+    let output = output(&[&options[..], &["--listen=127.0.0.1:0"]].concat());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("the configuration that was kept cannot be used: is no configuration"), "{told}");
+    assert!(told.contains("config.json:1: the file ends"), "{told}");
 }
 
 #[test]
