@@ -177,7 +177,7 @@ impl<S: Service> Connection<S> {
         self.resume(scratch.paused);
         let now = scratch.service.now();
         let slice = Slice::of(self.rank(now));
-        self.slice = if scratch.budget.is_short() { slice.keeping_nothing() } else { slice };
+        self.slice = if scratch.budget.is_short() { slice.cut(S::CUT_WHERE_SHORT) } else { slice };
         let turn = self.rounds(scratch);
         self.rank = (self.slice.rank(), now);
         self.row = if turn == Turn::Again { self.row.wrapping_add(1) } else { 0 };
