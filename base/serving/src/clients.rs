@@ -350,15 +350,15 @@ impl<S: Service> Clients<S> {
         self.close(index, CloseReason::IdleTimeout);
     }
 
-    /// Gives away the connections that another server can go on with, and closes those at rest with which none can. True if there are none
-    /// any more.
-    pub(crate) fn hand_over(&mut self) -> bool {
+    /// Gives away the connections that another server can go on with, and closes those at rest with which none can, unless they have just
+    /// come. True if there are none any more.
+    pub(crate) fn hand_over(&mut self, now: Seconds) -> bool {
         for index in 0..self.connections.len() {
             let Some(connection) = self.get(index) else { continue };
             if let Some(carried) = connection.carry() {
                 let arrival = self.take_out(index).map(|connection| connection.leave(carried));
                 self.host.give_away(arrival);
-            } else if connection.is_at_rest() {
+            } else if connection.is_at_rest() && !connection.is_new(now) {
                 self.close(index, CloseReason::Shutdown);
             }
         }

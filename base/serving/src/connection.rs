@@ -20,6 +20,9 @@ const REPLIES: usize = OUTBOX_FULL;
 /// The most turns in a row that one connection has while others wait.
 const ROW: u32 = 16;
 
+/// For how long a connection that has asked for nothing counts as new, in seconds.
+const NEW_S: u32 = 1;
+
 /// A connection keeps no buffer larger than this while it is at rest.
 const KEPT_MAX: usize = 256;
 /// A buffer with more room to spare is made to fit.
@@ -151,6 +154,11 @@ impl<S: Service> Connection<S> {
     pub(crate) fn is_at_rest(&self) -> bool {
         let is_midway = self.state.is_midway() || !self.input.is_empty() || self.stream.has_input();
         !is_midway && self.unsent.is_none() && !self.stream.has_output()
+    }
+
+    /// Whether it has just come, so that its first request is on its way, or with TLS what precedes that.
+    pub(crate) fn is_new(&self, now: Seconds) -> bool {
+        !self.has_asked && now.0.saturating_sub(self.facts.last_active().0) <= NEW_S
     }
 
     /// It is closed for being idle: in the middle of a request it is told so, as far as it takes that at once.
