@@ -10,8 +10,8 @@ use guira_sync::clock::{Seconds, TimeBase};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use std::sync::{Arc, OnceLock};
 
-/// Cas uniques start above this; lower numbers stay free for codes of the lease protocol.
-const CAS_START: u64 = 100;
+/// Cas uniques are above this; lower numbers stay free for codes of the lease protocol.
+const CAS_LEAST: u64 = 100;
 
 /// The shell of an engine.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Shell {
             commit_step,
             hashing: options.hashing,
             secrets: RapidSecrets::seed(seed),
-            cas: AtomicU64::new(CAS_START),
+            cas: AtomicU64::new(options.first_cas.max(CAS_LEAST)),
             seen: AtomicU32::new(0),
             registry: Registry::new(classes),
             watcher: OnceLock::new(),
