@@ -8,6 +8,7 @@ use guira_tests::{Client, Server, Setup, skip};
 use std::fs::{Permissions, set_permissions};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 fn version(server: &Server) {
     assert!(server.connect().ask("version\r\n").starts_with("VERSION"));
@@ -60,32 +61,47 @@ fn replies() -> (Vec<usize>, Vec<u8>) {
 }
 
 /// Connects with TLS, asks until the server closes the connection, or so many times, and connects again, until it `is_over`. Returns how many
-/// connections there were, and how many of them were closed before they were answered.
-fn ask_by_tls(address: SocketAddr, certificate: &Certificate, most: u32, is_over: &AtomicBool) -> (u32, u32) {
+/// connections there were, and what was wrong with how they ended.
+fn ask_by_tls(
+    address: SocketAddr,
+    certificate: &Certificate,
+    most: u32,
+    is_over: &AtomicBool,
+) -> (u32, Vec<String>) {
     let (ends, expected) = replies();
-    let (mut connections, mut unanswered) = (0, 0);
+    let (mut connections, mut wrong) = (0, Vec::new());
     while !is_over.load(Ordering::Relaxed) {
-        let mut client = TlsClient::connect_to(address, certificate);
         connections += 1;
+        let Some(mut client) = TlsClient::try_to_connect(address, certificate, None) else {
+            wrong.push("TLS was not agreed on".to_owned());
+            continue;
+        };
         let mut rounds = 0;
         while rounds < most && !is_over.load(Ordering::Relaxed) {
             client.send_until_closed(REQUESTS.as_bytes());
             let heard = client.hear(expected.len());
             assert!(expected.starts_with(&heard), "{} bytes of something else", heard.len());
             if heard.len() < expected.len() {
-                assert!(
-                    heard.is_empty() || ends.contains(&heard.len()),
-                    "a reply ends after {}",
-                    heard.len()
-                );
-                assert!(client.has_ended(), "it ends without a close_notify, in round {rounds}");
-                unanswered += u32::from(rounds == 0);
+                let length = heard.len();
+                let is_cut = !heard.is_empty() && !ends.contains(&length);
+                wrong.extend(is_cut.then(|| format!("a reply was cut off after {length} bytes")));
+                wrong.extend((!client.has_ended()).then(|| "there was no close_notify".to_owned()));
+                wrong.extend((rounds == 0).then(|| "a connection was not answered".to_owned()));
                 break;
             }
             rounds += 1;
         }
     }
-    (connections, unanswered)
+    (connections, wrong)
+}
+
+/// How long the workers of a server that has let go took to end, by its log.
+fn time_to_end(log: &str) -> Duration {
+    let micros = log.split_once("us_workers=").map(|(_, rest)| {
+        let digits = rest.trim_start_matches(|byte: char| !byte.is_ascii_digit());
+        digits[..digits.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(digits.len())].parse()
+    });
+    Duration::from_micros(micros.expect("it has let go").expect("a number"))
 }
 
 /// Asks by one connection for as long as one server follows the other. Returns how often.
@@ -103,15 +119,20 @@ fn ask_plainly(address: &Address, is_over: &AtomicBool) -> u32 {
 #[test]
 fn connections_with_tls_end_between_two_replies_and_nobody_is_refused() {
     const TAKEOVERS: usize = 8;
+    /// After this time a server closes whatever is under way, which may happen on a busy machine.
+    const STRAGGLERS: Duration = Duration::from_millis(50);
     let scratch = Scratch::new();
     let certificate = Certificate::issue();
     let plain = Address::Unix(scratch.path().join("plain"));
     let start = || {
         let names = [("takeover", "takeover"), ("region", "region"), ("listen", "plain")];
-        let setup = names.into_iter().fold(certificate.given_to(Setup::new()), |setup, (option, name)| {
-            let kind = if option == "listen" { "unix:" } else { "" };
-            setup.guira_argument(&format!("--{option}={kind}{}", scratch.path().join(name).display()))
-        });
+        let setup = names.into_iter().fold(
+            certificate.given_to(Setup::new().not_with("mica")),
+            |setup, (option, name)| {
+                let kind = if option == "listen" { "unix:" } else { "" };
+                setup.guira_argument(&format!("--{option}={kind}{}", scratch.path().join(name).display()))
+            },
+        );
         setup.start_guira()
     };
     let first = start();
@@ -127,23 +148,20 @@ fn connections_with_tls_end_between_two_replies_and_nobody_is_refused() {
         };
         let (lasting, short) = (by_tls(u32::MAX), by_tls(1));
         let plainly = [(); 2].map(|()| scope.spawn(|| ask_plainly(&plain, &is_over)));
-        let mut running = first;
+        let (mut running, mut was_late) = (first, false);
         for _ in 0..TAKEOVERS {
             let next = start();
             assert!(
                 matches!(next.address(), Address::Tcp(again) if *again == address),
                 "the port is the same"
             );
-            running.wait();
+            was_late |= time_to_end(&running.wait()) >= STRAGGLERS;
             running = next;
         }
         is_over.store(true, Ordering::Relaxed);
         for asking in lasting.into_iter().chain(short) {
-            let (connections, unanswered) = asking.join().expect("all is in order");
-            assert!(
-                connections > 1 && unanswered == 0,
-                "{unanswered} of {connections} connections were not answered"
-            );
+            let (connections, wrong) = asking.join().expect("it ends");
+            assert!(connections > 1 && (wrong.is_empty() || was_late), "of {connections}: {wrong:?}");
         }
         plainly.into_iter().for_each(|asking| assert!(asking.join().expect("all is answered") > 0));
         assert_eq!(client.stats("")["takeovers"], TAKEOVERS.to_string());
