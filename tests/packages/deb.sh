@@ -160,13 +160,13 @@ expect() {
     rm -f "$root/tmp/asked"
 }
 dpkg_ --install /tmp/guira.deb
-expect "a first installation" "start guira.service"
+expect "a first installation" "start guira.socket guira.service"
 dpkg_ --install /tmp/guira.deb
 expect "an upgrade" "try-restart guira.service"
 dpkg_ --remove guira
 expect "a removal" "stop guira.socket guira.service"
 dpkg_ --install /tmp/guira.deb
-expect "an installation after a removal" "start guira.service"
+expect "an installation after a removal" "start guira.socket guira.service"
 sed -i 's/^#takeover = /takeover = /' "$root/etc/guira/guira.toml"
 grep -q '^takeover = ' "$root/etc/guira/guira.toml" || fail "the configuration names no takeover"
 dpkg_ --install --force-confold /tmp/guira.deb
@@ -174,12 +174,12 @@ expect "an upgrade with a takeover" "systemctl kill --kill-who=main --signal=USR
 dpkg_ --remove guira
 rm -f "$root/tmp/asked"
 dpkg_ --install --force-confold /tmp/guira.deb
-expect "an installation after a removal, with a takeover" "start guira.service"
+expect "an installation after a removal, with a takeover" "start guira.socket guira.service"
 script prerm remove
 [ ! -e "$root/usr/bin/memcached" ] || fail "prerm leaves the alternative"
 script postinst abort-remove
 [ "$(in_root readlink -f /usr/bin/memcached)" = /usr/bin/guira ] || fail "the alternative is gone after a removal that was given up"
-expect "a removal that was given up" "stop guira.socket guira.service;start guira.service"
+expect "a removal that was given up" "stop guira.socket guira.service;start guira.socket guira.service"
 script prerm upgrade 9.9
 script postinst abort-upgrade 9.9
 script prerm deconfigure in-favour other 1

@@ -306,6 +306,14 @@ impl Server {
         self.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
     }
 
+    /// Waits until it has ended by itself. Returns what it has written to standard error.
+    #[track_caller]
+    pub fn wait(mut self) -> String {
+        let status = self.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        assert!(status.success(), "the server ended with {status}");
+        self.log()
+    }
+
     /// How much memory the process holds, in bytes, without the pages of files.
     #[track_caller]
     pub fn memory(&self) -> usize {

@@ -122,6 +122,19 @@ impl TlsClient {
         self.socket.write_all(&bytes).expect("the server takes it");
     }
 
+    /// Sends as much as the server takes before it closes the connection.
+    ///
+    /// # Panics
+    /// If the session takes nothing.
+    pub fn send_until_closed(&mut self, piece: &[u8]) {
+        self.session.writer().write_all(piece).expect("a session takes it");
+        while self.session.wants_write() {
+            if self.session.write_tls(&mut self.socket).is_err() {
+                return;
+            }
+        }
+    }
+
     /// Sends this and that nothing more is sent, in one piece of TCP.
     ///
     /// # Panics

@@ -3,7 +3,7 @@
 use crate::connection::{Connection, Scratch, Turn};
 use crate::outbox::{Outbox, Spares};
 use crate::queue::{Queue, Rank};
-use crate::service::{Conversation, FIRST_CONNECTION, ReplyTo, Service};
+use crate::service::{Conversation, FIRST_CONNECTION, ReplyTo, Service, Unread};
 use crate::{Arrival, CloseReason, ConnId, Doing, Grant, Host, TrafficCount, TrafficCounters};
 use guira_sync::clock::Seconds;
 use guira_transport::{Event, Interest, Poll, Token};
@@ -306,7 +306,7 @@ impl<S: Service> Clients<S> {
         }
     }
 
-    /// Closes connections that have not said anything for longer than `limit_s` seconds.
+    /// Closes connections that have not said anything for longer than `limit_s` seconds, or not taken anything, if the service wants that.
     pub(crate) fn close_idle(
         &mut self,
         now: Seconds,
@@ -319,7 +319,11 @@ impl<S: Service> Clients<S> {
                 let facts = &connection.facts;
                 // As in memcached: connections of this host's own sockets are left alone, and those that are sent something.
                 let idle_s = u64::from(now.0.saturating_sub(facts.last_active().0));
-                let is_silent = matches!(facts.doing(), Doing::Waiting | Doing::Receiving);
+                let is_silent = match facts.doing() {
+                    Doing::Waiting | Doing::Receiving => true,
+                    Doing::Sending => S::UNREAD == Unread::Closed,
+                    Doing::Serving | Doing::Watching => false,
+                };
                 facts.is_remote() && is_silent && idle_s > limit_s
             });
             if is_idle {
@@ -346,15 +350,15 @@ impl<S: Service> Clients<S> {
         self.close(index, CloseReason::IdleTimeout);
     }
 
-    /// Gives away the connections that another server can go on with, and closes those at rest with which none can. True if there are none
-    /// any more.
-    pub(crate) fn hand_over(&mut self) -> bool {
+    /// Gives away the connections that another server can go on with, and closes those at rest with which none can, unless they have just
+    /// come. True if there are none any more.
+    pub(crate) fn hand_over(&mut self, now: Seconds) -> bool {
         for index in 0..self.connections.len() {
             let Some(connection) = self.get(index) else { continue };
             if let Some(carried) = connection.carry() {
                 let arrival = self.take_out(index).map(|connection| connection.leave(carried));
                 self.host.give_away(arrival);
-            } else if connection.is_at_rest() {
+            } else if connection.is_at_rest() && !connection.is_new(now) {
                 self.close(index, CloseReason::Shutdown);
             }
         }

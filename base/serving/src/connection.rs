@@ -20,6 +20,9 @@ const REPLIES: usize = OUTBOX_FULL;
 /// The most turns in a row that one connection has while others wait.
 const ROW: u32 = 16;
 
+/// For how long a connection that has asked for nothing counts as new, in seconds.
+const NEW_S: u32 = 1;
+
 /// A connection keeps no buffer larger than this while it is at rest.
 const KEPT_MAX: usize = 256;
 /// A buffer with more room to spare is made to fit.
@@ -153,6 +156,11 @@ impl<S: Service> Connection<S> {
         !is_midway && self.unsent.is_none() && !self.stream.has_output()
     }
 
+    /// Whether it has just come, so that its first request is on its way, or with TLS what precedes that.
+    pub(crate) fn is_new(&self, now: Seconds) -> bool {
+        !self.has_asked && now.0.saturating_sub(self.facts.last_active().0) <= NEW_S
+    }
+
     /// It is closed for being idle: in the middle of a request it is told so, as far as it takes that at once.
     pub(crate) fn part(&mut self, service: &mut S, outbox: &mut Outbox<S::Pin>) {
         if self.facts.doing() == Doing::Receiving && self.unsent.is_none() {
@@ -177,7 +185,7 @@ impl<S: Service> Connection<S> {
         self.resume(scratch.paused);
         let now = scratch.service.now();
         let slice = Slice::of(self.rank(now));
-        self.slice = if scratch.budget.is_short() { slice.keeping_nothing() } else { slice };
+        self.slice = if scratch.budget.is_short() { slice.cut(S::CUT_WHERE_SHORT) } else { slice };
         let turn = self.rounds(scratch);
         self.rank = (self.slice.rank(), now);
         self.row = if turn == Turn::Again { self.row.wrapping_add(1) } else { 0 };

@@ -74,6 +74,8 @@ pub struct Host {
     traffic: Vec<Arc<TrafficCounters>>,
     observer: Arc<dyn ConnectionObserver>,
     refresh_lines: RateLimited,
+    /// Whether a worker may still deal out connections that it has accepted.
+    accepting: AtomicBool,
     /// Set once: no connection is accepted any more, and those there are are closed when they are at rest.
     stopping: AtomicBool,
     /// Set once: the time to drain is over, and what is still under way is given up.
@@ -100,6 +102,7 @@ impl Host {
             traffic: (0..workers).map(|_| Arc::default()).collect(),
             observer,
             refresh_lines: RateLimited::every(1),
+            accepting: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             handing_over: AtomicBool::new(false),
@@ -139,6 +142,23 @@ impl Host {
     /// Wakes all workers.
     pub fn ring(&self) {
         self.mailboxes.iter().for_each(|mailbox| mailbox.ring());
+    }
+
+    /// A worker accepts connections from now on.
+    pub(crate) fn begin_to_accept(&self) {
+        self.accepting.store(true, Ordering::Relaxed);
+    }
+
+    /// It does not any more, and has dealt out all of them.
+    pub(crate) fn end_to_accept(&self) {
+        // Release: pairs with the Acquire in `Host::is_accepting`; what it has dealt out lies in the mailboxes.
+        self.accepting.store(false, Ordering::Release);
+        self.ring();
+    }
+
+    /// Whether connections may still come by the mailboxes.
+    pub(crate) fn is_accepting(&self) -> bool {
+        self.accepting.load(Ordering::Acquire)
     }
 
     /// Has the workers accept nothing more, and end once their connections are at rest.

@@ -52,8 +52,10 @@ pub use port::{Port, PortError};
 pub use queue::{Queue, Rank};
 pub use rate_limited::RateLimited;
 pub use registry::{ConnectionFacts, Doing, Registry};
-pub use service::{Asked, Conversation, Next, ReplyTo, Round, Service, Stopped, Woken, service_token};
-pub use slice::Slice;
+pub use service::{
+    Asked, Conversation, Next, ReplyTo, Round, Service, Stopped, Unread, Woken, service_token,
+};
+pub use slice::{Cut, Slice};
 pub use traffic::{TrafficCount, TrafficCounters};
 pub use users::{Users, UsersError, is_same_secret};
 pub use worker::{INPUT_BYTES, Worker};

@@ -1,6 +1,6 @@
 //! What a server does with its connections, apart from serving them.
 
-use crate::{Access, Arrival, Clients, CloseReason, Outbox, Slice, Speaks};
+use crate::{Access, Arrival, Clients, CloseReason, Cut, Outbox, Slice, Speaks};
 use guira_memory::ValuePin;
 use guira_sync::clock::Seconds;
 use guira_transport::{Park, Poll, Token};
@@ -28,6 +28,12 @@ pub trait Service: Sized {
     /// Bytes of a connection's input that are read at once: what is not executed in its turn is kept, so that they are few
     /// where a turn may end early.
     const READ_BYTES: usize = 16 << 10;
+
+    /// Where a turn may end while room for connections is short. Requests that take long are better kept than executed all at once.
+    const CUT_WHERE_SHORT: Cut = Cut::AfterInput;
+
+    /// What becomes of a client that does not take its replies for as long as one may send nothing.
+    const UNREAD: Unread = Unread::Kept;
 
     /// The time, as of the beginning of the round.
     fn now(&self) -> Seconds;
@@ -116,6 +122,15 @@ pub trait Service: Sized {
     fn is_finished(&self) -> bool {
         true
     }
+}
+
+/// What becomes of a client that does not take its replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It has all the time it wants, as in memcached, as long as there is room for what it was not sent.
+    Kept,
+    /// It is closed as one that says nothing.
+    Closed,
 }
 
 /// The state of a connection's protocol, as far as the worker has to know it.

@@ -28,7 +28,7 @@ pub struct Slice {
 
 /// Where a turn may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cut {
+pub enum Cut {
     /// Before any request: those that were read are kept.
     Anywhere,
     /// Where all that was read is executed, so that nothing of it is kept.
@@ -48,9 +48,9 @@ impl Slice {
         Slice { size, left: size, cut: Cut::Anywhere }
     }
 
-    /// The same where room is short.
-    pub fn keeping_nothing(self) -> Self {
-        Slice { cut: Cut::AfterInput, ..self }
+    /// The same that ends there.
+    pub fn cut(self, cut: Cut) -> Self {
+        Slice { cut, ..self }
     }
 
     /// Counts bytes that were read or sent.
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn where_room_is_short_all_that_was_read_is_executed() {
-        let mut slice = Slice::of(Rank::Light).keeping_nothing();
+        let mut slice = Slice::of(Rank::Light).cut(Cut::AfterInput);
         slice.copied(LIGHT);
         assert!(slice.is_over() && !slice.is_cut());
         let mut endless = Slice::ENDLESS;

@@ -52,6 +52,7 @@ impl<S: Service> Worker<S> {
         clients.poll.add(&*mailbox, BELL, Interest::Read)?;
         if let Some(acceptor) = &acceptor {
             acceptor.listen(&clients.poll, FIRST_LISTENER)?;
+            host.begin_to_accept();
         }
         service.listen(&clients.poll)?;
         Ok(Worker {
@@ -125,9 +126,7 @@ impl<S: Service> Worker<S> {
     fn on_event(&mut self, event: Event, is_idle: bool) {
         match event.token {
             BELL => {
-                for arrival in self.mailbox.take() {
-                    self.clients.admit(arrival, &mut self.service);
-                }
+                self.admit_arrivals();
                 self.clients.close_evicted();
             }
             Token(token @ FIRST_CONNECTION..) => {
@@ -141,6 +140,12 @@ impl<S: Service> Worker<S> {
                 service.on_event((token - FIRST_SERVICE) as u32, &mut round);
             }
             Token(token) => self.accept((token - FIRST_LISTENER) as usize),
+        }
+    }
+
+    fn admit_arrivals(&mut self) {
+        for arrival in self.mailbox.take() {
+            self.clients.admit(arrival, &mut self.service);
         }
     }
 
@@ -210,14 +215,24 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// The server stops: whether this worker may end.
-    fn is_over(&mut self) -> bool {
+    fn end_to_accept(&mut self) {
         if let Some(acceptor) = self.acceptor.take() {
             acceptor.ignore(&self.clients.poll);
+            self.host.end_to_accept();
         }
+    }
+
+    /// The server stops: whether this worker may end.
+    fn is_over(&mut self) -> bool {
+        self.end_to_accept();
         let is_abandoned = self.host.is_abandoned();
+        if self.host.is_accepting() && !is_abandoned {
+            return false;
+        }
+        // Those that were accepted last.
+        self.admit_arrivals();
         let is_empty = if self.host.is_handing_over() {
-            self.clients.hand_over()
+            self.clients.hand_over(self.service.now())
         } else {
             self.clients.close_those_at_rest()
         };
@@ -226,6 +241,13 @@ impl<S: Service> Worker<S> {
             self.service.finish();
         }
         is_abandoned || (is_empty && self.service.is_finished())
+    }
+}
+
+impl<S: Service> Drop for Worker<S> {
+    /// If it has failed, the others need not wait for what it would have accepted.
+    fn drop(&mut self) {
+        self.end_to_accept();
     }
 }
 

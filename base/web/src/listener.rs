@@ -6,8 +6,8 @@ use guira_memory::{MIB, ValuePin};
 use guira_protocol::{Replies, ReplyBuffer};
 use guira_serving::{
     Acceptor, Access, Arrival, Beyond, CONNECTION_BYTES, CloseReason, ConnBudget, ConnLimits, Connections,
-    Conversation, Crew, Host, HostOptions, INPUT_BYTES, Outbox, Placement, Port, ReplyTo, Round, Service,
-    Slice, Speaks, Stopped, TLS_BYTES, Worker,
+    Conversation, Crew, Cut, Host, HostOptions, INPUT_BYTES, Outbox, Placement, Port, ReplyTo, Round,
+    Service, Slice, Speaks, Stopped, TLS_BYTES, Unread, Worker,
 };
 use guira_sync::clock::{Seconds, Stopwatch};
 use guira_transport::Address;
@@ -44,7 +44,7 @@ pub trait Site: fmt::Debug + Send + 'static {
 const CONNECTIONS: u64 = 64;
 /// What all of them may hold of requests and replies, unless the server needs more.
 const TRAFFIC_BYTES: usize = MIB;
-/// A connection that sends nothing for longer is closed, in the middle of a request as well.
+/// A connection that sends nothing for longer is closed, in the middle of a request as well, and one that has not taken a reply by then.
 const IDLE: Duration = Duration::from_secs(30);
 /// What is read of a head that is too long, so that its sender hears why it is refused.
 const SWALLOWED_MAX: usize = MIB;
@@ -158,6 +158,10 @@ impl<S: Site> Service for WebService<S> {
 
     /// A head that is one byte too long is seen to be so.
     const READ_BYTES: usize = HEAD_MAX + 1;
+
+    /// To make the metrics takes as long as a thousand gets.
+    const CUT_WHERE_SHORT: Cut = Cut::Anywhere;
+    const UNREAD: Unread = Unread::Closed;
 
     fn now(&self) -> Seconds {
         self.now

@@ -23,6 +23,7 @@ pub(crate) struct Asked {
     items: u8,
     /// Whether it was asked for in the window before as well.
     pub(crate) again: bool,
+    /// When it was last asked for: that of others, as long as there are too many families, may have become one of its own.
     pub(crate) family: u16,
 }
 
@@ -39,8 +40,9 @@ impl Asked {
         }
     }
 
-    /// Adds what is known of the same key from another time.
+    /// Adds what is known of the same key from a later time.
     pub(crate) fn merge(&mut self, other: &Asked) {
+        self.family = other.family;
         if other.items == 0 {
             return;
         }
@@ -101,7 +103,9 @@ impl Sketch {
             return;
         }
         let again = before.is_some_and(|before| before.lowest.contains_key(&hash));
-        self.lowest.entry(hash).or_insert(Asked::new(family, again)).note(weight);
+        let asked = self.lowest.entry(hash).or_insert(Asked::new(family, again));
+        asked.family = family;
+        asked.note(weight);
         if self.lowest.len() > KEYS
             && let Some((highest, _)) = self.lowest.pop_last()
         {
@@ -201,6 +205,16 @@ mod tests {
         let churn = second.extent(None).churn.unwrap();
         assert!((churn - 0.75).abs() < 0.06, "{churn}");
         assert!(sketch(0..100_000, Some(&first)).extent(None).churn.unwrap() < 0.001);
+    }
+
+    #[test]
+    fn a_key_is_of_the_family_that_it_was_last_asked_for_in() {
+        let mut sketch = Sketch::new(u64::MAX, None);
+        for (family, weight) in [(0, 100), (7, 0)] {
+            sketch.see(hash(1), weight, family, None);
+        }
+        let of = |family| sketch.extent(Some(family)).sampled;
+        assert_eq!((of(0), of(7)), (0, 1));
     }
 
     #[test]

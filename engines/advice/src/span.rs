@@ -197,6 +197,21 @@ mod tests {
     }
 
     #[test]
+    fn a_key_whose_family_was_numbered_since_counts_there_from_the_next_hour_on() {
+        let hour = |family| {
+            let mut sketch = Sketch::new(u64::MAX, None);
+            sketch.see(hash(1), 0, family, None);
+            sketch
+        };
+        let mut span = Span::of(DAY);
+        span.absorb(&hour(0), Seconds(0), Seconds(HOUR));
+        span.absorb(&hour(7), Seconds(HOUR), Seconds(2 * HOUR));
+        let shown = span.shown(&sketch(0..0, &[], u64::MAX), Seconds(0), Seconds(9));
+        let of = |family| shown.extent(Some(family)).sampled;
+        assert_eq!((of(0), of(7)), (0, 1));
+    }
+
+    #[test]
     fn hours_that_were_sampled_less_bound_what_is_known() {
         let mut span = Span::of(DAY);
         span.absorb(&sketch(0..900, &[1], u64::MAX), Seconds(0), Seconds(HOUR));

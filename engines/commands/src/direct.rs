@@ -96,10 +96,11 @@ impl<S: Session> Executor<S> {
                 self.count(CommandCount::CmdGet);
                 self.count(CommandCount::GetHits);
                 self.sample(CommandCount::GetHits, key);
-                self.saw_get(key, Got::Found);
                 if value_len <= most {
+                    self.saw_get(key, Got::Found);
                     return writer.put(Status::Done, flags, value_len);
                 }
+                self.saw_get_of(key, Got::Found, || Want::Meta);
                 let fits_alone = DATAGRAM_HEADER + REPLY_HEADER + value_len <= writer.longest();
                 writer.put(if fits_alone { Status::AskAlone } else { Status::UseTcp }, flags, 0);
             }

@@ -15,7 +15,7 @@ use crate::retired::Retired;
 use guira_contract::{ClassCounter, Dropped, Emptied, Preview};
 use guira_items::{
     Begun, EmptyRegion, EngineOptions, Failure, HASHED, Leaves, MINIMUM, Numbers, OpenError, Pieces,
-    Restored, SavedCounts, SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by,
+    Restored, SavedCounts, SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of,
     open_lasting, reopen,
 };
 use guira_memory::lasting::{HandedBy, Loss, RegionFile, STATE_MAX, SavedRegion};
@@ -124,8 +124,8 @@ pub(crate) fn open(
         Ok(Restored { core, items, dropped: Dropped::default() })
     };
     let begin = |region| {
-        let mut shell = Shell::on(region, &options.engine, options.classes.table(LINK_BYTES).len())?;
-        shell.begin_at(TimeBase::new(now_unix));
+        let classes = options.classes.table(LINK_BYTES).len();
+        let shell = Shell::since(TimeBase::new(now_unix), region, &options.engine, classes)?;
         let core = Core::on(shell, plan, options)?;
         core.table.begin();
         Ok(core)
@@ -151,15 +151,12 @@ fn examine(
     by: HandedBy,
 ) -> Result<Found, Emptied> {
     let saved = Saved::decode(state, by)?;
-    saved.setup.check(&options.engine, &options.classes, LINK_BYTES)?;
-    let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
-    let plan = Plan::new(saved.setup.reserve);
+    let (engine, base) =
+        saved.setup.resume(&options.engine, &options.classes, LINK_BYTES, &saved.shell, now_unix)?;
+    let plan = Plan::new(engine.reserve);
     if !plan.fills(bytes) {
         return Err(Loss::Damaged.into());
     }
-    let hashing = saved.setup.hashing(options.engine.hashing);
-    saved.setup.check_hash(hash_by(hashing, HASHED))?;
-    let engine = EngineOptions { reserve: plan.reserve, hashing, ..options.engine };
     Ok(Found { saved, base, plan, options: FleecOptions { engine, ..options } })
 }
 

@@ -117,9 +117,7 @@ pub fn reopen(
     let (region, damage) = file
         .map(kept, options.huge_pages())
         .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
-    let mut shell = Shell::on(region, options, classes).map_err(Failure::Open)?;
-    shell.begin_at(base);
-    Ok((shell, damage))
+    Ok((Shell::since(base, region, options, classes).map_err(Failure::Open)?, damage))
 }
 
 /// There is no engine, for a reason that is not the Region's: what it holds is not lost. Nothing was stored into it yet.

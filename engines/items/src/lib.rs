@@ -36,6 +36,6 @@ pub use setup::{
     ClassOptions, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, EngineOptions, Eviction, Hashing, MAX_MEMORY,
     MINIMUM, OpenError, Residence, counted_size,
 };
-pub use shell::{Shell, ShellState, hash_by};
+pub use shell::{Shell, ShellState};
 pub use short_lived::{SHORT_LIVED_MAX, ShortLived};
 pub use walks::Walks;

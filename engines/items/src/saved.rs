@@ -6,7 +6,7 @@ use crate::counts::{ClassUsage, ClassValues, SavedCounts};
 use crate::flushes::SavedPrefixes;
 use crate::named::NamedRows;
 use crate::setup::{ClassOptions, EngineOptions, Hashing, MAX_MEMORY, MINIMUM};
-use crate::shell::ShellState;
+use crate::shell::{ShellState, hash_by};
 use guira_contract::{ClassCounter, Counter, Emptied, KeyHash};
 use guira_memory::lasting::Loss;
 use guira_memory::slab::{ClassTable, MAX_CLASSES, PAGE_BYTES};
@@ -60,11 +60,28 @@ impl SavedSetup {
         ]
     }
 
-    /// Whether an engine with these options can go on with the Region.
+    /// How an engine with these options and classes goes on with the Region, which was left in this `state`: the options where they are the
+    /// Region's, and the time since when its seconds count.
     ///
     /// # Errors
-    /// Why not.
-    pub fn check(&self, options: &EngineOptions, classes: &ClassOptions, link: usize) -> Result<(), Emptied> {
+    /// Why it cannot.
+    pub fn resume(
+        &self,
+        options: &EngineOptions,
+        classes: &ClassOptions,
+        link: usize,
+        state: &ShellState,
+        now_unix: u64,
+    ) -> Result<(EngineOptions, TimeBase), Emptied> {
+        self.check(options, classes, link)?;
+        let base = state.base.resume(now_unix).ok_or(Emptied::TooOld)?;
+        let hashing = self.hashing(options.hashing);
+        self.check_hash(hash_by(hashing, HASHED))?;
+        Ok((EngineOptions { reserve: self.reserve, hashing, ..*options }, base))
+    }
+
+    /// Whether an engine with these options can go on with the Region.
+    fn check(&self, options: &EngineOptions, classes: &ClassOptions, link: usize) -> Result<(), Emptied> {
         let pairs = [
             ("page size", self.page_bytes, PAGE_BYTES as u64),
             ("largest item (-I)", self.max_item_size, options.max_item_size as u64),
@@ -91,7 +108,7 @@ impl SavedSetup {
     }
 
     /// How keys are hashed: the seed is the Region's, whatever `wanted` says.
-    pub fn hashing(&self, wanted: Hashing) -> Hashing {
+    fn hashing(&self, wanted: Hashing) -> Hashing {
         match wanted {
             Hashing::Seeded(_) => Hashing::Seeded(self.seed),
             Hashing::Fixed(function) => Hashing::Fixed(function),
@@ -99,10 +116,7 @@ impl SavedSetup {
     }
 
     /// Whether keys are hashed as before, if the hash of [`HASHED`] is `hash`.
-    ///
-    /// # Errors
-    /// If they are not.
-    pub fn check_hash(&self, hash: KeyHash) -> Result<(), Emptied> {
+    fn check_hash(&self, hash: KeyHash) -> Result<(), Emptied> {
         if hash.0 == self.hash {
             return Ok(());
         }

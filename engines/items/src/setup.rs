@@ -166,6 +166,8 @@ pub struct EngineOptions {
     pub residence: Residence,
     /// How keys are hashed.
     pub hashing: Hashing,
+    /// Where cas uniques begin if no region says so. One that a lost cache has given out should not come again, so the server draws it.
+    pub first_cas: u64,
     /// Items that live no longer than this many seconds are removed in the second in which they expire; 0 if they need not be.
     pub short_lived: u32,
 }
@@ -180,6 +182,7 @@ impl Default for EngineOptions {
             huge_pages: None,
             residence: Residence::Swappable,
             hashing: Hashing::Seeded(0),
+            first_cas: 0,
             short_lived: 0,
         }
     }

@@ -10,8 +10,8 @@ use guira_sync::clock::{Seconds, TimeBase};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use std::sync::{Arc, OnceLock};
 
-/// Cas uniques start above this; lower numbers stay free for codes of the lease protocol.
-const CAS_START: u64 = 100;
+/// Cas uniques are above this; lower numbers stay free for codes of the lease protocol.
+const CAS_LEAST: u64 = 100;
 
 /// The shell of an engine.
 #[derive(Debug)]
@@ -60,11 +60,22 @@ impl Shell {
         Self::on(region, options, classes)
     }
 
-    /// A shell around `region`.
+    /// A shell around a `region` that lasts, whose time goes by `base`.
     ///
     /// # Errors
     /// If the system refuses to lock memory.
-    pub fn on(mut region: Region, options: &EngineOptions, classes: usize) -> Result<Self, OpenError> {
+    pub fn since(
+        base: TimeBase,
+        region: Region,
+        options: &EngineOptions,
+        classes: usize,
+    ) -> Result<Self, OpenError> {
+        let shell = Self::on(region, options, classes)?;
+        shell.see_time(base.reached);
+        Ok(Shell { base, ..shell })
+    }
+
+    fn on(mut region: Region, options: &EngineOptions, classes: usize) -> Result<Self, OpenError> {
         if options.residence == Residence::Locked {
             region.lock().map_err(|source| OpenError::Lock { bytes: region.reserved(), source })?;
         }
@@ -76,7 +87,7 @@ impl Shell {
             commit_step,
             hashing: options.hashing,
             secrets: RapidSecrets::seed(seed),
-            cas: AtomicU64::new(CAS_START),
+            cas: AtomicU64::new(options.first_cas.max(CAS_LEAST)),
             seen: AtomicU32::new(0),
             registry: Registry::new(classes),
             watcher: OnceLock::new(),
@@ -165,12 +176,6 @@ impl Shell {
         self.base
     }
 
-    /// The time of a Region that lasts goes by `base`.
-    pub fn begin_at(&mut self, base: TimeBase) {
-        self.base = base;
-        self.see_time(base.reached);
-    }
-
     /// The Region lasts in `file`.
     pub fn last_in(&mut self, file: RegionFile) {
         self.file = Some(file);
@@ -213,7 +218,7 @@ impl Shell {
 }
 
 /// The hash of a key by this function.
-pub fn hash_by(hashing: Hashing, key: &[u8]) -> KeyHash {
+pub(crate) fn hash_by(hashing: Hashing, key: &[u8]) -> KeyHash {
     match hashing {
         Hashing::Seeded(seed) => {
             KeyHash(rapidhash_v3_micro_inline::<true, true>(key, &RapidSecrets::seed(seed)))

@@ -16,8 +16,7 @@ use crate::store::ItemStore;
 use guira_contract::{Dropped, Emptied, Preview};
 use guira_items::{
     Begun, ClassOptions, ClassUsage, EmptyRegion, EngineOptions, Failure, HASHED, Leaves, Numbers, OpenError,
-    Restored, SavedCounts, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting,
-    reopen,
+    Restored, SavedCounts, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Damage, HandedBy, Loss, RegionFile, STATE_MAX, SavedRegion};
@@ -157,11 +156,8 @@ pub(crate) fn open<S: ItemStore>(
         let items = core.shell.registry().items();
         Ok(Restored { core, items, dropped })
     };
-    let begin = |region| {
-        let mut shell = Shell::on(region, &options.engine, 1)?;
-        shell.begin_at(TimeBase::new(now_unix));
-        Core::on(shell, plan, options)
-    };
+    let begin =
+        |region| Core::on(Shell::since(TimeBase::new(now_unix), region, &options.engine, 1)?, plan, options);
     open_lasting(place, empty, go_on, begin)
 }
 
@@ -183,20 +179,17 @@ fn examine<S: ItemStore>(
     by: HandedBy,
 ) -> Result<Found, Emptied> {
     let saved = Saved::decode(state, S::FORMAT, by)?;
-    saved.setup.check(&options.engine, &ClassOptions::default(), 0)?;
-    let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
+    let (engine, base) =
+        saved.setup.resume(&options.engine, &ClassOptions::default(), 0, &saved.shell, now_unix)?;
     let partitions = saved.partitions.len();
     if partitions == 0 || !partitions.is_power_of_two() || saved.offset_bits != u64::from(options.offset_bits)
     {
         return Err(Loss::Damaged.into());
     }
-    let plan = Plan::new(saved.setup.reserve, partitions, options.offset_bits);
+    let plan = Plan::new(engine.reserve, partitions, options.offset_bits);
     if !plan.fills(bytes) {
         return Err(Loss::Damaged.into());
     }
-    let hashing = saved.setup.hashing(options.engine.hashing);
-    saved.setup.check_hash(hash_by(hashing, HASHED))?;
-    let engine = EngineOptions { reserve: plan.reserve, hashing, ..options.engine };
     Ok(Found { saved, base, plan, options: MicaOptions { engine, partitions, ..options } })
 }
 

@@ -17,7 +17,7 @@ use crate::sizing::Sizing;
 use guira_contract::{ClassCounter, Dropped, Emptied, Opened, Preview};
 use guira_items::{
     EmptyRegion, EngineOptions, Failure, HASHED, Leaves, Numbers, OpenError, Restored, SavedCounts,
-    SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, hash_by, open_lasting, reopen,
+    SavedFlushes, SavedPrefixes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Damage, HandedBy, Loss, RegionFile, STATE_MAX, SavedRegion};
@@ -158,8 +158,8 @@ pub(crate) fn open<X: Scheme>(
         Ok(Restored { core, items, dropped })
     };
     let begin = |region| {
-        let mut shell = Shell::on(region, &options.engine, options.classes.table(X::LINK_BYTES).len())?;
-        shell.begin_at(TimeBase::new(now_unix));
+        let classes = options.classes.table(X::LINK_BYTES).len();
+        let shell = Shell::since(TimeBase::new(now_unix), region, &options.engine, classes)?;
         Core::<X>::on(shell, plan, options, options.policy)
     };
     let mut begun = open_lasting(place, empty, go_on, begin)?;
@@ -185,15 +185,12 @@ fn examine<X: Scheme>(
     now_unix: u64,
 ) -> Result<Found, Emptied> {
     let saved = Saved::decode::<X>(state)?;
-    saved.setup.check(&options.engine, &options.classes, X::LINK_BYTES)?;
-    let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
-    let plan = Plan::new::<X>(saved.setup.reserve);
+    let (engine, base) =
+        saved.setup.resume(&options.engine, &options.classes, X::LINK_BYTES, &saved.shell, now_unix)?;
+    let plan = Plan::new::<X>(engine.reserve);
     if !plan.fills(bytes) {
         return Err(Loss::Damaged.into());
     }
-    let hashing = saved.setup.hashing(options.engine.hashing);
-    saved.setup.check_hash(hash_by(hashing, HASHED))?;
-    let engine = EngineOptions { reserve: plan.reserve, hashing, ..options.engine };
     Ok(Found { saved, base, plan, options: SlabOptions { engine, ..options } })
 }
 

@@ -393,6 +393,7 @@ pub(crate) fn setup(options: &Options, memory: usize) -> Setup {
             eviction: if options.disable_evictions { Eviction::Off } else { Eviction::On },
             huge_pages: options.huge_pages.map(|ask| if ask { HugePages::Ask } else { HugePages::No }),
             residence: if options.lock_memory { Residence::Locked } else { Residence::Swappable },
+            first_cas: seed() >> CAS_SHIFT,
             short_lived: options.short_lived,
             ..usual.engine
         },
@@ -587,6 +588,9 @@ fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> 
     }
     Arc::new(admin)
 }
+
+/// Leaves cas uniques 40 bits to begin with: numbers that JavaScript can hold, for a trillion stores.
+const CAS_SHIFT: u32 = 24;
 
 /// A seed that clients cannot know.
 fn seed() -> u64 {

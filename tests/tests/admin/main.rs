@@ -4,6 +4,7 @@
 mod alerts;
 mod bad_requests;
 mod crawler;
+mod crowds;
 mod dashboards;
 mod health;
 mod metrics;

@@ -172,3 +172,17 @@ fn where_there_are_no_uniques_binary_stores_are_not_compared() {
     assert_eq!(status(Request::new(0x04).key("k").cas(5)), 2);
     assert_eq!(status(Request::new(0x04).key("k")), 0);
 }
+
+/// Who has kept one, or a lease token, would store over what was stored since. memcached begins at 1 each time.
+#[test]
+fn a_unique_of_a_cache_that_was_lost_is_not_given_again() {
+    let unique = || {
+        let server = Setup::new().start_guira();
+        let mut client = server.connect();
+        client.set("key", "x");
+        client.cas("key")
+    };
+    let [one, other] = [unique(), unique()];
+    assert_ne!(one, other);
+    assert!(one.max(other) < 1 << 53, "some clients hold no larger number: {one} {other}");
+}

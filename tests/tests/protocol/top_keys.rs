@@ -1,7 +1,7 @@
 //! `stats topkeys`: which keys are asked for most. memcached has no such command.
 
 use guira_tests::binary::{Request, get};
-use guira_tests::mica::{Datagram, GET, MicaClient};
+use guira_tests::mica::{Datagram, GET, MicaClient, SET};
 use guira_tests::random::Random;
 use guira_tests::server::engines;
 use guira_tests::udp::UdpClient;
@@ -176,6 +176,26 @@ fn packets_and_datagrams_are_in_the_sample() {
         assert_eq!(reply.len(), 1);
     }
     expect_only(&server, "mica%3Akey", 8000);
+}
+
+#[test]
+fn a_value_that_no_datagram_has_room_for_counts_as_a_request_without_bytes() {
+    const ASK_ALONE: u8 = 4;
+    let server = Setup::new().guira_argument("--mica=127.0.0.1:0").start_guira();
+    let client = MicaClient::connect(&server);
+    let value = vec![b'x'; 900];
+    assert_eq!(client.one(SET, "large", &value, 7).0, 0);
+    for number in 0..8000 {
+        // The second of two values does not fit.
+        let both =
+            Datagram::new(client.generation, number, 0).with(GET, "large", b"", 7).with(GET, "large", b"", 7);
+        let statuses: Vec<u8> = client.ask(0, &both).iter().map(|(status, ..)| *status).collect();
+        assert_eq!(statuses, [0, ASK_ALONE]);
+    }
+    let stats = server.connect().stats("topkeys");
+    let [requests, bytes] = ["requests", "bytes"].map(|name| number(&stats, &format!("total:{name}")));
+    expect_about(requests, 16_000);
+    assert_eq!(bytes, requests / 2 * 900);
 }
 
 #[track_caller]

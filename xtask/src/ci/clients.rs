@@ -47,14 +47,14 @@ pub(super) fn page(root: &Path) -> Work {
     Work::Commands(vec![script(root, "python3", "page.py")])
 }
 
-/// pylibmc, gomemcache, memjs and memcached_exporter. Those that cannot be had here are left out, each with a line.
+/// pylibmc, gomemcache, memjs, memcached_exporter, collectd and Telegraf. Those that cannot be had here are left out, each with a line.
 pub(super) fn others(root: &Path) -> Work {
     if let Err(reason) = openssl() {
         return Work::Skip(reason);
     }
     let mut commands = Vec::new();
     let mut missing = Vec::new();
-    for client in [pylibmc, gomemcache, memjs, exporter] {
+    for client in [pylibmc, gomemcache, memjs, exporter, collectd, telegraf] {
         match client(root) {
             Ok(more) => commands.extend(more),
             Err(reason) => missing.push(reason),
@@ -94,6 +94,31 @@ fn exporter(root: &Path) -> Result<Vec<Command>, String> {
         return Err("memcached_exporter cannot be built: it wants Go 1.21".into());
     }
     let mut comparison = script(root, "python3", "exporter.py");
+    comparison.arg(program);
+    Ok(vec![comparison])
+}
+
+/// collectd's input for memcached.
+fn collectd(root: &Path) -> Result<Vec<Command>, String> {
+    const COLLECTD: &str = "/usr/sbin/collectd";
+    if !Path::new(COLLECTD).exists() {
+        return Err("collectd (Debian: collectd-core) is not installed".into());
+    }
+    let mut comparison = script(root, "python3", "collectd.py");
+    comparison.arg(COLLECTD);
+    Ok(vec![comparison])
+}
+
+/// Telegraf's input for memcached, without the rest of it.
+fn telegraf(root: &Path) -> Result<Vec<Command>, String> {
+    let go = Go::fetch(root, "telegraf")?;
+    let program = go.folder.join("telegraf_memcached").to_string_lossy().into_owned();
+    let mut build = command(&["go", "build", "-o", &program, "."]);
+    go.prepare(build.current_dir(root.join("tests/clients/telegraf")));
+    if !works(build) {
+        return Err("Telegraf's input cannot be built: it wants Go 1.22".into());
+    }
+    let mut comparison = script(root, "python3", "telegraf.py");
     comparison.arg(program);
     Ok(vec![comparison])
 }
