@@ -137,7 +137,6 @@ fn announce(running: &Running) -> Result<(), Failure> {
 
 fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOptions, Failure> {
     let millis = |name: &str| Duration::from_millis(flags.number(name));
-    let unless_zero = |name: &str| Some(millis(name)).filter(|time| !time.is_zero());
     let number = |name: &str| u32::try_from(flags.number(name)).unwrap_or(u32::MAX);
     let text = |name: &str| flags.text(name).unwrap_or_default().to_owned();
     for name in ["server-timeout-ms", "probe-timeout-initial-ms", "probe-timeout-max-ms"] {
@@ -153,22 +152,7 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
         server_tls: tls::servers(flags)?,
         workers: workers(flags)?,
         source,
-        settings: Settings {
-            default_route: default_route(flags)?,
-            unknown_prefix: match flags.has("send-invalid-route-to-default") {
-                true => Unknown::ToDefault,
-                false => Unknown::Refused,
-            },
-            timeouts: Timeouts {
-                server: millis("server-timeout-ms"),
-                within_cluster: unless_zero("within-cluster-timeout-ms"),
-                cross_cluster: unless_zero("cross-cluster-timeout-ms"),
-                cross_region: unless_zero("cross-region-timeout-ms"),
-            },
-            big_values: big_values(flags),
-            qos: qos(flags)?,
-            leases: Arc::default(),
-        },
+        settings: settings(flags)?,
         identity: Identity { service: name(flags, "service-name")?, router: name(flags, "router-name")? },
         health: Health {
             timeouts_until_tko: Some(number("timeouts-until-tko"))
@@ -205,6 +189,28 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
         dump_root: Some(text("config-dump-root")).filter(|root| !root.is_empty()).map(PathBuf::from),
         command_line: command_line.to_owned(),
         shown: flags.shown(),
+    })
+}
+
+/// What a tree of handles depends on beside its configuration.
+fn settings(flags: &Flags) -> Result<Settings, Failure> {
+    let millis = |name: &str| Duration::from_millis(flags.number(name));
+    let unless_zero = |name: &str| Some(millis(name)).filter(|time| !time.is_zero());
+    Ok(Settings {
+        default_route: default_route(flags)?,
+        unknown_prefix: match flags.has("send-invalid-route-to-default") {
+            true => Unknown::ToDefault,
+            false => Unknown::Refused,
+        },
+        timeouts: Timeouts {
+            server: millis("server-timeout-ms"),
+            within_cluster: unless_zero("within-cluster-timeout-ms"),
+            cross_cluster: unless_zero("cross-cluster-timeout-ms"),
+            cross_region: unless_zero("cross-region-timeout-ms"),
+        },
+        big_values: big_values(flags),
+        qos: qos(flags)?,
+        leases: Arc::default(),
     })
 }
 
