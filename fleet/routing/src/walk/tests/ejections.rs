@@ -6,7 +6,7 @@ fn route(more: &str) -> String {
     let servers: Vec<_> = (0..4).map(|number| format!("\"e{number}:1\"")).collect();
     format!(
         r#"{{"type": "PoolRoute", "hash": "KetamaTwemproxy"{more},
-            "pool": {{"name": "Ejecting", "servers": [{}], "auto_eject_hosts": true}}}}"#,
+            "pool": {{"name": "Ring", "servers": [{}], "auto_eject_hosts": true}}}}"#,
         servers.join(", ")
     )
 }
