@@ -52,7 +52,8 @@ pub(crate) struct Flow {
     pub(crate) now_us: u64,
     /// No request is given up before.
     deadline_ms: Option<u64>,
-    intake: Intake,
+    /// Of all servers, unless one is read.
+    intake: Option<Intake>,
     random: u32,
     /// Where deletes go that fail.
     log: Option<DeleteLog>,
@@ -126,7 +127,7 @@ impl Flow {
             facts: Facts { host: host_id().into(), ..Facts::default() },
             now_us: 0,
             deadline_ms: None,
-            intake: Intake::default(),
+            intake: Some(Intake::default()),
             random: 1,
             log,
             waits: Waits::default(),
@@ -255,26 +256,11 @@ impl Flow {
     /// A server has something to say.
     pub(crate) fn hear(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
         let it = &mut self.destinations[number as usize];
-        let rest = it.take_rest();
-        // A long reply is read to where it stays.
-        let is_long = rest.as_ref().is_some_and(Intake::is_long);
-        let mut intake = match rest {
-            Some(rest) if is_long => rest,
-            rest => {
-                let mut shared = std::mem::take(&mut self.intake);
-                rest.iter().for_each(|rest| shared.put_back(rest));
-                shared
-            }
-        };
+        let mut intake = it.take_intake(&mut self.intake);
         let result = it.read(poll, service_token(number), self.facts.now_ms, &mut intake);
         let understood = self.understand(number, walks, &mut intake);
         let it = &mut self.destinations[number as usize];
-        if is_long {
-            it.keep(intake);
-        } else {
-            it.keep(intake.take_rest());
-            self.intake = intake;
-        }
+        it.keep_intake(intake, &mut self.intake);
         it.tidy();
         it.end_replies(self.now_us);
         match result.map(|()| understood) {

@@ -545,14 +545,27 @@ impl Destination {
         }
     }
 
-    /// What was kept, if there is something: more is read behind it.
-    pub(crate) fn take_rest(&mut self) -> Option<Intake> {
-        (!self.rest.is_empty()).then(|| std::mem::take(&mut self.rest))
+    /// Where it is read to, behind what was kept: a long reply stays where it is, and for others there is one buffer, which all servers use.
+    pub(crate) fn take_intake(&mut self, shared: &mut Option<Intake>) -> Intake {
+        let rest = std::mem::take(&mut self.rest);
+        if rest.is_long() {
+            return rest;
+        }
+        let mut intake = shared.take().unwrap_or_default();
+        if !rest.is_empty() {
+            intake.put_back(&rest);
+        }
+        intake
     }
 
-    /// Keeps what is no whole reply until more comes.
-    pub(crate) fn keep(&mut self, rest: Intake) {
-        self.rest = rest;
+    /// Keeps what is no whole reply until more comes, and gives the buffer back if it is that of all.
+    pub(crate) fn keep_intake(&mut self, mut intake: Intake, shared: &mut Option<Intake>) {
+        if shared.is_some() {
+            self.rest = intake;
+            return;
+        }
+        self.rest = intake.take_rest();
+        *shared = Some(intake);
     }
 
     /// A request that has failed. What it has asked is still there.

@@ -20,9 +20,13 @@ impl Intake {
         self.filled == 0
     }
 
-    /// Space to read into.
+    /// Space to read into: of a long reply for no more than has come of it, so that no memory is taken for what a server only announces.
     pub(crate) fn space(&mut self) -> &mut [u8] {
-        let least = if self.is_long() { self.wanted } else { self.filled + READ_BYTES };
+        let least = if self.is_long() {
+            self.wanted.min(self.filled + KEPT_MAX.max(self.filled))
+        } else {
+            self.filled + READ_BYTES
+        };
         if self.bytes.len() < least {
             self.bytes.resize(least, 0);
         }
@@ -70,8 +74,11 @@ impl Intake {
         if self.is_empty() {
             return Intake::default();
         }
-        let mut rest =
-            Intake { bytes: Vec::with_capacity(self.wanted), filled: self.filled, wanted: self.wanted };
+        let mut rest = Intake {
+            bytes: Vec::with_capacity(self.wanted.min(self.filled + KEPT_MAX)),
+            filled: self.filled,
+            wanted: self.wanted,
+        };
         rest.bytes.extend_from_slice(&self.bytes[..self.filled]);
         (self.filled, self.wanted) = (0, 0);
         rest
@@ -121,12 +128,27 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_that_is_announced_takes_no_memory_before_it_comes() {
+        let mut intake = Intake::default();
+        read(&mut intake, b"VA 1073741824\r\n");
+        intake.taken(0, 1 << 30);
+        let mut own = intake.take_rest();
+        for _ in 0..100 {
+            own.space();
+            own.filled(1000);
+        }
+        assert!(own.bytes.capacity() < 3 * KEPT_MAX && own.is_long(), "{}", own.bytes.capacity());
+    }
+
+    #[test]
     fn a_long_reply_does_not_keep_its_memory() {
         let mut intake = Intake::default();
         read(&mut intake, b"0");
         intake.taken(0, 8 << 20);
-        let length = intake.space().len();
-        intake.filled(length);
+        while intake.is_long() {
+            let length = intake.space().len();
+            intake.filled(length);
+        }
         assert!(intake.input().len() >= 8 << 20);
         intake.taken(intake.filled, 0);
         assert!(intake.bytes.capacity() <= 2 * KEPT_MAX);

@@ -41,11 +41,9 @@ pub(super) fn hear(
     mut look: impl FnMut(u32, &Answer<'_>, &[u8]),
 ) -> (Vec<Told>, bool) {
     let (mut heard, mut rest) = (Vec::new(), input);
-    let mut intake = Intake::default();
+    let mut shared = Some(Intake::default());
     while !rest.is_empty() {
-        if let Some(before) = destination.take_rest() {
-            intake.put_back(&before);
-        }
+        let mut intake = destination.take_intake(&mut shared);
         let space = intake.space();
         let length = cut().clamp(1, rest.len()).min(space.len());
         space[..length].copy_from_slice(&rest[..length]);
@@ -75,9 +73,7 @@ pub(super) fn hear(
             at += taken;
         };
         intake.taken(at, wanted);
-        if !intake.is_empty() {
-            destination.keep(intake.take_rest());
-        }
+        destination.keep_intake(intake, &mut shared);
         destination.tidy();
     }
     (heard, true)
