@@ -40,6 +40,15 @@ pub(crate) enum Failure {
     /// A request goes nowhere.
     #[error(transparent)]
     Explain(guira_router::ExplainError),
+    /// The configuration of the invalidator cannot be used.
+    #[error(transparent)]
+    Invalidation(#[from] guira_invalidator::ConfigError),
+    /// The invalidator cannot be started.
+    #[error(transparent)]
+    Invalidator(#[from] guira_invalidator::StartError),
+    /// The invalidator cannot go on.
+    #[error("the invalidator stops")]
+    Invalidating(#[from] guira_invalidator::Fault),
     /// The server did not stop as it should.
     #[error(transparent)]
     Stop(#[from] guira_server::StopError),
@@ -78,6 +87,7 @@ impl Failure {
             Self::Usage(_)
                 | Self::Config(_)
                 | Self::Options(_)
+                | Self::Invalidation(_)
                 | Self::Terminal(TerminalError::None)
                 | Self::Load(LoadError::Options(_))
                 | Self::Start(StartError::NamelessDatagrams)

@@ -11,6 +11,7 @@ mod container;
 mod docs;
 mod failure;
 mod floor;
+mod invalidate;
 mod load;
 mod log;
 mod memcached;
@@ -70,6 +71,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Delete from caches what a database changes, by its commit log.
+    Invalidate(invalidate::Args),
     /// Put a load on a server and measure it.
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
@@ -160,6 +163,7 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         Task::Router { words } => {
             return router::main([OsString::from(MCROUTER)].into_iter().chain(words));
         }
+        Task::Invalidate(args) => invalidate::run(&args),
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Sim(args) => sim::run(&args),

@@ -44,7 +44,7 @@ impl Floor {
 #[test]
 fn the_help_names_the_subcommands_and_hides_the_floors() {
     let help = stdout(&guira(&["--help"]));
-    for name in ["top", "probe", "load", "replay", "sim", "bench"] {
+    for name in ["top", "probe", "invalidate", "load", "replay", "sim", "bench"] {
         assert!(help.contains(&format!("  {name} ")), "{name}: {help}");
     }
     assert!(!help.contains("floor") && !help.contains("relay"), "{help}");

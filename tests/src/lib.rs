@@ -2,7 +2,7 @@
 //! and expects exact bytes.
 //!
 //! The tests themselves are under `tests/tests/protocol/`, one file per behaviour, all in one binary; those of the admin
-//! listener, which memcached does not have, are under `tests/tests/admin/`.
+//! listener, which memcached does not have, are under `tests/tests/admin/`, those of the router and of the invalidator beside it.
 //! They run against the `guira` binary, or, with `GUIRA_TEST_SERVER=memcached`, against a real memcached:
 //! every expectation has been confirmed there, so a failure is a difference in behaviour and not a matter
 //! of opinion. See [`server::Server`] for the environment variables.
@@ -21,6 +21,7 @@ pub mod escape;
 pub mod expected;
 pub mod http;
 pub mod lines;
+pub mod mariadb;
 pub mod mica;
 pub mod mounted;
 pub mod openmetrics;

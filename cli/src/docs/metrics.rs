@@ -41,6 +41,15 @@ const ROUTER_FAMILIES_HEAD: &str = "
 |---|---|---|---|
 ";
 
+const INVALIDATOR_HEAD: &str = "
+# Metrics of the invalidator
+
+What `/metrics` of [`guira invalidate`](invalidator.md) shows. Counters are since the start.
+
+| name | what it is | labels | type |
+|---|---|---|---|
+";
+
 fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Count => "count",
@@ -61,6 +70,8 @@ pub(super) fn markdown() -> String {
     guira_router::metric_tables().iter().for_each(|table| add_table(&mut text, table));
     text.push_str(ROUTER_FAMILIES_HEAD);
     add_families(&mut text, guira_router::FAMILIES);
+    text.push_str(INVALIDATOR_HEAD);
+    add_families(&mut text, &guira_invalidator::families());
     text
 }
 

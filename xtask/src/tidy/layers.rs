@@ -90,6 +90,10 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
             "guira-sync",
         ]),
     ),
+    (
+        "guira-invalidator",
+        Only(&["guira-client", "guira-serving", "guira-web", "guira-transport", "guira-sync"]),
+    ),
     ("guira-harness", Only(&["guira-contract", "guira-sync"])),
     ("guira-netns", Only(&["guira-sync"])),
     ("guira-oracle", Only(&["guira-protocol"])),

@@ -1,0 +1,75 @@
+//! `guira invalidate`: deletes from caches what a database changes.
+
+use std::path::PathBuf;
+
+use guira_invalidator::{Config, Running};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::failure::Failure;
+use crate::log;
+use crate::run::print;
+
+const NOTES: &str =
+    "It reads the log of a MariaDB as a replica does, finds the keys that each committed transaction
+concerns, and has every target delete them: routers or servers of all clusters. Keys stand in comments
+of statements, /* mc: user:7 user-list */, or are made of changed rows by templates such as user:{id}.
+The position in the log is saved once all targets have acknowledged what is before it.
+
+Example of a configuration (docs/invalidator.md has all of it):
+  position = \"/var/lib/guira/invalidator.position\"
+  admin = \"127.0.0.1:9160\"
+  [mariadb]
+  address = \"db:3306\"
+  user = \"guira\"
+  password-file = \"/etc/guira/db-password\"
+  server-id = 4242
+  [[template]]
+  database = \"shop\"
+  table = \"users\"
+  keys = [\"user:{id}\"]
+  [[target]]
+  name = \"east\"
+  address = \"router-east:11211\"
+  prefix = \"/*/*/\"
+
+Exit codes: 2 if the configuration is wrong, 1 if the log cannot be read any further, such as after a gap.";
+
+/// Arguments of `guira invalidate`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
+pub(crate) struct Args {
+    /// The configuration, a TOML file.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration is right, without connecting to anything.
+    #[arg(long)]
+    check: bool,
+    /// Log more: -v what happens, -vv details.
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let config = Config::load(&args.config)?;
+    config.check_files()?;
+    if args.check {
+        return print("the configuration is right\n");
+    }
+    log::start(args.verbose);
+    // Before any thread starts, so that none of them takes the signals.
+    let mut signals =
+        Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::system("cannot wait for signals"))?;
+    let running = guira_invalidator::start(&config)?;
+    announce(&running)?;
+    let result = running.run(|| signals.pending().next().is_some());
+    log::flush();
+    Ok(result?)
+}
+
+fn announce(running: &Running) -> Result<(), Failure> {
+    match running.admin_address() {
+        Some(address) => print(&format!("listening on admin {address}\n")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,212 @@
+//! Keys of several transactions, deleted together.
+
+use crate::counters::{Count, Counts};
+use crate::ledger::Ledger;
+use crate::stop::Stopped;
+use std::collections::BTreeSet;
+use std::fmt::{Display, Write as _};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+/// Transactions without a key after which a position is passed on although the log has more to read.
+const TRANSACTIONS_MAX: u32 = 1000;
+
+/// What a target is to do, and the number by which that is acknowledged.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    number: u64,
+    work: Work,
+}
+
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Delete these keys, each of which is there once.
+    Delete(Vec<Box<[u8]>>),
+    /// Drop everything, since nobody knows what has changed.
+    Flush,
+}
+
+impl Batch {
+    #[cfg(test)]
+    pub(crate) fn new(number: u64, keys: &[&str]) -> Self {
+        Batch { number, work: Work::Delete(keys.iter().map(|key| key.as_bytes().into()).collect()) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn flush(number: u64) -> Self {
+        Batch { number, work: Work::Flush }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn work(&self) -> &Work {
+        &self.work
+    }
+}
+
+/// Gathers keys, and gives them to all targets.
+#[derive(Debug)]
+pub(crate) struct Batcher {
+    outlets: Vec<SyncSender<Arc<Batch>>>,
+    ledger: Arc<Ledger>,
+    counts: Arc<Counts>,
+    keys_max: usize,
+    keys: BTreeSet<Box<[u8]>>,
+    /// When the first change since the last batch was committed.
+    since: Option<u64>,
+    /// The end of the last transaction, if that is behind the position of the last batch.
+    position: String,
+    transactions: u32,
+    number: u64,
+}
+
+impl Batcher {
+    pub(crate) fn new(
+        outlets: Vec<SyncSender<Arc<Batch>>>,
+        ledger: Arc<Ledger>,
+        counts: Arc<Counts>,
+        keys_max: usize,
+    ) -> Self {
+        Batcher {
+            outlets,
+            ledger,
+            counts,
+            keys_max,
+            keys: BTreeSet::new(),
+            since: None,
+            position: String::new(),
+            transactions: 0,
+            number: 0,
+        }
+    }
+
+    /// Adds a key that a transaction of this time has changed. It waits if the targets have too much to do.
+    pub(crate) fn add(&mut self, key: &[u8], when: u64) -> Result<(), Stopped> {
+        self.since.get_or_insert(when);
+        if !self.keys.contains(key) {
+            self.keys.insert(key.into());
+        }
+        if self.keys.len() >= self.keys_max { self.send() } else { Ok(()) }
+    }
+
+    /// All keys of a transaction were added.
+    pub(crate) fn committed(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped> {
+        self.since.get_or_insert(when);
+        self.position.clear();
+        // Writing to a String cannot fail.
+        let _ = write!(self.position, "{position}");
+        self.transactions += 1;
+        if self.transactions >= TRANSACTIONS_MAX { self.send() } else { Ok(()) }
+    }
+
+    /// There is nothing more to read at the moment.
+    pub(crate) fn pause(&mut self) -> Result<(), Stopped> {
+        if self.keys.is_empty() && self.transactions == 0 { Ok(()) } else { self.send() }
+    }
+
+    /// What was changed before `position`, at which the log is read on, is not known.
+    pub(crate) fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped> {
+        self.pause()?;
+        self.give(Work::Flush, when, Some(position.to_owned()))
+    }
+
+    fn send(&mut self) -> Result<(), Stopped> {
+        let position = (self.transactions > 0).then(|| std::mem::take(&mut self.position));
+        self.transactions = 0;
+        let keys = std::mem::take(&mut self.keys).into_iter().collect();
+        let since = self.since.take().unwrap_or(0);
+        self.give(Work::Delete(keys), since, position)
+    }
+
+    fn give(&mut self, work: Work, since: u64, position: Option<String>) -> Result<(), Stopped> {
+        self.number += 1;
+        self.ledger.sent(self.number, since, position);
+        let batch = Arc::new(Batch { number: self.number, work });
+        self.counts.add(Count::Batches);
+        self.outlets.iter().try_for_each(|outlet| outlet.send(batch.clone()).map_err(|_| Stopped))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, sync_channel};
+    use std::time::Duration;
+
+    fn batcher(keys_max: usize) -> (Batcher, Receiver<Arc<Batch>>, Arc<Ledger>) {
+        let (outlet, batches) = sync_channel(8);
+        let ledger = Arc::new(Ledger::new(1));
+        (Batcher::new(vec![outlet], ledger.clone(), Arc::default(), keys_max), batches, ledger)
+    }
+
+    fn keys(batches: &Receiver<Arc<Batch>>) -> Vec<String> {
+        let batch = batches.try_recv().expect("a batch");
+        let Work::Delete(keys) = batch.work() else { panic!("{batch:?}") };
+        keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect()
+    }
+
+    #[test]
+    fn transactions_share_a_batch_in_which_each_key_is_once() {
+        let (mut batcher, batches, ledger) = batcher(10);
+        for (key, position) in [("b", "0-1-1"), ("a", "0-1-2"), ("b", "0-1-3")] {
+            batcher.add(key.as_bytes(), 7).unwrap();
+            batcher.committed(&position, 7).unwrap();
+        }
+        assert!(batches.try_recv().is_err(), "more may come");
+        batcher.pause().unwrap();
+        assert_eq!(keys(&batches), ["a", "b"]);
+        ledger.acknowledged(0, 1);
+        assert_eq!(ledger.take(Duration::ZERO).as_deref(), Some("0-1-3"));
+        batcher.pause().unwrap();
+        assert!(batches.try_recv().is_err(), "nothing is left");
+    }
+
+    #[test]
+    fn a_long_transaction_goes_in_several_batches_of_which_the_last_has_its_end() {
+        let (mut batcher, batches, ledger) = batcher(2);
+        batcher.committed(&"0-1-1", 7).unwrap();
+        for key in ["a", "b", "c"] {
+            batcher.add(key.as_bytes(), 7).unwrap();
+        }
+        assert_eq!(keys(&batches), ["a", "b"]);
+        ledger.acknowledged(0, 1);
+        assert_eq!(ledger.take(Duration::ZERO).as_deref(), Some("0-1-1"), "the transaction before");
+        batcher.committed(&"0-1-2", 7).unwrap();
+        batcher.pause().unwrap();
+        assert_eq!(keys(&batches), ["c"]);
+        ledger.acknowledged(0, 2);
+        assert_eq!(ledger.take(Duration::ZERO).as_deref(), Some("0-1-2"));
+    }
+
+    #[test]
+    fn positions_advance_without_keys_as_well() {
+        let (mut batcher, batches, _) = batcher(2);
+        for number in 0..TRANSACTIONS_MAX {
+            assert!(batches.try_recv().is_err(), "after {number}");
+            batcher.committed(&number, 7).unwrap();
+        }
+        assert_eq!(keys(&batches), [""; 0]);
+    }
+
+    #[test]
+    fn a_gap_is_followed_by_the_position_behind_it() {
+        let (mut batcher, batches, ledger) = batcher(10);
+        batcher.add(b"a", 7).unwrap();
+        batcher.skipped("0-1-9", 7).unwrap();
+        assert_eq!(keys(&batches), ["a"]);
+        assert!(matches!(batches.try_recv().unwrap().work(), Work::Flush));
+        ledger.acknowledged(0, 1);
+        assert_eq!(ledger.take(Duration::ZERO), None);
+        ledger.acknowledged(0, 2);
+        assert_eq!(ledger.take(Duration::ZERO).as_deref(), Some("0-1-9"));
+    }
+
+    #[test]
+    fn it_ends_when_the_targets_do() {
+        let (mut batcher, batches, _) = batcher(1);
+        drop(batches);
+        assert_eq!(batcher.add(b"a", 7), Err(Stopped));
+    }
+}

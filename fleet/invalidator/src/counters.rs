@@ -1,0 +1,116 @@
+//! What is counted. Each figure is a row, and its name in `/metrics`.
+
+use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+guira_sync::counters! {
+    /// Counters of the process.
+    pub(crate) enum Count {
+        Events = "events", Count, "Events of the database's log that were read, heartbeats among them." as "guira_invalidator_events_total";
+        Transactions = "transactions", Count, "Transactions that were read to their end." as "guira_invalidator_transactions_total";
+        Rows = "rows", Count, "Changed rows of tables that have templates." as "guira_invalidator_rows_total";
+        Statements = "statements", Count, "Statements whose text was searched for keys." as "guira_invalidator_statements_total";
+        Keys = "keys", Count, "Keys that were found, those that a batch had already among them." as "guira_invalidator_keys_total";
+        RefusedKeys = "refused_keys", Count, "Keys that no cache can have: empty, over 250 bytes, or with blanks or control bytes. The log tells examples." as "guira_invalidator_refused_keys_total";
+        Unfilled = "unfilled_templates", Count, "Row images that a template had no key for, since a column is missing or of a type that has no text. What they change stays in the caches." as "guira_invalidator_unfilled_templates_total";
+        Unseen = "unseen_statements", Count, "Statements that may have changed tables with templates and left no rows in the log, such as TRUNCATE. What they change stays in the caches." as "guira_invalidator_unseen_statements_total";
+        Batches = "batches", Count, "Batches of deletes that were given to all targets." as "guira_invalidator_batches_total";
+        SourceFailures = "source_failures", Count, "Times that the connection to the database has failed." as "guira_invalidator_source_failures_total";
+        Gaps = "gaps", Count, "Gaps in the log for which all targets were told to drop everything." as "guira_invalidator_gaps_total";
+        Saves = "position_saves", Count, "Positions that were saved." as "guira_invalidator_position_saves_total";
+        SaveFailures = "position_save_failures", Count, "Positions that could not be saved: a restart repeats more deletes." as "guira_invalidator_position_save_failures_total";
+    }
+}
+
+guira_sync::counters! {
+    /// Counters of a target.
+    pub(crate) enum TargetCount {
+        Deletes = "deletes", Count, "Deletes that the target has acknowledged." as "guira_invalidator_deletes_total";
+        Hits = "hits", Count, "Those that have deleted something." as "guira_invalidator_delete_hits_total";
+        Batches = "target_batches", Count, "Batches that the target has acknowledged." as "guira_invalidator_target_batches_total";
+        Failures = "target_failures", Count, "Times that a batch could not be delivered and was tried again." as "guira_invalidator_target_failures_total";
+        Rejected = "rejected", Count, "Deletes that the target has refused as wrong (CLIENT_ERROR), and that were dropped." as "guira_invalidator_rejected_deletes_total";
+    }
+}
+
+/// Counters of the process, and what is known of the database.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Relaxed: they are only printed.
+    values: [AtomicU64; Count::COUNT],
+    /// Relaxed: it is only printed.
+    is_connected: AtomicBool,
+    /// When the database was last heard of, in seconds since 1970. Relaxed: it is only printed.
+    heard: AtomicU64,
+}
+
+impl Counts {
+    /// Adds one; returns whether it is worth a line of the log: the first, second, fourth, eighth …
+    pub(crate) fn add(&self, counter: Count) -> bool {
+        let before = self.values[counter as usize].fetch_add(1, Ordering::Relaxed);
+        (before + 1).is_power_of_two()
+    }
+
+    pub(crate) fn get(&self, counter: Count) -> u64 {
+        self.values[counter as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn heard(&self, now: u64) {
+        self.is_connected.store(true, Ordering::Relaxed);
+        self.heard.store(now, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lost(&self) {
+        self.is_connected.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.is_connected.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn last_heard(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
+    }
+}
+
+/// Counters of a target, and what it is called.
+#[derive(Debug)]
+pub(crate) struct TargetCounts {
+    name: String,
+    /// Relaxed: they are only printed.
+    values: [AtomicU64; TargetCount::COUNT],
+    /// Whether the last attempt has succeeded. Relaxed: it is only printed.
+    is_up: AtomicBool,
+}
+
+impl TargetCounts {
+    pub(crate) fn new(name: &str) -> Self {
+        TargetCounts { name: name.to_owned(), values: Default::default(), is_up: AtomicBool::new(true) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn add(&self, counter: TargetCount, count: u64) {
+        self.values[counter as usize].fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self, counter: TargetCount) -> u64 {
+        self.values[counter as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_up(&self, is_up: Health) {
+        self.is_up.store(is_up == Health::Up, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.is_up.load(Ordering::Relaxed)
+    }
+}
+
+/// How a target was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    Up,
+    Away,
+}

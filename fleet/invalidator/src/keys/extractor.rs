@@ -1,0 +1,187 @@
+//! From what a log says to keys.
+
+use super::template::{Filled, Template};
+use super::{comments, flaw};
+use crate::batch::Batcher;
+use crate::counters::{Count, Counts};
+use crate::source::{Changes, Image, Row};
+use crate::stop::Stopped;
+use std::fmt::Display;
+use std::sync::Arc;
+
+/// Templates of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct TableTemplates {
+    pub(crate) database: String,
+    pub(crate) table: String,
+    pub(crate) keys: Vec<Template>,
+}
+
+/// Finds keys, and gives those that a cache can have to the batcher.
+#[derive(Debug)]
+pub(crate) struct Extractor {
+    tables: Vec<TableTemplates>,
+    batcher: Batcher,
+    counts: Arc<Counts>,
+    /// The key that is made at present.
+    key: Vec<u8>,
+}
+
+impl Extractor {
+    pub(crate) fn new(tables: Vec<TableTemplates>, batcher: Batcher, counts: Arc<Counts>) -> Self {
+        Extractor { tables, batcher, counts, key: Vec::new() }
+    }
+
+    /// Adds the key of each template of the row's table for this image of it.
+    fn add_image(&mut self, row: &Row<'_>, image: &Image<'_>) -> Result<(), Stopped> {
+        let Self { tables, batcher, counts, key } = self;
+        for template in tables.iter().filter(|it| it.is(row.database(), row.name())).flat_map(|it| &it.keys) {
+            match template.fill(image, key) {
+                Filled::Key => add(batcher, counts, key, row.when())?,
+                Filled::Null => {}
+                Filled::Missing(column) => {
+                    if counts.add(Count::Unfilled) {
+                        let (database, table) = (row.database().escape_ascii(), row.name().escape_ascii());
+                        tracing::error!(
+                            "a change of {database}.{table} has no value for column {column}: its key is not deleted"
+                        );
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TableTemplates {
+    fn is(&self, database: &[u8], table: &[u8]) -> bool {
+        self.database.as_bytes() == database && self.table.as_bytes() == table
+    }
+}
+
+fn add(batcher: &mut Batcher, counts: &Counts, key: &[u8], when: u64) -> Result<(), Stopped> {
+    counts.add(Count::Keys);
+    let Some(flaw) = flaw(key) else {
+        return batcher.add(key, when);
+    };
+    if counts.add(Count::RefusedKeys) {
+        let shown = &key[..key.len().min(300)];
+        tracing::warn!("a key is not deleted, since no cache can have it: {flaw}: {}", shown.escape_ascii());
+    }
+    Ok(())
+}
+
+impl Changes for Extractor {
+    fn wants(&self, database: &[u8], table: &[u8]) -> bool {
+        self.tables.iter().any(|it| it.is(database, table))
+    }
+
+    fn statement(&mut self, text: &[u8], when: u64) -> Result<(), Stopped> {
+        let Self { batcher, counts, .. } = self;
+        counts.add(Count::Statements);
+        comments::keys(text, |key| add(batcher, counts, key, when))
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> Result<(), Stopped> {
+        self.counts.add(Count::Rows);
+        [row.before(), row.after()].into_iter().flatten().try_for_each(|image| self.add_image(row, &image))
+    }
+
+    fn unseen(&mut self, database: &[u8], verb: &str) {
+        if self.tables.is_empty() {
+            return;
+        }
+        if self.counts.add(Count::Unseen) {
+            let database = database.escape_ascii();
+            tracing::error!(
+                "the log has a {verb} in {database} without rows: if it concerns a table with templates, its keys are not deleted"
+            );
+        }
+    }
+
+    fn committed(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped> {
+        self.counts.add(Count::Transactions);
+        self.batcher.committed(position, when)
+    }
+
+    fn pause(&mut self) -> Result<(), Stopped> {
+        self.batcher.pause()
+    }
+
+    fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped> {
+        self.batcher.skipped(position, when)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Work;
+    use crate::ledger::Ledger;
+    use crate::source::Value;
+    use crate::source::testing::{row, table};
+    use std::sync::mpsc::{Receiver, sync_channel};
+
+    type Batches = Receiver<Arc<crate::batch::Batch>>;
+
+    fn extractor(keys: &[&str]) -> (Extractor, Batches, Arc<Counts>) {
+        let (outlet, batches) = sync_channel(8);
+        let counts: Arc<Counts> = Arc::default();
+        let batcher = Batcher::new(vec![outlet], Arc::new(Ledger::new(1)), counts.clone(), 100);
+        let keys = keys.iter().map(|key| key.parse().unwrap()).collect();
+        let tables = vec![TableTemplates { database: "shop".to_owned(), table: "users".to_owned(), keys }];
+        (Extractor::new(tables, batcher, counts.clone()), batches, counts)
+    }
+
+    fn keys(extractor: &mut Extractor, batches: &Batches) -> Vec<String> {
+        extractor.pause().unwrap();
+        let Ok(batch) = batches.try_recv() else { return Vec::new() };
+        let Work::Delete(keys) = batch.work() else { panic!("{batch:?}") };
+        keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect()
+    }
+
+    #[test]
+    fn a_change_of_a_column_concerns_the_keys_of_both_images() {
+        let (mut extractor, batches, _) = extractor(&["user:{id}", "mail:{mail}"]);
+        let table = table("shop", "users", &["id", "mail"]);
+        let old = [Value::Signed(7), Value::Bytes(b"old")];
+        let new = [Value::Signed(7), Value::Bytes(b"new")];
+        extractor.row(&row(&table, Some(&old), Some(&new))).unwrap();
+        assert_eq!(keys(&mut extractor, &batches), ["mail:new", "mail:old", "user:7"]);
+    }
+
+    #[test]
+    fn what_an_image_leaves_out_is_as_before() {
+        let (mut extractor, batches, counts) = extractor(&["{id}:{mail}"]);
+        let table = table("shop", "users", &["id", "mail"]);
+        let old = [Value::Signed(7), Value::Bytes(b"old")];
+        let new = [Value::Absent, Value::Bytes(b"new")];
+        extractor.row(&row(&table, Some(&old), Some(&new))).unwrap();
+        assert_eq!(keys(&mut extractor, &batches), ["7:new", "7:old"]);
+        extractor.row(&row(&table, None, Some(&new))).unwrap();
+        assert_eq!(keys(&mut extractor, &batches), [""; 0]);
+        assert_eq!(counts.get(Count::Unfilled), 1);
+    }
+
+    #[test]
+    fn keys_that_no_cache_can_have_are_counted() {
+        let (mut extractor, batches, counts) = extractor(&["user:{name}"]);
+        let table = table("shop", "users", &["name"]);
+        let long = "x".repeat(246);
+        for name in ["a b", "a\nb", &long, "good"] {
+            extractor.row(&row(&table, None, Some(&[Value::Bytes(name.as_bytes())]))).unwrap();
+        }
+        extractor.statement(format!("/* mc: {} also-good */", "k".repeat(251)).as_bytes(), 7).unwrap();
+        assert_eq!(keys(&mut extractor, &batches), ["also-good", "user:good"]);
+        assert_eq!((counts.get(Count::RefusedKeys), counts.get(Count::Keys)), (4, 6));
+    }
+
+    #[test]
+    fn only_tables_with_templates_are_wanted() {
+        let (mut extractor, _batches, counts) = extractor(&["{id}"]);
+        assert!(extractor.wants(b"shop", b"users"));
+        assert!(!extractor.wants(b"shop", b"orders") && !extractor.wants(b"other", b"users"));
+        extractor.unseen(b"shop", "TRUNCATE");
+        assert_eq!(counts.get(Count::Unseen), 1);
+    }
+}

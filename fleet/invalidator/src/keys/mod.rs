@@ -1,0 +1,35 @@
+//! Which keys of the caches a change of the database concerns.
+
+mod comments;
+mod extractor;
+mod template;
+
+pub(crate) use extractor::{Extractor, TableTemplates};
+pub(crate) use template::Template;
+
+/// The longest key of a cache, in bytes.
+const KEY_MAX: usize = 250;
+
+/// Why no cache can have this key, if that is so.
+fn flaw(key: &[u8]) -> Option<&'static str> {
+    match key {
+        [] => Some("it is empty"),
+        _ if key.len() > KEY_MAX => Some("it has over 250 bytes"),
+        _ if key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) => Some("it has blanks or control bytes"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_no_cache_can_have_are_known() {
+        assert_eq!(flaw("user:Zoë😀'\"`".as_bytes()), None);
+        assert_eq!(flaw(&[b'k'; 250]), None);
+        for key in [&[b'k'; 251][..], b"", b"a b", b"a\nb", b"a\0", b"a\x7f"] {
+            assert!(flaw(key).is_some(), "{key:?}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Which batches are under way, and up to which position all targets have acknowledged everything.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What is known of all batches. It holds no more of them than the queues of targets.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// LOCK: invalidator_ledger. Leaf.
+    state: Mutex<State>,
+    advanced: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    under_way: VecDeque<Sent>,
+    /// The number of the last batch that each target has acknowledged; they do so in order.
+    acknowledged: Vec<u64>,
+    /// A position that may be saved and was not taken yet.
+    reached: Option<String>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    number: u64,
+    /// When the first change in it was committed, in seconds since 1970.
+    since: u64,
+    /// Where the log is read on once it is acknowledged, if that is another place than before.
+    position: Option<String>,
+}
+
+impl Ledger {
+    /// Nothing is under way. Batches have numbers from 1.
+    pub(crate) fn new(targets: usize) -> Self {
+        let state = State { under_way: VecDeque::new(), acknowledged: vec![0; targets], reached: None };
+        Ledger { state: Mutex::new(state), advanced: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A batch is about to be given to all targets.
+    pub(crate) fn sent(&self, number: u64, since: u64, position: Option<String>) {
+        self.state().under_way.push_back(Sent { number, since, position });
+    }
+
+    /// A target has acknowledged a batch, and with it those before.
+    pub(crate) fn acknowledged(&self, target: usize, number: u64) {
+        let mut state = self.state();
+        state.acknowledged[target] = number;
+        let by_all = state.acknowledged.iter().copied().min().unwrap_or(0);
+        while state.under_way.front().is_some_and(|sent| sent.number <= by_all) {
+            if let Some(position) = state.under_way.pop_front().and_then(|sent| sent.position) {
+                state.reached = Some(position);
+            }
+        }
+        if state.reached.is_some() {
+            self.advanced.notify_all();
+        }
+    }
+
+    /// Takes the newest position that may be saved; waits for one for at most `duration`.
+    pub(crate) fn take(&self, duration: Duration) -> Option<String> {
+        let waited =
+            self.advanced.wait_timeout_while(self.state(), duration, |state| state.reached.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.reached.take()
+    }
+
+    /// When the oldest change was committed that not all targets have acknowledged.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.state().under_way.front().map(|sent| sent.since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(ledger: &Ledger) -> Option<String> {
+        ledger.take(Duration::ZERO)
+    }
+
+    #[test]
+    fn a_position_counts_once_all_targets_have_acknowledged_what_is_before() {
+        let ledger = Ledger::new(2);
+        ledger.sent(1, 100, Some("a".to_owned()));
+        ledger.sent(2, 101, None);
+        ledger.sent(3, 102, Some("b".to_owned()));
+        ledger.acknowledged(0, 1);
+        ledger.acknowledged(0, 2);
+        ledger.acknowledged(0, 3);
+        assert_eq!((taken(&ledger), ledger.oldest()), (None, Some(100)));
+        ledger.acknowledged(1, 1);
+        assert_eq!((taken(&ledger).as_deref(), ledger.oldest()), (Some("a"), Some(101)));
+        ledger.acknowledged(1, 2);
+        assert_eq!(taken(&ledger), None, "the middle of a transaction is no position");
+        ledger.acknowledged(1, 3);
+        assert_eq!((taken(&ledger).as_deref(), ledger.oldest()), (Some("b"), None));
+    }
+
+    #[test]
+    fn the_newest_position_is_taken_once() {
+        let ledger = Ledger::new(1);
+        ledger.sent(1, 1, Some("a".to_owned()));
+        ledger.sent(2, 1, Some("b".to_owned()));
+        ledger.acknowledged(0, 2);
+        assert_eq!((taken(&ledger).as_deref(), taken(&ledger)), (Some("b"), None));
+    }
+}

@@ -1,0 +1,111 @@
+//! What `/metrics` shows.
+
+use crate::counters::{Count, TargetCount};
+use crate::running::Shared;
+use guira_sync::metrics::Metric;
+use guira_web::{Exposition, Family, Form};
+
+/// Makes a constant for each family, and the list of all.
+macro_rules! families {
+    ($($NAME:ident = $name:literal [$($label:literal),*], $kind:literal, $meaning:literal;)*) => {
+        $(const $NAME: Family =
+            Family { name: $name, labels: &[$($label),*], meaning: $meaning, kind: $kind };)*
+        const FAMILIES: &[Family] = &[$($NAME),*];
+    };
+}
+
+families! {
+    UP = "guira_invalidator_up" [], "gauge", "1: the invalidator answers.";
+    READY = "guira_invalidator_ready" [], "gauge", "Whether /ready says so.";
+    CONNECTED = "guira_invalidator_source_connected" [], "gauge", "Whether the log of the database is being read.";
+    LAG = "guira_invalidator_lag_seconds" [], "gauge", "How long ago the statement of the oldest change began that not all targets have acknowledged; without one, and without a database, how long ago that was last heard of. By the clocks of both hosts, in whole seconds.";
+    TARGET_UP = "guira_invalidator_target_up" ["target"], "gauge", "Whether the target has acknowledged the last batch that it was sent.";
+}
+
+/// All metrics, for docs/metrics.md.
+pub fn families() -> Vec<Family> {
+    let rows = Count::ROWS.iter().map(|row| family(row, &[]));
+    let of_targets = TargetCount::ROWS.iter().map(|row| family(row, &["target"]));
+    FAMILIES.iter().copied().chain(rows).chain(of_targets).collect()
+}
+
+/// Rows here have their whole name.
+fn family(row: &Metric, labels: &'static [&'static str]) -> Family {
+    Family { name: row.exported.unwrap_or(row.name), labels, meaning: row.meaning, kind: "counter" }
+}
+
+/// How many seconds deletes are behind the database.
+pub(crate) fn lag(shared: &Shared, now: u64) -> u64 {
+    let counts = &shared.counts;
+    let since = match shared.ledger.oldest() {
+        Some(oldest) => Some(oldest),
+        None if counts.is_connected() => None,
+        None => Some(counts.last_heard()).filter(|heard| *heard > 0),
+    };
+    since.map_or(0, |since| now.saturating_sub(since))
+}
+
+/// The whole text.
+pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> String {
+    let mut out = Exposition::default();
+    out.sample(UP, &[], 1);
+    out.sample(READY, &[], u32::from(is_ready));
+    out.sample(CONNECTED, &[], u32::from(shared.counts.is_connected()));
+    out.sample(LAG, &[], lag(shared, now));
+    for (counter, row) in Count::ALL.into_iter().zip(Count::ROWS) {
+        out.sample(family(row, &[]), &[], shared.counts.get(counter));
+    }
+    for target in &shared.targets {
+        out.sample(TARGET_UP, &[target.name()], u32::from(target.is_up()));
+        for (counter, row) in TargetCount::ALL.into_iter().zip(TargetCount::ROWS) {
+            out.sample(family(row, &["target"]), &[target.name()], target.get(counter));
+        }
+    }
+    out.text(form)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::{Counts, TargetCounts};
+    use crate::ledger::Ledger;
+    use std::sync::Arc;
+
+    fn shared() -> Shared {
+        let targets = vec![Arc::new(TargetCounts::new("east")), Arc::new(TargetCounts::new("west"))];
+        Shared { counts: Arc::<Counts>::default(), targets, ledger: Arc::new(Ledger::new(2)) }
+    }
+
+    #[test]
+    fn every_family_is_shown_once_and_begins_with_the_name_of_the_process() {
+        let text = text(&shared(), Form::Classic, true, 7);
+        for family in families() {
+            assert!(family.name.starts_with("guira_invalidator_"), "{}", family.name);
+            let types = format!("# TYPE {} {}\n", family.name, family.kind);
+            assert_eq!(text.matches(&types).count(), 1, "{}", family.name);
+        }
+        assert_eq!(text.matches("# TYPE ").count(), families().len());
+        assert!(text.contains("\nguira_invalidator_deletes_total{target=\"west\"} 0\n"), "{text}");
+    }
+
+    #[test]
+    fn the_lag_is_that_of_the_oldest_change_under_way() {
+        let shared = shared();
+        assert_eq!(lag(&shared, 100), 0, "nothing is known yet");
+        shared.counts.heard(90);
+        assert_eq!(lag(&shared, 100), 0);
+        shared.ledger.sent(1, 80, None);
+        shared.ledger.sent(2, 85, None);
+        assert_eq!(lag(&shared, 100), 20);
+        for target in 0..2 {
+            shared.ledger.acknowledged(target, 1);
+        }
+        assert_eq!(lag(&shared, 100), 15);
+        for target in 0..2 {
+            shared.ledger.acknowledged(target, 2);
+        }
+        shared.counts.lost();
+        assert_eq!(lag(&shared, 100), 10, "the database may have gone on");
+        assert_eq!(lag(&shared, 50), 0, "clocks differ");
+    }
+}

@@ -1,0 +1,142 @@
+//! The file that says where the log is to be read on.
+
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The first word of the file, with its version.
+const HEAD: &str = "guira-position-1";
+/// The longest file that is read, in bytes.
+const FILE_MAX: u64 = 1 << 20;
+/// What is added to its name for the file that is locked, and for the one that is written before it takes its place.
+const LOCK: &str = ".lock";
+const UNFINISHED: &str = ".tmp";
+
+#[derive(Debug, thiserror::Error)]
+pub enum PositionError {
+    #[error("cannot {action} {path}")]
+    File { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("another process has locked {0}: a position belongs to one invalidator")]
+    InUse(PathBuf),
+    #[error(
+        "{0} is damaged or of another version: what was deleted last is not known. Flush the caches and remove the file, \
+         and the log is read from its present end"
+    )]
+    Damaged(PathBuf),
+}
+
+/// The file, which no other process uses meanwhile.
+#[derive(Debug)]
+pub(crate) struct PositionFile {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl PositionFile {
+    /// Opens the file at `path`, and reads the position in it, if there is one.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Option<String>), PositionError> {
+        let locked = with_ending(path, LOCK);
+        let failed = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| PositionError::File { action, path, source }
+        };
+        let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(&locked);
+        let lock = lock.map_err(failed("open", &locked))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| PositionError::InUse(locked.clone()))?;
+        let mut text = Vec::new();
+        match File::open(path).and_then(|file| file.take(FILE_MAX).read_to_end(&mut text)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok((PositionFile { path: path.to_owned(), _lock: lock }, None));
+            }
+            read => read.map_err(failed("read", path))?,
+        };
+        let position = parse(&text).ok_or_else(|| PositionError::Damaged(path.to_owned()))?;
+        Ok((PositionFile { path: path.to_owned(), _lock: lock }, Some(position)))
+    }
+
+    /// Puts `position` into the file. It is there after a crash of the machine too, and a crash meanwhile leaves the one before.
+    pub(crate) fn save(&self, position: &str) -> io::Result<()> {
+        let unfinished = with_ending(&self.path, UNFINISHED);
+        let mut file =
+            File::options().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
+        file.write_all(render(position).as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, &self.path)?;
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn render(position: &str) -> String {
+    format!("{HEAD} {:08x} {position}\n", crc32fast::hash(position.as_bytes()))
+}
+
+fn parse(text: &[u8]) -> Option<String> {
+    let line = std::str::from_utf8(text).ok()?.strip_suffix('\n')?;
+    let mut words = line.splitn(3, ' ');
+    let (head, sum, position) = (words.next()?, words.next()?, words.next()?);
+    let is_whole = head == HEAD && u32::from_str_radix(sum, 16).ok()? == crc32fast::hash(position.as_bytes());
+    is_whole.then(|| position.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_harness::scratch::Scratch;
+
+    #[test]
+    fn a_position_is_there_when_the_file_is_opened_again() {
+        let scratch = Scratch::new();
+        let path = scratch.file("position");
+        let (file, position) = PositionFile::open(&path).unwrap();
+        assert_eq!(position, None);
+        for position in ["", "0-1-270,1-1-5"] {
+            file.save(position).unwrap();
+        }
+        assert!(matches!(PositionFile::open(&path), Err(PositionError::InUse(_))));
+        drop(file);
+        let (_, position) = PositionFile::open(&path).unwrap();
+        assert_eq!(position.as_deref(), Some("0-1-270,1-1-5"));
+    }
+
+    #[test]
+    fn an_empty_position_is_not_the_same_as_none() {
+        let scratch = Scratch::new();
+        let path = scratch.file("position");
+        PositionFile::open(&path).unwrap().0.save("").unwrap();
+        assert_eq!(PositionFile::open(&path).unwrap().1.as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused() {
+        let scratch = Scratch::new();
+        let whole = render("0-1-270");
+        let cut = &whole[..whole.len() - 2];
+        let changed = whole.replace("270", "271");
+        for text in ["", "\n", "0-1-270\n", cut, &changed, &whole.replace(HEAD, "guira-position-2")] {
+            let path = scratch.write("position", text);
+            assert!(matches!(PositionFile::open(&path), Err(PositionError::Damaged(_))), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_save_that_fails_leaves_the_position_before() {
+        let scratch = Scratch::new();
+        let path = scratch.file("position");
+        let (file, _) = PositionFile::open(&path).unwrap();
+        file.save("0-1-1").unwrap();
+        std::fs::create_dir(with_ending(&path, UNFINISHED)).unwrap();
+        assert!(file.save("0-1-2").is_err());
+        drop(file);
+        assert_eq!(PositionFile::open(&path).unwrap().1.as_deref(), Some("0-1-1"));
+    }
+}

@@ -1,0 +1,210 @@
+//! What events mean, one after the other.
+
+use super::event::{Checksum, Event, kind, query};
+use super::gtid::{Gtid, Position};
+use super::rows::RowEvent;
+use super::table::{self, Table};
+use crate::source::{Changes, Row, SourceError};
+use std::collections::HashMap;
+
+/// Flags of a GTID event: its transaction has one statement, and no event at its end; it is the first or the second part of an XA transaction.
+const STANDALONE: u8 = 0x01;
+const PREPARED_XA: u8 = 0x40;
+const COMPLETED_XA: u8 = 0x80;
+
+/// What statements begin with that change data without rows in the log.
+const CHANGES: [&str; 7] = ["INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "TRUNCATE", "CALL"];
+/// What those are that remove or replace whole tables.
+const REMOVALS: [&str; 2] = ["DROP", "RENAME"];
+const OF_TABLES: [&str; 4] = ["TABLE", "TABLES", "DATABASE", "SCHEMA"];
+
+/// A log that is read from a position on.
+#[derive(Debug)]
+pub(super) struct Dump {
+    /// The end of the last transaction that was read.
+    position: Position,
+    checksum: Checksum,
+    transaction: Option<Transaction>,
+    /// Tables of the transaction by their numbers; nothing of those whose rows nobody wants.
+    tables: HashMap<u64, Option<Table>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Transaction {
+    gtid: Gtid,
+    flags: u8,
+}
+
+impl Dump {
+    pub(super) fn new(position: Position) -> Self {
+        Dump { position, checksum: Checksum::None, transaction: None, tables: HashMap::new() }
+    }
+
+    pub(super) fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// Takes the next event. One that was cut has `is_whole` not set.
+    pub(super) fn take(
+        &mut self,
+        bytes: &[u8],
+        is_whole: bool,
+        changes: &mut dyn Changes,
+    ) -> Result<(), SourceError> {
+        let event = Event::read(bytes, self.checksum, is_whole)?;
+        let cut = || SourceError::Unsuitable("the log has a statement or row of over 64 MiB".to_owned());
+        match event.kind {
+            kind::FORMAT => {
+                self.checksum = event.checksum()?;
+                // Another file begins. What it was cut off from did not commit.
+                self.tables.clear();
+            }
+            kind::GTID => self.begin(&event)?,
+            kind::TABLE_MAP => self.add_table(&event, changes)?,
+            kind::WRITE_ROWS_1..=kind::DELETE_ROWS_1 | kind::WRITE_ROWS_2..=kind::DELETE_ROWS_2 => {
+                self.tell_rows(&event, is_whole, changes)?;
+            }
+            kind::ANNOTATE_ROWS => {
+                is_whole.then_some(()).ok_or_else(cut)?;
+                changes.statement(event.body, event.when)?;
+            }
+            kind::QUERY | kind::EXECUTE_LOAD_QUERY => {
+                is_whole.then_some(()).ok_or_else(cut)?;
+                self.tell_statement(&event, changes)?;
+            }
+            kind::XID => self.end(&event, changes)?,
+            kind::INCIDENT => {
+                return Err(SourceError::Gap("the database says that changes are missing in it".to_owned()));
+            }
+            kind::XA_PREPARE => return Err(xa(self.transaction)),
+            kind::FIRST_COMPRESSED..=kind::LAST_COMPRESSED => {
+                let text = "the log has compressed events, which cannot be read: set log_bin_compress = OFF";
+                return Err(SourceError::Unsuitable(text.to_owned()));
+            }
+            kind::ROTATE | kind::HEARTBEAT => {}
+            other if kind::NEUTRAL.contains(&other) || event.is_ignorable => {}
+            other => {
+                let text = format!("the log has an event of kind {other}, which is not known here");
+                return Err(SourceError::Unsuitable(text));
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, event: &Event<'_>) -> Result<(), SourceError> {
+        let mut bytes = super::bytes::Bytes(event.body);
+        let (sequence, domain, flags) = (bytes.number(8), bytes.u32(), bytes.byte());
+        let (Some(sequence), Some(domain), Some(flags)) = (sequence, domain, flags) else {
+            return Err(SourceError::Malformed("a GTID"));
+        };
+        // One that did not end was cut off by a crash of the database, and has changed nothing.
+        let transaction = Some(Transaction { gtid: Gtid { domain, server: event.server, sequence }, flags });
+        self.transaction = transaction;
+        self.tables.clear();
+        if flags & PREPARED_XA != 0 { Err(xa(transaction)) } else { Ok(()) }
+    }
+
+    fn end(&mut self, event: &Event<'_>, changes: &mut dyn Changes) -> Result<(), SourceError> {
+        let ended = self.transaction.take().ok_or(SourceError::Malformed("a transaction without a GTID"))?;
+        self.position.advance(ended.gtid);
+        self.tables.clear();
+        Ok(changes.committed(&self.position, event.when)?)
+    }
+
+    fn add_table(&mut self, event: &Event<'_>, changes: &dyn Changes) -> Result<(), SourceError> {
+        let wrong = || SourceError::Malformed("a table");
+        let head = table::head(event.body).ok_or_else(wrong)?;
+        let is_wanted = changes.wants(head.database, head.table);
+        let table = if is_wanted { Some(head.table().ok_or_else(wrong)?) } else { None };
+        self.tables.insert(head.id, table);
+        Ok(())
+    }
+
+    fn tell_rows(
+        &self,
+        event: &Event<'_>,
+        is_whole: bool,
+        changes: &mut dyn Changes,
+    ) -> Result<(), SourceError> {
+        let wrong = || SourceError::Malformed("a row");
+        let rows = RowEvent::read(event.kind, event.body).ok_or_else(wrong)?;
+        if !rows.has_table() {
+            return Ok(());
+        }
+        let table = self.tables.get(&rows.table).ok_or(SourceError::Malformed("rows of no table"))?;
+        let Some(table) = table else {
+            return Ok(());
+        };
+        if !is_whole {
+            let name = table.names.table.escape_ascii();
+            return Err(SourceError::Unsuitable(format!("the log has a row of {name} of over 64 MiB")));
+        }
+        let told = rows
+            .each(table, |old, new| changes.row(&Row { table: &table.names, old, new, when: event.when }));
+        Ok(told.ok_or_else(wrong)??)
+    }
+
+    fn tell_statement(&mut self, event: &Event<'_>, changes: &mut dyn Changes) -> Result<(), SourceError> {
+        let query = query(event).ok_or(SourceError::Malformed("a statement"))?;
+        let [verb, object] = first_words(query.text);
+        match &*verb {
+            // Beginnings and ends have no comments: the server itself writes them.
+            "BEGIN" | "SAVEPOINT" => return Ok(()),
+            "COMMIT" => return self.end(event, changes),
+            "ROLLBACK" if query.text.eq_ignore_ascii_case(b"ROLLBACK") => return self.end(event, changes),
+            "ROLLBACK" => return Ok(()),
+            "XA" => {
+                if self.flags() & COMPLETED_XA != 0 && object != "ROLLBACK" {
+                    return Err(xa(self.transaction));
+                }
+            }
+            _ => {
+                changes.statement(query.text, event.when)?;
+                if is_unseen(&verb, &object, query.text) {
+                    changes.unseen(query.database, &verb);
+                }
+            }
+        }
+        if self.flags() & STANDALONE != 0 { self.end(event, changes) } else { Ok(()) }
+    }
+
+    fn flags(&self) -> u8 {
+        self.transaction.map_or(0, |transaction| transaction.flags)
+    }
+}
+
+/// The changes of an XA transaction become visible at another time than they are in the log.
+fn xa(transaction: Option<Transaction>) -> SourceError {
+    let gtid = transaction.map(|it| format!(" {}", it.gtid)).unwrap_or_default();
+    SourceError::Gap(format!(
+        "the changes of XA transactions cannot be followed, and transaction{gtid} is part of one"
+    ))
+}
+
+/// Whether a statement, of which these are the first words, may change data and has no rows in the log.
+fn is_unseen(verb: &str, object: &str, text: &[u8]) -> bool {
+    let names_partition = || text.windows(9).any(|word| word.eq_ignore_ascii_case(b"PARTITION"));
+    CHANGES.contains(&verb)
+        || REMOVALS.contains(&verb) && OF_TABLES.contains(&object)
+        || verb == "CREATE" && object == "OR"
+        || verb == "ALTER" && object == "TABLE" && names_partition()
+}
+
+/// The first two words of a statement, in capitals, without the blanks and comments before them.
+fn first_words(text: &[u8]) -> [String; 2] {
+    let mut rest = text;
+    [(); 2].map(|()| {
+        rest = rest.trim_ascii_start();
+        while let Some(comment) = rest.strip_prefix(b"/*") {
+            let end = comment.windows(2).position(|two| two == b"*/");
+            rest = end.map_or(&[][..], |end| comment[end + 2..].trim_ascii_start());
+        }
+        let length = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let (word, behind) = rest.split_at(length);
+        rest = behind;
+        String::from_utf8_lossy(word).to_ascii_uppercase()
+    })
+}
+
+#[cfg(test)]
+mod tests;

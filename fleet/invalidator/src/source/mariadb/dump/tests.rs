@@ -1,0 +1,273 @@
+//! Events as MariaDB 10.11.19 has sent them, and some that it might send.
+
+use super::super::bytes::unhex;
+use super::super::rows::tests::{DELETE, INSERT, UPDATE};
+use super::super::table::tests::USERS;
+use super::*;
+use crate::source::{Image, Value};
+use crate::stop::Stopped;
+use std::fmt::Display;
+
+/// Writes down what it is told.
+#[derive(Debug, Default)]
+struct Told(Vec<String>);
+
+impl Changes for Told {
+    fn wants(&self, _: &[u8], table: &[u8]) -> bool {
+        table == b"users"
+    }
+    fn statement(&mut self, text: &[u8], when: u64) -> Result<(), Stopped> {
+        self.0.push(format!("{when}: {}", text.escape_ascii()));
+        Ok(())
+    }
+    fn row(&mut self, row: &Row<'_>) -> Result<(), Stopped> {
+        let id = |image: Option<Image<'_>>| match image.map(|image| image.value("ID")) {
+            Some(Value::Unsigned(id)) => id.to_string(),
+            _ => "none".to_owned(),
+        };
+        self.0.push(format!("{} -> {}", id(row.before()), id(row.after())));
+        Ok(())
+    }
+    fn unseen(&mut self, database: &[u8], verb: &str) {
+        self.0.push(format!("unseen {verb} in {}", database.escape_ascii()));
+    }
+    fn committed(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped> {
+        self.0.push(format!("{when}: end at {position}"));
+        Ok(())
+    }
+    fn pause(&mut self) -> Result<(), Stopped> {
+        Ok(())
+    }
+    fn skipped(&mut self, _: &str, _: u64) -> Result<(), Stopped> {
+        Ok(())
+    }
+}
+
+/// An event of server 1 at second 7, without a checksum.
+fn event(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = 7_u32.to_le_bytes().to_vec();
+    bytes.push(kind);
+    bytes.extend(1_u32.to_le_bytes());
+    bytes.extend(((19 + body.len()) as u32).to_le_bytes());
+    bytes.extend([0; 6]);
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+fn gtid(sequence: u64, flags: u8) -> Vec<u8> {
+    let mut body = sequence.to_le_bytes().to_vec();
+    body.extend([0, 0, 0, 0, flags, 0, 0, 0, 0, 0, 0]);
+    event(kind::GTID, &body)
+}
+
+fn statement(database: &str, text: &str) -> Vec<u8> {
+    let mut body = vec![0; 8];
+    body.push(database.len() as u8);
+    body.extend([0; 4]);
+    body.extend(database.bytes().chain([0]).chain(text.bytes()));
+    event(kind::QUERY, &body)
+}
+
+fn take(dump: &mut Dump, events: &[Vec<u8>]) -> (Vec<String>, Result<(), SourceError>) {
+    let mut told = Told::default();
+    let taken = events.iter().try_for_each(|event| dump.take(event, true, &mut told));
+    (told.0, taken)
+}
+
+fn dump() -> Dump {
+    Dump::new("0-1-5,7-2-3".parse().unwrap())
+}
+
+/// What is told of these events, all of which are understood.
+fn told(events: &[Vec<u8>]) -> Vec<String> {
+    let (told, taken) = take(&mut dump(), events);
+    taken.unwrap();
+    told
+}
+
+fn error(events: &[Vec<u8>]) -> SourceError {
+    take(&mut dump(), events).1.unwrap_err()
+}
+
+#[test]
+fn a_transaction_is_told_with_its_statement_its_rows_and_its_end() {
+    let events = [
+        gtid(6, 0x0c),
+        event(kind::ANNOTATE_ROWS, b"/* mc: a */ INSERT"),
+        event(kind::TABLE_MAP, &unhex(USERS)),
+        event(kind::WRITE_ROWS_1, &unhex(INSERT)),
+        event(kind::UPDATE_ROWS_1, &unhex(UPDATE)),
+        event(kind::DELETE_ROWS_1, &unhex(DELETE)),
+        event(kind::XID, &[8, 0, 0, 0, 0, 0, 0, 0]),
+    ];
+    let expected = [
+        "7: /* mc: a */ INSERT",
+        "none -> 4000000000",
+        "none -> 2",
+        "2 -> 2",
+        "2 -> none",
+        "7: end at 0-1-6,7-2-3",
+    ];
+    assert_eq!(told(&events), expected);
+}
+
+#[test]
+fn a_transaction_of_a_simple_engine_ends_by_a_statement() {
+    let events = [
+        gtid(6, 0x08),
+        event(kind::ANNOTATE_ROWS, b"insert"),
+        statement("shop", "SAVEPOINT `a`"),
+        statement("shop", "ROLLBACK TO `a`"),
+        statement("shop", "COMMIT"),
+        gtid(7, 0x08),
+        statement("shop", "ROLLBACK"),
+    ];
+    assert_eq!(told(&events), ["7: insert", "7: end at 0-1-6,7-2-3", "7: end at 0-1-7,7-2-3"]);
+}
+
+#[test]
+fn statements_without_rows_are_told_as_unseen() {
+    let events = [gtid(6, 0x29), statement("shop", "/* mc: a */ truncate users")];
+    let expected = ["7: /* mc: a */ truncate users", "unseen TRUNCATE in shop", "7: end at 0-1-6,7-2-3"];
+    assert_eq!(told(&events), expected);
+    let events = [gtid(6, 0x29), statement("shop", "CREATE TABLE t (i INT)")];
+    assert_eq!(told(&events), ["7: CREATE TABLE t (i INT)", "7: end at 0-1-6,7-2-3"]);
+    // Logged as a statement, within a transaction.
+    let events = [gtid(6, 0x0c), statement("shop", "UPDATE users SET x=1"), event(kind::XID, &[0; 8])];
+    let expected = ["7: UPDATE users SET x=1", "unseen UPDATE in shop", "7: end at 0-1-6,7-2-3"];
+    assert_eq!(told(&events), expected);
+}
+
+#[test]
+fn a_transaction_that_was_cut_off_has_no_end() {
+    let events = [
+        gtid(6, 0x0c),
+        event(kind::TABLE_MAP, &unhex(USERS)),
+        event(kind::DELETE_ROWS_1, &unhex(DELETE)),
+        gtid(6, 0x0c),
+        event(kind::XID, &[0; 8]),
+    ];
+    let mut dump = dump();
+    let (told, taken) = take(&mut dump, &events[..4]);
+    taken.unwrap();
+    assert_eq!((told, dump.position().to_string()), (vec!["2 -> none".to_owned()], "0-1-5,7-2-3".to_owned()));
+    let (told, taken) = take(&mut dump, &events[4..]);
+    taken.unwrap();
+    assert_eq!(
+        (&*told, dump.position().to_string()),
+        (&["7: end at 0-1-6,7-2-3".to_owned()][..], "0-1-6,7-2-3".to_owned())
+    );
+}
+
+#[test]
+fn rows_of_tables_that_nobody_wants_are_skipped_unread() {
+    let other = unhex(&USERS.replace("7573657273", "7573657274"));
+    let events = [
+        gtid(6, 0x0c),
+        event(kind::TABLE_MAP, &other),
+        event(kind::DELETE_ROWS_1, &unhex("120000000000 0100 ffff")),
+        event(kind::XID, &[0; 8]),
+    ];
+    assert_eq!(told(&events), ["7: end at 0-1-6,7-2-3"]);
+}
+
+#[test]
+fn what_would_leave_something_stale_ends_the_reading() {
+    for (events, expected) in [
+        (vec![event(kind::INCIDENT, &[1, 0, 0])], "has a gap: the database says that changes are missing"),
+        (vec![gtid(6, 0x4c)], "transaction 0-1-6 is part of one"),
+        (vec![gtid(6, 0x8d), statement("shop", "XA COMMIT X'78',X'',1")], "transaction 0-1-6 is part of one"),
+        (vec![event(166, &[])], "log_bin_compress"),
+        (vec![event(200, &[])], "an event of kind 200"),
+        (vec![gtid(6, 0), event(kind::DELETE_ROWS_1, &unhex(DELETE))], "rows of no table"),
+        (vec![event(kind::XID, &[0; 8])], "without a GTID"),
+        (vec![gtid(6, 0), event(kind::TABLE_MAP, &unhex(&USERS.replacen("13 03", "13 63", 1)))], "a table"),
+    ] {
+        let error = error(&events);
+        assert!(error.to_string().contains(expected) && !error.is_passing(), "{expected}: {error}");
+    }
+    assert_eq!(told(&[gtid(6, 0x8d), statement("", "XA ROLLBACK X'78'")]), ["7: end at 0-1-6,7-2-3"]);
+}
+
+#[test]
+fn of_what_is_too_long_only_what_matters_ends_the_reading() {
+    let take = |event: &[u8]| {
+        let mut dump = dump();
+        let (_, taken) = take(&mut dump, &[gtid(6, 0), self::event(kind::TABLE_MAP, &unhex(USERS))]);
+        taken.unwrap();
+        dump.take(event, false, &mut Told::default())
+    };
+    let error = take(&event(kind::WRITE_ROWS_1, &unhex(INSERT))).unwrap_err().to_string();
+    assert!(error.contains("a row of users of over 64 MiB"), "{error}");
+    let error = take(&event(kind::ANNOTATE_ROWS, b"INSERT")).unwrap_err().to_string();
+    assert!(error.contains("over 64 MiB"), "{error}");
+}
+
+#[test]
+fn events_that_say_nothing_of_data_are_skipped() {
+    for kind in kind::NEUTRAL.into_iter().chain([kind::HEARTBEAT, kind::ROTATE]) {
+        assert_eq!(told(&[event(kind, &[1, 2, 3])]), [""; 0], "kind {kind}");
+    }
+    let mut unknown = event(200, &[]);
+    unknown[17] = 0x80;
+    assert_eq!(told(&[unknown]), [""; 0], "it may be ignored");
+}
+
+#[test]
+fn checksums_are_expected_once_a_format_says_so() {
+    let mut dump = dump();
+    let mut format = event(kind::FORMAT, &[0; 60]);
+    format.push(1);
+    let mut with_sum = event(kind::XID, &[0; 8]);
+    let mut begin = gtid(6, 0x0c);
+    for event in [&mut format, &mut begin, &mut with_sum] {
+        event.extend(crc32fast::hash(event).to_le_bytes());
+    }
+    let (told, taken) = take(&mut dump, &[format, begin, with_sum.clone()]);
+    taken.unwrap();
+    assert_eq!(told, ["7: end at 0-1-6,7-2-3"]);
+    with_sum[20] ^= 1;
+    assert!(take(&mut dump, &[with_sum]).1.unwrap_err().is_passing());
+}
+
+#[test]
+fn the_first_words_stand_behind_comments() {
+    for (text, expected) in [
+        ("/* a */ /* b */\n update/* c */t", ["UPDATE", "T"]),
+        ("", ["", ""]),
+        ("/* a", ["", ""]),
+        ("XA END", ["XA", "END"]),
+        ("`a`", ["", ""]),
+    ] {
+        assert_eq!(first_words(text.as_bytes()), expected, "{text}");
+    }
+}
+
+#[test]
+fn statements_that_may_change_data_are_known() {
+    let is_unseen = |text: &str| {
+        let [verb, object] = first_words(text.as_bytes());
+        super::is_unseen(&verb, &object, text.as_bytes())
+    };
+    for text in [
+        "DELETE FROM t",
+        "load data infile 'x' into table t",
+        "DROP TABLE t",
+        "drop database shop",
+        "RENAME TABLE a TO b",
+        "CREATE OR REPLACE TABLE t (i INT)",
+        "ALTER TABLE t TRUNCATE PARTITION p",
+    ] {
+        assert!(is_unseen(text), "{text}");
+    }
+    for text in [
+        "CREATE TABLE t (i INT)",
+        "DROP USER u",
+        "DROP TEMPORARY TABLE t",
+        "DROP /*!40005 TEMPORARY */ VIEW v",
+        "ALTER TABLE t ADD i INT",
+        "GRANT SELECT ON t TO u",
+    ] {
+        assert!(!is_unseen(text), "{text}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Positions in MariaDB's log: the last transaction of each domain.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// A transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gtid {
+    pub(super) domain: u32,
+    pub(super) server: u32,
+    pub(super) sequence: u64,
+}
+
+/// The last transaction of each domain, as `0-1-270,1-1-5`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Position(BTreeMap<u32, (u32, u64)>);
+
+impl Position {
+    /// Everything up to this transaction was read.
+    pub(super) fn advance(&mut self, gtid: Gtid) {
+        self.0.insert(gtid.domain, (gtid.server, gtid.sequence));
+    }
+}
+
+impl fmt::Display for Gtid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}-{}", self.domain, self.server, self.sequence)
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (domain, (server, sequence))) in self.0.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(formatter, "{comma}{domain}-{server}-{sequence}")?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no position in a log of MariaDB, such as 0-1-270")]
+pub(super) struct PositionSyntax(String);
+
+impl FromStr for Position {
+    type Err = PositionSyntax;
+
+    fn from_str(text: &str) -> Result<Self, PositionSyntax> {
+        let wrong = || PositionSyntax(text.to_owned());
+        let mut position = Position::default();
+        for gtid in text.split(',').filter(|_| !text.is_empty()) {
+            let mut numbers = gtid.split('-');
+            let mut next =
+                || numbers.next().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+            let (domain, server, sequence) = (next(), next(), next());
+            let small = |digits: Option<&str>| digits.and_then(|digits| digits.parse::<u32>().ok());
+            let gtid = Gtid {
+                domain: small(domain).ok_or_else(wrong)?,
+                server: small(server).ok_or_else(wrong)?,
+                sequence: sequence.and_then(|digits| digits.parse().ok()).ok_or_else(wrong)?,
+            };
+            if numbers.next().is_some() || position.0.contains_key(&gtid.domain) {
+                return Err(wrong());
+            }
+            position.advance(gtid);
+        }
+        Ok(position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_has_the_last_transaction_of_each_domain() {
+        let mut position: Position = "1-1-5,0-1-270".parse().unwrap();
+        assert_eq!(position.to_string(), "0-1-270,1-1-5");
+        position.advance(Gtid { domain: 1, server: 2, sequence: 6 });
+        position.advance(Gtid { domain: 7, server: 2, sequence: u64::MAX });
+        assert_eq!(position.to_string(), "0-1-270,1-2-6,7-2-18446744073709551615");
+        assert_eq!("".parse::<Position>().unwrap().to_string(), "");
+    }
+
+    #[test]
+    fn other_texts_are_no_positions() {
+        for text in [
+            "0",
+            "0-1",
+            "0-1-2-3",
+            "0-1-",
+            "a-1-2",
+            "0-1-2,",
+            "0-1-2,0-1-3",
+            "+0-1-2",
+            "0-1-2'",
+            " 0-1-2",
+            "4294967296-1-1",
+        ] {
+            assert!(text.parse::<Position>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Statements, their results, and errors.
+
+use super::bytes::Bytes;
+use super::packet::Packets;
+use crate::source::SourceError;
+use std::io::{self, Read, Write};
+
+/// The command that carries a statement.
+const COM_QUERY: u8 = 3;
+
+/// The position that is asked for is not in the log, or the log cannot be read.
+const ERROR_LOG: u16 = 1236;
+/// Errors that another connection may not have: too many connections, a shutdown, network errors, limits of a user, and a connection or statement
+/// that was killed.
+const PASSING: [u16; 10] = [1040, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1317, 1927];
+
+/// What an error packet says.
+pub(super) fn refusal(packet: &[u8]) -> SourceError {
+    let mut bytes = Bytes(packet.get(1..).unwrap_or_default());
+    let code = bytes.u16().unwrap_or(0);
+    if bytes.0.first() == Some(&b'#') {
+        bytes.take(6);
+    }
+    let text = String::from_utf8_lossy(bytes.0).replace(char::is_control, " ");
+    let text = format!("{} ({code})", text.trim_end());
+    match code {
+        ERROR_LOG => SourceError::Gap(text),
+        _ if PASSING.contains(&code) => SourceError::Connection(io::Error::other(text)),
+        _ => SourceError::Refused(text),
+    }
+}
+
+/// Executes a statement that has no rows.
+pub(super) fn execute<S: Read + Write>(packets: &mut Packets<S>, statement: &str) -> Result<(), SourceError> {
+    packets.command(&[&[COM_QUERY], statement.as_bytes()].concat())?;
+    let packet = packets.read()?.bytes;
+    match packet.first() {
+        Some(0) => Ok(()),
+        Some(0xff) => Err(refusal(packet)),
+        _ => Err(SourceError::Malformed("a result")),
+    }
+}
+
+/// Asks for one row of `N` texts; NULL is an empty one.
+pub(super) fn row<S: Read + Write, const N: usize>(
+    packets: &mut Packets<S>,
+    statement: &str,
+) -> Result<[String; N], SourceError> {
+    let wrong = || SourceError::Malformed("a row");
+    packets.command(&[&[COM_QUERY], statement.as_bytes()].concat())?;
+    let packet = packets.read()?.bytes;
+    if packet.first() == Some(&0xff) {
+        return Err(refusal(packet));
+    }
+    if Bytes(packet).length() != Some(N) {
+        return Err(wrong());
+    }
+    // A description of each column, and the end of them.
+    for _ in 0..=N {
+        packets.read()?;
+    }
+    let packet = packets.read()?.bytes;
+    if packet.first() == Some(&0xff) {
+        return Err(refusal(packet));
+    }
+    let mut bytes = Bytes(packet);
+    let mut texts = [const { String::new() }; N];
+    for text in &mut texts {
+        if bytes.0.first() == Some(&0xfb) {
+            bytes.take(1);
+            continue;
+        }
+        *text = String::from_utf8_lossy(bytes.text().ok_or_else(wrong)?).into_owned();
+    }
+    let end = packets.read()?.bytes;
+    if end.first() == Some(&0xfe) { Ok(texts) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::packet::testing::says;
+    use super::*;
+
+    #[test]
+    fn statements_are_sent_and_rows_read() {
+        let mut packets = says(1, &[&[0, 0, 0, 2, 0, 0, 0]]);
+        execute(&mut packets, "SET @a=1").unwrap();
+        assert_eq!(packets.told(), b"\x09\0\0\0\x03SET @a=1");
+        // As MariaDB 10.11.19 has answered, but for the descriptions, which are not looked at.
+        let mut packets = says(
+            1,
+            &[
+                b"\x03",
+                b"def",
+                b"def",
+                b"def",
+                b"\xfe\0\0\x02\0",
+                b"\x060-1-13\xfb\x03ROW",
+                b"\xfe\0\0\x02\0",
+            ],
+        );
+        assert_eq!(row(&mut packets, "SELECT 1").unwrap(), ["0-1-13", "", "ROW"]);
+        let mut packets = says(1, &[b"\x02", b"def", b"def", b"\xfe\0\0\x02\0"]);
+        assert!(row::<_, 3>(&mut packets, "SELECT 1").is_err(), "of other columns");
+    }
+
+    #[test]
+    fn errors_are_told_apart_by_what_can_be_done_about_them() {
+        let gap =
+            refusal(b"\xff\xd4\x04#HY000Could not find GTID state requested by slave in any binlog files");
+        assert!(matches!(&gap, SourceError::Gap(text) if text.starts_with("Could not find GTID")), "{gap}");
+        assert!(!gap.is_passing());
+        let passing = refusal(b"\xff\x1d\x04#08S01Server shutdown in progress");
+        assert!(passing.is_passing(), "{passing}");
+        let refused = refusal(b"\xff\xcb\x04#42000Access denied; you need REPLICATION SLAVE");
+        assert!(matches!(refused, SourceError::Refused(_)) && !refused.is_passing());
+        assert!(matches!(refusal(b"\xff"), SourceError::Refused(_)));
+    }
+}

@@ -1,0 +1,167 @@
+//! What an invalidator reads: the commit log of a database, whichever it is.
+
+pub(crate) mod mariadb;
+mod tail;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub(crate) use tail::Tail;
+
+use crate::stop::Stopped;
+use serde::Deserialize;
+use std::fmt::Display;
+use std::io;
+
+/// A log that is read from a position on.
+pub(crate) trait Log {
+    /// Reads the next event, and tells `changes` what it says. It comes back within a second or two, also if nothing happens.
+    fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError>;
+
+    /// Where the log would be read on: the end of the last transaction of which everything was told.
+    fn position(&self) -> String;
+}
+
+/// Who is told what a log says. Only what was committed is told.
+pub(crate) trait Changes {
+    /// Whether changed rows of this table are to be told.
+    fn wants(&self, database: &[u8], table: &[u8]) -> bool;
+
+    /// The text of a statement, and when it was executed, in seconds since 1970.
+    fn statement(&mut self, text: &[u8], when: u64) -> Result<(), Stopped>;
+
+    /// A row was inserted, updated or deleted.
+    fn row(&mut self, row: &Row<'_>) -> Result<(), Stopped>;
+
+    /// A statement that begins with `verb` has changed data, and the log has no rows of it.
+    fn unseen(&mut self, database: &[u8], verb: &str);
+
+    /// A transaction was told to its end; `position` is behind it.
+    fn committed(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped>;
+
+    /// Nothing more is there to be read at the moment.
+    fn pause(&mut self) -> Result<(), Stopped>;
+
+    /// The log goes on at `position`, and what it has said before that is lost.
+    fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped>;
+}
+
+/// What is done about a gap in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnGap {
+    /// The process ends with an error.
+    #[default]
+    Stop,
+    /// All targets drop everything, and the log is read on from its present end.
+    Flush,
+}
+
+/// Why a log cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The connection has failed: another one may do.
+    #[error("{0}")]
+    Connection(#[from] io::Error),
+    /// What is missing may have changed anything.
+    #[error(
+        "the log has a gap: {0}. Changes in it were not deleted from the caches: flush the caches, remove the position file and start again"
+    )]
+    Gap(String),
+    #[error("the first position cannot be saved: {0}")]
+    Position(io::Error),
+    #[error("the database refuses: {0}")]
+    Refused(String),
+    #[error("{0}")]
+    Unsuitable(String),
+    #[error("the database sent what cannot be understood: {0}")]
+    Malformed(&'static str),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl SourceError {
+    /// Whether it may be over the next time.
+    fn is_passing(&self) -> bool {
+        matches!(self, SourceError::Connection(_) | SourceError::Position(_))
+    }
+}
+
+/// The value of a column, as far as keys can be made of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value<'a> {
+    Null,
+    Signed(i64),
+    Unsigned(u64),
+    Bytes(&'a [u8]),
+    /// A type that has no text here.
+    Other,
+    /// The image leaves it out.
+    Absent,
+}
+
+/// A table as it was when the rows were changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableNames {
+    pub(crate) database: Vec<u8>,
+    pub(crate) table: Vec<u8>,
+    /// Empty if the log does not tell them.
+    pub(crate) columns: Vec<Vec<u8>>,
+}
+
+/// A changed row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    table: &'a TableNames,
+    /// Values of all columns, or nothing.
+    old: Option<&'a [Value<'a>]>,
+    new: Option<&'a [Value<'a>]>,
+    when: u64,
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn database(&self) -> &'a [u8] {
+        &self.table.database
+    }
+
+    pub(crate) fn name(&self) -> &'a [u8] {
+        &self.table.table
+    }
+
+    pub(crate) fn when(&self) -> u64 {
+        self.when
+    }
+
+    /// The row as it was before, unless it was inserted.
+    pub(crate) fn before(&self) -> Option<Image<'a>> {
+        self.old.map(|values| Image { table: self.table, values, before: &[] })
+    }
+
+    /// The row as it is now, unless it was deleted.
+    pub(crate) fn after(&self) -> Option<Image<'a>> {
+        self.new.map(|values| Image { table: self.table, values, before: self.old.unwrap_or_default() })
+    }
+}
+
+/// One state of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Image<'a> {
+    table: &'a TableNames,
+    values: &'a [Value<'a>],
+    /// Where values are that this image leaves out since they have not changed.
+    before: &'a [Value<'a>],
+}
+
+impl<'a> Image<'a> {
+    /// The value of a column. Names of columns have no case.
+    pub(crate) fn value(&self, column: &str) -> Value<'a> {
+        let is_it = |name: &Vec<u8>| name.eq_ignore_ascii_case(column.as_bytes());
+        let Some(at) = self.table.columns.iter().position(is_it) else {
+            return Value::Absent;
+        };
+        let of = |values: &[Value<'a>]| values.get(at).copied().unwrap_or(Value::Absent);
+        match of(self.values) {
+            Value::Absent => of(self.before),
+            value => value,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The thread that reads the log, and connects again when the connection fails.
+
+use super::{Changes, Log, OnGap, SourceError};
+use crate::counters::{Count, Counts};
+use crate::stop::Stop;
+use guira_sync::clock::wall_clock;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long it is waited before the next attempt: the first time, and at most.
+const WAIT_MIN: Duration = Duration::from_millis(100);
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Reads a log until it is told to stop.
+#[derive(Debug)]
+pub(crate) struct Tail<C> {
+    pub(crate) changes: C,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) on_gap: OnGap,
+    pub(crate) stop: Stop,
+}
+
+/// Where the log is read on.
+#[derive(Debug)]
+enum Start {
+    At(String),
+    /// At its present end, since nothing was read yet.
+    End,
+    /// There too, since what is before it is lost.
+    EndAfterGap,
+}
+
+impl<C: Changes> Tail<C> {
+    /// Reads from `position` on, or from the present end, which `save` keeps before anything is read. `open` connects to the database.
+    ///
+    /// # Errors
+    /// What will not pass: a gap in the log, a login that is refused, an event that is not understood.
+    pub(crate) fn run<L: Log>(
+        mut self,
+        position: Option<String>,
+        mut open: impl FnMut(Option<&str>) -> Result<L, SourceError>,
+        save: impl Fn(&str) -> Result<(), SourceError>,
+    ) -> Result<(), SourceError> {
+        let mut start = position.map_or(Start::End, Start::At);
+        let mut wait = WAIT_MIN;
+        loop {
+            let error = match self.begin(&start, &mut open, &save) {
+                Ok(mut log) => {
+                    tracing::info!("the log is read from '{}'", log.position());
+                    let (error, events) = self.follow(&mut log);
+                    if events > 0 {
+                        wait = WAIT_MIN;
+                    }
+                    start = Start::At(log.position());
+                    error
+                }
+                Err(error) => error,
+            };
+            self.counts.lost();
+            match error {
+                SourceError::Stopped(_) => return Ok(()),
+                SourceError::Gap(gap) if self.on_gap == OnGap::Flush => {
+                    self.counts.add(Count::Gaps);
+                    tracing::error!("the log has a gap, and all targets are flushed: {gap}");
+                    start = Start::EndAfterGap;
+                }
+                error if !error.is_passing() => return Err(error),
+                error => {
+                    self.counts.add(Count::SourceFailures);
+                    tracing::warn!("the log cannot be read at the moment: {error}");
+                }
+            }
+            if self.stop.wait(wait).is_err() {
+                return Ok(());
+            }
+            wait = (wait * 2).min(WAIT_MAX);
+        }
+    }
+
+    fn begin<L: Log>(
+        &mut self,
+        start: &Start,
+        open: &mut impl FnMut(Option<&str>) -> Result<L, SourceError>,
+        save: &impl Fn(&str) -> Result<(), SourceError>,
+    ) -> Result<L, SourceError> {
+        match start {
+            Start::At(position) => open(Some(position)),
+            Start::End => {
+                let log = open(None)?;
+                save(&log.position())?;
+                Ok(log)
+            }
+            // The end is known before the flush is sent: what is changed after it is read.
+            Start::EndAfterGap => {
+                let log = open(None)?;
+                self.changes.skipped(&log.position(), wall_clock())?;
+                Ok(log)
+            }
+        }
+    }
+
+    /// Reads events until that fails; returns why, and how many there were.
+    fn follow(&mut self, log: &mut impl Log) -> (SourceError, u64) {
+        let mut events = 0;
+        loop {
+            if let Err(stopped) = self.stop.check() {
+                return (stopped.into(), events);
+            }
+            if let Err(error) = log.read(&mut self.changes) {
+                return (error, events);
+            }
+            events += 1;
+            self.counts.add(Count::Events);
+            self.counts.heard(wall_clock());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Row;
+    use super::*;
+    use crate::stop::Stopped;
+    use std::cell::RefCell;
+    use std::fmt::Display;
+    use std::io;
+
+    /// Takes note of statements.
+    #[derive(Debug, Default)]
+    struct Notes(Vec<String>);
+
+    impl Changes for &mut Notes {
+        fn wants(&self, _: &[u8], _: &[u8]) -> bool {
+            false
+        }
+        fn statement(&mut self, text: &[u8], _: u64) -> Result<(), Stopped> {
+            self.0.push(String::from_utf8_lossy(text).into_owned());
+            Ok(())
+        }
+        fn row(&mut self, _: &Row<'_>) -> Result<(), Stopped> {
+            Ok(())
+        }
+        fn unseen(&mut self, _: &[u8], _: &str) {}
+        fn committed(&mut self, _: &dyn Display, _: u64) -> Result<(), Stopped> {
+            Ok(())
+        }
+        fn pause(&mut self) -> Result<(), Stopped> {
+            Ok(())
+        }
+        fn skipped(&mut self, position: &str, _: u64) -> Result<(), Stopped> {
+            self.0.push(format!("skipped to {position}"));
+            Ok(())
+        }
+    }
+
+    /// A log of numbers, whose connection fails after every third.
+    #[derive(Debug)]
+    struct Numbers {
+        next: u64,
+        left: u64,
+    }
+
+    impl Log for Numbers {
+        fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
+            if self.left == 0 {
+                return Err(io::Error::other("the connection").into());
+            }
+            self.left -= 1;
+            changes.statement(self.next.to_string().as_bytes(), 7)?;
+            self.next += 1;
+            if self.next == 8 { Err(SourceError::Gap("after 7".to_owned())) } else { Ok(()) }
+        }
+        fn position(&self) -> String {
+            self.next.to_string()
+        }
+    }
+
+    #[test]
+    fn reading_goes_on_where_a_connection_has_failed_and_ends_at_a_gap() {
+        let (mut notes, counts) = (Notes::default(), Arc::<Counts>::default());
+        let saved = RefCell::new(Vec::new());
+        let tail =
+            Tail { changes: &mut notes, counts: counts.clone(), on_gap: OnGap::Stop, stop: Stop::default() };
+        let open = |position: Option<&str>| {
+            let next = position.map_or(2, |position| position.parse().expect("a number"));
+            Ok(Numbers { next, left: 3 })
+        };
+        let save = |position: &str| {
+            saved.borrow_mut().push(position.to_owned());
+            Ok(())
+        };
+        let error = tail.run(None, open, save).unwrap_err();
+        assert!(error.to_string().contains("gap: after 7"), "{error}");
+        assert_eq!(notes.0, ["2", "3", "4", "5", "6", "7"]);
+        assert_eq!((counts.get(Count::SourceFailures), counts.is_connected()), (1, false));
+        assert_eq!(*saved.borrow(), ["2"], "only where it was not known");
+    }
+
+    #[test]
+    fn after_a_gap_everything_is_flushed_if_that_is_wanted() {
+        let mut notes = Notes::default();
+        let counts = Arc::<Counts>::default();
+        let tail =
+            Tail { changes: &mut notes, counts: counts.clone(), on_gap: OnGap::Flush, stop: Stop::default() };
+        let open = |position: Option<&str>| match position {
+            Some("7") => Ok(Numbers { next: 7, left: 3 }),
+            Some(position) => Err(SourceError::Refused(position.to_owned())),
+            None => Ok(Numbers { next: 20, left: 2 }),
+        };
+        let save = |_: &str| panic!("it is not saved before all targets are flushed");
+        assert!(tail.run(Some("7".to_owned()), open, save).is_err());
+        assert_eq!(notes.0, ["7", "skipped to 20", "20", "21"]);
+        assert_eq!(counts.get(Count::Gaps), 1);
+    }
+
+    #[test]
+    fn nothing_is_read_before_the_first_position_is_saved() {
+        let (mut notes, tries) = (Notes::default(), RefCell::new(0));
+        let tail =
+            Tail { changes: &mut notes, counts: Arc::default(), on_gap: OnGap::Stop, stop: Stop::default() };
+        let save = |_: &str| {
+            *tries.borrow_mut() += 1;
+            match *tries.borrow() {
+                1 => Err(SourceError::Position(io::Error::other("the disk is full"))),
+                _ => Err(SourceError::Gap("the end".to_owned())),
+            }
+        };
+        assert!(tail.run(None, |_| Ok(Numbers { next: 0, left: 3 }), save).is_err());
+        assert_eq!((notes.0.len(), *tries.borrow()), (0, 2));
+    }
+
+    #[test]
+    fn it_stops_when_it_is_told_to() {
+        let mut notes = Notes::default();
+        let stop = Stop::default();
+        stop.set();
+        let tail = Tail { changes: &mut notes, counts: Arc::default(), on_gap: OnGap::Stop, stop };
+        tail.run(None, |_| Ok(Numbers { next: 0, left: 3 }), |_| Ok(())).unwrap();
+        assert_eq!(notes.0, [""; 0]);
+    }
+}

@@ -1,0 +1,59 @@
+//! Telling all threads to end.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The thread that is told this ends without an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the invalidator stops")]
+pub struct Stopped;
+
+/// Whether threads are to end, and a way to sleep until then.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// LOCK: invalidator_stop. Leaf.
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Stop {
+    pub(crate) fn set(&self) {
+        *self.0.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.changed.notify_all();
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Stopped> {
+        self.wait(Duration::ZERO)
+    }
+
+    /// Sleeps for `duration`.
+    ///
+    /// # Errors
+    /// As soon as the thread is to end.
+    pub(crate) fn wait(&self, duration: Duration) -> Result<(), Stopped> {
+        let is_set = self.0.is_set.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.0.changed.wait_timeout_while(is_set, duration, |is_set| !*is_set);
+        let (is_set, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *is_set { Err(Stopped) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_sleeps_is_woken() {
+        let stop = Stop::default();
+        assert_eq!(stop.check(), Ok(()));
+        assert_eq!(stop.wait(Duration::from_millis(1)), Ok(()));
+        let sleeper = stop.clone();
+        let thread = std::thread::spawn(move || sleeper.wait(Duration::from_secs(600)));
+        stop.set();
+        assert_eq!(thread.join().unwrap(), Err(Stopped));
+        assert_eq!(stop.check(), Err(Stopped));
+    }
+}

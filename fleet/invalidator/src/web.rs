@@ -1,0 +1,82 @@
+//! What the admin listener tells of an invalidator.
+
+use crate::counters::{Count, TargetCount};
+use crate::metrics;
+use crate::running::Shared;
+use guira_serving::{Crew, Port};
+use guira_sync::clock::{CoarseClock, Seconds, wall_clock};
+use guira_web::{Form, Page, Site, Token};
+use serde_json::{Map, Value, json};
+use std::io;
+use std::sync::Arc;
+
+/// Starts the admin listener at `port`.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn start(port: Port, shared: Arc<Shared>, token: Option<Arc<Token>>) -> io::Result<Crew> {
+    guira_web::start(port, token, " and the names of targets", move || InvalidatorSite {
+        shared,
+        clock: CoarseClock::system(),
+    })
+}
+
+#[derive(Debug)]
+struct InvalidatorSite {
+    shared: Arc<Shared>,
+    clock: CoarseClock,
+}
+
+impl Site for InvalidatorSite {
+    const PAGE: Page = Page {
+        title: "Guira invalidator",
+        grid: include_str!("web/grid.html"),
+        script: include_str!("web/page.js"),
+    };
+    const JSON: &'static [&'static str] = &["/status.json"];
+
+    fn now(&self) -> Seconds {
+        self.clock.now()
+    }
+
+    fn look(&mut self) {}
+
+    fn fault(&mut self) -> Option<String> {
+        (!self.shared.counts.is_connected()).then(|| "the log of the database is not being read".to_owned())
+    }
+
+    fn metrics(&mut self, form: Form) -> String {
+        let is_ready = self.fault().is_none();
+        metrics::text(&self.shared, form, is_ready, wall_clock())
+    }
+
+    fn json(&mut self, path: &str) -> Option<String> {
+        let fault = self.fault();
+        (path == "/status.json").then(|| status(&self.shared, fault, self.clock.millis().0).to_string())
+    }
+}
+
+/// What the page shows; `now` is in milliseconds of any clock.
+fn status(shared: &Shared, fault: Option<String>, now: u64) -> Value {
+    let stats =
+        Count::ALL.map(|counter| (Count::name(counter).to_owned(), shared.counts.get(counter).into()));
+    let mut stats: Map<String, Value> = stats.into_iter().collect();
+    let sum = |counter| shared.targets.iter().map(|target| target.get(counter)).sum::<u64>();
+    stats.insert("deletes".to_owned(), sum(TargetCount::Deletes).into());
+    let target = |target: &Arc<crate::counters::TargetCounts>| {
+        let counts = TargetCount::ALL
+            .map(|counter| (TargetCount::name(counter).to_owned(), target.get(counter).into()));
+        let mut shown: Map<String, Value> = counts.into_iter().collect();
+        shown.insert("name".to_owned(), target.name().into());
+        shown.insert("is_up".to_owned(), target.is_up().into());
+        Value::from(shown)
+    };
+    json!({
+        "version": concat!("guira ", env!("CARGO_PKG_VERSION")),
+        "ready": fault,
+        "time_ns": now * 1_000_000,
+        "lag": metrics::lag(shared, wall_clock()),
+        "stats": stats,
+        "targets": shared.targets.iter().map(target).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,108 @@
+//! A MariaDB of a test's own.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use guira_harness::scratch::Scratch;
+use guira_harness::server::ServerProcess;
+
+use crate::deadline::Deadline;
+use crate::server::{is_root, spawn};
+
+/// How long a database may take to begin.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// A running database, gone when it is dropped. It writes a log of rows with the names of columns.
+#[derive(Debug)]
+pub struct MariaDb {
+    scratch: Scratch,
+    address: SocketAddr,
+    _process: ServerProcess,
+}
+
+/// A command that does not read the configuration of the host, and accepts to be root's.
+fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.arg("--no-defaults");
+    command
+}
+
+fn as_root(command: &mut Command) {
+    if is_root() {
+        command.arg("--user=root");
+    }
+}
+
+impl MariaDb {
+    /// Starts one; `None` when it is not installed.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[track_caller]
+    pub fn start() -> Option<Self> {
+        let version =
+            command("mariadbd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        version.ok().filter(|status| status.success())?;
+        let scratch = Scratch::new();
+        let data = format!("--datadir={}", scratch.file("data").display());
+        let mut install = command("mariadb-install-db");
+        install.args([&data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        as_root(&mut install);
+        let installed = install.output().expect("mariadb-install-db can be run");
+        assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stdout));
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let address = free.expect("a port is free");
+        let mut server = command("mariadbd");
+        server.args([&data, "--bind-address=127.0.0.1", &format!("--port={}", address.port())]);
+        server.arg(format!("--socket={}", scratch.file("socket").display()));
+        server.args([
+            "--server-id=1",
+            "--log-bin=binlog",
+            "--binlog-format=ROW",
+            "--binlog-row-metadata=FULL",
+        ]);
+        server.args(["--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=0"]);
+        as_root(&mut server);
+        let database = MariaDb { scratch, address, _process: spawn(server) };
+        let answers = || database.run("SELECT 1").is_ok().then_some(());
+        Deadline::after(START_MAX).poll(answers).expect("the database answers");
+        Some(database)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Executes statements, with their comments, and returns what they print.
+    ///
+    /// # Panics
+    /// If one of them is refused.
+    #[track_caller]
+    pub fn execute(&self, statements: &str) -> String {
+        self.run(statements).unwrap_or_else(|error| panic!("{statements}: {error}"))
+    }
+
+    fn run(&self, statements: &str) -> Result<String, String> {
+        let mut client = command("mariadb");
+        client.arg(format!("--socket={}", self.scratch.file("socket").display()));
+        client.args([
+            "--user=root",
+            "--comments",
+            "--batch",
+            "--skip-column-names",
+            "--default-character-set=utf8mb4",
+        ]);
+        client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut client = client.spawn().map_err(|error| error.to_string())?;
+        if let Some(mut input) = client.stdin.take() {
+            // If it does not read to the end, it says why.
+            let _ = input.write_all(statements.as_bytes());
+        }
+        let output = client.wait_with_output().map_err(|error| error.to_string())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+}

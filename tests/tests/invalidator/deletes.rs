@@ -1,0 +1,183 @@
+//! What a database changes is deleted in all caches, and nothing else.
+
+use super::{ARRIVAL_MAX, Fleet, Invalidator, metric};
+use guira_harness::server::Signal;
+use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::skip::say;
+use std::collections::BTreeSet;
+
+/// A database takes long to make, so what is tried with it is one test after the other.
+#[test]
+fn what_a_database_changes_is_deleted_everywhere() {
+    let Some(fleet) = Fleet::start() else {
+        say("MariaDB is not installed (Debian: mariadb-server)");
+        return;
+    };
+    let mut invalidator = Invalidator::start(&fleet, "");
+    let mut admin = invalidator.wait_until_ready();
+    keys_of_changes_are_deleted_and_no_others(&fleet);
+    assert_eq!(metric(&mut admin, "guira_invalidator_refused_keys_total"), 4);
+    assert!(metric(&mut admin, "guira_invalidator_delete_hits_total{target=\"west\"}") >= 10);
+    assert_eq!(metric(&mut admin, "guira_invalidator_unfilled_templates_total"), 0);
+    a_table_may_be_altered_meanwhile(&fleet);
+    statements_without_rows_are_told(&fleet, &mut admin);
+    invalidator.process.signal(Signal::TERM);
+    let status = invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    assert!(status.success(), "{status}: {}", invalidator.process.errors());
+    nothing_is_lost_by_kills(&fleet);
+    a_gap_is_an_error(&fleet);
+    a_gap_is_flushed_if_that_is_wanted(&fleet);
+}
+
+#[track_caller]
+fn expect_gone(fleet: &Fleet, gone: &[&str], kept: &[&str]) {
+    let all = [gone, kept].concat();
+    let kept: BTreeSet<&str> = kept.iter().copied().collect();
+    assert_eq!(fleet.kept(&all), [kept.clone(), kept]);
+}
+
+fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
+    let high = "user:18446744073709551615";
+    let gone = [
+        "user:1",
+        "user:2",
+        "user:3",
+        high,
+        "name:Zoë😀",
+        "name:old",
+        "name:new",
+        "name:it's\"`",
+        "level:200:2026",
+        "level:1:1999",
+        "list:a",
+        "list:b",
+        "list:Zoë😀'\"",
+        "list:deleted",
+        "list:one",
+    ];
+    let kept = ["user:4", "user:18", "name:other", "level:200:0", "list:text", "list:rolled-back", "user:5"];
+    fleet.database.execute("INSERT INTO shop.users (id, name) VALUES (2, 'old'), (3, 'gone'), (4, 'other')");
+    fleet.catch_up("first");
+    fleet.store(gone.iter().chain(&kept));
+    fleet.database.execute(
+        "USE shop;
+         INSERT INTO users VALUES (1, 2026, -1.5, '2026-01-02 03:04:05.678', 'b', 'Zoë😀', 200);
+         UPDATE users SET name = 'new' WHERE id = 2;
+         DELETE FROM users WHERE id = 3;
+         INSERT INTO users (id, name, level, year) VALUES (18446744073709551615, 'it''s\"`', 1, 1999);
+         INSERT INTO others VALUES (1) /* mc: list:a list:b */;
+         UPDATE /*mc:list:Zoë😀'\"*/ others SET id = 2;
+         /* mc: list:deleted
+             */ DELETE FROM others;
+         INSERT INTO others VALUES (length('/* mc: list:text */'));
+         BEGIN; INSERT INTO users (id) VALUES (5) /* mc: list:rolled-back */; ROLLBACK;
+         BEGIN; INSERT INTO others VALUES (6) /* mc: list:one */; INSERT INTO others VALUES (7); COMMIT;",
+    );
+    let long = "x".repeat(246);
+    let refused = format!(
+        "INSERT INTO shop.users (id, name) VALUES (10, 'a b'), (11, 'a\\nb'), (12, '{long}');
+         INSERT INTO shop.others VALUES (8) /* mc: {long}xxxxx */;"
+    );
+    fleet.database.execute(&refused);
+    fleet.catch_up("second");
+    expect_gone(fleet, &gone, &kept);
+}
+
+fn a_table_may_be_altered_meanwhile(fleet: &Fleet) {
+    fleet.store(["user:21", "user:22", "user:23", "user:7"]);
+    fleet.database.execute(
+        "USE shop;
+         INSERT INTO users (id) VALUES (21);
+         ALTER TABLE users ADD COLUMN first BIGINT DEFAULT 7 FIRST;
+         INSERT INTO users (id) VALUES (22);
+         ALTER TABLE users DROP COLUMN first;
+         INSERT INTO users (id) VALUES (23);",
+    );
+    fleet.catch_up("third");
+    expect_gone(fleet, &["user:21", "user:22", "user:23"], &["user:7"]);
+}
+
+fn statements_without_rows_are_told(fleet: &Fleet, admin: &mut guira_tests::http::HttpClient) {
+    let before = metric(admin, "guira_invalidator_unseen_statements_total");
+    fleet.store(["list:all"]);
+    fleet.database.execute("TRUNCATE /* mc: list:all */ shop.users");
+    fleet.catch_up("fourth");
+    expect_gone(fleet, &["list:all"], &[]);
+    assert_eq!(metric(admin, "guira_invalidator_unseen_statements_total"), before + 1);
+}
+
+/// Transactions of one row and of a thousand, while invalidators are killed. Some rounds have none at first.
+fn nothing_is_lost_by_kills(fleet: &Fleet) {
+    const ROUNDS: u64 = 6;
+    let id = |round: u64, number: u64| 1_000_000 * (round + 1) + number;
+    let mut all = Vec::new();
+    for round in 0..ROUNDS {
+        let keys: Vec<_> = (0..1100).map(|number| format!("user:{}", id(round, number))).collect();
+        fleet.store(&keys);
+        all.extend(keys);
+        let mut statements = String::from("USE shop;\n");
+        let rows = |numbers: std::ops::Range<u64>| {
+            let rows = numbers.map(|number| format!("({}, NULL)", id(round, number)));
+            let rows = rows.collect::<Vec<_>>().join(",");
+            format!("INSERT INTO users (id, name) VALUES {rows};\n")
+        };
+        statements.extend((0..50).map(|number| rows(number..number + 1)));
+        statements += &rows(50..1050);
+        statements.extend((1050..1100).map(|number| rows(number..number + 1)));
+        let mut invalidator = (round % 3 > 0).then(|| Invalidator::start(fleet, ""));
+        if round % 3 == 2 {
+            invalidator.as_mut().expect("one was started").wait_until_ready();
+        }
+        fleet.database.execute(&statements);
+        if let Some(invalidator) = &mut invalidator {
+            // Killed as soon as some, but not all, deletes of the round have arrived.
+            let watched: Vec<&str> = all.iter().rev().take(1100).map(String::as_str).collect();
+            let has_begun =
+                || (fleet.kept(&watched[1000..]).iter().any(|kept| kept.len() < 100)).then_some(());
+            Deadline::after(ARRIVAL_MAX).poll(has_begun).expect("deletes have begun");
+            invalidator.process.signal(Signal::KILL);
+            invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+    let mut invalidator = Invalidator::start(fleet, "");
+    invalidator.wait_until_ready();
+    fleet.catch_up("fifth");
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    assert_eq!(fleet.kept(&all), [BTreeSet::new(), BTreeSet::new()]);
+}
+
+/// The log was purged while no invalidator was there.
+fn a_gap_is_an_error(fleet: &Fleet) {
+    fleet.database.execute(
+        "INSERT INTO shop.users (id) VALUES (31); FLUSH BINARY LOGS; INSERT INTO shop.users (id) VALUES (32)",
+    );
+    fleet.database.execute("FLUSH BINARY LOGS");
+    let newest = fleet.database.execute("SHOW MASTER STATUS");
+    let newest = newest.split_whitespace().next().expect("a file");
+    // A file is kept as long as the database believes that the last reader is there.
+    let is_purged = || {
+        fleet.database.execute(&format!("PURGE BINARY LOGS TO '{newest}'"));
+        (fleet.database.execute("SHOW BINARY LOGS").lines().count() == 1).then_some(())
+    };
+    Deadline::after(ARRIVAL_MAX).poll(is_purged).expect("the log is purged");
+    let mut invalidator = Invalidator::start(fleet, "");
+    let status = invalidator.process.wait(ARRIVAL_MAX).unwrap_or_else(|error| panic!("{error}"));
+    let errors = invalidator.process.errors();
+    assert_eq!(status.code(), Some(1), "{errors}");
+    assert!(errors.contains("the log has a gap") && errors.contains("flush the caches"), "{errors}");
+}
+
+fn a_gap_is_flushed_if_that_is_wanted(fleet: &Fleet) {
+    fleet.store(["anything", "user:32"]);
+    let mut invalidator = Invalidator::start(fleet, "on-gap = \"flush\"");
+    let mut admin = invalidator.wait_until_ready();
+    fleet.catch_up("sixth");
+    expect_gone(fleet, &["anything", "user:32"], &[]);
+    assert_eq!(metric(&mut admin, "guira_invalidator_gaps_total"), 1);
+    // The next one goes on from there, and flushes nothing.
+    invalidator.process.signal(Signal::TERM);
+    invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    fleet.store(["anything"]);
+    Invalidator::start(fleet, "").wait_until_ready();
+    expect_gone(fleet, &[], &["anything"]);
+}

@@ -1,0 +1,147 @@
+//! The invalidator between a real database and two real caches.
+#![forbid(unsafe_code)]
+
+mod command_line;
+mod deletes;
+
+use guira_harness::server::ServerProcess;
+use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::http::HttpClient;
+use guira_tests::mariadb::MariaDb;
+use guira_tests::scratch::Scratch;
+use guira_tests::server::{Address, guira_binary, spawn};
+use guira_tests::{Server, Setup};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// How long deletes may take on a machine that is busy.
+const ARRIVAL_MAX: Duration = Duration::from_secs(60);
+
+/// A database, a cache of each kind, and what an invalidator between them needs.
+struct Fleet {
+    database: MariaDb,
+    caches: [Server; 2],
+    scratch: Scratch,
+}
+
+impl Fleet {
+    /// `None` when the database is not installed.
+    fn start() -> Option<Self> {
+        let database = MariaDb::start()?;
+        database.execute(
+            "CREATE USER guira@'127.0.0.1' IDENTIFIED BY 'it''s secret';
+             GRANT REPLICATION SLAVE ON *.* TO guira@'127.0.0.1';
+             CREATE DATABASE shop;
+             CREATE TABLE shop.users (
+                 id BIGINT UNSIGNED PRIMARY KEY, year YEAR, price DECIMAL(10,3), at DATETIME(3), shape ENUM('a','b'),
+                 name VARCHAR(300) CHARACTER SET utf8mb4, level TINYINT UNSIGNED);
+             CREATE TABLE shop.others (id INT PRIMARY KEY);
+             CREATE TABLE shop.ends (id INT AUTO_INCREMENT PRIMARY KEY);",
+        );
+        let caches = [
+            Setup::new().start_guira(),
+            Setup::new().start_peer().unwrap_or_else(|| Setup::new().start_guira()),
+        ];
+        Some(Fleet { database, caches, scratch: Scratch::new() })
+    }
+
+    /// The configuration, with these settings beside the others.
+    fn configuration(&self, settings: &str) -> PathBuf {
+        let password = self.scratch.write("password", "it's secret\n");
+        let [east, west] = self.caches.each_ref().map(|cache| match cache.address() {
+            Address::Tcp(address) => *address,
+            Address::Unix(path) => panic!("{path:?}"),
+        });
+        let (position, address) = (self.scratch.file("position"), self.database.address());
+        let text = format!(
+            r#"
+position = {position:?}
+admin = "127.0.0.1:0"
+batch-keys = 100
+{settings}
+[mariadb]
+address = "{address}"
+user = "guira"
+password-file = {password:?}
+server-id = 4242
+
+[[template]]
+database = "shop"
+table = "users"
+keys = ["user:{{id}}", "name:{{name}}", "level:{{level}}:{{year}}"]
+
+[[target]]
+name = "east"
+address = "{east}"
+
+[[target]]
+name = "west"
+address = "{west}"
+protocol = "classic"
+"#
+        );
+        self.scratch.write("invalidator.toml", &text)
+    }
+
+    /// Stores these keys in both caches.
+    fn store(&self, keys: impl IntoIterator<Item = impl AsRef<str>>) {
+        let keys: Vec<_> = keys.into_iter().collect();
+        for cache in &self.caches {
+            let mut client = cache.connect();
+            for key in &keys {
+                client.set(key.as_ref(), "value");
+            }
+        }
+    }
+
+    /// Those of these keys that a cache has, for each of them.
+    fn kept<'a>(&self, keys: &[&'a str]) -> [BTreeSet<&'a str>; 2] {
+        self.caches.each_ref().map(|cache| {
+            let mut client = cache.connect();
+            keys.iter().copied().filter(|key| client.value(key).is_some()).collect()
+        })
+    }
+
+    /// Waits until everything was deleted that has been committed: a key of its own is changed last.
+    #[track_caller]
+    fn catch_up(&self, last: &str) {
+        self.store([last]);
+        self.database.execute(&format!("/* mc: {last} */ INSERT INTO shop.ends VALUES ()"));
+        let is_gone = || self.kept(&[last]).iter().all(BTreeSet::is_empty).then_some(());
+        Deadline::after(ARRIVAL_MAX).poll(is_gone).unwrap_or_else(|| panic!("{last} was not deleted"));
+    }
+}
+
+/// A running invalidator, killed on drop.
+struct Invalidator {
+    process: ServerProcess,
+}
+
+impl Invalidator {
+    fn start(fleet: &Fleet, settings: &str) -> Self {
+        let mut command = Command::new(guira_binary());
+        command.args(["invalidate", "-v", "--config"]).arg(fleet.configuration(settings));
+        Invalidator { process: spawn(command) }
+    }
+
+    /// Waits until it reads the log.
+    #[track_caller]
+    fn wait_until_ready(&mut self) -> HttpClient {
+        let admin = self.process.wait_for_address("admin", PATIENCE);
+        let admin = admin.unwrap_or_else(|error| panic!("{error}"));
+        let is_ready = || (HttpClient::connect(admin).get("/ready", "").status == 200).then_some(());
+        let ready = Deadline::after(ARRIVAL_MAX).poll(is_ready);
+        assert!(ready.is_some(), "{}", self.process.errors());
+        HttpClient::connect(admin)
+    }
+}
+
+/// The value of a metric.
+#[track_caller]
+fn metric(admin: &mut HttpClient, name: &str) -> u64 {
+    let body = admin.get("/metrics", "").body;
+    let value = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {body}"))
+}
