@@ -151,7 +151,7 @@ impl Router {
                 );
                 let file = folder.write("routes.lua", &config);
                 let mut command = Command::new(binary);
-                command.args(["-l", "127.0.0.1", "-U", "0", "-t", "1", "-c", "20000", "-u", "nobody"]);
+                command.args(["-l", "127.0.0.1", "-U", "0", "-t", "1", "-c", "20000", "-u", "root"]);
                 command.args(["-p", &addr.port().to_string()]);
                 command.arg("-o").arg(format!("proxy_config=routelib,proxy_arg={}", file.display()));
                 (command, Some(addr))
