@@ -17,7 +17,7 @@ mod token;
 mod usage;
 
 pub use exposition::{Exposition, Family, Form, Labels, metric_name};
-pub use listener::{MEMORY_BYTES, Site, start};
+pub use listener::{MEMORY_BYTES, Site, open, start};
 pub use page::Page;
 pub use place::place;
 pub use readiness::Readiness;

@@ -6,11 +6,11 @@ use guira_memory::{MIB, ValuePin};
 use guira_protocol::{Replies, ReplyBuffer};
 use guira_serving::{
     Acceptor, Access, Arrival, Beyond, CONNECTION_BYTES, CloseReason, ConnBudget, ConnLimits, Connections,
-    Conversation, Crew, Cut, Host, HostOptions, INPUT_BYTES, Outbox, Placement, Port, ReplyTo, Round,
-    Service, Slice, Speaks, Stopped, TLS_BYTES, Unread, Worker,
+    Conversation, Crew, Cut, Host, HostOptions, INPUT_BYTES, Listen, Outbox, Placement, Port, PortError,
+    ReplyTo, Round, Service, Slice, Speaks, Stopped, TLS_BYTES, Unread, Worker,
 };
 use guira_sync::clock::{Seconds, Stopwatch};
-use guira_transport::Address;
+use guira_transport::{Address, ListenOptions};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -55,6 +55,23 @@ const OTHER_BYTES: usize = MIB;
 pub const MEMORY_BYTES: usize = 2 * INPUT_BYTES + OTHER_BYTES + TRAFFIC_BYTES + IDLE_BYTES;
 
 const IDLE_BYTES: usize = CONNECTIONS as usize * (CONNECTION_BYTES + TLS_BYTES);
+
+/// How many clients may wait to be accepted.
+const BACKLOG: u32 = 64;
+/// Who may use a socket in the file system.
+const UNIX_MODE: u32 = 0o700;
+
+/// Opens the port of an admin listener.
+///
+/// # Errors
+/// When the address cannot be had.
+pub fn open(place: &Listen) -> Result<Port, PortError> {
+    let how = ListenOptions { backlog: BACKLOG, unix_mode: UNIX_MODE };
+    let places = std::slice::from_ref(place);
+    let mut ports = Port::open_all(Vec::new(), &mut Vec::new(), places, how, Speaks::Any, None)?;
+    // A place that is not optional is a port or an error.
+    Ok(ports.swap_remove(0))
+}
 
 /// Starts an admin listener at `port`, which serves once [`Crew::begin`] is called. Who may see it is a decision that the log tells, with `secrets` that are
 /// seen beside figures, unless only this host may.

@@ -229,11 +229,7 @@ fn serve_admin(
     shared: &Arc<Shared>,
     token: Option<Arc<Token>>,
 ) -> Result<(Address, Crew), StartError> {
-    let how = ListenOptions { backlog: BACKLOG, unix_mode: UNIX_MODE };
-    let ports =
-        Port::open_all(Vec::new(), &mut Vec::new(), std::slice::from_ref(place), how, Speaks::Any, None);
-    let port =
-        ports.map_err(StartError::Admin)?.pop().ok_or_else(|| io::Error::other("it has no address"))?;
+    let port = guira_web::open(place).map_err(StartError::Admin)?;
     let address = port.listener.address().clone();
     Ok((address, web::start(port, shared.clone(), token)?))
 }
@@ -244,7 +240,7 @@ fn ports(
     inherited: Vec<Listener>,
     tls: Option<&TlsAcceptor>,
 ) -> Result<Vec<Port>, PortError> {
-    let how = ListenOptions { backlog: 1024, unix_mode: 0o700 };
+    let how = ListenOptions { backlog: BACKLOG, unix_mode: UNIX_MODE };
     let mut ports = Port::open_all(inherited, &mut Vec::new(), &[], how, Speaks::Any, None)?;
     ports.extend(Port::open_all(Vec::new(), &mut Vec::new(), &options.listen, how, Speaks::Any, tls)?);
     Ok(ports)
