@@ -12,11 +12,25 @@ const STANDALONE: u8 = 0x01;
 const PREPARED_XA: u8 = 0x40;
 const COMPLETED_XA: u8 = 0x80;
 
-/// What statements begin with that change data without rows in the log.
-const CHANGES: [&str; 7] = ["INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "TRUNCATE", "CALL"];
-/// What those are that remove or replace whole tables.
-const REMOVALS: [&str; 2] = ["DROP", "RENAME"];
+/// What statements begin with that change no data, whatever they say behind.
+const HARMLESS: [&str; 12] = [
+    "GRANT",
+    "REVOKE",
+    "FLUSH",
+    "ANALYZE",
+    "OPTIMIZE",
+    "REPAIR",
+    "CHECK",
+    "INSTALL",
+    "UNINSTALL",
+    "PURGE",
+    "RESET",
+    "CHANGE",
+];
+/// What those are that remove or rename whole tables.
 const OF_TABLES: [&str; 4] = ["TABLE", "TABLES", "DATABASE", "SCHEMA"];
+/// Words of an `ALTER TABLE` that changes rows.
+const OF_ROWS: [&[u8]; 2] = [b"PARTITION", b"TABLESPACE"];
 
 /// A log that is read from a position on.
 #[derive(Debug)]
@@ -128,12 +142,11 @@ impl Dump {
     ) -> Result<(), SourceError> {
         let wrong = || SourceError::Malformed("a row");
         let rows = RowEvent::read(event.kind, event.body).ok_or_else(wrong)?;
-        if !rows.has_table() {
-            return Ok(());
-        }
-        let table = self.tables.get(&rows.table).ok_or(SourceError::Malformed("rows of no table"))?;
-        let Some(table) = table else {
-            return Ok(());
+        let table = match self.tables.get(&rows.table) {
+            Some(Some(table)) => table,
+            Some(None) => return Ok(()),
+            None if rows.may_lack_table() => return Ok(()),
+            None => return Err(SourceError::Malformed("rows of no table")),
         };
         if !is_whole {
             let name = table.names.table.escape_ascii();
@@ -181,29 +194,50 @@ fn xa(transaction: Option<Transaction>) -> SourceError {
     ))
 }
 
-/// Whether a statement, of which these are the first words, may change data and has no rows in the log.
+/// Whether a statement, of which these are the first words, may change data and has no rows in the log. One that is not known may.
 fn is_unseen(verb: &str, object: &str, text: &[u8]) -> bool {
-    let names_partition = || text.windows(9).any(|word| word.eq_ignore_ascii_case(b"PARTITION"));
-    CHANGES.contains(&verb)
-        || REMOVALS.contains(&verb) && OF_TABLES.contains(&object)
-        || verb == "CREATE" && object == "OR"
-        || verb == "ALTER" && object == "TABLE" && names_partition()
+    let names = |word: &[u8]| text.windows(word.len()).any(|it| it.eq_ignore_ascii_case(word));
+    match verb {
+        "DROP" | "RENAME" => OF_TABLES.contains(&object),
+        "ALTER" => object == "TABLE" && OF_ROWS.iter().any(|word| names(word)),
+        "CREATE" => object == "OR",
+        // SET STATEMENT … FOR may be before any other.
+        "SET" => object == "STATEMENT",
+        verb => !HARMLESS.contains(&verb),
+    }
 }
 
-/// The first two words of a statement, in capitals, without the blanks and comments before them.
+/// The first two words of a statement, in capitals, without the blanks and comments before them. What MariaDB executes of comments is none.
 fn first_words(text: &[u8]) -> [String; 2] {
     let mut rest = text;
     [(); 2].map(|()| {
-        rest = rest.trim_ascii_start();
-        while let Some(comment) = rest.strip_prefix(b"/*") {
-            let end = comment.windows(2).position(|two| two == b"*/");
-            rest = end.map_or(&[][..], |end| comment[end + 2..].trim_ascii_start());
-        }
+        rest = behind_comments(rest);
         let length = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
         let (word, behind) = rest.split_at(length);
         rest = behind;
         String::from_utf8_lossy(word).to_ascii_uppercase()
     })
+}
+
+fn behind_comments(mut rest: &[u8]) -> &[u8] {
+    loop {
+        rest = rest.trim_ascii_start();
+        let is_line = rest.starts_with(b"#") || rest.starts_with(b"--");
+        rest = if is_line {
+            let end = rest.iter().position(|byte| *byte == b'\n');
+            end.map_or(&[], |end| &rest[end..])
+        } else if let Some(executed) = rest.strip_prefix(b"/*!").or_else(|| rest.strip_prefix(b"/*M!")) {
+            let version = executed.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            &executed[version..]
+        } else if let Some(comment) = rest.strip_prefix(b"/*") {
+            let end = comment.windows(2).position(|two| two == b"*/");
+            end.map_or(&[], |end| &comment[end + 2..])
+        } else if let Some(behind) = rest.strip_prefix(b"*/") {
+            behind
+        } else {
+            return rest;
+        }
+    }
 }
 
 #[cfg(test)]

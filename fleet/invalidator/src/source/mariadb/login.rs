@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 use super::packet::Packets;
-use super::query::refusal;
+use super::query::{printable, refusal};
 use crate::source::SourceError;
 use sha1::{Digest, Sha1};
 use std::io::{Read, Write};
@@ -30,7 +30,7 @@ fn greeting(packet: &[u8]) -> Option<Greeting> {
     if bytes.byte()? != 10 {
         return None;
     }
-    let version = String::from_utf8_lossy(bytes.until_zero()?).into_owned();
+    let version = printable(bytes.until_zero()?);
     let _connection = bytes.u32()?;
     let mut challenge = [0; CHALLENGE];
     challenge[..8].copy_from_slice(bytes.take(8)?);
@@ -118,6 +118,9 @@ mod tests {
         for length in 0..80 {
             assert_eq!(super::greeting(&whole[..length]), None, "{length} bytes");
         }
+        let forged = GREETING.replacen("2d6c6f67", "0a1b6f67", 1);
+        let version = super::greeting(&unhex(&forged)).unwrap().version;
+        assert!(!version.contains(char::is_control), "it may come into the log: {version:?}");
     }
 
     #[test]

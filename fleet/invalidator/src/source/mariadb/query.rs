@@ -10,9 +10,15 @@ const COM_QUERY: u8 = 3;
 
 /// The position that is asked for is not in the log, or the log cannot be read.
 const ERROR_LOG: u16 = 1236;
-/// Errors that another connection may not have: too many connections, a shutdown, network errors, limits of a user, and a connection or statement
-/// that was killed.
-const PASSING: [u16; 10] = [1040, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1317, 1927];
+/// Errors that another connection may not have: too many connections, or of a user; no memory or thread for one; a shutdown, network errors, limits of a user, a host
+/// that has failed too often, and a connection or statement that was killed.
+const PASSING: [u16; 15] =
+    [1040, 1041, 1053, 1077, 1129, 1135, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927];
+
+/// What a database says, as it may stand in a line of the log.
+pub(super) fn printable(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).replace(char::is_control, " ")
+}
 
 /// What an error packet says.
 pub(super) fn refusal(packet: &[u8]) -> SourceError {
@@ -21,8 +27,7 @@ pub(super) fn refusal(packet: &[u8]) -> SourceError {
     if bytes.0.first() == Some(&b'#') {
         bytes.take(6);
     }
-    let text = String::from_utf8_lossy(bytes.0).replace(char::is_control, " ");
-    let text = format!("{} ({code})", text.trim_end());
+    let text = format!("{} ({code})", printable(bytes.0).trim_end());
     match code {
         ERROR_LOG => SourceError::Gap(text),
         _ if PASSING.contains(&code) => SourceError::Connection(io::Error::other(text)),
@@ -70,7 +75,7 @@ pub(super) fn row<S: Read + Write, const N: usize>(
             bytes.take(1);
             continue;
         }
-        *text = String::from_utf8_lossy(bytes.text().ok_or_else(wrong)?).into_owned();
+        *text = printable(bytes.text().ok_or_else(wrong)?);
     }
     let end = packets.read()?.bytes;
     if end.first() == Some(&0xfe) { Ok(texts) } else { Err(wrong()) }
@@ -100,6 +105,8 @@ mod tests {
             ],
         );
         assert_eq!(row(&mut packets, "SELECT 1").unwrap(), ["0-1-13", "", "ROW"]);
+        let mut packets = says(1, &[b"\x01", b"def", b"\xfe\0\0\x02\0", b"\x04a\nb\x1b", b"\xfe\0\0\x02\0"]);
+        assert_eq!(row(&mut packets, "SELECT 1").unwrap(), ["a b "], "it may come into the log");
         let mut packets = says(1, &[b"\x02", b"def", b"def", b"\xfe\0\0\x02\0"]);
         assert!(row::<_, 3>(&mut packets, "SELECT 1").is_err(), "of other columns");
     }
@@ -112,6 +119,14 @@ mod tests {
         assert!(!gap.is_passing());
         let passing = refusal(b"\xff\x1d\x04#08S01Server shutdown in progress");
         assert!(passing.is_passing(), "{passing}");
+        let limits = [
+            &b"\xff\xb3\x04#42000User guira already has more than 'max_user_connections' active connections"
+                [..],
+            b"\xff\xca\x04#42000User 'guira' has exceeded the 'max_connections_per_hour' resource",
+        ];
+        for limit in limits {
+            assert!(refusal(limit).is_passing(), "{}", refusal(limit));
+        }
         let refused = refusal(b"\xff\xcb\x04#42000Access denied; you need REPLICATION SLAVE");
         assert!(matches!(refused, SourceError::Refused(_)) && !refused.is_passing());
         assert!(matches!(refusal(b"\xff"), SourceError::Refused(_)));

@@ -5,7 +5,7 @@ use super::event::kind;
 use super::table::Table;
 use crate::source::Value;
 
-/// A number of a table that stands for none: such an event only says that a statement has ended.
+/// A number that stands for no table, unless one has it: such an event only says that a statement has ended.
 const NO_TABLE: u64 = 0xff_ffff;
 
 /// The table that a row event names, and what is behind.
@@ -29,8 +29,9 @@ impl<'a> RowEvent<'a> {
         Some(RowEvent { kind, table, rest })
     }
 
-    pub(super) fn has_table(&self) -> bool {
-        self.table != NO_TABLE
+    /// Whether there need not be a table.
+    pub(super) fn may_lack_table(&self) -> bool {
+        self.table == NO_TABLE
     }
 
     /// Calls `each` with the old and the new image of every row.
@@ -124,7 +125,7 @@ pub(super) mod tests {
     fn rows(kind: u8, body: &str) -> Vec<String> {
         let body = unhex(body);
         let event = RowEvent::read(kind, &body).unwrap();
-        assert!(event.has_table() && event.table == 18);
+        assert!(!event.may_lack_table() && event.table == 18);
         let mut told = Vec::new();
         let short = |image: Option<&[Value<'_>]>| match image {
             Some(values) => format!("{:?} {:?}", values[0], values[4]),

@@ -172,6 +172,16 @@ fn rows_of_tables_that_nobody_wants_are_skipped_unread() {
 }
 
 #[test]
+fn a_table_may_have_the_number_that_stands_for_none() {
+    const NONE: &str = "ffffff000000";
+    let body = |hex: &str| unhex(&hex.replacen("120000000000", NONE, 1));
+    let rows = event(kind::DELETE_ROWS_1, &body(DELETE));
+    let with_table = [gtid(6, 0x0c), event(kind::TABLE_MAP, &body(USERS)), rows.clone()];
+    assert_eq!(told(&with_table), ["2 -> none"]);
+    assert_eq!(told(&[gtid(6, 0x0c), rows]), [""; 0]);
+}
+
+#[test]
 fn what_would_leave_something_stale_ends_the_reading() {
     for (events, expected) in [
         (vec![event(kind::INCIDENT, &[1, 0, 0])], "has a gap: the database says that changes are missing"),
@@ -257,6 +267,15 @@ fn statements_that_may_change_data_are_known() {
         "RENAME TABLE a TO b",
         "CREATE OR REPLACE TABLE t (i INT)",
         "ALTER TABLE t TRUNCATE PARTITION p",
+        "alter table t import tablespace",
+        "-- a note\nTRUNCATE t",
+        "# a note\nDELETE FROM t",
+        "/*!50000 UPDATE */ t SET x=1",
+        "/*M!100100 truncate */ t",
+        "SET STATEMENT binlog_format='STATEMENT' FOR UPDATE t SET x=1",
+        "WITH a AS (SELECT 1) DELETE FROM t",
+        "EXECUTE IMMEDIATE 'x'",
+        "",
     ] {
         assert!(is_unseen(text), "{text}");
     }
@@ -266,7 +285,10 @@ fn statements_that_may_change_data_are_known() {
         "DROP TEMPORARY TABLE t",
         "DROP /*!40005 TEMPORARY */ VIEW v",
         "ALTER TABLE t ADD i INT",
+        "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `t`",
         "GRANT SELECT ON t TO u",
+        "SET PASSWORD FOR u = 'x'",
+        "analyze table t",
     ] {
         assert!(!is_unseen(text), "{text}");
     }
