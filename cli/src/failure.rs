@@ -49,6 +49,12 @@ pub(crate) enum Failure {
     /// The invalidator cannot go on.
     #[error("the invalidator stops")]
     Invalidating(#[from] guira_invalidator::Fault),
+    /// A part of the log cannot be delivered once more.
+    #[error(transparent)]
+    Redelivering(#[from] guira_invalidator::ReplayError),
+    /// A signal came before the end.
+    #[error("it was told to stop before everything was delivered")]
+    Interrupted,
     /// The server did not stop as it should.
     #[error(transparent)]
     Stop(#[from] guira_server::StopError),

@@ -1,8 +1,8 @@
 //! `guira invalidate`: deletes from caches what a database changes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use guira_invalidator::{Config, Running};
+use guira_invalidator::{Config, Part, Running};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -14,7 +14,11 @@ const NOTES: &str =
     "It reads the log of a MariaDB as a replica does, finds the keys that each committed transaction
 concerns, and has every target delete them: routers or servers of all clusters. Keys stand in comments
 of statements, /* mc: user:7 user-list */, or are made of changed rows by templates such as user:{id}.
-The position in the log is saved once all targets have acknowledged what is before it.
+The position in the log is saved once all targets have acknowledged what is before it, or have it in
+their spools.
+
+`guira invalidate replay` reads a part of the log once more, such as after caches were put back from an
+old copy; whoever tails the log meanwhile is not disturbed.
 
 Example of a configuration (docs/invalidator.md has all of it):
   position = \"/var/lib/guira/invalidator.position\"
@@ -37,11 +41,13 @@ Exit codes: 2 if the configuration is wrong, 1 if the log cannot be read any fur
 
 /// Arguments of `guira invalidate`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = NOTES)]
+#[command(after_help = NOTES, subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    task: Option<Task>,
     /// The configuration, a TOML file.
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(long, value_name = "FILE", required = true)]
+    config: Option<PathBuf>,
     /// Only say whether the configuration is right, without connecting to anything.
     #[arg(long)]
     check: bool,
@@ -50,16 +56,66 @@ pub(crate) struct Args {
     verbose: u8,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Task {
+    /// Read a part of the log once more and deliver its deletes; positions and spools are left alone.
+    Replay(ReplayArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ReplayArgs {
+    /// The configuration, a TOML file.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Where to begin: a position as the log and the position file have it, such as 0-1-270.
+    #[arg(long, value_name = "POSITION")]
+    from: String,
+    /// Where to end; without it, at the present end of the log.
+    #[arg(long, value_name = "POSITION")]
+    to: Option<String>,
+    /// The only target that is given the deletes; without it, all of them.
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
+    /// Log more: -v what happens, -vv details.
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match (&args.task, &args.config) {
+        (Some(Task::Replay(args)), _) => replay(args),
+        (None, Some(config)) => tail(args, config),
+        (None, None) => Err(Failure::Usage("--config is missing".to_owned())),
+    }
+}
+
+fn signals() -> Result<Signals, Failure> {
+    Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::system("cannot wait for signals"))
+}
+
+fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let config = Config::load(&args.config)?;
+    log::start(args.verbose);
+    let mut signals = signals()?;
+    let part = Part { from: &args.from, to: args.to.as_deref(), target: args.target.as_deref() };
+    let replayed = guira_invalidator::replay(config, part, || signals.pending().next().is_some());
+    log::flush();
+    let replayed = replayed?;
+    for (name, deletes) in &replayed.deletes {
+        print(&format!("{name}: {deletes} deletes\n"))?;
+    }
+    if replayed.is_whole { Ok(()) } else { Err(Failure::Interrupted) }
+}
+
+fn tail(args: &Args, config: &Path) -> Result<(), Failure> {
+    let config = Config::load(config)?;
     config.check_files()?;
     if args.check {
         return print("the configuration is right\n");
     }
     log::start(args.verbose);
     // Before any thread starts, so that none of them takes the signals.
-    let mut signals =
-        Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::system("cannot wait for signals"))?;
+    let mut signals = signals()?;
     let running = guira_invalidator::start(&config)?;
     announce(&running)?;
     let result = running.run(|| signals.pending().next().is_some());

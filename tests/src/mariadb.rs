@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -76,6 +77,11 @@ impl MariaDb {
         self.address
     }
 
+    /// Its socket in the file system.
+    pub fn socket(&self) -> PathBuf {
+        self.scratch.file("socket")
+    }
+
     /// Executes statements, with their comments, and returns what they print.
     ///
     /// # Panics
@@ -87,7 +93,7 @@ impl MariaDb {
 
     fn run(&self, statements: &str) -> Result<String, String> {
         let mut client = command("mariadb");
-        client.arg(format!("--socket={}", self.scratch.file("socket").display()));
+        client.arg(format!("--socket={}", self.socket().display()));
         client.args([
             "--user=root",
             "--comments",

@@ -1,12 +1,12 @@
 //! Keys of several transactions, deleted together.
 
 use crate::counters::{Count, Counts};
+use crate::deliver::Lane;
 use crate::ledger::Ledger;
 use crate::stop::Stopped;
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 
 /// Transactions without a key after which a position is passed on although the log has more to read.
 const TRANSACTIONS_MAX: u32 = 1000;
@@ -27,14 +27,14 @@ pub(crate) enum Work {
 }
 
 impl Batch {
-    #[cfg(test)]
-    pub(crate) fn new(number: u64, keys: &[&str]) -> Self {
-        Batch { number, work: Work::Delete(keys.iter().map(|key| key.as_bytes().into()).collect()) }
+    /// Batches of the log have numbers from 1.
+    pub(crate) fn new(number: u64, work: Work) -> Self {
+        Batch { number, work }
     }
 
     #[cfg(test)]
-    pub(crate) fn flush(number: u64) -> Self {
-        Batch { number, work: Work::Flush }
+    pub(crate) fn of_keys(number: u64, keys: &[&str]) -> Self {
+        Batch::new(number, Work::Delete(keys.iter().map(|key| key.as_bytes().into()).collect()))
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -44,12 +44,25 @@ impl Batch {
     pub(crate) fn work(&self) -> &Work {
         &self.work
     }
+
+    /// How many keys it has; a flush has none.
+    pub(crate) fn keys(&self) -> usize {
+        match &self.work {
+            Work::Delete(keys) => keys.len(),
+            Work::Flush => 0,
+        }
+    }
+
+    /// Whether there is nothing to do: it only carries a position.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(&self.work, Work::Delete(keys) if keys.is_empty())
+    }
 }
 
 /// Gathers keys, and gives them to all targets.
 #[derive(Debug)]
 pub(crate) struct Batcher {
-    outlets: Vec<SyncSender<Arc<Batch>>>,
+    lanes: Vec<Arc<Lane>>,
     ledger: Arc<Ledger>,
     counts: Arc<Counts>,
     keys_max: usize,
@@ -64,13 +77,13 @@ pub(crate) struct Batcher {
 
 impl Batcher {
     pub(crate) fn new(
-        outlets: Vec<SyncSender<Arc<Batch>>>,
+        lanes: Vec<Arc<Lane>>,
         ledger: Arc<Ledger>,
         counts: Arc<Counts>,
         keys_max: usize,
     ) -> Self {
         Batcher {
-            outlets,
+            lanes,
             ledger,
             counts,
             keys_max,
@@ -123,26 +136,25 @@ impl Batcher {
     fn give(&mut self, work: Work, since: u64, position: Option<String>) -> Result<(), Stopped> {
         self.number += 1;
         self.ledger.sent(self.number, since, position);
-        let batch = Arc::new(Batch { number: self.number, work });
+        let batch = Arc::new(Batch::new(self.number, work));
         self.counts.add(Count::Batches);
-        self.outlets.iter().try_for_each(|outlet| outlet.send(batch.clone()).map_err(|_| Stopped))
+        self.lanes.iter().try_for_each(|lane| lane.push(&batch))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::{Receiver, sync_channel};
     use std::time::Duration;
 
-    fn batcher(keys_max: usize) -> (Batcher, Receiver<Arc<Batch>>, Arc<Ledger>) {
-        let (outlet, batches) = sync_channel(8);
+    fn batcher(keys_max: usize) -> (Batcher, Arc<Lane>, Arc<Ledger>) {
         let ledger = Arc::new(Ledger::new(1));
-        (Batcher::new(vec![outlet], ledger.clone(), Arc::default(), keys_max), batches, ledger)
+        let lane = Arc::new(Lane::for_tests(ledger.clone()));
+        (Batcher::new(vec![lane.clone()], ledger.clone(), Arc::default(), keys_max), lane, ledger)
     }
 
-    fn keys(batches: &Receiver<Arc<Batch>>) -> Vec<String> {
-        let batch = batches.try_recv().expect("a batch");
+    fn keys(lane: &Lane) -> Vec<String> {
+        let batch = lane.pop().expect("a batch");
         let Work::Delete(keys) = batch.work() else { panic!("{batch:?}") };
         keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect()
     }
@@ -154,13 +166,13 @@ mod tests {
             batcher.add(key.as_bytes(), 7).unwrap();
             batcher.committed(&position, 7).unwrap();
         }
-        assert!(batches.try_recv().is_err(), "more may come");
+        assert!(batches.pop().is_none(), "more may come");
         batcher.pause().unwrap();
         assert_eq!(keys(&batches), ["a", "b"]);
         ledger.acknowledged(0, 1);
         assert_eq!(ledger.take(Duration::ZERO).as_deref(), Some("0-1-3"));
         batcher.pause().unwrap();
-        assert!(batches.try_recv().is_err(), "nothing is left");
+        assert!(batches.pop().is_none(), "nothing is left");
     }
 
     #[test]
@@ -184,7 +196,7 @@ mod tests {
     fn positions_advance_without_keys_as_well() {
         let (mut batcher, batches, _) = batcher(2);
         for number in 0..TRANSACTIONS_MAX {
-            assert!(batches.try_recv().is_err(), "after {number}");
+            assert!(batches.pop().is_none(), "after {number}");
             batcher.committed(&number, 7).unwrap();
         }
         assert_eq!(keys(&batches), [""; 0]);
@@ -196,7 +208,7 @@ mod tests {
         batcher.add(b"a", 7).unwrap();
         batcher.skipped("0-1-9", 7).unwrap();
         assert_eq!(keys(&batches), ["a"]);
-        assert!(matches!(batches.try_recv().unwrap().work(), Work::Flush));
+        assert!(matches!(batches.pop().unwrap().work(), Work::Flush));
         ledger.acknowledged(0, 1);
         assert_eq!(ledger.take(Duration::ZERO), None);
         ledger.acknowledged(0, 2);
@@ -206,7 +218,7 @@ mod tests {
     #[test]
     fn it_ends_when_the_targets_do() {
         let (mut batcher, batches, _) = batcher(1);
-        drop(batches);
+        batches.end();
         assert_eq!(batcher.add(b"a", 7), Err(Stopped));
     }
 }

@@ -28,6 +28,11 @@ guira_sync::counters! {
         Hits = "hits", Count, "Those that have deleted something." as "guira_invalidator_delete_hits_total";
         Batches = "target_batches", Count, "Batches that the target has acknowledged." as "guira_invalidator_target_batches_total";
         Failures = "target_failures", Count, "Times that a batch could not be delivered and was tried again." as "guira_invalidator_target_failures_total";
+        Packets = "target_packets", Count, "Times that the target was sent deletes, each time one batch or several." as "guira_invalidator_target_packets_total";
+        Again = "again", Count, "Deletes that the target has acknowledged for the second time, `again-after-ms` after the first." as "guira_invalidator_again_deletes_total";
+        AgainHits = "again_hits", Count, "Those that have deleted something: whoever has stored that may have read it before the commit was visible." as "guira_invalidator_again_hits_total";
+        Spooled = "spooled_batches", Count, "Batches that were put into the spool of the target." as "guira_invalidator_spooled_batches_total";
+        SpoolFailures = "spool_failures", Count, "Times that the spool of the target could not be written or read: then the target holds up the others." as "guira_invalidator_spool_failures_total";
         Rejected = "rejected", Count, "Deletes that the target has refused as wrong (CLIENT_ERROR), and that were dropped." as "guira_invalidator_rejected_deletes_total";
     }
 }
@@ -80,19 +85,27 @@ pub(crate) struct TargetCounts {
     values: [AtomicU64; TargetCount::COUNT],
     /// Whether the last attempt has succeeded. Relaxed: it is only printed.
     is_up: AtomicBool,
+    /// What is in its spool, in bytes. Relaxed: it is only printed.
+    spool: AtomicU64,
 }
 
 impl TargetCounts {
     pub(crate) fn new(name: &str) -> Self {
-        TargetCounts { name: name.to_owned(), values: Default::default(), is_up: AtomicBool::new(true) }
+        TargetCounts {
+            name: name.to_owned(),
+            values: Default::default(),
+            is_up: AtomicBool::new(true),
+            spool: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    pub(crate) fn add(&self, counter: TargetCount, count: u64) {
-        self.values[counter as usize].fetch_add(count, Ordering::Relaxed);
+    /// Returns how many there were before.
+    pub(crate) fn add(&self, counter: TargetCount, count: u64) -> u64 {
+        self.values[counter as usize].fetch_add(count, Ordering::Relaxed)
     }
 
     pub(crate) fn get(&self, counter: TargetCount) -> u64 {
@@ -101,6 +114,14 @@ impl TargetCounts {
 
     pub(crate) fn set_up(&self, is_up: Health) {
         self.is_up.store(is_up == Health::Up, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_spool(&self, bytes: u64) {
+        self.spool.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn spool(&self) -> u64 {
+        self.spool.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_up(&self) -> bool {

@@ -15,6 +15,8 @@ pub(crate) struct Ledger {
 #[derive(Debug)]
 struct State {
     under_way: VecDeque<Sent>,
+    /// The number of the last batch that each target was given for the first time, or has in its spool.
+    given: Vec<u64>,
     /// The number of the last batch that each target has acknowledged; they do so in order.
     acknowledged: Vec<u64>,
     /// A position that may be saved and was not taken yet.
@@ -33,7 +35,12 @@ struct Sent {
 impl Ledger {
     /// Nothing is under way. Batches have numbers from 1.
     pub(crate) fn new(targets: usize) -> Self {
-        let state = State { under_way: VecDeque::new(), acknowledged: vec![0; targets], reached: None };
+        let state = State {
+            under_way: VecDeque::new(),
+            given: vec![0; targets],
+            acknowledged: vec![0; targets],
+            reached: None,
+        };
         Ledger { state: Mutex::new(state), advanced: Condvar::new() }
     }
 
@@ -46,10 +53,17 @@ impl Ledger {
         self.state().under_way.push_back(Sent { number, since, position });
     }
 
-    /// A target has acknowledged a batch, and with it those before.
+    /// A target has deleted what is in a batch and in those before; it may be about to do so again.
+    pub(crate) fn given(&self, target: usize, number: u64) {
+        let given = &mut self.state().given[target];
+        *given = number.max(*given);
+    }
+
+    /// A target has acknowledged a batch for good, and with it those before.
     pub(crate) fn acknowledged(&self, target: usize, number: u64) {
         let mut state = self.state();
-        state.acknowledged[target] = number;
+        state.given[target] = number.max(state.given[target]);
+        state.acknowledged[target] = number.max(state.acknowledged[target]);
         let by_all = state.acknowledged.iter().copied().min().unwrap_or(0);
         while state.under_way.front().is_some_and(|sent| sent.number <= by_all) {
             if let Some(position) = state.under_way.pop_front().and_then(|sent| sent.position) {
@@ -68,9 +82,17 @@ impl Ledger {
         waited.unwrap_or_else(PoisonError::into_inner).0.reached.take()
     }
 
-    /// When the oldest change was committed that not all targets have acknowledged.
+    /// When the oldest change was committed that not all targets have deleted or spooled.
     pub(crate) fn oldest(&self) -> Option<u64> {
-        self.state().under_way.front().map(|sent| sent.since)
+        let state = self.state();
+        let by_all = state.given.iter().copied().min().unwrap_or(0);
+        let at = state.under_way.partition_point(|sent| sent.number <= by_all);
+        state.under_way.get(at).map(|sent| sent.since)
+    }
+
+    /// Whether all targets have acknowledged everything.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.state().under_way.is_empty()
     }
 }
 
@@ -98,6 +120,23 @@ mod tests {
         assert_eq!(taken(&ledger), None, "the middle of a transaction is no position");
         ledger.acknowledged(1, 3);
         assert_eq!((taken(&ledger).as_deref(), ledger.oldest()), (Some("b"), None));
+    }
+
+    #[test]
+    fn what_was_given_is_no_lag_and_no_position() {
+        let ledger = Ledger::new(2);
+        ledger.sent(1, 100, Some("a".to_owned()));
+        ledger.sent(2, 101, Some("b".to_owned()));
+        ledger.given(0, 2);
+        assert_eq!(ledger.oldest(), Some(100));
+        ledger.given(1, 1);
+        assert_eq!((ledger.oldest(), taken(&ledger)), (Some(101), None));
+        ledger.given(1, 2);
+        assert_eq!((ledger.oldest(), ledger.is_settled()), (None, false));
+        ledger.acknowledged(0, 2);
+        ledger.acknowledged(0, 1);
+        ledger.acknowledged(1, 2);
+        assert_eq!((taken(&ledger).as_deref(), ledger.is_settled()), (Some("b"), true));
     }
 
     #[test]

@@ -18,7 +18,8 @@ families! {
     UP = "guira_invalidator_up" [], "gauge", "1: the invalidator answers.";
     READY = "guira_invalidator_ready" [], "gauge", "Whether /ready says so.";
     CONNECTED = "guira_invalidator_source_connected" [], "gauge", "Whether the log of the database is being read.";
-    LAG = "guira_invalidator_lag_seconds" [], "gauge", "How long ago the statement of the oldest change began that not all targets have acknowledged; without one, and without a database, how long ago that was last heard of. By the clocks of both hosts, in whole seconds.";
+    LAG = "guira_invalidator_lag_seconds" [], "gauge", "How long ago the statement of the oldest change began that not all targets have deleted or in their spools; without one, and without a database, how long ago that was last heard of. By the clocks of both hosts, in whole seconds.";
+    SPOOL = "guira_invalidator_spool_bytes" ["target"], "gauge", "What the spool of the target has on disk: deletes that it is given when it is back.";
     TARGET_UP = "guira_invalidator_target_up" ["target"], "gauge", "Whether the target has acknowledged the last batch that it was sent.";
 }
 
@@ -57,6 +58,7 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> Str
     }
     for target in &shared.targets {
         out.sample(TARGET_UP, &[target.name()], u32::from(target.is_up()));
+        out.sample(SPOOL, &[target.name()], target.spool());
         for (counter, row) in TargetCount::ALL.into_iter().zip(TargetCount::ROWS) {
             out.sample(family(row, &["target"]), &[target.name()], target.get(counter));
         }

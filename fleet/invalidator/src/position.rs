@@ -18,7 +18,7 @@ const UNFINISHED: &str = ".tmp";
 pub enum PositionError {
     #[error("cannot {action} {path}")]
     File { action: &'static str, path: PathBuf, source: io::Error },
-    #[error("another process has locked {0}: a position belongs to one invalidator")]
+    #[error("another process has locked {0}: a position and a spool belong to one invalidator")]
     InUse(PathBuf),
     #[error(
         "{0} is damaged or of another version: what was deleted last is not known. Flush the caches and remove the file, \
@@ -27,11 +27,25 @@ pub enum PositionError {
     Damaged(PathBuf),
 }
 
+/// A file that no other process has locked meanwhile.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "it is unlocked when it is closed")] File);
+
+/// Locks the file at `path`, which is made if it is not there.
+pub(crate) fn lock(path: &Path) -> Result<Lock, PositionError> {
+    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path);
+    let file =
+        file.map_err(|source| PositionError::File { action: "open", path: path.to_owned(), source })?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| PositionError::InUse(path.to_owned()))?;
+    Ok(Lock(file))
+}
+
 /// The file, which no other process uses meanwhile.
 #[derive(Debug)]
 pub(crate) struct PositionFile {
     path: PathBuf,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl PositionFile {
@@ -42,10 +56,7 @@ impl PositionFile {
             let path = path.to_owned();
             move |source| PositionError::File { action, path, source }
         };
-        let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(&locked);
-        let lock = lock.map_err(failed("open", &locked))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| PositionError::InUse(locked.clone()))?;
+        let lock = lock(&locked)?;
         let mut text = Vec::new();
         match File::open(path).and_then(|file| file.take(FILE_MAX).read_to_end(&mut text)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -3,7 +3,7 @@
 use crate::batch::Batcher;
 use crate::config::{Config, ConfigError, TargetConfig};
 use crate::counters::{Count, Counts, TargetCounts};
-use crate::deliver::Delivery;
+use crate::deliver::{Delivery, Lane, SpoolError};
 use crate::keys::Extractor;
 use crate::ledger::Ledger;
 use crate::position::{PositionError, PositionFile};
@@ -12,12 +12,11 @@ use crate::source::{SourceError, Tail};
 use crate::stop::Stop;
 use crate::web;
 use guira_client::text::Target;
-use guira_serving::{Crew, Port, PortError, Speaks};
-use guira_transport::{Address, ListenOptions};
+use guira_serving::{Crew, PortError};
+use guira_transport::Address;
 use guira_web::{Token, TokenError};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -27,6 +26,8 @@ pub enum StartError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Position(#[from] PositionError),
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
     #[error("admin {0}")]
     Place(String),
     #[error("cannot open the admin listener")]
@@ -54,6 +55,14 @@ pub(crate) struct Shared {
     pub(crate) ledger: Arc<Ledger>,
 }
 
+impl Shared {
+    pub(crate) fn new(config: &Config) -> Self {
+        let targets = config.targets.iter().map(|target| Arc::new(TargetCounts::new(&target.name)));
+        let ledger = Arc::new(Ledger::new(config.targets.len()));
+        Shared { counts: Arc::default(), targets: targets.collect(), ledger }
+    }
+}
+
 /// A running invalidator.
 #[derive(Debug)]
 pub struct Running {
@@ -63,15 +72,13 @@ pub struct Running {
     shared: Arc<Shared>,
     stop: Stop,
     source: JoinHandle<Result<(), SourceError>>,
+    lanes: Vec<Arc<Lane>>,
     deliveries: Vec<JoinHandle<()>>,
     admin: Option<(Address, Crew)>,
 }
 
 /// Positions are saved at most once in this time.
 const SAVE_EVERY: Duration = Duration::from_millis(100);
-const BACKLOG: u32 = 64;
-/// Who may use a socket in the file system.
-const UNIX_MODE: u32 = 0o700;
 /// How long the admin listener's replies under way are waited for at the end.
 const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 
@@ -82,36 +89,47 @@ const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 pub fn start(config: &Config) -> Result<Running, StartError> {
     let options = config.source()?;
     let (file, position) = PositionFile::open(&config.position)?;
-    let ledger = Arc::new(Ledger::new(config.targets.len()));
-    let counts = Arc::<Counts>::default();
-    let targets = config.targets.iter().map(|target| Arc::new(TargetCounts::new(&target.name))).collect();
-    let shared = Arc::new(Shared { counts, targets, ledger });
+    let shared = Arc::new(Shared::new(config));
+    for folder in config.forgotten_spools() {
+        tracing::error!("{} has deletes that belong to no target, and are not delivered", folder.display());
+    }
+    let lanes = lanes(config, &shared)?;
     let admin = serve_admin(config, &shared)?;
     let stop = Stop::default();
-    let (mut outlets, mut deliveries) = (Vec::new(), Vec::new());
-    for (number, target) in config.targets.iter().enumerate() {
-        let (outlet, batches) = sync_channel(config.queue_batches.get());
-        outlets.push(outlet);
-        let delivery = Delivery {
-            number,
-            target: Target::new(target.address.clone(), target.timeout()),
-            dialect: target.dialect,
-            prefix: target.prefix.clone(),
-            batches,
-            ledger: shared.ledger.clone(),
-            counts: shared.targets[number].clone(),
-            stop: stop.clone(),
-        };
-        deliveries.push(spawn(format!("target-{}", name(target)), move || delivery.run())?);
+    let mut deliveries = Vec::new();
+    for (target, lane) in config.targets.iter().zip(&lanes) {
+        deliveries.push(deliver(target, lane.clone(), stop.clone())?);
     }
     let counts = shared.counts.clone();
-    let batcher = Batcher::new(outlets, shared.ledger.clone(), counts.clone(), config.batch_keys.get());
+    let batcher = Batcher::new(lanes.clone(), shared.ledger.clone(), counts.clone(), config.batch_keys.get());
     let changes = Extractor::new(config.templates(), batcher, counts.clone());
     let tail = Tail { changes, counts, on_gap: config.on_gap, stop: stop.clone() };
     let file = Arc::new(file);
     let first = file.clone();
     let source = spawn("source".to_owned(), move || read(tail, &options, position, &first))?;
-    Ok(Running { file, unsaved: None, shared, stop, source, deliveries, admin })
+    Ok(Running { file, unsaved: None, shared, stop, source, lanes, deliveries, admin })
+}
+
+pub(crate) fn lanes(config: &Config, shared: &Shared) -> Result<Vec<Arc<Lane>>, StartError> {
+    let numbered = config.targets.iter().zip(&shared.targets).enumerate();
+    let lane = |(number, (target, counts)): (usize, (&TargetConfig, &Arc<TargetCounts>))| {
+        let spool = config.open_spool(target)?;
+        let limits = config.limits(target);
+        Ok(Arc::new(Lane::new(number, limits, spool, shared.ledger.clone(), counts.clone())))
+    };
+    numbered.map(lane).collect()
+}
+
+pub(crate) fn deliver(target: &TargetConfig, lane: Arc<Lane>, stop: Stop) -> io::Result<JoinHandle<()>> {
+    let delivery = Delivery {
+        counts: lane.counts().clone(),
+        lane,
+        target: Target::new(target.address.clone(), target.timeout()),
+        dialect: target.dialect,
+        how: target.how(),
+        stop,
+    };
+    spawn(format!("target-{}", name(target)), move || delivery.run())
 }
 
 fn read(
@@ -129,7 +147,7 @@ fn name(target: &TargetConfig) -> String {
     target.name.chars().filter(char::is_ascii_alphanumeric).take(8).collect()
 }
 
-fn spawn<T: Send + 'static>(
+pub(crate) fn spawn<T: Send + 'static>(
     name: String,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
@@ -142,10 +160,7 @@ fn serve_admin(config: &Config, shared: &Arc<Shared>) -> Result<Option<(Address,
     };
     let place = guira_web::place(place).map_err(StartError::Place)?;
     let token = config.admin_token_file.as_deref().map(Token::load).transpose()?.map(Arc::new);
-    let how = ListenOptions { backlog: BACKLOG, unix_mode: UNIX_MODE };
-    let ports = Port::open_all(Vec::new(), &mut Vec::new(), &[place], how, Speaks::Any, None);
-    let port =
-        ports.map_err(StartError::Admin)?.pop().ok_or_else(|| io::Error::other("it has no address"))?;
+    let port = guira_web::open(&place).map_err(StartError::Admin)?;
     let address = port.listener.address().clone();
     let crew = web::start(port, shared.clone(), token)?;
     crew.begin();
@@ -171,6 +186,7 @@ impl Running {
             }
         }
         self.stop.set();
+        self.lanes.iter().for_each(|lane| lane.end());
         let mut result = Ok(());
         // Batches under way are acknowledged or not; the reader ends once its queues have.
         for delivery in self.deliveries.drain(..) {

@@ -109,6 +109,10 @@ fn statements_without_rows_are_told(fleet: &Fleet, admin: &mut guira_tests::http
 /// Transactions of one row and of a thousand, while invalidators are killed. Some rounds have none at first.
 fn nothing_is_lost_by_kills(fleet: &Fleet) {
     const ROUNDS: u64 = 6;
+    let start = || {
+        let spool = format!("spool = {:?}", fleet.scratch.file("spool"));
+        Invalidator::start_with(fleet, &spool, "again-after-ms = 200")
+    };
     let id = |round: u64, number: u64| 1_000_000 * (round + 1) + number;
     let mut all = Vec::new();
     for round in 0..ROUNDS {
@@ -124,7 +128,7 @@ fn nothing_is_lost_by_kills(fleet: &Fleet) {
         statements.extend((0..50).map(|number| rows(number..number + 1)));
         statements += &rows(50..1050);
         statements.extend((1050..1100).map(|number| rows(number..number + 1)));
-        let mut invalidator = (round % 3 > 0).then(|| Invalidator::start(fleet, ""));
+        let mut invalidator = (round % 3 > 0).then(start);
         if round % 3 == 2 {
             invalidator.as_mut().expect("one was started").wait_until_ready();
         }
@@ -139,7 +143,7 @@ fn nothing_is_lost_by_kills(fleet: &Fleet) {
             invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
         }
     }
-    let mut invalidator = Invalidator::start(fleet, "");
+    let mut invalidator = start();
     invalidator.wait_until_ready();
     fleet.catch_up("fifth");
     let all: Vec<&str> = all.iter().map(String::as_str).collect();

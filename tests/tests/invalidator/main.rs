@@ -3,6 +3,7 @@
 
 mod command_line;
 mod deletes;
+mod targets;
 
 use guira_harness::server::ServerProcess;
 use guira_tests::deadline::{Deadline, PATIENCE};
@@ -12,7 +13,7 @@ use guira_tests::scratch::Scratch;
 use guira_tests::server::{Address, guira_binary, spawn};
 use guira_tests::{Server, Setup};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -47,8 +48,8 @@ impl Fleet {
         Some(Fleet { database, caches, scratch: Scratch::new() })
     }
 
-    /// The configuration, with these settings beside the others.
-    fn configuration(&self, settings: &str) -> PathBuf {
+    /// The configuration, with these settings beside the others, and these of both targets.
+    fn configuration(&self, settings: &str, of_targets: &str) -> PathBuf {
         let password = self.scratch.write("password", "it's secret\n");
         let [east, west] = self.caches.each_ref().map(|cache| match cache.address() {
             Address::Tcp(address) => *address,
@@ -75,11 +76,13 @@ keys = ["user:{{id}}", "name:{{name}}", "level:{{level}}:{{year}}"]
 [[target]]
 name = "east"
 address = "{east}"
+{of_targets}
 
 [[target]]
 name = "west"
 address = "{west}"
 protocol = "classic"
+{of_targets}
 "#
         );
         self.scratch.write("invalidator.toml", &text)
@@ -120,9 +123,29 @@ struct Invalidator {
 }
 
 impl Invalidator {
+    /// One that deletes each key once.
     fn start(fleet: &Fleet, settings: &str) -> Self {
+        Self::start_with(fleet, settings, "again-after-ms = 0")
+    }
+
+    fn start_with(fleet: &Fleet, settings: &str, of_targets: &str) -> Self {
+        Self::start_by(&fleet.configuration(settings, of_targets))
+    }
+
+    /// One that connects to the database by its socket in the file system.
+    fn start_by_socket(fleet: &Fleet, of_targets: &str) -> Self {
+        fleet.database.execute(
+            "CREATE USER guira@localhost IDENTIFIED BY 'it''s secret'; GRANT REPLICATION SLAVE ON *.* TO guira@localhost",
+        );
+        let text = std::fs::read_to_string(fleet.configuration("", of_targets)).expect("it was written");
+        let (tcp, socket) = (fleet.database.address().to_string(), fleet.database.socket());
+        let text = text.replace(&tcp, &format!("unix:{}", socket.display()));
+        Self::start_by(&fleet.scratch.write("socket.toml", &text))
+    }
+
+    fn start_by(configuration: &Path) -> Self {
         let mut command = Command::new(guira_binary());
-        command.args(["invalidate", "-v", "--config"]).arg(fleet.configuration(settings));
+        command.args(["invalidate", "-v", "--config"]).arg(configuration);
         Invalidator { process: spawn(command) }
     }
 

@@ -1,14 +1,13 @@
 //! The thread that delivers batches to one target, again and again until each is acknowledged.
 
-use super::dialect::{DeliveryError, Dialect, Tally, flush};
-use crate::batch::{Batch, Work};
+use super::dialect::{DeliveryError, Dialect, How, PROBE, Tally, flush};
+use super::lane::{Lane, Round, Task};
+use crate::batch::Work;
 use crate::counters::{Health, TargetCount, TargetCounts};
-use crate::ledger::Ledger;
 use crate::stop::{Stop, Stopped};
 use guira_client::text::{Connection, Target, TextError};
 use guira_sync::clock::Stopwatch;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// How long it is waited before the next attempt: the first time, and at most.
@@ -18,41 +17,47 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 /// A target, and what it is to be given.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    /// Its number in the ledger.
-    pub(crate) number: usize,
+    pub(crate) lane: Arc<Lane>,
     pub(crate) target: Target,
     pub(crate) dialect: Dialect,
-    /// What is put before each key.
-    pub(crate) prefix: String,
-    pub(crate) batches: Receiver<Arc<Batch>>,
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) how: How,
     pub(crate) counts: Arc<TargetCounts>,
     pub(crate) stop: Stop,
 }
 
+/// Whoever fills a lane is told when nobody empties it any more, also after a panic.
+struct End<'a>(&'a Lane);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 impl Delivery {
-    /// Delivers until there are no more batches, or it is told to stop.
+    /// Delivers until the lane ends, or it is told to stop.
     pub(crate) fn run(self) {
+        let _end = End(&self.lane);
         let mut connection = None;
-        while let Ok(batch) = self.batches.recv() {
-            if self.stop.check().is_err() || self.deliver(&batch, &mut connection).is_err() {
+        while let Some(task) = self.lane.next() {
+            if self.stop.check().is_err() || self.deliver(&task, &mut connection).is_err() {
                 return;
             }
-            self.ledger.acknowledged(self.number, batch.number());
+            self.lane.delivered(&task);
         }
     }
 
-    fn deliver(&self, batch: &Batch, connection: &mut Option<Connection>) -> Result<(), Stopped> {
-        if matches!(batch.work(), Work::Delete(keys) if keys.is_empty()) {
+    fn deliver(&self, task: &Task, connection: &mut Option<Connection>) -> Result<(), Stopped> {
+        if task.batches.iter().all(|batch| batch.is_empty()) {
             return Ok(());
         }
         let since = Stopwatch::start();
         let (mut wait, mut failures) = (WAIT_MIN, 0);
         loop {
             let was_open = connection.is_some();
-            match self.attempt(batch, connection) {
+            match self.attempt(task, connection) {
                 Ok(tally) => {
-                    self.count(tally);
+                    self.count(task, tally);
                     if failures > 0 {
                         let seconds = since.elapsed().as_secs_f64();
                         tracing::warn!("target {} is back after {seconds:.1} s", self.counts.name());
@@ -80,29 +85,52 @@ impl Delivery {
         }
     }
 
-    fn attempt(&self, batch: &Batch, connection: &mut Option<Connection>) -> Result<Tally, DeliveryError> {
+    fn attempt(&self, task: &Task, connection: &mut Option<Connection>) -> Result<Tally, DeliveryError> {
         let connection = match connection {
             Some(connection) => connection,
             None => connection.insert(Connection::open(&self.target)?),
         };
-        match batch.work() {
-            Work::Delete(keys) => {
-                let mut requests = Vec::new();
-                self.dialect.write(&self.prefix, keys, &mut requests);
-                connection.send(&requests)?;
-                self.dialect.read(connection, keys.len())
-            }
-            Work::Flush => flush(connection).map(|()| Tally::default()),
+        if task.batches.iter().any(|batch| matches!(batch.work(), Work::Flush)) {
+            return flush(connection).map(|()| Tally::default());
         }
+        let keys = task.batches.iter().filter_map(|batch| match batch.work() {
+            Work::Delete(keys) => Some(keys),
+            Work::Flush => None,
+        });
+        let tally = self.ask(connection, keys.flatten())?;
+        // A target that takes every delete for wrong has not been told anything: nothing may be dropped.
+        if tally.rejected > 0 && self.ask(connection, [&PROBE.into()].into_iter())?.rejected > 0 {
+            return Err(DeliveryError::AllRejected);
+        }
+        Ok(tally)
     }
 
-    fn count(&self, tally: Tally) {
+    fn ask<'a>(
+        &self,
+        connection: &mut Connection,
+        keys: impl Iterator<Item = &'a Box<[u8]>>,
+    ) -> Result<Tally, DeliveryError> {
+        let mut requests = Vec::new();
+        let count = self.dialect.write(&self.how, keys, &mut requests);
+        connection.send(&requests)?;
+        self.counts.add(TargetCount::Packets, 1);
+        self.dialect.read(connection, count)
+    }
+
+    fn count(&self, task: &Task, tally: Tally) {
+        let add = |counter, count| self.counts.add(counter, count);
         self.counts.set_up(Health::Up);
-        self.counts.add(TargetCount::Batches, 1);
-        self.counts.add(TargetCount::Deletes, tally.hits + tally.misses);
-        self.counts.add(TargetCount::Hits, tally.hits);
+        let [deletes, hits] = match task.round {
+            Round::First(_) => [TargetCount::Deletes, TargetCount::Hits],
+            Round::Again => [TargetCount::Again, TargetCount::AgainHits],
+        };
+        add(deletes, tally.hits + tally.misses);
+        add(hits, tally.hits);
+        if matches!(task.round, Round::First(_)) {
+            add(TargetCount::Batches, task.batches.iter().filter(|batch| !batch.is_empty()).count() as u64);
+        }
         if tally.rejected > 0 {
-            self.counts.add(TargetCount::Rejected, tally.rejected);
+            add(TargetCount::Rejected, tally.rejected);
             let (name, rejected) = (self.counts.name(), tally.rejected);
             tracing::error!("target {name} takes {rejected} deletes for wrong: they are dropped");
         }
@@ -112,16 +140,18 @@ impl Delivery {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::Batch;
+    use crate::deliver::lane::Limits;
+    use crate::ledger::Ledger;
     use guira_harness::deadline::Deadline;
     use std::io::{BufRead, BufReader, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::sync::mpsc::{SyncSender, sync_channel};
     use std::thread::JoinHandle;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
     struct Running {
-        outlet: Option<SyncSender<Arc<Batch>>>,
+        lane: Arc<Lane>,
         ledger: Arc<Ledger>,
         counts: Arc<TargetCounts>,
         stop: Stop,
@@ -130,28 +160,41 @@ mod tests {
 
     impl Running {
         fn start(address: &str, dialect: Dialect) -> Self {
-            let (outlet, batches) = sync_channel(4);
+            Running::start_with(address, dialect, None)
+        }
+
+        fn start_with(address: &str, dialect: Dialect, again_after: Option<Duration>) -> Self {
             let target = Target::new(address.parse().unwrap(), PATIENCE);
             let ledger = Arc::new(Ledger::new(1));
             let counts = Arc::new(TargetCounts::new("east"));
             let stop = Stop::default();
+            let limits = Limits {
+                batch_keys: 100,
+                queue_weight: 100,
+                linger: Duration::ZERO,
+                again_after,
+                spool_after: PATIENCE,
+            };
+            let lane = Arc::new(Lane::new(0, limits, None, ledger.clone(), counts.clone()));
             let delivery = Delivery {
-                number: 0,
+                lane: lane.clone(),
                 target,
                 dialect,
-                prefix: String::new(),
-                batches,
-                ledger: ledger.clone(),
+                how: How::default(),
                 counts: counts.clone(),
                 stop: stop.clone(),
             };
             let thread = std::thread::spawn(|| delivery.run());
-            Running { outlet: Some(outlet), ledger, counts, stop, thread }
+            Running { lane, ledger, counts, stop, thread }
         }
 
-        fn send(&self, number: u64, keys: &[&str]) {
+        fn send(&self, number: u64, work: Work) {
             self.ledger.sent(number, 7, Some(number.to_string()));
-            self.outlet.as_ref().unwrap().send(Arc::new(Batch::new(number, keys))).unwrap();
+            self.lane.push(&Arc::new(Batch::new(number, work))).unwrap();
+        }
+
+        fn delete(&self, number: u64, keys: &[&str]) {
+            self.send(number, Work::Delete(keys.iter().map(|key| key.as_bytes().into()).collect()));
         }
 
         fn wait_for(&self, position: &str) {
@@ -160,8 +203,8 @@ mod tests {
             assert!(taken.is_some(), "no position {position}");
         }
 
-        fn end(mut self) {
-            self.outlet = None;
+        fn end(self) {
+            self.lane.end();
             self.thread.join().unwrap();
         }
     }
@@ -190,13 +233,14 @@ mod tests {
     fn a_batch_is_acknowledged_once_all_answers_are_there() {
         let (listener, address) = listen();
         let running = Running::start(&address, Dialect::Meta);
-        running.send(1, &["a", "b", "c"]);
-        running.send(2, &[]);
+        running.delete(1, &["a", "b", "c"]);
         let (stream, _) = listener.accept().unwrap();
         let told = serve(&stream, 4, "HD\r\nNF\r\n");
         assert_eq!(told, ["md a", "md b", "md c", "mn"]);
         assert_eq!(running.ledger.take(Duration::ZERO), None);
         serve(&stream, 0, "CLIENT_ERROR too long\r\nMN\r\n");
+        running.delete(2, &[]);
+        assert_eq!(serve(&stream, 2, "NF\r\nMN\r\n"), ["md guira-invalidator", "mn"]);
         running.wait_for("2");
         let count = |counter| running.counts.get(counter);
         assert_eq!((count(TargetCount::Deletes), count(TargetCount::Hits)), (2, 1));
@@ -205,12 +249,44 @@ mod tests {
     }
 
     #[test]
+    fn a_target_that_takes_everything_for_wrong_is_asked_again() {
+        let (listener, address) = listen();
+        let running = Running::start(&address, Dialect::Classic);
+        running.delete(1, &["a"]);
+        let (stream, _) = listener.accept().unwrap();
+        for asked in ["delete a", "delete guira-invalidator"] {
+            assert_eq!(serve(&stream, 1, "CLIENT_ERROR unauthenticated\r\n"), [asked]);
+        }
+        let (stream, _) = listener.accept().unwrap();
+        assert_eq!(serve(&stream, 1, "DELETED\r\n"), ["delete a"]);
+        running.wait_for("1");
+        let count = |counter| running.counts.get(counter);
+        assert_eq!((count(TargetCount::Rejected), count(TargetCount::Failures)), (0, 1));
+        running.end();
+    }
+
+    #[test]
+    fn a_batch_is_acknowledged_once_it_was_delivered_for_the_second_time() {
+        let (listener, address) = listen();
+        let running = Running::start_with(&address, Dialect::Classic, Some(Duration::from_millis(1)));
+        running.delete(1, &["a"]);
+        let (stream, _) = listener.accept().unwrap();
+        assert_eq!(serve(&stream, 1, "NOT_FOUND\r\n"), ["delete a"]);
+        assert_eq!(serve(&stream, 1, ""), ["delete a"]);
+        assert_eq!(running.ledger.take(Duration::ZERO), None);
+        serve(&stream, 0, "DELETED\r\n");
+        running.wait_for("1");
+        let count = |counter| running.counts.get(counter);
+        assert_eq!((count(TargetCount::Deletes), count(TargetCount::Hits)), (1, 0));
+        assert_eq!((count(TargetCount::Again), count(TargetCount::AgainHits)), (1, 1));
+        running.end();
+    }
+
+    #[test]
     fn a_target_is_flushed_until_it_says_so() {
         let (listener, address) = listen();
         let running = Running::start(&address, Dialect::Meta);
-        running.ledger.sent(1, 7, Some("1".to_owned()));
-        let flush = Arc::new(Batch::flush(1));
-        running.outlet.as_ref().unwrap().send(flush).unwrap();
+        running.send(1, Work::Flush);
         for answer in ["ERROR\r\n", "OK\r\n"] {
             let (stream, _) = listener.accept().unwrap();
             assert_eq!(serve(&stream, 1, answer), ["flush_all"]);
@@ -224,7 +300,7 @@ mod tests {
     fn a_batch_that_fails_is_sent_again_as_a_whole() {
         let (listener, address) = listen();
         let running = Running::start(&address, Dialect::Classic);
-        running.send(1, &["a", "b"]);
+        running.delete(1, &["a", "b"]);
         for answers in ["DELETED\r\nSERVER_ERROR timeout\r\n", "DELETED\r\n", "HD\r\n", ""] {
             let (stream, _) = listener.accept().unwrap();
             assert_eq!(serve(&stream, 2, answers), ["delete a", "delete b"], "before {answers}");
@@ -242,7 +318,7 @@ mod tests {
         let (listener, address) = listen();
         let running = Running::start(&address, Dialect::Classic);
         for number in 1..4 {
-            running.send(number, &["a"]);
+            running.delete(number, &["a"]);
             let (stream, _) = listener.accept().unwrap();
             serve(&stream, 1, "DELETED\r\n");
             running.wait_for(&number.to_string());
@@ -256,7 +332,7 @@ mod tests {
         let (listener, address) = listen();
         drop(listener);
         let running = Running::start(&address, Dialect::Meta);
-        running.send(1, &["a"]);
+        running.delete(1, &["a"]);
         let failed = || (running.counts.get(TargetCount::Failures) > 0).then_some(());
         Deadline::after(PATIENCE).poll(failed).expect("an attempt");
         assert!(!running.counts.is_up());

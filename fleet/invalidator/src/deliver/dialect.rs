@@ -18,15 +18,18 @@ pub(crate) enum Dialect {
 /// its answer.
 struct Words {
     before: &'static [u8],
+    /// What is before the seconds of a hold-off, behind the key.
+    hold_off: &'static str,
     hit: &'static [u8],
     miss: &'static [u8],
     end: &'static [u8],
     ended: Option<&'static [u8]>,
 }
 
-const META: Words = Words { before: b"md ", hit: b"HD", miss: b"NF", end: b"mn\r\n", ended: Some(b"MN") };
+const META: Words =
+    Words { before: b"md ", hold_off: " H", hit: b"HD", miss: b"NF", end: b"mn\r\n", ended: Some(b"MN") };
 const CLASSIC: Words =
-    Words { before: b"delete ", hit: b"DELETED", miss: b"NOT_FOUND", end: b"", ended: None };
+    Words { before: b"delete ", hold_off: " ", hit: b"DELETED", miss: b"NOT_FOUND", end: b"", ended: None };
 
 /// The request to drop everything, and its answer.
 const FLUSH: &[u8] = b"flush_all\r\n";
@@ -34,6 +37,18 @@ const FLUSHED: &[u8] = b"OK";
 
 /// A request that the target takes for wrong begins its answer with this: it would do so again.
 const REJECTED: &[u8] = b"CLIENT_ERROR";
+
+/// A key that is asked for when others were refused: whether the target refuses all.
+pub(super) const PROBE: &[u8] = b"guira-invalidator";
+
+/// What all deletes of a target have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct How {
+    /// What is put before each key.
+    pub(crate) prefix: String,
+    /// For how long nothing may be added under a key, in seconds.
+    pub(crate) hold_off_s: Option<u32>,
+}
 
 /// Answers to a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +65,8 @@ pub(super) enum DeliveryError {
     Connection(#[from] TextError),
     #[error("it answers '{0}'")]
     Answer(String),
+    #[error("it takes every delete for wrong: is a login missing, or does it not know hold-off?")]
+    AllRejected,
 }
 
 impl Dialect {
@@ -60,15 +77,25 @@ impl Dialect {
         }
     }
 
-    /// Adds the requests for all keys to `requests`.
-    pub(super) fn write(self, prefix: &str, keys: &[Box<[u8]>], requests: &mut Vec<u8>) {
+    /// Adds the requests for these keys to `requests`; returns how many there are.
+    pub(super) fn write<'a>(
+        self,
+        how: &How,
+        keys: impl Iterator<Item = &'a Box<[u8]>>,
+        requests: &mut Vec<u8>,
+    ) -> usize {
         let words = self.words();
+        let hold_off =
+            how.hold_off_s.map_or_else(String::new, |seconds| format!("{}{seconds}", words.hold_off));
+        let mut count = 0;
         for key in keys {
-            for part in [words.before, prefix.as_bytes(), key, b"\r\n"] {
+            for part in [words.before, how.prefix.as_bytes(), key, hold_off.as_bytes(), b"\r\n"] {
                 requests.extend_from_slice(part);
             }
+            count += 1;
         }
         requests.extend_from_slice(words.end);
+        count
     }
 
     /// Reads an answer for each key.
@@ -116,13 +143,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_have_the_prefix_of_the_target() {
+    fn requests_have_the_prefix_and_the_hold_off_of_the_target() {
         let keys: [Box<[u8]>; 2] = [(*b"a").into(), "ë".as_bytes().into()];
-        let mut requests = Vec::new();
-        Dialect::Meta.write("/*/*/", &keys, &mut requests);
-        assert_eq!(requests, "md /*/*/a\r\nmd /*/*/ë\r\nmn\r\n".as_bytes());
-        requests.clear();
-        Dialect::Classic.write("", &keys, &mut requests);
-        assert_eq!(requests, "delete a\r\ndelete ë\r\n".as_bytes());
+        let requests = |dialect: Dialect, prefix: &str, hold_off_s| {
+            let how = How { prefix: prefix.to_owned(), hold_off_s };
+            let mut requests = Vec::new();
+            assert_eq!(dialect.write(&how, keys.iter(), &mut requests), 2);
+            String::from_utf8(requests).unwrap()
+        };
+        assert_eq!(requests(Dialect::Meta, "/*/*/", None), "md /*/*/a\r\nmd /*/*/ë\r\nmn\r\n");
+        assert_eq!(requests(Dialect::Classic, "", None), "delete a\r\ndelete ë\r\n");
+        assert_eq!(requests(Dialect::Meta, "", Some(2)), "md a H2\r\nmd ë H2\r\nmn\r\n");
+        assert_eq!(requests(Dialect::Classic, "", Some(2)), "delete a 2\r\ndelete ë 2\r\n");
     }
 }

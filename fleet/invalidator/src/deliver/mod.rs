@@ -1,7 +1,19 @@
 //! Deletes on their way to a target: a router, or a server.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | lane.rs | what a target has to do, in memory and in its spool, and when again |
+//! | spool.rs | batches on disk |
+//! | delivery.rs | the thread that delivers, again and again until it is acknowledged |
+//! | dialect.rs | requests and answers |
 
 mod delivery;
 mod dialect;
+mod lane;
+mod spool;
 
 pub(crate) use delivery::Delivery;
-pub(crate) use dialect::Dialect;
+pub(crate) use dialect::{Dialect, How};
+pub(crate) use lane::{Lane, Limits};
+pub(crate) use spool::Spool;
+pub use spool::SpoolError;

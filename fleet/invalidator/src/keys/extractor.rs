@@ -117,25 +117,24 @@ impl Changes for Extractor {
 mod tests {
     use super::*;
     use crate::batch::Work;
+    use crate::deliver::Lane;
     use crate::ledger::Ledger;
     use crate::source::Value;
     use crate::source::testing::{row, table};
-    use std::sync::mpsc::{Receiver, sync_channel};
 
-    type Batches = Receiver<Arc<crate::batch::Batch>>;
-
-    fn extractor(keys: &[&str]) -> (Extractor, Batches, Arc<Counts>) {
-        let (outlet, batches) = sync_channel(8);
+    fn extractor(keys: &[&str]) -> (Extractor, Arc<Lane>, Arc<Counts>) {
+        let ledger = Arc::new(Ledger::new(1));
+        let batches = Arc::new(Lane::for_tests(ledger.clone()));
         let counts: Arc<Counts> = Arc::default();
-        let batcher = Batcher::new(vec![outlet], Arc::new(Ledger::new(1)), counts.clone(), 100);
+        let batcher = Batcher::new(vec![batches.clone()], ledger, counts.clone(), 100);
         let keys = keys.iter().map(|key| key.parse().unwrap()).collect();
         let tables = vec![TableTemplates { database: "shop".to_owned(), table: "users".to_owned(), keys }];
         (Extractor::new(tables, batcher, counts.clone()), batches, counts)
     }
 
-    fn keys(extractor: &mut Extractor, batches: &Batches) -> Vec<String> {
+    fn keys(extractor: &mut Extractor, batches: &Lane) -> Vec<String> {
         extractor.pause().unwrap();
-        let Ok(batch) = batches.try_recv() else { return Vec::new() };
+        let Some(batch) = batches.pop() else { return Vec::new() };
         let Work::Delete(keys) = batch.work() else { panic!("{batch:?}") };
         keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect()
     }

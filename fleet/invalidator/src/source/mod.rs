@@ -75,6 +75,9 @@ pub enum SourceError {
     Unsuitable(String),
     #[error("the database sent what cannot be understood: {0}")]
     Malformed(&'static str),
+    /// What was to be read is read.
+    #[error("the log was read as far as was wanted")]
+    Ended,
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }

@@ -88,6 +88,7 @@ impl<C: Changes> Tail<C> {
             Start::End => {
                 let log = open(None)?;
                 save(&log.position())?;
+                tracing::warn!("there was no position: what was changed before this moment is not deleted");
                 Ok(log)
             }
             // The end is known before the flush is sent: what is changed after it is read.

@@ -6,9 +6,11 @@ use super::login::log_in;
 use super::packet::Packets;
 use super::query::{execute, refusal, row};
 use crate::source::{Changes, Log, SourceError};
+use guira_client::text::Endpoint;
 use std::fmt;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// How long connecting and sending may take.
@@ -21,16 +23,31 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// The command that asks for the log, and its flag that asks for statements of row events too.
 const COM_BINLOG_DUMP: u8 = 0x12;
 const SEND_ANNOTATE_ROWS: u16 = 2;
+/// Do not wait at the end of the log, but say that it is there.
+const NON_BLOCKING: u16 = 1;
+/// A reader that does not wait has this number, which makes the database end no other reader.
+const NO_SERVER: u32 = 0;
 
 /// Which database is read, and as what.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) address: Endpoint,
     pub(crate) login: Login,
     /// The number of this replica, which no other has.
     pub(crate) server_id: u32,
     pub(crate) reads: Reads,
+    pub(crate) until: Until,
+}
+
+/// How far the log is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// It is waited for more.
+    Forever,
+    /// To its present end.
+    End,
+    /// To this position.
+    Position(String),
 }
 
 /// A user and a password, which is not shown.
@@ -53,11 +70,20 @@ pub(crate) enum Reads {
     StatementsAndRows,
 }
 
+/// A stream of bytes in both directions.
+trait Wire: Read + Write + fmt::Debug + Send {}
+
+impl Wire for TcpStream {}
+impl Wire for UnixStream {}
+
 /// A database whose log is read.
 #[derive(Debug)]
 pub(crate) struct MariaDb {
-    packets: Packets<TcpStream>,
+    packets: Packets<Box<dyn Wire>>,
     dump: Dump,
+    until: Until,
+    /// The position to which it is read, if there is one.
+    last: Option<Position>,
 }
 
 impl MariaDb {
@@ -72,6 +98,10 @@ impl MariaDb {
         let end = check(&mut packets, options.reads)?;
         let unsuitable = |error: super::gtid::PositionSyntax| SourceError::Unsuitable(error.to_string());
         let position: Position = position.unwrap_or(&end).parse().map_err(unsuitable)?;
+        let last = match &options.until {
+            Until::Position(last) => Some(last.parse().map_err(unsuitable)?),
+            Until::Forever | Until::End => None,
+        };
         for statement in [
             // The highest there is: events with GTIDs are sent as they are.
             "SET @mariadb_slave_capability=4".to_owned(),
@@ -84,24 +114,37 @@ impl MariaDb {
         ] {
             execute(&mut packets, &statement)?;
         }
+        let (flags, server) = match options.until {
+            Until::Forever => (SEND_ANNOTATE_ROWS, options.server_id),
+            Until::End | Until::Position(_) => (SEND_ANNOTATE_ROWS | NON_BLOCKING, NO_SERVER),
+        };
         let mut command = vec![COM_BINLOG_DUMP];
         command.extend(4_u32.to_le_bytes());
-        command.extend(SEND_ANNOTATE_ROWS.to_le_bytes());
-        command.extend(options.server_id.to_le_bytes());
+        command.extend(flags.to_le_bytes());
+        command.extend(server.to_le_bytes());
         packets.command(&command)?;
-        Ok(MariaDb { packets, dump: Dump::new(position) })
+        Ok(MariaDb { packets, dump: Dump::new(position), until: options.until.clone(), last })
     }
 }
 
-fn connect(options: &Options) -> io::Result<TcpStream> {
+fn connect(options: &Options) -> io::Result<Box<dyn Wire>> {
+    let (host, port) = match &options.address {
+        Endpoint::Tcp { host, port } => (host.as_str(), *port),
+        Endpoint::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
+            stream.set_read_timeout(Some(SILENCE_MAX))?;
+            return Ok(Box::new(stream));
+        }
+    };
     let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (options.host.as_str(), options.port).to_socket_addrs()? {
+    for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, TIMEOUT) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 stream.set_write_timeout(Some(TIMEOUT))?;
                 stream.set_read_timeout(Some(SILENCE_MAX))?;
-                return Ok(stream);
+                return Ok(Box::new(stream));
             }
             Err(error) => refused = error,
         }
@@ -110,10 +153,10 @@ fn connect(options: &Options) -> io::Result<TcpStream> {
 }
 
 /// Whether the log says what is wanted; returns its present end.
-fn check(packets: &mut Packets<TcpStream>, reads: Reads) -> Result<String, SourceError> {
-    let [end, has_log, format, image, metadata, annotates, compresses] = row(
+fn check(packets: &mut Packets<Box<dyn Wire>>, reads: Reads) -> Result<String, SourceError> {
+    let [end, syncs, has_log, format, image, metadata, annotates, compresses] = row(
         packets,
-        "SELECT @@global.gtid_binlog_pos, @@global.log_bin, @@global.binlog_format, @@global.binlog_row_image, \
+        "SELECT @@global.gtid_binlog_pos, @@global.sync_binlog, @@global.log_bin, @@global.binlog_format, @@global.binlog_row_image, \
          @@global.binlog_row_metadata, @@global.binlog_annotate_row_events, @@global.log_bin_compress",
     )?;
     let unsuitable = |text: &str| Err(SourceError::Unsuitable(text.to_owned()));
@@ -125,6 +168,11 @@ fn check(packets: &mut Packets<TcpStream>, reads: Reads) -> Result<String, Sourc
     }
     if annotates != "1" {
         return unsuitable("the log has no text of statements: set binlog_annotate_row_events = ON");
+    }
+    if syncs != "1" {
+        tracing::warn!(
+            "sync_binlog is {syncs}: if the database's host crashes, other transactions may get the GTIDs of those that were read, and are missed"
+        );
     }
     if reads == Reads::StatementsAndRows {
         if format != "ROW" {
@@ -144,10 +192,18 @@ fn check(packets: &mut Packets<TcpStream>, reads: Reads) -> Result<String, Sourc
 
 impl Log for MariaDb {
     fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
+        if self.last.as_ref().is_some_and(|last| self.dump.position().has_reached(last)) {
+            changes.pause()?;
+            return Err(SourceError::Ended);
+        }
         let packet = self.packets.read()?;
         match packet.bytes.split_first() {
             Some((0, event)) => self.dump.take(event, packet.is_whole, changes)?,
             Some((0xff, _)) => return Err(refusal(packet.bytes)),
+            Some((0xfe, _)) if self.until != Until::Forever => {
+                changes.pause()?;
+                return Err(SourceError::Ended);
+            }
             Some((0xfe, _)) => {
                 return Err(io::Error::other("the database has ended the log").into());
             }

@@ -21,6 +21,14 @@ impl Position {
     pub(super) fn advance(&mut self, gtid: Gtid) {
         self.0.insert(gtid.domain, (gtid.server, gtid.sequence));
     }
+
+    /// Whether this is at `other` or behind it.
+    pub(super) fn has_reached(&self, other: &Position) -> bool {
+        other
+            .0
+            .iter()
+            .all(|(domain, (_, sequence))| self.0.get(domain).is_some_and(|(_, own)| own >= sequence))
+    }
 }
 
 impl fmt::Display for Gtid {
@@ -81,6 +89,21 @@ mod tests {
         position.advance(Gtid { domain: 7, server: 2, sequence: u64::MAX });
         assert_eq!(position.to_string(), "0-1-270,1-2-6,7-2-18446744073709551615");
         assert_eq!("".parse::<Position>().unwrap().to_string(), "");
+    }
+
+    #[test]
+    fn a_position_is_reached_when_each_domain_is() {
+        let position: Position = "0-1-270,1-1-5".parse().unwrap();
+        for (other, expected) in [
+            ("", true),
+            ("0-1-270", true),
+            ("0-2-270,1-1-5", true),
+            ("0-1-271,1-1-5", false),
+            ("0-1-1,1-1-6", false),
+            ("0-1-1,2-1-1", false),
+        ] {
+            assert_eq!(position.has_reached(&other.parse().unwrap()), expected, "{other}");
+        }
     }
 
     #[test]

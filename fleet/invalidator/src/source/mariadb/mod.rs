@@ -23,4 +23,4 @@ mod rows;
 mod table;
 mod value;
 
-pub(crate) use client::{Login, MariaDb, Options, Reads};
+pub(crate) use client::{Login, MariaDb, Options, Reads, Until};

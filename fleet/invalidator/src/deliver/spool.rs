@@ -1,0 +1,406 @@
+//! Batches on disk that a target is to be given later: a folder of files, each of which is written once and removed once all of it was delivered.
+//!
+//! A file begins with [`HEAD`]. A record is its length, its CRC-32, and a byte that says what is to be done; keys follow, each behind its length. What [`Spool::append`] has
+//! returned from is on the disk. What was cut off by a crash is at the end of a file, was never acknowledged, and is read from the log again.
+
+use crate::batch::Work;
+use crate::position::{Lock, PositionError, lock};
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+const HEAD: &[u8; 8] = b"guirasp1";
+const ENDING: &str = "spool";
+const LOCK: &str = "lock";
+/// A file that has so many bytes is followed by another.
+const FILE_MAX: u64 = 8 << 20;
+/// No record is longer: 5000 keys of 250 bytes.
+const RECORD_MAX: usize = 4 << 20;
+const DELETE: u8 = 0;
+const FLUSH: u8 = 1;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    #[error("cannot {action} {path}")]
+    File { action: &'static str, path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    InUse(#[from] PositionError),
+    #[error("{0} is damaged: deletes for this target are lost. Flush its caches, and remove the file")]
+    Damaged(PathBuf),
+}
+
+/// Where a record ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    file: u64,
+    offset: u64,
+}
+
+/// A file that is not removed yet; what is behind `length` does not count.
+#[derive(Debug)]
+struct Segment {
+    number: u64,
+    length: u64,
+}
+
+/// What a target has to do on disk.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    folder: PathBuf,
+    bytes_max: u64,
+    segments: VecDeque<Segment>,
+    /// The last of them, if it may be written on.
+    writer: Option<File>,
+    reader: Option<BufReader<File>>,
+    /// The end of the last record that was read.
+    read: Place,
+    next: u64,
+    _lock: Lock,
+}
+
+impl Spool {
+    /// Opens the folder of a target, which is made if it is not there. All of its files are read once.
+    pub(crate) fn open(folder: &Path, bytes_max: u64) -> Result<Self, SpoolError> {
+        let failed = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| SpoolError::File { action, path, source }
+        };
+        fs::create_dir_all(folder).map_err(failed("make", folder))?;
+        let lock = lock(&folder.join(LOCK))?;
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(folder).map_err(failed("read", folder))? {
+            let name = entry.map_err(failed("read", folder))?.file_name();
+            let number =
+                name.to_str().and_then(|name| name.strip_suffix(ENDING)?.strip_suffix('.')?.parse().ok());
+            numbers.extend::<Option<u64>>(number);
+        }
+        numbers.sort_unstable();
+        let mut segments = VecDeque::new();
+        for number in numbers {
+            let path = path(folder, number);
+            let data = fs::read(&path).map_err(failed("read", &path))?;
+            let length = whole(&data).ok_or_else(|| SpoolError::Damaged(path.clone()))?;
+            segments.push_back(Segment { number, length });
+        }
+        let read = Place { file: segments.front().map_or(0, |it| it.number), offset: HEAD.len() as u64 };
+        let next = segments.back().map_or(1, |it| it.number + 1);
+        let folder = folder.to_owned();
+        Ok(Spool { folder, bytes_max, segments, writer: None, reader: None, read, next, _lock: lock })
+    }
+
+    /// How much is on disk.
+    pub(super) fn bytes(&self) -> u64 {
+        self.segments.iter().map(|it| it.length).sum()
+    }
+
+    /// Whether everything was read.
+    pub(super) fn is_read(&self) -> bool {
+        self.segments.back().is_none_or(|last| self.read >= Place { file: last.number, offset: last.length })
+    }
+
+    /// Adds all of this, or nothing.
+    ///
+    /// # Errors
+    /// When the disk is full, or the spool has as many bytes as it may have.
+    pub(super) fn append<'a>(&mut self, work: impl Iterator<Item = &'a Work>) -> io::Result<()> {
+        let mut records = Vec::new();
+        work.for_each(|work| write_record(work, &mut records));
+        if self.bytes() + records.len() as u64 > self.bytes_max {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the spool is as long as it may be"));
+        }
+        if self.segments.back().is_some_and(|last| last.length >= FILE_MAX) {
+            self.writer = None;
+        }
+        // What a file has behind its length after an error is not known: another one is begun.
+        let mut writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.begin()?,
+        };
+        writer.write_all(&records)?;
+        writer.sync_data()?;
+        self.writer = Some(writer);
+        if let Some(last) = self.segments.back_mut() {
+            last.length += records.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> io::Result<File> {
+        let (number, path) = (self.next, path(&self.folder, self.next));
+        self.next += 1;
+        let mut file = File::options().create_new(true).append(true).mode(0o600).open(&path)?;
+        let begun = file.write_all(HEAD).and_then(|()| File::open(&self.folder)?.sync_all());
+        if let Err(error) = begun {
+            // An empty file is none; if it cannot be removed either, the next start does not mind.
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        self.segments.push_back(Segment { number, length: HEAD.len() as u64 });
+        Ok(file)
+    }
+
+    /// The next record, and where it ends.
+    pub(super) fn next(&mut self) -> io::Result<Option<(Work, Place)>> {
+        let wrong =
+            || io::Error::new(io::ErrorKind::InvalidData, "a record has changed since it was written");
+        loop {
+            let Some(at) = self.segments.iter().position(|it| it.number >= self.read.file) else {
+                return Ok(None);
+            };
+            let Segment { number, length } = self.segments[at];
+            if number > self.read.file {
+                self.read = Place { file: number, offset: HEAD.len() as u64 };
+                self.reader = None;
+            }
+            if self.read.offset < length {
+                break;
+            }
+            let Some(following) = self.segments.get(at + 1) else { return Ok(None) };
+            self.read = Place { file: following.number, offset: HEAD.len() as u64 };
+            self.reader = None;
+        }
+        let mut reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => {
+                let mut file = File::open(path(&self.folder, self.read.file))?;
+                file.seek(SeekFrom::Start(self.read.offset))?;
+                BufReader::new(file)
+            }
+        };
+        let mut head = [0; 8];
+        reader.read_exact(&mut head)?;
+        let (length, sum) = lengths(&head).ok_or_else(wrong)?;
+        let mut payload = vec![0; length];
+        reader.read_exact(&mut payload)?;
+        let work = (crc32fast::hash(&payload) == sum).then(|| read_record(&payload)).flatten();
+        let work = work.ok_or_else(wrong)?;
+        self.read.offset += (head.len() + length) as u64;
+        self.reader = Some(reader);
+        Ok(Some((work, self.read)))
+    }
+
+    /// Everything up to `place` was delivered. What cannot be removed is delivered again after a restart.
+    pub(super) fn release(&mut self, place: Place) {
+        while let Some(first) = self.segments.front() {
+            let end = Place { file: first.number, offset: first.length };
+            let is_last = self.segments.len() == 1;
+            // The last one stays until it is long, unless nothing is left in it to be read.
+            if place < end || is_last && self.read < end {
+                return;
+            }
+            if let Err(error) = fs::remove_file(path(&self.folder, first.number)) {
+                tracing::warn!(
+                    "a spool file cannot be removed and is delivered again after a restart: {error}"
+                );
+            }
+            if is_last {
+                self.writer = None;
+            }
+            self.segments.pop_front();
+        }
+    }
+}
+
+fn path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:016}.{ENDING}"))
+}
+
+/// The length and the sum of a record.
+fn lengths(head: &[u8; 8]) -> Option<(usize, u32)> {
+    let [a, b, c, d, e, f, g, h] = *head;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    (1..=RECORD_MAX).contains(&length).then_some((length, u32::from_le_bytes([e, f, g, h])))
+}
+
+fn write_record(work: &Work, records: &mut Vec<u8>) {
+    let mut payload = Vec::new();
+    match work {
+        Work::Flush => payload.push(FLUSH),
+        Work::Delete(keys) => {
+            payload.push(DELETE);
+            for key in keys {
+                // No key has over 250 bytes.
+                payload.extend((key.len() as u16).to_le_bytes());
+                payload.extend_from_slice(key);
+            }
+        }
+    }
+    records.extend((payload.len() as u32).to_le_bytes());
+    records.extend(crc32fast::hash(&payload).to_le_bytes());
+    records.extend(payload);
+}
+
+fn read_record(payload: &[u8]) -> Option<Work> {
+    match payload.split_first()? {
+        (&FLUSH, []) => Some(Work::Flush),
+        (&DELETE, mut rest) => {
+            let mut keys = Vec::new();
+            while let Some((length, behind)) = rest.split_first_chunk::<2>() {
+                let (key, behind) = behind.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+                keys.push(key.into());
+                rest = behind;
+            }
+            rest.is_empty().then_some(Work::Delete(keys))
+        }
+        _ => None,
+    }
+}
+
+/// How many bytes of a file are whole records. `None` if there is something wrong in it that no crash leaves.
+fn whole(data: &[u8]) -> Option<u64> {
+    let head = data.iter().zip(HEAD).take_while(|(byte, expected)| byte == expected).count();
+    if head < HEAD.len() {
+        // The name of a file may be there before what was written into it.
+        return is_torn(&data[head..]).then_some(HEAD.len() as u64);
+    }
+    let mut at = HEAD.len();
+    while let Some(head) = data.get(at..at + 8).and_then(|head| head.first_chunk()) {
+        let Some((length, sum)) = lengths(head) else {
+            return is_torn(&data[at..]).then_some(at as u64);
+        };
+        let end = at + 8 + length;
+        let is_right = data.get(at + 8..end).is_some_and(|payload| crc32fast::hash(payload) == sum);
+        if !is_right {
+            return (end >= data.len()).then_some(at as u64);
+        }
+        at = end;
+    }
+    Some(at as u64)
+}
+
+/// A file may be longer than what was written: then it ends with zeros.
+fn is_torn(rest: &[u8]) -> bool {
+    rest.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_harness::scratch::Scratch;
+
+    const MANY: u64 = 1 << 30;
+
+    fn work(keys: &[&str]) -> Work {
+        Work::Delete(keys.iter().map(|key| key.as_bytes().into()).collect())
+    }
+
+    fn read_all(spool: &mut Spool) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Some((work, _)) = spool.next().unwrap() {
+            all.push(match work {
+                Work::Flush => "flush".to_owned(),
+                Work::Delete(keys) => {
+                    keys.iter().map(|key| String::from_utf8_lossy(key).into_owned() + " ").collect()
+                }
+            });
+        }
+        all
+    }
+
+    fn files(scratch: &Scratch) -> usize {
+        fs::read_dir(scratch.file("east")).unwrap().count() - 1
+    }
+
+    #[test]
+    fn what_was_added_is_read_in_order_also_by_the_next_process() {
+        let scratch = Scratch::new();
+        let folder = scratch.file("east");
+        let mut spool = Spool::open(&folder, MANY).unwrap();
+        assert!(spool.is_read());
+        spool.append([&work(&["a", "b"]), &Work::Flush].into_iter()).unwrap();
+        assert_eq!(read_all(&mut spool), ["a b ", "flush"]);
+        spool.append([&work(&[""])].into_iter()).unwrap();
+        assert!(!spool.is_read());
+        assert!(matches!(Spool::open(&folder, MANY), Err(SpoolError::InUse(_))));
+        drop(spool);
+        let mut spool = Spool::open(&folder, MANY).unwrap();
+        spool.append([&work(&["c"])].into_iter()).unwrap();
+        assert_eq!(read_all(&mut spool), ["a b ", "flush", " ", "c "]);
+        assert!(spool.is_read());
+    }
+
+    #[test]
+    fn files_are_removed_once_they_are_delivered() {
+        let scratch = Scratch::new();
+        let folder = scratch.file("east");
+        let mut spool = Spool::open(&folder, MANY).unwrap();
+        let long = "k".repeat(250);
+        let keys: Vec<&str> = vec![&long; 5000];
+        for _ in 0..16 {
+            spool.append([&work(&keys)].into_iter()).unwrap();
+        }
+        assert!(files(&scratch) >= 2 && spool.bytes() > FILE_MAX);
+        let mut last = None;
+        for _ in 0..8 {
+            last = spool.next().unwrap();
+        }
+        spool.release(last.unwrap().1);
+        assert_eq!(files(&scratch), 2, "the first is gone");
+        while let Some((_, place)) = spool.next().unwrap() {
+            spool.release(place);
+        }
+        assert_eq!((files(&scratch), spool.bytes()), (0, 0));
+        spool.append([&work(&["a"])].into_iter()).unwrap();
+        assert_eq!(read_all(&mut spool), ["a "], "it begins anew");
+    }
+
+    #[test]
+    fn what_a_crash_has_cut_off_is_left_out_and_damage_is_refused() {
+        let scratch = Scratch::new();
+        let folder = scratch.file("east");
+        let mut spool = Spool::open(&folder, MANY).unwrap();
+        spool.append([&work(&["first"]), &work(&["second"])].into_iter()).unwrap();
+        drop(spool);
+        let file = path(&folder, 1);
+        let data = fs::read(&file).unwrap();
+        let second = HEAD.len() + 8 + 8;
+        for length in 0..data.len() {
+            fs::write(&file, &data[..length]).unwrap();
+            let read = read_all(&mut Spool::open(&folder, MANY).unwrap());
+            assert_eq!(read.len(), usize::from(length >= second), "{length} bytes");
+            let zeros = [&data[..length], &[0; 30]].concat();
+            if length <= HEAD.len() || length == second {
+                fs::write(&file, zeros).unwrap();
+                let read = read_all(&mut Spool::open(&folder, MANY).unwrap());
+                assert_eq!(read.len(), usize::from(length >= second), "{length} bytes and zeros");
+            }
+        }
+        for at in [0, 8, 14, 20] {
+            let mut damaged = data.clone();
+            damaged[at] ^= 1;
+            fs::write(&file, damaged).unwrap();
+            assert!(matches!(Spool::open(&folder, MANY), Err(SpoolError::Damaged(_))), "at {at}");
+        }
+    }
+
+    #[test]
+    fn a_spool_that_is_full_takes_all_or_nothing() {
+        let scratch = Scratch::new();
+        let mut spool = Spool::open(&scratch.file("east"), 60).unwrap();
+        let first = work(&["first"]);
+        spool.append([&first].into_iter()).unwrap();
+        let full = spool.append([&first, &first, &first].into_iter()).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        let (_, place) = spool.next().unwrap().unwrap();
+        assert_eq!(read_all(&mut spool), [""; 0]);
+        spool.release(place);
+        spool.append([&first, &first, &first].into_iter()).unwrap();
+        assert_eq!(read_all(&mut spool).len(), 3);
+    }
+
+    #[test]
+    fn after_a_failure_another_file_is_begun() {
+        let scratch = Scratch::new();
+        let folder = scratch.file("east");
+        let mut spool = Spool::open(&folder, MANY).unwrap();
+        spool.append([&work(&["a"])].into_iter()).unwrap();
+        // A file that can only be read takes nothing.
+        spool.writer = Some(File::open(path(&folder, 1)).unwrap());
+        assert!(spool.append([&work(&["b"])].into_iter()).is_err());
+        spool.append([&work(&["c"])].into_iter()).unwrap();
+        assert_eq!(read_all(&mut spool), ["a ", "c "]);
+        assert_eq!(files(&scratch), 2);
+    }
+}
