@@ -24,7 +24,7 @@ fn what_a_database_changes_is_deleted_everywhere() {
     invalidator.process.signal(Signal::TERM);
     let status = invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
     assert!(status.success(), "{status}: {}", invalidator.process.errors());
-    nothing_is_lost_by_kills(&fleet);
+    nothing_is_lost_by_kills(&fleet, 6);
     a_gap_is_an_error(&fleet);
     a_gap_is_flushed_if_that_is_wanted(&fleet);
 }
@@ -106,16 +106,23 @@ fn statements_without_rows_are_told(fleet: &Fleet, admin: &mut guira_tests::http
     assert_eq!(metric(admin, "guira_invalidator_unseen_statements_total"), before + 1);
 }
 
-/// Transactions of one row and of a thousand, while invalidators are killed. Some rounds have none at first.
-fn nothing_is_lost_by_kills(fleet: &Fleet) {
-    const ROUNDS: u64 = 6;
+#[test]
+#[ignore = "takes minutes: a hundred kills"]
+fn nothing_is_lost_by_a_hundred_kills() {
+    let fleet = Fleet::start().expect("MariaDB is installed");
+    Invalidator::start(&fleet, "").wait_until_ready();
+    nothing_is_lost_by_kills(&fleet, 150);
+}
+
+/// Transactions of one row and of a thousand, while invalidators are killed. One round in three has none at first.
+fn nothing_is_lost_by_kills(fleet: &Fleet, rounds: u64) {
     let start = || {
         let spool = format!("spool = {:?}", fleet.scratch.file("spool"));
         Invalidator::start_with(fleet, &spool, "again-after-ms = 200")
     };
     let id = |round: u64, number: u64| 1_000_000 * (round + 1) + number;
     let mut all = Vec::new();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let keys: Vec<_> = (0..1100).map(|number| format!("user:{}", id(round, number))).collect();
         fleet.store(&keys);
         all.extend(keys);

@@ -26,7 +26,8 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "router", work: router },
         package::chart::rendered(),
         package::soak(),
-        Step { name: "router-kills", work: |_| Work::Commands(router_kills()) },
+        Step { name: "router-kills", work: |_| Work::Commands(ignored_tests("router")) },
+        Step { name: "invalidator-kills", work: |_| Work::Commands(ignored_tests("invalidator")) },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
     ]
 }
@@ -82,10 +83,10 @@ fn long_tests() -> Command {
     cargo(&[&["test", "--release"], &packages[..], &["--", "--ignored", "--nocapture"]].concat())
 }
 
-/// A router that is killed a hundred times while its server is down.
-fn router_kills() -> Vec<Command> {
+/// Tests of a program that are too long for every change: a router that is killed a hundred times while its server is down, an invalidator that is as often killed at work.
+fn ignored_tests(program: &str) -> Vec<Command> {
     let test =
-        ["test", "--release", "-p", "guira-tests", "--test", "router", "--", "--ignored", "--nocapture"];
+        ["test", "--release", "-p", "guira-tests", "--test", program, "--", "--ignored", "--nocapture"];
     vec![cargo(&["build", "--release", "-p", "guira-cli"]), cargo(&test)]
 }
 

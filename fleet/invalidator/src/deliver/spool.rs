@@ -107,6 +107,9 @@ impl Spool {
     pub(super) fn append<'a>(&mut self, work: impl Iterator<Item = &'a Work>) -> io::Result<()> {
         let mut records = Vec::new();
         work.for_each(|work| write_record(work, &mut records));
+        if records.is_empty() {
+            return Ok(());
+        }
         if self.bytes() + records.len() as u64 > self.bytes_max {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "the spool is as long as it may be"));
         }
@@ -118,13 +121,29 @@ impl Spool {
             Some(writer) => writer,
             None => self.begin()?,
         };
-        writer.write_all(&records)?;
-        writer.sync_data()?;
+        if let Err(error) = writer.write_all(&records).and_then(|()| writer.sync_data()) {
+            self.take_back(&writer);
+            return Err(error);
+        }
         self.writer = Some(writer);
         if let Some(last) = self.segments.back_mut() {
             last.length += records.len() as u64;
         }
         Ok(())
+    }
+
+    /// Gives back what was written in part, so that a disk that is full does not become fuller. If that fails too, it is left out when it is read.
+    fn take_back(&mut self, writer: &File) {
+        match self.segments.back() {
+            Some(last) if last.length > HEAD.len() as u64 => {
+                let _ = writer.set_len(last.length);
+            }
+            Some(last) => {
+                let _ = fs::remove_file(path(&self.folder, last.number));
+                self.segments.pop_back();
+            }
+            None => {}
+        }
     }
 
     fn begin(&mut self) -> io::Result<File> {
@@ -388,6 +407,21 @@ mod tests {
         spool.release(place);
         spool.append([&first, &first, &first].into_iter()).unwrap();
         assert_eq!(read_all(&mut spool).len(), 3);
+    }
+
+    #[test]
+    fn a_file_that_nothing_could_be_written_into_is_gone() {
+        let scratch = Scratch::new();
+        let mut spool = Spool::open(&scratch.file("east"), MANY).unwrap();
+        spool.begin().unwrap();
+        assert_eq!(files(&scratch), 1);
+        spool.writer = Some(File::open(path(&spool.folder, 1)).unwrap());
+        assert!(spool.append([&work(&["a"])].into_iter()).is_err());
+        assert_eq!((files(&scratch), spool.is_read(), spool.bytes()), (0, true, 0));
+        spool.append([].into_iter()).unwrap();
+        assert_eq!(files(&scratch), 0, "there is nothing to write");
+        spool.append([&work(&["b"])].into_iter()).unwrap();
+        assert_eq!(read_all(&mut spool), ["b "]);
     }
 
     #[test]

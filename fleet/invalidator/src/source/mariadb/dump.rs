@@ -32,6 +32,9 @@ const OF_TABLES: [&str; 4] = ["TABLE", "TABLES", "DATABASE", "SCHEMA"];
 /// Words of an `ALTER TABLE` that changes rows.
 const OF_ROWS: [&[u8]; 2] = [b"PARTITION", b"TABLESPACE"];
 
+/// Keys that were found are passed on after so many events, also if there is always more to be read, such as a long transaction of others.
+const EVENTS_MAX: u32 = 1024;
+
 /// A log that is read from a position on.
 #[derive(Debug)]
 pub(super) struct Dump {
@@ -41,6 +44,8 @@ pub(super) struct Dump {
     transaction: Option<Transaction>,
     /// Tables of the transaction by their numbers; nothing of those whose rows nobody wants.
     tables: HashMap<u64, Option<Table>>,
+    /// Events since keys were passed on last.
+    events: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +56,7 @@ struct Transaction {
 
 impl Dump {
     pub(super) fn new(position: Position) -> Self {
-        Dump { position, checksum: Checksum::None, transaction: None, tables: HashMap::new() }
+        Dump { position, checksum: Checksum::None, transaction: None, tables: HashMap::new(), events: 0 }
     }
 
     pub(super) fn position(&self) -> &Position {
@@ -65,6 +70,11 @@ impl Dump {
         is_whole: bool,
         changes: &mut dyn Changes,
     ) -> Result<(), SourceError> {
+        self.events += 1;
+        if self.events >= EVENTS_MAX {
+            self.events = 0;
+            changes.pause()?;
+        }
         let event = Event::read(bytes, self.checksum, is_whole)?;
         let cut = || SourceError::Unsuitable("the log has a statement or row of over 64 MiB".to_owned());
         match event.kind {

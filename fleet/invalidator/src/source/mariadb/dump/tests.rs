@@ -36,6 +36,7 @@ impl Changes for Told {
         Ok(())
     }
     fn pause(&mut self) -> Result<(), Stopped> {
+        self.0.push("pause".to_owned());
         Ok(())
     }
     fn skipped(&mut self, _: &str, _: u64) -> Result<(), Stopped> {
@@ -179,6 +180,15 @@ fn a_table_may_have_the_number_that_stands_for_none() {
     let with_table = [gtid(6, 0x0c), event(kind::TABLE_MAP, &body(USERS)), rows.clone()];
     assert_eq!(told(&with_table), ["2 -> none"]);
     assert_eq!(told(&[gtid(6, 0x0c), rows]), [""; 0]);
+}
+
+#[test]
+fn keys_do_not_wait_for_the_end_of_a_long_transaction() {
+    let other = unhex(&USERS.replace("7573657273", "7573657274"));
+    let mut events = vec![gtid(6, 0x08), event(kind::ANNOTATE_ROWS, b"insert"), statement("shop", "COMMIT")];
+    events.extend([gtid(7, 0x0c), event(kind::TABLE_MAP, &other)]);
+    events.resize(EVENTS_MAX as usize, event(kind::DELETE_ROWS_1, &unhex(DELETE)));
+    assert_eq!(told(&events), ["7: insert", "7: end at 0-1-6,7-2-3", "pause"]);
 }
 
 #[test]
