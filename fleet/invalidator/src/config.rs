@@ -434,7 +434,7 @@ hold-off-s = 2
             config.open_spool(target).unwrap().expect("there is one");
         }
         assert!(folder.join("%2e%2e%2fe%20ast").is_dir() && folder.join("west").is_dir());
-        assert_eq!(config.forgotten_spools(), [PathBuf::new(); 0]);
+        assert!(config.forgotten_spools().is_empty());
         assert_eq!(Config::from_toml(&text).unwrap().forgotten_spools(), [folder.join("%2e%2e%2fe%20ast")]);
         let without = Config::from_toml(GOOD).unwrap();
         assert!(without.open_spool(&without.targets[0]).unwrap().is_none());
