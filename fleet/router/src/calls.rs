@@ -2,6 +2,7 @@
 
 use crate::flow::Ticket;
 use crate::render::{self, Asked, Form, Uniques};
+use crate::same::are_same;
 use crate::upstream::{Value, found};
 use guira_routing::{Answer, Outcome};
 use guira_serving::{ReplyTo, SlotId};
@@ -172,7 +173,7 @@ impl Calls {
         }
         let Call { parts, bytes, .. } = call;
         let part = &mut parts[ticket.part as usize];
-        if bytes[part.key.start as usize..part.key.end as usize] != *value.key {
+        if !are_same(&bytes[part.key.start as usize..part.key.end as usize], value.key) {
             return self.answer(ticket, &found(value));
         }
         let from = bytes.len();
