@@ -387,7 +387,7 @@ impl Flow {
                 GivenUp::Request(lost) => self.forgo(number, lost, &Answer::of(Outcome::Timeout), walks),
                 GivenUp::Unreachable(lost) => {
                     self.forgo(number, lost, &Answer::of(Outcome::ConnectTimeout), walks);
-                    return self.fail(number, walks, poll, Outcome::ConnectTimeout);
+                    return self.close(number, walks, poll, Outcome::ConnectTimeout);
                 }
                 GivenUp::Stuck(lost) => {
                     self.forgo(number, lost, &Answer::of(Outcome::Timeout), walks);

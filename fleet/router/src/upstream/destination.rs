@@ -188,7 +188,7 @@ enum Awaited {
 #[derive(Debug)]
 pub(crate) enum GivenUp {
     Request(Lost),
-    /// The server cannot be connected to: nothing is answered.
+    /// The server cannot be connected to, which is noted: nothing is answered.
     Unreachable(Lost),
     /// The connection is of no use: it brings nothing, or takes nothing.
     Stuck(Lost),
@@ -678,7 +678,9 @@ impl Destination {
                 let prober = self.standing.unreachable(&self.health);
                 self.put_out(prober, now_ms);
             }
-            self.meter.ended(Outcome::ConnectTimeout, 1);
+            if !is_probe {
+                self.meter.ended(Outcome::ConnectTimeout, 1);
+            }
             return Some(GivenUp::Unreachable(lost));
         }
         let prober = self.standing.timed_out(&self.health);
