@@ -78,8 +78,8 @@ impl<T: Clone + Ord> Book<T> {
         self.entries.retain(|name, _| names.contains(name));
     }
 
-    /// Names whose time is over, at most so many: their lookups begin. Those come first that were due first: where many names fail
-    /// slowly, they would keep others from ever being looked up.
+    /// Names whose time is over, at most so many: their lookups begin. Those come first that somebody waits for, and then those that
+    /// were due first: where many names fail slowly, they would keep others from ever being looked up.
     pub(crate) fn begin(&mut self, now: Duration, most: usize) -> Vec<Arc<str>> {
         if most == 0 {
             return Vec::new();
@@ -92,7 +92,7 @@ impl<T: Clone + Ord> Book<T> {
                 _ => None,
             })
             .collect();
-        all.sort_by_key(|(due, ..)| *due);
+        all.sort_by_key(|(due, _, entry)| (entry.waiting.is_empty(), *due));
         let first = all.into_iter().take(most);
         first
             .map(|(_, name, entry)| {

@@ -113,4 +113,6 @@ fn no_name_is_kept_from_being_looked_up_by_others_that_fail_slowly() {
         seen.extend(begun);
     }
     assert_eq!(seen.len(), 100);
+    book.ask("new".into(), nobody(), seconds(250));
+    assert_eq!(book.begin(seconds(250), 1), ["new".into()], "a load of a configuration waits for it");
 }
