@@ -229,11 +229,14 @@ impl Calls {
         &self.done[from..]
     }
 
-    /// Whether a get of several keys has failed.
-    pub(crate) fn is_failure(&self, reply: &Reply) -> bool {
+    /// Whether a get has failed some of whose keys were not asked for yet.
+    pub(crate) fn is_failed_part(&self, reply: &Reply) -> bool {
         match &reply.text {
             Text::One(_) => false,
-            Text::Parts(number) => self.calls[*number as usize].failure.is_some(),
+            Text::Parts(number) => {
+                let call = &self.calls[*number as usize];
+                call.keys == KeyCount::Many(Ends::Later) && call.failure.is_some()
+            }
         }
     }
 

@@ -235,6 +235,20 @@ fn connect_at_once(path: &std::path::Path) -> Option<rustix::fd::OwnedFd> {
 }
 
 #[test]
+fn a_long_get_does_not_end_since_another_get_has_failed() {
+    let node = Server::start();
+    let name_of_node = name(&node);
+    let router = router(&[&name_of_node], &[]);
+    let mut client = router.connect();
+    let keys: Vec<String> = (0..1500).map(|number| format!("key{number}")).collect();
+    client.exchange("set key1499 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.exchange(
+        format!("get /no/route/a /no/route/b\r\nget {}\r\nmn\r\n", keys.join(" ")),
+        "SERVER_ERROR local error: no route for this prefix\r\nVALUE key1499 0 1\r\nx\r\nEND\r\nMN\r\n",
+    );
+}
+
+#[test]
 fn long_gets_are_answered_in_parts_and_fail_in_one_place() {
     let (node, other) = (Server::start(), Server::start());
     let (name_of_one, name_of_other) = (name(&node), name(&other));

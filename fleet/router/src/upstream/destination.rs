@@ -188,7 +188,7 @@ enum Awaited {
 #[derive(Debug)]
 pub(crate) enum GivenUp {
     Request(Lost),
-    /// The server cannot be connected to: nothing is answered.
+    /// The server cannot be connected to, which is noted: nothing is answered.
     Unreachable(Lost),
     /// The connection is of no use: it brings nothing, or takes nothing.
     Stuck(Lost),
@@ -604,10 +604,10 @@ impl Destination {
         oldest.into_iter().chain(probe).chain(self.is_idle_from()).min()
     }
 
-    /// When its connection, over which nothing is under way, is closed.
+    /// When its connection is closed, whose answers nobody waits for. Those to requests that were given up may never come.
     fn is_idle_from(&self) -> Option<u64> {
         let after_ms = self.health.inactive_after.as_millis() as u64;
-        let may_idle = after_ms > 0 && self.is_up() && self.expected.is_empty();
+        let may_idle = after_ms > 0 && self.is_up() && self.expected.len() == self.dead;
         may_idle.then(|| self.used_ms + after_ms)
     }
 
@@ -615,7 +615,7 @@ impl Destination {
     pub(crate) fn close_idle(&mut self, poll: &Poll, now_ms: u64) {
         if self.is_idle_from().is_some_and(|from| now_ms >= from) {
             let waiting = self.fail(poll, Outcome::RemoteError);
-            debug_assert!(waiting.is_empty(), "nothing is under way");
+            debug_assert!(waiting.is_empty(), "nobody waits");
             self.meter.set_state(State::Closed);
         }
     }
@@ -678,7 +678,9 @@ impl Destination {
                 let prober = self.standing.unreachable(&self.health);
                 self.put_out(prober, now_ms);
             }
-            self.meter.ended(Outcome::ConnectTimeout, 1);
+            if !is_probe {
+                self.meter.ended(Outcome::ConnectTimeout, 1);
+            }
             return Some(GivenUp::Unreachable(lost));
         }
         let prober = self.standing.timed_out(&self.health);

@@ -19,11 +19,7 @@ impl Destination {
         if input.is_empty() {
             return Heard::Silence(0);
         }
-        if self.next == Next::Reply
-            && let Some(expected) = self.expected.front().copied()
-            && let Kind::Key | Kind::LastKey = expected.kind
-            && let Some((value, taken)) = reply::value_of(input, self.key_of(&expected))
-        {
+        if let Some((expected, value, taken)) = self.item(input) {
             return self.key_found(expected, answers::found(&value), taken);
         }
         match reply::read(input) {
@@ -37,12 +33,9 @@ impl Destination {
     #[inline]
     pub(crate) fn items<'i>(&mut self, input: &'i [u8], mut each: impl FnMut(Ticket, &Value<'i>)) -> usize {
         let (mut at, mut items) = (0, 0);
-        while self.next == Next::Reply
-            && self.dead == 0
-            && let Some(expected) = self.expected.front()
-            && let Origin::Client(ticket) = expected.origin
-            && let Kind::Key | Kind::LastKey = expected.kind
-            && let Some((value, taken)) = reply::value_of(&input[at..], self.key_of(expected))
+        while self.dead == 0
+            && let Some(Expected { origin: Origin::Client(ticket), .. }) = self.expected.front().copied()
+            && let Some((expected, value, taken)) = self.item(&input[at..])
         {
             if expected.kind == Kind::LastKey {
                 self.next = Next::End;
@@ -62,6 +55,15 @@ impl Destination {
             self.meter.ended(Outcome::Found, items);
         }
         at
+    }
+
+    /// The item in front of `input`, if it is what comes next.
+    #[inline(always)]
+    fn item<'i>(&self, input: &'i [u8]) -> Option<(Expected, Value<'i>, usize)> {
+        let expected = self.expected.front().filter(|_| self.next == Next::Reply)?;
+        let (Kind::Key | Kind::LastKey) = expected.kind else { return None };
+        let (value, taken) = reply::value_of(input, self.key_of(expected))?;
+        Some((*expected, value, taken))
     }
 
     /// The key of a get, as it was asked for.
