@@ -134,7 +134,9 @@ pub(crate) const STATS: &[Stat] = &[
     text("parent_pid", "That of its parent.", |_| std::os::unix::process::parent_id().to_string()),
     gauge("time", Seconds, "Time since 1970.", |_| wall_clock().to_string()),
     gauge("uptime", Seconds, "For how long the router has run.", |it| it.shared.started.age().to_string()),
-    gauge("start_time", Seconds, "When the router was started, since 1970.", |it| it.shared.started.unix.to_string()),
+    gauge("start_time", Seconds, "When the router was started, since 1970.", |it| {
+        it.shared.started.unix.to_string()
+    }),
     gauge("num_client_connections", Count, "Connections of clients.", clients)
         .exported("guira_router_clients"),
     gauge("num_clients", Count, "The same, by its name in earlier versions of mcrouter.", clients).in_stats(),
