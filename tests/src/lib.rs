@@ -20,6 +20,7 @@ pub mod dns;
 pub mod escape;
 pub mod expected;
 pub mod http;
+pub mod leases;
 pub mod lines;
 pub mod mariadb;
 pub mod mica;

@@ -261,6 +261,9 @@ impl Flow {
         it.keep_intake(intake, &mut self.intake);
         it.tidy();
         it.end_replies(self.now_us);
+        if it.has_asked() {
+            self.dirty.push(number);
+        }
         match result.map(|()| understood) {
             Ok(Understood::Yes) => {}
             Ok(Understood::No) => self.fail(number, walks, poll, Outcome::RemoteError),

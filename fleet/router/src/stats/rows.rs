@@ -295,6 +295,20 @@ pub(crate) const STATS: &[Stat] = &[
         |it| it.shared.settings().leases.redirected().to_string(),
     )
     .exported("guira_router_redirected_lease_sets_total"),
+    counter(
+        "refused_lease_count",
+        Count,
+        "Lease commands that were refused since their server knows no leases, or no meta commands where leases are made of these.",
+        |it| it.sums.of_event(Event::LeaseRefused).to_string(),
+    )
+    .exported("guira_router_refused_leases_total"),
+    counter(
+        "empty_value_looks_count",
+        Count,
+        "Empty values that were asked for again, to learn whether their keys are to be filled.",
+        |it| it.sums.of_event(Event::Doubt).to_string(),
+    )
+    .exported("guira_router_empty_value_looks_total"),
     counter("request_sent_count", Count, "Requests to servers.", |it| {
         it.count(ServerCount::Requests).to_string()
     })

@@ -39,6 +39,7 @@ impl Builder<'_> {
                         timeout,
                         connect_timeout,
                         service: self.settings.qos.map_or(0, |default| service(pool.qos, default)),
+                        leases: pool.leases,
                     });
                     destinations.push(number);
                     let node = self.add(AnyHandle::Destination(Destination::new(number)));

@@ -66,6 +66,7 @@ impl Destination {
             flushed: self.pushed(),
             next: super::Next::Reply,
             trust: super::Trust::Untried,
+            lessor: self.lessor.anew(),
             ..*self
         };
         let mut leaving = std::mem::replace(self, fresh);
