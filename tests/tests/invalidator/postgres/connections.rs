@@ -23,10 +23,16 @@ fn a_database_is_reached_in_all_ways_and_checked() {
         let mut invalidator = fleet.invalidator(Settings { connection, ..Settings::default() });
         invalidator.wait_until_ready();
         // More than a record of TLS, and than a buffer.
-        fleet.execute(&format!("INSERT INTO users SELECT {number}*10000+n, repeat('x', 200) FROM generate_series(1, 3000) n"));
+        fleet.execute(&format!(
+            "INSERT INTO users SELECT {number}*10000+n, repeat('x', 200) FROM generate_series(1, 3000) n"
+        ));
         fleet.catch_up(&format!("way-{number}"));
         let is_encrypted = "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_replication USING (pid)";
-        assert_eq!(fleet.execute(is_encrypted).trim_end(), if number == 0 { "f" } else { "t" }, "{connection}");
+        assert_eq!(
+            fleet.execute(is_encrypted).trim_end(),
+            if number == 0 { "f" } else { "t" },
+            "{connection}"
+        );
         invalidator.end();
     }
     servers_that_are_not_trusted_are_refused(&fleet);
@@ -42,7 +48,11 @@ fn expect_fault(fleet: &Fleet, settings: Settings<'_>, expected: &str) {
 
 fn what_the_database_lacks_is_told(fleet: &Fleet) {
     fleet.execute("ALTER PUBLICATION \"my \"\"pub\" RENAME TO other");
-    expect_fault(fleet, Settings::default(), "there is no publication my \"pub: CREATE PUBLICATION \"my \"\"pub\" FOR TABLE");
+    expect_fault(
+        fleet,
+        Settings::default(),
+        "there is no publication my \"pub: CREATE PUBLICATION \"my \"\"pub\" FOR TABLE",
+    );
     fleet.execute("CREATE PUBLICATION \"my \"\"pub\" FOR TABLE users");
     expect_fault(fleet, Settings::default(), "the table Größe.T has templates and is not in the publication");
     fleet.execute("ALTER PUBLICATION \"my \"\"pub\" SET (publish = 'insert, update'); ALTER PUBLICATION \"my \"\"pub\" ADD TABLE \"Größe\".\"T\"");
@@ -54,8 +64,10 @@ fn what_the_database_lacks_is_told(fleet: &Fleet) {
 fn servers_that_are_not_trusted_are_refused(fleet: &Fleet) {
     let port = fleet.database.address().port();
     let other = guira_tests::tls::Certificate::issue();
-    let connection =
-        format!("address = \"127.0.0.1:{port}\"\nsslmode = \"verify-full\"\nsslrootcert = {:?}", other.root());
+    let connection = format!(
+        "address = \"127.0.0.1:{port}\"\nsslmode = \"verify-full\"\nsslrootcert = {:?}",
+        other.root()
+    );
     let mut invalidator = fleet.invalidator(Settings { connection: &connection, ..Settings::default() });
     // It may have a better certificate the next time.
     let errors = &mut String::new();
@@ -79,7 +91,9 @@ fn passwords_are_proved_in_all_ways(fleet: &Fleet) {
     for (way, connection) in [("md5", ""), ("password", &*encrypted)] {
         std::fs::write(hba, rules.replace("scram-sha-256", way)).expect("it can be written");
         let how = if way == "md5" { "md5" } else { "scram-sha-256" };
-        fleet.execute(&format!("SET password_encryption = '{how}'; ALTER USER guira PASSWORD '{quoted}'; SELECT pg_reload_conf()"));
+        fleet.execute(&format!(
+            "SET password_encryption = '{how}'; ALTER USER guira PASSWORD '{quoted}'; SELECT pg_reload_conf()"
+        ));
         let mut invalidator = fleet.invalidator(Settings { connection, ..Settings::default() });
         invalidator.wait_until_ready();
         fleet.catch_up(way);

@@ -30,8 +30,16 @@ fn a_target_that_is_away_holds_up_the_log_and_not_the_connection() {
         (looks >= 2).then_some(())
     };
     Deadline::after(ARRIVAL_MAX).poll(is_kept).expect("the log is kept, and that is told");
-    assert_eq!(fleet.execute("SELECT pid, backend_start FROM pg_stat_replication"), started, "the same connection");
-    assert!(invalidator.process.errors().contains("the slot guira has the database keep"), "{}", invalidator.process.errors());
+    assert_eq!(
+        fleet.execute("SELECT pid, backend_start FROM pg_stat_replication"),
+        started,
+        "the same connection"
+    );
+    assert!(
+        invalidator.process.errors().contains("the slot guira has the database keep"),
+        "{}",
+        invalidator.process.errors()
+    );
     assert_eq!(metric(&mut admin, "guira_invalidator_target_up{target=\"west\"}"), 0);
     west.signal("CONT");
     fleet.catch_up("second");

@@ -106,7 +106,8 @@ keys = ["t:{{Id}}:{{it's}}", "small:{{id}}"]
 
     /// What the database says of the slot; nothing if it is not there.
     fn slot(&self, column: &str) -> String {
-        let text = self.execute(&format!("SELECT {column} FROM pg_replication_slots WHERE slot_name = 'guira'"));
+        let text =
+            self.execute(&format!("SELECT {column} FROM pg_replication_slots WHERE slot_name = 'guira'"));
         text.trim_end().to_owned()
     }
 

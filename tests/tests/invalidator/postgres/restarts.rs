@@ -74,7 +74,9 @@ fn nothing_is_lost_by_restarts_of_the_database(fleet: &mut Fleet) {
     assert!(metric(&mut admin, "guira_invalidator_source_failures_total") >= 2);
     assert_eq!(metric(&mut admin, "guira_invalidator_gaps_total"), 0);
     // A log that goes on without changes that concern anybody is acknowledged too, so that it need not be kept.
-    fleet.execute("CREATE TEMP TABLE t (id int); SELECT pg_logical_emit_message(true, 'x', repeat('x', 1000000))");
+    fleet.execute(
+        "CREATE TEMP TABLE t (id int); SELECT pg_logical_emit_message(true, 'x', repeat('x', 1000000))",
+    );
     fleet.wait_until_confirmed();
     invalidator.end();
 }

@@ -54,7 +54,7 @@ pub(super) fn connect(options: &Options, purpose: Purpose, stop: &Stop) -> Resul
         wire.start_tls(connector, name)?;
     }
     wire.write(&startup(&options.login.user, &options.database, purpose))?;
-    let mut messages = Messages::new(wire, stop);
+    let mut messages = Messages::new(wire, stop)?;
     log_in(&mut messages, &options.login)?;
     Ok(messages)
 }

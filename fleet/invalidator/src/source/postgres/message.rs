@@ -43,9 +43,10 @@ pub(super) struct Message<'a> {
 }
 
 impl Messages {
-    pub(super) fn new(wire: Wire, stop: &Stop) -> Self {
+    pub(super) fn new(wire: Wire, stop: &Stop) -> io::Result<Self> {
+        wire.shorten_reads()?;
         let buffer = vec![0; BUFFER];
-        Messages { wire, stop: stop.clone(), patience: PATIENCE, buffer, start: 0, end: 0, skip: 0 }
+        Ok(Messages { wire, stop: stop.clone(), patience: PATIENCE, buffer, start: 0, end: 0, skip: 0 })
     }
 
     pub(super) fn wire(&self) -> &Wire {
@@ -163,7 +164,7 @@ pub(super) mod testing {
         for (kind, body) in messages {
             theirs.write_all(&framed(*kind, body).unwrap()).unwrap();
         }
-        (Messages::new(Wire::over_unix(ours).unwrap(), &Stop::default()), theirs)
+        (Messages::new(Wire::over_unix(ours).unwrap(), &Stop::default()).unwrap(), theirs)
     }
 
     /// What the server was told.

@@ -28,10 +28,12 @@ impl Confirmed {
         *self.0.position.lock().unwrap_or_else(PoisonError::into_inner) = position.parse().ok();
     }
 
-    /// What may be told to the database that `of` is a position of; 0 says nothing. A position of another one could have it throw away what was not read.
+    /// What may be told to the database whose log is read from `of` on; 0 says nothing. A position of another one could have it throw away what was not read, and
+    /// one before the beginning would take back what the slot knows.
     fn lsn(&self, of: Position) -> u64 {
         let position = *self.0.position.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_of_it = |it: &Position| it.system == of.system && it.timeline == of.timeline;
+        let is_of_it =
+            |it: &Position| it.system == of.system && it.timeline == of.timeline && it.lsn >= of.lsn;
         position.filter(is_of_it).map_or(0, |it| it.lsn.0)
     }
 }
@@ -44,7 +46,7 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// Tells the database that `of` is a position of.
+    /// Tells the database whose log is read from `of` on.
     pub(super) fn start(writer: Writer, confirmed: Confirmed, of: Position) -> io::Result<Self> {
         let over = Stop::default();
         let until = over.clone();
@@ -83,16 +85,17 @@ mod tests {
     use super::super::position::Lsn;
     use super::*;
 
-    const OF: Position = Position { system: 7, timeline: 1, lsn: Lsn(0) };
+    const OF: Position = Position { system: 7, timeline: 1, lsn: Lsn(0x100) };
 
     #[test]
-    fn only_a_position_of_the_same_database_is_told() {
+    fn only_a_position_of_what_is_read_is_told() {
         let confirmed = Confirmed::default();
         assert_eq!(confirmed.lsn(OF), 0);
         confirmed.set("7-1-1/2");
         assert_eq!(confirmed.lsn(OF), 1 << 32 | 2);
         assert_eq!(confirmed.lsn(Position { system: 8, ..OF }), 0);
         assert_eq!(confirmed.lsn(Position { timeline: 2, ..OF }), 0);
+        assert_eq!(confirmed.lsn(Position { lsn: Lsn(1 << 33), ..OF }), 0);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long connecting and sending may take.
+/// How long connecting, sending, and each answer before the login may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// A read that finds nothing comes back after this time.
 const READ_WAIT: Duration = Duration::from_secs(1);
@@ -103,7 +103,7 @@ impl Wire {
                         Ok(socket) => {
                             socket.set_nodelay(true)?;
                             socket.set_write_timeout(Some(TIMEOUT))?;
-                            socket.set_read_timeout(Some(READ_WAIT))?;
+                            socket.set_read_timeout(Some(TIMEOUT))?;
                             return Ok(Self::over(Socket::Tcp(socket)));
                         }
                         Err(error) => refused = error,
@@ -116,7 +116,7 @@ impl Wire {
 
     pub(super) fn over_unix(socket: UnixStream) -> io::Result<Self> {
         socket.set_write_timeout(Some(TIMEOUT))?;
-        socket.set_read_timeout(Some(READ_WAIT))?;
+        socket.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self::over(Socket::Unix(socket)))
     }
 
@@ -134,13 +134,17 @@ impl Wire {
         Ok(())
     }
 
-    pub(super) fn is_encrypted(&self) -> bool {
-        self.writer.tls.is_some()
+    /// Has reads come back after a second if there is nothing to be read; at first they wait for the beginning of a conversation.
+    pub(super) fn shorten_reads(&self) -> io::Result<()> {
+        match &*self.writer.socket {
+            Socket::Tcp(socket) => socket.set_read_timeout(Some(READ_WAIT)),
+            Socket::Unix(socket) => socket.set_read_timeout(Some(READ_WAIT)),
+        }
     }
 
     /// Whether nobody else can listen: within this machine or encrypted.
     pub(super) fn is_private(&self) -> bool {
-        self.is_encrypted() || matches!(*self.writer.socket, Socket::Unix(_))
+        self.writer.tls.is_some() || matches!(*self.writer.socket, Socket::Unix(_))
     }
 
     pub(super) fn writer(&self) -> Writer {
@@ -153,7 +157,7 @@ impl Wire {
 }
 
 impl Read for Wire {
-    /// Reads what is there; waits for it for about a second, and says WouldBlock then.
+    /// Reads what is there; waits for it for a while, and says WouldBlock then.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let Wire { writer, raw } = self;
         let Some(session) = &writer.tls else {
