@@ -26,6 +26,7 @@ pub mod mariadb;
 pub mod mica;
 pub mod mounted;
 pub mod openmetrics;
+pub mod postgres;
 pub mod random;
 pub mod server;
 pub mod skip;

@@ -7,8 +7,7 @@ use crate::deliver::Delivery;
 use crate::keys::Extractor;
 use crate::ledger::Ledger;
 use crate::position::{PositionError, PositionFile};
-use crate::source::mariadb::{MariaDb, Options};
-use crate::source::{SourceError, Tail};
+use crate::source::{Source, SourceError, Tail};
 use crate::stop::Stop;
 use crate::web;
 use guira_client::text::Target;
@@ -58,6 +57,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub struct Running {
     file: Arc<PositionFile>,
+    database: Arc<Source>,
     /// The position that the file does not have yet.
     unsaved: Option<String>,
     shared: Arc<Shared>,
@@ -80,7 +80,7 @@ const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 /// # Errors
 /// When a file cannot be used, or what the system says. That the database cannot be reached is none.
 pub fn start(config: &Config) -> Result<Running, StartError> {
-    let options = config.source()?;
+    let database = Arc::new(config.source()?);
     let (file, position) = PositionFile::open(&config.position)?;
     let ledger = Arc::new(Ledger::new(config.targets.len()));
     let counts = Arc::<Counts>::default();
@@ -109,19 +109,11 @@ pub fn start(config: &Config) -> Result<Running, StartError> {
     let changes = Extractor::new(config.templates(), batcher, counts.clone());
     let tail = Tail { changes, counts, on_gap: config.on_gap, stop: stop.clone() };
     let file = Arc::new(file);
-    let first = file.clone();
-    let source = spawn("source".to_owned(), move || read(tail, &options, position, &first))?;
-    Ok(Running { file, unsaved: None, shared, stop, source, deliveries, admin })
-}
-
-fn read(
-    tail: Tail<Extractor>,
-    options: &Options,
-    position: Option<String>,
-    file: &PositionFile,
-) -> Result<(), SourceError> {
-    let open = |position: Option<&str>| MariaDb::open(options, position);
-    tail.run(position, open, |position| file.save(position).map_err(SourceError::Position))
+    let (first, log) = (file.clone(), database.clone());
+    let read =
+        move || log.run(tail, position, |position| first.save(position).map_err(SourceError::Position));
+    let source = spawn("source".to_owned(), read)?;
+    Ok(Running { file, database, unsaved: None, shared, stop, source, deliveries, admin })
 }
 
 /// The system takes 15 bytes of a name.
@@ -192,6 +184,7 @@ impl Running {
         let Some(position) = newest else { return };
         match self.file.save(&position) {
             Ok(()) => {
+                self.database.saved(&position);
                 self.unsaved = None;
                 self.shared.counts.add(Count::Saves);
             }

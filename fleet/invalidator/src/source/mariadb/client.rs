@@ -5,8 +5,7 @@ use super::gtid::Position;
 use super::login::log_in;
 use super::packet::Packets;
 use super::query::{execute, refusal, row};
-use crate::source::{Changes, Log, SourceError};
-use std::fmt;
+use crate::source::{Changes, Log, Login, SourceError};
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -31,19 +30,6 @@ pub(crate) struct Options {
     /// The number of this replica, which no other has.
     pub(crate) server_id: u32,
     pub(crate) reads: Reads,
-}
-
-/// A user and a password, which is not shown.
-#[derive(Clone)]
-pub(crate) struct Login {
-    pub(crate) user: String,
-    pub(crate) password: Vec<u8>,
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Login({})", self.user)
-    }
 }
 
 /// What keys are found in.
