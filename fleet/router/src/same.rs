@@ -23,7 +23,7 @@ mod tests {
         let text: Vec<u8> = (1..=40).collect();
         for length in 0..=text.len() {
             let text = &text[..length];
-            assert!(are_same(text, &text.to_vec()));
+            assert!(are_same(text, text));
             for at in 0..length {
                 let mut other = text.to_vec();
                 other[at] ^= 0x80;
