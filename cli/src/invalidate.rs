@@ -11,14 +11,16 @@ use crate::log;
 use crate::run::print;
 
 const NOTES: &str =
-    "It reads the log of a MariaDB as a replica does, finds the keys that each committed transaction
-concerns, and has every target delete them: routers or servers of all clusters. Keys stand in comments
-of statements, /* mc: user:7 user-list */, or are made of changed rows by templates such as user:{id}.
+    "It reads the log of a MariaDB as a replica does, or that of a PostgreSQL from a replication slot, finds
+the keys that each committed transaction concerns, and has every target delete them: routers or servers
+of all clusters. Keys stand in comments of statements, /* mc: user:7 user-list */ (MariaDB), in messages,
+pg_logical_emit_message(true, 'mc', 'user:7 user-list') (PostgreSQL), or are made of changed rows by
+templates such as user:{id}.
 The position in the log is saved once all targets have acknowledged what is before it, or have it in
 their spools.
 
-`guira invalidate replay` reads a part of the log once more, such as after caches were put back from an
-old copy; whoever tails the log meanwhile is not disturbed.
+`guira invalidate replay` reads a part of the log of a MariaDB once more, such as after caches were put
+back from an old copy; whoever tails the log meanwhile is not disturbed.
 
 Example of a configuration (docs/invalidator.md has all of it):
   position = \"/var/lib/guira/invalidator.position\"
@@ -36,6 +38,15 @@ Example of a configuration (docs/invalidator.md has all of it):
   name = \"east\"
   address = \"router-east:11211\"
   prefix = \"/*/*/\"
+
+In the place of [mariadb], for a PostgreSQL with wal_level = logical; its templates need no database:
+  [postgres]
+  address = \"db:5432\"
+  database = \"shop\"
+  user = \"guira\"
+  password-file = \"/etc/guira/db-password\"
+  slot = \"guira\"
+  publication = \"guira\"
 
 Exit codes: 2 if the configuration is wrong, 1 if the log cannot be read any further, such as after a gap.";
 

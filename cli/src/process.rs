@@ -42,6 +42,11 @@ pub(crate) fn set_limits(connections: u64, coredumps: Coredumps) -> Result<(), F
     Ok(())
 }
 
+/// As many connections as the system lets this process have descriptors for, or a million if it sets no limit.
+pub(crate) fn most_connections() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20).saturating_sub(OTHER_DESCRIPTORS).max(1)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coredumps {
     Wanted,

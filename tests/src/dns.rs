@@ -33,6 +33,8 @@ struct Zone {
     names: HashMap<String, Vec<Record>>,
     /// All questions are answered with a failure.
     is_broken: bool,
+    /// Questions for addresses of IPv6 are not answered.
+    is_silent: bool,
     asked: usize,
     is_over: bool,
 }
@@ -87,6 +89,11 @@ impl Dns {
         self.zone().is_broken = true;
     }
 
+    /// From now on questions for addresses of IPv6 are not answered.
+    pub fn pass_over_ipv6(&self) {
+        self.zone().is_silent = true;
+    }
+
     /// Answers again.
     pub fn recover(&self) {
         self.zone().is_broken = false;
@@ -133,6 +140,9 @@ impl Zone {
         self.asked += 1;
         let (name, end) = name(question)?;
         let kind = u16::from_be_bytes(question.get(end..end + 2)?.try_into().ok()?);
+        if self.is_silent && kind == AAAA {
+            return None;
+        }
         let (records, code) = match self.names.get(&name) {
             _ if self.is_broken => (Vec::new(), SERVER_FAILURE),
             None => (Vec::new(), NO_SUCH_NAME),

@@ -9,7 +9,7 @@ mod tls;
 
 use crate::failure::Failure;
 use crate::log;
-use crate::process::{Coredumps, PidFile, set_limits};
+use crate::process::{Coredumps, PidFile, most_connections, set_limits};
 use crate::run;
 use clap::error::ErrorKind;
 use flags::Flags;
@@ -163,7 +163,11 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
             inactive_after: millis("reset-inactive-connection-interval"),
         },
         limits: Limits {
-            connections: flags.number("connection-limit"),
+            connections: match flags.number("connection-limit") {
+                // mcrouter's values for no limit of its own, of which 0 is its default.
+                0 | 1 => most_connections(),
+                most => most,
+            },
             client_requests: number("max-client-outstanding-reqs"),
             server_inflight: number("target-max-inflight-requests"),
             server_pending: number("target-max-pending-requests"),

@@ -157,7 +157,14 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new(CLIENTS, "num-proxies", Text, "threads, or auto: one for each processor")
         .alias("workers")
         .default("1"),
-    Row::new(CLIENTS, "connection-limit", Whole, "clients at most").alias("max-conns").default("65536"),
+    Row::new(
+        CLIENTS,
+        "connection-limit",
+        Whole,
+        "clients at most; 0 or 1, as in mcrouter: as many as there are descriptors for",
+    )
+    .alias("max-conns")
+    .default("65536"),
     Row::new(
         CLIENTS,
         "max-client-outstanding-reqs",

@@ -2,9 +2,11 @@
 
 use crate::deliver::{Dialect, How, Limits, Spool, SpoolError};
 use crate::keys::{TableTemplates, Template};
-use crate::source::OnGap;
 use crate::source::mariadb::{self, Reads, Until};
+use crate::source::postgres::{self, Confirmed, Security, SlotCreation};
+use crate::source::{Login, OnGap, Source};
 use guira_client::text::Endpoint;
+use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError};
 use serde::{Deserialize, Deserializer};
 use std::collections::HashSet;
 use std::fs;
@@ -22,6 +24,8 @@ const BATCH_KEYS: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 const BATCH_KEYS_MAX: usize = 5000;
 const QUEUE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 const QUEUE_MAX: usize = 10_000;
+/// The schema of tables without one.
+const PUBLIC: &str = "public";
 /// How long a target may take, in milliseconds.
 const TIMEOUT_MS: NonZeroU32 = NonZeroU32::new(5000).unwrap();
 /// How long keys wait for others, and how long after the first delivery the second is, in milliseconds.
@@ -40,6 +44,8 @@ pub enum ConfigError {
     Read { path: PathBuf, source: io::Error },
     #[error("{path}: {message}")]
     File { path: PathBuf, message: String },
+    #[error("TLS to the database: {0}")]
+    Tls(#[from] TlsError),
 }
 
 /// What an invalidator is to do.
@@ -66,7 +72,8 @@ pub struct Config {
     spool_max_mb: NonZeroU32,
     #[serde(default = "spool_after_ms")]
     spool_after_ms: NonZeroU32,
-    mariadb: MariaDb,
+    mariadb: Option<MariaDb>,
+    postgres: Option<Postgres>,
     #[serde(default, rename = "template")]
     templates: Vec<Templates>,
     #[serde(rename = "target")]
@@ -86,8 +93,44 @@ struct MariaDb {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Templates {
+struct Postgres {
+    #[serde(deserialize_with = "endpoint")]
+    address: Endpoint,
     database: String,
+    user: String,
+    #[serde(default)]
+    password_file: Option<PathBuf>,
+    #[serde(default)]
+    sslmode: SslMode,
+    #[serde(default)]
+    sslrootcert: Option<PathBuf>,
+    #[serde(deserialize_with = "slot")]
+    slot: String,
+    #[serde(default = "yes")]
+    create_slot: bool,
+    publication: String,
+}
+
+/// How a connection to PostgreSQL is encrypted, by libpq's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum SslMode {
+    #[default]
+    Disable,
+    /// Whoever answers.
+    Require,
+    /// Only if a certificate of `sslrootcert` names the host.
+    VerifyFull,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Templates {
+    /// MariaDB has tables in databases, PostgreSQL in schemas of the one database.
+    #[serde(default)]
+    database: Option<String>,
+    #[serde(default)]
+    schema: Option<String>,
     table: String,
     keys: Vec<Template>,
 }
@@ -172,6 +215,22 @@ fn endpoint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Endpoint, D::E
     text.parse().map_err(serde::de::Error::custom)
 }
 
+fn yes() -> bool {
+    true
+}
+
+/// The longest name of a slot, in bytes.
+const SLOT_MAX: usize = 63;
+
+fn slot<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let is_good = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+    if text.is_empty() || text.len() > SLOT_MAX || !text.bytes().all(is_good) {
+        return Err(serde::de::Error::custom("a slot has up to 63 small letters, digits and underscores"));
+    }
+    Ok(text)
+}
+
 fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
@@ -215,10 +274,9 @@ impl Config {
             return Err(format!("queue-batches must be at most {QUEUE_MAX}"));
         }
         self.targets.iter().try_for_each(TargetConfig::check)?;
+        self.check_source()?;
         match self.templates.iter().find(|it| it.keys.is_empty()) {
-            Some(Templates { database, table, .. }) => {
-                Err(format!("the template of {database}.{table} has no keys"))
-            }
+            Some(it) => Err(format!("the template of {}.{} has no keys", it.place(), it.table)),
             None => Ok(()),
         }
     }
@@ -260,26 +318,46 @@ impl Config {
         others.map(|entry| entry.path()).collect()
     }
 
-    /// How the database is reached. Reads the file with the password.
-    pub(crate) fn source(&self) -> Result<mariadb::Options, ConfigError> {
-        let MariaDb { address, user, password_file, server_id } = &self.mariadb;
-        let password = match password_file {
-            None => String::new(),
-            Some(path) => read(path)?.lines().next().unwrap_or_default().to_owned(),
-        };
-        Ok(mariadb::Options {
-            address: address.clone(),
-            login: mariadb::Login { user: user.clone(), password: password.into_bytes() },
-            server_id: server_id.get(),
-            until: Until::Forever,
-            reads: if self.templates.is_empty() { Reads::Statements } else { Reads::StatementsAndRows },
-        })
+    fn check_source(&self) -> Result<(), String> {
+        match (&self.mariadb, &self.postgres) {
+            (None, None) => return Err("there is no database: [mariadb] or [postgres]".to_owned()),
+            (Some(_), Some(_)) => return Err("there are two databases, and one is read".to_owned()),
+            (Some(_), None) => {
+                if let Some(it) =
+                    self.templates.iter().find(|it| it.database.is_none() || it.schema.is_some())
+                {
+                    return Err(format!("the template of {} needs a database, and has no schema", it.table));
+                }
+            }
+            (None, Some(postgres)) => {
+                if let Some(it) = self.templates.iter().find(|it| it.database.is_some()) {
+                    return Err(format!(
+                        "the template of {} may have a schema, and has no database: that is {}",
+                        it.table, postgres.database
+                    ));
+                }
+                postgres.check()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How the database is reached. Reads the files with the password and with authorities.
+    pub(crate) fn source(&self) -> Result<Source, ConfigError> {
+        if let Some(postgres) = &self.postgres {
+            let tables = self.templates.iter().map(|it| (it.place().to_owned(), it.table.clone()));
+            return Ok(Source::Postgres(postgres.options(tables.collect())?));
+        }
+        let reads = if self.templates.is_empty() { Reads::Statements } else { Reads::StatementsAndRows };
+        let mariadb = self.mariadb.as_ref().map(|mariadb| mariadb.options(reads)).transpose()?;
+        let none = || ConfigError::File { path: PathBuf::new(), message: "there is no database".to_owned() };
+        mariadb.map(Source::MariaDb).ok_or_else(none)
     }
 
     pub(crate) fn templates(&self) -> Vec<TableTemplates> {
         let all = self.templates.iter();
         all.map(|it| TableTemplates {
-            database: it.database.clone(),
+            database: it.place().to_owned(),
             table: it.table.clone(),
             keys: it.keys.clone(),
         })
@@ -306,6 +384,78 @@ fn folder_name(name: &str) -> String {
         }
     }
     folder
+}
+
+impl Templates {
+    /// Where the table is.
+    fn place(&self) -> &str {
+        self.database.as_deref().or(self.schema.as_deref()).unwrap_or(PUBLIC)
+    }
+}
+
+impl MariaDb {
+    fn options(&self, reads: Reads) -> Result<mariadb::Options, ConfigError> {
+        Ok(mariadb::Options {
+            address: self.address.clone(),
+            login: login(&self.user, self.password_file.as_deref())?,
+            server_id: self.server_id.get(),
+            until: Until::Forever,
+            reads,
+        })
+    }
+}
+
+impl Postgres {
+    fn check(&self) -> Result<(), String> {
+        match (self.sslmode, &self.sslrootcert, &self.address) {
+            (SslMode::VerifyFull, None, _) => Err("sslmode = \"verify-full\" needs sslrootcert".to_owned()),
+            (SslMode::Disable | SslMode::Require, Some(_), _) => {
+                Err("sslrootcert needs sslmode = \"verify-full\"".to_owned())
+            }
+            (SslMode::Require | SslMode::VerifyFull, _, Endpoint::Unix(_)) => {
+                Err("a UNIX socket has no sslmode".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn options(&self, tables: Vec<(String, String)>) -> Result<postgres::Options, ConfigError> {
+        let creation = if self.create_slot { SlotCreation::Allowed } else { SlotCreation::Forbidden };
+        Ok(postgres::Options {
+            endpoint: self.address.clone(),
+            security: self.security()?,
+            login: login(&self.user, self.password_file.as_deref())?,
+            database: self.database.clone(),
+            slot: self.slot.clone(),
+            slot_creation: creation,
+            publication: self.publication.clone(),
+            tables,
+            confirmed: Confirmed::default(),
+        })
+    }
+
+    fn security(&self) -> Result<Security, TlsError> {
+        let Endpoint::Tcp { host, .. } = &self.address else { return Ok(Security::Plain) };
+        if self.sslmode == SslMode::Disable {
+            return Ok(Security::Plain);
+        }
+        let connector = TlsConnector::new(TlsClientOptions {
+            chain: None,
+            key: None,
+            authorities: self.sslrootcert.clone(),
+            names: NameCheck::Required,
+            resumption: Resumption::Off,
+        })?;
+        Ok(Security::Tls(connector, host.parse()?))
+    }
+}
+
+fn login(user: &str, password_file: Option<&Path>) -> Result<Login, ConfigError> {
+    let password = match password_file {
+        None => String::new(),
+        Some(path) => read(path)?.lines().next().unwrap_or_default().to_owned(),
+    };
+    Ok(Login { user: user.to_owned(), password: password.into_bytes() })
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {
@@ -354,7 +504,7 @@ hold-off-s = 2
         let config = Config::from_toml(GOOD).unwrap();
         assert_eq!((config.batch_keys, config.queue_batches), (BATCH_KEYS, QUEUE));
         assert_eq!(config.on_gap, OnGap::Stop);
-        let source = config.source().unwrap();
+        let Source::MariaDb(source) = config.source().unwrap() else { panic!("a MariaDB") };
         assert_eq!((source.address.to_string().as_str(), source.server_id), ("db.example:3306", 4242));
         assert_eq!(source.reads, Reads::StatementsAndRows);
         let [east, west] = &config.targets[..] else { panic!("two targets") };
@@ -382,6 +532,81 @@ hold-off-s = 2
         let config = Config::from_toml(&never).unwrap();
         assert_eq!(config.limits(&config.targets[0]).again_after, None);
         assert_eq!(config.templates()[0].keys.len(), 2);
+    }
+
+    /// The same with the other database.
+    const POSTGRES: &str = r#"
+[postgres]
+address = "db.example:5432"
+database = "shop"
+user = "guira"
+slot = "guira_1"
+publication = "guira"
+"#;
+
+    fn with_postgres() -> String {
+        let (start, end) = (GOOD.find("[mariadb]").unwrap(), GOOD.find("[[template]]").unwrap());
+        [&GOOD[..start], POSTGRES, &GOOD[end..]].concat().replacen("database = \"shop\"\ntable", "table", 1)
+    }
+
+    fn options(text: &str) -> Result<postgres::Options, String> {
+        match Config::from_toml(text)?.source().map_err(|error| error.to_string())? {
+            Source::Postgres(options) => Ok(options),
+            Source::MariaDb(_) => panic!("no PostgreSQL"),
+        }
+    }
+
+    #[test]
+    fn a_postgresql_is_read_with_its_defaults() {
+        let read = options(&with_postgres()).unwrap();
+        assert_eq!(read.endpoint.to_string(), "db.example:5432");
+        assert_eq!((&*read.database, &*read.slot, &*read.publication), ("shop", "guira_1", "guira"));
+        assert_eq!(read.tables, [("public".to_owned(), "users".to_owned())]);
+        assert_eq!(read.slot_creation, SlotCreation::Allowed);
+        assert!(matches!(read.security, Security::Plain));
+        let text = with_postgres()
+            .replace("table = \"users\"", "schema = \"s\"\ntable = \"users\"")
+            .replace("slot =", "sslmode = \"require\"\ncreate-slot = false\nslot =");
+        let read = options(&text).unwrap();
+        assert_eq!(read.tables, [("s".to_owned(), "users".to_owned())]);
+        assert_eq!(read.slot_creation, SlotCreation::Forbidden);
+        assert!(matches!(read.security, Security::Tls(..)));
+    }
+
+    #[test]
+    fn a_postgresql_that_makes_no_sense_is_refused() {
+        let good = with_postgres();
+        for (from, to, expected) in [
+            ("slot =", "slott =", "unknown field `slott`"),
+            ("guira_1", "Guira", "small letters"),
+            ("slot =", "sslmode = \"verify-full\"\nslot =", "needs sslrootcert"),
+            ("slot =", "sslrootcert = \"x\"\nslot =", "needs sslmode"),
+            ("slot =", "sslmode = \"allow\"\nslot =", "unknown variant"),
+            ("table =", "database = \"shop\"\ntable =", "has no database: that is shop"),
+        ] {
+            let error = options(&good.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(expected), "{to}: {error}");
+        }
+        let on_unix = good.replace("db.example:5432", "unix:/run/db");
+        assert!(options(&on_unix).is_ok());
+        let error = options(&on_unix.replace("slot =", "sslmode = \"require\"\nslot =")).unwrap_err();
+        assert!(error.contains("has no sslmode"), "{error}");
+        let unread = "sslmode = \"verify-full\"\nsslrootcert = \"/nowhere\"\nslot =";
+        let config = Config::from_toml(&good.replacen("slot =", unread, 1)).unwrap();
+        assert!(matches!(config.check_files(), Err(ConfigError::Tls(_))));
+    }
+
+    #[test]
+    fn there_is_one_database() {
+        let without = GOOD.replace("[mariadb]", "[mysql]");
+        assert!(Config::from_toml(&without).unwrap_err().contains("unknown field `mysql`"));
+        let (start, end) = (GOOD.find("[mariadb]").unwrap(), GOOD.find("[[template]]").unwrap());
+        let without = [&GOOD[..start], &GOOD[end..]].concat();
+        assert!(Config::from_toml(&without).unwrap_err().contains("there is no database"));
+        let both = GOOD.replace("[[template]]", &format!("{POSTGRES}\n[[template]]"));
+        assert!(Config::from_toml(&both).unwrap_err().contains("there are two databases"));
+        let schema = GOOD.replace("database = \"shop\"", "schema = \"shop\"");
+        assert!(Config::from_toml(&schema).unwrap_err().contains("needs a database"));
     }
 
     #[test]
@@ -447,6 +672,7 @@ hold-off-s = 2
         let setting = format!("user = \"guira\"\npassword-file = {:?}", password);
         let text = GOOD.replace("user = \"guira\"", &setting);
         let source = Config::load(&scratch.write("config", &text)).unwrap().source().unwrap();
+        let Source::MariaDb(source) = source else { panic!("a MariaDB") };
         assert_eq!(source.login.password, b"top secret");
         assert!(!format!("{source:?}").contains("secret"));
         std::fs::remove_file(password).unwrap();

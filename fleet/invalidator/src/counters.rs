@@ -8,7 +8,7 @@ guira_sync::counters! {
         Events = "events", Count, "Events of the database's log that were read, heartbeats among them." as "guira_invalidator_events_total";
         Transactions = "transactions", Count, "Transactions that were read to their end." as "guira_invalidator_transactions_total";
         Rows = "rows", Count, "Changed rows of tables that have templates." as "guira_invalidator_rows_total";
-        Statements = "statements", Count, "Statements whose text was searched for keys." as "guira_invalidator_statements_total";
+        Statements = "statements", Count, "Statements whose text was searched for keys, and messages with keys." as "guira_invalidator_statements_total";
         Keys = "keys", Count, "Keys that were found, those that a batch had already among them." as "guira_invalidator_keys_total";
         RefusedKeys = "refused_keys", Count, "Keys that no cache can have: empty, over 250 bytes, or with blanks or control bytes. The log tells examples." as "guira_invalidator_refused_keys_total";
         Unfilled = "unfilled_templates", Count, "Row images that a template had no key for, since a column is missing or of a type that has no text. What they change stays in the caches." as "guira_invalidator_unfilled_templates_total";
@@ -46,6 +46,8 @@ pub(crate) struct Counts {
     is_connected: AtomicBool,
     /// When the database was last heard of, in seconds since 1970. Relaxed: it is only printed.
     heard: AtomicU64,
+    /// What the database has to keep of its log for us, in bytes. Relaxed: it is only printed.
+    retained: AtomicU64,
 }
 
 impl Counts {
@@ -62,6 +64,14 @@ impl Counts {
     pub(crate) fn heard(&self, now: u64) {
         self.is_connected.store(true, Ordering::Relaxed);
         self.heard.store(now, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_retained(&self, bytes: u64) {
+        self.retained.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn retained(&self) -> u64 {
+        self.retained.load(Ordering::Relaxed)
     }
 
     pub(crate) fn lost(&self) {

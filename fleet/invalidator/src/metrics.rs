@@ -20,6 +20,7 @@ families! {
     CONNECTED = "guira_invalidator_source_connected" [], "gauge", "Whether the log of the database is being read.";
     LAG = "guira_invalidator_lag_seconds" [], "gauge", "How long ago the statement of the oldest change began that not all targets have deleted or in their spools; without one, and without a database, how long ago that was last heard of. By the clocks of both hosts, in whole seconds.";
     SPOOL = "guira_invalidator_spool_bytes" ["target"], "gauge", "What the spool of the target has on disk: deletes that it is given when it is back.";
+    RETAINED = "guira_invalidator_retained_log_bytes" [], "gauge", "What PostgreSQL has to keep of its log for the slot, as it was seen last. It is 0 for a slot that is lost, and for other databases.";
     TARGET_UP = "guira_invalidator_target_up" ["target"], "gauge", "Whether the target has acknowledged the last batch that it was sent.";
 }
 
@@ -53,6 +54,7 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> Str
     out.sample(READY, &[], u32::from(is_ready));
     out.sample(CONNECTED, &[], u32::from(shared.counts.is_connected()));
     out.sample(LAG, &[], lag(shared, now));
+    out.sample(RETAINED, &[], shared.counts.retained());
     for (counter, row) in Count::ALL.into_iter().zip(Count::ROWS) {
         out.sample(family(row, &[]), &[], shared.counts.get(counter));
     }
@@ -88,6 +90,14 @@ mod tests {
         }
         assert_eq!(text.matches("# TYPE ").count(), families().len());
         assert!(text.contains("\nguira_invalidator_deletes_total{target=\"west\"} 0\n"), "{text}");
+    }
+
+    #[test]
+    fn what_the_database_keeps_is_shown() {
+        let shared = shared();
+        shared.counts.set_retained(12_345);
+        let text = text(&shared, Form::Classic, true, 7);
+        assert!(text.contains("\nguira_invalidator_retained_log_bytes 12345\n"), "{text}");
     }
 
     #[test]

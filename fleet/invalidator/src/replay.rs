@@ -6,7 +6,7 @@ use crate::counters::TargetCount;
 use crate::keys::Extractor;
 use crate::running::{Fault, Shared, StartError, deliver, lanes, spawn};
 use crate::source::mariadb::{MariaDb, Until};
-use crate::source::{OnGap, SourceError, Tail};
+use crate::source::{OnGap, Source, SourceError, Tail};
 use crate::stop::Stop;
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub struct Replayed {
 pub enum ReplayError {
     #[error("{0}")]
     Target(String),
+    #[error("only the log of a MariaDB can be replayed: PostgreSQL keeps nothing that its slot has passed")]
+    Database,
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
@@ -55,7 +57,7 @@ pub fn replay(
     mut is_over: impl FnMut() -> bool,
 ) -> Result<Replayed, ReplayError> {
     config.for_replay(part.target).map_err(ReplayError::Target)?;
-    let mut options = config.source()?;
+    let Source::MariaDb(mut options) = config.source()? else { return Err(ReplayError::Database) };
     options.until = part.to.map_or(Until::End, |last| Until::Position(last.to_owned()));
     let shared = Shared::new(&config);
     let lanes = lanes(&config, &shared)?;

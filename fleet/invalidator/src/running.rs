@@ -7,8 +7,7 @@ use crate::deliver::{Delivery, Lane, SpoolError};
 use crate::keys::Extractor;
 use crate::ledger::Ledger;
 use crate::position::{PositionError, PositionFile};
-use crate::source::mariadb::{MariaDb, Options};
-use crate::source::{SourceError, Tail};
+use crate::source::{Source, SourceError, Tail};
 use crate::stop::Stop;
 use crate::web;
 use guira_client::text::Target;
@@ -67,6 +66,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct Running {
     file: Arc<PositionFile>,
+    database: Arc<Source>,
     /// The position that the file does not have yet.
     unsaved: Option<String>,
     shared: Arc<Shared>,
@@ -87,7 +87,7 @@ const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 /// # Errors
 /// When a file cannot be used, or what the system says. That the database cannot be reached is none.
 pub fn start(config: &Config) -> Result<Running, StartError> {
-    let options = config.source()?;
+    let database = Arc::new(config.source()?);
     let (file, position) = PositionFile::open(&config.position)?;
     let shared = Arc::new(Shared::new(config));
     for folder in config.forgotten_spools() {
@@ -105,9 +105,11 @@ pub fn start(config: &Config) -> Result<Running, StartError> {
     let changes = Extractor::new(config.templates(), batcher, counts.clone());
     let tail = Tail { changes, counts, on_gap: config.on_gap, stop: stop.clone() };
     let file = Arc::new(file);
-    let first = file.clone();
-    let source = spawn("source".to_owned(), move || read(tail, &options, position, &first))?;
-    Ok(Running { file, unsaved: None, shared, stop, source, lanes, deliveries, admin })
+    let (first, log) = (file.clone(), database.clone());
+    let read =
+        move || log.run(tail, position, |position| first.save(position).map_err(SourceError::Position));
+    let source = spawn("source".to_owned(), read)?;
+    Ok(Running { file, database, unsaved: None, shared, stop, source, lanes, deliveries, admin })
 }
 
 pub(crate) fn lanes(config: &Config, shared: &Shared) -> Result<Vec<Arc<Lane>>, StartError> {
@@ -130,16 +132,6 @@ pub(crate) fn deliver(target: &TargetConfig, lane: Arc<Lane>, stop: Stop) -> io:
         stop,
     };
     spawn(format!("target-{}", name(target)), move || delivery.run())
-}
-
-fn read(
-    tail: Tail<Extractor>,
-    options: &Options,
-    position: Option<String>,
-    file: &PositionFile,
-) -> Result<(), SourceError> {
-    let open = |position: Option<&str>| MariaDb::open(options, position);
-    tail.run(position, open, |position| file.save(position).map_err(SourceError::Position))
 }
 
 /// The system takes 15 bytes of a name.
@@ -208,6 +200,7 @@ impl Running {
         let Some(position) = newest else { return };
         match self.file.save(&position) {
             Ok(()) => {
+                self.database.saved(&position);
                 self.unsaved = None;
                 self.shared.counts.add(Count::Saves);
             }

@@ -78,15 +78,28 @@ impl<T: Clone + Ord> Book<T> {
         self.entries.retain(|name, _| names.contains(name));
     }
 
-    /// Names whose time is over, at most so many: their lookups begin.
+    /// Names whose time is over, at most so many: their lookups begin. Those come first that somebody waits for, and then those that
+    /// were due first: where many names fail slowly, they would keep others from ever being looked up.
     pub(crate) fn begin(&mut self, now: Duration, most: usize) -> Vec<Arc<str>> {
-        let is_due = |entry: &Entry<T>| matches!(entry.state, State::Due(due) if due <= now);
-        let due = self.entries.iter_mut().filter(|(_, entry)| is_due(entry)).take(most);
-        due.map(|(name, entry)| {
-            entry.state = State::UnderWay;
-            name.clone()
-        })
-        .collect()
+        if most == 0 {
+            return Vec::new();
+        }
+        let mut all: Vec<_> = self
+            .entries
+            .iter_mut()
+            .filter_map(|(name, entry)| match entry.state {
+                State::Due(due) if due <= now => Some((due, name, entry)),
+                _ => None,
+            })
+            .collect();
+        all.sort_by_key(|(due, _, entry)| (entry.waiting.is_empty(), *due));
+        let first = all.into_iter().take(most);
+        first
+            .map(|(_, name, entry)| {
+                entry.state = State::UnderWay;
+                name.clone()
+            })
+            .collect()
     }
 
     /// When the next lookup is due.

@@ -101,14 +101,30 @@ impl Membership {
         }
         match self.order {
             Order::Slots => self.fill(slots(answer).ok_or(MembershipError::Mixed)?, now),
-            Order::Names => self.sort_in(answer, now),
+            Order::Names => match slots(answer).filter(|slots| self.fits_into(slots)) {
+                // At first there were too few of them to tell: a router that starts now has slots.
+                Some(slots) => {
+                    self.order = Order::Slots;
+                    self.members.clear();
+                    self.fill(slots, now);
+                }
+                None => self.sort_in(answer, now),
+            },
         }
         Ok(())
     }
 
+    /// Whether all that are known have a place among these slots.
+    fn fits_into(&self, slots: &Slots) -> bool {
+        self.members.iter().all(|member| {
+            let own = ordinal(&member.target.host);
+            own.is_some_and(|(pattern, slot)| pattern == slots.pattern && slot < slots.length())
+        })
+    }
+
     fn fill(&mut self, slots: Slots, now: Duration) {
+        let length = slots.length();
         let Slots { pattern, servers, port } = slots;
-        let length = servers.last().map_or(0, |(slot, _)| slot + 1);
         for slot in self.members.len()..length {
             // Nobody has said that it is there: it may come.
             let target = Target { host: pattern.host(slot), port };
@@ -211,6 +227,12 @@ struct Slots<'t> {
     servers: Vec<(usize, Target)>,
     /// Of the first of them.
     port: u16,
+}
+
+impl Slots<'_> {
+    fn length(&self) -> usize {
+        self.servers.last().map_or(0, |(slot, _)| slot + 1)
+    }
 }
 
 /// The slots of servers that are all of one StatefulSet.

@@ -2,7 +2,10 @@
 
 use crate::book::Found;
 use crate::membership::Target;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
+use hickory_resolver::config::{
+    ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts,
+};
+use hickory_resolver::lookup_ip::LookupIp;
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::op::Query;
@@ -22,6 +25,8 @@ const DEFAULT_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// No lookup takes longer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// For so long addresses of both kinds are waited for.
+const PATIENCE_FOR_BOTH: Duration = Duration::from_secs(2);
 /// For how long what a file says holds, unless it changes.
 const OF_FILES: Duration = Duration::from_secs(300);
 
@@ -31,6 +36,8 @@ type Stamps = [Option<(i64, i64, u64)>; 2];
 #[derive(Debug)]
 pub(crate) struct Resolver {
     hickory: TokioResolver,
+    /// The same, but for addresses of IPv6, for which it asks only where there are none of IPv4.
+    by_turns: TokioResolver,
     hosts: Hosts,
     stamps: Stamps,
 }
@@ -59,9 +66,15 @@ impl Resolver {
         };
         // What was found is kept elsewhere, and looked up anew each time.
         options.cache_size = 0;
-        let mut builder = Hickory::builder_with_config(config, TokioRuntimeProvider::default());
-        *builder.options_mut() = options;
-        Ok(Resolver { hickory: builder.build()?, hosts: Hosts::from_system().unwrap_or_default(), stamps })
+        let with = |ip_strategy: LookupIpStrategy| {
+            let mut builder = Hickory::builder_with_config(config.clone(), TokioRuntimeProvider::default());
+            *builder.options_mut() = options.clone();
+            builder.options_mut().ip_strategy = ip_strategy;
+            builder.build()
+        };
+        let hickory = with(LookupIpStrategy::Ipv4AndIpv6)?;
+        let by_turns = with(LookupIpStrategy::Ipv4thenIpv6)?;
+        Ok(Resolver { hickory, by_turns, hosts: Hosts::from_system().unwrap_or_default(), stamps })
     }
 
     /// Whether the system's configuration is another one by now.
@@ -76,11 +89,19 @@ impl Resolver {
         if !records.is_empty() {
             return Ok(Found { records, ttl: OF_FILES });
         }
-        let found = in_time(self.hickory.lookup_ip(name)).await?;
+        let found = in_time(self.lookup_ip(name)).await?;
         let answers = found.as_lookup().answers();
         let ttl = answers.iter().map(|record| record.ttl).min().unwrap_or_default();
         let records = found.iter().collect();
         Ok(Found { records, ttl: Duration::from_secs(ttl.into()) })
+    }
+
+    /// There are DNS servers that pass over questions for addresses of IPv6 in silence (RFC 4074, section 4.1).
+    async fn lookup_ip(&self, name: Name) -> Result<LookupIp, NetError> {
+        match tokio::time::timeout(PATIENCE_FOR_BOTH, self.hickory.lookup_ip(name.clone())).await {
+            Ok(found) => found,
+            Err(_) => self.by_turns.lookup_ip(name).await,
+        }
     }
 
     /// Those that /etc/hosts has. If there are any, DNS is not asked.

@@ -38,7 +38,10 @@ struct Question {
 
 const QUESTIONS: &[Question] = &[
     Question { name: "version", answer: |_, _, _| Ok(version!().to_owned()) },
-    Question { name: "config_age", answer: |_, shared, _| Ok(shared.config_report().age.to_string()) },
+    Question {
+        name: "config_age",
+        answer: |_, shared, _| Ok(shared.config_report().since.age().to_string()),
+    },
     Question {
         name: "config_file",
         answer: |_, shared, _| match &shared.source {

@@ -2,6 +2,7 @@
 
 use crate::flow::Ticket;
 use crate::render::{self, Asked, Form, Uniques};
+use crate::same::are_same;
 use crate::upstream::{Value, found};
 use guira_routing::{Answer, Outcome};
 use guira_serving::{ReplyTo, SlotId};
@@ -172,7 +173,7 @@ impl Calls {
         }
         let Call { parts, bytes, .. } = call;
         let part = &mut parts[ticket.part as usize];
-        if bytes[part.key.start as usize..part.key.end as usize] != *value.key {
+        if !are_same(&bytes[part.key.start as usize..part.key.end as usize], value.key) {
             return self.answer(ticket, &found(value));
         }
         let from = bytes.len();
@@ -228,11 +229,14 @@ impl Calls {
         &self.done[from..]
     }
 
-    /// Whether a get of several keys has failed.
-    pub(crate) fn is_failure(&self, reply: &Reply) -> bool {
+    /// Whether a get has failed some of whose keys were not asked for yet.
+    pub(crate) fn is_failed_part(&self, reply: &Reply) -> bool {
         match &reply.text {
             Text::One(_) => false,
-            Text::Parts(number) => self.calls[*number as usize].failure.is_some(),
+            Text::Parts(number) => {
+                let call = &self.calls[*number as usize];
+                call.keys == KeyCount::Many(Ends::Later) && call.failure.is_some()
+            }
         }
     }
 

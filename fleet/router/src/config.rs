@@ -322,7 +322,7 @@ impl Loader {
             let addresses = Addresses::new(addresses(&spec.address, &found)?);
             let timeouts = [spec.timeout, spec.connect_timeout];
             let server = Server::new(addresses, secure, timeouts, self.workers, &self.slow);
-            servers.push(server.marked(spec.service));
+            servers.push(server.marked(spec.service).leasing(spec.leases));
         }
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());
         let place = |host: &str| Place { source: self.source.name().into(), line: line_of(main, host) };

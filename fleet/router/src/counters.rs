@@ -29,10 +29,14 @@ pub(crate) enum Event {
     Released,
     /// It is told so at once.
     Throttled,
+    /// An empty value is asked for again.
+    Doubt,
+    /// A lease command is refused.
+    LeaseRefused,
 }
 
 impl Event {
-    const COUNT: usize = Event::Throttled as usize + 1;
+    const COUNT: usize = Event::LeaseRefused as usize + 1;
 }
 
 /// What times are averaged of.

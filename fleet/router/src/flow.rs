@@ -12,7 +12,6 @@ use crate::upstream::{
     Connections, Destination, GivenUp, Heard, Intake, Lost, Server, Undelivered, can_be_sent,
 };
 use crate::waits::Waits;
-use guira_protocol::Noreply;
 use guira_routing::{
     Answer, DestinationId, Destinations, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
 };
@@ -179,8 +178,7 @@ impl Flow {
 
     /// A client waits: it is told nothing, in this slot, when there is room.
     pub(crate) fn hold_back(&mut self, client: ReplyTo, slot: SlotId) {
-        let nothing = Form::Line(Op::FlushAll, Noreply::Yes);
-        let call = self.calls.begin(client, slot, nothing, KeyCount::One);
+        let call = self.calls.begin(client, slot, Form::Nothing, KeyCount::One);
         self.throttle.hold(self.calls.key(call, b""), client);
         self.counters.add(Event::Held);
     }
@@ -263,6 +261,9 @@ impl Flow {
         it.keep_intake(intake, &mut self.intake);
         it.tidy();
         it.end_replies(self.now_us);
+        if it.has_asked() {
+            self.dirty.push(number);
+        }
         match result.map(|()| understood) {
             Ok(Understood::Yes) => {}
             Ok(Understood::No) => self.fail(number, walks, poll, Outcome::RemoteError),
@@ -387,7 +388,7 @@ impl Flow {
                 GivenUp::Request(lost) => self.forgo(number, lost, &Answer::of(Outcome::Timeout), walks),
                 GivenUp::Unreachable(lost) => {
                     self.forgo(number, lost, &Answer::of(Outcome::ConnectTimeout), walks);
-                    return self.fail(number, walks, poll, Outcome::ConnectTimeout);
+                    return self.close(number, walks, poll, Outcome::ConnectTimeout);
                 }
                 GivenUp::Stuck(lost) => {
                     self.forgo(number, lost, &Answer::of(Outcome::Timeout), walks);

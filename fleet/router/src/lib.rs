@@ -28,6 +28,7 @@ mod records;
 mod reload;
 mod render;
 mod running;
+mod same;
 mod service;
 mod shared;
 mod spool;

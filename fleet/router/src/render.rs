@@ -18,6 +18,8 @@ pub(crate) enum Form {
     Meta(Op, Quiet),
     /// A packet.
     Packet(Echo),
+    /// Nothing: it only waits.
+    Nothing,
 }
 
 /// What a client has sent and wants back.
@@ -47,6 +49,7 @@ impl Form {
             Form::Get(_) | Form::LeaseGet => true,
             Form::Line(op, _) | Form::Meta(op, _) => op.group() == Group::Get,
             Form::Packet(echo) => packet_reply::is_get(echo),
+            Form::Nothing => false,
         }
     }
 }
@@ -65,7 +68,7 @@ pub(crate) fn whole(form: Form, asked: Asked<'_>, answer: &Answer<'_>, out: &mut
             lease(key, answer, out);
             out.extend_from_slice(b"END\r\n");
         }
-        Form::Line(_, Noreply::Yes) => {}
+        Form::Line(_, Noreply::Yes) | Form::Nothing => {}
         Form::Line(op, Noreply::No) => line(op, answer, out),
         Form::Meta(op, quiet) => meta(op, quiet, asked, answer, out),
         Form::Packet(echo) => packet_reply::write(echo, key, answer, out),
@@ -90,7 +93,7 @@ pub(crate) fn part(form: Form, key: Range<usize>, answer: &Answer<'_>, out: &mut
             let key = out[key].to_vec();
             lease(&key, answer, out);
         }
-        Form::Line(..) | Form::Meta(..) | Form::Packet(_) => {}
+        Form::Line(..) | Form::Meta(..) | Form::Packet(_) | Form::Nothing => {}
     }
 }
 

@@ -317,7 +317,7 @@ impl RouterService {
 
 /// Puts replies into the slots of a client.
 fn fill(client: &mut Client, outbox: &mut Outbox<NoPin>, calls: &Calls, replies: &[Reply]) {
-    if replies.iter().any(|reply| calls.is_failure(reply)) {
+    if replies.iter().any(|reply| calls.is_failed_part(reply)) {
         client.note_failure();
     }
     let length = replies.iter().map(|reply| calls.length(reply)).sum();

@@ -11,7 +11,7 @@ use crate::throttle::Throttle;
 use guira_names::NameCounts;
 use guira_routing::Settings;
 use guira_serving::Host;
-use guira_sync::clock::Stopwatch;
+use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_transport::Address;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     /// By name, as they are in effect.
     pub(crate) options: Vec<(String, String)>,
     pub(crate) command_line: String,
-    pub(crate) since: Stopwatch,
+    pub(crate) started: Moment,
     pub(crate) host: Arc<Host>,
     counters: Vec<Arc<Counters>>,
     /// Of logged deletes.
@@ -46,22 +46,41 @@ struct State {
     plan: SharedPlan,
     pools: Arc<Pools>,
     /// When it came into effect.
-    since: Stopwatch,
+    since: Moment,
     /// The last attempt that was right.
-    right: Stopwatch,
-    tried: Stopwatch,
+    right: Moment,
+    tried: Moment,
     attempts: u64,
     failures: u64,
     error: Option<String>,
 }
 
+/// When something was: in seconds since 1970, and for how long it is past, by a clock that nobody sets. Each is told as it is, since a
+/// difference of both, in whole seconds, would be another one from time to time.
+#[derive(Clone, Debug)]
+pub(crate) struct Moment {
+    pub(crate) unix: u64,
+    pub(crate) past: Stopwatch,
+}
+
+impl Moment {
+    fn now() -> Self {
+        Moment { unix: wall_clock(), past: Stopwatch::start() }
+    }
+
+    /// Seconds since then.
+    pub(crate) fn age(&self) -> u64 {
+        self.past.elapsed().as_secs()
+    }
+}
+
 /// How the configuration does, for `stats`.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigReport {
-    /// Seconds since it came into effect, since the last attempt that was right, and since the last one.
-    pub(crate) age: u64,
-    pub(crate) right: u64,
-    pub(crate) tried: u64,
+    /// When it came into effect, the last attempt that was right, and the last one.
+    pub(crate) since: Moment,
+    pub(crate) right: Moment,
+    pub(crate) tried: Moment,
     pub(crate) attempts: u64,
     pub(crate) failures: u64,
     pub(crate) error: Option<String>,
@@ -83,9 +102,9 @@ impl Shared {
         let state = State {
             plan,
             pools: Arc::default(),
-            since: Stopwatch::start(),
-            right: Stopwatch::start(),
-            tried: Stopwatch::start(),
+            since: Moment::now(),
+            right: Moment::now(),
+            tried: Moment::now(),
             attempts: 1,
             failures: 0,
             error: None,
@@ -117,7 +136,7 @@ impl Shared {
             source: options.source.clone(),
             options: options.shown.clone(),
             command_line: options.command_line.clone(),
-            since: Stopwatch::start(),
+            started: Moment::now(),
             host,
             counters: (0..options.workers).map(|index| Arc::new(Counters::of(index))).collect(),
             log: Arc::default(),
@@ -187,29 +206,29 @@ impl Shared {
         self.kept_as_it_is();
         let mut state = self.state();
         state.pools = Arc::new(state.pools.carried_over(&state.plan, &plan));
-        (state.plan, state.since) = (plan, Stopwatch::start());
+        (state.plan, state.since) = (plan, Moment::now());
     }
 
     /// The configuration was read, and is the same.
     pub(crate) fn kept_as_it_is(&self) {
         let mut state = self.state();
         state.attempts += 1;
-        (state.right, state.tried, state.error) = (Stopwatch::start(), Stopwatch::start(), None);
+        (state.right, state.tried, state.error) = (Moment::now(), Moment::now(), None);
     }
 
     /// A new configuration is wrong.
     pub(crate) fn refused(&self, error: &LoadError) {
         let mut state = self.state();
         (state.attempts, state.failures) = (state.attempts + 1, state.failures + 1);
-        (state.tried, state.error) = (Stopwatch::start(), Some(error.to_string()));
+        (state.tried, state.error) = (Moment::now(), Some(error.to_string()));
     }
 
     pub(crate) fn config_report(&self) -> ConfigReport {
         let state = self.state();
         ConfigReport {
-            age: state.since.elapsed().as_secs(),
-            right: state.right.elapsed().as_secs(),
-            tried: state.tried.elapsed().as_secs(),
+            since: state.since.clone(),
+            right: state.right.clone(),
+            tried: state.tried.clone(),
             attempts: state.attempts,
             failures: state.failures,
             error: state.error.clone(),

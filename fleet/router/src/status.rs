@@ -18,7 +18,7 @@ pub(crate) fn json(shared: &Shared, fault: Option<String>) -> Value {
     let shown = servers.iter().take(SHOWN_MAX).map(|(name, server)| server_json(name, server));
     json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "time_ns": u64::try_from(shared.since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        "time_ns": u64::try_from(shared.started.past.elapsed().as_nanos()).unwrap_or(u64::MAX),
         "ready": fault,
         "service": shared.identity.service,
         "router": shared.identity.router,
@@ -56,8 +56,8 @@ fn config_json(figures: &Figures<'_>) -> Value {
     json!({
         "file": file,
         "md5": figures.plan.digest,
-        "age": config.age,
-        "tried": config.tried,
+        "age": config.since.age(),
+        "tried": config.tried.age(),
         "attempts": config.attempts,
         "failures": config.failures,
         "error": config.error,

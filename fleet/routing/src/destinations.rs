@@ -1,6 +1,6 @@
 //! Servers, and the ways to them: each has a number, which it keeps for as long as the router runs.
 
-use crate::config::{Address, Security};
+use crate::config::{Address, Leases, Security};
 use crate::step::{DestinationId, LogName};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ pub struct DestinationSpec {
     pub connect_timeout: Duration,
     /// What packets to it have in the field of their service: DSCP and two bits of 0; nothing if it is 0.
     pub service: u8,
+    pub leases: Leases,
 }
 
 /// All that have ever been named.

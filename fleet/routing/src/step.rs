@@ -158,6 +158,12 @@ impl Rewrite {
     pub(crate) fn key(key: Text) -> Self {
         Rewrite { key: Some(key), ..Self::NONE }
     }
+
+    /// Takes an item out that still has this cas unique.
+    pub(crate) fn expire(unique: u64) -> Self {
+        let content = Content::Fixed { flags: 0, value: b"" };
+        Rewrite { op: Some(Op::Cas), exptime: Some(-1), number: Some(unique), content, ..Self::NONE }
+    }
 }
 
 /// A child that is to be asked.

@@ -14,9 +14,9 @@ use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
 /// caches, whose memory is committed in larger steps …
-const PROCESS_BYTES: usize = 4 * MIB + 512 * KIB;
+const PROCESS_BYTES: usize = 5 * MIB;
 const PROCESS_SHARE: usize = 256;
-const PROCESS_SHARE_MAX: usize = 2 * MIB + 512 * KIB;
+const PROCESS_SHARE_MAX: usize = 2 * MIB;
 /// … and each worker's buffers and stack, without those for datagrams.
 const WORKER_BYTES: usize = 512 * KIB;
 

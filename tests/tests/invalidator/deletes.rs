@@ -21,9 +21,7 @@ fn what_a_database_changes_is_deleted_everywhere() {
     assert_eq!(metric(&mut admin, "guira_invalidator_unfilled_templates_total"), 0);
     a_table_may_be_altered_meanwhile(&fleet);
     statements_without_rows_are_told(&fleet, &mut admin);
-    invalidator.process.signal(Signal::TERM);
-    let status = invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
-    assert!(status.success(), "{status}: {}", invalidator.process.errors());
+    invalidator.end();
     nothing_is_lost_by_kills(&fleet, 6);
     a_gap_is_an_error(&fleet);
     a_gap_is_flushed_if_that_is_wanted(&fleet);
@@ -31,9 +29,7 @@ fn what_a_database_changes_is_deleted_everywhere() {
 
 #[track_caller]
 fn expect_gone(fleet: &Fleet, gone: &[&str], kept: &[&str]) {
-    let all = [gone, kept].concat();
-    let kept: BTreeSet<&str> = kept.iter().copied().collect();
-    assert_eq!(fleet.kept(&all), [kept.clone(), kept]);
+    fleet.caches.expect_gone(gone, kept);
 }
 
 fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
@@ -172,9 +168,7 @@ fn a_gap_is_an_error(fleet: &Fleet) {
     };
     Deadline::after(ARRIVAL_MAX).poll(is_purged).expect("the log is purged");
     let mut invalidator = Invalidator::start(fleet, "");
-    let status = invalidator.process.wait(ARRIVAL_MAX).unwrap_or_else(|error| panic!("{error}"));
-    let errors = invalidator.process.errors();
-    assert_eq!(status.code(), Some(1), "{errors}");
+    let errors = invalidator.wait_for_fault();
     assert!(errors.contains("the log has a gap") && errors.contains("flush the caches"), "{errors}");
 }
 

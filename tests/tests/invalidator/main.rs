@@ -3,9 +3,10 @@
 
 mod command_line;
 mod deletes;
+mod postgres;
 mod targets;
 
-use guira_harness::server::ServerProcess;
+use guira_harness::server::{ServerProcess, Signal};
 use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::http::HttpClient;
 use guira_tests::mariadb::MariaDb;
@@ -23,7 +24,7 @@ const ARRIVAL_MAX: Duration = Duration::from_secs(60);
 /// A database, a cache of each kind, and what an invalidator between them needs.
 struct Fleet {
     database: MariaDb,
-    caches: [Server; 2],
+    caches: Caches,
     scratch: Scratch,
 }
 
@@ -41,20 +42,13 @@ impl Fleet {
              CREATE TABLE shop.others (id INT PRIMARY KEY);
              CREATE TABLE shop.ends (id INT AUTO_INCREMENT PRIMARY KEY);",
         );
-        let caches = [
-            Setup::new().start_guira(),
-            Setup::new().start_peer().unwrap_or_else(|| Setup::new().start_guira()),
-        ];
-        Some(Fleet { database, caches, scratch: Scratch::new() })
+        Some(Fleet { database, caches: Caches::start(), scratch: Scratch::new() })
     }
 
     /// The configuration, with these settings beside the others, and these of both targets.
     fn configuration(&self, settings: &str, of_targets: &str) -> PathBuf {
         let password = self.scratch.write("password", "it's secret\n");
-        let [east, west] = self.caches.each_ref().map(|cache| match cache.address() {
-            Address::Tcp(address) => *address,
-            Address::Unix(path) => panic!("{path:?}"),
-        });
+        let targets = self.caches.targets(of_targets);
         let (position, address) = (self.scratch.file("position"), self.database.address());
         let text = format!(
             r#"
@@ -73,6 +67,47 @@ database = "shop"
 table = "users"
 keys = ["user:{{id}}", "name:{{name}}", "level:{{level}}:{{year}}"]
 
+{targets}"#
+        );
+        self.scratch.write("invalidator.toml", &text)
+    }
+
+    /// Stores these keys in both caches.
+    fn store(&self, keys: impl IntoIterator<Item = impl AsRef<str>>) {
+        self.caches.store(keys);
+    }
+
+    /// Those of these keys that a cache has, for each of them.
+    fn kept<'a>(&self, keys: &[&'a str]) -> [BTreeSet<&'a str>; 2] {
+        self.caches.kept(keys)
+    }
+
+    /// Waits until everything was deleted that has been committed: a key of its own is changed last.
+    #[track_caller]
+    fn catch_up(&self, last: &str) {
+        self.store([last]);
+        self.database.execute(&format!("/* mc: {last} */ INSERT INTO shop.ends VALUES ()"));
+        self.caches.wait_for_delete(last);
+    }
+}
+
+/// A cache of each kind.
+struct Caches([Server; 2]);
+
+impl Caches {
+    fn start() -> Self {
+        let guira = Setup::new().start_guira();
+        Caches([guira, Setup::new().start_peer().unwrap_or_else(|| Setup::new().start_guira())])
+    }
+
+    /// The part of a configuration that names them, with these settings of both.
+    fn targets(&self, of_targets: &str) -> String {
+        let [east, west] = self.0.each_ref().map(|cache| match cache.address() {
+            Address::Tcp(address) => *address,
+            Address::Unix(path) => panic!("{path:?}"),
+        });
+        format!(
+            r#"
 [[target]]
 name = "east"
 address = "{east}"
@@ -84,14 +119,13 @@ address = "{west}"
 protocol = "classic"
 {of_targets}
 "#
-        );
-        self.scratch.write("invalidator.toml", &text)
+        )
     }
 
     /// Stores these keys in both caches.
     fn store(&self, keys: impl IntoIterator<Item = impl AsRef<str>>) {
         let keys: Vec<_> = keys.into_iter().collect();
-        for cache in &self.caches {
+        for cache in &self.0 {
             let mut client = cache.connect();
             for key in &keys {
                 client.set(key.as_ref(), "value");
@@ -101,19 +135,24 @@ protocol = "classic"
 
     /// Those of these keys that a cache has, for each of them.
     fn kept<'a>(&self, keys: &[&'a str]) -> [BTreeSet<&'a str>; 2] {
-        self.caches.each_ref().map(|cache| {
+        self.0.each_ref().map(|cache| {
             let mut client = cache.connect();
             keys.iter().copied().filter(|key| client.value(key).is_some()).collect()
         })
     }
 
-    /// Waits until everything was deleted that has been committed: a key of its own is changed last.
+    /// Waits until neither has this key.
     #[track_caller]
-    fn catch_up(&self, last: &str) {
-        self.store([last]);
-        self.database.execute(&format!("/* mc: {last} */ INSERT INTO shop.ends VALUES ()"));
-        let is_gone = || self.kept(&[last]).iter().all(BTreeSet::is_empty).then_some(());
-        Deadline::after(ARRIVAL_MAX).poll(is_gone).unwrap_or_else(|| panic!("{last} was not deleted"));
+    fn wait_for_delete(&self, key: &str) {
+        let is_gone = || self.kept(&[key]).iter().all(BTreeSet::is_empty).then_some(());
+        Deadline::after(ARRIVAL_MAX).poll(is_gone).unwrap_or_else(|| panic!("{key} was not deleted"));
+    }
+
+    #[track_caller]
+    fn expect_gone(&self, gone: &[&str], kept: &[&str]) {
+        let all = [gone, kept].concat();
+        let kept: BTreeSet<&str> = kept.iter().copied().collect();
+        assert_eq!(self.kept(&all), [kept.clone(), kept]);
     }
 }
 
@@ -158,6 +197,24 @@ impl Invalidator {
         let ready = Deadline::after(ARRIVAL_MAX).poll(is_ready);
         assert!(ready.is_some(), "{}", self.process.errors());
         HttpClient::connect(admin)
+    }
+}
+
+impl Invalidator {
+    /// Waits until it ends by itself, with an error; returns what it says.
+    #[track_caller]
+    fn wait_for_fault(&mut self) -> String {
+        let status = self.process.wait(ARRIVAL_MAX).unwrap_or_else(|error| panic!("{error}"));
+        let errors = self.process.errors();
+        assert_eq!(status.code(), Some(1), "{errors}");
+        errors
+    }
+
+    #[track_caller]
+    fn end(&mut self) {
+        self.process.signal(Signal::TERM);
+        let status = self.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        assert!(status.success(), "{status}: {}", self.process.errors());
     }
 }
 

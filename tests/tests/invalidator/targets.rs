@@ -38,7 +38,7 @@ fn users(ids: std::ops::Range<u64>) -> Vec<String> {
 /// Waits until the east has none of these keys.
 #[track_caller]
 fn expect_gone_in_the_east(fleet: &Fleet, keys: &[String]) {
-    let mut client = fleet.caches[0].connect();
+    let mut client = fleet.caches.0[0].connect();
     let is_gone = || keys.iter().all(|key| client.value(key).is_none()).then_some(());
     Deadline::after(ARRIVAL_MAX).poll(is_gone).expect("the east has deleted them");
 }
@@ -98,7 +98,7 @@ fn a_target_that_is_away_does_not_hold_up_the_others(fleet: &Fleet) {
     let mut admin = invalidator.wait_until_ready();
     let keys = users(1000..6000);
     fleet.store(&keys);
-    let [_, west] = &fleet.caches;
+    let [_, west] = &fleet.caches.0;
     west.signal("STOP");
     insert(fleet, 1000..5500);
     expect_gone_in_the_east(fleet, &keys[..4500]);
@@ -151,5 +151,5 @@ fn keys_are_held_off_if_that_is_wanted(fleet: &Fleet) {
     fleet.store(&key);
     insert(fleet, 8000..8001);
     expect_gone_in_the_east(fleet, &key);
-    fleet.caches[0].connect().exchange("add user:8000 0 0 1\r\nx\r\n", "NOT_STORED\r\n");
+    fleet.caches.0[0].connect().exchange("add user:8000 0 0 1\r\nx\r\n", "NOT_STORED\r\n");
 }

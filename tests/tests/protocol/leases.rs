@@ -506,72 +506,7 @@ fn leases_are_counted() {
     }
 }
 
-/// Deletes that fall between a lease-get and its lease-set, in all.
-const DELETES: u64 = 10_000;
-
-/// A database of one number for each key, which writers raise before they delete the key. Whoever reads a number from the cache must see one that was the
-/// database's after the last delete that had been answered when it asked.
 #[test]
 fn no_value_from_before_a_delete_is_stored_after_it() {
-    const KEYS: usize = 4;
-    let deletes = std::env::var("GUIRA_LEASE_DELETES").ok().and_then(|text| text.parse().ok());
-    let deletes: u64 = deletes.unwrap_or(DELETES);
-    let server = guira().start_guira();
-    let numbers: [AtomicU64; KEYS] = Default::default();
-    // The number that every later read must at least see.
-    let deleted: [AtomicU64; KEYS] = Default::default();
-    let (done, filled, refused) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let more = || done.load(Ordering::Relaxed) < deletes;
-    std::thread::scope(|scope| {
-        for writer in 0..2 {
-            let (server, numbers, deleted, done) = (&server, &numbers, &deleted, &done);
-            scope.spawn(move || {
-                let mut client = server.connect();
-                while more() {
-                    for key in (writer..KEYS).step_by(2) {
-                        let number = numbers[key].fetch_add(1, Ordering::SeqCst) + 1;
-                        client.ask(format!("delete key{key}\r\n"));
-                        deleted[key].store(number, Ordering::SeqCst);
-                        done.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-        for reader in 0..3 {
-            let (server, numbers, deleted) = (&server, &numbers, &deleted);
-            let (filled, refused) = (&filled, &refused);
-            scope.spawn(move || {
-                let mut client = server.connect();
-                let mut key = reader;
-                while more() {
-                    key = (key + 1) % KEYS;
-                    let least = deleted[key].load(Ordering::SeqCst);
-                    let line = client.ask(format!("lease-get key{key}\r\n"));
-                    let words: Vec<_> = line.split(' ').collect();
-                    let length: usize = words.last().and_then(|word| word.parse().ok()).expect("a length");
-                    let value = client.take(length + 2);
-                    client.hear("END\r\n");
-                    match words[..] {
-                        ["VALUE", ..] => {
-                            let text = String::from_utf8_lossy(&value);
-                            let seen: u64 = text.trim_end().parse().expect("a number");
-                            assert!(seen >= least, "key{key}: {seen} is older than {least}");
-                        }
-                        ["LVALUE", _, "1", ..] => {}
-                        ["LVALUE", _, token, ..] => {
-                            let number = numbers[key].load(Ordering::SeqCst).to_string();
-                            let set =
-                                format!("lease-set key{key} {token} 0 0 {}\r\n{number}\r\n", number.len());
-                            let counter = if client.ask(set) == "STORED" { filled } else { refused };
-                            counter.fetch_add(1, Ordering::Relaxed);
-                        }
-                        _ => panic!("{line}"),
-                    }
-                }
-            });
-        }
-    });
-    let (filled, refused) = (filled.into_inner(), refused.into_inner());
-    println!("{deletes} deletes, {filled} values stored, {refused} refused");
-    assert!(filled > 0 && refused > 0, "{filled} stored, {refused} refused");
+    guira_tests::leases::race_deletes(&guira().start_guira());
 }

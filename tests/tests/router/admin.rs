@@ -3,6 +3,7 @@
 use crate::{Router, config_of, name};
 use guira_tests::scratch::Scratch;
 use guira_tests::{Client, Setup};
+use std::collections::BTreeMap;
 
 #[track_caller]
 fn ask(client: &mut Client, what: &str) -> String {
@@ -33,6 +34,25 @@ fn admin_keys_are_answered_by_the_router() {
     assert!(ask(&mut client, "options(").starts_with("ERROR: "));
     // No server was asked for any of these.
     assert_eq!(client.stats("")["request_sent_count"], "0");
+}
+
+#[test]
+fn times_of_the_past_stay_as_they_are() {
+    let server = Setup::new().start_guira();
+    let router = Router::start(&["--config-str", &config_of(&server)]);
+    let mut client = router.connect();
+    let first = client.stats("");
+    let second = |stats: &BTreeMap<String, String>| stats["time"].parse::<u64>().expect("a time");
+    // Until both clocks, that of the day and that of the router, have come to another second.
+    loop {
+        let stats = client.stats("");
+        for time in ["start_time", "config_last_success", "config_last_attempt"] {
+            assert_eq!(stats[time], first[time], "{time} at {}", stats["time"]);
+        }
+        if second(&stats) >= second(&first) + 2 {
+            break;
+        }
+    }
 }
 
 #[test]

@@ -32,6 +32,24 @@ fn a_configuration_comes_from_a_file_or_the_command_line() {
 }
 
 #[test]
+fn clients_are_limited_unless_it_is_left_to_the_system() {
+    let start = |option: &str, most: &str| {
+        Router::start(&["--config-str", r#"{"route": "NullRoute"}"#, option, most])
+    };
+    for (option, most) in [("--max-conns", "0"), ("--max-conns", "1"), ("--connection-limit", "0")] {
+        let router = start(option, most);
+        let mut clients: Vec<_> = (0..3).map(|_| router.connect()).collect();
+        clients.iter_mut().for_each(|client| client.exchange("mn\r\n", "MN\r\n"));
+    }
+    let router = start("--max-conns", "2");
+    let mut clients = [router.connect(), router.connect()];
+    clients.iter_mut().for_each(|client| client.exchange("mn\r\n", "MN\r\n"));
+    let mut refused = router.connect();
+    assert_eq!(refused.line(), "ERROR Too many open connections");
+    refused.expect_closed();
+}
+
+#[test]
 fn names_are_refused_that_no_file_could_have() {
     let long = "x".repeat(81);
     for (name, expected) in [

@@ -123,10 +123,14 @@ fn what_is_not_answered_at_the_old_address_times_out_and_does_not_put_the_server
     let router = router(&dns, port, &["--server-timeout-ms=3000", "--timeouts-until-tko=1"]);
     let (mut early, mut late) = (router.connect(), router.connect());
     early.send("get slow\r\nget slower\r\n");
-    let (_stream, _) = old.accept().expect("the router connects");
+    let (mut stream, _) = old.accept().expect("the router connects");
     dns.host("cache.test", &["127.0.0.2"]);
     wait_until_moved(&mut late);
     early.hear("SERVER_ERROR timeout\r\nSERVER_ERROR timeout\r\n");
+    let stats = late.stats("servers");
+    assert!(stats.values().all(|line| line.contains("pending_reqs:0 inflight_reqs:0")), "{stats:?}");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    stream.read_to_end(&mut Vec::new()).expect("nobody waits for its answers any more");
     assert_eq!(who(&mut late), "new");
     assert_eq!(counter(&mut late, "num_suspect_servers"), 0);
 }
@@ -215,6 +219,19 @@ fn a_name_that_is_not_known_yet_is_warned_of_and_found_later() {
     dns.host("cache.test", &["127.0.0.1"]);
     wait_until(&mut client, "there");
     assert_eq!(counter(&mut client, "dns_unknown_names"), 0);
+}
+
+#[test]
+fn a_name_is_found_although_nobody_answers_questions_for_addresses_of_ipv6() {
+    let dns = Dns::start();
+    dns.pass_over_ipv6();
+    dns.host("cache.test", &["127.0.0.1"]);
+    let (port, [server]) = listeners(["127.0.0.1"]);
+    serve(server, "there");
+    let router = router(&dns, port, &[]);
+    let mut client = router.connect();
+    assert_eq!(who(&mut client), "there");
+    assert_eq!(counter(&mut client, "dns_failures"), 0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use guira_tests::server::wait_for;
 use guira_tests::{Client, Server, Setup};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 
 /// What one line says, read as github.com/Dev25/mcrouter_exporter reads it: words with a number before the first semicolon and behind it.
 fn words(line: &str) -> BTreeMap<String, String> {
@@ -168,6 +168,34 @@ fn a_server_that_cannot_be_connected_to_is_a_hard_tko_until_it_is_back() {
     });
     assert!(client.stats("suspect_servers").is_empty());
     assert_eq!(client.stats("")["num_hard_tko_count"], "0");
+}
+
+#[test]
+fn one_that_does_not_accept_in_time_has_failed_once_each_time_and_probes_are_no_requests() {
+    let (full, _) = listener();
+    rustix::net::listen(&full, 0).expect("it listens");
+    let address = full.local_addr().unwrap();
+    // Connections that nobody accepts: those that come later are not connected.
+    let _waiting = TcpStream::connect(address).expect("there is room for one");
+    let config = format!(
+        r#"{{"pools": {{"A": {{"servers": ["{address}"], "connect_timeout": 50}}}}, "route": "PoolRoute|A"}}"#
+    );
+    let fixed = ["--config-str", &config, "-r"];
+    let failures = |client: &mut Client| {
+        let all = client.stats("suspect_servers");
+        let line = all.into_values().next().expect("a server that has failed");
+        let (_, number) = line.split_once("num_failures:").expect("how often it has failed");
+        number.parse::<u32>().expect("a number")
+    };
+    let router = Router::start(&[&fixed[..], &["60000"]].concat());
+    let mut client = router.connect();
+    client.exchange("get a\r\n", "SERVER_ERROR connection timeout\r\n");
+    assert_eq!(failures(&mut client), 1);
+    let router = Router::start(&[&fixed[..], &["50", "--probe-timeout-max-ms", "50"]].concat());
+    let mut client = router.connect();
+    client.exchange("get a\r\n", "SERVER_ERROR connection timeout\r\n");
+    wait_for("probes that fail", || (failures(&mut client) > 3).then_some(()));
+    assert!(line(&mut client).ends_with("; connect_timeout:1"), "{}", line(&mut client));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixListener;
 use std::thread::JoinHandle;
 
 /// A server that answers what `reply` makes of each request that it reads, for as long as that is something; then it waits for the end.
-fn scripted(
+pub(crate) fn scripted(
     mut reply: impl FnMut(usize, &[u8]) -> Option<Vec<u8>> + Send + 'static,
     connections: usize,
 ) -> (String, JoinHandle<()>) {
@@ -104,16 +104,16 @@ fn a_store_with_more_flags_than_servers_take_reaches_none_and_its_value_is_no_co
 
 #[test]
 fn a_store_that_a_server_does_not_understand_costs_its_connection() {
-    // As a server that knows no leases: the line is an error, and the value is another line.
+    // As a server that knows no meta commands: the line is an error, and the value is another line.
     let reply = |connection: usize, request: &[u8]| match (connection, request) {
-        (0, b"lease-set k 7 0 0 5\r\nhello\r\n") => Some(b"ERROR\r\nERROR\r\n".to_vec()),
+        (0, b"ms k 5\r\nhello\r\n") => Some(b"ERROR\r\nERROR\r\n".to_vec()),
         (1, b"get k\r\n") => Some(b"END\r\n".to_vec()),
         _ => None,
     };
     let (address, server) = scripted(reply, 2);
     let router = router(&[&address], &[]);
     let mut client = router.connect();
-    client.exchange("lease-set k 7 0 0 5\r\nhello\r\n", "ERROR\r\n");
+    client.exchange("ms k 5\r\nhello\r\n", "ERROR\r\n");
     client.exchange("get k\r\n", "END\r\n");
     drop(client);
     drop(router);
@@ -232,6 +232,20 @@ fn connect_at_once(path: &std::path::Path) -> Option<rustix::fd::OwnedFd> {
     let (stream, flags) = (SocketType::STREAM, SocketFlags::NONBLOCK);
     let socket = socket_with(AddressFamily::UNIX, stream, flags, None).expect("a socket");
     connect(&socket, &SocketAddrUnix::new(path).expect("a short path")).ok().map(|()| socket)
+}
+
+#[test]
+fn a_long_get_does_not_end_since_another_get_has_failed() {
+    let node = Server::start();
+    let name_of_node = name(&node);
+    let router = router(&[&name_of_node], &[]);
+    let mut client = router.connect();
+    let keys: Vec<String> = (0..1500).map(|number| format!("key{number}")).collect();
+    client.exchange("set key1499 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.exchange(
+        format!("get /no/route/a /no/route/b\r\nget {}\r\nmn\r\n", keys.join(" ")),
+        "SERVER_ERROR local error: no route for this prefix\r\nVALUE key1499 0 1\r\nx\r\nEND\r\nMN\r\n",
+    );
 }
 
 #[test]

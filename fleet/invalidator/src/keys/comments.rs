@@ -1,5 +1,7 @@
 //! Keys that a client has written into its statement: `/* mc: user:7 user-by-name:ada */ UPDATE …`.
 
+use super::words;
+
 /// What a comment with keys begins with, behind blanks.
 const MARK: &[u8] = b"mc:";
 
@@ -22,9 +24,8 @@ pub(crate) fn keys<E>(statement: &[u8], mut each: impl FnMut(&[u8]) -> Result<()
                     Some(end) => (&comment[..end], &comment[end + 2..]),
                     None => (comment, &[][..]),
                 };
-                if let Some(words) = inside.trim_ascii_start().strip_prefix(MARK) {
-                    let words = words.split(u8::is_ascii_whitespace);
-                    words.filter(|word| !word.is_empty()).try_for_each(&mut each)?;
+                if let Some(keys) = inside.trim_ascii_start().strip_prefix(MARK) {
+                    words(keys).try_for_each(&mut each)?;
                 }
                 behind
             }

@@ -1,7 +1,7 @@
 //! From what a log says to keys.
 
 use super::template::{Filled, Template};
-use super::{comments, flaw};
+use super::{comments, flaw, words};
 use crate::batch::Batcher;
 use crate::counters::{Count, Counts};
 use crate::source::{Changes, Image, Row};
@@ -82,6 +82,12 @@ impl Changes for Extractor {
         comments::keys(text, |key| add(batcher, counts, key, when))
     }
 
+    fn message(&mut self, keys: &[u8], when: u64) -> Result<(), Stopped> {
+        let Self { batcher, counts, .. } = self;
+        counts.add(Count::Statements);
+        words(keys).try_for_each(|key| add(batcher, counts, key, when))
+    }
+
     fn row(&mut self, row: &Row<'_>) -> Result<(), Stopped> {
         self.counts.add(Count::Rows);
         [row.before(), row.after()].into_iter().flatten().try_for_each(|image| self.add_image(row, &image))
@@ -101,6 +107,10 @@ impl Changes for Extractor {
 
     fn committed(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped> {
         self.counts.add(Count::Transactions);
+        self.batcher.committed(position, when)
+    }
+
+    fn reached(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped> {
         self.batcher.committed(position, when)
     }
 

@@ -10,6 +10,11 @@ pub(crate) use template::Template;
 /// The longest key of a cache, in bytes.
 const KEY_MAX: usize = 250;
 
+/// Keys between blanks.
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
 /// Why no cache can have this key, if that is so.
 fn flaw(key: &[u8]) -> Option<&'static str> {
     match key {

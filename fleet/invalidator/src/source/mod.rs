@@ -1,6 +1,8 @@
 //! What an invalidator reads: the commit log of a database, whichever it is.
 
+mod bytes;
 pub(crate) mod mariadb;
+pub(crate) mod postgres;
 mod tail;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -9,7 +11,7 @@ pub(crate) use tail::Tail;
 
 use crate::stop::Stopped;
 use serde::Deserialize;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io;
 
 /// A log that is read from a position on.
@@ -29,6 +31,9 @@ pub(crate) trait Changes {
     /// The text of a statement, and when it was executed, in seconds since 1970.
     fn statement(&mut self, text: &[u8], when: u64) -> Result<(), Stopped>;
 
+    /// A message of a client: keys between blanks.
+    fn message(&mut self, keys: &[u8], when: u64) -> Result<(), Stopped>;
+
     /// A row was inserted, updated or deleted.
     fn row(&mut self, row: &Row<'_>) -> Result<(), Stopped>;
 
@@ -38,11 +43,46 @@ pub(crate) trait Changes {
     /// A transaction was told to its end; `position` is behind it.
     fn committed(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped>;
 
+    /// The log has come to `position`, and whatever is before it was told.
+    fn reached(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped>;
+
     /// Nothing more is there to be read at the moment.
     fn pause(&mut self) -> Result<(), Stopped>;
 
     /// The log goes on at `position`, and what it has said before that is lost.
     fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped>;
+}
+
+/// The database whose log is read.
+#[derive(Debug)]
+pub(crate) enum Source {
+    MariaDb(mariadb::Options),
+    Postgres(postgres::Options),
+}
+
+impl Source {
+    /// Reads the log from `position` on until it is told to stop; see [`Tail::run`].
+    pub(crate) fn run<C: Changes>(
+        &self,
+        tail: Tail<C>,
+        position: Option<String>,
+        save: impl Fn(&str) -> Result<(), SourceError>,
+    ) -> Result<(), SourceError> {
+        match self {
+            Source::MariaDb(options) => {
+                tail.run(position, |position| mariadb::MariaDb::open(options, position), save)
+            }
+            Source::Postgres(options) => postgres::run(options, tail, position, save),
+        }
+    }
+
+    /// `position` is in the file. A database that keeps its log for us need not keep what is before it.
+    pub(crate) fn saved(&self, position: &str) {
+        match self {
+            Source::MariaDb(_) => {}
+            Source::Postgres(options) => options.confirmed.set(position),
+        }
+    }
 }
 
 /// What is done about a gap in the log.
@@ -54,6 +94,19 @@ pub(crate) enum OnGap {
     Stop,
     /// All targets drop everything, and the log is read on from its present end.
     Flush,
+}
+
+/// A user and a password, which is not shown.
+#[derive(Clone)]
+pub(crate) struct Login {
+    pub(crate) user: String,
+    pub(crate) password: Vec<u8>,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Login({})", self.user)
+    }
 }
 
 /// Why a log cannot be read.
@@ -155,10 +208,12 @@ pub(crate) struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// The value of a column. Names of columns have no case.
+    /// The value of a column, which is called so but for the case of letters; if there are several, it is the one that is called exactly so.
     pub(crate) fn value(&self, column: &str) -> Value<'a> {
-        let is_it = |name: &Vec<u8>| name.eq_ignore_ascii_case(column.as_bytes());
-        let Some(at) = self.table.columns.iter().position(is_it) else {
+        let columns = || self.table.columns.iter().enumerate();
+        let mut similar = columns().filter(|(_, name)| name.eq_ignore_ascii_case(column.as_bytes()));
+        let only = similar.next().filter(|_| similar.next().is_none());
+        let Some((at, _)) = only.or_else(|| columns().find(|(_, name)| **name == column.as_bytes())) else {
             return Value::Absent;
         };
         let of = |values: &[Value<'a>]| values.get(at).copied().unwrap_or(Value::Absent);

@@ -138,6 +138,12 @@ mod tests {
             self.0.push(String::from_utf8_lossy(text).into_owned());
             Ok(())
         }
+        fn message(&mut self, _: &[u8], _: u64) -> Result<(), Stopped> {
+            Ok(())
+        }
+        fn reached(&mut self, _: &dyn Display, _: u64) -> Result<(), Stopped> {
+            Ok(())
+        }
         fn row(&mut self, _: &Row<'_>) -> Result<(), Stopped> {
             Ok(())
         }

@@ -95,3 +95,24 @@ fn names_are_looked_up_a_few_at_a_time_and_forgotten_when_nobody_follows_them() 
     book.expire(seconds(2));
     assert_eq!(book.begin(seconds(2), 9), ["cache-3".into()]);
 }
+
+#[test]
+fn no_name_is_kept_from_being_looked_up_by_others_that_fail_slowly() {
+    const AT_ONCE: usize = 4;
+    let mut book = Book::default();
+    for number in 0..100 {
+        book.ask(format!("cache-{number}").into(), nobody(), seconds(0));
+    }
+    let mut seen = HashSet::new();
+    // A lookup takes 10 seconds, after which most names are due again before the others have been looked up.
+    for round in 0..100 / AT_ONCE as u64 {
+        let begun = book.begin(seconds(10 * round), AT_ONCE);
+        for name in &begun {
+            book.learn(name, Err("no DNS server has answered".to_owned()), seconds(10 * round + 10));
+        }
+        seen.extend(begun);
+    }
+    assert_eq!(seen.len(), 100);
+    book.ask("new".into(), nobody(), seconds(250));
+    assert_eq!(book.begin(seconds(250), 1), ["new".into()], "a load of a configuration waits for it");
+}

@@ -67,6 +67,22 @@ fn a_slot_that_nobody_has_seen_has_the_name_that_its_server_would_have() {
 }
 
 #[test]
+fn servers_of_which_only_a_late_one_was_there_at_first_have_slots_once_they_have_come() {
+    let mut it = started(&stateful([25]));
+    it.update(&stateful([3, 25]), at(1)).unwrap();
+    assert_eq!((it.has_slots(), ordinals(&it)), (false, vec![25, 3]));
+    // It is held, and has no place among these.
+    it.update(&stateful(0..10), at(2)).unwrap();
+    assert_eq!((it.has_slots(), it.list().count()), (false, 11));
+    it.update(&stateful(2..30), at(3)).unwrap();
+    assert!(it.has_slots() && ordinals(&it).into_iter().eq(0..30));
+    assert_eq!(it.held(), 2);
+    let mut it = started(&[target("a.x")]);
+    it.update(&stateful(0..3), at(1)).unwrap();
+    assert!(!it.has_slots(), "of another kind");
+}
+
+#[test]
 fn servers_at_the_end_go_after_the_hold_down_and_one_after_the_other() {
     let mut it = started(&stateful(0..5));
     it.update(&stateful(0..2), at(10)).unwrap();

@@ -133,8 +133,10 @@ pub(crate) const STATS: &[Stat] = &[
     text("pid", "The process's number.", |_| std::process::id().to_string()),
     text("parent_pid", "That of its parent.", |_| std::os::unix::process::parent_id().to_string()),
     gauge("time", Seconds, "Time since 1970.", |_| wall_clock().to_string()),
-    gauge("uptime", Seconds, "For how long the router has run.", |it| uptime(it).to_string()),
-    gauge("start_time", Seconds, "When the router was started, since 1970.", |it| ago(uptime(it))),
+    gauge("uptime", Seconds, "For how long the router has run.", |it| it.shared.started.age().to_string()),
+    gauge("start_time", Seconds, "When the router was started, since 1970.", |it| {
+        it.shared.started.unix.to_string()
+    }),
     gauge("num_client_connections", Count, "Connections of clients.", clients)
         .exported("guira_router_clients"),
     gauge("num_clients", Count, "The same, by its name in earlier versions of mcrouter.", clients).in_stats(),
@@ -293,6 +295,20 @@ pub(crate) const STATS: &[Stat] = &[
         |it| it.shared.settings().leases.redirected().to_string(),
     )
     .exported("guira_router_redirected_lease_sets_total"),
+    counter(
+        "refused_lease_count",
+        Count,
+        "Lease commands that were refused since their server knows no leases, or no meta commands where leases are made of these.",
+        |it| it.sums.of_event(Event::LeaseRefused).to_string(),
+    )
+    .exported("guira_router_refused_leases_total"),
+    counter(
+        "empty_value_looks_count",
+        Count,
+        "Empty values that were asked for again, to learn whether their keys are to be filled.",
+        |it| it.sums.of_event(Event::Doubt).to_string(),
+    )
+    .exported("guira_router_empty_value_looks_total"),
     counter("request_sent_count", Count, "Requests to servers.", |it| {
         it.count(ServerCount::Requests).to_string()
     })
@@ -332,16 +348,16 @@ pub(crate) const STATS: &[Stat] = &[
     })
     .in_stats(),
     gauge("config_age", Seconds, "For how long the configuration has been in effect.", |it| {
-        it.config.age.to_string()
+        it.config.since.age().to_string()
     }),
     gauge(
         "config_last_success",
         Seconds,
         "When a configuration was last read and right, since 1970.",
-        |it| ago(it.config.right),
+        |it| it.config.right.unix.to_string(),
     ),
     gauge("config_last_attempt", Seconds, "When a configuration was last read, since 1970.", |it| {
-        ago(it.config.tried)
+        it.config.tried.unix.to_string()
     }),
     counter("config_attempts", Count, "Times a configuration was read.", |it| it.config.attempts.to_string()),
     counter("config_failures", Count, "Those of them at which it was wrong or could not be read.", |it| {
@@ -349,17 +365,8 @@ pub(crate) const STATS: &[Stat] = &[
     }),
 ];
 
-fn uptime(figures: &Figures<'_>) -> u64 {
-    figures.shared.since.elapsed().as_secs()
-}
-
 fn clients(figures: &Figures<'_>) -> String {
     figures.shared.host.connections.current.load(Ordering::Relaxed).to_string()
-}
-
-/// So many seconds ago, since 1970.
-fn ago(seconds: u64) -> String {
-    wall_clock().saturating_sub(seconds).to_string()
 }
 
 /// A number with three decimals, and none if they are zeros.

@@ -15,7 +15,10 @@ use std::io;
 use std::sync::Arc;
 
 mod hear;
+mod leases;
 mod relocate;
+
+use leases::Lessor;
 
 /// A server and what it was asked.
 #[derive(Debug)]
@@ -62,6 +65,7 @@ pub(crate) struct Destination {
     /// The request whose reply is timed.
     timed: Option<Timed>,
     trust: Trust,
+    lessor: Lessor,
 }
 
 /// Whether a server has answered over TLS since it was connected to. In TLS 1.3 it may refuse the client's certificate after the client's side
@@ -116,6 +120,7 @@ enum Kind {
     Meta(Op),
     Delete(Dialect),
     Probe,
+    Lease(leases::Asked),
 }
 
 impl Expected {
@@ -188,7 +193,7 @@ enum Awaited {
 #[derive(Debug)]
 pub(crate) enum GivenUp {
     Request(Lost),
-    /// The server cannot be connected to: nothing is answered.
+    /// The server cannot be connected to, which is noted: nothing is answered.
     Unreachable(Lost),
     /// The connection is of no use: it brings nothing, or takes nothing.
     Stuck(Lost),
@@ -235,6 +240,7 @@ impl Destination {
             flushed: 0,
             timed: None,
             trust: Trust::Untried,
+            lessor: Lessor::new(server.leases),
         }
     }
 
@@ -279,24 +285,31 @@ impl Destination {
             (Kind::Key, self.push_get(request))
         } else {
             self.close_get();
+            self.ask_first(request, now_ms);
             let begin = self.wire.len();
-            wire::write(request, &mut self.wire);
-            let kind = match (request.dialect, request.op) {
-                (dialect, Op::Delete) => Kind::Delete(dialect),
-                (Dialect::Meta, op) => Kind::Meta(op),
-                (_, Op::Gat | Op::Gats | Op::LeaseGet) => Kind::LastKey,
-                (_, op) => Kind::Line(op),
-            };
-            (kind, begin)
+            (self.write(request), begin)
         };
         // The key of a get is the last word of the wire; those of others are not looked at.
         let from = match kind {
             Kind::Key => self.wire.len() - request.key.len(),
             Kind::LastKey => self.wire.len() - request.key.len() - 2,
-            Kind::Line(_) | Kind::Meta(_) | Kind::Delete(_) | Kind::Probe => begin,
+            _ => begin,
         };
         self.expect(origin, (begin, from), (request.key.len() as u8, kind, log), now_ms);
         self.meter.add(ServerCount::Requests, 1);
+    }
+
+    /// Appends a request that is no get.
+    fn write(&mut self, request: &Request<'_>) -> Kind {
+        let kind = match (request.dialect, request.op) {
+            (dialect, Op::Delete) => Kind::Delete(dialect),
+            (Dialect::Meta, op) => Kind::Meta(op),
+            (_, Op::LeaseGet | Op::LeaseSet) => return self.lessor.write(request, &mut self.wire),
+            (_, Op::Gat | Op::Gats) => Kind::LastKey,
+            (_, op) => Kind::Line(op),
+        };
+        wire::write(request, &mut self.wire);
+        kind
     }
 
     #[inline]
@@ -408,6 +421,7 @@ impl Destination {
             Some(Kind::Key | Kind::LastKey) => Group::Get,
             Some(Kind::Line(op) | Kind::Meta(op)) => op.group(),
             Some(Kind::Delete(_)) => Group::Delete,
+            Some(Kind::Lease(asked)) => asked.group(),
             Some(Kind::Probe) | None => return,
         };
         self.timed = Some(Timed { number: self.flushed, since_us: now_us, group });
@@ -444,10 +458,11 @@ impl Destination {
         let Link::Up(stream) = &mut self.link else {
             return Ok(());
         };
-        while self.sent < self.wire.len() {
+        let end = self.lessor.end_of(self.wire.len(), self.before);
+        while self.sent < end {
             let end = match self.secure {
-                Some(_) => end_of_records(&self.expected, self.before, self.sent, self.wire.len()),
-                None => self.wire.len(),
+                Some(_) => end_of_records(&self.expected, self.before, self.sent, end),
+                None => end,
             };
             match stream.write(&self.wire[self.sent..end])? {
                 Progress::Moved(bytes) => {
@@ -604,10 +619,10 @@ impl Destination {
         oldest.into_iter().chain(probe).chain(self.is_idle_from()).min()
     }
 
-    /// When its connection, over which nothing is under way, is closed.
+    /// When its connection is closed, whose answers nobody waits for. Those to requests that were given up may never come.
     fn is_idle_from(&self) -> Option<u64> {
         let after_ms = self.health.inactive_after.as_millis() as u64;
-        let may_idle = after_ms > 0 && self.is_up() && self.expected.is_empty();
+        let may_idle = after_ms > 0 && self.is_up() && self.expected.len() == self.dead;
         may_idle.then(|| self.used_ms + after_ms)
     }
 
@@ -615,7 +630,7 @@ impl Destination {
     pub(crate) fn close_idle(&mut self, poll: &Poll, now_ms: u64) {
         if self.is_idle_from().is_some_and(|from| now_ms >= from) {
             let waiting = self.fail(poll, Outcome::RemoteError);
-            debug_assert!(waiting.is_empty(), "nothing is under way");
+            debug_assert!(waiting.is_empty(), "nobody waits");
             self.meter.set_state(State::Closed);
         }
     }
@@ -660,7 +675,7 @@ impl Destination {
         }
         let lost = self.lost(&oldest);
         self.dead += 1;
-        let is_probe = oldest.kind == Kind::Probe;
+        let is_probe = oldest.kind.is_own();
         let was_sent = oldest.begin() < self.before + self.sent as u64;
         self.given_up += 1;
         self.show_outstanding();
@@ -678,7 +693,9 @@ impl Destination {
                 let prober = self.standing.unreachable(&self.health);
                 self.put_out(prober, now_ms);
             }
-            self.meter.ended(Outcome::ConnectTimeout, 1);
+            if !is_probe {
+                self.meter.ended(Outcome::ConnectTimeout, 1);
+            }
             return Some(GivenUp::Unreachable(lost));
         }
         let prober = self.standing.timed_out(&self.health);
@@ -741,10 +758,12 @@ impl Destination {
         }
         self.link = Link::Closed;
         let sent = self.before + self.sent as u64;
-        let is_lost = |expected: &Expected| !was_up || expected.begin() < sent;
+        // Whether the next connection leads to a server that knows leases is not known yet.
+        let is_kept = was_up && !self.has_unsent_lease();
+        let is_lost = |expected: &Expected| !is_kept || expected.begin() < sent;
         // Who was given up has been answered. The others that are lost come before those that were not sent.
         let lost = self.expected.iter().skip(self.dead).take_while(|expected| is_lost(expected));
-        let requests = lost.clone().filter(|expected| expected.kind != Kind::Probe).count();
+        let requests = lost.clone().filter(|expected| !expected.kind.is_own()).count();
         self.meter.ended(why, requests as u64);
         let all: Vec<_> = lost.map(|expected| self.lost(expected)).collect();
         let kept = self.expected.get(self.dead + all.len()).map(Expected::begin);
@@ -753,6 +772,7 @@ impl Destination {
             self.expected.pop_front();
             self.dead = self.dead.saturating_sub(1);
         }
+        self.lessor.forget_server();
         self.forget(kept.map_or(self.wire.len(), |kept| (kept - self.before) as usize));
         self.is_probed = self.expected.iter().any(|expected| expected.kind == Kind::Probe);
         self.rest = Intake::default();

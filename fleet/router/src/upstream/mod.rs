@@ -7,6 +7,7 @@ mod health;
 mod intake;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod laws;
+mod leases;
 mod link;
 mod meter;
 mod reply;
@@ -28,6 +29,7 @@ pub(crate) use undelivered::Undelivered;
 pub(crate) use way::Addresses;
 pub(crate) use wire::can_be_sent;
 
+use guira_routing::config::Leases;
 use guira_sync::atomic::AtomicU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +44,8 @@ pub(crate) struct Server {
     pub(crate) connect_timeout_ms: u32,
     /// What packets to it have in the field of their service.
     pub(crate) service: u8,
+    /// How it is asked for leases.
+    pub(crate) leases: Leases,
     pub(crate) standing: Arc<Standing>,
     /// What each worker has counted.
     meters: Arc<[Arc<Meter>]>,
@@ -63,6 +67,7 @@ impl Server {
             timeout_ms: millis(timeout),
             connect_timeout_ms: millis(connect_timeout),
             service: 0,
+            leases: Leases::Native,
             standing: Arc::new(Standing::new(slow.clone())),
             meters: (0..workers).map(|_| Arc::default()).collect(),
         }
@@ -71,6 +76,11 @@ impl Server {
     /// The same, with this in the field of the service of packets to it.
     pub(crate) fn marked(self, service: u8) -> Self {
         Server { service, ..self }
+    }
+
+    /// The same, asked for leases in this way.
+    pub(crate) fn leasing(self, leases: Leases) -> Self {
+        Server { leases, ..self }
     }
 
     /// What all workers have counted.

@@ -1,5 +1,6 @@
 //! What servers say: lines, and blocks of data behind some of them.
 
+use crate::same::are_same;
 use memchr::memchr;
 
 /// A reply, or a part of one.
@@ -127,13 +128,16 @@ const LINE_END: &[u8] = b"\r\n";
 #[inline(always)]
 pub(crate) fn value_of<'a>(input: &'a [u8], key: &[u8]) -> Option<(Value<'a>, usize)> {
     let named = input.strip_prefix(b"VALUE ")?;
-    let mut rest = named.strip_prefix(key)?;
+    let (name, mut rest) = named.split_at_checked(key.len())?;
+    if !are_same(name, key) {
+        return None;
+    }
     let (flags, length) = (number(&mut rest)?, number(&mut rest)?);
     let unique = number(&mut rest);
     rest = rest.strip_prefix(LINE_END)?;
     let (value, taken) = block(input, input.len() - rest.len(), length)?;
     let (value, block) = (value.ok()?, &input[..taken]);
-    Some((Value { key: &named[..key.len()], flags: flags as u32, number: unique, value, block }, taken))
+    Some((Value { key: name, flags: flags as u32, number: unique, value, block }, taken))
 }
 
 /// A block of data does not end as it should.
@@ -161,13 +165,17 @@ fn number(text: &mut &[u8]) -> Option<u64> {
     let [b' ', rest @ ..] = *text else {
         return None;
     };
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (mut number, mut digits) = (0_u64, 0);
+    while let Some(digit) = rest.get(digits).map(|byte| byte.wrapping_sub(b'0'))
+        && digit < 10
+    {
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+        digits += 1;
+    }
     let (text_of, behind) = rest.split_at(digits);
-    let number = if digits <= SAFE_DIGITS {
-        text_of.iter().fold(0, |number, byte| number * 10 + u64::from(byte - b'0'))
-    } else {
-        std::str::from_utf8(text_of).ok()?.parse().ok()?
-    };
+    if digits > SAFE_DIGITS {
+        number = std::str::from_utf8(text_of).ok()?.parse().ok()?;
+    }
     *text = behind;
     (digits > 0).then_some(number)
 }

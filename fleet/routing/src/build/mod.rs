@@ -1,6 +1,7 @@
 //! From a configuration to a tree.
 
 mod members;
+mod named;
 mod pools;
 mod roots;
 
@@ -11,6 +12,7 @@ use crate::leases::LeaseTokens;
 use crate::prefix::Unknown;
 use crate::step::{DestinationId, LogName, NodeId};
 use crate::tree::Tree;
+use named::{Named, only};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +101,8 @@ pub fn build(
         handles: Vec::new(),
         pools: Pools::new(json, sources)?,
         built_pools: HashMap::new(),
-        named: HashMap::new(),
+        named: Named::default(),
+        heights: HashMap::new(),
         domains: HashMap::new(),
         domain_numbers: HashMap::new(),
         logs: HashMap::new(),
@@ -107,6 +110,7 @@ pub fn build(
         destinations,
         warnings: Vec::new(),
         depth: 0,
+        deepest: 0,
     };
     top.finish(&mut builder.warnings);
     if let Some(named) = named {
@@ -127,7 +131,9 @@ pub(crate) struct Builder<'c> {
     handles: Vec<AnyHandle>,
     pools: Pools<'c>,
     built_pools: HashMap<Arc<str>, PoolHandles>,
-    named: HashMap<Arc<str>, NodeId>,
+    named: Named<'c>,
+    /// How many routes are within each other below a route that may be named again.
+    heights: HashMap<NodeId, usize>,
     /// Failure domains of servers, by number.
     domains: HashMap<NodeId, u32>,
     domain_numbers: HashMap<FailureDomain, u32>,
@@ -135,7 +141,9 @@ pub(crate) struct Builder<'c> {
     settings: &'c Settings,
     destinations: &'c mut Destinations,
     warnings: Vec<ConfigError>,
+    /// How many routes the present one is in, itself counted, and at most what it has named.
     depth: usize,
+    deepest: usize,
 }
 
 /// Routes of mcrouter's that this router does not have, and why.
@@ -152,10 +160,10 @@ const REFUSED: [(&str, &str); 7] = [
     ("McBucketRoute", "there are no buckets of keys"),
 ];
 
-/// Routes within routes.
+/// Routes within routes, by whatever names: a worker's stack has to have room for a request on its way through them.
 const DEPTH_MAX: usize = 64;
 
-impl Builder<'_> {
+impl<'c> Builder<'c> {
     pub(crate) fn add(&mut self, handle: AnyHandle) -> NodeId {
         self.handles.push(handle);
         NodeId(self.handles.len() as u32 - 1)
@@ -206,9 +214,8 @@ impl Builder<'_> {
     /// The handle that `json` describes: an object with a type, a name, or a short form.
     pub(crate) fn node(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
         self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err(json.error(format!("more than {DEPTH_MAX} routes within each other")));
-        }
+        let outside = std::mem::replace(&mut self.deepest, 0);
+        self.reach(json, self.depth)?;
         let node =
             match &json.value {
                 Value::Text(text) => self.short_form(json, text),
@@ -216,24 +223,46 @@ impl Builder<'_> {
                 _ => Err(json
                     .error(format!("a route is an object with a type, or a name; this is {}", json.kind()))),
             };
+        if let Ok(node) = node {
+            self.heights.insert(node, self.deepest - self.depth);
+        }
+        self.deepest = self.deepest.max(outside);
         self.depth -= 1;
         node
+    }
+
+    /// So many routes are within each other here.
+    fn reach(&mut self, json: &Json, depth: usize) -> Result<(), ConfigError> {
+        self.deepest = self.deepest.max(depth);
+        if depth > DEPTH_MAX {
+            return Err(json.error(format!("more than {DEPTH_MAX} routes within each other")));
+        }
+        Ok(())
+    }
+
+    /// These routes, with all that is in them, are named in one that is in so many others.
+    fn reach_again(&mut self, json: &Json, nodes: &[NodeId], depth: usize) -> Result<(), ConfigError> {
+        let height = nodes.iter().filter_map(|node| self.heights.get(node)).max().copied();
+        self.reach(json, depth + height.unwrap_or(0))
     }
 
     fn object(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
         let Some(kind) = json.get("type") else {
             return Err(json.error("a route without a type"));
         };
-        let node = self.kind(kind.text("type")?, json)?;
-        if let Some(name) = json.get("name") {
-            self.named.insert(name.shared_text("name")?.clone(), node);
+        let kind = kind.text("type")?;
+        match json.get("name") {
+            Some(name) => {
+                let name = name.shared_text("name")?;
+                self.defined(json, name, |build| build.kind(kind, json))
+            }
+            None => self.kind(kind, json),
         }
-        Ok(node)
     }
 
     fn short_form(&mut self, json: &Json, text: &Arc<str>) -> Result<NodeId, ConfigError> {
-        if let Some(node) = self.named.get(text) {
-            return Ok(*node);
+        if let Some(nodes) = self.named(json, text, self.depth)? {
+            return only(json, &nodes);
         }
         let place = json.place.clone();
         match text.split_once('|') {
@@ -248,7 +277,11 @@ impl Builder<'_> {
         }
         match AnyHandle::parse(kind, self, json) {
             Some(handle) => handle.map(|handle| self.add(handle)),
-            None => Err(json.error(format!("no route is called {kind:?}; there are {}", NAMES.join(", ")))),
+            None => {
+                // Others are made of pools only.
+                let known: Vec<&str> = NAMES.iter().filter(|name| name.ends_with("Route")).copied().collect();
+                Err(json.error(format!("no route is called {kind:?}; there are {}", known.join(", "))))
+            }
         }
     }
 
@@ -267,6 +300,14 @@ impl Builder<'_> {
         {
             return Shadow::list(self, json);
         }
+        if let Value::Text(text) = &json.value {
+            if text.is_empty() {
+                return Ok(Vec::new());
+            }
+            if let Some(nodes) = self.named(json, text, self.depth + 1)? {
+                return Ok(nodes.into());
+            }
+        }
         match pool_in_list(json)? {
             Some(name) => self.pool(&name).map(|pool| pool.children().to_vec()),
             None => self.node(json).map(|node| vec![node]),
@@ -279,18 +320,6 @@ impl Builder<'_> {
         let children = members.children("children")?;
         members.end();
         Ok(children)
-    }
-
-    fn named_handles(&mut self, json: &Json) -> Result<(), ConfigError> {
-        match &json.value {
-            Value::Array(list) => list.iter().try_for_each(|item| self.node(item).map(|_| ())),
-            Value::Object(members) => members.iter().try_for_each(|(name, member)| {
-                let node = self.node(member)?;
-                self.named.insert(name.clone(), node);
-                Ok(())
-            }),
-            _ => Err(json.expected("named_handles", "an array or an object")),
-        }
     }
 }
 

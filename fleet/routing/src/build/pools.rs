@@ -21,8 +21,9 @@ impl Builder<'_> {
     /// The pool that a route names, or describes.
     pub(super) fn pool(&mut self, json: &Json) -> Result<PoolHandles, ConfigError> {
         let pool = self.pools.pool(json)?;
-        if let Some(built) = self.built_pools.get(&pool.name) {
-            return Ok(built.clone());
+        if let Some(built) = self.built_pools.get(&pool.name).cloned() {
+            self.reach_again(json, &built.children, self.depth + 1)?;
+            return Ok(built);
         }
         let timeout = timeout(&pool, self.settings);
         let connect_timeout = pool.connect_timeout.unwrap_or(timeout);
@@ -38,6 +39,7 @@ impl Builder<'_> {
                         timeout,
                         connect_timeout,
                         service: self.settings.qos.map_or(0, |default| service(pool.qos, default)),
+                        leases: pool.leases,
                     });
                     destinations.push(number);
                     let node = self.add(AnyHandle::Destination(Destination::new(number)));

@@ -19,5 +19,5 @@ pub use json::{ConfigError, Json, Place, Value};
 pub use load::{Loaded, Sources, load};
 pub use object::Object;
 pub use pools::{
-    Address, FailureDomain, Pool, Pools, PoolsRead, Qos, SRV, Security, Server, Target, TkoThresholds,
+    Address, FailureDomain, Leases, Pool, Pools, PoolsRead, Qos, SRV, Security, Server, Target, TkoThresholds,
 };

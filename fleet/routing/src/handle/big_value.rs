@@ -223,9 +223,7 @@ impl BigValue {
         if !is_same {
             return self.ask_again(cx, state);
         }
-        let content = Content::Fixed { flags: 0, value: b"" };
-        let (op, exptime, number) = (Some(Op::Cas), Some(-1), Some(answer.number));
-        cx.ask(self.target, Rewrite { op, exptime, number, content, ..Rewrite::NONE }, EXPIRE);
+        cx.ask(self.target, Rewrite::expire(answer.number), EXPIRE);
         Then::Wait
     }
 

@@ -123,9 +123,7 @@ impl L1L2SizeSplit {
         if !is_same {
             return self.end_check(cx, state);
         }
-        let content = Content::Fixed { flags: 0, value: b"" };
-        let (op, exptime, number) = (Some(Op::Cas), Some(-1), Some(answer.number));
-        cx.ask(self.l1, Rewrite { op, exptime, number, content, ..Rewrite::NONE }, EXPIRE);
+        cx.ask(self.l1, Rewrite::expire(answer.number), EXPIRE);
         Then::Wait
     }
 

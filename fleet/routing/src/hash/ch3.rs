@@ -31,11 +31,13 @@ impl Ch3 {
         let mut depth = u32::BITS - (self.servers - 1).leading_zeros();
         let mut at = depth;
         for _ in 0..TRIES {
-            while bits.get(at) == 0 {
-                depth -= 1;
-                if depth == 0 {
+            if bits.get(at) == 0 {
+                // The first levels are those that the first word decides, and the highest bit that is set ends them.
+                let left = bits.first & ((1 << depth) - 1) & !1;
+                if left == 0 {
                     return 0;
                 }
+                depth = left.ilog2();
                 at = depth;
             }
             at += MOST_BITS;

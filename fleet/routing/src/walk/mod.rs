@@ -161,10 +161,7 @@ impl<T: Copy> Walks<T> {
             bare = Request { key, prefix, ..*request };
             request = &bare;
         }
-        if let Some(done) = self.descend(&tree, root, request, facts, Origin::Client(ticket), sink) {
-            done.with(&NO_ANSWER, |answer| sink.answer(ticket, answer));
-        }
-        self.scratch.clear();
+        self.enter(&tree, root, request, facts, ticket, sink);
     }
 
     /// Sends a request without a key to all servers of the tree, and answers what the worst has answered.
@@ -176,8 +173,21 @@ impl<T: Copy> Walks<T> {
         sink: &mut S,
     ) {
         let tree = Rc::clone(&self.tree);
-        let origin = Origin::Client(ticket);
-        if let Some(done) = self.descend(&tree, tree.everywhere(), request, facts, origin, sink) {
+        self.enter(&tree, tree.everywhere(), request, facts, ticket, sink);
+    }
+
+    /// Sends a client's request to a handle, and answers it if that has its answer at once.
+    #[inline]
+    fn enter<S: Sink<Ticket = T>>(
+        &mut self,
+        tree: &Rc<Tree>,
+        node: NodeId,
+        request: &Request<'_>,
+        facts: &Facts,
+        ticket: T,
+        sink: &mut S,
+    ) {
+        if let Some(done) = self.descend(tree, node, request, facts, Origin::Client(ticket), sink) {
             done.with(&NO_ANSWER, |answer| sink.answer(ticket, answer));
         }
         self.scratch.clear();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use guira_routing::config::{
-    Address, ConfigError, FailureDomain, Json, Pool, Pools, PoolsRead, Qos, Security, Server, Target,
+    Address, ConfigError, FailureDomain, Json, Leases, Pool, Pools, PoolsRead, Qos, Security, Server, Target,
     TkoThresholds,
 };
 
@@ -47,7 +47,7 @@ fn every_option_is_read() {
         r#"{"name": "A", "servers": ["a:1", "b:2:ascii:ssl", {"type": "NullRoute"}, "unix:/s"], "protocol": "ascii",
             "server_timeout": 250, "connect_timeout": 1000000, "region": "r", "cluster": "c", "keep_routing_prefix": true,
             "qos": {"class": 4, "path": 3}, "tko_tracker": {"num_tko_threshold_upper": 3, "num_tko_threshold_lower": 2},
-            "error_on_empty": true, "disable_request_deadline_check": false, "max_outstanding": 7, "tags": ["w", "x", "y", "z"],
+            "error_on_empty": true, "disable_request_deadline_check": false, "max_outstanding": 7, "leases": "meta", "tags": ["w", "x", "y", "z"],
             "weights": [1, 0.25, 0, 1.0], "hostnames": ["ha", "hb", "hc", "hd"], "failure_domains": [1, "rack", null, -1],
             "names": ["na", "nb", "nc", "nd"], "slots": [0, 5, 2, 8388607], "enable_compression": false, "use_ssl": false}"#,
     )
@@ -67,6 +67,7 @@ fn every_option_is_read() {
     assert_eq!(pool.qos, Qos { class: Some(4), path: Some(3) });
     assert_eq!(pool.tko_thresholds, Some(TkoThresholds { upper: 3, lower: 2 }));
     assert_eq!((pool.disable_request_deadline_check, pool.max_outstanding), (Some(false), Some(7)));
+    assert_eq!(pool.leases, Leases::Meta);
     assert_eq!(pool.tags.as_ref().unwrap().join(""), "wxyz");
     let column = |of: fn(&Server) -> String| pool.servers.iter().map(of).collect::<Vec<_>>().join(" ");
     assert_eq!(column(|server| format!("{:?}", server.weight.unwrap())), "1.0 0.25 0.0 1.0");
@@ -94,6 +95,7 @@ fn what_is_not_given_is_up_to_the_router() {
         !pool.keep_routing_prefix && !pool.error_on_empty && pool.disable_request_deadline_check.is_none()
     );
     assert!(pool.qos == Qos::default() && pool.tko_thresholds.is_none() && pool.tags.is_none());
+    assert_eq!(pool.leases, Leases::Native);
     // 0 is no limit, as in mcrouter.
     assert!(
         pool.max_outstanding.is_none()
@@ -282,6 +284,10 @@ const REFUSED: &[(&str, &str)] = &[
     (
         r#"{"servers": ["a:1"], "slots": [8388608]}"#,
         "main:2: pool \"A\": 'slots' is 8388608, 0 to 8388607 expected",
+    ),
+    (
+        r#"{"servers": [], "leases": "none"}"#,
+        "main:2: pool \"A\": 'leases' is \"none\", \"native\" or \"meta\" expected",
     ),
     (
         r#"{"servers": [], "max_outstanding": -1}"#,

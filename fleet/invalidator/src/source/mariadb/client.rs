@@ -5,7 +5,7 @@ use super::gtid::Position;
 use super::login::log_in;
 use super::packet::Packets;
 use super::query::{execute, refusal, row};
-use crate::source::{Changes, Log, SourceError};
+use crate::source::{Changes, Log, Login, SourceError};
 use guira_client::text::Endpoint;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -48,19 +48,6 @@ pub(crate) enum Until {
     End,
     /// To this position.
     Position(String),
-}
-
-/// A user and a password, which is not shown.
-#[derive(Clone)]
-pub(crate) struct Login {
-    pub(crate) user: String,
-    pub(crate) password: Vec<u8>,
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Login({})", self.user)
-    }
 }
 
 /// What keys are found in.

@@ -11,7 +11,6 @@
 //! | dump.rs | what events mean, one after the other |
 //! | client.rs | a connection from its beginning on |
 
-mod bytes;
 mod client;
 mod dump;
 mod event;
@@ -23,4 +22,5 @@ mod rows;
 mod table;
 mod value;
 
-pub(crate) use client::{Login, MariaDb, Options, Reads, Until};
+use super::bytes;
+pub(crate) use client::{MariaDb, Options, Reads, Until};

@@ -19,11 +19,7 @@ impl Destination {
         if input.is_empty() {
             return Heard::Silence(0);
         }
-        if self.next == Next::Reply
-            && let Some(expected) = self.expected.front().copied()
-            && let Kind::Key | Kind::LastKey = expected.kind
-            && let Some((value, taken)) = reply::value_of(input, self.key_of(&expected))
-        {
+        if let Some((expected, value, taken)) = self.item(input) {
             return self.key_found(expected, answers::found(&value), taken);
         }
         match reply::read(input) {
@@ -37,12 +33,9 @@ impl Destination {
     #[inline]
     pub(crate) fn items<'i>(&mut self, input: &'i [u8], mut each: impl FnMut(Ticket, &Value<'i>)) -> usize {
         let (mut at, mut items) = (0, 0);
-        while self.next == Next::Reply
-            && self.dead == 0
-            && let Some(expected) = self.expected.front()
-            && let Origin::Client(ticket) = expected.origin
-            && let Kind::Key | Kind::LastKey = expected.kind
-            && let Some((value, taken)) = reply::value_of(&input[at..], self.key_of(expected))
+        while self.dead == 0
+            && let Some(Expected { origin: Origin::Client(ticket), .. }) = self.expected.front().copied()
+            && let Some((expected, value, taken)) = self.item(&input[at..])
         {
             if expected.kind == Kind::LastKey {
                 self.next = Next::End;
@@ -64,9 +57,21 @@ impl Destination {
         at
     }
 
+    /// The item in front of `input`, if it is what comes next.
+    #[inline(always)]
+    fn item<'i>(&self, input: &'i [u8]) -> Option<(Expected, Value<'i>, usize)> {
+        let expected = self.expected.front().filter(|_| self.next == Next::Reply)?;
+        let (Kind::Key | Kind::LastKey) = expected.kind else { return None };
+        let (value, taken) = reply::value_of(input, self.key_of(expected))?;
+        if self.lessor.doubts(&value) {
+            return None;
+        }
+        Some((*expected, value, taken))
+    }
+
     /// The key of a get, as it was asked for.
     #[inline]
-    fn key_of(&self, expected: &Expected) -> &[u8] {
+    pub(super) fn key_of(&self, expected: &Expected) -> &[u8] {
         let at = (expected.at - self.before) as usize;
         &self.wire[at..at + usize::from(expected.length)]
     }
@@ -90,6 +95,7 @@ impl Destination {
         };
         let answer = match (expected.kind, reply) {
             (Kind::Key | Kind::LastKey, reply) => return self.next_of_get(expected, reply, taken),
+            (Kind::Lease(asked), reply) => return self.next_of_lease(asked, expected, reply, taken),
             (Kind::Line(op), Reply::Line(line)) => answers::of_line(op, line),
             (Kind::Meta(op), Reply::MetaValue { line, value }) => {
                 self.of_meta(op, &expected, line, Some(value))
@@ -123,7 +129,7 @@ impl Destination {
     }
 
     /// What the reply to a meta command says, if it can belong to it.
-    fn of_meta<'i>(
+    pub(super) fn of_meta<'i>(
         &self,
         op: Op,
         expected: &Expected,
@@ -142,18 +148,25 @@ impl Destination {
         let is_last = expected.kind == Kind::LastKey;
         let (value, answer) = match reply {
             Reply::Value(value) => (value, answers::found(&value)),
-            Reply::Lease(value) => (value, answers::lease(&value)),
+            Reply::Lease(value) => {
+                self.lessor.prove();
+                (value, answers::lease(&value))
+            }
             Reply::End => {
                 let missing = Answer::of(Outcome::NotFound);
                 return self.answered(expected, missing, if is_last { taken } else { 0 });
             }
             Reply::Line(line) => {
                 let Some(answer) = answers::failed(line) else { return Heard::Garbage };
+                let answer = self.explained(&expected, answer);
                 return self.answered(expected, answer, if is_last { taken } else { 0 });
             }
             Reply::MetaValue { .. } => return Heard::Garbage,
         };
         if value.key == self.key_of(&expected) {
+            if answer.outcome == Outcome::Found && self.lessor.doubts(&value) {
+                return self.look_again(expected, taken);
+            }
             return self.key_found(expected, answer, taken);
         }
         if is_last { Heard::Garbage } else { self.answered(expected, Answer::of(Outcome::NotFound), 0) }
@@ -168,7 +181,7 @@ impl Destination {
     }
 
     #[inline]
-    fn answered<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
+    pub(super) fn answered<'i>(&mut self, expected: Expected, answer: Answer<'i>, taken: usize) -> Heard<'i> {
         match self.settle() {
             Awaited::No => Heard::Nothing(taken),
             Awaited::Yes => {
@@ -180,7 +193,7 @@ impl Destination {
 
     /// The oldest request is answered.
     #[inline]
-    fn settle(&mut self) -> Awaited {
+    pub(super) fn settle(&mut self) -> Awaited {
         self.expected.pop_front();
         // Who answers too late is not there.
         if self.dead > 0 {

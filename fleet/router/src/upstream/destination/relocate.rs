@@ -66,9 +66,11 @@ impl Destination {
             flushed: self.pushed(),
             next: super::Next::Reply,
             trust: super::Trust::Untried,
+            lessor: self.lessor.anew(),
             ..*self
         };
         let mut leaving = std::mem::replace(self, fresh);
+        self.show_outstanding();
         // A meter of its own, which knows of the requests that the server's has counted.
         leaving.meter = Arc::new(Meter::default());
         leaving.meter.add(ServerCount::Requests, leaving.expected.len() as u64);
@@ -96,5 +98,5 @@ impl Destination {
     }
 }
 
-/// When a connection is closed on which nothing is under way any more.
+/// When a connection is closed whose answers nobody waits for any more.
 const AT_ONCE: Duration = Duration::from_millis(1);

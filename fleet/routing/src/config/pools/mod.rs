@@ -41,6 +41,8 @@ pub struct Pool {
     pub max_outstanding: Option<u64>,
     /// Ours, as twemproxy has it: while a server is out, its keys are those of others. Where it is said, if it is.
     pub auto_eject_hosts: Option<Place>,
+    /// Ours: how servers are asked for leases.
+    pub leases: Leases,
     /// For hashes that need them: a tag a server.
     pub tags: Option<Vec<Arc<str>>>,
 }
@@ -81,6 +83,16 @@ pub enum FailureDomain {
 pub struct Qos {
     pub class: Option<u8>,
     pub path: Option<u8>,
+}
+
+/// What servers are sent in place of lease-get and lease-set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Leases {
+    /// The same, if they know these.
+    #[default]
+    Native,
+    /// Meta commands, which memcached knows since 1.6.
+    Meta,
 }
 
 /// With more than `upper` servers out of use, the pool uses them all again until fewer than `lower` are.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::super::json::{ConfigError, Json, Place, Value};
 use super::super::object::Object;
 use super::server::{self, Address, NO_COMPRESSION, Security};
-use super::{FailureDomain, Pool, Qos, Server, Target, TkoThresholds};
+use super::{FailureDomain, Leases, Pool, Qos, Server, Target, TkoThresholds};
 
 /// Slots are positions for hashes, which have no more than this.
 const SLOT_MAX: i64 = (1 << 23) - 1;
@@ -113,6 +113,7 @@ pub(super) fn read(
             .map(|json| json.boolean("auto_eject_hosts").map(|is_on| is_on.then(|| json.place.clone())))
             .transpose()?
             .flatten(),
+        leases: members.optional_as("leases", leases)?.unwrap_or_default(),
         tags: members.column("tags", servers.len())?.map(texts).transpose()?,
         place,
     };
@@ -129,6 +130,14 @@ pub(super) fn read(
         object.finish(warnings);
     }
     Ok(pool)
+}
+
+fn leases(json: &Json, name: &str) -> Result<Leases, ConfigError> {
+    match json.text(name)? {
+        "native" => Ok(Leases::Native),
+        "meta" => Ok(Leases::Meta),
+        other => Err(json.error(format!("'{name}' is {other:?}, \"native\" or \"meta\" expected"))),
+    }
 }
 
 fn texts(items: &[Json]) -> Result<Vec<Arc<str>>, ConfigError> {

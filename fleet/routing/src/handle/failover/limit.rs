@@ -13,6 +13,8 @@ pub(super) struct Limit {
 }
 
 const BURST: f64 = 1000.0;
+/// So many requests are taken for having come before the first: as in mcrouter, where the rate 0 leaves no tokens to begin with.
+const REQUESTS_BEFORE: f64 = 1e6;
 
 impl Limit {
     pub(super) fn parse(members: &mut Members<'_, '_, '_>, json: &Json) -> Result<Self, ConfigError> {
@@ -21,7 +23,7 @@ impl Limit {
         let burst = object.optional_as("burst", |json, name| json.number(name, 0.0..=f64::MAX))?;
         let burst = burst.unwrap_or(BURST).max(1.0);
         members.finish(object);
-        Ok(Limit { rate, burst, tokens: Cell::new(burst) })
+        Ok(Limit { rate, burst, tokens: Cell::new((rate * REQUESTS_BEFORE).min(burst)) })
     }
 
     /// A request has come.

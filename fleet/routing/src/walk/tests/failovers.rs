@@ -299,6 +299,19 @@ fn failover_of_all_sync_of_miss_failover() {
 }
 
 #[test]
+fn a_failover_whose_share_is_nothing_asks_no_other_child_unless_the_first_is_down() {
+    let mut router = Router::new(&route("FailoverRoute", r#", "failover_limit": {"rate": 0}"#));
+    let ticket = router.get("k");
+    router.reply("a", Outcome::Timeout);
+    assert_eq!((router.sent(), router.told(ticket)), (vec!["a get k".to_owned()], Some(Outcome::Timeout)));
+    router.get("k");
+    router.reply("a", Outcome::Tko);
+    assert_eq!(router.sent(), ["a get k", "b get k"]);
+    router.reply("b", Outcome::NotFound);
+    router.end();
+}
+
+#[test]
 fn members_of_failovers_that_nobody_reads_are_warned_of() {
     let more = r#", "failover_policy": {"type": "LeastFailuresPolicy", "max_tries": 2, "colour": 1},
         "failover_limit": {"rate": 1, "color": 2}, "enable_logging": false"#;

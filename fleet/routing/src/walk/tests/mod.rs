@@ -12,6 +12,7 @@ mod fan_outs;
 mod keys;
 mod limits;
 mod logs;
+mod named;
 mod pairings;
 mod random_trees;
 mod size_splits;

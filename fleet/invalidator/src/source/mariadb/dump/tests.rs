@@ -20,6 +20,12 @@ impl Changes for Told {
         self.0.push(format!("{when}: {}", text.escape_ascii()));
         Ok(())
     }
+    fn message(&mut self, _: &[u8], _: u64) -> Result<(), Stopped> {
+        panic!("MariaDB has no messages")
+    }
+    fn reached(&mut self, _: &dyn Display, _: u64) -> Result<(), Stopped> {
+        panic!("positions are those of transactions")
+    }
     fn row(&mut self, row: &Row<'_>) -> Result<(), Stopped> {
         let id = |image: Option<Image<'_>>| match image.map(|image| image.value("ID")) {
             Some(Value::Unsigned(id)) => id.to_string(),

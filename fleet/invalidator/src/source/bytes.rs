@@ -23,6 +23,12 @@ impl<'a> Bytes<'a> {
         Some(u64::from_le_bytes(whole))
     }
 
+    /// A number of up to eight bytes, the highest first.
+    pub(super) fn big(&mut self, length: usize) -> Option<u64> {
+        let taken = self.take(length)?;
+        (length <= 8).then(|| taken.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
     pub(super) fn byte(&mut self) -> Option<u8> {
         self.take(1).map(|taken| taken[0])
     }
@@ -98,6 +104,13 @@ mod tests {
         assert_eq!(Bytes(b"ab").until_zero(), None);
         assert_eq!(Bytes(b"\0\0\0").u32(), None);
         assert_eq!(Bytes(&[0xfe; 8]).length(), None);
+    }
+
+    #[test]
+    fn numbers_may_have_their_highest_byte_first() {
+        let mut bytes = Bytes(&[1, 2, 0xff, 0xff, 3]);
+        assert_eq!((bytes.big(2), bytes.big(2), bytes.big(2)), (Some(0x102), Some(0xffff), None));
+        assert_eq!(Bytes(&[0; 9]).big(9), None);
     }
 
     #[test]

@@ -1,0 +1,228 @@
+//! A connection from its beginning on.
+
+use super::login::{Purpose, connect};
+use super::message::Messages;
+use super::position::{Lsn, Position, PositionSyntax};
+use super::query::{Row, identifier, literal, query, refusal, start_copy};
+use super::slot;
+use super::status::{Confirmed, Status};
+use super::stream::Stream;
+use crate::source::{Changes, Log, Login, SourceError};
+use crate::stop::Stop;
+use guira_client::text::Endpoint;
+use guira_transport::{TlsConnector, TlsName};
+use std::io;
+use std::time::Duration;
+
+/// The connection has failed if nothing was heard for so long; it is what PostgreSQL's own subscribers wait. A database that goes through a long transaction answers late.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// The first version whose pgoutput sends messages: 14.
+const VERSION_MIN: u32 = 140_000;
+
+/// Which database is read, and as what.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) security: Security,
+    pub(crate) login: Login,
+    pub(crate) database: String,
+    pub(crate) slot: String,
+    pub(crate) slot_creation: SlotCreation,
+    pub(crate) publication: String,
+    /// Schemas and names of tables that have templates.
+    pub(crate) tables: Vec<(String, String)>,
+    pub(crate) confirmed: Confirmed,
+}
+
+/// Whether a connection is encrypted.
+#[derive(Clone, Debug)]
+pub(crate) enum Security {
+    Plain,
+    Tls(TlsConnector, TlsName),
+}
+
+/// Whether a slot is made that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotCreation {
+    Allowed,
+    Forbidden,
+}
+
+/// A database whose log is read.
+#[derive(Debug)]
+pub(super) struct Postgres {
+    messages: Messages,
+    stream: Stream,
+    _status: Status,
+}
+
+impl Postgres {
+    /// Connects, and asks for the log from `position` on, or from where its slot begins.
+    pub(super) fn open(options: &Options, position: Option<&str>, stop: &Stop) -> Result<Self, SourceError> {
+        let mut messages = connect(options, Purpose::Replication, stop)?;
+        let end = identify(&mut messages)?;
+        check(&mut messages, options)?;
+        let lsn = match position {
+            Some(position) => follow(&mut messages, options, position, end)?,
+            None => begin(&mut messages, options)?,
+        };
+        let start = Position { lsn, ..end };
+        let publication = literal(&identifier(&options.publication));
+        start_copy(
+            &mut messages,
+            &format!(
+                "START_REPLICATION SLOT {} LOGICAL {lsn} (proto_version '1', publication_names {publication}, messages 'true')",
+                identifier(&options.slot)
+            ),
+        )?;
+        messages.set_patience(SILENCE_MAX);
+        let status = Status::start(messages.writer(), options.confirmed.clone(), start)?;
+        Ok(Postgres { messages, stream: Stream::new(start), _status: status })
+    }
+}
+
+/// The present end of the log.
+fn identify(messages: &mut Messages) -> Result<Position, SourceError> {
+    let read = |row: Row| {
+        let mut values = row.into_iter().flatten();
+        let (system, timeline, lsn) = (values.next()?, values.next()?, values.next()?);
+        Some(Position {
+            system: system.parse().ok()?,
+            timeline: timeline.parse().ok()?,
+            lsn: lsn.parse().ok()?,
+        })
+    };
+    let row = query(messages, "IDENTIFY_SYSTEM")?.into_iter().next();
+    row.and_then(read).ok_or(SourceError::Malformed("its answer to IDENTIFY_SYSTEM"))
+}
+
+/// Whether the log says what is wanted.
+fn check(messages: &mut Messages, options: &Options) -> Result<(), SourceError> {
+    let unsuitable = |text: String| Err(SourceError::Unsuitable(text));
+    let settings =
+        "SELECT current_setting('server_version_num'), current_setting('wal_level'), pg_is_in_recovery()";
+    let row = query(messages, settings)?.into_iter().next().unwrap_or_default();
+    let [version, level, is_standby] = <[Option<String>; 3]>::try_from(row)
+        .map_err(|_| SourceError::Malformed("its settings"))?
+        .map(Option::unwrap_or_default);
+    if version.parse().is_ok_and(|version: u32| version < VERSION_MIN) {
+        return unsuitable(format!("version {version} of PostgreSQL is too old: 14 is needed"));
+    }
+    if is_standby == "t" {
+        // It may become the primary, or its name lead there.
+        return Err(io::Error::other("it is a standby, which cannot be read").into());
+    }
+    if level != "logical" {
+        return unsuitable(format!("the log has no rows (wal_level = {level}): set wal_level = logical"));
+    }
+    let publication = &options.publication;
+    let rows = query(
+        messages,
+        &format!(
+            "SELECT pubinsert AND pubupdate AND pubdelete, pubtruncate FROM pg_catalog.pg_publication WHERE pubname = {}",
+            literal(publication)
+        ),
+    )?;
+    let Some(row) = rows.into_iter().next() else {
+        let name = identifier(publication);
+        return unsuitable(format!(
+            "there is no publication {publication}: CREATE PUBLICATION {name} FOR TABLE … or FOR ALL TABLES, before the slot is made"
+        ));
+    };
+    if options.tables.is_empty() {
+        return Ok(());
+    }
+    let is_true = |at: usize| row.get(at).is_some_and(|value| value.as_deref() == Some("t"));
+    if !is_true(0) {
+        return unsuitable(format!("the publication {publication} leaves out inserts, updates or deletes"));
+    }
+    if !is_true(1) {
+        tracing::warn!("the publication {publication} leaves out TRUNCATE, which is not noticed then");
+    }
+    options.tables.iter().try_for_each(|(schema, table)| check_table(messages, publication, schema, table))
+}
+
+/// Whether the rows of a table with templates are published.
+fn check_table(
+    messages: &mut Messages,
+    publication: &str,
+    schema: &str,
+    table: &str,
+) -> Result<(), SourceError> {
+    let (publication_text, schema_text, table_text) = (literal(publication), literal(schema), literal(table));
+    let rows = query(
+        messages,
+        &format!(
+            "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = {schema_text} AND tablename = {table_text}), \
+             EXISTS (SELECT FROM pg_catalog.pg_publication_tables \
+             WHERE pubname = {publication_text} AND schemaname = {schema_text} AND tablename = {table_text})"
+        ),
+    )?;
+    let row = rows.into_iter().next().unwrap_or_default();
+    let is_true = |at: usize| row.get(at).is_some_and(|value| value.as_deref() == Some("t"));
+    match (is_true(0), is_true(1)) {
+        (_, true) => Ok(()),
+        (true, false) => Err(SourceError::Unsuitable(format!(
+            "the table {schema}.{table} has templates and is not in the publication {publication}: add it, or set publish_via_partition_root if it has partitions"
+        ))),
+        (false, false) => {
+            tracing::warn!("there is no table {schema}.{table}, which has templates");
+            Ok(())
+        }
+    }
+}
+
+/// Where the log is read on after `position`, if nothing between is missing.
+fn follow(
+    messages: &mut Messages,
+    options: &Options,
+    position: &str,
+    end: Position,
+) -> Result<Lsn, SourceError> {
+    let unsuitable = |error: PositionSyntax| SourceError::Unsuitable(error.to_string());
+    let position: Position = position.parse().map_err(unsuitable)?;
+    let slot = slot::find(messages, &options.slot)?;
+    slot::check(slot.as_ref(), &options.slot, position, end)?;
+    if position.timeline != end.timeline {
+        let row = query(messages, &format!("TIMELINE_HISTORY {}", end.timeline))?.into_iter().next();
+        let history = row.and_then(|row| row.into_iter().nth(1).flatten()).unwrap_or_default();
+        slot::check_timeline(&history, position)?;
+    }
+    Ok(position.lsn)
+}
+
+/// Where the slot begins. One that is not there is made.
+fn begin(messages: &mut Messages, options: &Options) -> Result<Lsn, SourceError> {
+    let name = &options.slot;
+    let begins = match slot::find(messages, name)? {
+        Some(slot) => slot::begin(messages, slot, options.slot_creation)?,
+        None => None,
+    };
+    match (begins, options.slot_creation) {
+        (Some(lsn), _) => Ok(lsn),
+        (None, SlotCreation::Allowed) => slot::create(messages, name),
+        (None, SlotCreation::Forbidden) => Err(SourceError::Unsuitable(format!(
+            "the slot {name} is not there, or lost, and create-slot is false"
+        ))),
+    }
+}
+
+impl Log for Postgres {
+    fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
+        let message = self.messages.read()?;
+        match message.kind {
+            b'd' => self.stream.take(message, changes)?,
+            b'E' => return Err(refusal(message.body)),
+            // The end of the COPY, and of the command.
+            b'c' | b'C' => return Err(io::Error::other("the database has ended the log").into()),
+            // Notices and settings.
+            b'N' | b'S' => {}
+            _ => return Err(SourceError::Malformed("what is no part of the log")),
+        }
+        if self.messages.is_drained() { Ok(changes.pause()?) } else { Ok(()) }
+    }
+
+    fn position(&self) -> String {
+        self.stream.position().to_string()
+    }
+}

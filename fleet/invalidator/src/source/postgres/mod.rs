@@ -1,0 +1,61 @@
+//! PostgreSQL's write-ahead log, decoded by pgoutput and read from a replication slot.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | wire.rs | sockets and TLS; one thread reads, another may write meanwhile |
+//! | message.rs | how messages are framed |
+//! | login.rs, scram.rs | the beginning of a connection, and passwords |
+//! | query.rs | statements, their results, and errors |
+//! | position.rs | positions in the log |
+//! | slot.rs | the slot: whether a position can be read from it, and making one |
+//! | pgoutput.rs | messages of logical replication |
+//! | stream.rs | what these mean, one after the other |
+//! | status.rs | telling the database how far all targets are |
+//! | watch.rs | how much of its log the database has to keep |
+//! | client.rs | a connection from its beginning on |
+
+mod client;
+mod login;
+mod message;
+mod pgoutput;
+mod position;
+mod query;
+mod scram;
+mod slot;
+mod status;
+mod stream;
+mod watch;
+mod wire;
+
+use super::{Changes, SourceError, Tail};
+use crate::stop::Stop;
+use client::Postgres;
+pub(crate) use client::{Options, Security, SlotCreation};
+pub(crate) use status::Confirmed;
+use std::thread;
+
+/// Has [`Stop`] set when the one thread ends, also if it panics, so that the other does.
+struct Ending(Stop);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// Reads the log until it is told to stop, and watches the slot meanwhile.
+pub(crate) fn run<C: Changes>(
+    options: &Options,
+    tail: Tail<C>,
+    position: Option<String>,
+    save: impl Fn(&str) -> Result<(), SourceError>,
+) -> Result<(), SourceError> {
+    let (counts, stop, over) = (tail.counts.clone(), tail.stop.clone(), Stop::default());
+    thread::scope(|scope| {
+        let _ending = Ending(over.clone());
+        thread::Builder::new()
+            .name("slot".to_owned())
+            .spawn_scoped(scope, || watch::watch(options, &counts, &over))?;
+        tail.run(position, |position| Postgres::open(options, position, &stop), save)
+    })
+}

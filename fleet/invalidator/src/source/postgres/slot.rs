@@ -1,0 +1,233 @@
+//! The slot: what the database keeps of its log for us.
+
+use super::client::SlotCreation;
+use super::message::Messages;
+use super::position::{Lsn, Position};
+use super::query::{Row, identifier, literal, query};
+use crate::source::SourceError;
+use std::io;
+use std::time::Duration;
+
+/// The one output plugin that is understood.
+const PLUGIN: &str = "pgoutput";
+/// Where the files of the log are that have been removed.
+const LOST: &str = "lost";
+
+/// A slot that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    name: String,
+    plugin: String,
+    is_of_this_database: bool,
+    /// The process that reads from it.
+    reader: Option<String>,
+    is_lost: bool,
+    /// What is before it was acknowledged by whoever has read from it.
+    confirmed: Option<Lsn>,
+}
+
+/// The slot of this name.
+pub(super) fn find(messages: &mut Messages, name: &str) -> Result<Option<Slot>, SourceError> {
+    let rows = query(
+        messages,
+        &format!(
+            "SELECT plugin, database = current_database(), active_pid, wal_status, confirmed_flush_lsn \
+             FROM pg_catalog.pg_replication_slots WHERE slot_name = {}",
+            literal(name)
+        ),
+    )?;
+    let wrong = || SourceError::Malformed("its slot");
+    rows.into_iter().next().map(|row| Slot::read(name, row).ok_or_else(wrong)).transpose()
+}
+
+impl Slot {
+    fn read(name: &str, row: Row) -> Option<Self> {
+        let [plugin, database, reader, status, confirmed]: [Option<String>; 5] = row.try_into().ok()?;
+        Some(Slot {
+            name: name.to_owned(),
+            plugin: plugin.unwrap_or_default(),
+            is_of_this_database: database.as_deref() == Some("t"),
+            reader,
+            is_lost: status.as_deref() == Some(LOST),
+            confirmed: confirmed.map(|lsn| lsn.parse()).transpose().ok()?,
+        })
+    }
+
+    /// Whether it is ours to use.
+    fn check_use(&self) -> Result<(), SourceError> {
+        let name = &self.name;
+        if self.plugin != PLUGIN || !self.is_of_this_database {
+            return Err(SourceError::Unsuitable(format!(
+                "the slot {name} is of another database, or of another output plugin than {PLUGIN}: name another one, or drop it"
+            )));
+        }
+        match &self.reader {
+            Some(reader) => {
+                let text =
+                    format!("the slot {name} is in use: process {reader} of the database reads from it");
+                Err(io::Error::other(text).into())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether the log can be read from `position` on, without anything missing. The log ends at `end`.
+pub(super) fn check(
+    slot: Option<&Slot>,
+    name: &str,
+    position: Position,
+    end: Position,
+) -> Result<(), SourceError> {
+    let gap = |text: String| Err(SourceError::Gap(text));
+    if position.system != end.system {
+        return gap(format!(
+            "the position is of the database {}, and this one is {}",
+            position.system, end.system
+        ));
+    }
+    let Some(slot) = slot else {
+        return gap(format!("the slot {name} is not there any more"));
+    };
+    let Some(confirmed) = slot.confirmed.filter(|_| !slot.is_lost) else {
+        return gap(format!(
+            "the slot {name} is lost: the database has removed parts of its log, since more was to be kept than max_slot_wal_keep_size"
+        ));
+    };
+    slot.check_use()?;
+    if confirmed > position.lsn {
+        return gap(format!(
+            "the slot {name} begins at {confirmed}, which is behind the position {}",
+            position.lsn
+        ));
+    }
+    if position.lsn > end.lsn {
+        return gap(format!(
+            "the log ends at {}, which is before the position {}: an older state of the database was restored",
+            end.lsn, position.lsn
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a position of an older timeline is before the place where that has ended in `history`, the file that the database has about it.
+pub(super) fn check_timeline(history: &str, position: Position) -> Result<(), SourceError> {
+    let mut ends = history.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let timeline: u32 = words.next()?.parse().ok()?;
+        let end: Lsn = words.next()?.parse().ok()?;
+        (timeline == position.timeline).then_some(end)
+    });
+    match ends.next() {
+        Some(end) if position.lsn <= end => Ok(()),
+        _ => Err(SourceError::Gap(format!(
+            "the position {} of timeline {} is not in the history of this database",
+            position.lsn, position.timeline
+        ))),
+    }
+}
+
+/// Where a slot that is there begins. What it has lost cannot be helped: then it is dropped, and there is none.
+pub(super) fn begin(
+    messages: &mut Messages,
+    slot: Slot,
+    creation: SlotCreation,
+) -> Result<Option<Lsn>, SourceError> {
+    slot.check_use()?;
+    match slot.confirmed {
+        Some(confirmed) if !slot.is_lost => return Ok(Some(confirmed)),
+        _ if creation == SlotCreation::Forbidden => {}
+        _ => drop(query(messages, &format!("DROP_REPLICATION_SLOT {}", identifier(&slot.name)))?),
+    }
+    Ok(None)
+}
+
+/// Makes a slot, which begins at the present end of the log. It waits for the end of all transactions that have begun.
+pub(super) fn create(messages: &mut Messages, name: &str) -> Result<Lsn, SourceError> {
+    tracing::info!("the slot {name} is being made, once the transactions that have begun are over");
+    messages.set_patience(Duration::MAX);
+    let statement =
+        format!("CREATE_REPLICATION_SLOT {} LOGICAL {PLUGIN} NOEXPORT_SNAPSHOT", identifier(name));
+    let rows = query(messages, &statement)?;
+    messages.reset_patience();
+    let lsn = rows.into_iter().next().and_then(|row| row.into_iter().nth(1).flatten());
+    lsn.and_then(|lsn| lsn.parse().ok()).ok_or(SourceError::Malformed("the slot that it has made"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END: Position = Position { system: 7, timeline: 1, lsn: Lsn(1000) };
+
+    fn at(lsn: u64) -> Position {
+        Position { lsn: Lsn(lsn), ..END }
+    }
+
+    fn slot() -> Slot {
+        Slot {
+            name: "guira".to_owned(),
+            plugin: PLUGIN.to_owned(),
+            is_of_this_database: true,
+            reader: None,
+            is_lost: false,
+            confirmed: Some(Lsn(500)),
+        }
+    }
+
+    fn told(slot: Option<&Slot>, position: Position) -> String {
+        match check(slot, "guira", position, END) {
+            Ok(()) => "good".to_owned(),
+            Err(SourceError::Gap(gap)) => gap,
+            Err(other) => format!("other: {other}"),
+        }
+    }
+
+    #[test]
+    fn a_position_that_the_slot_does_not_reach_is_a_gap() {
+        for lsn in [500, 501, 1000] {
+            assert_eq!(told(Some(&slot()), at(lsn)), "good", "{lsn}");
+        }
+        assert_eq!(
+            told(Some(&slot()), at(499)),
+            "the slot guira begins at 0/1F4, which is behind the position 0/1F3"
+        );
+        assert!(told(Some(&slot()), at(1001)).contains("an older state of the database was restored"));
+        assert!(told(None, at(500)).contains("is not there any more"));
+        assert!(told(Some(&slot()), Position { system: 8, ..at(500) }).contains("of the database 8"));
+        let lost = Slot { is_lost: true, ..slot() };
+        assert!(told(Some(&lost), at(500)).contains("is lost"));
+        let gone = Slot { confirmed: None, ..slot() };
+        assert!(told(Some(&gone), at(500)).contains("is lost"));
+    }
+
+    #[test]
+    fn a_slot_of_others_is_not_used() {
+        let used = Slot { reader: Some("4242".to_owned()), ..slot() };
+        let error = check(Some(&used), "guira", at(500), END).unwrap_err();
+        assert!(error.is_passing() && error.to_string().contains("process 4242"), "{error}");
+        for other in
+            [Slot { plugin: "wal2json".to_owned(), ..slot() }, Slot { is_of_this_database: false, ..slot() }]
+        {
+            assert!(told(Some(&other), at(500)).starts_with("other: the slot guira is of another"));
+        }
+    }
+
+    #[test]
+    fn an_older_timeline_counts_up_to_its_end() {
+        let history = "1\t0/1F4\tno recovery target specified\n\n2\t0/3E8\tafter a failover\n";
+        let check = |timeline, lsn| check_timeline(history, Position { timeline, ..at(lsn) }).is_ok();
+        assert!(check(1, 500) && check(2, 1000));
+        assert!(!check(1, 501) && !check(2, 1001) && !check(3, 1));
+    }
+
+    #[test]
+    fn a_row_of_the_database_is_read() {
+        let text = |text: &str| Some(text.to_owned());
+        let row = vec![text("pgoutput"), text("t"), None, text("reserved"), text("0/1F4")];
+        assert_eq!(Slot::read("guira", row), Some(slot()));
+        let row = vec![text("pgoutput"), text("t"), None, text("lost"), None];
+        assert_eq!(Slot::read("guira", row), Some(Slot { is_lost: true, confirmed: None, ..slot() }));
+        assert_eq!(Slot::read("guira", vec![text("pgoutput")]), None);
+    }
+}

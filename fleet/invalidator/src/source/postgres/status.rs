@@ -1,0 +1,117 @@
+//! Telling the database how far all targets are, also while the reader waits for them.
+
+use super::message::framed;
+use super::position::Position;
+use super::wire::Writer;
+use crate::stop::Stop;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// How often it is told. The database answers, and so is heard at least as often.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The position that was saved last: the database need not keep what is before it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Confirmed(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// LOCK: invalidator_confirmed. Leaf.
+    position: Mutex<Option<Position>>,
+}
+
+impl Confirmed {
+    /// `position` is in the file.
+    pub(crate) fn set(&self, position: &str) {
+        *self.0.position.lock().unwrap_or_else(PoisonError::into_inner) = position.parse().ok();
+    }
+
+    /// What may be told to the database whose log is read from `of` on; 0 says nothing. A position of another one could have it throw away what was not read, and
+    /// one before the beginning would take back what the slot knows.
+    fn lsn(&self, of: Position) -> u64 {
+        let position = *self.0.position.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_of_it =
+            |it: &Position| it.system == of.system && it.timeline == of.timeline && it.lsn >= of.lsn;
+        position.filter(is_of_it).map_or(0, |it| it.lsn.0)
+    }
+}
+
+/// A thread that tells it, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Status {
+    over: Stop,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Status {
+    /// Tells the database whose log is read from `of` on.
+    pub(super) fn start(writer: Writer, confirmed: Confirmed, of: Position) -> io::Result<Self> {
+        let over = Stop::default();
+        let until = over.clone();
+        let tell = move || {
+            // A connection that fails is noticed by who reads from it.
+            while framed(b'd', &update(confirmed.lsn(of))).and_then(|message| writer.write(&message)).is_ok()
+            {
+                if until.wait(EVERY).is_err() {
+                    return;
+                }
+            }
+        };
+        Ok(Status { over, thread: Some(Builder::new().name("status".to_owned()).spawn(tell)?) })
+    }
+}
+
+impl Drop for Status {
+    fn drop(&mut self) {
+        self.over.set();
+        if let Some(thread) = self.thread.take() {
+            // It does not panic, and has nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A standby's status update: what was written, synced and applied, which is one here, no time, and that an answer is wanted.
+fn update(lsn: u64) -> Vec<u8> {
+    let lsn = lsn.to_be_bytes();
+    [&b"r"[..], &lsn, &lsn, &lsn, &[0; 8], &[1]].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::testing::{says, told};
+    use super::super::position::Lsn;
+    use super::*;
+
+    const OF: Position = Position { system: 7, timeline: 1, lsn: Lsn(0x100) };
+
+    #[test]
+    fn only_a_position_of_what_is_read_is_told() {
+        let confirmed = Confirmed::default();
+        assert_eq!(confirmed.lsn(OF), 0);
+        confirmed.set("7-1-1/2");
+        assert_eq!(confirmed.lsn(OF), 1 << 32 | 2);
+        assert_eq!(confirmed.lsn(Position { system: 8, ..OF }), 0);
+        assert_eq!(confirmed.lsn(Position { timeline: 2, ..OF }), 0);
+        assert_eq!(confirmed.lsn(Position { lsn: Lsn(1 << 33), ..OF }), 0);
+    }
+
+    #[test]
+    fn a_status_is_told_at_once() {
+        let (messages, mut server) = says(&[]);
+        let confirmed = Confirmed::default();
+        confirmed.set("7-1-0/102");
+        let status = Status::start(messages.writer(), confirmed, OF).unwrap();
+        let mut first = [0; 39];
+        io::Read::read_exact(&mut server, &mut first).unwrap();
+        drop(status);
+        assert_eq!(&first[..6], b"d\0\0\0\x26r");
+        assert_eq!(
+            (&first[6..14], &first[22..30], first[38]),
+            (&[0, 0, 0, 0, 0, 0, 1, 2][..], &[0, 0, 0, 0, 0, 0, 1, 2][..], 1)
+        );
+        assert_eq!(told(messages, server), b"", "it has ended");
+    }
+}

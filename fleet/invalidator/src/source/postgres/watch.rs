@@ -1,0 +1,108 @@
+//! Looks after the slot by a connection of its own: what the database has to keep for us may fill its disk.
+
+use super::client::Options;
+use super::login::{Purpose, connect};
+use super::message::Messages;
+use super::query::{literal, query};
+use crate::counters::Counts;
+use crate::source::SourceError;
+use crate::stop::Stop;
+use std::time::Duration;
+
+const EVERY: Duration = Duration::from_secs(10);
+/// What the database says while it keeps no more of its log than it would anyway.
+const RESERVED: &str = "reserved";
+
+/// What the database says of a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sight {
+    retained: u64,
+    status: String,
+    /// How much more may be written before the slot is lost, if there is a limit.
+    left: Option<u64>,
+}
+
+/// Looks again and again until it is told to stop.
+pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
+    let (mut messages, mut before) = (None, RESERVED.to_owned());
+    loop {
+        match look(options, &mut messages, stop) {
+            Ok(Some(sight)) => {
+                counts.set_retained(sight.retained);
+                if let Some(alarm) = sight.alarm(&before, &options.slot) {
+                    tracing::error!("{alarm}");
+                }
+                before = sight.status;
+            }
+            Ok(None) => counts.set_retained(0),
+            Err(error) => {
+                messages = None;
+                tracing::debug!("the slot {} cannot be seen at the moment: {error}", options.slot);
+            }
+        }
+        if stop.wait(EVERY).is_err() {
+            return;
+        }
+    }
+}
+
+fn look(
+    options: &Options,
+    messages: &mut Option<Messages>,
+    stop: &Stop,
+) -> Result<Option<Sight>, SourceError> {
+    let messages = match messages {
+        Some(messages) => messages,
+        None => messages.insert(connect(options, Purpose::Statements, stop)?),
+    };
+    let rows = query(
+        messages,
+        &format!(
+            "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint, wal_status, safe_wal_size \
+             FROM pg_catalog.pg_replication_slots WHERE slot_name = {}",
+            literal(&options.slot)
+        ),
+    )?;
+    Ok(rows.into_iter().next().and_then(|row| {
+        let [retained, status, left]: [Option<String>; 3] = row.try_into().ok()?;
+        let number = |text: Option<String>| text.and_then(|text| text.parse().ok());
+        // Of a slot that is lost nothing is kept.
+        Some(Sight {
+            retained: number(retained).unwrap_or(0),
+            status: status.unwrap_or_default(),
+            left: number(left),
+        })
+    }))
+}
+
+impl Sight {
+    /// What is to be said about it, unless it was said `before`.
+    fn alarm(&self, before: &str, slot: &str) -> Option<String> {
+        let Sight { retained, status, left } = self;
+        if status == RESERVED || status == before {
+            return None;
+        }
+        let left = left.map(|left| format!(", and the slot is lost after {left} more")).unwrap_or_default();
+        Some(format!(
+            "the slot {slot} has the database keep {retained} bytes of its log ({status}), more than it would anyway{left}: targets that are away hold it up"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_that_holds_up_the_log_is_told_once() {
+        let sight = |status: &str| Sight { retained: 7, status: status.to_owned(), left: Some(9) };
+        assert_eq!(sight("reserved").alarm("reserved", "guira"), None);
+        let alarm = sight("extended").alarm("reserved", "guira").unwrap();
+        assert!(
+            alarm.contains("keep 7 bytes of its log (extended)") && alarm.contains("after 9 more"),
+            "{alarm}"
+        );
+        assert_eq!(sight("extended").alarm("extended", "guira"), None);
+        assert!(sight("lost").alarm("extended", "guira").is_some());
+    }
+}

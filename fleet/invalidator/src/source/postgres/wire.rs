@@ -1,0 +1,193 @@
+//! Sockets, with TLS or without.
+
+use guira_client::text::Endpoint;
+use guira_transport::{TlsConnector, TlsName};
+use rustls::ClientConnection;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long connecting, sending, and each answer before the login may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// A read that finds nothing comes back after this time.
+const READ_WAIT: Duration = Duration::from_secs(1);
+/// What is read from a socket at once and given to TLS, in bytes.
+const RAW: usize = 4 << 10;
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Read for &Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => (&mut &*socket).read(into),
+            Socket::Unix(socket) => (&mut &*socket).read(into),
+        }
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => (&mut &*socket).write(bytes),
+            Socket::Unix(socket) => (&mut &*socket).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A session of TLS, which is not held while anything is waited for to be read.
+#[derive(Clone, Debug)]
+struct Session {
+    /// LOCK: invalidator_tls. Leaf.
+    state: Arc<Mutex<ClientConnection>>,
+}
+
+impl Session {
+    fn state(&self) -> MutexGuard<'_, ClientConnection> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The half of a connection that is written.
+#[derive(Clone, Debug)]
+pub(super) struct Writer {
+    socket: Arc<Socket>,
+    tls: Option<Session>,
+}
+
+impl Writer {
+    /// Sends all of these bytes.
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let Some(session) = &self.tls else {
+            return (&*self.socket).write_all(bytes);
+        };
+        let mut state = session.state();
+        state.writer().write_all(bytes)?;
+        self.send_records(&mut state)
+    }
+
+    fn send_records(&self, state: &mut ClientConnection) -> io::Result<()> {
+        while state.wants_write() {
+            state.write_tls(&mut &*self.socket)?;
+        }
+        Ok(())
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Wire {
+    writer: Writer,
+    /// What was read of the socket and not given to TLS yet.
+    raw: Vec<u8>,
+}
+
+impl Wire {
+    /// Connects to the first address of the name that answers.
+    pub(super) fn connect(endpoint: &Endpoint) -> io::Result<Self> {
+        match endpoint {
+            Endpoint::Unix(path) => Self::over_unix(UnixStream::connect(path)?),
+            Endpoint::Tcp { host, port } => {
+                let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+                for address in (host.as_str(), *port).to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&address, TIMEOUT) {
+                        Ok(socket) => {
+                            socket.set_nodelay(true)?;
+                            socket.set_write_timeout(Some(TIMEOUT))?;
+                            socket.set_read_timeout(Some(TIMEOUT))?;
+                            return Ok(Self::over(Socket::Tcp(socket)));
+                        }
+                        Err(error) => refused = error,
+                    }
+                }
+                Err(refused)
+            }
+        }
+    }
+
+    pub(super) fn over_unix(socket: UnixStream) -> io::Result<Self> {
+        socket.set_write_timeout(Some(TIMEOUT))?;
+        socket.set_read_timeout(Some(TIMEOUT))?;
+        Ok(Self::over(Socket::Unix(socket)))
+    }
+
+    fn over(socket: Socket) -> Self {
+        Wire { writer: Writer { socket: Arc::new(socket), tls: None }, raw: Vec::new() }
+    }
+
+    /// Shakes hands; everything is encrypted from here on.
+    pub(super) fn start_tls(&mut self, connector: &TlsConnector, name: &TlsName) -> io::Result<()> {
+        let mut session = connector.session(name)?;
+        while session.is_handshaking() {
+            session.complete_io(&mut &*self.writer.socket)?;
+        }
+        self.writer.tls = Some(Session { state: Arc::new(Mutex::new(session)) });
+        Ok(())
+    }
+
+    /// Has reads come back after a second if there is nothing to be read; at first they wait for the beginning of a conversation.
+    pub(super) fn shorten_reads(&self) -> io::Result<()> {
+        match &*self.writer.socket {
+            Socket::Tcp(socket) => socket.set_read_timeout(Some(READ_WAIT)),
+            Socket::Unix(socket) => socket.set_read_timeout(Some(READ_WAIT)),
+        }
+    }
+
+    /// Whether nobody else can listen: within this machine or encrypted.
+    pub(super) fn is_private(&self) -> bool {
+        self.writer.tls.is_some() || matches!(*self.writer.socket, Socket::Unix(_))
+    }
+
+    pub(super) fn writer(&self) -> Writer {
+        self.writer.clone()
+    }
+
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write(bytes)
+    }
+}
+
+impl Read for Wire {
+    /// Reads what is there; waits for it for a while, and says WouldBlock then.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let Wire { writer, raw } = self;
+        let Some(session) = &writer.tls else {
+            return (&*writer.socket).read(into);
+        };
+        loop {
+            {
+                let mut state = session.state();
+                if !raw.is_empty() {
+                    let mut left = &raw[..];
+                    state.read_tls(&mut left)?;
+                    let taken = raw.len() - left.len();
+                    raw.drain(..taken);
+                    let processed = state.process_new_packets();
+                    processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                    writer.send_records(&mut state)?;
+                }
+                match state.reader().read(into) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read,
+                }
+            }
+            if raw.is_empty() {
+                raw.resize(RAW, 0);
+                let read = (&*writer.socket).read(raw);
+                raw.truncate(*read.as_ref().unwrap_or(&0));
+                if read? == 0 {
+                    return Ok(0);
+                }
+            }
+        }
+    }
+}
