@@ -30,6 +30,7 @@ pub mod postgres;
 pub mod random;
 pub mod server;
 pub mod skip;
+mod statements;
 pub mod tls;
 pub mod udp;
 

@@ -1,6 +1,5 @@
 //! A MariaDB of a test's own.
 
-use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -11,6 +10,7 @@ use guira_harness::server::ServerProcess;
 
 use crate::deadline::Deadline;
 use crate::server::{is_root, spawn};
+use crate::statements::statements_to;
 
 /// How long a database may take to begin.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -101,14 +101,6 @@ impl MariaDb {
             "--skip-column-names",
             "--default-character-set=utf8mb4",
         ]);
-        client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut client = client.spawn().map_err(|error| error.to_string())?;
-        if let Some(mut input) = client.stdin.take() {
-            // If it does not read to the end, it says why.
-            let _ = input.write_all(statements.as_bytes());
-        }
-        let output = client.wait_with_output().map_err(|error| error.to_string())?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+        statements_to(client, statements)
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use guira_harness::scratch::Scratch;
@@ -13,6 +13,7 @@ use guira_harness::server::{ServerProcess, Signal};
 
 use crate::deadline::Deadline;
 use crate::server::{is_root, spawn};
+use crate::statements::statements_to;
 use crate::tls::Certificate;
 
 /// How long a database may take to begin, and to end.
@@ -182,14 +183,6 @@ impl Postgres {
         client.args(["--set=ON_ERROR_STOP=1", "--host"]).arg(self.scratch.file("data"));
         client.args(["--port", &self.address.port().to_string(), database]);
         client.env("PGCLIENTENCODING", "UTF8");
-        client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut client = client.spawn().map_err(|error| error.to_string())?;
-        if let Some(mut input) = client.stdin.take() {
-            // If it does not read to the end, it says why.
-            let _ = input.write_all(statements.as_bytes());
-        }
-        let output = client.wait_with_output().map_err(|error| error.to_string())?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+        statements_to(client, statements)
     }
 }

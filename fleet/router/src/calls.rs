@@ -1,8 +1,8 @@
 //! Clients' requests that are under way, and their replies.
 
+use crate::equal::are_equal;
 use crate::flow::Ticket;
 use crate::render::{self, Asked, Form, Uniques};
-use crate::same::are_same;
 use crate::upstream::{Value, found};
 use guira_routing::{Answer, Outcome};
 use guira_serving::{ReplyTo, SlotId};
@@ -173,7 +173,7 @@ impl Calls {
         }
         let Call { parts, bytes, .. } = call;
         let part = &mut parts[ticket.part as usize];
-        if !are_same(&bytes[part.key.start as usize..part.key.end as usize], value.key) {
+        if !are_equal(&bytes[part.key.start as usize..part.key.end as usize], value.key) {
             return self.answer(ticket, &found(value));
         }
         let from = bytes.len();

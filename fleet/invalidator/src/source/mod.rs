@@ -3,6 +3,7 @@
 mod bytes;
 pub(crate) mod mariadb;
 pub(crate) mod postgres;
+mod socket;
 mod tail;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,6 +1,6 @@
 //! What servers say: lines, and blocks of data behind some of them.
 
-use crate::same::are_same;
+use crate::equal::are_equal;
 use memchr::memchr;
 
 /// A reply, or a part of one.
@@ -129,7 +129,7 @@ const LINE_END: &[u8] = b"\r\n";
 pub(crate) fn value_of<'a>(input: &'a [u8], key: &[u8]) -> Option<(Value<'a>, usize)> {
     let named = input.strip_prefix(b"VALUE ")?;
     let (name, mut rest) = named.split_at_checked(key.len())?;
-    if !are_same(name, key) {
+    if !are_equal(name, key) {
         return None;
     }
     let (flags, length) = (number(&mut rest)?, number(&mut rest)?);

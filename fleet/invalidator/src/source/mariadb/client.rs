@@ -5,16 +5,12 @@ use super::gtid::Position;
 use super::login::log_in;
 use super::packet::Packets;
 use super::query::{execute, refusal, row};
+use crate::source::socket::Socket;
 use crate::source::{Changes, Log, Login, SourceError};
 use guira_client::text::Endpoint;
-use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::time::Duration;
 
-/// How long connecting and sending may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
 /// The database says something at least this often.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The connection has failed if nothing was heard for so long.
@@ -57,16 +53,10 @@ pub(crate) enum Reads {
     StatementsAndRows,
 }
 
-/// A stream of bytes in both directions.
-trait Wire: Read + Write + fmt::Debug + Send {}
-
-impl Wire for TcpStream {}
-impl Wire for UnixStream {}
-
 /// A database whose log is read.
 #[derive(Debug)]
 pub(crate) struct MariaDb {
-    packets: Packets<Box<dyn Wire>>,
+    packets: Packets<Socket>,
     dump: Dump,
     until: Until,
     /// The position to which it is read, if there is one.
@@ -76,7 +66,7 @@ pub(crate) struct MariaDb {
 impl MariaDb {
     /// Connects, and asks for the log from `position` on, or from its present end.
     pub(crate) fn open(options: &Options, position: Option<&str>) -> Result<Self, SourceError> {
-        let mut packets = Packets::new(connect(options)?);
+        let mut packets = Packets::new(Socket::connect(&options.address, SILENCE_MAX)?);
         let Login { user, password } = &options.login;
         let version = log_in(&mut packets, user, password)?;
         if !version.contains("MariaDB") {
@@ -114,33 +104,8 @@ impl MariaDb {
     }
 }
 
-fn connect(options: &Options) -> io::Result<Box<dyn Wire>> {
-    let (host, port) = match &options.address {
-        Endpoint::Tcp { host, port } => (host.as_str(), *port),
-        Endpoint::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_write_timeout(Some(TIMEOUT))?;
-            stream.set_read_timeout(Some(SILENCE_MAX))?;
-            return Ok(Box::new(stream));
-        }
-    };
-    let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, TIMEOUT) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                stream.set_write_timeout(Some(TIMEOUT))?;
-                stream.set_read_timeout(Some(SILENCE_MAX))?;
-                return Ok(Box::new(stream));
-            }
-            Err(error) => refused = error,
-        }
-    }
-    Err(refused)
-}
-
 /// Whether the log says what is wanted; returns its present end.
-fn check(packets: &mut Packets<Box<dyn Wire>>, reads: Reads) -> Result<String, SourceError> {
+fn check(packets: &mut Packets<Socket>, reads: Reads) -> Result<String, SourceError> {
     let [end, syncs, has_log, format, image, metadata, annotates, compresses] = row(
         packets,
         "SELECT @@global.gtid_binlog_pos, @@global.sync_binlog, @@global.log_bin, @@global.binlog_format, @@global.binlog_row_image, \

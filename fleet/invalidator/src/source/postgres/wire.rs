@@ -1,48 +1,19 @@
-//! Sockets, with TLS or without.
+//! Connections, with TLS or without.
 
+use crate::source::socket::Socket;
 use guira_client::text::Endpoint;
 use guira_transport::{TlsConnector, TlsName};
 use rustls::ClientConnection;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long connecting, sending, and each answer before the login may take.
+/// How long each answer before the login may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// A read that finds nothing comes back after this time.
 const READ_WAIT: Duration = Duration::from_secs(1);
 /// What is read from a socket at once and given to TLS, in bytes.
 const RAW: usize = 4 << 10;
-
-#[derive(Debug)]
-enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Read for &Socket {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(socket) => (&mut &*socket).read(into),
-            Socket::Unix(socket) => (&mut &*socket).read(into),
-        }
-    }
-}
-
-impl Write for &Socket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(socket) => (&mut &*socket).write(bytes),
-            Socket::Unix(socket) => (&mut &*socket).write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// A session of TLS, which is not held while anything is waited for to be read.
 #[derive(Clone, Debug)]
@@ -94,30 +65,12 @@ pub(super) struct Wire {
 impl Wire {
     /// Connects to the first address of the name that answers.
     pub(super) fn connect(endpoint: &Endpoint) -> io::Result<Self> {
-        match endpoint {
-            Endpoint::Unix(path) => Self::over_unix(UnixStream::connect(path)?),
-            Endpoint::Tcp { host, port } => {
-                let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-                for address in (host.as_str(), *port).to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, TIMEOUT) {
-                        Ok(socket) => {
-                            socket.set_nodelay(true)?;
-                            socket.set_write_timeout(Some(TIMEOUT))?;
-                            socket.set_read_timeout(Some(TIMEOUT))?;
-                            return Ok(Self::over(Socket::Tcp(socket)));
-                        }
-                        Err(error) => refused = error,
-                    }
-                }
-                Err(refused)
-            }
-        }
+        Ok(Self::over(Socket::connect(endpoint, TIMEOUT)?))
     }
 
-    pub(super) fn over_unix(socket: UnixStream) -> io::Result<Self> {
-        socket.set_write_timeout(Some(TIMEOUT))?;
-        socket.set_read_timeout(Some(TIMEOUT))?;
-        Ok(Self::over(Socket::Unix(socket)))
+    #[cfg(test)]
+    pub(super) fn over_unix(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        Ok(Self::over(Socket::Unix(socket).with_timeouts(TIMEOUT)?))
     }
 
     fn over(socket: Socket) -> Self {
@@ -136,10 +89,7 @@ impl Wire {
 
     /// Has reads come back after a second if there is nothing to be read; at first they wait for the beginning of a conversation.
     pub(super) fn shorten_reads(&self) -> io::Result<()> {
-        match &*self.writer.socket {
-            Socket::Tcp(socket) => socket.set_read_timeout(Some(READ_WAIT)),
-            Socket::Unix(socket) => socket.set_read_timeout(Some(READ_WAIT)),
-        }
+        self.writer.socket.set_read_timeout(READ_WAIT)
     }
 
     /// Whether nobody else can listen: within this machine or encrypted.

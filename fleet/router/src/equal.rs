@@ -2,7 +2,7 @@
 
 /// Whether two texts are the same. Keys are short, and for them this takes fewer instructions than the call that `==` is.
 #[inline(always)]
-pub(crate) fn are_same(one: &[u8], other: &[u8]) -> bool {
+pub(crate) fn are_equal(one: &[u8], other: &[u8]) -> bool {
     let (words, rest) = one.as_chunks::<8>();
     let (others, _) = other.as_chunks::<8>();
     let are_words = one.len() == other.len() && words.iter().zip(others).all(|(one, other)| one == other);
@@ -16,19 +16,19 @@ pub(crate) fn are_same(one: &[u8], other: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::are_same;
+    use super::are_equal;
 
     #[test]
     fn one_byte_makes_a_difference_wherever_it_is() {
         let text: Vec<u8> = (1..=40).collect();
         for length in 0..=text.len() {
             let text = &text[..length];
-            assert!(are_same(text, text));
+            assert!(are_equal(text, text));
             for at in 0..length {
                 let mut other = text.to_vec();
                 other[at] ^= 0x80;
-                assert!(!are_same(text, &other), "{length} bytes, another at {at}");
-                assert!(!are_same(text, &text[..at]) && !are_same(&text[..at], text));
+                assert!(!are_equal(text, &other), "{length} bytes, another at {at}");
+                assert!(!are_equal(text, &text[..at]) && !are_equal(&text[..at], text));
             }
         }
     }

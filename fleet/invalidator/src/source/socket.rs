@@ -1,0 +1,96 @@
+//! The way to a database: TCP, or a UNIX socket.
+
+use guira_client::text::Endpoint;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// How long connecting and sending may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Connects to the first address of the name that answers. Reading waits for `read_timeout` at most.
+    pub(super) fn connect(endpoint: &Endpoint, read_timeout: Duration) -> io::Result<Self> {
+        let socket = match endpoint {
+            Endpoint::Tcp { host, port } => Socket::Tcp(connect_tcp(host, *port)?),
+            Endpoint::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
+        };
+        socket.with_timeouts(read_timeout)
+    }
+
+    /// Sending does not wait for ever either.
+    pub(super) fn with_timeouts(self, read_timeout: Duration) -> io::Result<Self> {
+        match &self {
+            Socket::Tcp(socket) => socket.set_write_timeout(Some(TIMEOUT))?,
+            Socket::Unix(socket) => socket.set_write_timeout(Some(TIMEOUT))?,
+        }
+        self.set_read_timeout(read_timeout)?;
+        Ok(self)
+    }
+
+    pub(super) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Socket::Tcp(socket) => socket.set_read_timeout(Some(timeout)),
+            Socket::Unix(socket) => socket.set_read_timeout(Some(timeout)),
+        }
+    }
+}
+
+fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+impl Read for &Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => (&mut &*socket).read(into),
+            Socket::Unix(socket) => (&mut &*socket).read(into),
+        }
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => (&mut &*socket).write(bytes),
+            Socket::Unix(socket) => (&mut &*socket).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(into)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self).flush()
+    }
+}
