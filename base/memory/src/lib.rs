@@ -11,6 +11,7 @@ mod budget;
 mod code;
 mod fault;
 pub mod lasting;
+mod machine;
 mod place;
 mod prefetch;
 mod region;
@@ -21,6 +22,7 @@ mod value_pin;
 
 pub use budget::Budget;
 pub use code::release_code;
+pub use machine::{available_memory, machine_memory};
 pub use place::{NoPlace, RegionPlace};
 pub use prefetch::prefetch;
 pub use region::{HugePages, Offset, Region};

@@ -13,12 +13,13 @@ use crate::process::{Coredumps, PidFile, most_connections, set_limits};
 use crate::run;
 use clap::error::ErrorKind;
 use flags::Flags;
+use guira_memory::available_memory;
 use guira_router::{
     FailedGets, Flushes, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Reloading, RouterOptions,
     Running, Source, Watches,
 };
 use guira_routing::{BigFlag, BigValues, DefaultQos, Settings, Timeouts, Unknown};
-use guira_server::Listen;
+use guira_server::{Listen, Size};
 use guira_transport::{Inherited, Listener, inherited_sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -173,6 +174,7 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
             server_pending: number("target-max-pending-requests"),
             worker_inflight: number("proxy-max-inflight-requests"),
             worker_throttled: number("proxy-max-throttled-requests"),
+            connection_memory: connection_memory(flags)?,
         },
         failed_gets: match flags.has("disable-miss-on-get-errors") {
             true => FailedGets::AreErrors,
@@ -194,6 +196,24 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
         command_line: command_line.to_owned(),
         shown: flags.shown(),
     })
+}
+
+/// The least that requests and replies may hold.
+const CONNECTION_MEMORY_MIN: usize = 1 << 20;
+/// More they may not hold by default.
+const CONNECTION_MEMORY_MAX: usize = 1 << 30;
+
+/// What requests in part and replies that are not taken may hold.
+fn connection_memory(flags: &Flags) -> Result<usize, Failure> {
+    let Some(text) = flags.text("connection-memory") else {
+        let available = available_memory().unwrap_or(usize::MAX);
+        return Ok((available / 4).clamp(CONNECTION_MEMORY_MIN, CONNECTION_MEMORY_MAX));
+    };
+    match text.parse() {
+        Ok(Size(bytes @ CONNECTION_MEMORY_MIN..)) => Ok(bytes),
+        Ok(_) => Err(Failure::Usage(format!("--connection-memory: {text} is less than 1MiB"))),
+        Err(error) => Err(Failure::Usage(format!("--connection-memory: {error}"))),
+    }
 }
 
 /// What a tree of handles depends on beside its configuration.

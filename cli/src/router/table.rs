@@ -174,6 +174,12 @@ pub(crate) const ROWS: &[Row] = &[
     .default("1024"),
     Row::new(
         CLIENTS,
+        "connection-memory",
+        Text,
+        "what requests in part and replies that are not taken may hold, as 64MiB; without it, a quarter of the machine's memory, or of what its container may have, at most 1GiB",
+    ),
+    Row::new(
+        CLIENTS,
         "proxy-max-inflight-requests",
         Whole,
         "requests of a thread that are under way at once, a get of several keys being one: beyond that, clients are not read; 0: without limit",

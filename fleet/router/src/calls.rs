@@ -21,8 +21,10 @@ pub(crate) struct Calls {
     length: usize,
     /// Those about one key.
     bytes: Vec<u8>,
-    /// What replies about several keys take that wait for others.
+    /// What replies about several keys take that wait for others …
     held: usize,
+    /// … and may take: a request of which one comes beyond that has failed.
+    held_max: usize,
 }
 
 /// A request of a client, for one key or several.
@@ -73,6 +75,17 @@ pub(crate) struct Reply {
     text: Text,
 }
 
+/// How much there is of some replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReplySize {
+    pub(crate) keys: u32,
+    pub(crate) bytes: usize,
+    /// Bytes of all that was answered, although a failure is told in its place.
+    pub(crate) found: usize,
+    /// Whether a get has failed some of whose keys were not asked for yet.
+    pub(crate) has_failed_part: bool,
+}
+
 /// Where the bytes of a reply are.
 #[derive(Clone, Debug)]
 enum Text {
@@ -88,8 +101,6 @@ const SPARE_MAX: usize = 4 << 20;
 const KEPT_MAX: usize = 1 << 20;
 /// A call that had more keys than this gives their memory back.
 const PARTS_MAX: usize = 1024;
-/// Replies to gets of several keys that wait for others of these take no more: a request of which one comes beyond that has failed.
-const HELD_MAX: usize = 256 << 20;
 /// What its client is told.
 const TOO_MUCH: Answer<'static> =
     Answer { line: b"SERVER_ERROR out of memory for replies", ..Answer::of(Outcome::LocalError) };
@@ -98,6 +109,11 @@ const TOO_MUCH: Answer<'static> =
 const END: &[u8] = b"END\r\n";
 
 impl Calls {
+    /// Replies to gets of several keys that wait for others of these take no more than `held_max` bytes, and one reply.
+    pub(crate) fn new(held_max: usize) -> Self {
+        Calls { held_max, ..Calls::default() }
+    }
+
     /// A client has asked something. Of several keys each is named by [`Calls::key`] and can be answered from then on;
     /// [`Calls::end_of_keys`] says that there are no more.
     #[inline]
@@ -150,7 +166,7 @@ impl Calls {
         call.missing -= 1;
         if call.keys != KeyCount::One {
             let before = call.bytes.len();
-            let answer = if self.held > HELD_MAX { &TOO_MUCH } else { answer };
+            let answer = if self.held > self.held_max { &TOO_MUCH } else { answer };
             call.add(ticket.part as usize, answer);
             self.held += call.bytes.len() - before;
             return self.complete(ticket.call);
@@ -168,7 +184,7 @@ impl Calls {
     pub(crate) fn item(&mut self, ticket: Ticket, value: &Value<'_>) {
         let call = &mut self.calls[ticket.call as usize];
         let is_plain = call.form == Form::Get(Uniques::Omitted) && value.number.is_none();
-        if call.keys == KeyCount::One || !is_plain || self.held > HELD_MAX {
+        if call.keys == KeyCount::One || !is_plain || self.held > self.held_max {
             return self.answer(ticket, &found(value));
         }
         let Call { parts, bytes, .. } = call;
@@ -229,19 +245,31 @@ impl Calls {
         &self.done[from..]
     }
 
-    /// Whether a get has failed some of whose keys were not asked for yet.
-    pub(crate) fn is_failed_part(&self, reply: &Reply) -> bool {
-        match &reply.text {
-            Text::One(_) => false,
-            Text::Parts(number) => {
-                let call = &self.calls[*number as usize];
-                call.keys == KeyCount::Many(Ends::Later) && call.failure.is_some()
+    /// How much there is of some replies together.
+    pub(crate) fn size(&self, replies: &[Reply]) -> ReplySize {
+        let mut size = ReplySize::default();
+        for reply in replies {
+            match &reply.text {
+                Text::One(bytes) => {
+                    size.keys += 1;
+                    size.bytes += bytes.len();
+                    size.found += bytes.len();
+                }
+                Text::Parts(number) => {
+                    let call = &self.calls[*number as usize];
+                    size.keys += call.parts.len() as u32;
+                    size.bytes += call.length();
+                    size.found += call.replies();
+                    size.has_failed_part |=
+                        call.keys == KeyCount::Many(Ends::Later) && call.failure.is_some();
+                }
             }
         }
+        size
     }
 
     /// How long a reply is.
-    pub(crate) fn length(&self, reply: &Reply) -> usize {
+    fn length(&self, reply: &Reply) -> usize {
         match &reply.text {
             Text::One(bytes) => bytes.len(),
             Text::Parts(number) => self.calls[*number as usize].length(),

@@ -1,6 +1,7 @@
 //! What clients send: lines in, requests out. Those of the binary protocol send packets.
 
 mod packets;
+mod window;
 
 use crate::admin;
 use crate::calls::{Ends, KeyCount};
@@ -21,6 +22,9 @@ use guira_routing::{Answer, Dialect, Op, Outcome, Request, Sink as _, Walks};
 use guira_serving::Access;
 use guira_serving::{CloseReason, Conversation, Outbox, ReplyTo, Slice, Speaks, Stopped};
 use std::net::IpAddr;
+use window::Window;
+
+pub(crate) use window::Length;
 
 /// What is known of a client between two pieces of its input.
 #[derive(Debug)]
@@ -34,6 +38,7 @@ pub(crate) struct Client {
     midway: Midway,
     /// The input goes on with keys of a get.
     rest: Option<RestOfGet>,
+    window: Window,
     /// Since when replies are held back for others of the same client, in milliseconds of the worker.
     pub(crate) held_ms: Option<u64>,
 }
@@ -90,6 +95,10 @@ pub(crate) struct Turn<'a> {
     pub(crate) flow: &'a mut Flow,
     pub(crate) outbox: &'a mut Outbox<NoPin>,
     pub(crate) shared: &'a Shared,
+    /// When the outbox is full, in bytes.
+    pub(crate) full: usize,
+    /// How long replies to the worker's clients are.
+    pub(crate) usual: Length,
     /// What the last request counts for in the client's turn: a get of several keys for as many more.
     pub(crate) executed: usize,
     pub(crate) refuses: Refuses,
@@ -123,7 +132,13 @@ impl Client {
             let bits = host.to_canonical().to_string();
             u64::from(spooky::hash32(bits.as_bytes(), 0))
         });
-        Client { from, host, speaks, swallow: 0, midway: Midway::No, rest: None, held_ms: None }
+        let (midway, rest, window) = (Midway::No, None, Window::default());
+        Client { from, host, speaks, swallow: 0, midway, rest, window, held_ms: None }
+    }
+
+    /// So many keys were answered, with so many bytes together, and replies to others are as `usual`.
+    pub(crate) fn answered(&mut self, keys: u32, bytes: usize, usual: Length) {
+        self.window.answered(keys, bytes, usual);
     }
 
     /// A part of a get of several keys was answered by a failure: the client is told nothing about the rest of it.
@@ -136,13 +151,13 @@ impl Client {
 
 impl Turn<'_> {
     /// Reads requests and sends them on their way. Returns how many bytes were taken, and why it has stopped.
-    pub(crate) fn run(&mut self, slice: &mut Slice, full: usize, input: &[u8]) -> (usize, Stopped) {
+    pub(crate) fn run(&mut self, slice: &mut Slice, input: &[u8]) -> (usize, Stopped) {
         if let (Speaks::Any, Some(first)) = (self.client.speaks, input.first()) {
             self.client.speaks = if *first == REQUEST_MAGIC { Speaks::Binary } else { Speaks::Text };
         }
         match self.client.speaks {
-            Speaks::Binary => self.packets(slice, full, input),
-            Speaks::Any | Speaks::Text => self.requests(slice, full, input, Self::line),
+            Speaks::Binary => self.packets(slice, input),
+            Speaks::Any | Speaks::Text => self.requests(slice, input, Self::line),
         }
     }
 
@@ -151,7 +166,6 @@ impl Turn<'_> {
     fn requests(
         &mut self,
         slice: &mut Slice,
-        full: usize,
         input: &[u8],
         request: impl Fn(&mut Self, &[u8]) -> After,
     ) -> (usize, Stopped) {
@@ -170,10 +184,13 @@ impl Turn<'_> {
                 return (at, Stopped::NeedsInput);
             }
             // Answers of the router itself can be long. Those of others, which are handed out later, are not this client's affair.
-            if slice.is_cut() || self.flow.calls.done_bytes() - before > full {
+            if slice.is_cut() || self.flow.calls.done_bytes() - before > self.full {
                 return (at, Stopped::SliceOver);
             }
-            if self.outbox.open_slots() >= self.shared.client_requests() || self.outbox.weight() >= full {
+            if self.outbox.open_slots() >= self.shared.client_requests()
+                || self.outbox.weight() >= self.full
+                || self.client.window.is_closed(self.full, self.usual)
+            {
                 return (at, Stopped::OutboxFull);
             }
             if room == 0 {
@@ -215,6 +232,7 @@ impl Turn<'_> {
             self.refuses = Refuses::Yes;
             return Room::For(1);
         }
+        self.client.window.asked(1);
         self.flow.hold_back(self.client.from, self.outbox.defer());
         Room::Nowhere
     }
@@ -326,10 +344,17 @@ impl Turn<'_> {
         After::Taken(length)
     }
 
+    /// The client has asked about one key.
+    #[inline]
+    fn ask(&mut self, key: &[u8], form: Form) -> Ticket {
+        self.client.window.asked(1);
+        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, KeyCount::One);
+        self.flow.calls.key(call, key)
+    }
+
     /// Tells all servers to forget their items.
     fn flush_all(&mut self, delay: Exptime, form: Form) {
-        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, KeyCount::One);
-        let ticket = self.flow.calls.key(call, b"");
+        let ticket = self.ask(b"", form);
         self.flow.counters.asked(Op::FlushAll);
         let request = Request { exptime: delay.0, ..Request::classic(Op::FlushAll, b"") };
         let facts = self.flow.facts;
@@ -355,8 +380,10 @@ impl Turn<'_> {
         let (op, form, exptime) = of_form(rest.form);
         let many = KeyCount::Many(Ends::Here);
         let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, many);
-        for key in keys.by_ref().take(KEYS_MAX) {
+        let room = self.client.window.room(self.full, self.usual);
+        for key in keys.by_ref().take(KEYS_MAX.min(room)) {
             self.executed += 1;
+            self.client.window.asked(1);
             let ticket = self.flow.calls.key(call, key);
             self.start(&Request { exptime, ..Request::classic(op, key) }, ticket);
         }
@@ -442,8 +469,7 @@ impl Turn<'_> {
 
     fn meta_request(&mut self, request: &Request<'_>, flags: &MetaFlags<'_>) {
         let form = Form::Meta(request.op, quiet(flags));
-        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, KeyCount::One);
-        let ticket = self.flow.calls.key(call, request.key);
+        let ticket = self.ask(request.key, form);
         self.flow.calls.repeat(ticket, &repeated(flags));
         self.start(request, ticket);
     }
@@ -473,8 +499,7 @@ impl Turn<'_> {
     /// A request for one key.
     #[inline]
     fn one(&mut self, request: &Request<'_>, form: Form) {
-        let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, KeyCount::One);
-        let ticket = self.flow.calls.key(call, request.key);
+        let ticket = self.ask(request.key, form);
         self.start(request, ticket);
     }
 

@@ -119,7 +119,7 @@ impl Flow {
             health: shared.health(),
             server_requests: shared.server_requests(),
             failed_gets: shared.failed_gets(),
-            calls: Calls::default(),
+            calls: Calls::new(shared.held_replies()),
             counters,
             destinations: Connections::default(),
             dirty: Vec::new(),

@@ -106,6 +106,8 @@ pub struct Limits {
     /// Requests of a worker, and clients of it that wait beyond that; further ones are refused.
     pub worker_inflight: u32,
     pub worker_throttled: u32,
+    /// What all clients' requests in part, and replies that are not taken, may hold, in bytes; always limited.
+    pub connection_memory: usize,
 }
 
 /// What a client is told of a get that has failed.
@@ -157,7 +159,6 @@ pub struct Running {
     logging: Option<Logging>,
 }
 
-const MIB: usize = 1 << 20;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 /// Who may use sockets in the file system.
@@ -271,7 +272,7 @@ fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
     Ok(Host::new(HostOptions {
         workers: options.workers,
         connections: Connections::new(clients, Beyond::Refused),
-        budget: Arc::new(ConnBudget::new(limits(clients), options.workers)),
+        budget: Arc::new(ConnBudget::new(limits(clients, options.limits.connection_memory), options.workers)),
         idle: None,
         users: None,
         tls,
@@ -280,10 +281,10 @@ fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
 }
 
 /// What so many clients may take: they are limited by their number, whether they speak TLS or not.
-fn limits(clients: u64) -> ConnLimits {
+fn limits(clients: u64, traffic: usize) -> ConnLimits {
     let clients = usize::try_from(clients).unwrap_or(usize::MAX);
     let idle = clients.saturating_mul(CONNECTION_BYTES + TLS_BYTES);
-    ConnLimits { idle, traffic: 1024 * MIB, pinned: 0 }
+    ConnLimits { idle, traffic, pinned: 0 }
 }
 
 fn service(
@@ -363,7 +364,7 @@ mod tests {
 
     #[test]
     fn as_many_clients_as_are_allowed_may_speak_tls() {
-        let budget = ConnBudget::new(limits(65536), 1);
+        let budget = ConnBudget::new(limits(65536, 1 << 20), 1);
         assert!((0..65536).all(|_| budget.enter(CONNECTION_BYTES + TLS_BYTES)));
     }
 }

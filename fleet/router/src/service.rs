@@ -1,7 +1,7 @@
 //! One worker of a router.
 
-use crate::calls::{Calls, Reply};
-use crate::client::{Client, Refuses, Turn};
+use crate::calls::{Calls, Reply, ReplySize};
+use crate::client::{Client, Length, Refuses, Turn};
 use crate::counters::{Counters, Event};
 use crate::flow::{Flow, Ticket};
 use crate::reload::{Change, Wish};
@@ -31,6 +31,8 @@ pub(crate) struct RouterService {
     held: VecDeque<(ReplyTo, u64)>,
     /// Replies of one client while they are put next to each other.
     scratch: Vec<u8>,
+    /// How long replies to clients are.
+    usual: Length,
     /// Rounds since something was sent to servers.
     gathered: u32,
     mailboxes: Mailboxes,
@@ -88,7 +90,7 @@ impl RouterService {
         let now = clock.now();
         let (watch, held, scratch) = (Stopwatch::start(), VecDeque::new(), Vec::new());
         let udp = (!sockets.is_empty()).then(|| Udp::new(sockets));
-        let (gathered, state) = (0, State::Serves);
+        let (usual, gathered, state) = (Length::default(), 0, State::Serves);
         RouterService {
             walks,
             flow,
@@ -97,6 +99,7 @@ impl RouterService {
             now,
             held,
             scratch,
+            usual,
             gathered,
             mailboxes,
             udp,
@@ -126,14 +129,15 @@ impl Service for RouterService {
         input: &[u8],
         outbox: &mut Outbox<NoPin>,
     ) -> (usize, Stopped) {
-        let RouterService { walks, flow, shared, .. } = self;
+        let RouterService { walks, flow, shared, usual, .. } = self;
         flow.facts.client = client.host;
         let first = flow.calls.done();
-        let mut turn = Turn { client, walks, flow, outbox, shared, executed: 0, refuses: Refuses::No };
-        let result = turn.run(slice, full, input);
+        let (usual, executed, refuses) = (*usual, 0, Refuses::No);
+        let mut turn = Turn { client, walks, flow, outbox, shared, full, usual, executed, refuses };
+        let result = turn.run(slice, input);
         // What no server had to be asked for.
         if self.flow.calls.done() > first {
-            fill(client, outbox, &self.flow.calls, self.flow.calls.replies(first));
+            fill(client, outbox, &self.flow.calls, self.flow.calls.replies(first), &mut self.usual);
             self.flow.calls.forget(first);
         }
         result
@@ -267,7 +271,7 @@ impl RouterService {
     /// Puts replies into the slots of those who wait for them.
     fn hand_out(&mut self, clients: &mut Clients<Self>) {
         let (held, scratch, now_ms) = (&mut self.held, &mut self.scratch, self.flow.facts.now_ms);
-        let calls = &self.flow.calls;
+        let (calls, usual) = (&self.flow.calls, &mut self.usual);
         for replies in calls.replies(0).chunk_by(|one, next| one.to == next.to) {
             let to = replies[0].to;
             if let (Some(number), Some(udp)) = (udp::number_of(to), self.udp.as_mut()) {
@@ -276,7 +280,7 @@ impl RouterService {
             }
             clients.answer_when_due(to, self.now, |client, unsent| {
                 let Some(unsent) = unsent else { return Due::Now };
-                fill(client, unsent, calls, replies);
+                fill(client, unsent, calls, replies, usual);
                 let is_whole = unsent.open_slots() == 0;
                 if is_whole {
                     unsent.flatten(scratch);
@@ -315,12 +319,20 @@ impl RouterService {
     }
 }
 
-/// Puts replies into the slots of a client.
-fn fill(client: &mut Client, outbox: &mut Outbox<NoPin>, calls: &Calls, replies: &[Reply]) {
-    if replies.iter().any(|reply| calls.is_failed_part(reply)) {
+/// Puts replies into the slots of a client, and learns how long they are.
+fn fill(
+    client: &mut Client,
+    outbox: &mut Outbox<NoPin>,
+    calls: &Calls,
+    replies: &[Reply],
+    usual: &mut Length,
+) {
+    let ReplySize { keys, bytes, found, has_failed_part } = calls.size(replies);
+    if has_failed_part {
         client.note_failure();
     }
-    let length = replies.iter().map(|reply| calls.length(reply)).sum();
+    client.answered(keys, found, *usual);
+    usual.learn(keys, found);
     let slots = replies.iter().map(|reply| (reply.slot, reply));
-    outbox.fill_bytes(slots, length, |reply, out| calls.write(reply, out));
+    outbox.fill_bytes(slots, bytes, |reply, out| calls.write(reply, out));
 }

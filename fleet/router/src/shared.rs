@@ -24,6 +24,7 @@ pub(crate) struct Shared {
     throttle: Throttle,
     client_requests: usize,
     server_requests: usize,
+    held_replies: usize,
     pub(crate) identity: Identity,
     pub(crate) source: Source,
     /// By name, as they are in effect.
@@ -128,6 +129,7 @@ impl Shared {
                 limit(options.limits.worker_throttled),
             ),
             client_requests: limit(options.limits.client_requests),
+            held_replies: options.limits.connection_memory / options.workers,
             server_requests: match options.limits.server_inflight {
                 0 => usize::MAX,
                 inflight => inflight as usize + options.limits.server_pending as usize,
@@ -176,6 +178,11 @@ impl Shared {
     /// Requests of a worker that one server has not answered at most.
     pub(crate) fn server_requests(&self) -> usize {
         self.server_requests
+    }
+
+    /// Bytes of replies of a worker that wait for others of the same request, beside what connections hold.
+    pub(crate) fn held_replies(&self) -> usize {
+        self.held_replies
     }
 
     /// Those of a worker.

@@ -6,7 +6,7 @@ use crate::direct::{self, DatagramListener, DirectError, DirectPath, Place};
 use crate::forward::{Forwarding, Inboxes};
 use crate::held::{BACKGROUND_WAIT, Held};
 use crate::memory_split::{MemorySplit, least_memory};
-use crate::options::{Options, address_space_to_spare, machine_memory};
+use crate::options::{Options, address_space_to_spare};
 use crate::ports::{Handed, Ports};
 use crate::saved_counters;
 use crate::secrets::Secrets;
@@ -20,7 +20,7 @@ use crate::web;
 use crate::worker::{Ends, NodeService};
 use guira_contract::{CloseError, Engine, Opening};
 use guira_memory::lasting::HandedRegion;
-use guira_memory::release_code;
+use guira_memory::{machine_memory, release_code};
 use guira_roster::{
     ClassOptions, EngineOptions, Eviction, Host, HugePages, Lasting, OpenError, Opened, OptionError,
     RegionPlace, Residence, Setup,

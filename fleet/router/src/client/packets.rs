@@ -23,8 +23,8 @@ const FLAGS: &[u8] = b"f c";
 impl Turn<'_> {
     /// [`Turn::run`] for packets, out of the way of lines.
     #[inline(never)]
-    pub(super) fn packets(&mut self, slice: &mut Slice, full: usize, input: &[u8]) -> (usize, Stopped) {
-        self.requests(slice, full, input, Self::packet)
+    pub(super) fn packets(&mut self, slice: &mut Slice, input: &[u8]) -> (usize, Stopped) {
+        self.requests(slice, input, Self::packet)
     }
 
     fn packet(&mut self, input: &[u8]) -> After {

@@ -140,6 +140,18 @@ pub(crate) const STATS: &[Stat] = &[
     gauge("num_client_connections", Count, "Connections of clients.", clients)
         .exported("guira_router_clients"),
     gauge("num_clients", Count, "The same, by its name in earlier versions of mcrouter.", clients).in_stats(),
+    gauge("conn_memory_used", Bytes, "What requests in part and replies that are not taken hold.", |it| {
+        it.shared.host.budget.usage().0.to_string()
+    }),
+    gauge("conn_memory_limit", Bytes, "What they may hold: connection-memory.", |it| {
+        it.shared.host.budget.usage().2.to_string()
+    }),
+    counter("response_obj_oom", Count, "Clients that were closed since replies that they did not take used that up.", |it| {
+        it.shared.host.budget.closed_sending.load(Ordering::Relaxed).to_string()
+    }),
+    counter("read_buf_oom", Count, "Clients that were closed since requests in part used that up.", |it| {
+        it.shared.host.budget.closed_receiving.load(Ordering::Relaxed).to_string()
+    }),
     gauge(
         "num_servers",
         Count,

@@ -10,6 +10,7 @@ pub use value::{AdminAddress, Delimiter, FileMode, Form};
 use crate::size::Size;
 use guira_commands::{DeleteTime, Leases, Uniques};
 use guira_contract::OptionError;
+use guira_memory::available_memory;
 use guira_roster::Choice;
 use guira_serving::{Listen, ListenTraits};
 use guira_transport::{Address, Resumption, TlsOptions};
@@ -349,7 +350,7 @@ fn listen_default() -> Vec<Listen> {
 const DEFAULT_MEMORY_MAX: usize = 1 << 30;
 
 fn default_memory() -> Size {
-    Size((machine_memory().unwrap_or(1 << 30) / 4).min(DEFAULT_MEMORY_MAX))
+    Size((available_memory().unwrap_or(1 << 30) / 4).min(DEFAULT_MEMORY_MAX))
 }
 
 /// The address space that is reserved at least, so that a cache that was started small can be made larger.
@@ -364,16 +365,6 @@ pub(crate) fn address_space_to_spare(options: &Options) -> usize {
         || is_limited(Resource::As)
         || is_limited(Resource::Fsize);
     if is_counted { 0 } else { RESERVE_LEAST }
-}
-
-/// Bytes of memory that the machine has.
-pub(crate) fn machine_memory() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| {
-        let rest = line.strip_prefix("MemTotal:")?;
-        rest.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
-    });
-    total.map(|kibibytes| kibibytes * 1024)
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ super::options! {
         pin_workers: bool = false, "BOOL";
 
         /// Ceiling of the whole process, as a number with K, M, G, T or KiB, MiB, …
-        memory: Size = default_memory(), "SIZE", absent("a quarter of the machine, at most 1GiB");
+        memory: Size = default_memory(), "SIZE", absent("a quarter of the machine, or of what its container may have, at most 1GiB");
 
         /// The most that the memory limit can be raised to while the server runs
         reserve: Option<Size> = None, "SIZE",

@@ -369,6 +369,7 @@ fn options(servers: &[&Address]) -> RouterOptions {
         server_pending: 0,
         worker_inflight: 0,
         worker_throttled: 0,
+        connection_memory: 1 << 20,
     };
     let no_tls = TlsClientOptions {
         chain: None,
