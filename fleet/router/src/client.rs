@@ -12,6 +12,7 @@ use crate::running::Flushes;
 use crate::service::NoPin;
 use crate::shared::Shared;
 use crate::stats;
+use crate::upstream::VALUE_MAX;
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{
     BAD_FORMAT, Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Keys, Line, Meta,
@@ -80,8 +81,6 @@ macro_rules! flushes_are_off {
 }
 use flushes_are_off;
 
-/// The longest value that is taken.
-const VALUE_MAX: u32 = 64 << 20;
 /// Keys of one get that are asked for at once: others wait until the client was sent these.
 pub(crate) const KEYS_MAX: usize = 1024;
 

@@ -266,7 +266,10 @@ impl Flow {
         }
         match result.map(|()| understood) {
             Ok(Understood::Yes) => {}
-            Ok(Understood::No) => self.fail(number, walks, poll, Outcome::RemoteError),
+            Ok(Understood::No) => {
+                self.destinations[number as usize].note_nonsense(self.facts.now_ms);
+                self.close(number, walks, poll, Outcome::RemoteError);
+            }
             Err(error) => self.lose(number, walks, poll, &error),
         }
     }

@@ -78,6 +78,14 @@ impl Process {
         self.status_bytes(&["RssAnon:", "RssShmem:"])
     }
 
+    /// The most memory that it ever had, with what it has mapped of its file.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn peak_bytes(&self) -> io::Result<u64> {
+        self.status_bytes(&["VmHWM:"])
+    }
+
     /// Threads and open descriptors; none when the process is gone.
     pub fn holdings(&self) -> Holdings {
         let count = |what: &str| fs::read_dir(self.file(what)).map_or(0, |entries| entries.count());

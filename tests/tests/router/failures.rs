@@ -1,5 +1,6 @@
 //! Servers that stop, die or talk nonsense: what clients of a router see.
 
+use crate::upstream::scripted;
 use crate::{Router, name, stop};
 use guira_harness::scratch::Scratch;
 use guira_tests::Server;
@@ -167,6 +168,48 @@ fn a_server_that_talks_nonsense_loses_its_connection_and_nobody_is_told_it() {
     client.exchange("get key\r\n", "SERVER_ERROR remote error\r\n");
     client.exchange("get key\r\n", "VALUE key 0 3\r\nabc\r\nEND\r\n");
     server.join().expect("it was asked twice");
+}
+
+#[test]
+fn a_server_that_goes_on_talking_nonsense_is_put_out() {
+    let (address, _server) = scripted(|_, _| Some(b"NONSENSE\r\n".to_vec()), 3);
+    let router =
+        router(&format!(r#"{{"pools": {{"A": {{"servers": ["{address}"]}}}}, "route": "PoolRoute|A"}}"#));
+    let mut client = router.connect();
+    for _ in 0..3 {
+        client.exchange("get key\r\n", "SERVER_ERROR remote error\r\n");
+    }
+    client.exchange("get key\r\n", "SERVER_ERROR unavailable\r\n");
+}
+
+#[test]
+fn a_value_that_is_too_long_fails_alone_and_takes_no_memory() {
+    const LENGTH: usize = 100 << 20;
+    let long = move |key: &str| {
+        [format!("VALUE {key} 0 {LENGTH}\r\n").into_bytes(), vec![b'v'; LENGTH + 2]].concat()
+    };
+    let reply = move |_, request: &[u8]| match request {
+        b"get a long z\r\n" => Some(
+            [b"VALUE a 0 1\r\nA\r\n".to_vec(), long("long"), b"VALUE z 0 1\r\nZ\r\nEND\r\n".to_vec()]
+                .concat(),
+        ),
+        b"get a z long\r\n" => Some([long("long"), b"END\r\n".to_vec()].concat()),
+        b"mg long v\r\n" => Some([format!("VA {LENGTH}\r\n").into_bytes(), vec![b'v'; LENGTH + 2]].concat()),
+        b"get last\r\n" => Some(b"VALUE last 0 1\r\nL\r\nEND\r\n".to_vec()),
+        _ => None,
+    };
+    let (address, _server) = scripted(reply, 1);
+    let configuration =
+        format!(r#"{{"pools": {{"A": {{"servers": ["{address}"]}}}}, "route": "PoolRoute|A"}}"#);
+    let options = ["--server-timeout-ms", "60000", "--config-str", &configuration];
+    let router = Router::start_with_misses(&options);
+    let mut client = router.connect();
+    // As a miss: what others are asked is answered, and the connection goes on.
+    client.exchange("get a long z\r\n", "VALUE a 0 1\r\nA\r\nVALUE z 0 1\r\nZ\r\nEND\r\n");
+    client.exchange("get a z long\r\n", "END\r\n");
+    client.exchange("mg long v\r\nget last\r\n", "EN\r\nVALUE last 0 1\r\nL\r\nEND\r\n");
+    let peak = router.process.process().peak_bytes().expect("it runs");
+    assert!(peak < 96 << 20, "{} MiB", peak >> 20);
 }
 
 #[test]

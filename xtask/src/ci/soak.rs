@@ -92,10 +92,10 @@ fn ignored_tests(program: &str) -> Vec<Command> {
 
 /// Less of everything with every engine, against the debug build, whose assertions hold as well; always with the same seed.
 pub(crate) fn short(root: &Path) -> Work {
-    let build = cargo(&["build", "-p", "guira-cli", "-p", "guira-soak"]);
+    let build = cargo(&["build", "--workspace"]);
     let program = |engine: &&str| {
         let [seconds, kills, takeovers] =
-            if *engine == ENGINES[0] { ["15", "4", "5"] } else { ["5", "2", "3"] };
+            if *engine == ENGINES[0] { ["15", "4", "5"] } else { ["4", "2", "2"] };
         // Long enough that what was to live for a second has certainly expired.
         let amounts = ["--seconds", seconds, "--memory", "64", "--filling", "4"];
         let times = ["--kills", kills, "--takeovers", takeovers, SEED, "1"];

@@ -17,18 +17,15 @@ const LOOM: &[(&str, &str)] = &[
 /// What every loom test calls.
 const LOOM_CALL: &str = "loom::model";
 
-/// All steps, cheap ones first.
+/// All steps, cheap ones first. Commands name the whole workspace and not a package of it: with those of fewer packages dependencies have
+/// fewer features, and are compiled once more.
 pub(crate) fn ci() -> Vec<Step> {
     vec![
         Step { name: "format", work: |_| Work::Commands(vec![cargo(&["fmt", "--all", "--check"])]) },
         Step { name: "tidy", work: |_| Work::Tidy },
         Step { name: "clippy", work: |_| Work::Commands(vec![clippy()]) },
         Step { name: "build", work: |_| Work::Commands(vec![cargo(&["build", "--workspace"])]) },
-        Step {
-            name: "test",
-            work: |_| Work::Commands(vec![cargo(&["test", "--workspace", "--exclude", "guira-tests"])]),
-        },
-        Step { name: "protocol", work: |_| Work::Commands(vec![cargo(&["test", "-p", "guira-tests"])]) },
+        Step { name: "test", work: |_| Work::Commands(vec![cargo(&["test", "--workspace"])]) },
         Step {
             name: "classic",
             work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "classic")]),
@@ -56,7 +53,11 @@ pub(crate) fn ci() -> Vec<Step> {
 pub(crate) fn documents() -> Step {
     Step {
         name: "docs",
-        work: |_| Work::Commands(vec![cargo(&["run", "-p", "guira-cli", "--", "docs", "docs"])]),
+        work: |root| {
+            let program = target_folder(root).join("debug/guira");
+            let build = cargo(&["build", "--workspace", "--bin", "guira"]);
+            Work::Commands(vec![build, command(&[&program.to_string_lossy(), "docs", "docs"])])
+        },
     }
 }
 
@@ -73,7 +74,7 @@ fn peer(_root: &Path) -> Work {
 }
 
 fn protocol_with(variable: &str, value: &str) -> std::process::Command {
-    let mut tests = cargo(&["test", "-p", "guira-tests", "--test", "protocol"]);
+    let mut tests = cargo(&["test", "--workspace", "--test", "protocol"]);
     tests.env(variable, value);
     tests
 }

@@ -1,12 +1,13 @@
 //! The binary protocol: packets in, requests out. Servers are asked in the text protocol: by classic commands where these do, since gets of
 //! different clients become one get, and by meta commands for what only they can say.
 
-use super::{After, Midway, Turn, VALUE_MAX, flushes_are_off, of_verb};
+use super::{After, Midway, Turn, flushes_are_off, of_verb};
 use crate::admin;
 use crate::packet_reply::Echo;
 use crate::render::Form;
 use crate::running::Flushes;
 use crate::stats;
+use crate::upstream::VALUE_MAX;
 use guira_protocol::binary::{
     Binary, BinaryFault, HEADER_BYTES, ItemOperation, Packet, PacketStore, Quiet, REQUEST_MAGIC,
     ServerOperation, Shown, Status, reply_body, reply_stat_lines, reply_status, reply_text,

@@ -17,6 +17,7 @@ use std::sync::Arc;
 mod hear;
 mod leases;
 mod relocate;
+mod timing;
 
 use leases::Lessor;
 
@@ -51,6 +52,8 @@ pub(crate) struct Destination {
     /// Requests in a row that were given up since the connection has last brought a reply in time.
     given_up: u32,
     next: Next,
+    /// Bytes of a value that are still to be passed over.
+    passed_over: u64,
     /// What was read and is no whole reply, if there is something.
     rest: Intake,
     interest: Interest,
@@ -83,8 +86,17 @@ enum Next {
     Reply,
     /// The end of a get of which all keys have been answered.
     End,
+    /// What is left of a value that is not taken.
+    RestOfValue(AfterValue),
     /// Nobody knows: the server may have taken a data block for requests.
     Unknown,
+}
+
+/// What comes behind a value that is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterValue {
+    Reply,
+    End,
 }
 
 /// The request whose reply is timed: one at a time, so that the time costs nothing for each request.
@@ -232,6 +244,7 @@ impl Destination {
             open: None,
             given_up: 0,
             next: Next::Reply,
+            passed_over: 0,
             rest: Intake::default(),
             interest: Interest::Read,
             used_ms: 0,
@@ -397,51 +410,6 @@ impl Destination {
         }
         self.show_outstanding();
         result
-    }
-
-    /// How many requests there ever were, probes among them.
-    fn pushed(&self) -> u64 {
-        self.meter.get(ServerCount::Requests) + self.meter.get(ServerCount::Probes)
-    }
-
-    fn show_outstanding(&self) {
-        let awaited = (self.expected.len() - self.dead) as u64;
-        let pending = (self.pushed() - self.flushed).min(awaited);
-        self.meter.set_outstanding(pending, awaited - pending);
-    }
-
-    /// The first request that is about to be sent is timed, if none is.
-    fn begin_timing(&mut self, now_us: u64) {
-        let unsent = (self.pushed() - self.flushed) as usize;
-        if self.timed.is_some() || unsent == 0 {
-            return;
-        }
-        let first = self.expected.len().checked_sub(unsent).and_then(|at| self.expected.get(at));
-        let group = match first.map(|first| first.kind) {
-            Some(Kind::Key | Kind::LastKey) => Group::Get,
-            Some(Kind::Line(op) | Kind::Meta(op)) => op.group(),
-            Some(Kind::Delete(_)) => Group::Delete,
-            Some(Kind::Lease(asked)) => asked.group(),
-            Some(Kind::Probe) | None => return,
-        };
-        self.timed = Some(Timed { number: self.flushed, since_us: now_us, group });
-    }
-
-    fn end_timing(&mut self, now_us: u64) {
-        if let Some(Timed { since_us, group, .. }) = self.timed.take() {
-            let micros = now_us.saturating_sub(since_us).max(1);
-            self.meter.took(micros as f64);
-            self.counters.took(group, micros);
-        }
-    }
-
-    /// All replies that have come were dealt with.
-    pub(crate) fn end_replies(&mut self, now_us: u64) {
-        let answered = self.pushed() - self.expected.len() as u64;
-        if self.timed.is_some_and(|timed| answered > timed.number) {
-            self.end_timing(now_us);
-        }
-        self.show_outstanding();
     }
 
     fn send(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
@@ -714,6 +682,13 @@ impl Destination {
             let prober = self.standing.unreachable(&self.health);
             self.put_out(prober, now_ms);
         }
+    }
+
+    /// It has said what makes no sense: one that goes on so is sent nothing any more, as one that is silent.
+    #[cold]
+    pub(crate) fn note_nonsense(&mut self, now_ms: u64) {
+        let prober = self.standing.timed_out(&self.health);
+        self.put_out(prober, now_ms);
     }
 
     fn put_out(&mut self, prober: Option<Prober>, now_ms: u64) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// more.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
-    /// Failures in a row: requests that were not answered in time, and attempts to connect.
+    /// Failures in a row: requests that were not answered in time, or by nonsense, and attempts to connect.
     failures: AtomicU32,
     /// `IN`, or why it is out.
     state: AtomicU32,
@@ -26,7 +26,7 @@ const GONE: u32 = 2;
 /// Why a server is out, as mcrouter has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tko {
-    /// It has not answered in time, several times in a row.
+    /// It has not answered in time, or made no sense, several times in a row.
     Soft,
     /// It cannot be connected to.
     Hard,
@@ -51,7 +51,7 @@ impl Standing {
         self.state.load(Ordering::Relaxed) == IN
     }
 
-    /// A request was not answered in time. `None` if it is sent more all the same.
+    /// A request was not answered in time, or by what makes no sense. `None` if it is sent more all the same.
     pub(crate) fn timed_out(&self, options: &Health) -> Option<Prober> {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
         if options.timeouts_until_tko.is_none_or(|most| failures < most) {

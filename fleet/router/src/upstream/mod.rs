@@ -34,6 +34,9 @@ use guira_sync::atomic::AtomicU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The longest value that clients may store, and are sent.
+pub(crate) const VALUE_MAX: u32 = 64 << 20;
+
 /// A server, as all workers know it.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {

@@ -36,14 +36,22 @@ pub(crate) enum Read<'a> {
     Reply(Reply<'a>, usize),
     /// More has to come: so many bytes in all, as far as is known.
     Unfinished(usize),
+    /// A value that is too long to be taken: its line, how long that is with its end, and how much comes behind it.
+    TooLong {
+        line: &'a [u8],
+        taken: usize,
+        block: u64,
+    },
     /// No server says that.
     Broken,
 }
 
 /// A line is no longer.
 const LINE_MAX: usize = 4 << 10;
-/// A value is no longer.
-const VALUE_MAX: u64 = 1 << 30;
+/// What clients are sent has no longer values, as what they store has none …
+const VALUE_MAX: u64 = super::VALUE_MAX as u64;
+/// … and servers have no longer ones.
+const LENGTH_MAX: u64 = 1 << 40;
 
 /// Reads the first reply.
 #[inline]
@@ -77,7 +85,7 @@ fn value<'a>(input: &'a [u8], rest: &'a [u8], at: usize, of: fn(Value<'a>) -> Re
     };
     let unique = number(&mut numbers);
     let Some((value, taken)) = block(input, at, length) else {
-        return unfinished(at, length);
+        return unfinished(input, at, length);
     };
     let Ok(value) = value else { return Read::Broken };
     let block = &input[..taken];
@@ -96,7 +104,7 @@ fn lease<'a>(input: &'a [u8], rest: &'a [u8], at: usize) -> Read<'a> {
         return Read::Broken;
     };
     let Some((value, taken)) = block(input, at, length) else {
-        return unfinished(at, length);
+        return unfinished(input, at, length);
     };
     let Ok(value) = value else { return Read::Broken };
     let (flags, block) = (flags as u32, &input[..taken]);
@@ -112,14 +120,19 @@ fn meta_value<'a>(input: &'a [u8], line: &'a [u8], rest: &'a [u8], at: usize) ->
     match block(input, at, length) {
         Some((Ok(value), taken)) => Read::Reply(Reply::MetaValue { line, value }, taken),
         Some((Err(NoLineEnd), _)) => Read::Broken,
-        None => unfinished(at, length),
+        None => unfinished(input, at, length),
     }
 }
 
-/// The rest of a block of data has to come, unless no server has so long a value.
+/// The rest of a block of data has to come, unless no server has so long a value. Its line is in front of `at`.
 #[cold]
-fn unfinished<'a>(at: usize, length: u64) -> Read<'a> {
-    if length > VALUE_MAX { Read::Broken } else { Read::Unfinished(at + length as usize + LINE_END.len()) }
+fn unfinished(input: &[u8], at: usize, length: u64) -> Read<'_> {
+    let block = length.saturating_add(LINE_END.len() as u64);
+    match length {
+        0..=VALUE_MAX => Read::Unfinished(at + block as usize),
+        ..=LENGTH_MAX => Read::TooLong { line: input[..at].trim_ascii_end(), taken: at, block },
+        _ => Read::Broken,
+    }
 }
 
 const LINE_END: &[u8] = b"\r\n";
@@ -233,15 +246,27 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_too_long_is_known_by_its_line() {
+        for (line, taken) in
+            [("VALUE key 5 67108865", 22), ("VA 67108865 f5", 16), ("LVALUE k 1 0 67108865", 23)]
+        {
+            let input = format!("{line}\r\nabc");
+            let line = line.as_bytes();
+            assert_eq!(read(input.as_bytes()), Read::TooLong { line, taken, block: (64 << 20) + 3 });
+        }
+        assert_eq!(read(b"VALUE key 5 67108864\r\n"), Read::Unfinished(22 + (64 << 20) + 2));
+    }
+
+    #[test]
     fn what_no_server_says_is_not_waited_for() {
         for input in [
             b"VALUE key\r\n".as_slice(),
             b"VALUE key x 3\r\n",
             b"VALUE key 0 3\r\nabcd\r\n",
             b"VALUE key 0 99999999999999999999999\r\n",
-            b"VALUE key 0 9999999999\r\n",
+            b"VALUE key 0 9999999999999\r\n",
             b"VA x\r\n",
-            b"VA 99999999999\r\n",
+            b"VA 99999999999999\r\n",
             b"LVALUE key 0 0\r\n",
         ] {
             assert_eq!(read(input), Read::Broken, "{:?}", input.escape_ascii());

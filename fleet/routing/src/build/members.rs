@@ -96,6 +96,10 @@ impl<'j> Members<'_, '_, 'j> {
         self.build.add(handle)
     }
 
+    pub(crate) fn build(&self) -> &Builder<'_> {
+        self.build
+    }
+
     /// Lease tokens of all workers.
     pub(crate) fn lease_tokens(&self) -> Arc<LeaseTokens> {
         self.build.settings.leases.clone()

@@ -10,7 +10,7 @@ use crate::destinations::Destinations;
 use crate::handle::{AllSync, AnyHandle, BigValues, Children, KeepPrefix, NAMES, Shadow};
 use crate::leases::LeaseTokens;
 use crate::prefix::Unknown;
-use crate::step::{DestinationId, LogName, NodeId};
+use crate::step::{DestinationId, Hop, LogName, NodeId};
 use crate::tree::Tree;
 use named::{Named, only};
 use std::collections::{HashMap, HashSet};
@@ -167,6 +167,14 @@ impl<'c> Builder<'c> {
     pub(crate) fn add(&mut self, handle: AnyHandle) -> NodeId {
         self.handles.push(handle);
         NodeId(self.handles.len() as u32 - 1)
+    }
+
+    /// Where a child leads that is told nothing but the request: to a server without a further look, if it is one.
+    pub(crate) fn hop(&self, child: NodeId) -> Hop {
+        match &self.handles[child.0 as usize] {
+            AnyHandle::Destination(server) => server.send(),
+            _ => Hop::To(child),
+        }
     }
 
     /// A handle that asks all servers, each in one of the ways to it.

@@ -26,6 +26,11 @@ impl Destination {
     pub(crate) fn number(&self) -> DestinationId {
         self.number
     }
+
+    /// What becomes of every request.
+    pub(crate) fn send(&self) -> Hop {
+        Hop::Send(self.number, self.log)
+    }
 }
 
 impl Handle for Destination {
@@ -35,7 +40,7 @@ impl Handle for Destination {
 
     #[inline]
     fn hop(&self, _request: &Request<'_>) -> Option<Hop> {
-        Some(Hop::Send(self.number, self.log))
+        Some(self.send())
     }
 
     fn enter(&self, _cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {

@@ -5,22 +5,25 @@ use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::hash::Selector;
 use crate::request::Request;
-use crate::step::{Cx, Hop, NodeId, Step};
+use crate::step::{Cx, Hop, Step};
 
 #[derive(Debug)]
 pub(crate) struct HashRoute {
     children: Children,
+    /// Where each of them leads: a server, or the child itself.
+    hops: Box<[Hop]>,
     selector: Selector,
 }
 
 impl HashRoute {
-    pub(crate) fn new(children: Children, selector: Selector) -> Self {
-        HashRoute { children, selector }
+    pub(crate) fn new(build: &Builder<'_>, children: Children, selector: Selector) -> Self {
+        let hops = children.iter().map(|child| build.hop(*child)).collect();
+        HashRoute { children, hops, selector }
     }
 
     #[inline]
-    fn child(&self, request: &Request<'_>) -> NodeId {
-        self.children[self.selector.pick(request.routing_key())]
+    fn pick(&self, request: &Request<'_>) -> usize {
+        self.selector.pick(request.routing_key())
     }
 }
 
@@ -33,7 +36,7 @@ impl Handle for HashRoute {
         };
         let hash = members.hash(children.len())?;
         members.end();
-        Ok(HashRoute { children, selector: hash })
+        Ok(HashRoute::new(build, children, hash))
     }
 
     fn reason(&self, request: &Request<'_>) -> Option<String> {
@@ -44,10 +47,10 @@ impl Handle for HashRoute {
 
     #[inline]
     fn hop(&self, request: &Request<'_>) -> Option<Hop> {
-        Some(Hop::To(self.child(request)))
+        Some(self.hops[self.pick(request)])
     }
 
     fn enter(&self, _cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
-        Step::Tail(self.child(request))
+        Step::Tail(self.children[self.pick(request)])
     }
 }

@@ -49,7 +49,8 @@ impl PoolRoute {
                 let unlogged = log.map(|_| pool.children());
                 members.add(AnyHandle::EjectHosts(EjectHosts::new(children, unlogged, hash)))
             } else {
-                members.add(AnyHandle::HashRoute(HashRoute::new(children, hash)))
+                let route = HashRoute::new(members.build(), children, hash);
+                members.add(AnyHandle::HashRoute(route))
             }
         };
         if let Some(rates) = members.json("rates") {

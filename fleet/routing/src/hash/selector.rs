@@ -70,6 +70,7 @@ impl Selector {
     }
 
     /// The place in the list of the server that has `key`. Of a key with a hash stop or a hash tag, pass the part that is hashed.
+    #[inline]
     pub fn pick(&self, key: &[u8]) -> usize {
         let number = self.salted(key, |key| self.rule.pick(key));
         self.place(number)
@@ -104,6 +105,7 @@ impl Selector {
 }
 
 impl Rule {
+    #[inline]
     fn pick(&self, key: &[u8]) -> u32 {
         match self {
             Self::Ch3(rule) => rule.pick(key),

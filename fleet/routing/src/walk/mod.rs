@@ -117,6 +117,18 @@ pub struct Walks<T> {
     kept: Kept,
 }
 
+/// Where handles that only choose lead: to a server, or to a handle that does more.
+#[inline]
+fn hops(tree: &Tree, mut node: NodeId, request: &Request<'_>) -> Hop {
+    loop {
+        match tree.handle(node).hop(request) {
+            Some(Hop::To(next)) => node = next,
+            Some(send) => return send,
+            None => return Hop::To(node),
+        }
+    }
+}
+
 impl<T: Copy> Walks<T> {
     pub fn new(tree: Rc<Tree>, seed: u64) -> Self {
         let (frames, vacant, asks, scratch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -147,8 +159,7 @@ impl<T: Copy> Walks<T> {
         ticket: T,
         sink: &mut S,
     ) {
-        let tree = Rc::clone(&self.tree);
-        let Some((root, prefix)) = tree.root(request.key) else {
+        let Some((root, prefix)) = self.tree.root(request.key) else {
             return sink.refuse(ticket, &Answer { line: NO_ROUTE, ..Answer::of(Outcome::LocalError) });
         };
         let (prefix, key) = request.key.split_at(prefix);
@@ -161,7 +172,18 @@ impl<T: Copy> Walks<T> {
             bare = Request { key, prefix, ..*request };
             request = &bare;
         }
-        self.enter(&tree, root, request, facts, ticket, sink);
+        match hops(&self.tree, root, request) {
+            // Most requests meet no handle that does more.
+            Hop::Send(destination, log) => {
+                if let Err(why) = sink.send(destination, request, log, Origin::Client(ticket)) {
+                    sink.answer(ticket, &Answer::of(why));
+                }
+            }
+            Hop::To(node) => {
+                let tree = Rc::clone(&self.tree);
+                self.enter(&tree, node, request, facts, ticket, sink);
+            }
+        }
     }
 
     /// Sends a request without a key to all servers of the tree, and answers what the worst has answered.
@@ -177,7 +199,6 @@ impl<T: Copy> Walks<T> {
     }
 
     /// Sends a client's request to a handle, and answers it if that has its answer at once.
-    #[inline]
     fn enter<S: Sink<Ticket = T>>(
         &mut self,
         tree: &Rc<Tree>,
@@ -204,15 +225,11 @@ impl<T: Copy> Walks<T> {
         sink: &mut S,
     ) -> Option<Done> {
         loop {
-            match tree.handle(node).hop(request) {
-                Some(Hop::To(next)) => {
-                    node = next;
-                    continue;
-                }
-                Some(Hop::Send(destination, log)) => {
+            match hops(tree, node, request) {
+                Hop::To(handle) => node = handle,
+                Hop::Send(destination, log) => {
                     return sink.send(destination, request, log, origin).err().map(Done::Made);
                 }
-                None => {}
             }
             if self.kept.is_full() {
                 return Some(Done::Made(Outcome::Busy));

@@ -1,13 +1,17 @@
 //! What comes of replies: whom each is for, and whether it can be.
 
-use super::{Awaited, Destination, Expected, Heard, Kind, Next};
+use super::{AfterValue, Awaited, Destination, Expected, Heard, Kind, Next};
 use crate::flow::Ticket;
 use crate::upstream::answers;
 use crate::upstream::reply::{self, Read, Reply, Value};
+use crate::words::words;
 use guira_routing::{Answer, Dialect, Group, Op, Origin, Outcome};
 
 /// What ends the reply to a get.
 const END: &[u8] = b"END\r\n";
+/// What becomes of a request for a value that is not taken.
+const TOO_LONG: Answer<'static> =
+    Answer { line: b"SERVER_ERROR the value is too long for the router", ..Answer::of(Outcome::RemoteError) };
 
 impl Destination {
     /// The next reply in `input`.
@@ -19,12 +23,16 @@ impl Destination {
         if input.is_empty() {
             return Heard::Silence(0);
         }
+        if let Next::RestOfValue(then) = self.next {
+            return self.pass_over(then, input.len());
+        }
         if let Some((expected, value, taken)) = self.item(input) {
             return self.key_found(expected, answers::found(&value), taken);
         }
         match reply::read(input) {
             Read::Reply(reply, taken) => self.next_reply(reply, taken),
             Read::Unfinished(wanted) => Heard::Silence(wanted),
+            Read::TooLong { line, taken, block } => self.next_too_long(line, taken, block),
             Read::Broken => Heard::Garbage,
         }
     }
@@ -88,7 +96,7 @@ impl Destination {
                     _ => Heard::Garbage,
                 };
             }
-            Next::Unknown => return Heard::Garbage,
+            Next::RestOfValue(_) | Next::Unknown => return Heard::Garbage,
         }
         let Some(expected) = self.expected.front().copied() else {
             return Heard::Garbage;
@@ -170,6 +178,42 @@ impl Destination {
             return self.key_found(expected, answer, taken);
         }
         if is_last { Heard::Garbage } else { self.answered(expected, Answer::of(Outcome::NotFound), 0) }
+    }
+
+    /// A value begins that is too long to be taken: it fails, and its bytes are passed over as they come.
+    #[cold]
+    fn next_too_long<'i>(&mut self, line: &'i [u8], taken: usize, block: u64) -> Heard<'i> {
+        let Some(expected) = self.expected.front().copied().filter(|_| self.next == Next::Reply) else {
+            return Heard::Garbage;
+        };
+        let then = match expected.kind {
+            Kind::Key | Kind::LastKey if words(line).nth(1) != Some(self.key_of(&expected)) => {
+                return match expected.kind {
+                    Kind::Key => self.answered(expected, Answer::of(Outcome::NotFound), 0),
+                    _ => Heard::Garbage,
+                };
+            }
+            Kind::Key => AfterValue::Reply,
+            Kind::LastKey => AfterValue::End,
+            Kind::Meta(op) if self.of_meta(op, &expected, line, Some(b"")).is_some() => AfterValue::Reply,
+            _ => return Heard::Garbage,
+        };
+        (self.next, self.passed_over) = (Next::RestOfValue(then), block);
+        self.answered(expected, TOO_LONG, taken)
+    }
+
+    /// So many bytes have come, of a value that is not taken and perhaps of what comes behind it.
+    #[cold]
+    fn pass_over<'i>(&mut self, then: AfterValue, length: usize) -> Heard<'i> {
+        let passed = usize::try_from(self.passed_over).unwrap_or(length).min(length);
+        self.passed_over -= passed as u64;
+        if self.passed_over == 0 {
+            self.next = match then {
+                AfterValue::Reply => Next::Reply,
+                AfterValue::End => Next::End,
+            };
+        }
+        Heard::Nothing(passed)
     }
 
     #[inline]
