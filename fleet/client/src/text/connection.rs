@@ -200,6 +200,23 @@ impl Connection {
         Ok(&self.line[..end])
     }
 
+    /// The next `length` bytes and the end of their line, which is not part of them.
+    ///
+    /// # Errors
+    /// As [`Connection::line`]; also when there are more bytes in the line.
+    pub fn block(&mut self, length: usize) -> Result<Vec<u8>, TextError> {
+        let mut block = Vec::new();
+        (&mut self.wire).take(length as u64 + 2).read_to_end(&mut block)?;
+        if block.len() < length + 2 {
+            return Err(TextError::Closed);
+        }
+        if !block.ends_with(b"\r\n") {
+            return Err(TextError::TooLong);
+        }
+        block.truncate(length);
+        Ok(block)
+    }
+
     /// Asks for `stats`, or `stats GROUP` if `group` is not empty, and passes each name and value to `stat`.
     ///
     /// # Errors
