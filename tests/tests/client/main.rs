@@ -7,6 +7,7 @@ mod expiry;
 mod failures;
 mod herds;
 mod histories;
+mod markers;
 
 use guira_client::lookaside::{LookAside, Value};
 use guira_client::text::{Endpoint, Target};

@@ -8,6 +8,7 @@ use super::counters::{Counters, Counts};
 use super::key;
 use super::leases::{self, Leases};
 use super::links::{CacheError, Links, Urgency};
+use super::markers::Markers;
 use super::policy::{Policy, StaleValues};
 use super::random::Random;
 use super::read::{Database, Read, Wanted};
@@ -22,6 +23,14 @@ pub(super) struct Shared {
     pub(super) random: Random,
 }
 
+/// What a clone has for itself: how it reads.
+#[derive(Clone, Debug)]
+pub(super) struct Manner {
+    pub(super) policy: Policy,
+    /// In a replica region.
+    pub(super) markers: Option<Arc<Markers>>,
+}
+
 /// A client of a cache beside a database.
 ///
 /// It blocks. Threads share it, or its clones, which use the same connections: as many as there are calls at the same time.
@@ -34,7 +43,7 @@ pub(super) struct Shared {
 #[derive(Clone, Debug)]
 pub struct LookAside {
     shared: Arc<Shared>,
-    policy: Policy,
+    manner: Manner,
 }
 
 impl LookAside {
@@ -45,21 +54,22 @@ impl LookAside {
     #[must_use]
     pub fn new(target: Target) -> Self {
         let (links, counts, random) = (Links::new(target), Counts::default(), Random::of_process());
-        Self { shared: Arc::new(Shared { links, counts, random }), policy: Policy::DEFAULT }
+        let manner = Manner { policy: Policy::DEFAULT, markers: None };
+        Self { shared: Arc::new(Shared { links, counts, random }), manner }
     }
 
     /// The same client, with which values that are filled live so long, give or take the jitter. Servers count whole seconds:
     /// from one up to 30 days.
     #[must_use]
     pub fn expiry(mut self, expiry: Duration) -> Self {
-        self.policy.expiry = expiry;
+        self.manner.policy.expiry = expiry;
         self
     }
 
     /// The same client, which remembers so long that the database has nothing under a key.
     #[must_use]
     pub fn absent_expiry(mut self, expiry: Duration) -> Self {
-        self.policy.absent_expiry = expiry;
+        self.manner.policy.absent_expiry = expiry;
         self
     }
 
@@ -71,7 +81,7 @@ impl LookAside {
     #[must_use]
     pub fn jitter(mut self, percent: u32) -> Self {
         assert!(percent <= 100, "a jitter is at most 100 percent, not {percent}");
-        self.policy.jitter_percent = percent;
+        self.manner.policy.jitter_percent = percent;
         self
     }
 
@@ -79,7 +89,7 @@ impl LookAside {
     /// not store what it says. A wait should be longer than the database takes, and is over soon: pauses between two looks are 1 to 32 ms.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.policy.wait = wait;
+        self.manner.policy.wait = wait;
         self
     }
 
@@ -87,7 +97,19 @@ impl LookAside {
     /// value than it has written.
     #[must_use]
     pub fn stale_values(mut self, stale_values: StaleValues) -> Self {
-        self.policy.stale_values = stale_values;
+        self.manner.policy.stale_values = stale_values;
+        self
+    }
+
+    /// The same client in a region whose databases are replicas of another region's: reads of what this region has written
+    /// go to the master until the change has come back.
+    ///
+    /// Then `write_through_delete` sets a marker, has the write go to the master, and names the marker in the statement, so that the
+    /// invalidator of this region, which reads the log of the replica, deletes it. A client does not see what was before its
+    /// own write, as long as no marker is lost and none reaches its limit.
+    #[must_use]
+    pub fn in_replica_region(mut self, markers: Markers) -> Self {
+        self.manner.markers = Some(Arc::new(markers));
         self
     }
 
@@ -111,7 +133,7 @@ impl LookAside {
             (Some(fill), [one]) => Ok(vec![fill(one.database)?]),
             _ => unreachable!("one key is filled once"),
         };
-        let mut found = Read::run(&self.shared, &self.policy, &[key], &mut once)?;
+        let mut found = Read::run(&self.shared, &self.manner, &[key], &mut once)?;
         Ok(found.pop().flatten())
     }
 
@@ -129,13 +151,14 @@ impl LookAside {
         keys: &[&'k str],
         mut fill: impl FnMut(&[Wanted<'k>]) -> Result<Vec<Option<Value>>, E>,
     ) -> Result<Vec<Option<Value>>, E> {
-        Read::run(&self.shared, &self.policy, keys, &mut fill)
+        Read::run(&self.shared, &self.manner, keys, &mut fill)
     }
 
     /// Changes the database by `write`, and then deletes the `keys` whose values it changes. `write` has committed when it
     /// returns. It is given what its statement should say, for the invalidator.
     ///
-    /// The keys are deleted too when `write` has failed, since that may not be known for sure.
+    /// The keys are deleted too when `write` has failed, since that may not be known for sure. For the same reason a marker stays until
+    /// its limit then.
     ///
     /// # Errors
     /// Those of `write`, and no others.
@@ -145,7 +168,8 @@ impl LookAside {
         write: impl FnOnce(&Changed) -> Result<T, E>,
     ) -> Result<T, E> {
         let good = self.good(keys);
-        let written = write(&Changed::new(good.iter().copied()));
+        let marker = self.mark(&good);
+        let written = write(&Changed::new(good.iter().copied().chain(marker.as_deref())));
         self.delete_good(&good);
         written
     }
@@ -175,6 +199,16 @@ impl LookAside {
         let good: Vec<&str> = keys.iter().copied().filter(|key| key::is_good(key)).collect();
         self.shared.counts.bad_keys.add(keys.len() - good.len());
         good
+    }
+
+    /// Marks keys in a replica region; returns the marker.
+    fn mark(&self, keys: &[&str]) -> Option<String> {
+        let markers = self.manner.markers.as_ref().filter(|_| !keys.is_empty())?;
+        let mark = markers.mark(keys, &self.shared.random);
+        if !mark.is_whole {
+            self.shared.counts.unmarked_writes.add(1);
+        }
+        Some(mark.key)
     }
 
     fn delete_good(&self, keys: &[&str]) -> bool {

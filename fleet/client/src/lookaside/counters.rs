@@ -45,6 +45,9 @@ counters! {
     failures "Keys that the database was asked for since the cache did not answer, or not as it should."
     bad_keys "Keys that no cache can have, or that would end a comment. They are never sent."
     deletes "Keys that were deleted, whether or not there was something."
+    marked_reads "Keys that the master was asked for, since their write had not come back to this region, or that could not be known."
+    marker_failures "Keys of which it could not be known whether they are marked."
+    unmarked_writes "Writes for which a marker could not be set: their clients may read what was before."
     failed_deletes "Keys whose delete was not acknowledged. The cache may have an old value until the invalidator deletes it."
 }
 

@@ -23,6 +23,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A region whose databases are replicas of another one's sets [`Markers`] for what it writes, so that its readers do not see what was before.
+//!
 //! The same in commands, for other languages: docs/client.md.
 
 mod backoff;
@@ -32,6 +34,7 @@ mod counters;
 mod key;
 mod leases;
 mod links;
+mod markers;
 mod policy;
 mod random;
 mod read;
@@ -44,6 +47,7 @@ pub use client::LookAside;
 pub use counters::Counters;
 pub use leases::Leases;
 pub use links::CacheError;
+pub use markers::Markers;
 pub use policy::StaleValues;
 pub use read::{Database, Wanted};
 pub use value::Value;

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use guira_sync::clock::Stopwatch;
 
 use super::backoff::Backoff;
-use super::client::Shared;
+use super::client::{Manner, Shared};
 use super::key;
 use super::leases::{self, Got, Store, Stored, Token};
 use super::links::Urgency;
-use super::policy::{Policy, StaleValues};
+use super::policy::StaleValues;
 use super::value::{Item, Value};
 
 /// Which database a fill is to ask.
@@ -51,7 +51,7 @@ impl Missing {
 /// One read of several keys.
 pub(super) struct Read<'c, 'f, 'k, E> {
     shared: &'c Shared,
-    policy: &'c Policy,
+    manner: &'c Manner,
     keys: Vec<&'k str>,
     found: Vec<Option<Value>>,
     fill: Fill<'f, 'k, E>,
@@ -61,7 +61,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
     /// The values of `keys`, in their order.
     pub(super) fn run(
         shared: &'c Shared,
-        policy: &'c Policy,
+        manner: &'c Manner,
         keys: &[&'k str],
         fill: Fill<'f, 'k, E>,
     ) -> Result<Vec<Option<Value>>, E> {
@@ -73,7 +73,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
             });
         }
         let found = vec![None; unique.len()];
-        let mut read = Read { shared, policy, keys: unique, found, fill };
+        let mut read = Read { shared, manner, keys: unique, found, fill };
         read.all()?;
         if read.keys.len() == keys.len() {
             return Ok(read.found);
@@ -86,7 +86,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
             (0..self.keys.len()).partition(|place| key::is_good(self.keys[*place]));
         self.shared.counts.bad_keys.add(bad.len());
         let mut missing: Vec<Missing> = bad.into_iter().map(Missing::without_token).collect();
-        let (waited, mut backoff) = (Stopwatch::start(), Backoff::new(self.policy.wait));
+        let (waited, mut backoff) = (Stopwatch::start(), Backoff::new(self.manner.policy.wait));
         let mut is_first = true;
         loop {
             let taken = self.ask(&asked, &mut missing);
@@ -140,7 +140,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
                     counts.misses.add(1);
                     missing.push(Missing { place, token: Some(token), stale: value_of(stale) });
                 }
-                Got::Taken(Some(stale)) if self.policy.stale_values == StaleValues::Use => {
+                Got::Taken(Some(stale)) if self.manner.policy.stale_values == StaleValues::Use => {
                     match stale.value() {
                         Ok(value) => {
                             counts.stale_hits.add(1);
@@ -164,10 +164,8 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
         if missing.is_empty() {
             return Ok(());
         }
-        let wanted: Vec<Wanted<'k>> = missing
-            .iter()
-            .map(|missing| Wanted { key: self.keys[missing.place], database: Database::Nearest })
-            .collect();
+        let keys: Vec<&'k str> = missing.iter().map(|missing| self.keys[missing.place]).collect();
+        let wanted: Vec<Wanted<'k>> = self.wanted(&keys);
         let values = (self.fill)(&wanted)?;
         assert_eq!(values.len(), wanted.len(), "a fill has a value, or none, for each key");
         let mut stores = Vec::new();
@@ -180,14 +178,39 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
             }
             if let Some(token) = token {
                 let item = Item::of(value.as_ref());
-                let length = if value.is_some() { self.policy.expiry } else { self.policy.absent_expiry };
-                let seconds = self.policy.seconds(length, &self.shared.random);
+                let length = if value.is_some() {
+                    self.manner.policy.expiry
+                } else {
+                    self.manner.policy.absent_expiry
+                };
+                let seconds = self.manner.policy.seconds(length, &self.shared.random);
                 stores.push(Store { key: self.keys[place], token, item, seconds });
             }
             self.found[place] = value;
         }
         self.store(&stores);
         Ok(())
+    }
+
+    /// Where these keys are to be read. Markers are looked at after the cache was asked: a write that comes in between voids the lease.
+    fn wanted(&self, keys: &[&'k str]) -> Vec<Wanted<'k>> {
+        let Some(markers) = &self.manner.markers else {
+            let database = Database::Nearest;
+            return keys.iter().map(|key| Wanted { key, database }).collect();
+        };
+        let counts = &self.shared.counts;
+        // A key that cannot be sent is not marked by its writer either.
+        let good: Vec<&str> = keys.iter().copied().filter(|key| key::is_good(key)).collect();
+        let databases = markers.database_of(&good).unwrap_or_else(|unreachable| {
+            counts.marker_failures.add(good.len());
+            vec![unreachable; good.len()]
+        });
+        let mut databases = databases.into_iter();
+        let database =
+            |key: &str| if key::is_good(key) { databases.next() } else { None }.unwrap_or(Database::Master);
+        let databases: Vec<Database> = keys.iter().copied().map(database).collect();
+        counts.marked_reads.add(databases.iter().filter(|one| **one == Database::Master).count());
+        keys.iter().zip(databases).map(|(key, database)| Wanted { key, database }).collect()
     }
 
     fn store(&self, stores: &[Store<'_>]) {
