@@ -393,3 +393,95 @@ fn a_fill_has_a_value_for_each_key() {
     let (target, _server) = serve(vec![]);
     let _ = client(target).get_many(&["a b", "c d"], |_| Ok::<_, ()>(vec![None]));
 }
+
+/// A read of `k` by a client without a cache, which is told where it is to read.
+fn database_of(markers: Markers) -> (Database, Counters) {
+    let nowhere = Target::new("unix:/nowhere".parse().unwrap(), Duration::from_secs(20));
+    let cache = client(nowhere).in_replica_region(markers);
+    (cache.get_or_fill("k", Err).unwrap_err(), cache.counters())
+}
+
+#[test]
+fn a_list_is_tidied_by_its_cas_unique_so_that_what_was_added_meanwhile_stays() {
+    let look = "mg r::k v c\r\n";
+    for (talk_about, database) in [
+        (vec![(look, "EN\r\n")], Database::Nearest),
+        (vec![(look, "VA 0 c5\r\n\r\n")], Database::Master),
+        (vec![(look, "VA 4 c5\r\na,b,\r\n"), ("mg r:a\r\nmg r:b\r\n", "EN\r\nHD\r\n")], Database::Master),
+        (
+            vec![
+                (look, "VA 4 c5\r\na,b,\r\n"),
+                ("mg r:a\r\nmg r:b\r\n", "EN\r\nEN\r\n"),
+                ("ms r::k 0 C5 T2\r\n\r\n", "EX\r\n"),
+            ],
+            Database::Master,
+        ),
+    ] {
+        let (target, server) = serve(vec![talk(&talk_about)]);
+        let (found, counters) = database_of(Markers::at(target));
+        assert_eq!((found, counters.marker_failures), (database, 0), "{talk_about:?}");
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn an_answer_about_markers_that_is_none_is_a_failure() {
+    for answer in
+        ["ERROR\r\n", "SERVER_ERROR timeout\r\n", "VA 1\r\nx\r\n", "VA x c1\r\n", "HD\r\n", "VA 2 c1\r\nx"]
+    {
+        let (target, server) = serve(vec![talk(&[("mg r::k v c\r\n", answer)])]);
+        let (found, counters) = database_of(Markers::at(target).when_unreachable(Database::Nearest));
+        assert_eq!((found, counters.marker_failures), (Database::Nearest, 1), "{answer}");
+        server.join().unwrap();
+    }
+}
+
+/// A write of `k` with its marker, whose list is made or found as these answers say.
+fn mark(answers: &[(&str, &str)]) -> Counters {
+    let (listener, nowhere) = (TcpListener::bind("127.0.0.1:0").unwrap(), "unix:/nowhere".parse().unwrap());
+    let at = listener.local_addr().unwrap().to_string().parse().unwrap();
+    let cache = client(Target::new(nowhere, Duration::from_secs(20)))
+        .in_replica_region(Markers::at(Target::new(at, Duration::from_secs(20))));
+    let answers: Talk = talk(answers);
+    let server = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut hear = |asked: &str, answered: &str, id: Option<String>| {
+            // An id has 16 digits.
+            let mut heard = vec![0; asked.len() + 14];
+            socket.read_exact(&mut heard).unwrap();
+            let heard = String::from_utf8(heard).unwrap();
+            let id = id.unwrap_or_else(|| heard[5..21].to_owned());
+            assert_eq!(heard.replace(&id, "ID"), asked);
+            socket.write_all(answered.as_bytes()).unwrap();
+            id
+        };
+        let id = hear("ms r:ID 1 T600\r\n1\r\n", "HD\r\n", None);
+        for (asked, answered) in answers {
+            hear(&asked, &answered, Some(id.clone()));
+        }
+    });
+    assert_eq!(cache.write_through_delete(&["k"], |_| Ok::<_, ()>(1)), Ok(1));
+    server.join().unwrap();
+    cache.counters()
+}
+
+#[test]
+fn an_id_is_appended_or_begins_a_list_and_the_list_lives_as_long_as_its_youngest() {
+    let append = "ms r::k 17 MA N600 T600\r\nID,\r\nmg r::k T600\r\n";
+    let add = "ms r::k 17 ME T600\r\nID,\r\nmg r::k T600\r\n";
+    for (answers, unmarked) in [
+        (vec![(append, "HD\r\nHD\r\n")], 0),
+        // memcached before 1.6.19.
+        (vec![(append, "NS\r\nEN\r\n"), (add, "HD\r\nHD\r\n")], 0),
+        // Another writer has been faster, or the list has gone in between.
+        (vec![(append, "NS\r\nHD\r\n"), (add, "NS\r\nHD\r\n"), (append, "HD\r\nHD\r\n")], 0),
+        (vec![(append, "HD\r\nEN\r\n"), (add, "HD\r\nHD\r\n")], 0),
+        (
+            vec![(append, "SERVER_ERROR out of memory\r\nEN\r\n"), (add, "SERVER_ERROR x\r\nEN\r\n")]
+                .repeat(4),
+            1,
+        ),
+    ] {
+        assert_eq!(mark(&answers).unmarked_writes, unmarked, "{answers:?}");
+    }
+}
