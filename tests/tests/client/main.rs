@@ -8,6 +8,8 @@ mod failures;
 mod herds;
 mod histories;
 mod markers;
+mod regions;
+mod replication;
 
 use guira_client::lookaside::{LookAside, Value};
 use guira_client::text::{Endpoint, Target};

@@ -1,0 +1,166 @@
+//! A region whose database is a replica: who has written reads no older row than that, with markers.
+
+use crate::{target, wait_until};
+use guira_client::lookaside::{Database, LookAside, Markers, Value};
+use guira_tests::random::Random;
+use guira_tests::{Server, Setup};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+/// `GUIRA_CLIENT_SEED` is another one.
+const SEED: u64 = 1;
+const KEYS: usize = 12;
+const USERS: usize = 3;
+
+/// A change on its way to the replica.
+struct Change {
+    key: usize,
+    version: u64,
+    /// What the invalidator of this region deletes.
+    names: Vec<String>,
+}
+
+/// Two databases with a version for each key, the replica region's cache, and those who use it.
+struct Region {
+    cache: LookAside,
+    server: Server,
+    master: [u64; KEYS],
+    replica: [u64; KEYS],
+    log: VecDeque<Change>,
+    /// Changes whose deletes have come, but which readers do not see yet.
+    seen: VecDeque<Change>,
+    written: [[u64; KEYS]; USERS],
+    reads: Reads,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Reads {
+    all: u64,
+    of_master: u64,
+    of_nearest: u64,
+    /// They were older than what the same user had written.
+    older: u64,
+}
+
+impl Region {
+    fn write(&mut self, user: usize, key: usize) {
+        let (version, log) = (self.master[key] + 1, &mut self.log);
+        let written = self.cache.write_through_delete(&[&name(key)], |changed| {
+            let names = changed.message().split(' ').map(str::to_owned).collect();
+            log.push_back(Change { key, version, names });
+            Ok::<_, Infallible>(())
+        });
+        written.expect("no write fails");
+        self.master[key] = version;
+        self.written[user][key] = version;
+    }
+
+    /// A write in the master's region.
+    fn write_elsewhere(&mut self, key: usize) {
+        self.master[key] += 1;
+        self.log.push_back(Change { key, version: self.master[key], names: vec![name(key)] });
+    }
+
+    fn read(&mut self, user: usize, key: usize) {
+        let (master, replica, reads) = (self.master[key], self.replica[key], &mut self.reads);
+        let found = self.cache.get_or_fill(&name(key), |database| {
+            let version = match database {
+                Database::Master => {
+                    reads.of_master += 1;
+                    master
+                }
+                Database::Nearest => {
+                    reads.of_nearest += 1;
+                    replica
+                }
+            };
+            Ok::<_, Infallible>(Some(Value::new("").with_version(version)))
+        });
+        let version = found.expect("no fill fails").and_then(|value| value.version()).expect("each has one");
+        reads.all += 1;
+        reads.older += u64::from(version < self.written[user][key]);
+    }
+
+    /// The log of the replica tells of a change.
+    fn tell(&mut self) {
+        let Some(change) = self.log.pop_front() else { return };
+        self.invalidate(&change);
+        self.seen.push_back(change);
+    }
+
+    /// Readers of the replica see it. The invalidator deletes a second time.
+    fn show(&mut self) {
+        let Some(change) = self.seen.pop_front() else { return };
+        self.replica[change.key] = change.version;
+        self.invalidate(&change);
+    }
+
+    fn invalidate(&self, change: &Change) {
+        let mut direct = self.server.connect();
+        change.names.iter().for_each(|name| _ = direct.ask(format!("delete {name}\r\n")));
+    }
+
+    fn step(&mut self, random: &mut Random) {
+        let (user, key) = (random.below(USERS as u64) as usize, random.below(KEYS as u64) as usize);
+        match random.below(100) {
+            0..5 => self.write(user, key),
+            5..8 => self.write_elsewhere(key),
+            8..14 => self.tell(),
+            // Long before the markers have settled.
+            _ if self.seen.len() > 2 => self.show(),
+            14..20 => self.show(),
+            _ => self.read(user, key),
+        }
+    }
+}
+
+fn name(key: usize) -> String {
+    format!("key:{key}")
+}
+
+fn run(markers: fn(&Server) -> Option<Markers>, seed: u64) -> Reads {
+    let server = Setup::new().start_guira();
+    let mut cache = LookAside::new(target(&server));
+    if let Some(markers) = markers(&server) {
+        cache = cache.in_replica_region(markers);
+    }
+    let mut random = Random::new(seed);
+    let mut region = Region {
+        cache,
+        server,
+        master: [0; KEYS],
+        replica: [0; KEYS],
+        log: VecDeque::new(),
+        seen: VecDeque::new(),
+        written: [[0; KEYS]; USERS],
+        reads: Reads::default(),
+    };
+    // Steps in bursts, and between these all changes come back and settle: then the nearest database is read again.
+    for _ in 0..3 {
+        (0..1500).for_each(|_| region.step(&mut random));
+        while !(region.log.is_empty() && region.seen.is_empty()) {
+            region.tell();
+            region.show();
+        }
+        for key in 0..KEYS {
+            wait_until("the nearest database", || {
+                region.server.connect().ask(format!("delete {}\r\n", name(key)));
+                let nearest = region.reads.of_nearest;
+                (0..USERS).for_each(|user| region.read(user, key));
+                region.reads.of_nearest > nearest
+            });
+        }
+    }
+    region.reads
+}
+
+#[test]
+fn a_user_reads_nothing_older_than_it_has_written_with_markers_and_does_without() {
+    let seed = std::env::var("GUIRA_CLIENT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(SEED);
+    let without = run(|_| None, seed);
+    let with = run(|server| Some(Markers::at(target(server)).settling(Duration::from_secs(2))), seed);
+    println!("seed {seed}: without markers {without:?}, with {with:?}");
+    assert!(without.older > 0 && without.of_master == 0, "seed {seed}: {without:?}");
+    assert!(with.older == 0 && with.of_master > 0 && with.of_nearest > 0, "seed {seed}: {with:?}");
+}
