@@ -104,6 +104,21 @@ fn whoever_may_uses_the_stale_value_while_another_client_fills_the_key() {
 }
 
 #[test]
+fn whoever_cannot_fill_a_key_gives_its_lease_to_the_next() {
+    for (name, server) in caches::all() {
+        let cache = client(&server);
+        assert_eq!(cache.get_or_fill("k", |_| Err("down")), Err("down"), "{name}");
+        // The tokens of this router are no cas uniques: others wait.
+        let is_given_back = name != "a router that makes leases of meta commands";
+        let next = if is_given_back { cache.clone() } else { cache.clone().wait(Duration::ZERO) };
+        assert_eq!(read(&next, "k", value("row")), value("row"), "{name}");
+        let counters = cache.counters();
+        let expected = if is_given_back { (2, 0, 1) } else { (1, 1, 0) };
+        assert_eq!((counters.misses, counters.waits, counters.stores), expected, "{name}");
+    }
+}
+
+#[test]
 fn several_keys_are_filled_by_who_has_their_leases() {
     for (name, server) in caches::all() {
         let cache = client(&server);

@@ -1,6 +1,6 @@
 //! Remote markers in real pools.
 
-use crate::{read, target, value, wait_until};
+use crate::{document, read, target, value, wait_until};
 use guira_client::lookaside::{Changed, Database, LookAside, Markers};
 use guira_client::text::{Endpoint, Target};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,14 +11,14 @@ use guira_tests::{Client, Server, Setup, skip};
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// Pools that do not evict: a node, a memcached, and a router that sends what begins with `r:` to one.
+/// Pools that do not evict: a node, a memcached, and the router of the document before one.
 fn pools() -> Vec<(&'static str, Server)> {
-    let route = r#"{"pools": {"cache": {"servers": ["%0"]}, "markers": {"servers": ["%1"]}},
-        "route": {"type": "PrefixSelectorRoute", "policies": {"r:": "PoolRoute|markers"}, "wildcard": "PoolRoute|cache"}}"#;
     let node = || Setup::new().guira_argument("--disable-evictions").start_guira();
     let cache = || Setup::new().start_guira();
-    let mut pools =
-        vec![("a node", node()), ("a router", Setup::new().start_router(route, vec![cache(), node()]))];
+    let mut pools = vec![
+        ("a node", node()),
+        ("a router", Setup::new().start_router(&document::router(), vec![cache(), node()])),
+    ];
     match Setup::new().options(&["-M"]).start_peer() {
         Some(memcached) => pools.push(("memcached", memcached)),
         None => skip::say("memcached is not installed"),

@@ -82,6 +82,14 @@ impl Region {
         reads.older += u64::from(version < self.written[user][key]);
     }
 
+    /// Whether users who miss a key read it from the nearest database.
+    fn is_read_nearby(&mut self, key: usize) -> bool {
+        self.server.connect().ask(format!("delete {}\r\n", name(key)));
+        let nearest = self.reads.of_nearest;
+        (0..USERS).for_each(|user| self.read(user, key));
+        self.reads.of_nearest > nearest
+    }
+
     /// The log of the replica tells of a change.
     fn tell(&mut self) {
         let Some(change) = self.log.pop_front() else { return };
@@ -143,14 +151,11 @@ fn run(markers: fn(&Server) -> Option<Markers>, seed: u64) -> Reads {
             region.tell();
             region.show();
         }
-        for key in 0..KEYS {
-            wait_until("the nearest database", || {
-                region.server.connect().ask(format!("delete {}\r\n", name(key)));
-                let nearest = region.reads.of_nearest;
-                (0..USERS).for_each(|user| region.read(user, key));
-                region.reads.of_nearest > nearest
-            });
-        }
+        let mut left: Vec<usize> = (0..KEYS).collect();
+        wait_until("the nearest database for all keys", || {
+            left.retain(|key| !region.is_read_nearby(*key));
+            left.is_empty()
+        });
     }
     region.reads
 }

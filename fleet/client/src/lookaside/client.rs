@@ -118,8 +118,9 @@ impl LookAside {
     ///
     /// On a miss one client is given a lease, and its `fill` is stored, unless the key was deleted meanwhile: then the value is
     /// good for this call only. Others wait, or take the stale value, or call `fill` when the wait is over. `fill` is called
-    /// once at most. It has to read what is committed: a snapshot that began before this call may be older than a delete. When it fails, the others wait until the
-    /// interval of the lease is over, which is 10 s.
+    /// once at most. It has to read what is committed: a snapshot that began before this call may be older than a delete.
+    /// When it fails the lease is given back; when it panics, or its client dies, others wait until the interval of
+    /// the lease is over, which is 10 s.
     ///
     /// # Errors
     /// Those of `fill`, and no others.

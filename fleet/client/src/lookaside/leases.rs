@@ -255,6 +255,18 @@ pub(super) fn set(link: &mut Link, stores: &[Store<'_>]) -> Result<Vec<Stored>, 
     Ok(stored)
 }
 
+/// Gives tokens back, so that others need not wait until the interval is over. A token that a router has made of a cas unique is not one
+/// itself: then this does nothing.
+pub(super) fn give_back(link: &mut Link, tokens: &[(&str, Token)]) -> Result<(), CacheError> {
+    for batch in tokens.chunks(BATCH) {
+        let request: String =
+            batch.iter().map(|(key, token)| format!("md {key} C{}\r\n", token.number)).collect();
+        link.connection.send(request.as_bytes())?;
+        batch.iter().try_for_each(|_| link.connection.line().map(|_| ()))?;
+    }
+    Ok(())
+}
+
 /// Deletes keys; tells of each whether that was acknowledged.
 pub(super) fn delete(link: &mut Link, keys: &[&str]) -> Result<Vec<bool>, CacheError> {
     let mut deleted = Vec::with_capacity(keys.len());

@@ -166,7 +166,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
         }
         let keys: Vec<&'k str> = missing.iter().map(|missing| self.keys[missing.place]).collect();
         let wanted: Vec<Wanted<'k>> = self.wanted(&keys);
-        let values = (self.fill)(&wanted)?;
+        let values = (self.fill)(&wanted).inspect_err(|_| give_back(self.shared, &keys, &missing))?;
         assert_eq!(values.len(), wanted.len(), "a fill has a value, or none, for each key");
         let mut stores = Vec::new();
         for (Missing { place, token, stale }, value) in missing.into_iter().zip(values) {
@@ -226,5 +226,15 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
                 }
             }
         }
+    }
+}
+
+/// Gives the tokens of keys back that were not filled.
+fn give_back(shared: &Shared, keys: &[&str], missing: &[Missing]) {
+    let tokens = keys.iter().zip(missing).filter_map(|(key, missing)| Some((*key, missing.token?)));
+    let tokens: Vec<(&str, Token)> = tokens.collect();
+    if !tokens.is_empty() {
+        // If it fails, others wait a little longer.
+        let _ = shared.links.with(Urgency::Optional, |link| leases::give_back(link, &tokens));
     }
 }

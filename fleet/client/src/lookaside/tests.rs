@@ -230,6 +230,8 @@ fn whatever_the_cache_says_the_application_has_its_value() {
         (NATIVE, "VALUE other 0 1\r\nx\r\nEND\r\n"),
         (NATIVE, "VALUE k 0 1\r\nxy\r\nEND\r\n"),
         (NATIVE, "VALUE k 0 9\r\nx\r\n"),
+        (NATIVE, "VALUE k 0 18446744073709551615\r\nx\r\n"),
+        (NATIVE, "VALUE k 0 1073741825\r\nx\r\n"),
         (NATIVE, "VALUE k 4294967296 1\r\nx\r\nEND\r\n"),
         (NATIVE, "VALUE k 0 1\r\nx\r\nVALUE k 0 1\r\nx\r\nEND\r\n"),
         (NATIVE, "VALUE k 1073741824 1\r\nx\r\nEND\r\n"),
@@ -253,6 +255,42 @@ fn whatever_the_cache_says_the_application_has_its_value() {
         assert_eq!(read(&cache, "k", value("db")), value("db"), "{probe:?} {answer}");
         let Counters { failures, stores, hits, .. } = cache.counters();
         assert_eq!((failures, stores, hits), (1, 0, 0), "{probe:?} {answer}");
+        server.join().unwrap();
+    }
+}
+
+/// Answers with bytes that are wrong, missing or too many.
+#[test]
+fn no_answer_is_so_wrong_that_a_read_does_not_end() {
+    const SEED: u64 = 1;
+    let random = random::Random::new(SEED);
+    for round in 0..600 {
+        let (probe, asked, answers) = if round % 2 == 0 {
+            let answers = [
+                "LVALUE k 101 1073741824 9\r\n\0\0\0\0\0\0\0\x05x\r\nEND\r\n",
+                "VALUE k 0 1\r\nx\r\nEND\r\n",
+            ];
+            (NATIVE, "lease-get k\r\n", answers)
+        } else {
+            (
+                META,
+                "mg k v f c N10\r\n",
+                ["VA 9 f1073741824 c8 X W\r\n\0\0\0\0\0\0\0\x02x\r\n", "VA 0 f0 c7 Z\r\n\r\n"],
+            )
+        };
+        let mut answer = answers[random.below(2) as usize].to_owned();
+        for _ in 0..=random.below(3) {
+            let at = random.below(answer.len() as u64 + 1) as usize;
+            let put = ["", " ", "9", "\r\n", "x", "-", "END\r\n", "\0"][random.below(8) as usize];
+            let end = (at + random.below(3) as usize).min(answer.len());
+            answer.replace_range(at..end, put);
+        }
+        let said = format!("seed {SEED}, round {round}: {answer:?}");
+        // What it stores is not looked at: the connection is closed.
+        let (target, server) = serve(vec![talk(&[probe, (asked, &answer)]), vec![]]);
+        let found = read(&client(target.clone()).wait(Duration::ZERO), "k", value("db"));
+        assert!(found.is_some(), "{said}");
+        let _ = crate::text::Connection::open(&target);
         server.join().unwrap();
     }
 }
@@ -378,12 +416,23 @@ fn a_write_tells_its_statement_the_keys_and_deletes_them_even_if_it_fails() {
 }
 
 #[test]
-fn what_the_database_refuses_is_the_callers() {
-    let (target, server) =
-        serve(vec![talk(&[NATIVE, ("lease-get k\r\n", "LVALUE k 101 0 0\r\n\r\nEND\r\n")])]);
+fn what_the_database_refuses_is_the_callers_and_its_leases_are_given_back() {
+    let (target, server) = serve(vec![talk(&[
+        NATIVE,
+        ("lease-get k\r\n", "LVALUE k 101 0 0\r\n\r\nEND\r\n"),
+        ("md k C101\r\n", "HD\r\n"),
+        (
+            "lease-get k l m\r\n",
+            "LVALUE k 102 0 0\r\n\r\nVALUE l 0 1\r\nx\r\nLVALUE m 103 0 0\r\n\r\nEND\r\n",
+        ),
+        ("md k C102\r\nmd m C103\r\n", "EX\r\nERROR\r\n"),
+        ("lease-get k\r\n", "VALUE k 0 1\r\nx\r\nEND\r\n"),
+    ])]);
     let cache = client(target);
     assert_eq!(cache.get_or_fill("k", |_| Err::<Option<Value>, _>("down")), Err("down"));
-    assert_eq!(cache.counters().misses, 1);
+    assert_eq!(cache.get_many(&["k", "l", "m"], |_| Err("down")), Err("down"));
+    assert_eq!(hit(&cache, "k"), value("x"));
+    assert_eq!((cache.counters().misses, cache.counters().failures), (3, 0));
     server.join().unwrap();
 }
 
@@ -476,11 +525,7 @@ fn an_id_is_appended_or_begins_a_list_and_the_list_lives_as_long_as_its_youngest
         // Another writer has been faster, or the list has gone in between.
         (vec![(append, "NS\r\nHD\r\n"), (add, "NS\r\nHD\r\n"), (append, "HD\r\nHD\r\n")], 0),
         (vec![(append, "HD\r\nEN\r\n"), (add, "HD\r\nHD\r\n")], 0),
-        (
-            vec![(append, "SERVER_ERROR out of memory\r\nEN\r\n"), (add, "SERVER_ERROR x\r\nEN\r\n")]
-                .repeat(4),
-            1,
-        ),
+        ([(append, "SERVER_ERROR out of memory\r\nEN\r\n"), (add, "SERVER_ERROR x\r\nEN\r\n")].repeat(4), 1),
     ] {
         assert_eq!(mark(&answers).unmarked_writes, unmarked, "{answers:?}");
     }
