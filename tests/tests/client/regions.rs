@@ -1,11 +1,13 @@
 //! A region whose database is a replica: who has written reads no older row than that, with markers.
 
 use crate::{target, wait_until};
-use guira_client::lookaside::{Database, LookAside, Markers, Value};
+use guira_client::lookaside::{Counters, Database, LookAside, Markers, Value};
+use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_tests::random::Random;
 use guira_tests::{Server, Setup};
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Barrier;
 use std::time::Duration;
 
 /// `GUIRA_CLIENT_SEED` is another one.
@@ -168,4 +170,51 @@ fn a_user_reads_nothing_older_than_it_has_written_with_markers_and_does_without(
     println!("seed {seed}: without markers {without:?}, with {with:?}");
     assert!(without.older > 0 && without.of_master == 0, "seed {seed}: {without:?}");
     assert!(with.older == 0 && with.of_master > 0 && with.of_nearest > 0, "seed {seed}: {with:?}");
+}
+
+/// Readers come in at every moment of a write, of a key that nobody has marked before and whose change never comes back.
+#[test]
+fn no_reader_stores_the_old_row_for_the_writer_whenever_it_comes() {
+    const ROUNDS: usize = 1500;
+    let seed = std::env::var("GUIRA_CLIENT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(SEED);
+    let server = Setup::new().start_guira();
+    let cache = LookAside::new(target(&server)).in_replica_region(Markers::at(target(&server)));
+    let rows: Vec<AtomicU64> = (0..ROUNDS).map(|_| AtomicU64::new(0)).collect();
+    let read = |key: usize| {
+        let row = |database| if database == Database::Master { rows[key].load(Ordering::SeqCst) } else { 0 };
+        let found = cache.get_or_fill(&name(key), |database| {
+            Ok::<_, Infallible>(Some(Value::new("").with_version(row(database))))
+        });
+        found.expect("no fill fails").and_then(|value| value.version()).expect("each has one")
+    };
+    let (begins, ends) = (Barrier::new(3), Barrier::new(3));
+    std::thread::scope(|scope| {
+        for reader in 0..2 {
+            let (read, begins, ends) = (&read, &begins, &ends);
+            scope.spawn(move || {
+                let mut random = Random::new(seed * 100 + reader);
+                for key in 0..ROUNDS {
+                    begins.wait();
+                    std::thread::sleep(Duration::from_micros(random.below(300)));
+                    read(key);
+                    ends.wait();
+                }
+            });
+        }
+        let older = (0..ROUNDS).filter(|key| {
+            begins.wait();
+            let written = cache.write_through_delete(&[&name(*key)], |_| {
+                rows[*key].store(1, Ordering::SeqCst);
+                Ok::<_, Infallible>(())
+            });
+            written.expect("no write fails");
+            let at_once = read(*key);
+            ends.wait();
+            at_once == 0 || read(*key) == 0
+        });
+        assert_eq!(older.count(), 0, "seed {seed}");
+    });
+    let Counters { refusals, marked_reads, hits, .. } = cache.counters();
+    println!("seed {seed}: {refusals} refused, {marked_reads} at the master, {hits} hits");
+    assert!(refusals > 0 && marked_reads > 0 && hits > 0, "seed {seed}: {:?}", cache.counters());
 }
