@@ -1,8 +1,9 @@
 //! A MariaDB of a test's own.
 
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use guira_harness::scratch::Scratch;
@@ -43,6 +44,16 @@ impl MariaDb {
     /// If it does not start.
     #[track_caller]
     pub fn start() -> Option<Self> {
+        Self::start_as(1)
+    }
+
+    /// Starts one with this number among those that replicate from each other. What it is told by another one it writes to its own
+    /// log too.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[track_caller]
+    pub fn start_as(id: u32) -> Option<Self> {
         let version =
             command("mariadbd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         version.ok().filter(|status| status.success())?;
@@ -59,11 +70,12 @@ impl MariaDb {
         server.args([&data, "--bind-address=127.0.0.1", &format!("--port={}", address.port())]);
         server.arg(format!("--socket={}", scratch.file("socket").display()));
         server.args([
-            "--server-id=1",
+            "--log-slave-updates",
             "--log-bin=binlog",
             "--binlog-format=ROW",
             "--binlog-row-metadata=FULL",
         ]);
+        server.arg(format!("--server-id={id}"));
         server.args(["--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=0"]);
         as_root(&mut server);
         let database = MariaDb { scratch, address, _process: spawn(server) };
@@ -91,7 +103,25 @@ impl MariaDb {
         self.run(statements).unwrap_or_else(|error| panic!("{statements}: {error}"))
     }
 
+    /// A session that is asked for one row after the other.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[track_caller]
+    pub fn session(&self) -> Session {
+        let mut client = self.client();
+        client.arg("--unbuffered").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = client.spawn().expect("the client program can be run");
+        let requests = process.stdin.take().expect("it was piped");
+        let rows = BufReader::new(process.stdout.take().expect("it was piped"));
+        Session { process, requests, rows }
+    }
+
     fn run(&self, statements: &str) -> Result<String, String> {
+        statements_to(self.client(), statements)
+    }
+
+    fn client(&self) -> Command {
         let mut client = command("mariadb");
         client.arg(format!("--socket={}", self.socket().display()));
         client.args([
@@ -101,6 +131,37 @@ impl MariaDb {
             "--skip-column-names",
             "--default-character-set=utf8mb4",
         ]);
-        statements_to(client, statements)
+        client
+    }
+}
+
+/// A session, ended on drop.
+#[derive(Debug)]
+pub struct Session {
+    process: Child,
+    requests: ChildStdin,
+    rows: BufReader<ChildStdout>,
+}
+
+impl Session {
+    /// Executes statements that give one row in all, and returns it.
+    ///
+    /// # Panics
+    /// If one of them is refused.
+    #[track_caller]
+    pub fn row(&mut self, statements: &str) -> String {
+        let sent = writeln!(self.requests, "{statements};").and_then(|()| self.requests.flush());
+        let mut row = String::new();
+        let read = sent.and_then(|()| self.rows.read_line(&mut row));
+        assert!(read.is_ok() && row.ends_with('\n'), "{statements}: {read:?}, {row:?}");
+        row.trim_end().to_owned()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }

@@ -299,6 +299,22 @@ impl Server {
         });
     }
 
+    /// Stops it, and waits until all its threads stand still.
+    #[track_caller]
+    pub fn freeze(&self) {
+        self.signal("STOP");
+        let tasks = format!("/proc/{}/task", self.process_id());
+        wait_for("the end of its work", || {
+            let mut tasks = std::fs::read_dir(&tasks).expect("it runs");
+            let is_still = tasks.all(|task| {
+                let stat = task.expect("a task").path().join("stat");
+                let stat = std::fs::read_to_string(stat).unwrap_or_default();
+                stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+            });
+            is_still.then_some(())
+        });
+    }
+
     /// Ends it by a signal and waits until it is gone.
     #[track_caller]
     pub fn stop(mut self, signal: &str) {

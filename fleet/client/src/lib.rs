@@ -1,10 +1,12 @@
 //! Clients of Guira.
 //!
-//! [`mica`] sends datagrams to the thread that owns their keys, over any path of guira-transport. [`text`] is one
-//! blocking connection that speaks text, for tools that ask a node now and then.
+//! [`lookaside`] is for applications: a cache beside their database. [`mica`] sends datagrams to the thread that owns
+//! their keys, over any path of guira-transport. [`text`] is one blocking connection that speaks text, for tools that ask
+//! a node now and then.
 
 #![forbid(unsafe_code)]
 
+pub mod lookaside;
 pub mod mica;
 pub mod text;
 pub mod tls;

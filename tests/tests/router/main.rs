@@ -33,7 +33,7 @@ mod upstream;
 
 use guira_harness::server::{ServerProcess, Signal};
 use guira_harness::socket::Address;
-use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::deadline::PATIENCE;
 use guira_tests::server::{guira_binary, spawn};
 use guira_tests::{Client, Server};
 use std::ffi::OsStr;
@@ -121,15 +121,5 @@ fn config_of(server: &Server) -> String {
 /// Stops a server, and waits until all its threads stand still.
 #[track_caller]
 fn stop(node: &Server) {
-    node.signal("STOP");
-    let tasks = format!("/proc/{}/task", node.process_id());
-    let is_stopped = || {
-        let mut tasks = std::fs::read_dir(&tasks).expect("it runs");
-        let is_still = tasks.all(|task| {
-            let stat = std::fs::read_to_string(task.expect("a task").path().join("stat")).unwrap_or_default();
-            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
-        });
-        is_still.then_some(())
-    };
-    Deadline::after(PATIENCE).poll(is_stopped).expect("it stops");
+    node.freeze();
 }

@@ -28,6 +28,7 @@ pub(crate) fn steps() -> Vec<Step> {
         package::soak(),
         Step { name: "router-kills", work: |_| Work::Commands(ignored_tests("router")) },
         Step { name: "invalidator-kills", work: |_| Work::Commands(ignored_tests("invalidator")) },
+        Step { name: "regions", work: |_| Work::Commands(ignored_tests("client")) },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
     ]
 }

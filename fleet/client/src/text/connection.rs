@@ -17,6 +17,9 @@ use crate::tls::{TlsError, Trust, client_config};
 /// The longest line that is read, in bytes.
 const LINE_MAX: usize = 64 << 10;
 
+/// The longest value that a server may have, in bytes.
+const BLOCK_MAX: usize = 1 << 30;
+
 /// The most lines of one answer to `stats`: four for each of a million connections.
 const STATS_MAX: usize = 4 << 20;
 
@@ -198,6 +201,26 @@ impl Connection {
         }
         let end = self.line.len() - if self.line.ends_with(b"\r\n") { 2 } else { 1 };
         Ok(&self.line[..end])
+    }
+
+    /// The next `length` bytes and the end of their line, which is not part of them.
+    ///
+    /// # Errors
+    /// As [`Connection::line`]; also when there are more bytes in the line, and when `length` is over 1 GiB.
+    pub fn block(&mut self, length: usize) -> Result<Vec<u8>, TextError> {
+        if length > BLOCK_MAX {
+            return Err(TextError::TooLong);
+        }
+        let mut block = Vec::new();
+        (&mut self.wire).take(length as u64 + 2).read_to_end(&mut block)?;
+        if block.len() < length + 2 {
+            return Err(TextError::Closed);
+        }
+        if !block.ends_with(b"\r\n") {
+            return Err(TextError::TooLong);
+        }
+        block.truncate(length);
+        Ok(block)
     }
 
     /// Asks for `stats`, or `stats GROUP` if `group` is not empty, and passes each name and value to `stat`.

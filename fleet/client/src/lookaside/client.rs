@@ -1,0 +1,225 @@
+//! The client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::changed::Changed;
+use super::counters::{Counters, Counts};
+use super::key;
+use super::leases::{self, Leases};
+use super::links::{CacheError, Links, Urgency};
+use super::markers::Markers;
+use super::policy::{Policy, StaleValues};
+use super::random::Random;
+use super::read::{Database, Read, Wanted};
+use super::value::Value;
+use crate::text::Target;
+
+/// What a client shares with its clones.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) links: Links,
+    pub(super) counts: Counts,
+    pub(super) random: Random,
+}
+
+/// What a clone has for itself: how it reads.
+#[derive(Clone, Debug)]
+pub(super) struct Manner {
+    pub(super) policy: Policy,
+    /// In a replica region.
+    pub(super) markers: Option<Arc<Markers>>,
+}
+
+/// A client of a cache beside a database.
+///
+/// It blocks. Threads share it, or its clones, which use the same connections: as many as there are calls at the same time.
+/// Connecting, and each answer, take at most the timeout of the target. A cache that cannot be connected to, or has not
+/// answered three times in a row, is left alone for a second, but by deletes.
+///
+/// No call fails because of the cache: then the database is asked, or the change stands, and [`LookAside::counters`] tell. A
+/// change whose delete has failed leaves an old value in the cache, until the invalidator deletes it
+/// or it expires.
+#[derive(Clone, Debug)]
+pub struct LookAside {
+    shared: Arc<Shared>,
+    manner: Manner,
+}
+
+impl LookAside {
+    /// A client of the cache at `target`: a Guira node, a router, or memcached 1.6 or later. It connects when it is first used.
+    ///
+    /// Values live for an hour, and what the database does not have for a minute, ± 10 %; a client waits 250 ms for a value
+    /// that another one fills, and takes no stale value.
+    #[must_use]
+    pub fn new(target: Target) -> Self {
+        let (links, counts, random) = (Links::new(target), Counts::default(), Random::of_process());
+        let manner = Manner { policy: Policy::DEFAULT, markers: None };
+        Self { shared: Arc::new(Shared { links, counts, random }), manner }
+    }
+
+    /// The same client, with which values that are filled live so long, give or take the jitter. Servers count whole seconds:
+    /// from one up to 30 days.
+    #[must_use]
+    pub fn expiry(mut self, expiry: Duration) -> Self {
+        self.manner.policy.expiry = expiry;
+        self
+    }
+
+    /// The same client, which remembers so long that the database has nothing under a key.
+    #[must_use]
+    pub fn absent_expiry(mut self, expiry: Duration) -> Self {
+        self.manner.policy.absent_expiry = expiry;
+        self
+    }
+
+    /// The same client, whose values live up to so many percent more or less, so that what was filled together does not
+    /// expire together.
+    ///
+    /// # Panics
+    /// If it is more than 100.
+    #[must_use]
+    pub fn jitter(mut self, percent: u32) -> Self {
+        assert!(percent <= 100, "a jitter is at most 100 percent, not {percent}");
+        self.manner.policy.jitter_percent = percent;
+        self
+    }
+
+    /// The same client, which waits at most so long in all for values that others fill. Then it asks the database, and does
+    /// not store what it says. A wait should be longer than the database takes, and is over soon: pauses between two looks are 1 to 32 ms.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.manner.policy.wait = wait;
+        self
+    }
+
+    /// The same client, which may take stale values while another one fills their keys. Whoever uses them may see an older
+    /// value than it has written.
+    #[must_use]
+    pub fn stale_values(mut self, stale_values: StaleValues) -> Self {
+        self.manner.policy.stale_values = stale_values;
+        self
+    }
+
+    /// The same client in a region whose databases are replicas of another region's: reads of what this region has written
+    /// go to the master until the change has come back.
+    ///
+    /// Then `write_through_delete` sets a marker, has the write go to the master, and names the marker in the statement, so that the
+    /// invalidator of this region, which reads the log of the replica, deletes it. A client does not see what was before its
+    /// own write, as long as no marker is lost and none reaches its limit.
+    #[must_use]
+    pub fn in_replica_region(mut self, markers: Markers) -> Self {
+        self.manner.markers = Some(Arc::new(markers));
+        self
+    }
+
+    /// The value of `key`: from the cache, or else from `fill`, which asks the database. `None` says that the database has
+    /// nothing, which is remembered too.
+    ///
+    /// On a miss one client is given a lease, and its `fill` is stored, unless the key was deleted meanwhile: then the value is
+    /// good for this call only. Others wait, or take the stale value, or call `fill` when the wait is over. `fill` is called
+    /// once at most. It has to read what is committed: a snapshot that began before this call may be older than a delete.
+    /// When it fails the lease is given back; when it panics, or its client dies, others wait until the interval of
+    /// the lease is over, which is 10 s.
+    ///
+    /// # Errors
+    /// Those of `fill`, and no others.
+    pub fn get_or_fill<E>(
+        &self,
+        key: &str,
+        fill: impl FnOnce(Database) -> Result<Option<Value>, E>,
+    ) -> Result<Option<Value>, E> {
+        let mut fill = Some(fill);
+        let mut once = |wanted: &[Wanted<'_>]| match (fill.take(), wanted) {
+            (Some(fill), [one]) => Ok(vec![fill(one.database)?]),
+            _ => unreachable!("one key is filled once"),
+        };
+        let mut found = Read::run(&self.shared, &self.manner, &[key], &mut once)?;
+        Ok(found.pop().flatten())
+    }
+
+    /// The values of `keys`, in their order, as [`LookAside::get_or_fill`] has one. The cache is asked once for each 64 keys;
+    /// `fill` is called for all that this client is to fill, and then perhaps for those that others have not filled in time. It
+    /// returns a value, or none, for each key that it is given.
+    ///
+    /// # Errors
+    /// Those of `fill`. What it has returned before is stored.
+    ///
+    /// # Panics
+    /// If `fill` returns another number of values.
+    pub fn get_many<'k, E>(
+        &self,
+        keys: &[&'k str],
+        mut fill: impl FnMut(&[Wanted<'k>]) -> Result<Vec<Option<Value>>, E>,
+    ) -> Result<Vec<Option<Value>>, E> {
+        Read::run(&self.shared, &self.manner, keys, &mut fill)
+    }
+
+    /// Changes the database by `write`, and then deletes the `keys` whose values it changes. `write` has committed when it
+    /// returns. It is given what its statement should say, for the invalidator.
+    ///
+    /// The keys are deleted too when `write` has failed, since that may not be known for sure. For the same reason a marker stays until
+    /// its limit then.
+    ///
+    /// # Errors
+    /// Those of `write`, and no others.
+    pub fn write_through_delete<T, E>(
+        &self,
+        keys: &[&str],
+        write: impl FnOnce(&Changed) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let good = self.good(keys);
+        let marker = self.mark(&good);
+        let written = write(&Changed::new(good.iter().copied().chain(marker.as_deref())));
+        self.delete_good(&good);
+        written
+    }
+
+    /// Deletes keys, and tells whether all of them were acknowledged.
+    pub fn delete(&self, keys: &[&str]) -> bool {
+        let good = self.good(keys);
+        self.delete_good(&good) && good.len() == keys.len()
+    }
+
+    /// Asks the cache by which commands it gives leases: to see at the start whether it can be used.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn leases(&self) -> Result<Leases, CacheError> {
+        self.shared.links.with(Urgency::Needed, leases::of_link)
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.shared.counts.told()
+    }
+
+    /// The keys that can be sent.
+    fn good<'k>(&self, keys: &[&'k str]) -> Vec<&'k str> {
+        let good: Vec<&str> = keys.iter().copied().filter(|key| key::is_good(key)).collect();
+        self.shared.counts.bad_keys.add(keys.len() - good.len());
+        good
+    }
+
+    /// Marks keys in a replica region; returns the marker.
+    fn mark(&self, keys: &[&str]) -> Option<String> {
+        let markers = self.manner.markers.as_ref().filter(|_| !keys.is_empty())?;
+        let mark = markers.mark(keys, &self.shared.random);
+        if !mark.is_whole {
+            self.shared.counts.unmarked_writes.add(1);
+        }
+        Some(mark.key)
+    }
+
+    fn delete_good(&self, keys: &[&str]) -> bool {
+        if keys.is_empty() {
+            return true;
+        }
+        let deleted = self.shared.links.with(Urgency::Needed, |link| leases::delete(link, keys));
+        let deleted = deleted.map_or(0, |deleted| deleted.iter().filter(|deleted| **deleted).count());
+        self.shared.counts.deletes.add(deleted);
+        self.shared.counts.failed_deletes.add(keys.len() - deleted);
+        deleted == keys.len()
+    }
+}

@@ -1,0 +1,62 @@
+//! What a client has done.
+
+use guira_sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($name:ident $about:literal)*) => {
+        /// What a client and its clones have done since the first of them was made.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Counters {
+            $(#[doc = $about] pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// The counters with their names, for metrics.
+            #[must_use]
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),*]
+            }
+        }
+
+        #[derive(Debug, Default)]
+        pub(super) struct Counts {
+            $(pub(super) $name: Count,)*
+        }
+
+        impl Counts {
+            pub(super) fn told(&self) -> Counters {
+                Counters { $($name: self.$name.0.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+counters! {
+    hits "Keys that the cache had, those among them of which it knew that the database has nothing."
+    stale_hits "Keys whose stale value was used, since another client was filling them."
+    misses "Keys that this client was to fill."
+    waits "Keys that another client was filling, and that were waited for."
+    unleased "Keys that the database was asked for without storing, since the wait was over."
+    stores "Values that were stored."
+    refusals "Values that were not stored, since their key was deleted, stored or given to another client meanwhile."
+    older "Values that were not stored, since their version was older than that of the stale value in the cache."
+    failed_stores "Values that the cache could not be given, or did not take, such as one that is too long."
+    failures "Keys that the database was asked for since the cache did not answer, or not as it should."
+    bad_keys "Keys that no cache can have, or that would end a comment. They are never sent."
+    deletes "Keys that were deleted, whether or not there was something."
+    marked_reads "Keys that the master was asked for, since their write had not come back to this region, or that could not be known."
+    marker_failures "Keys of which it could not be known whether they are marked."
+    unmarked_writes "Writes for which a marker could not be set: their clients may read what was before."
+    failed_deletes "Keys whose delete was not acknowledged. The cache may have an old value until the invalidator deletes it."
+}
+
+/// One counter.
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn add(&self, number: usize) {
+        self.0.fetch_add(number as u64, Ordering::Relaxed);
+    }
+}

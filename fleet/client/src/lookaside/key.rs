@@ -1,0 +1,30 @@
+//! Which keys are sent.
+
+/// The longest key that memcached takes, in bytes.
+const KEY_MAX: usize = 250;
+
+/// Whether a key can be sent, and can stand in a comment of a statement.
+pub(super) fn is_good(key: &str) -> bool {
+    let is_word = |byte: u8| byte > b' ' && byte != 0x7f;
+    (1..=KEY_MAX).contains(&key.len())
+        && key.bytes().all(is_word)
+        && !key.contains("*/")
+        && !key.contains("/*")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_good;
+
+    #[test]
+    fn keys_that_would_end_a_line_or_a_comment_are_bad() {
+        for key in ["k", "user:7", "Zoë:😀:'\"`\\", "a*b/c", &"x".repeat(250)] {
+            assert!(is_good(key), "{key}");
+        }
+        for key in
+            ["", "a b", "a\r\nflush_all", "a\tb", "a\0", "\x7f", "a*/DROP/**/TABLE", "a/*b", &"x".repeat(251)]
+        {
+            assert!(!is_good(key), "{key:?}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Remote markers: which keys a region has written whose changes have not come back to its replica yet.
+//!
+//! ```text
+//! r:<id>     a write on its way, until the invalidator of this region deletes it, since it is named in the statement
+//! r::<key>   the ids of writes of a key: "<id>,<id>,…"; empty while it settles
+//! ```
+//!
+//! Each writer has a marker of its own, so that one whose change has arrived does not remove another's. A writer sets its marker
+//! first and then adds its id to the list: an id without a marker has arrived. Whoever reads such a list takes the id out, by the cas unique of
+//! the list, so that one that was added meanwhile stays. A list whose ids have all arrived stays for as long as it takes to settle: the
+//! log of a replica may tell of a change a moment before its readers see it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use guira_protocol::number_from;
+
+use super::key;
+use super::leases::BATCH;
+use super::links::{CacheError, Link, Links, Urgency};
+use super::random::Random;
+use super::read::Database;
+use crate::text::Target;
+
+/// The longest key of which a list is named; keys that are longer share the list of their beginning.
+const KEY_MAX: usize = 247;
+
+/// The most ids that are looked at in one list, the oldest first. There are others behind them.
+const IDS_MAX: usize = 4096;
+
+/// So many ids that have arrived are taken out of a list in which others stay.
+const ARRIVED_MAX: usize = 16;
+
+/// A list that others change is tried again so often.
+const TRIES: usize = 4;
+
+/// The remote markers of a replica region, in a pool that all its clients use (*Scaling Memcache at Facebook*, section 5).
+///
+/// The pool must not evict: a marker that is lost lets its writer read the old row. Give it a server of its own, memcached with `-M` or a node with
+/// `--disable-evictions`, or a route of the prefix `r:`; each write takes two small items.
+#[derive(Debug)]
+pub struct Markers {
+    links: Links,
+    limit: Duration,
+    settling: Duration,
+    unreachable: Database,
+}
+
+/// What became of the marks of a write.
+#[derive(Debug)]
+pub(super) struct Mark {
+    /// The key of the marker, which the statement names.
+    pub(super) key: String,
+    /// Whether all keys have it.
+    pub(super) is_whole: bool,
+}
+
+impl Markers {
+    /// Markers at `target`: a Guira node, a router, or memcached 1.6 or later, by meta commands.
+    #[must_use]
+    pub fn at(target: Target) -> Self {
+        Self {
+            links: Links::new(target),
+            limit: Duration::from_secs(600),
+            settling: Duration::from_secs(2),
+            unreachable: Database::Master,
+        }
+    }
+
+    /// The same, with markers that go after so long by themselves: those of writers that have died or failed. By default 10 minutes, in whole seconds. A
+    /// replica that lags for longer lets writers read old rows.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The same, with reads that go to the master for up to so much longer, in whole seconds. By default 2 s. It has to be longer than a change that the
+    /// invalidator has seen takes to be visible in the replica, or in the slowest of several.
+    #[must_use]
+    pub fn settling(mut self, settling: Duration) -> Self {
+        self.settling = settling;
+        self
+    }
+
+    /// The same, which reads there while it cannot be known whether there is a marker: by default from the master, which then has
+    /// all misses of the region to answer; the nearest database may show a writer an old row.
+    #[must_use]
+    pub fn when_unreachable(mut self, database: Database) -> Self {
+        self.unreachable = database;
+        self
+    }
+
+    /// Marks keys before they are written.
+    pub(super) fn mark(&self, keys: &[&str], random: &Random) -> Mark {
+        let id = format!("{:016x}", random.bits());
+        let key = marker(&id);
+        let is_whole = self.links.with(Urgency::Needed, |link| self.set(link, &key, &id, keys));
+        Mark { key, is_whole: is_whole.unwrap_or(false) }
+    }
+
+    fn set(&self, link: &mut Link, key: &str, id: &str, keys: &[&str]) -> Result<bool, CacheError> {
+        let seconds = seconds(self.limit);
+        link.connection.send(format!("ms {key} 1 T{seconds}\r\n1\r\n").as_bytes())?;
+        if link.connection.line()? != b"HD" {
+            return Ok(false);
+        }
+        let mut lists: Vec<String> = keys.iter().map(|key| list(key)).collect();
+        for mode in [Mode::Append, Mode::Add].into_iter().cycle().take(2 * TRIES) {
+            let mut left = Vec::new();
+            for batch in lists.chunks(BATCH) {
+                left.extend(add(link, batch, id, seconds, mode)?);
+            }
+            if left.is_empty() {
+                return Ok(true);
+            }
+            lists = left;
+        }
+        Ok(false)
+    }
+
+    /// Where each of these keys is to be read; `Err` says where all of them are, since the pool has not answered.
+    pub(super) fn database_of(&self, keys: &[&str]) -> Result<Vec<Database>, Database> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.links.with(Urgency::Optional, |link| {
+            let mut found = Vec::with_capacity(keys.len());
+            for batch in keys.chunks(BATCH) {
+                self.look(link, batch, &mut found)?;
+            }
+            Ok(found)
+        });
+        found.map_err(|_| self.unreachable)
+    }
+
+    fn look(&self, link: &mut Link, keys: &[&str], found: &mut Vec<Database>) -> Result<(), CacheError> {
+        let names: Vec<String> = keys.iter().map(|key| list(key)).collect();
+        let request: String = names.iter().map(|name| format!("mg {name} v c\r\n")).collect();
+        link.connection.send(request.as_bytes())?;
+        let lists = names.iter().map(|_| hear_list(link)).collect::<Result<Vec<_>, _>>()?;
+        let mut arrived = HashMap::new();
+        let ids = lists.iter().flatten().flat_map(List::ids).take(IDS_MAX);
+        let ids: Vec<&str> = ids.filter(|id| arrived.insert(*id, false).is_none()).collect();
+        for batch in ids.chunks(BATCH) {
+            let request: String = batch.iter().map(|id| format!("mg {}\r\n", marker(id))).collect();
+            link.connection.send(request.as_bytes())?;
+            for id in batch {
+                let line = link.connection.line()?;
+                match line {
+                    b"HD" => {}
+                    b"EN" => _ = arrived.insert(id, true),
+                    _ => return Err(CacheError::unexpected(line)),
+                }
+            }
+        }
+        let mut request = String::new();
+        let mut writes = 0;
+        for (name, list) in names.iter().zip(&lists) {
+            let Some(list) = list else {
+                found.push(Database::Nearest);
+                continue;
+            };
+            found.push(Database::Master);
+            if let Some((left, seconds)) = self.rest_of(list, &arrived) {
+                let (length, unique) = (left.len(), list.unique);
+                request += &format!("ms {name} {length} C{unique} T{seconds}\r\n{left}\r\n");
+                writes += 1;
+            }
+        }
+        if writes > 0 {
+            link.connection.send(request.as_bytes())?;
+        }
+        // If a list was changed meanwhile, somebody else takes out what has arrived.
+        (0..writes).try_for_each(|_| link.connection.line().map(|_| ()))?;
+        Ok(())
+    }
+
+    /// What is left of a list when its ids have arrived, and how long it lives; `None` if it is to stay as it is.
+    fn rest_of(&self, list: &List, arrived: &HashMap<&str, bool>) -> Option<(String, u64)> {
+        let has_arrived = |id: &&str| arrived.get(id).copied().unwrap_or(false);
+        let number = list.ids().filter(has_arrived).count();
+        let left: String = list.ids().filter(|id| !has_arrived(id)).map(|id| format!("{id},")).collect();
+        if left.is_empty() && !list.text.is_empty() {
+            return Some((left, seconds(self.settling)));
+        }
+        (number >= ARRIVED_MAX).then(|| (left, seconds(self.limit)))
+    }
+}
+
+/// How an id is added to a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// To one that is there. memcached makes it since 1.6.19, by N.
+    Append,
+    /// As the first of a new one.
+    Add,
+}
+
+/// Adds an id to lists; returns those that it was not added to, since they are not there, or are there already. An append leaves a list the time that it
+/// had, so it is given a new one: if it is gone by then, so is the id.
+fn add(
+    link: &mut Link,
+    lists: &[String],
+    id: &str,
+    seconds: u64,
+    mode: Mode,
+) -> Result<Vec<String>, CacheError> {
+    let flags = match mode {
+        Mode::Append => format!("MA N{seconds}"),
+        Mode::Add => "ME".to_owned(),
+    };
+    let length = id.len() + 1;
+    let line = |list| format!("ms {list} {length} {flags} T{seconds}\r\n{id},\r\nmg {list} T{seconds}\r\n");
+    link.connection.send(lists.iter().map(line).collect::<String>().as_bytes())?;
+    let mut left = Vec::new();
+    for list in lists {
+        let is_added = link.connection.line()? == b"HD";
+        let has_time = link.connection.line()? == b"HD";
+        if !(is_added && has_time) {
+            left.push(list.clone());
+        }
+    }
+    Ok(left)
+}
+
+/// The ids of writes of a key.
+#[derive(Debug, PartialEq, Eq)]
+struct List {
+    text: String,
+    unique: u64,
+}
+
+impl List {
+    fn ids(&self) -> impl Iterator<Item = &str> {
+        self.text.split(',').filter(|id| key::is_good(id))
+    }
+}
+
+/// A list that was asked for, if it is there.
+fn hear_list(link: &mut Link) -> Result<Option<List>, CacheError> {
+    let line = link.connection.line()?;
+    if line == b"EN" {
+        return Ok(None);
+    }
+    let unexpected = CacheError::unexpected(line);
+    let mut words = line.split(|byte| *byte == b' ');
+    let begin = (words.next(), words.next().and_then(number_from));
+    let unique = words.find_map(|word| number_from(word.strip_prefix(b"c")?));
+    let ((Some(b"VA"), Some(length)), Some(unique)) = (begin, unique) else { return Err(unexpected) };
+    let length = usize::try_from(length).map_err(|_| unexpected)?;
+    let text = String::from_utf8_lossy(&link.connection.block(length)?).into_owned();
+    Ok(Some(List { text, unique }))
+}
+
+/// The key of a marker.
+fn marker(id: &str) -> String {
+    format!("r:{id}")
+}
+
+/// The key of a list.
+fn list(key: &str) -> String {
+    let end = (0..=key.len().min(KEY_MAX)).rev().find(|end| key.is_char_boundary(*end)).unwrap_or(0);
+    format!("r::{}", &key[..end])
+}
+
+/// Whole seconds, of which 0 would be for ever.
+fn seconds(length: Duration) -> u64 {
+    length.as_millis().div_ceil(1000).clamp(1, 30 * 24 * 3600) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_keys_and_times_are_not_for_ever() {
+        assert_eq!((&*marker("1f"), &*list("user:7")), ("r:1f", "r::user:7"));
+        let long = "ü".repeat(125);
+        assert_eq!(list(&long).len(), 3 + 246);
+        assert_eq!([0, 1, 1000, 1001].map(|ms| seconds(Duration::from_millis(ms))), [1, 1, 1, 2]);
+        assert_eq!(seconds(Duration::MAX), 2_592_000);
+    }
+
+    #[test]
+    fn ids_that_have_arrived_go_when_they_are_all_or_many() {
+        let markers = Markers::at(Target::new("unix:/nowhere".parse().unwrap(), Duration::from_secs(1)));
+        let left = |number: usize, arrived: usize| {
+            let ids: Vec<String> = (0..number).map(|id| format!("{id}")).collect();
+            let text = ids.iter().map(|id| format!("{id},")).collect();
+            let map = ids.iter().enumerate().map(|(place, id)| (id.as_str(), place < arrived)).collect();
+            markers.rest_of(&List { text, unique: 1 }, &map)
+        };
+        assert_eq!(left(0, 0), None, "it settles already");
+        assert_eq!(left(2, 2), Some((String::new(), 2)));
+        assert_eq!((left(1, 0), left(17, 15)), (None, None));
+        assert_eq!(left(17, 16), Some(("16,".to_owned(), 600)));
+        let strange = List { text: "a b,,x,".to_owned(), unique: 1 };
+        assert_eq!(markers.rest_of(&strange, &HashMap::from([("x", true)])), Some((String::new(), 2)));
+    }
+}

@@ -1,0 +1,240 @@
+//! Reads: from the cache what it has, from the database the rest.
+
+use std::collections::HashMap;
+
+use guira_sync::clock::Stopwatch;
+
+use super::backoff::Backoff;
+use super::client::{Manner, Shared};
+use super::key;
+use super::leases::{self, Got, Store, Stored, Token};
+use super::links::Urgency;
+use super::policy::StaleValues;
+use super::value::{Item, Value};
+
+/// Which database a fill is to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// The one of this region.
+    Nearest,
+    /// The one that takes writes, since a write of this region may not have come back to the nearest yet.
+    Master,
+}
+
+/// A key that the database is to be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wanted<'k> {
+    /// The key.
+    pub key: &'k str,
+    /// Where to read.
+    pub database: Database,
+}
+
+/// What asks the database.
+pub(super) type Fill<'f, 'k, E> = &'f mut dyn FnMut(&[Wanted<'k>]) -> Result<Vec<Option<Value>>, E>;
+
+/// A key that is to be filled.
+struct Missing {
+    /// Its place among the keys that were asked for.
+    place: usize,
+    token: Option<Token>,
+    stale: Option<Value>,
+}
+
+impl Missing {
+    fn without_token(place: usize) -> Self {
+        Self { place, token: None, stale: None }
+    }
+}
+
+/// One read of several keys.
+pub(super) struct Read<'c, 'f, 'k, E> {
+    shared: &'c Shared,
+    manner: &'c Manner,
+    keys: Vec<&'k str>,
+    found: Vec<Option<Value>>,
+    fill: Fill<'f, 'k, E>,
+}
+
+impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
+    /// The values of `keys`, in their order.
+    pub(super) fn run(
+        shared: &'c Shared,
+        manner: &'c Manner,
+        keys: &[&'k str],
+        fill: Fill<'f, 'k, E>,
+    ) -> Result<Vec<Option<Value>>, E> {
+        let (mut places, mut unique) = (HashMap::new(), Vec::new());
+        for key in keys {
+            places.entry(*key).or_insert_with(|| {
+                unique.push(*key);
+                unique.len() - 1
+            });
+        }
+        let found = vec![None; unique.len()];
+        let mut read = Read { shared, manner, keys: unique, found, fill };
+        read.all()?;
+        if read.keys.len() == keys.len() {
+            return Ok(read.found);
+        }
+        Ok(keys.iter().map(|key| read.found[places[key]].clone()).collect())
+    }
+
+    fn all(&mut self) -> Result<(), E> {
+        let (mut asked, bad): (Vec<usize>, Vec<usize>) =
+            (0..self.keys.len()).partition(|place| key::is_good(self.keys[*place]));
+        self.shared.counts.bad_keys.add(bad.len());
+        let mut missing: Vec<Missing> = bad.into_iter().map(Missing::without_token).collect();
+        let (waited, mut backoff) = (Stopwatch::start(), Backoff::new(self.manner.policy.wait));
+        let mut is_first = true;
+        loop {
+            let taken = self.ask(&asked, &mut missing);
+            if is_first {
+                self.shared.counts.waits.add(taken.len());
+            }
+            is_first = false;
+            // Before the wait: others may wait for what this client fills.
+            self.fill(std::mem::take(&mut missing))?;
+            if taken.is_empty() {
+                return Ok(());
+            }
+            let Some(pause) = backoff.next(waited.elapsed(), &self.shared.random) else {
+                self.shared.counts.unleased.add(taken.len());
+                return self.fill(taken.into_iter().map(Missing::without_token).collect());
+            };
+            std::thread::sleep(pause);
+            asked = taken;
+        }
+    }
+
+    /// Asks the cache for the keys at these places. What is to be filled comes to `missing`; returned are the places of keys that another
+    /// client fills.
+    fn ask(&mut self, places: &[usize], missing: &mut Vec<Missing>) -> Vec<usize> {
+        let counts = &self.shared.counts;
+        if places.is_empty() {
+            return Vec::new();
+        }
+        let keys: Vec<&str> = places.iter().map(|place| self.keys[*place]).collect();
+        let got = self.shared.links.with(Urgency::Optional, |link| leases::get(link, &keys));
+        let Ok(got) = got else {
+            counts.failures.add(places.len());
+            missing.extend(places.iter().copied().map(Missing::without_token));
+            return Vec::new();
+        };
+        let mut taken = Vec::new();
+        let value_of = |stale: Option<Item>| stale.and_then(|item| item.value().ok()?);
+        for (place, got) in places.iter().copied().zip(got) {
+            match got {
+                Got::Item(item) => match item.value() {
+                    Ok(value) => {
+                        counts.hits.add(1);
+                        self.found[place] = value;
+                    }
+                    Err(_) => {
+                        counts.failures.add(1);
+                        missing.push(Missing::without_token(place));
+                    }
+                },
+                Got::Token(token, stale) => {
+                    counts.misses.add(1);
+                    missing.push(Missing { place, token: Some(token), stale: value_of(stale) });
+                }
+                Got::Taken(Some(stale)) if self.manner.policy.stale_values == StaleValues::Use => {
+                    match stale.value() {
+                        Ok(value) => {
+                            counts.stale_hits.add(1);
+                            self.found[place] = value;
+                        }
+                        Err(_) => taken.push(place),
+                    }
+                }
+                Got::Taken(_) => taken.push(place),
+                Got::Nothing => {
+                    counts.failures.add(1);
+                    missing.push(Missing::without_token(place));
+                }
+            }
+        }
+        taken
+    }
+
+    /// Asks the database, and stores what there is a token for.
+    fn fill(&mut self, missing: Vec<Missing>) -> Result<(), E> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<&'k str> = missing.iter().map(|missing| self.keys[missing.place]).collect();
+        let wanted: Vec<Wanted<'k>> = self.wanted(&keys);
+        let values = (self.fill)(&wanted).inspect_err(|_| give_back(self.shared, &keys, &missing))?;
+        assert_eq!(values.len(), wanted.len(), "a fill has a value, or none, for each key");
+        let mut stores = Vec::new();
+        for (Missing { place, token, stale }, value) in missing.into_iter().zip(values) {
+            let is_older = |value: &Value| stale.as_ref().is_some_and(|stale| value.is_older_than(stale));
+            if value.as_ref().is_some_and(is_older) {
+                self.shared.counts.older.add(1);
+                self.found[place] = stale;
+                continue;
+            }
+            if let Some(token) = token {
+                let item = Item::of(value.as_ref());
+                let length = if value.is_some() {
+                    self.manner.policy.expiry
+                } else {
+                    self.manner.policy.absent_expiry
+                };
+                let seconds = self.manner.policy.seconds(length, &self.shared.random);
+                stores.push(Store { key: self.keys[place], token, item, seconds });
+            }
+            self.found[place] = value;
+        }
+        self.store(&stores);
+        Ok(())
+    }
+
+    /// Where these keys are to be read. Markers are looked at after the cache was asked: a write that comes in between voids the lease.
+    fn wanted(&self, keys: &[&'k str]) -> Vec<Wanted<'k>> {
+        let Some(markers) = &self.manner.markers else {
+            let database = Database::Nearest;
+            return keys.iter().map(|key| Wanted { key, database }).collect();
+        };
+        let counts = &self.shared.counts;
+        // A key that cannot be sent is not marked by its writer either.
+        let good: Vec<&str> = keys.iter().copied().filter(|key| key::is_good(key)).collect();
+        let databases = markers.database_of(&good).unwrap_or_else(|unreachable| {
+            counts.marker_failures.add(good.len());
+            vec![unreachable; good.len()]
+        });
+        let mut databases = databases.into_iter();
+        let database =
+            |key: &str| if key::is_good(key) { databases.next() } else { None }.unwrap_or(Database::Master);
+        let databases: Vec<Database> = keys.iter().copied().map(database).collect();
+        counts.marked_reads.add(databases.iter().filter(|one| **one == Database::Master).count());
+        keys.iter().zip(databases).map(|(key, database)| Wanted { key, database }).collect()
+    }
+
+    fn store(&self, stores: &[Store<'_>]) {
+        let counts = &self.shared.counts;
+        for batch in stores.chunks(leases::BATCH) {
+            let stored = self.shared.links.with(Urgency::Optional, |link| leases::set(link, batch));
+            let stored = stored.unwrap_or_else(|_| vec![Stored::Failed; batch.len()]);
+            for stored in stored {
+                match stored {
+                    Stored::Yes => counts.stores.add(1),
+                    Stored::Refused => counts.refusals.add(1),
+                    Stored::Failed => counts.failed_stores.add(1),
+                }
+            }
+        }
+    }
+}
+
+/// Gives the tokens of keys back that were not filled.
+fn give_back(shared: &Shared, keys: &[&str], missing: &[Missing]) {
+    let tokens = keys.iter().zip(missing).filter_map(|(key, missing)| Some((*key, missing.token?)));
+    let tokens: Vec<(&str, Token)> = tokens.collect();
+    if !tokens.is_empty() {
+        // If it fails, others wait a little longer.
+        let _ = shared.links.with(Urgency::Optional, |link| leases::give_back(link, &tokens));
+    }
+}
