@@ -16,19 +16,22 @@ const TRIES: u32 = 32;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ch3 {
     servers: u32,
+    /// Of the tree, which has none if there is one server.
+    depth: u32,
 }
 
 impl Ch3 {
     pub(super) fn new(servers: usize) -> Result<Self, HashError> {
-        Ok(Self { servers: index_limit(servers, MOST_SERVERS)? })
+        let servers = index_limit(servers, MOST_SERVERS)?;
+        Ok(Self { servers, depth: u32::BITS - servers.saturating_sub(1).leading_zeros() })
     }
 
     pub(super) fn pick(self, key: &[u8]) -> u32 {
-        if self.servers == 1 {
+        let mut depth = self.depth;
+        if depth == 0 {
             return 0;
         }
         let mut bits = Bits::of(key);
-        let mut depth = u32::BITS - (self.servers - 1).leading_zeros();
         let mut at = depth;
         for _ in 0..TRIES {
             if bits.get(at) == 0 {

@@ -72,7 +72,7 @@ impl Selector {
     /// The place in the list of the server that has `key`. Of a key with a hash stop or a hash tag, pass the part that is hashed.
     #[inline]
     pub fn pick(&self, key: &[u8]) -> usize {
-        let number = self.salted(key, |key| self.rule.pick(key));
+        let number = if self.salt.is_empty() { self.rule.pick(key) } else { self.pick_salted(key) };
         self.place(number)
     }
 
@@ -99,6 +99,12 @@ impl Selector {
         if self.salt.is_empty() { hash(key) } else { joined([key, &self.salt], hash) }
     }
 
+    #[inline(never)]
+    fn pick_salted(&self, key: &[u8]) -> u32 {
+        joined([key, &self.salt], |key| self.rule.pick(key))
+    }
+
+    #[inline]
     fn place(&self, number: u32) -> usize {
         self.places.as_ref().map_or(number, |places| places[number as usize]) as usize
     }
