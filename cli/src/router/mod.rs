@@ -17,7 +17,7 @@ use guira_router::{
     FailedGets, Flushes, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Reloading, RouterOptions,
     Running, Source, Watches,
 };
-use guira_routing::{BigFlag, BigValues, DefaultQos, Settings, Timeouts, Unknown};
+use guira_routing::{BigFlag, BigValues, DefaultQos, Settings, Timeouts, Unknown, WarmUps};
 use guira_server::Listen;
 use guira_transport::{Inherited, Listener, inherited_sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -215,6 +215,7 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
         big_values: big_values(flags),
         qos: qos(flags)?,
         leases: Arc::default(),
+        warm_ups: Arc::new(WarmUps::new(|what| tracing::info!("{what}"))),
     })
 }
 
