@@ -162,7 +162,8 @@ struct State {
     before: Counts,
     window: Option<Window>,
     standing: Standing,
-    has_complained: bool,
+    /// What was told of servers.
+    complaints: Vec<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -233,10 +234,12 @@ impl Meter {
         }
     }
 
-    /// Has somebody told, once, what is wrong with the cold cluster's servers.
-    pub(crate) fn complain(&self, what: &str) {
-        let is_first = !std::mem::replace(&mut lock(&self.course.state).has_complained, true);
-        if is_first {
+    /// Has somebody told, once, what is wrong with servers.
+    pub(crate) fn complain(&self, what: &'static str) {
+        let mut state = lock(&self.course.state);
+        if !state.complaints.contains(&what) {
+            state.complaints.push(what);
+            drop(state);
             (self.course.tell)(&format!("{}: {what}", self.course));
         }
     }

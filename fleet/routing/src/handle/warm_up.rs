@@ -44,6 +44,9 @@ const NO_TOKEN: u64 = 100;
 const NO_HOLD_OFF: &str = "the cold cluster refuses deletes that hold keys off, and is sent plain ones: its servers do not know \
      \"hold_off\": \"native\", but may do with \"sentinel\"";
 
+const NO_META: &str = "the warm cluster does not know meta commands, which \"enable_metaget\" needs: nothing is copied from it. \
+     Say \"exptime\" instead";
+
 impl WarmUp {
     fn end(members: &mut Members<'_, '_, '_>) -> Result<Option<End>, ConfigError> {
         let Some(json) = members.json("end") else { return Ok(None) };
@@ -159,6 +162,8 @@ impl WarmUp {
         let Some(exptime) = self.lifetime.of_copy(answer, cx.facts.now_s) else {
             if answer.outcome.is_miss() {
                 self.count(cx, WarmUpCount::WarmMiss);
+            } else if self.lifetime.is_not_known(answer) {
+                self.meter.complain(NO_META);
             }
             return if is_plain_get(request) { Then::Answer(Outcome::NotFound) } else { Then::Held };
         };

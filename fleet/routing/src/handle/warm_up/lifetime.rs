@@ -28,6 +28,12 @@ impl Lifetime {
         }
     }
 
+    /// Whether the warm cluster has not understood what it was asked.
+    pub(super) fn is_not_known(self, answer: &Answer<'_>) -> bool {
+        let is_unknown = answer.outcome == Outcome::ClientError || answer.line == b"ERROR";
+        self == Lifetime::Left && is_unknown
+    }
+
     /// What the copy of an item is told, if the warm cluster has answered one that can be copied.
     pub(super) fn of_copy(self, answer: &Answer<'_>, now_s: u64) -> Option<i32> {
         if answer.outcome != Outcome::Found || answer.item.is_none() {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{WarmUpCount, WarmUps};
+use std::cell::RefCell;
 
 const FOR_EVER: &str = "";
 const HOLDS_OFF: &str = r#", "enable_metaget": true, "hold_off": "native""#;
@@ -534,6 +535,42 @@ fn a_cold_cluster_that_is_warm_is_not_filled_any_more() {
     line(&mut router, "a", Outcome::NotFound, "NF");
     assert_eq!(router.sent(), ["a meta delete k [H3]"]);
     router.end();
+}
+
+thread_local! {
+    static TOLD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+#[test]
+fn what_an_operator_has_to_know_is_told_once() {
+    let tell = |what: &str| TOLD.with_borrow_mut(|told| told.push(what.to_owned()));
+    let settings = Settings { warm_ups: Arc::new(WarmUps::new(tell)), ..settings() };
+    let end = r#""name": "new", "end": {"for_s": 1, "min_requests": 1}"#;
+    let route = route(&format!(r#"{HOLDS_OFF}, {end}"#));
+    // As two workers.
+    let mut routers = [(); 2].map(|()| Router::with(&config(&route), &settings));
+    for router in &mut routers {
+        for _ in 0..2 {
+            router.get("k");
+            router.reply("a", Outcome::NotFound);
+            line(router, "b", Outcome::RemoteError, "ERROR");
+            router.ask(Op::Delete, "k");
+            router.reply("a", Outcome::ClientError);
+            router.reply("a", Outcome::Deleted);
+        }
+    }
+    for router in &mut routers {
+        for _ in 0..3 {
+            router.facts.now_s += 1;
+            router.get("k");
+            router.hit("a", "v");
+        }
+    }
+    let told = TOLD.take();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[0].starts_with("WarmUpRoute new: the warm cluster does not know meta commands"), "{told:?}");
+    assert!(told[1].starts_with("WarmUpRoute new: the cold cluster refuses deletes that hold"), "{told:?}");
+    assert!(told[2].starts_with("WarmUpRoute new: the cold cluster has had 100.0 % of 1 keys"), "{told:?}");
 }
 
 #[test]
