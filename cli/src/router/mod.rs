@@ -18,7 +18,7 @@ use guira_router::{
     FailedGets, Flushes, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Reloading, RouterOptions,
     Running, Source, Watches,
 };
-use guira_routing::{BigFlag, BigValues, DefaultQos, Settings, Timeouts, Unknown};
+use guira_routing::{BigFlag, BigValues, DefaultQos, Settings, Timeouts, Unknown, WarmUps};
 use guira_server::{Listen, Size};
 use guira_transport::{Inherited, Listener, inherited_sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -235,6 +235,7 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
         big_values: big_values(flags),
         qos: qos(flags)?,
         leases: Arc::default(),
+        warm_ups: Arc::new(WarmUps::new(|what| tracing::info!("{what}"))),
     })
 }
 

@@ -23,6 +23,7 @@ mod request;
 mod step;
 mod tree;
 mod walk;
+mod warm_ups;
 
 pub use build::{Built, BuiltPool, DefaultQos, Settings, Timeouts, build};
 pub use destinations::{DestinationSpec, Destinations};
@@ -35,6 +36,7 @@ pub use request::{Dialect, Group, Op, Request};
 pub use step::{DestinationId, Facts, LogName};
 pub use tree::Tree;
 pub use walk::{Origin, Sink, Walks};
+pub use warm_ups::{Tell, WarmUpCount, WarmUps};
 
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 250;

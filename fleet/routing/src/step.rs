@@ -212,6 +212,8 @@ pub(crate) struct Cx<'a> {
 pub(crate) enum Holds {
     No,
     Yes,
+    /// What it says of an item, without the line that came with it.
+    Item,
     /// Its value, as the piece with this number.
     Piece(u32),
     /// All of it, and its value as the only piece.
@@ -239,6 +241,11 @@ impl Cx<'_> {
     /// Keeps the present answer, in place of one that was kept before, and of pieces.
     pub(crate) fn hold(&mut self) {
         self.holds = Holds::Yes;
+    }
+
+    /// The same, as the answer to a classic request that has found its item, whatever was asked.
+    pub(crate) fn hold_item(&mut self) {
+        self.holds = Holds::Item;
     }
 
     /// Waits for so long, as for a child with this number: it answers [`Outcome::Ok`], or fails at once if too many wait already.

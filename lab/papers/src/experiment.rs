@@ -58,6 +58,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &facebook::gutter::EXPERIMENT,
     &facebook::rehash::EXPERIMENT,
     &facebook::regional::EXPERIMENT,
+    &facebook::cold::EXPERIMENT,
     &facebook::rates::EXPERIMENT,
     &facebook::balance::EXPERIMENT,
 ];

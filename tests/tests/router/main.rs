@@ -30,6 +30,7 @@ mod tls_clients;
 mod tls_servers;
 mod udp;
 mod upstream;
+mod warm_ups;
 
 use guira_harness::server::{ServerProcess, Signal};
 use guira_harness::socket::Address;

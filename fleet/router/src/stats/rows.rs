@@ -8,7 +8,7 @@ use crate::pools::Pools;
 use crate::shared::{ConfigReport, Shared};
 use crate::upstream::{STATES, Server, ServerCount, Tko};
 use guira_names::NameGauge;
-use guira_routing::Outcome;
+use guira_routing::{Outcome, WarmUpCount};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::wall_clock;
 use guira_sync::metrics::{Kind, Metric, Unit};
@@ -321,6 +321,58 @@ pub(crate) const STATS: &[Stat] = &[
         |it| it.sums.of_event(Event::Doubt).to_string(),
     )
     .exported("guira_router_empty_value_looks_total"),
+    counter(
+        "warm_up_hits_count",
+        Count,
+        "Gets through a WarmUpRoute that the cold cluster had the item of, while it is filled.",
+        |it| warm_up(it, WarmUpCount::Hit),
+    )
+    .exported("guira_router_warm_up_hits_total"),
+    counter(
+        "warm_up_fills_count",
+        Count,
+        "Items that were stored in a cold cluster, from the warm one.",
+        |it| warm_up(it, WarmUpCount::Filled),
+    )
+    .exported("guira_router_warm_up_fills_total"),
+    counter(
+        "warm_up_refused_count",
+        Count,
+        "Those that the cold cluster has refused, since their keys were deleted or stored meanwhile, or that were left since it held their keys off.",
+        |it| warm_up(it, WarmUpCount::Refused),
+    )
+    .exported("guira_router_warm_up_refused_total"),
+    counter("warm_up_failed_count", Count, "Those that it has failed to store.", |it| {
+        warm_up(it, WarmUpCount::Failed)
+    })
+    .exported("guira_router_warm_up_failed_total"),
+    counter(
+        "warm_up_warm_misses_count",
+        Count,
+        "Gets through a WarmUpRoute that neither cluster had the item of.",
+        |it| warm_up(it, WarmUpCount::WarmMiss),
+    )
+    .exported("guira_router_warm_up_warm_misses_total"),
+    counter(
+        "warm_up_hold_offs_count",
+        Count,
+        "Deletes through a WarmUpRoute that hold their keys off.",
+        |it| warm_up(it, WarmUpCount::HeldOff),
+    )
+    .exported("guira_router_warm_up_hold_offs_total"),
+    counter(
+        "warm_up_plain_deletes_count",
+        Count,
+        "Those that were to, and do not: the cold cluster has refused that, or failed.",
+        |it| warm_up(it, WarmUpCount::NotHeldOff),
+    )
+    .exported("guira_router_warm_up_plain_deletes_total"),
+    gauge("warm_ups_running", Count, "WarmUpRoutes whose cold cluster is not known to be warm.", |it| {
+        it.shared.settings().warm_ups.running_and_ended().0.to_string()
+    }),
+    gauge("warm_ups_ended", Count, "Those whose cold cluster was seen to be warm: the warm one is not asked any more.", |it| {
+        it.shared.settings().warm_ups.running_and_ended().1.to_string()
+    }),
     counter("request_sent_count", Count, "Requests to servers.", |it| {
         it.count(ServerCount::Requests).to_string()
     })
@@ -376,6 +428,10 @@ pub(crate) const STATS: &[Stat] = &[
         it.config.failures.to_string()
     }),
 ];
+
+fn warm_up(figures: &Figures<'_>, what: WarmUpCount) -> String {
+    figures.shared.settings().warm_ups.count(what).to_string()
+}
 
 fn clients(figures: &Figures<'_>) -> String {
     figures.shared.host.connections.current.load(Ordering::Relaxed).to_string()

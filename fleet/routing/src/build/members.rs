@@ -7,6 +7,7 @@ use crate::handle::{AnyHandle, Children};
 use crate::hash::Selector;
 use crate::leases::LeaseTokens;
 use crate::step::{LogName, NodeId};
+use crate::warm_ups::WarmUps;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -103,6 +104,11 @@ impl<'j> Members<'_, '_, 'j> {
     /// Lease tokens of all workers.
     pub(crate) fn lease_tokens(&self) -> Arc<LeaseTokens> {
         self.build.settings.leases.clone()
+    }
+
+    /// Cold clusters of all workers.
+    pub(crate) fn warm_ups(&self) -> &WarmUps {
+        &self.build.settings.warm_ups
     }
 
     /// The log with this name.

@@ -12,6 +12,7 @@ use crate::leases::LeaseTokens;
 use crate::prefix::Unknown;
 use crate::step::{DestinationId, Hop, LogName, NodeId};
 use crate::tree::Tree;
+use crate::warm_ups::WarmUps;
 use named::{Named, only};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub struct Settings {
     pub qos: Option<DefaultQos>,
     /// Of all trees that are made with these settings.
     pub leases: Arc<LeaseTokens>,
+    /// The same of cold clusters.
+    pub warm_ups: Arc<WarmUps>,
 }
 
 /// Marks of packets to servers whose pool does not name them.
@@ -48,8 +51,9 @@ impl Settings {
     /// Nothing but where keys without a prefix go, and how long any server may take.
     pub fn plain(default_route: &str, server: Duration) -> Self {
         let timeouts = Timeouts { server, within_cluster: None, cross_cluster: None, cross_region: None };
-        let (big_values, qos, leases, default_route) = (None, None, Arc::default(), default_route.into());
-        Settings { default_route, unknown_prefix: Unknown::Refused, timeouts, big_values, qos, leases }
+        let (leases, warm_ups, default_route) = (Arc::default(), Arc::default(), default_route.into());
+        let (unknown_prefix, big_values, qos) = (Unknown::Refused, None, None);
+        Settings { default_route, unknown_prefix, timeouts, big_values, qos, leases, warm_ups }
     }
 }
 

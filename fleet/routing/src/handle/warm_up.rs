@@ -1,18 +1,26 @@
 //! Fills a cold cluster from a warm one: what the cold one does not have is asked of the warm one, and stored in the cold one.
 
+mod hold_off;
+mod lifetime;
+
 use super::Handle;
-use crate::build::Builder;
+use crate::build::{Builder, Members};
 use crate::config::{ConfigError, Json};
-use crate::outcome::Answer;
-use crate::request::{Dialect, Op, Request};
-use crate::step::{Content, Cx, NodeId, Rewrite, State, Step, Then};
+use crate::outcome::{Answer, Outcome};
+use crate::request::{Dialect, Group, Op, Request};
+use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
+use crate::warm_ups::{End, Fills, Meter, WarmUpCount};
+use hold_off::{HoldOff, How, SECONDS_MAX, Sign};
+use lifetime::Lifetime;
 
 #[derive(Debug)]
 pub(crate) struct WarmUp {
     cold: NodeId,
     warm: NodeId,
-    /// Seconds that items from the warm cluster stay in the cold one; 0 is for ever.
-    exptime: i32,
+    lifetime: Lifetime,
+    /// Of deletes; then no value is told that the cold cluster has not stored.
+    hold_off: Option<HoldOff>,
+    meter: Meter,
 }
 
 /// What was asked.
@@ -20,80 +28,276 @@ const COLD: u32 = 0;
 const WARM: u32 = 1;
 const FILL: u32 = 2;
 const COLD_AGAIN: u32 = 3;
+/// Whether what was found stands for no item: while it is looked at, the cold cluster's answer is held.
+const LOOK: u32 = 4;
+/// A delete that holds its key off, and the same without that.
+const DELETE: u32 = 5;
+const PLAIN_DELETE: u32 = 6;
+
+/// In a state: what the cold cluster does not have is asked of the warm one.
+const IS_FILLED: u32 = 1;
+
+/// A token that nothing can be stored with, by the router's leases of meta commands, and by the nodes' own.
+const NO_TOKEN: u64 = 100;
+
+/// Told once where servers do not know what deletes of theirs come with.
+const NO_HOLD_OFF: &str = "the cold cluster refuses deletes that hold keys off, and is sent plain ones: its servers do not know \
+     \"hold_off\": \"native\", but may do with \"sentinel\"";
+
+const NO_META: &str = "the warm cluster does not know meta commands, which \"enable_metaget\" needs: nothing is copied from it. \
+     Say \"exptime\" instead";
 
 impl WarmUp {
-    fn fill(&self, op: Op, token: u64) -> Rewrite {
-        let (exptime, number) = (Some(self.exptime), Some(token));
-        Rewrite { op: Some(op), exptime, number, content: Content::OfAnswer, ..Rewrite::NONE }
+    fn end(members: &mut Members<'_, '_, '_>) -> Result<Option<End>, ConfigError> {
+        let Some(json) = members.json("end") else { return Ok(None) };
+        let mut object = json.object("end")?;
+        let share = object.optional_as("share", |json, name| json.number(name, f64::MIN_POSITIVE..=1.0))?;
+        let whole = |json: &Json, name: &str| json.integer(name, 1..=i64::from(i32::MAX)).map(i64::unsigned_abs);
+        let for_s = object.optional_as("for_s", whole)?;
+        let least = object.optional_as("min_requests", whole)?;
+        members.finish(object);
+        let (share, for_s, least) = (share.unwrap_or(0.95), for_s.unwrap_or(60), least.unwrap_or(1000));
+        Ok(Some(End { share, for_s, least }))
+    }
+
+    /// Whether the warm cluster may be asked about a request, and its item be stored. Of a meta command with a key in base64 it is not:
+    /// stores are classic commands.
+    fn is_filled(&self, request: &Request<'_>) -> bool {
+        let is_get = match request.dialect {
+            Dialect::Classic => {
+                matches!(request.op, Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::LeaseGet)
+            }
+            Dialect::Meta => {
+                matches!(request.op, Op::Get | Op::Gat) && hold_off::form_of_key(request).is_empty()
+            }
+        };
+        is_get && self.meter.fills()
+    }
+
+    /// Whether a request may find an item that stands for none.
+    fn is_shown_sentinels(&self, op: Op) -> bool {
+        let is_shown = match op.group() {
+            Group::Get => op != Op::MetaGet,
+            Group::Touch | Group::Arithmetic => true,
+            Group::Update | Group::Delete | Group::Flush => false,
+        };
+        is_shown && self.hold_off.is_some_and(|hold_off| hold_off.how == How::Sentinel)
+    }
+
+    fn count(&self, cx: &Cx<'_>, what: WarmUpCount) {
+        self.meter.count(what, cx.facts.now_s);
     }
 
     /// The cold cluster has answered.
     fn after_cold(&self, cx: &mut Cx<'_>, state: &mut State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
+        if let Some(then) = self.after_sign(cx, request, answer) {
+            return then;
+        }
         let is_lease = request.op == Op::LeaseGet;
         if answer.outcome.is_hit() || (is_lease && answer.outcome.is_hot_miss()) {
+            return self.found(cx, state, request);
+        }
+        // A key whose server fails may be held off.
+        if state.a != IS_FILLED || (self.hold_off.is_some() && !answer.outcome.is_miss()) {
             return Then::Pass;
         }
-        let simple = match request.op {
-            Op::Get => Rewrite::NONE,
-            _ => {
-                cx.hold();
-                state.b = u128::from(answer.number);
-                Rewrite { op: Some(Op::Get), ..Rewrite::NONE }
-            }
-        };
-        cx.ask(self.warm, simple, WARM);
+        if !is_plain_get(request) {
+            cx.hold();
+            state.b = u128::from(answer.number);
+        }
+        let ask = self.lifetime.ask(cx);
+        cx.ask(self.warm, ask, WARM);
         Then::Wait
+    }
+
+    fn found(&self, cx: &Cx<'_>, state: &State, request: &Request<'_>) -> Then {
+        if state.a == IS_FILLED {
+            self.count(cx, WarmUpCount::Hit);
+        }
+        // It was asked for its value, which tells what it is.
+        if request.op == Op::Touch { Then::Answer(Outcome::Touched) } else { Then::Pass }
+    }
+
+    /// What the cold cluster has answered may stand for no item: what becomes of it then.
+    fn after_sign(&self, cx: &mut Cx<'_>, request: &Request<'_>, answer: &Answer<'_>) -> Option<Then> {
+        match self.hold_off?.sign(request, answer) {
+            Sign::None => None,
+            Sign::HeldOff => Some(self.held_off(cx, request)),
+            Sign::Unclear => {
+                cx.hold();
+                let look = hold_off::look(cx, request);
+                cx.ask(self.cold, look, LOOK);
+                Some(Then::Wait)
+            }
+        }
+    }
+
+    /// A key is held off: nobody has its item.
+    fn held_off(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Then {
+        let is_touched = matches!(request.op, Op::Gat | Op::Gats | Op::Touch);
+        if let Some(hold_off) = self.hold_off.filter(|_| is_touched) {
+            let time = hold_off.time(cx, request);
+            cx.tell(self.cold, time);
+        }
+        if request.op.group() == Group::Get {
+            self.count(cx, WarmUpCount::Refused);
+        }
+        let is_lease = request.op == Op::LeaseGet && request.dialect == Dialect::Classic;
+        if is_lease { Then::Numbered(Outcome::NotFound, NO_TOKEN) } else { Then::Answer(Outcome::NotFound) }
+    }
+
+    /// It was looked at what the cold cluster has found.
+    fn after_look(&self, cx: &mut Cx<'_>, state: &State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
+        if hold_off::is_sentinel(answer) {
+            return self.held_off(cx, request);
+        }
+        if request.op.group() == Group::Get && state.a == IS_FILLED {
+            self.count(cx, WarmUpCount::Hit);
+        }
+        Then::Held
     }
 
     /// The warm cluster has answered.
     fn after_warm(&self, cx: &mut Cx<'_>, state: &State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
-        match request.op {
-            Op::Get => {
-                if answer.outcome.is_hit() {
-                    cx.tell(self.cold, self.fill(Op::Add, 0));
-                }
-                Then::Pass
+        let Some(exptime) = self.lifetime.of_copy(answer, cx.facts.now_s) else {
+            if answer.outcome.is_miss() {
+                self.count(cx, WarmUpCount::WarmMiss);
+            } else if self.lifetime.is_not_known(answer) {
+                self.meter.complain(NO_META);
             }
-            _ if !answer.outcome.is_hit() => Then::Held,
-            Op::LeaseGet => {
-                // An error has no token.
-                if state.b != 0 {
-                    cx.tell(self.cold, self.fill(Op::LeaseSet, state.b as u64));
-                }
-                Then::Pass
-            }
-            _ => {
-                cx.ask(self.cold, self.fill(Op::Add, 0), FILL);
-                Then::Wait
-            }
+            return if is_plain_get(request) { Then::Answer(Outcome::NotFound) } else { Then::Held };
+        };
+        let is_lease = request.op == Op::LeaseGet;
+        if is_lease || is_plain_get(request) {
+            cx.hold_item();
         }
+        match state.b as u64 {
+            // An error has no token.
+            0 if is_lease => return Then::Held,
+            token if is_lease => cx.ask(self.cold, lifetime::fill(Op::LeaseSet, token, exptime), FILL),
+            _ => cx.ask(self.cold, lifetime::fill(Op::Add, 0, exptime), FILL),
+        }
+        Then::Wait
     }
+
+    /// The cold cluster has stored the item, or has not.
+    fn after_fill(&self, cx: &mut Cx<'_>, state: &State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
+        let has_item = request.op == Op::LeaseGet || is_plain_get(request);
+        match answer.outcome {
+            Outcome::Stored => {
+                self.count(cx, WarmUpCount::Filled);
+                if has_item {
+                    return Then::Held;
+                }
+            }
+            outcome if outcome.is_error() => {
+                self.count(cx, WarmUpCount::Failed);
+                match (self.hold_off, request.op) {
+                    // Nobody promises anything.
+                    (None, _) if has_item => return Then::Held,
+                    (None, _) => {}
+                    // Whether the key is held off is not known.
+                    (_, Op::LeaseGet) => return Then::Numbered(Outcome::NotFound, state.b as u64),
+                    _ if has_item => return Then::Answer(Outcome::NotFound),
+                    _ => return Then::Held,
+                }
+            }
+            _ => self.count(cx, WarmUpCount::Refused),
+        }
+        cx.ask(self.cold, Rewrite::NONE, COLD_AGAIN);
+        Then::Wait
+    }
+
+    fn delete(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        let Some(rewrite) = self.hold_off.and_then(|hold_off| hold_off.delete(cx, request)) else {
+            return Step::Tail(self.cold);
+        };
+        cx.ask(self.cold, rewrite, DELETE);
+        Step::Await(State::default())
+    }
+
+    /// A delete that was to hold its key off was answered.
+    fn after_delete(&self, cx: &mut Cx<'_>, request: &Request<'_>, answer: &Answer<'_>) -> Then {
+        let is_native = self.hold_off.is_some_and(|hold_off| hold_off.how == How::Native);
+        let is_meta = request.dialect == Dialect::Meta;
+        let outcome = answer.outcome;
+        match outcome {
+            // The item is not the one that was to be deleted.
+            Outcome::Exists if is_native => return Then::Pass,
+            Outcome::Found | Outcome::NotFound if is_native => {
+                self.count(cx, WarmUpCount::HeldOff);
+                let is_found = outcome == Outcome::Found;
+                let classic = if is_found { Outcome::Deleted } else { Outcome::NotFound };
+                return if is_meta { Then::Pass } else { Then::Answer(classic) };
+            }
+            // It was a store.
+            Outcome::Found | Outcome::Stored => {
+                self.count(cx, WarmUpCount::HeldOff);
+                return Then::Answer(Outcome::Deleted);
+            }
+            _ => self.count(cx, WarmUpCount::NotHeldOff),
+        }
+        // Those of a server that was not reached, or has not answered, are logged if they are to be: a store is not.
+        let is_refused = matches!(outcome, Outcome::ClientError | Outcome::RemoteError | Outcome::LocalError);
+        if is_native && !is_refused {
+            return Then::Pass;
+        }
+        if is_native && outcome == Outcome::ClientError {
+            self.meter.complain(NO_HOLD_OFF);
+        }
+        cx.ask(self.cold, Rewrite::NONE, PLAIN_DELETE);
+        Then::Wait
+    }
+}
+
+/// Whether a hit is answered with the item alone.
+fn is_plain_get(request: &Request<'_>) -> bool {
+    request.op == Op::Get && request.dialect == Dialect::Classic
 }
 
 impl Handle for WarmUp {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let (cold, warm) = (members.child("cold")?, members.child("warm")?);
-        members.without_effect("enable_metaget", "what is copied has 'exptime'");
-        let exptime = members.integer("exptime", 0..=i64::from(i32::MAX))?.unwrap_or(0) as i32;
+        let exptime = members.integer("exptime", 0..=i64::from(i32::MAX))?;
+        // As in mcrouter, a time that is given goes before the item's own.
+        let is_left = members.flag("enable_metaget")? == Some(true) && exptime.is_none();
+        let lifetime =
+            if is_left { Lifetime::Left } else { Lifetime::Fixed(exptime.unwrap_or(0) as i32) };
+        let seconds = members.integer("hold_off_s", 1..=i64::from(SECONDS_MAX))?;
+        let hold_off = HoldOff::read(members.json("hold_off"), seconds)?;
+        if hold_off.is_none() {
+            members.without_effect("hold_off_s", "there is no 'hold_off'");
+        }
+        let end = Self::end(&mut members)?;
+        let fills = match (members.flag("fill")?, end) {
+            (Some(false), _) => Fills::No,
+            (_, Some(end)) => Fills::Until(end),
+            _ => Fills::Yes,
+        };
+        let name = json.get("name").map(|name| name.text("name")).transpose()?.unwrap_or_default();
+        let meter = members.warm_ups().part(name, &json.to_string(), fills);
         members.end();
-        Ok(WarmUp { cold, warm, exptime })
+        Ok(WarmUp { cold, warm, lifetime, hold_off, meter })
     }
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
-        // Of a meta command, the reply says only what was asked for.
-        let is_filled = matches!(request.op, Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::LeaseGet)
-            && request.dialect == Dialect::Classic;
-        if !is_filled {
-            return Step::Tail(self.cold);
+        if request.op == Op::Delete {
+            return self.delete(cx, request);
         }
-        cx.ask(self.cold, Rewrite::NONE, COLD);
-        Step::Await(State::default())
+        let is_filled = self.is_filled(request);
+        let rewrite = match request.op {
+            _ if !is_filled && !self.is_shown_sentinels(request.op) => return Step::Tail(self.cold),
+            Op::Touch => Rewrite { op: Some(Op::Gat), ..Rewrite::NONE },
+            _ => Rewrite::NONE,
+        };
+        cx.ask(self.cold, rewrite, COLD);
+        Step::Await(State { a: if is_filled { IS_FILLED } else { 0 }, ..State::default() })
     }
 
     fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         let step = self.enter(cx, request);
-        if matches!(step, Step::Await(_)) {
+        if let Step::Await(State { a: IS_FILLED, .. }) = step {
             cx.ask(self.warm, Rewrite::NONE, WARM);
         }
         step
@@ -110,10 +314,10 @@ impl Handle for WarmUp {
         match child {
             COLD => self.after_cold(cx, state, request, answer),
             WARM => self.after_warm(cx, state, request, answer),
-            FILL => {
-                cx.ask(self.cold, Rewrite::NONE, COLD_AGAIN);
-                Then::Wait
-            }
+            FILL => self.after_fill(cx, state, request, answer),
+            COLD_AGAIN => self.after_sign(cx, request, answer).unwrap_or(Then::Pass),
+            LOOK => self.after_look(cx, state, request, answer),
+            DELETE => self.after_delete(cx, request, answer),
             _ => Then::Pass,
         }
     }

@@ -387,6 +387,10 @@ impl<T: Copy> Walks<T> {
                 it.held = Some(kept.answer(answer, &mut it.bytes));
                 it.pieces = Pieces::default();
             }
+            Holds::Item => {
+                let item = Answer { line: b"", block: b"", number: 0, ..*answer };
+                it.held = Some(kept.answer(&item, &mut it.bytes));
+            }
             Holds::Whole => {
                 it.pieces = Pieces::default();
                 it.pieces.keep(0, kept.piece(answer, &mut it.bytes));

@@ -2,6 +2,7 @@
 
 pub(crate) mod balance;
 mod classes;
+pub(crate) mod cold;
 mod database;
 mod fleet;
 pub(crate) mod gutter;

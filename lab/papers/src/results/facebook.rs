@@ -71,6 +71,21 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        "S13",
+        "facebook-cold",
+        "cold cluster: requests until clients hit 95 % as often; outdated values when the warm one is 1 s and 3 s late, hold-off 2 s",
+        "hours instead of days; no figure",
+        |answer| {
+            let [with] = answer.after("warm cluster after")?;
+            let [without, ratio] = answer.after("cold one, after")?;
+            let [none, held, _, sentinels, _, _, late] = answer.after("held back for 1 s:")?;
+            let text = format!(
+                "{without:.0} alone, {with:.0} with the warm one, {ratio:.0} ×; {held:.0} and {late:.0} outdated values, {none:.0} without hold-off"
+            );
+            Some((text, vec![ratio >= 10.0, held + sentinels == 0.0, late > 0.0]))
+        },
+    ),
+    row(
         "S15",
         "facebook-rates",
         "fine-grained locks: hits, misses",

@@ -17,6 +17,7 @@ mod pairings;
 mod random_trees;
 mod size_splits;
 mod walks;
+mod warm_ups;
 
 use super::{Origin, Sink, Walks};
 use crate::config::{Globals, Sources, load};
@@ -144,10 +145,14 @@ fn settings() -> Settings {
 type Made = (Built, Vec<String>, Vec<Arc<str>>);
 
 fn built(config: &str) -> Result<Made, String> {
+    built_with(config, &settings())
+}
+
+fn built_with(config: &str, settings: &Settings) -> Result<Made, String> {
     let loaded = load("test", config, &NoFiles, &Globals::new()).map_err(|error| error.to_string())?;
     let mut destinations = Destinations::default();
     let built =
-        build(&loaded.json, &NoFiles, &settings(), &mut destinations).map_err(|error| error.to_string())?;
+        build(&loaded.json, &NoFiles, settings, &mut destinations).map_err(|error| error.to_string())?;
     let names = destinations.specs().iter().map(|spec| spec.address.to_string());
     let names = names.map(|name| name.split(':').next().unwrap_or_default().to_owned()).collect();
     Ok((built, names, destinations.logs().to_vec()))
@@ -184,7 +189,12 @@ impl Router {
     }
 
     fn of(config: &str) -> Self {
-        let (built, servers, log_names) = built(config).unwrap_or_else(|error| panic!("{error}\n{config}"));
+        Self::with(config, &settings())
+    }
+
+    fn with(config: &str, settings: &Settings) -> Self {
+        let made = built_with(config, settings);
+        let (built, servers, log_names) = made.unwrap_or_else(|error| panic!("{error}\n{config}"));
         let facts = Facts { now_s: 1_800_000_000, ..Facts::default() };
         let script = Script { servers, log_names, ..Script::default() };
         Router { walks: Walks::new(Rc::new(built.tree), 1), script, facts, asked: 0 }

@@ -56,7 +56,11 @@ impl Random {
             11 => format!(
                 r#"{{"type": "MissFailoverRoute", "children": [{children}], "return_best_on_error": true}}"#
             ),
-            12 => format!(r#"{{"type": "WarmUpRoute", "cold": {one}, "warm": {other}, "exptime": 9}}"#),
+            12 => {
+                let more =
+                    self.of(&[r#""exptime": 9"#, r#""hold_off": "native""#, r#""hold_off": "sentinel""#]);
+                format!(r#"{{"type": "WarmUpRoute", "cold": {one}, "warm": {other}, {more}}}"#)
+            }
             13 => format!(r#"{{"type": "StagingRoute", "warm": {one}, "staging": {other}}}"#),
             14 => format!(
                 r#"{{"type": "L1L2CacheRoute", "l1": {one}, "l2": {other}, "ncacheExptime": 1, "ncacheUpdatePeriod": {number}}}"#
@@ -135,7 +139,7 @@ fn run(seed: u64) {
             let op = random.of(&OPS);
             let value: &[u8] = if op.group() == crate::request::Group::Update { b"value" } else { b"" };
             let key = format!("key{step}|#|{op:?}");
-            let is_meta = matches!(op, Op::Get | Op::Set | Op::Add) && random.below(3) == 0;
+            let is_meta = matches!(op, Op::Get | Op::Set | Op::Add | Op::Delete) && random.below(3) == 0;
             let (dialect, meta): (_, &[u8]) =
                 if is_meta { (Dialect::Meta, b"v c") } else { (Dialect::Classic, b"") };
             router.start(&Request { value, dialect, meta, ..Request::classic(op, key.as_bytes()) });
@@ -156,7 +160,7 @@ fn run(seed: u64) {
 fn answer(router: &mut Router, random: &mut Random) {
     let (server, origin) = router.script.open.remove(random.below(router.script.open.len()));
     let outcome = random.of(&OUTCOMES);
-    let flags = random.of(&[0, 7, 0x1_0000, 0x8000, 0x20]);
+    let flags = random.of(&[0, 7, 0x1_0000, 0x8000, 0x20, 0x7e1c_0f1f]);
     let value = if random.below(2) == 0 { server.as_bytes() } else { b"1-3-5" };
     let item = (outcome == Outcome::Found && random.below(4) > 0).then_some(Item { flags, value });
     let number = random.below(3) as u64;

@@ -1,0 +1,144 @@
+//! Deletes that hold their keys off: for some seconds nothing is added under them, so that a value that was read before does not come back.
+
+use crate::config::{ConfigError, Json};
+use crate::outcome::{Answer, Outcome};
+use crate::request::{Dialect, Group, Op, Request};
+use crate::step::{Content, Cx, Rewrite};
+
+/// How the cold cluster's servers are told, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HoldOff {
+    pub(super) how: How,
+    seconds: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// `md` with H, which nodes of Guira know.
+    Native,
+    /// An item that stands for none, which any server refuses an add for.
+    Sentinel,
+}
+
+/// The flags of an item that stands for none.
+const SENTINEL: u32 = 0x7e1c_0f1f;
+/// No key is held off for longer.
+pub(super) const SECONDS_MAX: u32 = 3600;
+/// As in the paper.
+const SECONDS: u32 = 2;
+
+/// What an answer says about a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    /// It is not held off, as far as this can be told.
+    None,
+    HeldOff,
+    /// The item has to be looked at.
+    Unclear,
+}
+
+fn has(request: &Request<'_>, letter: u8) -> bool {
+    request.meta.split(|byte| *byte == b' ').any(|flag| flag.first() == Some(&letter))
+}
+
+/// The flag of a key in base64.
+pub(super) fn form_of_key(request: &Request<'_>) -> &'static [u8] {
+    if has(request, b'b') { b"b " } else { b"" }
+}
+
+impl HoldOff {
+    pub(super) fn read(how: Option<&Json>, seconds: Option<i64>) -> Result<Option<Self>, ConfigError> {
+        let Some(json) = how else { return Ok(None) };
+        let how = match json.text("hold_off")? {
+            "native" => How::Native,
+            "sentinel" => How::Sentinel,
+            other => {
+                return Err(json.error(format!("'hold_off' is {other:?}, \"native\" or \"sentinel\" expected")));
+            }
+        };
+        let seconds = seconds.map_or(SECONDS, |seconds| seconds.unsigned_abs() as u32);
+        Ok(Some(HoldOff { how, seconds }))
+    }
+
+    /// What servers are told: they count whole seconds, the first of which may be over at once.
+    fn told(self) -> u32 {
+        self.seconds + 1
+    }
+
+    /// The delete that holds off. `None` of one that is not to, or cannot.
+    pub(super) fn delete(self, cx: &mut Cx<'_>, request: &Request<'_>) -> Option<Rewrite> {
+        let wished = u32::try_from(request.number).unwrap_or(SECONDS_MAX).min(SECONDS_MAX);
+        let seconds = self.told().max(wished);
+        let is_meta = request.dialect == Dialect::Meta;
+        if is_meta && [b'H', b'I', b'x'].iter().any(|letter| has(request, *letter)) {
+            return None;
+        }
+        match self.how {
+            How::Native => {
+                let blank: &[u8] = if request.meta.is_empty() { b"" } else { b" " };
+                let meta = cx.text(&[request.meta, blank, format!("H{seconds}").as_bytes()]);
+                Some(Rewrite { meta: Some(meta), number: Some(0), ..Rewrite::NONE })
+            }
+            How::Sentinel if has(request, b'C') => None,
+            How::Sentinel => {
+                let meta = is_meta
+                    .then(|| cx.text(&[form_of_key(request), format!("F{SENTINEL}").as_bytes()]));
+                let content = Content::Fixed { flags: SENTINEL, value: b"" };
+                let (op, exptime, number) = (Some(Op::Set), Some(seconds as i32), Some(0));
+                Some(Rewrite { op, exptime, number, meta, content, ..Rewrite::NONE })
+            }
+        }
+    }
+
+    /// Gives an item that stands for none its time back, which a get with a new time has changed.
+    pub(super) fn time(self, cx: &mut Cx<'_>, request: &Request<'_>) -> Rewrite {
+        let (exptime, number) = (Some(self.told() as i32), Some(0));
+        if request.dialect == Dialect::Classic {
+            let content = Content::Fixed { flags: 0, value: b"" };
+            return Rewrite { op: Some(Op::Touch), exptime, number, content, ..Rewrite::NONE };
+        }
+        let meta = Some(cx.text(&[form_of_key(request).trim_ascii_end()]));
+        Rewrite { op: Some(Op::Gat), exptime, number, meta, ..Rewrite::NONE }
+    }
+
+    /// What an answer of the cold cluster says about its key.
+    pub(super) fn sign(self, request: &Request<'_>, answer: &Answer<'_>) -> Sign {
+        let is_number = request.op.group() == Group::Arithmetic;
+        match (self.how, answer.outcome) {
+            (How::Native, _) => Sign::None,
+            // An item without a value is no number.
+            (_, Outcome::ClientError) if is_number => Sign::Unclear,
+            (_, Outcome::Found) if !is_number => match flags(answer) {
+                Some(SENTINEL) => Sign::HeldOff,
+                None if request.dialect == Dialect::Meta && answer.block.is_empty() => Sign::Unclear,
+                _ => Sign::None,
+            },
+            _ => Sign::None,
+        }
+    }
+}
+
+/// What tells the flags of an item.
+pub(super) fn look(cx: &mut Cx<'_>, request: &Request<'_>) -> Rewrite {
+    let meta = cx.text(&[form_of_key(request), b"f"]);
+    if request.dialect == Dialect::Meta {
+        return Rewrite { op: Some(Op::Get), number: Some(0), meta: Some(meta), ..Rewrite::NONE };
+    }
+    let content = Content::Fixed { flags: 0, value: b"" };
+    Rewrite { op: Some(Op::Get), number: Some(0), content, ..Rewrite::NONE }
+}
+
+/// Whether what was found by [`look`] stands for no item.
+pub(super) fn is_sentinel(answer: &Answer<'_>) -> bool {
+    answer.outcome == Outcome::Found && flags(answer) == Some(SENTINEL)
+}
+
+/// The flags of an item, if its reply tells them.
+fn flags(answer: &Answer<'_>) -> Option<u32> {
+    if let Some(item) = answer.item {
+        return Some(item.flags);
+    }
+    let words = answer.line.split(|byte| *byte == b' ').skip(1);
+    let told = words.into_iter().find_map(|word| word.strip_prefix(b"f"))?;
+    std::str::from_utf8(told).ok()?.parse().ok()
+}

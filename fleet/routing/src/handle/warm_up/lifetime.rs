@@ -1,0 +1,106 @@
+//! How long items live that are copied.
+
+use crate::outcome::{Answer, Outcome};
+use crate::request::Op;
+use crate::step::{Content, Cx, Rewrite};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lifetime {
+    /// So many seconds; 0 is for ever.
+    Fixed(i32),
+    /// As long as the item itself.
+    Left,
+}
+
+/// Longer times are told as seconds since 1970.
+const RELATIVE_MAX: u64 = 60 * 60 * 24 * 30;
+
+impl Lifetime {
+    /// What the warm cluster is asked.
+    pub(super) fn ask(self, cx: &mut Cx<'_>) -> Rewrite {
+        let (op, number) = (Some(Op::Get), Some(0));
+        match self {
+            Lifetime::Fixed(_) => {
+                let content = Content::Fixed { flags: 0, value: b"" };
+                Rewrite { op, number, content, ..Rewrite::NONE }
+            }
+            Lifetime::Left => Rewrite { op, number, meta: Some(cx.text(&[b"f t v"])), ..Rewrite::NONE },
+        }
+    }
+
+    /// Whether the warm cluster has not understood what it was asked.
+    pub(super) fn is_not_known(self, answer: &Answer<'_>) -> bool {
+        let is_unknown = answer.outcome == Outcome::ClientError || answer.line == b"ERROR";
+        self == Lifetime::Left && is_unknown
+    }
+
+    /// What the copy of an item is told, if the warm cluster has answered one that can be copied.
+    pub(super) fn of_copy(self, answer: &Answer<'_>, now_s: u64) -> Option<i32> {
+        if answer.outcome != Outcome::Found || answer.item.is_none() {
+            return None;
+        }
+        if let Lifetime::Fixed(exptime) = self {
+            return Some(exptime);
+        }
+        // VA, a length, and flags. An item that somebody is to renew, or to fill, is none.
+        let told = || answer.line.split(|byte| *byte == b' ').skip(2);
+        if told().any(|flag| matches!(flag, b"W" | b"X" | b"Z")) {
+            return None;
+        }
+        let left = told().find_map(|flag| flag.strip_prefix(b"t"))?;
+        exptime(std::str::from_utf8(left).ok()?, now_s)
+    }
+}
+
+/// What a store is told of an item that lives so much longer.
+fn exptime(left: &str, now_s: u64) -> Option<i32> {
+    if left == "-1" {
+        return Some(0);
+    }
+    let left: u64 = left.parse().ok()?;
+    let told = if left > RELATIVE_MAX { now_s.saturating_add(left) } else { left.max(1) };
+    Some(i32::try_from(told).unwrap_or(i32::MAX))
+}
+
+/// Stores the item of the present answer.
+pub(super) fn fill(op: Op, token: u64, exptime: i32) -> Rewrite {
+    let (op, exptime, number) = (Some(op), Some(exptime), Some(token));
+    Rewrite { op, exptime, number, content: Content::OfAnswer, ..Rewrite::NONE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Item;
+
+    const NOW_S: u64 = 1_800_000_000;
+
+    fn copied(line: &str) -> Option<i32> {
+        let item = Some(Item { flags: 7, value: b"v" });
+        let answer = Answer { item, line: line.as_bytes(), ..Answer::of(Outcome::Found) };
+        Lifetime::Left.of_copy(&answer, NOW_S)
+    }
+
+    #[test]
+    fn a_copy_lives_as_long_as_the_item() {
+        for (line, exptime) in [
+            ("VA 1 f7 t-1", Some(0)),
+            ("VA 1 f7 t60", Some(60)),
+            // Less than a second is not for ever.
+            ("VA 1 f7 t0", Some(1)),
+            ("VA 1 f7 t2592000", Some(2_592_000)),
+            // More than thirty days would be taken for a date in 1970.
+            ("VA 1 f7 t2592001", Some(1_802_592_001)),
+            ("VA 1 f7 t4000000000", Some(i32::MAX)),
+            ("VA 1 f7", None),
+            ("VA 1 f7 t", None),
+            ("VA 1 f7 t60 W", None),
+            ("VA 1 f7 t60 X Z", None),
+            ("", None),
+        ] {
+            assert_eq!(copied(line), exptime, "{line}");
+        }
+        let miss = Answer { line: b"EN", ..Answer::of(Outcome::NotFound) };
+        assert_eq!((Lifetime::Left.of_copy(&miss, NOW_S), Lifetime::Fixed(5).of_copy(&miss, 0)), (None, None));
+    }
+}
