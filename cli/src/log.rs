@@ -8,8 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use guira_sync::atomic::{AtomicU64, Ordering};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Lines that are kept for the thread.
 const QUEUE: usize = 256;
@@ -74,21 +76,27 @@ pub(crate) fn start(verbose: u8) {
 
 /// The same, to another place.
 pub(crate) fn start_to(verbose: u8, out: impl Write + Send + 'static) {
-    let level = match verbose {
-        0 => LevelFilter::WARN,
-        1 => LevelFilter::INFO,
-        2 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
-    };
     let (log, lines) = Log::new();
     let thread = thread::Builder::new().name("logger".to_owned());
     let started = thread.spawn(move || write_lines(&lines, out));
     if started.is_err() || LOG.set(log).is_err() {
         return;
     }
-    let log = tracing_subscriber::fmt().with_writer(ToQueue).with_target(false).with_max_level(level);
+    let log =
+        tracing_subscriber::fmt().with_writer(ToQueue).with_target(false).with_max_level(LevelFilter::TRACE);
     // It fails if there is a log already, which is as well.
-    let _ = log.try_init();
+    let _ = log.finish().with(shown(verbose)).try_init();
+}
+
+/// What is logged: of libraries warnings alone, since nobody asks for what they tell of each lookup.
+fn shown(verbose: u8) -> Targets {
+    let level = match verbose {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    Targets::new().with_default(LevelFilter::WARN).with_target("guira", level)
 }
 
 /// Waits until everything is written that was logged, but not for long.
@@ -128,6 +136,18 @@ impl MakeWriter<'_> for ToQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_log_warnings_alone() {
+        use tracing::Level;
+        for (verbose, level) in [(0, Level::WARN), (1, Level::INFO), (2, Level::DEBUG), (9, Level::TRACE)] {
+            let shown = shown(verbose);
+            assert!(shown.would_enable("guira_router::reload", &level), "{verbose}");
+            assert!(shown.would_enable("hickory_proto::udp", &Level::WARN));
+            assert!(!shown.would_enable("hickory_proto::udp", &Level::INFO));
+        }
+        assert!(!shown(0).would_enable("guira_router::reload", &Level::INFO));
+    }
 
     #[test]
     fn who_logs_does_not_wait_for_who_reads() {

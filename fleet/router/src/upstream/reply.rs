@@ -128,10 +128,12 @@ fn meta_value<'a>(input: &'a [u8], line: &'a [u8], rest: &'a [u8], at: usize) ->
 #[cold]
 fn unfinished(input: &[u8], at: usize, length: u64) -> Read<'_> {
     let block = length.saturating_add(LINE_END.len() as u64);
-    match length {
-        0..=VALUE_MAX => Read::Unfinished(at + block as usize),
-        ..=LENGTH_MAX => Read::TooLong { line: input[..at].trim_ascii_end(), taken: at, block },
-        _ => Read::Broken,
+    if length <= VALUE_MAX {
+        Read::Unfinished(at + block as usize)
+    } else if length <= LENGTH_MAX {
+        Read::TooLong { line: input[..at].trim_ascii_end(), taken: at, block }
+    } else {
+        Read::Broken
     }
 }
 
