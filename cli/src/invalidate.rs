@@ -25,7 +25,7 @@ back from an old copy; whoever tails the log meanwhile is not disturbed.
 Example of a configuration (docs/invalidator.md has all of it):
   position = \"/var/lib/guira/invalidator.position\"
   admin = \"127.0.0.1:9160\"
-  [mariadb]
+  [source.mariadb]
   address = \"db:3306\"
   user = \"guira\"
   password-file = \"/etc/guira/db-password\"
@@ -39,8 +39,8 @@ Example of a configuration (docs/invalidator.md has all of it):
   address = \"router-east:11211\"
   prefix = \"/*/*/\"
 
-In the place of [mariadb], for a PostgreSQL with wal_level = logical; its templates need no database:
-  [postgres]
+In the place of [source.mariadb], for a PostgreSQL with wal_level = logical; its templates need no database:
+  [source.postgres]
   address = \"db:5432\"
   database = \"shop\"
   user = \"guira\"

@@ -8,10 +8,14 @@ use crate::running::{Fault, Shared, StartError, deliver, lanes, spawn};
 use crate::source::mariadb::{MariaDb, Until};
 use crate::source::{OnGap, Source, SourceError, Tail};
 use crate::stop::Stop;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often it is looked whether everything is delivered.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+const ONLY_MARIADB: &str =
+    "only the log of a MariaDB can be replayed: PostgreSQL keeps nothing that its slot has passed";
 
 /// What is read and delivered.
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +39,9 @@ pub struct Replayed {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
+    /// What the command line asks for cannot be done with this configuration.
     #[error("{0}")]
-    Target(String),
-    #[error("only the log of a MariaDB can be replayed: PostgreSQL keeps nothing that its slot has passed")]
-    Database,
+    Wanted(String),
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
@@ -56,8 +59,10 @@ pub fn replay(
     part: Part<'_>,
     mut is_over: impl FnMut() -> bool,
 ) -> Result<Replayed, ReplayError> {
-    config.for_replay(part.target).map_err(ReplayError::Target)?;
-    let Source::MariaDb(mut options) = config.source()? else { return Err(ReplayError::Database) };
+    config.for_replay(part.target).map_err(ReplayError::Wanted)?;
+    let Source::MariaDb(mut options) = config.source()? else {
+        return Err(ReplayError::Wanted(ONLY_MARIADB.to_owned()));
+    };
     options.until = part.to.map_or(Until::End, |last| Until::Position(last.to_owned()));
     let shared = Shared::new(&config);
     let lanes = lanes(&config, &shared)?;
@@ -87,6 +92,10 @@ pub fn replay(
             }
         }
         if source.is_none() && (result.is_err() || ledger.is_settled()) {
+            break;
+        }
+        if deliveries.iter().any(JoinHandle::is_finished) {
+            result = Err(Fault::Thread);
             break;
         }
     }

@@ -170,7 +170,9 @@ impl Running {
     /// # Errors
     /// When the log cannot be read any further.
     pub fn run(mut self, mut is_over: impl FnMut() -> bool) -> Result<(), Fault> {
-        while !is_over() && !self.source.is_finished() {
+        let has_ended =
+            |it: &Self| it.source.is_finished() || it.deliveries.iter().any(JoinHandle::is_finished);
+        while !is_over() && !has_ended(&self) {
             self.save(SAVE_EVERY);
             // The next one is not saved at once, so that a busy database does not make a busy disk.
             if self.stop.wait(SAVE_EVERY).is_err() {

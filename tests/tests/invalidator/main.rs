@@ -56,7 +56,7 @@ position = {position:?}
 admin = "127.0.0.1:0"
 batch-keys = 100
 {settings}
-[mariadb]
+[source.mariadb]
 address = "{address}"
 user = "guira"
 password-file = {password:?}

@@ -2,6 +2,7 @@
 
 mod bytes;
 pub(crate) mod mariadb;
+mod position;
 pub(crate) mod postgres;
 mod socket;
 mod tail;

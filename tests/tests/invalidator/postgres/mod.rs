@@ -26,7 +26,7 @@ struct Fleet {
 struct Settings<'a> {
     /// Lines before the first table.
     top: &'a str,
-    /// Lines of `[postgres]` with the address; over TCP without TLS if there are none.
+    /// Lines of `[source.postgres]` with the address; over TCP without TLS if there are none.
     connection: &'a str,
 }
 
@@ -67,7 +67,7 @@ position = {position:?}
 admin = "127.0.0.1:0"
 batch-keys = 100
 {top}
-[postgres]
+[source.postgres]
 {connection}
 database = "shop"
 user = "guira"

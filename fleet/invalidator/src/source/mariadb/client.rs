@@ -73,10 +73,9 @@ impl MariaDb {
             return Err(SourceError::Unsuitable(format!("the database is no MariaDB, but {version}")));
         }
         let end = check(&mut packets, options.reads)?;
-        let unsuitable = |error: super::gtid::PositionSyntax| SourceError::Unsuitable(error.to_string());
-        let position: Position = position.unwrap_or(&end).parse().map_err(unsuitable)?;
+        let position: Position = position.unwrap_or(&end).parse()?;
         let last = match &options.until {
-            Until::Position(last) => Some(last.parse().map_err(unsuitable)?),
+            Until::Position(last) => Some(last.parse()?),
             Until::Forever | Until::End => None,
         };
         for statement in [

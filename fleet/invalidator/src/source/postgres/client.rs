@@ -2,7 +2,7 @@
 
 use super::login::{Purpose, connect};
 use super::message::Messages;
-use super::position::{Lsn, Position, PositionSyntax};
+use super::position::{Lsn, Position};
 use super::query::{Row, identifier, literal, query, refusal, start_copy};
 use super::slot;
 use super::status::{Confirmed, Status};
@@ -53,7 +53,7 @@ pub(crate) enum SlotCreation {
 pub(super) struct Postgres {
     messages: Messages,
     stream: Stream,
-    _status: Status,
+    status: Status,
 }
 
 impl Postgres {
@@ -77,7 +77,7 @@ impl Postgres {
         )?;
         messages.set_patience(SILENCE_MAX);
         let status = Status::start(messages.writer(), options.confirmed.clone(), start)?;
-        Ok(Postgres { messages, stream: Stream::new(start), _status: status })
+        Ok(Postgres { messages, stream: Stream::new(start), status })
     }
 }
 
@@ -89,7 +89,7 @@ fn identify(messages: &mut Messages) -> Result<Position, SourceError> {
         Some(Position {
             system: system.parse().ok()?,
             timeline: timeline.parse().ok()?,
-            lsn: lsn.parse().ok()?,
+            lsn: Lsn::read(&lsn)?,
         })
     };
     let row = query(messages, "IDENTIFY_SYSTEM")?.into_iter().next();
@@ -179,8 +179,7 @@ fn follow(
     position: &str,
     end: Position,
 ) -> Result<Lsn, SourceError> {
-    let unsuitable = |error: PositionSyntax| SourceError::Unsuitable(error.to_string());
-    let position: Position = position.parse().map_err(unsuitable)?;
+    let position: Position = position.parse()?;
     let slot = slot::find(messages, &options.slot)?;
     slot::check(slot.as_ref(), &options.slot, position, end)?;
     if position.timeline != end.timeline {
@@ -211,7 +210,10 @@ impl Log for Postgres {
     fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
         let message = self.messages.read()?;
         match message.kind {
-            b'd' => self.stream.take(message, changes)?,
+            b'd' => {
+                self.stream.take(message, changes)?;
+                self.status.read(self.stream.position().lsn);
+            }
             b'E' => return Err(refusal(message.body)),
             // The end of the COPY, and of the command.
             b'c' | b'C' => return Err(io::Error::other("the database has ended the log").into()),

@@ -24,9 +24,11 @@ struct Sight {
 
 /// Looks again and again until it is told to stop.
 pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
-    let (mut messages, mut before) = (None, RESERVED.to_owned());
+    let (mut messages, mut before, mut is_seen) = (None, RESERVED.to_owned(), true);
     loop {
-        match look(options, &mut messages, stop) {
+        let looked = look(options, &mut messages, stop);
+        let was_seen = std::mem::replace(&mut is_seen, looked.is_ok());
+        match looked {
             Ok(Some(sight)) => {
                 counts.set_retained(sight.retained);
                 if let Some(alarm) = sight.alarm(&before, &options.slot) {
@@ -37,7 +39,12 @@ pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
             Ok(None) => counts.set_retained(0),
             Err(error) => {
                 messages = None;
-                tracing::debug!("the slot {} cannot be seen at the moment: {error}", options.slot);
+                if was_seen && stop.check().is_ok() {
+                    tracing::warn!(
+                        "what the slot {} keeps cannot be seen at the moment: {error}",
+                        options.slot
+                    );
+                }
             }
         }
         if stop.wait(EVERY).is_err() {

@@ -1,0 +1,173 @@
+//! The database: `[source.mariadb]` or `[source.postgres]`.
+
+use super::{ConfigError, endpoint, read, yes};
+use crate::source::mariadb::{self, Reads, Until};
+use crate::source::postgres::{self, Confirmed, Security, SlotCreation};
+use crate::source::{Login, Source};
+use guira_client::text::Endpoint;
+use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError};
+use serde::{Deserialize, Deserializer};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+/// Whose log is read.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Database {
+    MariaDb(MariaDb),
+    Postgres(Postgres),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct MariaDb {
+    #[serde(deserialize_with = "endpoint")]
+    address: Endpoint,
+    user: String,
+    #[serde(default)]
+    password_file: Option<PathBuf>,
+    server_id: NonZeroU32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Postgres {
+    #[serde(deserialize_with = "endpoint")]
+    address: Endpoint,
+    database: String,
+    user: String,
+    #[serde(default)]
+    password_file: Option<PathBuf>,
+    #[serde(default)]
+    sslmode: SslMode,
+    #[serde(default)]
+    sslrootcert: Option<PathBuf>,
+    #[serde(deserialize_with = "slot")]
+    slot: String,
+    #[serde(default = "yes")]
+    create_slot: bool,
+    publication: String,
+}
+
+/// How a connection to PostgreSQL is encrypted, by libpq's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum SslMode {
+    #[default]
+    Disable,
+    /// Whoever answers.
+    Require,
+    /// Only if a certificate of `sslrootcert` names the host.
+    VerifyFull,
+}
+
+/// The longest name of a slot, in bytes.
+const SLOT_MAX: usize = 63;
+
+fn slot<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let is_good = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+    if text.is_empty() || text.len() > SLOT_MAX || !text.bytes().all(is_good) {
+        return Err(serde::de::Error::custom("a slot has up to 63 small letters, digits and underscores"));
+    }
+    Ok(text)
+}
+
+impl Database {
+    /// What a line alone does not tell.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self {
+            Database::MariaDb(_) => Ok(()),
+            Database::Postgres(postgres) => postgres.check(),
+        }
+    }
+
+    /// Whether a table can be where `database` and `schema` say: MariaDB has tables in databases, PostgreSQL in schemas of the one database.
+    pub(super) fn check_place(&self, database: Option<&str>, schema: Option<&str>) -> Result<(), String> {
+        match self {
+            Database::MariaDb(_) if database.is_none() || schema.is_some() => {
+                Err("needs a database, and has no schema".to_owned())
+            }
+            Database::Postgres(postgres) if database.is_some() => {
+                Err(format!("may have a schema, and has no database: that is {}", postgres.database))
+            }
+            Database::MariaDb(_) | Database::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// How it is reached, if these tables have templates. Reads the files with the password and with authorities.
+    pub(super) fn source(&self, tables: Vec<(String, String)>) -> Result<Source, ConfigError> {
+        Ok(match self {
+            Database::MariaDb(mariadb) => {
+                let reads = if tables.is_empty() { Reads::Statements } else { Reads::StatementsAndRows };
+                Source::MariaDb(mariadb.options(reads)?)
+            }
+            Database::Postgres(postgres) => Source::Postgres(postgres.options(tables)?),
+        })
+    }
+}
+
+impl MariaDb {
+    fn options(&self, reads: Reads) -> Result<mariadb::Options, ConfigError> {
+        Ok(mariadb::Options {
+            address: self.address.clone(),
+            login: login(&self.user, self.password_file.as_deref())?,
+            server_id: self.server_id.get(),
+            until: Until::Forever,
+            reads,
+        })
+    }
+}
+
+impl Postgres {
+    fn check(&self) -> Result<(), String> {
+        match (self.sslmode, &self.sslrootcert, &self.address) {
+            (SslMode::VerifyFull, None, _) => Err("sslmode = \"verify-full\" needs sslrootcert".to_owned()),
+            (SslMode::Disable | SslMode::Require, Some(_), _) => {
+                Err("sslrootcert needs sslmode = \"verify-full\"".to_owned())
+            }
+            (SslMode::Require | SslMode::VerifyFull, _, Endpoint::Unix(_)) => {
+                Err("a UNIX socket has no sslmode".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn options(&self, tables: Vec<(String, String)>) -> Result<postgres::Options, ConfigError> {
+        let creation = if self.create_slot { SlotCreation::Allowed } else { SlotCreation::Forbidden };
+        Ok(postgres::Options {
+            endpoint: self.address.clone(),
+            security: self.security()?,
+            login: login(&self.user, self.password_file.as_deref())?,
+            database: self.database.clone(),
+            slot: self.slot.clone(),
+            slot_creation: creation,
+            publication: self.publication.clone(),
+            tables,
+            confirmed: Confirmed::default(),
+        })
+    }
+
+    fn security(&self) -> Result<Security, TlsError> {
+        let Endpoint::Tcp { host, .. } = &self.address else { return Ok(Security::Plain) };
+        if self.sslmode == SslMode::Disable {
+            return Ok(Security::Plain);
+        }
+        let connector = TlsConnector::new(TlsClientOptions {
+            chain: None,
+            key: None,
+            authorities: self.sslrootcert.clone(),
+            names: NameCheck::Required,
+            resumption: Resumption::Off,
+        })?;
+        Ok(Security::Tls(connector, host.parse()?))
+    }
+}
+
+fn login(user: &str, password_file: Option<&Path>) -> Result<Login, ConfigError> {
+    let password = match password_file {
+        None => String::new(),
+        Some(path) => read(path)?.lines().next().unwrap_or_default().to_owned(),
+    };
+    Ok(Login { user: user.to_owned(), password: password.into_bytes() })
+}
