@@ -1,6 +1,8 @@
 //! What is counted. Each figure is a row, and its name in `/metrics`.
 
+use crate::source::{Extent, Place};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 guira_sync::counters! {
     /// Counters of the process.
@@ -48,6 +50,9 @@ pub(crate) struct Counts {
     heard: AtomicU64,
     /// What the database has to keep of its log for us, in bytes. Relaxed: it is only printed.
     retained: AtomicU64,
+    /// What there was of the log when it was looked at last.
+    /// LOCK: invalidator_extent. Leaf.
+    extent: Mutex<Option<Extent>>,
 }
 
 impl Counts {
@@ -68,6 +73,16 @@ impl Counts {
 
     pub(crate) fn set_retained(&self, bytes: u64) {
         self.retained.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_extent(&self, extent: Option<Extent>) {
+        *self.extent.lock().unwrap_or_else(PoisonError::into_inner) = extent;
+    }
+
+    /// How many bytes of the log are behind `place`, if that is known.
+    pub(crate) fn behind(&self, place: Place) -> Option<u64> {
+        let extent = self.extent.lock().unwrap_or_else(PoisonError::into_inner);
+        extent.as_ref().map(|extent| extent.behind(place))
     }
 
     pub(crate) fn retained(&self) -> u64 {

@@ -19,6 +19,7 @@ families! {
     READY = "guira_invalidator_ready" [], "gauge", "Whether /ready says so.";
     CONNECTED = "guira_invalidator_source_connected" [], "gauge", "Whether the log of the database is being read.";
     LAG = "guira_invalidator_lag_seconds" [], "gauge", "How long ago the statement of the oldest change began that not all targets have deleted or in their spools; without one, and without a database, how long ago that was last heard of. By the clocks of both hosts, in whole seconds.";
+    LAG_BYTES = "guira_invalidator_lag_bytes" [], "gauge", "How much of the log is behind what all targets have acknowledged or in their spools, in bytes: that of a MariaDB (whose user needs BINLOG MONITOR), or a PostgreSQL as far as pg_current_wal_lsn(), as it was looked at up to 5 s ago. It is left out while that is not known.";
     SPOOL = "guira_invalidator_spool_bytes" ["target"], "gauge", "What the spool of the target has on disk: deletes that it is given when it is back.";
     RETAINED = "guira_invalidator_retained_log_bytes" [], "gauge", "What PostgreSQL has to keep of its log for the slot, as it was seen last. It is 0 for a slot that is lost, and for other databases.";
     TARGET_UP = "guira_invalidator_target_up" ["target"], "gauge", "Whether the target has acknowledged the last batch that it was sent.";
@@ -54,6 +55,9 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> Str
     out.sample(READY, &[], u32::from(is_ready));
     out.sample(CONNECTED, &[], u32::from(shared.counts.is_connected()));
     out.sample(LAG, &[], lag(shared, now));
+    if let Some(bytes) = shared.ledger.place().and_then(|place| shared.counts.behind(place)) {
+        out.sample(LAG_BYTES, &[], bytes);
+    }
     out.sample(RETAINED, &[], shared.counts.retained());
     for (counter, row) in Count::ALL.into_iter().zip(Count::ROWS) {
         out.sample(family(row, &[]), &[], shared.counts.get(counter));
@@ -73,6 +77,7 @@ mod tests {
     use super::*;
     use crate::counters::{Counts, TargetCounts};
     use crate::ledger::Ledger;
+    use crate::source::{Extent, Place};
     use std::sync::Arc;
 
     fn shared() -> Shared {
@@ -82,7 +87,13 @@ mod tests {
 
     #[test]
     fn every_family_is_shown_once_and_begins_with_the_name_of_the_process() {
-        let text = text(&shared(), Form::Classic, true, 7);
+        let shared = shared();
+        shared.counts.set_extent(Some(Extent::new(vec![(3, 100)])));
+        let hidden = text(&shared, Form::Classic, true, 7);
+        assert!(!hidden.contains("guira_invalidator_lag_bytes"), "it is not known where it is");
+        shared.ledger.passed(Place { file: 3, offset: 40 });
+        let text = text(&shared, Form::Classic, true, 7);
+        assert!(text.contains("\nguira_invalidator_lag_bytes 60\n"), "{text}");
         for family in families() {
             assert!(family.name.starts_with("guira_invalidator_"), "{}", family.name);
             let types = format!("# TYPE {} {}\n", family.name, family.kind);

@@ -1,8 +1,9 @@
 //! What a database changes is deleted in all caches, and nothing else.
 
-use super::{ARRIVAL_MAX, Fleet, Invalidator, metric};
+use super::{ARRIVAL_MAX, Fleet, Invalidator, metric, wait_for_lag};
 use guira_harness::server::Signal;
 use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::http::HttpClient;
 use guira_tests::skip::say;
 use std::collections::BTreeSet;
 
@@ -19,6 +20,7 @@ fn what_a_database_changes_is_deleted_everywhere() {
     assert_eq!(metric(&mut admin, "guira_invalidator_refused_keys_total"), 4);
     assert!(metric(&mut admin, "guira_invalidator_delete_hits_total{target=\"west\"}") >= 10);
     assert_eq!(metric(&mut admin, "guira_invalidator_unfilled_templates_total"), 0);
+    the_lag_is_told_in_bytes(&fleet, &mut admin);
     a_table_may_be_altered_meanwhile(&fleet);
     statements_without_rows_are_told(&fleet, &mut admin);
     invalidator.end();
@@ -79,6 +81,20 @@ fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
     expect_gone(fleet, &gone, &kept);
 }
 
+/// Also across files of the log, and none is left once everything is acknowledged.
+fn the_lag_is_told_in_bytes(fleet: &Fleet, admin: &mut HttpClient) {
+    wait_for_lag(admin, 0..1, || {});
+    let west = &fleet.caches.0[1];
+    west.signal("STOP");
+    let write = "/* mc: lag */ INSERT INTO shop.ends VALUES ()";
+    fleet.database.execute(&format!("{write}; FLUSH BINARY LOGS; {write}"));
+    wait_for_lag(admin, 100_000.., || drop(fleet.database.execute(&format!("{write};").repeat(50))));
+    west.signal("CONT");
+    fleet.catch_up("after-the-lag");
+    fleet.database.execute("FLUSH BINARY LOGS");
+    wait_for_lag(admin, 0..1, || {});
+}
+
 fn a_table_may_be_altered_meanwhile(fleet: &Fleet) {
     fleet.store(["user:21", "user:22", "user:23", "user:7"]);
     fleet.database.execute(
@@ -93,7 +109,7 @@ fn a_table_may_be_altered_meanwhile(fleet: &Fleet) {
     expect_gone(fleet, &["user:21", "user:22", "user:23"], &["user:7"]);
 }
 
-fn statements_without_rows_are_told(fleet: &Fleet, admin: &mut guira_tests::http::HttpClient) {
+fn statements_without_rows_are_told(fleet: &Fleet, admin: &mut HttpClient) {
     let before = metric(admin, "guira_invalidator_unseen_statements_total");
     fleet.store(["list:all"]);
     fleet.database.execute("TRUNCATE /* mc: list:all */ shop.users");

@@ -14,6 +14,7 @@ use guira_tests::scratch::Scratch;
 use guira_tests::server::{Address, guira_binary, spawn};
 use guira_tests::{Server, Setup};
 use std::collections::BTreeSet;
+use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -34,7 +35,7 @@ impl Fleet {
         let database = MariaDb::start()?;
         database.execute(
             "CREATE USER guira@'127.0.0.1' IDENTIFIED BY 'it''s secret';
-             GRANT REPLICATION SLAVE ON *.* TO guira@'127.0.0.1';
+             GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO guira@'127.0.0.1';
              CREATE DATABASE shop;
              CREATE TABLE shop.users (
                  id BIGINT UNSIGNED PRIMARY KEY, year YEAR, price DECIMAL(10,3), at DATETIME(3), shape ENUM('a','b'),
@@ -221,7 +222,24 @@ impl Invalidator {
 /// The value of a metric.
 #[track_caller]
 fn metric(admin: &mut HttpClient, name: &str) -> u64 {
+    known_metric(admin, name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// The value of a metric that may not be there.
+fn known_metric(admin: &mut HttpClient, name: &str) -> Option<u64> {
     let body = admin.get("/metrics", "").body;
     let value = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {body}"))
+    value.and_then(|value| value.parse().ok())
+}
+
+/// Waits until so many bytes of the log are not acknowledged, while `meanwhile` is done again and again.
+#[track_caller]
+fn wait_for_lag(admin: &mut HttpClient, bytes: impl RangeBounds<u64>, meanwhile: impl Fn()) {
+    let mut lag = None;
+    let is_there = || {
+        meanwhile();
+        lag = known_metric(admin, "guira_invalidator_lag_bytes");
+        lag.is_some_and(|lag| bytes.contains(&lag)).then_some(())
+    };
+    assert!(Deadline::after(ARRIVAL_MAX).poll(is_there).is_some(), "{lag:?}");
 }

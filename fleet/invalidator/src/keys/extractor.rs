@@ -4,7 +4,7 @@ use super::template::{Filled, Template};
 use super::{comments, flaw, words};
 use crate::batch::Batcher;
 use crate::counters::{Count, Counts};
-use crate::source::{Changes, Image, Row};
+use crate::source::{Changes, Image, Place, Row};
 use crate::stop::Stopped;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -116,6 +116,10 @@ impl Changes for Extractor {
 
     fn pause(&mut self) -> Result<(), Stopped> {
         self.batcher.pause()
+    }
+
+    fn passed(&mut self, place: Place) {
+        self.batcher.passed(place);
     }
 
     fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped> {

@@ -2,6 +2,7 @@
 
 mod bytes;
 pub(crate) mod mariadb;
+mod place;
 mod position;
 pub(crate) mod postgres;
 mod socket;
@@ -9,12 +10,15 @@ mod tail;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub(crate) use place::{Extent, Place};
 pub(crate) use tail::Tail;
 
-use crate::stop::Stopped;
+use crate::stop::{Stop, Stopped};
 use serde::Deserialize;
 use std::fmt::{self, Display};
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 /// A log that is read from a position on.
 pub(crate) trait Log {
@@ -23,6 +27,9 @@ pub(crate) trait Log {
 
     /// Where the log would be read on: the end of the last transaction of which everything was told.
     fn position(&self) -> String;
+
+    /// Where the last event has ended.
+    fn place(&self) -> Place;
 }
 
 /// Who is told what a log says. Only what was committed is told.
@@ -51,6 +58,9 @@ pub(crate) trait Changes {
     /// Nothing more is there to be read at the moment.
     fn pause(&mut self) -> Result<(), Stopped>;
 
+    /// The log was read up to here.
+    fn passed(&mut self, _place: Place) {}
+
     /// The log goes on at `position`, and what it has said before that is lost.
     fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped>;
 }
@@ -71,9 +81,7 @@ impl Source {
         save: impl Fn(&str) -> Result<(), SourceError>,
     ) -> Result<(), SourceError> {
         match self {
-            Source::MariaDb(options) => {
-                tail.run(position, |position| mariadb::MariaDb::open(options, position), save)
-            }
+            Source::MariaDb(options) => mariadb::run(options, tail, position, save),
             Source::Postgres(options) => postgres::run(options, tail, position, save),
         }
     }
@@ -85,6 +93,31 @@ impl Source {
             Source::Postgres(options) => options.confirmed.set(position),
         }
     }
+}
+
+/// How often a database is asked by a second connection what the first one does not tell.
+const WATCH_EVERY: Duration = Duration::from_secs(5);
+
+/// Has [`Stop`] set when the one thread ends, also if it panics, so that the other does.
+struct Ending(Stop);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// Reads a log by `read`, and has a thread `watch` the database meanwhile, until it is told to stop.
+fn watched(
+    watch: impl FnOnce(&Stop) + Send,
+    read: impl FnOnce() -> Result<(), SourceError>,
+) -> Result<(), SourceError> {
+    let over = Stop::default();
+    thread::scope(|scope| {
+        let _ending = Ending(over.clone());
+        thread::Builder::new().name("watch".to_owned()).spawn_scoped(scope, || watch(&over))?;
+        read()
+    })
 }
 
 /// What is done about a gap in the log.

@@ -110,6 +110,7 @@ impl<C: Changes> Tail<C> {
             if let Err(error) = log.read(&mut self.changes) {
                 return (error, events);
             }
+            self.changes.passed(log.place());
             events += 1;
             self.counts.add(Count::Events);
             self.counts.heard(wall_clock());
@@ -119,7 +120,7 @@ impl<C: Changes> Tail<C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Row;
+    use super::super::{Place, Row};
     use super::*;
     use crate::stop::Stopped;
     use std::cell::RefCell;
@@ -179,6 +180,9 @@ mod tests {
         }
         fn position(&self) -> String {
             self.next.to_string()
+        }
+        fn place(&self) -> Place {
+            Place::default()
         }
     }
 

@@ -6,7 +6,7 @@ use super::login::log_in;
 use super::packet::Packets;
 use super::query::{execute, refusal, row};
 use crate::source::socket::Socket;
-use crate::source::{Changes, Log, Login, SourceError};
+use crate::source::{Changes, Log, Login, Place, SourceError};
 use guira_client::text::Endpoint;
 use std::io;
 use std::time::Duration;
@@ -66,12 +66,7 @@ pub(crate) struct MariaDb {
 impl MariaDb {
     /// Connects, and asks for the log from `position` on, or from its present end.
     pub(crate) fn open(options: &Options, position: Option<&str>) -> Result<Self, SourceError> {
-        let mut packets = Packets::new(Socket::connect(&options.address, SILENCE_MAX)?);
-        let Login { user, password } = &options.login;
-        let version = log_in(&mut packets, user, password)?;
-        if !version.contains("MariaDB") {
-            return Err(SourceError::Unsuitable(format!("the database is no MariaDB, but {version}")));
-        }
+        let mut packets = connect(options)?;
         let end = check(&mut packets, options.reads)?;
         let position: Position = position.unwrap_or(&end).parse()?;
         let last = match &options.until {
@@ -101,6 +96,17 @@ impl MariaDb {
         packets.command(&command)?;
         Ok(MariaDb { packets, dump: Dump::new(position), until: options.until.clone(), last })
     }
+}
+
+/// Connects and logs in.
+pub(super) fn connect(options: &Options) -> Result<Packets<Socket>, SourceError> {
+    let mut packets = Packets::new(Socket::connect(&options.address, SILENCE_MAX)?);
+    let Login { user, password } = &options.login;
+    let version = log_in(&mut packets, user, password)?;
+    if !version.contains("MariaDB") {
+        return Err(SourceError::Unsuitable(format!("the database is no MariaDB, but {version}")));
+    }
+    Ok(packets)
 }
 
 /// Whether the log says what is wanted; returns its present end.
@@ -165,5 +171,9 @@ impl Log for MariaDb {
 
     fn position(&self) -> String {
         self.dump.position().to_string()
+    }
+
+    fn place(&self) -> Place {
+        self.dump.place()
     }
 }

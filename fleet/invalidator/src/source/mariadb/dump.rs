@@ -4,7 +4,8 @@ use super::event::{Checksum, Event, kind, query};
 use super::gtid::{Gtid, Position};
 use super::rows::RowEvent;
 use super::table::{self, Table};
-use crate::source::{Changes, Row, SourceError};
+use super::watch::number;
+use crate::source::{Changes, Place, Row, SourceError};
 use std::collections::HashMap;
 
 /// Flags of a GTID event: its transaction has one statement, and no event at its end; it is the first or the second part of an XA transaction.
@@ -40,6 +41,8 @@ const EVENTS_MAX: u32 = 1024;
 pub(super) struct Dump {
     /// The end of the last transaction that was read.
     position: Position,
+    /// The end of the last event.
+    place: Place,
     checksum: Checksum,
     transaction: Option<Transaction>,
     /// Tables of the transaction by their numbers; nothing of those whose rows nobody wants.
@@ -56,11 +59,22 @@ struct Transaction {
 
 impl Dump {
     pub(super) fn new(position: Position) -> Self {
-        Dump { position, checksum: Checksum::None, transaction: None, tables: HashMap::new(), events: 0 }
+        Dump {
+            position,
+            place: Place::default(),
+            checksum: Checksum::None,
+            transaction: None,
+            tables: HashMap::new(),
+            events: 0,
+        }
     }
 
     pub(super) fn position(&self) -> &Position {
         &self.position
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.place
     }
 
     /// Takes the next event. One that was cut has `is_whole` not set.
@@ -105,14 +119,29 @@ impl Dump {
                 let text = "the log has compressed events, which cannot be read: set log_bin_compress = OFF";
                 return Err(SourceError::Unsuitable(text.to_owned()));
             }
-            kind::ROTATE | kind::HEARTBEAT => {}
+            kind::ROTATE => {
+                self.rotate(&event);
+                return Ok(());
+            }
+            kind::HEARTBEAT => {}
             other if kind::NEUTRAL.contains(&other) || event.is_ignorable => {}
             other => {
                 let text = format!("the log has an event of kind {other}, which is not known here");
                 return Err(SourceError::Unsuitable(text));
             }
         }
+        if event.end > 0 {
+            self.place.offset = u64::from(event.end);
+        }
         Ok(())
+    }
+
+    /// Another file begins, or the first one. If it is called otherwise than files are, nobody knows how long the log is.
+    fn rotate(&mut self, event: &Event<'_>) {
+        let mut bytes = super::bytes::Bytes(event.body);
+        if let (Some(offset), Some(file)) = (bytes.number(8), number(bytes.0)) {
+            self.place = Place { file, offset };
+        }
     }
 
     fn begin(&mut self, event: &Event<'_>) -> Result<(), SourceError> {

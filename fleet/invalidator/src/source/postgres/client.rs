@@ -7,7 +7,7 @@ use super::query::{Row, identifier, literal, query, refusal, start_copy};
 use super::slot;
 use super::status::{Confirmed, Status};
 use super::stream::Stream;
-use crate::source::{Changes, Log, Login, SourceError};
+use crate::source::{Changes, Log, Login, Place, SourceError};
 use crate::stop::Stop;
 use guira_client::text::Endpoint;
 use guira_transport::{TlsConnector, TlsName};
@@ -226,5 +226,9 @@ impl Log for Postgres {
 
     fn position(&self) -> String {
         self.stream.position().to_string()
+    }
+
+    fn place(&self) -> Place {
+        Place { file: 0, offset: self.stream.position().lsn.0 }
     }
 }

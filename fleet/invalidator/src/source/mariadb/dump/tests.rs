@@ -309,3 +309,23 @@ fn statements_that_may_change_data_are_known() {
         assert!(!is_unseen(text), "{text}");
     }
 }
+
+#[test]
+fn the_place_is_that_of_the_last_event_in_its_file() {
+    let mut dump = dump();
+    let rotation = |offset: u64, name: &[u8]| event(kind::ROTATE, &[&offset.to_le_bytes(), name].concat());
+    let ending = |end: u32| {
+        let mut bytes = event(kind::HEARTBEAT, b"");
+        bytes[13..17].copy_from_slice(&end.to_le_bytes());
+        bytes
+    };
+    let mut place = |event: Vec<u8>| {
+        dump.take(&event, true, &mut Told::default()).unwrap();
+        (dump.place().file, dump.place().offset)
+    };
+    assert_eq!(place(rotation(4, b"binlog.000007")), (7, 4));
+    assert_eq!(place(ending(300)), (7, 300));
+    assert_eq!(place(ending(0)), (7, 300), "it is in no file");
+    assert_eq!(place(rotation(1 << 33, b"bin.log.000008")), (8, 1 << 33));
+    assert_eq!(place(rotation(4, b"something")), (8, 1 << 33));
+}
