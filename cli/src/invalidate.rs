@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use guira_invalidator::{Config, Part, Running};
+use guira_invalidator::{Config, ConfigError, Part, Running, Wish};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -47,6 +47,9 @@ In the place of [source.mariadb], for a PostgreSQL with wal_level = logical; its
   password-file = \"/etc/guira/db-password\"
   slot = \"guira\"
   publication = \"guira\"
+
+SIGHUP has the configuration read anew; one that is wrong leaves everything as it was. Certificates and
+passwords are read for each connection.
 
 Exit codes: 2 if the configuration is wrong, 1 if the log cannot be read any further, such as after a gap.";
 
@@ -118,18 +121,28 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     if replayed.is_whole { Ok(()) } else { Err(Failure::Interrupted) }
 }
 
-fn tail(args: &Args, config: &Path) -> Result<(), Failure> {
-    let config = Config::load(config)?;
+/// Reads a configuration whose files can be used as well.
+fn load(path: &Path) -> Result<Config, ConfigError> {
+    let config = Config::load(path)?;
     config.check_files()?;
+    Ok(config)
+}
+
+fn tail(args: &Args, path: &Path) -> Result<(), Failure> {
+    let config = load(path)?;
     if args.check {
         return print("the configuration is right\n");
     }
     log::start(args.verbose);
     // Before any thread starts, so that none of them takes the signals.
     let mut signals = signals()?;
-    let running = guira_invalidator::start(&config)?;
+    let running = guira_invalidator::start(config)?;
     announce(&running)?;
-    let result = running.run(|| signals.pending().next().is_some());
+    let result = running.run(|| match signals.pending().next() {
+        None => Wish::GoOn,
+        Some(SIGHUP) => Wish::Reload(Box::new(load(path))),
+        Some(_) => Wish::Stop,
+    });
     log::flush();
     Ok(result?)
 }

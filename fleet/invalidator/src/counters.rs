@@ -19,6 +19,8 @@ guira_sync::counters! {
         SourceFailures = "source_failures", Count, "Times that the connection to the database has failed." as "guira_invalidator_source_failures_total";
         Gaps = "gaps", Count, "Gaps in the log for which all targets were told to drop everything." as "guira_invalidator_gaps_total";
         Saves = "position_saves", Count, "Positions that were saved." as "guira_invalidator_position_saves_total";
+        Reloads = "reloads", Count, "Times that the configuration was read anew." as "guira_invalidator_reloads_total";
+        ReloadFailures = "reload_failures", Count, "Times that the configuration was to be read anew, was wrong, and stayed as it was." as "guira_invalidator_reload_failures_total";
         SaveFailures = "position_save_failures", Count, "Positions that could not be saved: a restart repeats more deletes." as "guira_invalidator_position_save_failures_total";
     }
 }

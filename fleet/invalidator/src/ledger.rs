@@ -5,15 +5,15 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What is known of all batches. It holds no more of them than the queues of targets.
-#[derive(Debug)]
+/// What is known of all batches; by default of no targets. It holds no more of them than the queues of targets.
+#[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// LOCK: invalidator_ledger. Leaf.
     state: Mutex<State>,
     advanced: Condvar,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     under_way: VecDeque<Sent>,
     /// The number of the last batch that each target was given for the first time, or has in its spool.
@@ -40,13 +40,7 @@ struct Sent {
 impl Ledger {
     /// Nothing is under way. Batches have numbers from 1.
     pub(crate) fn new(targets: usize) -> Self {
-        let state = State {
-            under_way: VecDeque::new(),
-            given: vec![0; targets],
-            acknowledged: vec![0; targets],
-            reached: None,
-            place: None,
-        };
+        let state = State { given: vec![0; targets], acknowledged: vec![0; targets], ..State::default() };
         Ledger { state: Mutex::new(state), advanced: Condvar::new() }
     }
 

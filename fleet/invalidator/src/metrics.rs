@@ -40,7 +40,7 @@ fn family(row: &Metric, labels: &'static [&'static str]) -> Family {
 /// How many seconds deletes are behind the database.
 pub(crate) fn lag(shared: &Shared, now: u64) -> u64 {
     let counts = &shared.counts;
-    let since = match shared.ledger.oldest() {
+    let since = match shared.view().ledger.oldest() {
         Some(oldest) => Some(oldest),
         None if counts.is_connected() => None,
         None => Some(counts.last_heard()).filter(|heard| *heard > 0),
@@ -50,19 +50,20 @@ pub(crate) fn lag(shared: &Shared, now: u64) -> u64 {
 
 /// The whole text.
 pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> String {
+    let view = shared.view();
     let mut out = Exposition::default();
     out.sample(UP, &[], 1);
     out.sample(READY, &[], u32::from(is_ready));
     out.sample(CONNECTED, &[], u32::from(shared.counts.is_connected()));
     out.sample(LAG, &[], lag(shared, now));
-    if let Some(bytes) = shared.ledger.place().and_then(|place| shared.counts.behind(place)) {
+    if let Some(bytes) = view.ledger.place().and_then(|place| shared.counts.behind(place)) {
         out.sample(LAG_BYTES, &[], bytes);
     }
     out.sample(RETAINED, &[], shared.counts.retained());
     for (counter, row) in Count::ALL.into_iter().zip(Count::ROWS) {
         out.sample(family(row, &[]), &[], shared.counts.get(counter));
     }
-    for target in &shared.targets {
+    for target in &view.targets {
         out.sample(TARGET_UP, &[target.name()], u32::from(target.is_up()));
         out.sample(SPOOL, &[target.name()], target.spool());
         for (counter, row) in TargetCount::ALL.into_iter().zip(TargetCount::ROWS) {
@@ -75,14 +76,13 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::{Counts, TargetCounts};
-    use crate::ledger::Ledger;
+    use crate::config::Config;
     use crate::source::{Extent, Place};
-    use std::sync::Arc;
 
     fn shared() -> Shared {
-        let targets = vec![Arc::new(TargetCounts::new("east")), Arc::new(TargetCounts::new("west"))];
-        Shared { counts: Arc::<Counts>::default(), targets, ledger: Arc::new(Ledger::new(2)) }
+        let shared = Shared::default();
+        shared.begin(&Config::of_targets(&["east", "west"]));
+        shared
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
         shared.counts.set_extent(Some(Extent::new(vec![(3, 100)])));
         let hidden = text(&shared, Form::Classic, true, 7);
         assert!(!hidden.contains("guira_invalidator_lag_bytes"), "it is not known where it is");
-        shared.ledger.passed(Place { file: 3, offset: 40 });
+        shared.view().ledger.passed(Place { file: 3, offset: 40 });
         let text = text(&shared, Form::Classic, true, 7);
         assert!(text.contains("\nguira_invalidator_lag_bytes 60\n"), "{text}");
         for family in families() {
@@ -117,18 +117,28 @@ mod tests {
         assert_eq!(lag(&shared, 100), 0, "nothing is known yet");
         shared.counts.heard(90);
         assert_eq!(lag(&shared, 100), 0);
-        shared.ledger.sent(1, 80, None);
-        shared.ledger.sent(2, 85, None);
+        shared.view().ledger.sent(1, 80, None);
+        shared.view().ledger.sent(2, 85, None);
         assert_eq!(lag(&shared, 100), 20);
         for target in 0..2 {
-            shared.ledger.acknowledged(target, 1);
+            shared.view().ledger.acknowledged(target, 1);
         }
         assert_eq!(lag(&shared, 100), 15);
         for target in 0..2 {
-            shared.ledger.acknowledged(target, 2);
+            shared.view().ledger.acknowledged(target, 2);
         }
         shared.counts.lost();
         assert_eq!(lag(&shared, 100), 10, "the database may have gone on");
         assert_eq!(lag(&shared, 50), 0, "clocks differ");
+    }
+
+    #[test]
+    fn counters_of_targets_that_stay_go_on_when_the_configuration_is_another() {
+        let shared = shared();
+        shared.view().targets[1].add(TargetCount::Deletes, 7);
+        shared.view().ledger.sent(1, 80, None);
+        let view = shared.begin(&Config::of_targets(&["west", "north"]));
+        assert_eq!(view.targets.iter().map(|it| it.get(TargetCount::Deletes)).collect::<Vec<_>>(), [7, 0]);
+        assert_eq!(lag(&shared, 100), 0, "nothing is under way any more");
     }
 }

@@ -64,14 +64,15 @@ pub fn replay(
         return Err(ReplayError::Wanted(ONLY_MARIADB.to_owned()));
     };
     options.until = part.to.map_or(Until::End, |last| Until::Position(last.to_owned()));
-    let shared = Shared::new(&config);
-    let lanes = lanes(&config, &shared)?;
+    let shared = Shared::default();
+    let view = shared.begin(&config);
+    let lanes = lanes(&config, &view)?;
     let stop = Stop::default();
     let mut deliveries = Vec::new();
     for (target, lane) in config.targets.iter().zip(&lanes) {
         deliveries.push(deliver(target, lane.clone(), stop.clone()).map_err(StartError::from)?);
     }
-    let (ledger, counts) = (shared.ledger.clone(), shared.counts.clone());
+    let (ledger, counts) = (view.ledger, shared.counts.clone());
     let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());
     let changes = Extractor::new(config.templates(), batcher, counts.clone());
     let tail = Tail { changes, counts, on_gap: OnGap::Stop, stop: stop.clone() };

@@ -4,6 +4,7 @@
 mod command_line;
 mod deletes;
 mod postgres;
+mod reload;
 mod targets;
 
 use guira_harness::server::{ServerProcess, Signal};

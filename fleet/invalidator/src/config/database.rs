@@ -1,9 +1,9 @@
 //! The database: `[source.mariadb]` or `[source.postgres]`.
 
-use super::{ConfigError, endpoint, read, yes};
+use super::{ConfigError, endpoint, yes};
 use crate::source::mariadb::{self, Reads, Until};
 use crate::source::postgres::{self, Confirmed, Security, SlotCreation};
-use crate::source::{Login, Source};
+use crate::source::{Credentials, Source};
 use guira_client::text::Endpoint;
 use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError};
 use serde::{Deserialize, Deserializer};
@@ -111,7 +111,7 @@ impl MariaDb {
     fn options(&self, reads: Reads) -> Result<mariadb::Options, ConfigError> {
         Ok(mariadb::Options {
             address: self.address.clone(),
-            login: login(&self.user, self.password_file.as_deref())?,
+            credentials: credentials(&self.user, self.password_file.as_deref())?,
             server_id: self.server_id.get(),
             until: Until::Forever,
             reads,
@@ -138,7 +138,7 @@ impl Postgres {
         Ok(postgres::Options {
             endpoint: self.address.clone(),
             security: self.security()?,
-            login: login(&self.user, self.password_file.as_deref())?,
+            credentials: credentials(&self.user, self.password_file.as_deref())?,
             database: self.database.clone(),
             slot: self.slot.clone(),
             slot_creation: creation,
@@ -164,10 +164,9 @@ impl Postgres {
     }
 }
 
-fn login(user: &str, password_file: Option<&Path>) -> Result<Login, ConfigError> {
-    let password = match password_file {
-        None => String::new(),
-        Some(path) => read(path)?.lines().next().unwrap_or_default().to_owned(),
-    };
-    Ok(Login { user: user.to_owned(), password: password.into_bytes() })
+/// Whose files can be read now.
+fn credentials(user: &str, password_file: Option<&Path>) -> Result<Credentials, ConfigError> {
+    let credentials = Credentials { user: user.to_owned(), password_file: password_file.map(Path::to_owned) };
+    credentials.read().map_err(ConfigError::Login)?;
+    Ok(credentials)
 }

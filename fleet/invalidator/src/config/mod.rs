@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 pub(crate) use target::TargetConfig;
 
-/// The longest configuration and the longest file with a password, in bytes.
+/// The longest configuration, in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
 /// Keys of a batch, and the batches that a target may have to do.
@@ -42,6 +42,8 @@ pub enum ConfigError {
     Read { path: PathBuf, source: io::Error },
     #[error("{path}: {message}")]
     File { path: PathBuf, message: String },
+    #[error("the login: {0}")]
+    Login(io::Error),
     #[error("TLS to the database: {0}")]
     Tls(#[from] TlsError),
     #[error(transparent)]

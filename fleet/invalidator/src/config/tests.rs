@@ -210,9 +210,18 @@ fn a_password_is_the_first_line_of_its_file_and_not_shown() {
     let text = GOOD.replace("user = \"guira\"", &setting);
     let source = Config::load(&scratch.write("config", &text)).unwrap().source().unwrap();
     let Source::MariaDb(source) = source else { panic!("a MariaDB") };
-    assert_eq!(source.login.password, b"top secret");
+    assert_eq!(source.credentials.read().unwrap().password, b"top secret");
     assert!(!format!("{source:?}").contains("secret"));
     std::fs::remove_file(password).unwrap();
     let config = Config::load(&scratch.file("config")).unwrap();
-    assert!(matches!(config.check_files(), Err(ConfigError::Read { .. })));
+    assert!(matches!(config.check_files(), Err(ConfigError::Login(_))));
+}
+
+impl Config {
+    /// One of these targets, for tests of others.
+    pub(crate) fn of_targets(names: &[&str]) -> Self {
+        let head = &GOOD[..GOOD.find("[[target]]").unwrap()];
+        let target = |name: &&str| format!("[[target]]\nname = {name:?}\naddress = \"unix:/nowhere\"\n");
+        Self::from_toml(&(head.to_owned() + &names.iter().map(target).collect::<String>())).unwrap()
+    }
 }

@@ -114,9 +114,7 @@ impl Lane {
         ledger: Arc<Ledger>,
         counts: Arc<TargetCounts>,
     ) -> Self {
-        if let Some(spool) = &spool {
-            counts.set_spool(spool.bytes());
-        }
+        counts.set_spool(spool.as_ref().map_or(0, Spool::bytes));
         let state = Mutex::new(State { spool, ..State::default() });
         Lane { number, limits, ledger, counts, clock: Stopwatch::start(), state, changed: Condvar::new() }
     }

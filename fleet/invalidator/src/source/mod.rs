@@ -1,6 +1,7 @@
 //! What an invalidator reads: the commit log of a database, whichever it is.
 
 mod bytes;
+mod credentials;
 pub(crate) mod mariadb;
 mod place;
 mod position;
@@ -10,12 +11,13 @@ mod tail;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub(crate) use credentials::{Credentials, Login};
 pub(crate) use place::{Extent, Place};
 pub(crate) use tail::Tail;
 
 use crate::stop::{Stop, Stopped};
 use serde::Deserialize;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io;
 use std::thread;
 use std::time::Duration;
@@ -131,19 +133,6 @@ pub(crate) enum OnGap {
     Flush,
 }
 
-/// A user and a password, which is not shown.
-#[derive(Clone)]
-pub(crate) struct Login {
-    pub(crate) user: String,
-    pub(crate) password: Vec<u8>,
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Login({})", self.user)
-    }
-}
-
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
@@ -159,6 +148,8 @@ pub enum SourceError {
     Position(io::Error),
     #[error("the database refuses: {0}")]
     Refused(String),
+    #[error("the database refuses the login: {0}")]
+    Login(String),
     #[error("{0}")]
     Unsuitable(String),
     #[error("the database sent what cannot be understood: {0}")]

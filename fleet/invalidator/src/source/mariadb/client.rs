@@ -6,7 +6,7 @@ use super::login::log_in;
 use super::packet::Packets;
 use super::query::{execute, refusal, row};
 use crate::source::socket::Socket;
-use crate::source::{Changes, Log, Login, Place, SourceError};
+use crate::source::{Changes, Credentials, Log, Login, Place, SourceError};
 use guira_client::text::Endpoint;
 use std::io;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const NO_SERVER: u32 = 0;
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) address: Endpoint,
-    pub(crate) login: Login,
+    pub(crate) credentials: Credentials,
     /// The number of this replica, which no other has.
     pub(crate) server_id: u32,
     pub(crate) reads: Reads,
@@ -101,8 +101,8 @@ impl MariaDb {
 /// Connects and logs in.
 pub(super) fn connect(options: &Options) -> Result<Packets<Socket>, SourceError> {
     let mut packets = Packets::new(Socket::connect(&options.address, SILENCE_MAX)?);
-    let Login { user, password } = &options.login;
-    let version = log_in(&mut packets, user, password)?;
+    let Login { user, password } = options.credentials.read()?;
+    let version = log_in(&mut packets, &user, &password)?;
     if !version.contains("MariaDB") {
         return Err(SourceError::Unsuitable(format!("the database is no MariaDB, but {version}")));
     }

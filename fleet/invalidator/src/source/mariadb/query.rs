@@ -12,6 +12,8 @@ const END_MAX: usize = 9;
 
 /// The position that is asked for is not in the log, or the log cannot be read.
 const ERROR_LOG: u16 = 1236;
+/// Who it is is not known, has another password, or may not come from there.
+const LOGIN: [u16; 3] = [1045, 1130, 1698];
 /// Errors that another connection may not have: too many connections, or of a user; no memory or thread for one; a shutdown, network errors, limits of a user, a host
 /// that has failed too often, and a connection or statement that was killed.
 const PASSING: [u16; 15] =
@@ -32,6 +34,7 @@ pub(super) fn refusal(packet: &[u8]) -> SourceError {
     let text = format!("{} ({code})", printable(bytes.0).trim_end());
     match code {
         ERROR_LOG => SourceError::Gap(text),
+        _ if LOGIN.contains(&code) => SourceError::Login(text),
         _ if PASSING.contains(&code) => SourceError::Connection(io::Error::other(text)),
         _ => SourceError::Refused(text),
     }

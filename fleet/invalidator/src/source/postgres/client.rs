@@ -7,7 +7,7 @@ use super::query::{Row, identifier, literal, query, refusal, start_copy};
 use super::slot;
 use super::status::{Confirmed, Status};
 use super::stream::Stream;
-use crate::source::{Changes, Log, Login, Place, SourceError};
+use crate::source::{Changes, Credentials, Log, Place, SourceError};
 use crate::stop::Stop;
 use guira_client::text::Endpoint;
 use guira_transport::{TlsConnector, TlsName};
@@ -24,7 +24,7 @@ const VERSION_MIN: u32 = 140_000;
 pub(crate) struct Options {
     pub(crate) endpoint: Endpoint,
     pub(crate) security: Security,
-    pub(crate) login: Login,
+    pub(crate) credentials: Credentials,
     pub(crate) database: String,
     pub(crate) slot: String,
     pub(crate) slot_creation: SlotCreation,

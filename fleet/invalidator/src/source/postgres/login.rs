@@ -40,6 +40,7 @@ const SETTINGS: [(&str, &str); 7] = [
 
 /// Connects and logs in.
 pub(super) fn connect(options: &Options, purpose: Purpose, stop: &Stop) -> Result<Messages, SourceError> {
+    let login = options.credentials.read()?;
     let mut wire = Wire::connect(&options.endpoint)?;
     if let Security::Tls(connector, name) = &options.security {
         let request = [&8_u32.to_be_bytes()[..], &TLS_REQUEST.to_be_bytes()].concat();
@@ -53,9 +54,9 @@ pub(super) fn connect(options: &Options, purpose: Purpose, stop: &Stop) -> Resul
         }
         wire.start_tls(connector, name)?;
     }
-    wire.write(&startup(&options.login.user, &options.database, purpose))?;
+    wire.write(&startup(&login.user, &options.database, purpose))?;
     let mut messages = Messages::new(wire, stop)?;
-    log_in(&mut messages, &options.login)?;
+    log_in(&mut messages, &login)?;
     Ok(messages)
 }
 

@@ -79,6 +79,9 @@ impl Wire {
 
     /// Shakes hands; everything is encrypted from here on.
     pub(super) fn start_tls(&mut self, connector: &TlsConnector, name: &TlsName) -> io::Result<()> {
+        if let Err(error) = connector.reload_changed() {
+            tracing::error!("certificates stay as they were: {error}");
+        }
         let mut session = connector.session(name)?;
         while session.is_handshaking() {
             session.complete_io(&mut &*self.writer.socket)?;
