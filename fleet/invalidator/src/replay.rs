@@ -64,13 +64,14 @@ pub fn replay(
         return Err(ReplayError::Wanted(ONLY_MARIADB.to_owned()));
     };
     options.until = part.to.map_or(Until::End, |last| Until::Position(last.to_owned()));
+    let ways = config.ways()?;
     let shared = Shared::default();
     let view = shared.begin(&config);
     let lanes = lanes(&config, &view)?;
     let stop = Stop::default();
     let mut deliveries = Vec::new();
-    for (target, lane) in config.targets.iter().zip(&lanes) {
-        deliveries.push(deliver(target, lane.clone(), stop.clone()).map_err(StartError::from)?);
+    for ((target, way), lane) in config.targets.iter().zip(ways).zip(&lanes) {
+        deliveries.push(deliver(target, way, lane.clone(), stop.clone()).map_err(StartError::from)?);
     }
     let (ledger, counts) = (view.ledger, shared.counts.clone());
     let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());

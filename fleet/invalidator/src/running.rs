@@ -3,14 +3,13 @@
 use crate::batch::Batcher;
 use crate::config::{Config, ConfigError, TargetConfig};
 use crate::counters::{Count, Counts, TargetCounts};
-use crate::deliver::{Delivery, Lane, SpoolError};
+use crate::deliver::{Delivery, Lane, SpoolError, Way};
 use crate::keys::Extractor;
 use crate::ledger::Ledger;
 use crate::position::{PositionError, PositionFile};
 use crate::source::{Source, SourceError, Tail};
 use crate::stop::Stop;
 use crate::web;
-use guira_client::text::Target;
 use guira_serving::{Crew, PortError};
 use guira_transport::Address;
 use guira_web::{Token, TokenError};
@@ -154,11 +153,16 @@ pub(crate) fn lanes(config: &Config, view: &View) -> Result<Vec<Arc<Lane>>, Star
     numbered.map(lane).collect()
 }
 
-pub(crate) fn deliver(target: &TargetConfig, lane: Arc<Lane>, stop: Stop) -> io::Result<JoinHandle<()>> {
+pub(crate) fn deliver(
+    target: &TargetConfig,
+    way: Way,
+    lane: Arc<Lane>,
+    stop: Stop,
+) -> io::Result<JoinHandle<()>> {
     let delivery = Delivery {
         counts: lane.counts().clone(),
         lane,
-        target: Target::new(target.address.clone(), target.timeout()),
+        way,
         dialect: target.dialect,
         how: target.how(),
         stop,
@@ -275,6 +279,7 @@ impl Running {
 impl Pipeline {
     fn start(config: &Config, shared: &Arc<Shared>) -> Result<Self, StartError> {
         let database = Arc::new(config.source()?);
+        let ways = config.ways()?;
         let (file, position) = PositionFile::open(&config.position)?;
         for folder in config.forgotten_spools() {
             tracing::error!(
@@ -286,8 +291,8 @@ impl Pipeline {
         let lanes = lanes(config, &view)?;
         let stop = Stop::default();
         let mut deliveries = Vec::new();
-        for (target, lane) in config.targets.iter().zip(&lanes) {
-            deliveries.push(deliver(target, lane.clone(), stop.clone())?);
+        for ((target, way), lane) in config.targets.iter().zip(ways).zip(&lanes) {
+            deliveries.push(deliver(target, way, lane.clone(), stop.clone())?);
         }
         let (ledger, counts) = (view.ledger, shared.counts.clone());
         let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());

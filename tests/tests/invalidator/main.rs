@@ -1,6 +1,7 @@
 //! The invalidator between a real database and two real caches.
 #![forbid(unsafe_code)]
 
+mod access;
 mod command_line;
 mod deletes;
 mod postgres;

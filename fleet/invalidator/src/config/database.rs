@@ -1,11 +1,11 @@
 //! The database: `[source.mariadb]` or `[source.postgres]`.
 
+use super::tls::{Tls, security};
 use super::{ConfigError, endpoint, yes};
 use crate::source::mariadb::{self, Reads, Until};
-use crate::source::postgres::{self, Confirmed, Security, SlotCreation};
+use crate::source::postgres::{self, Confirmed, SlotCreation};
 use crate::source::{Credentials, Source};
 use guira_client::text::Endpoint;
-use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError};
 use serde::{Deserialize, Deserializer};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,8 @@ pub(super) struct MariaDb {
     user: String,
     #[serde(default)]
     password_file: Option<PathBuf>,
+    #[serde(default)]
+    tls: Option<Tls>,
     server_id: NonZeroU32,
 }
 
@@ -39,26 +41,12 @@ pub(super) struct Postgres {
     #[serde(default)]
     password_file: Option<PathBuf>,
     #[serde(default)]
-    sslmode: SslMode,
-    #[serde(default)]
-    sslrootcert: Option<PathBuf>,
+    tls: Option<Tls>,
     #[serde(deserialize_with = "slot")]
     slot: String,
     #[serde(default = "yes")]
     create_slot: bool,
     publication: String,
-}
-
-/// How a connection to PostgreSQL is encrypted, by libpq's names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum SslMode {
-    #[default]
-    Disable,
-    /// Whoever answers.
-    Require,
-    /// Only if a certificate of `sslrootcert` names the host.
-    VerifyFull,
 }
 
 /// The longest name of a slot, in bytes.
@@ -76,10 +64,13 @@ fn slot<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
 impl Database {
     /// What a line alone does not tell.
     pub(super) fn check(&self) -> Result<(), String> {
-        match self {
-            Database::MariaDb(_) => Ok(()),
-            Database::Postgres(postgres) => postgres.check(),
-        }
+        let (tls, address) = match self {
+            Database::MariaDb(mariadb) => (&mariadb.tls, &mariadb.address),
+            Database::Postgres(postgres) => (&postgres.tls, &postgres.address),
+        };
+        tls.as_ref()
+            .map_or(Ok(()), |tls| tls.check(address))
+            .map_err(|error| format!("of the database: {error}"))
     }
 
     /// Whether a table can be where `database` and `schema` say: MariaDB has tables in databases, PostgreSQL in schemas of the one database.
@@ -111,6 +102,7 @@ impl MariaDb {
     fn options(&self, reads: Reads) -> Result<mariadb::Options, ConfigError> {
         Ok(mariadb::Options {
             address: self.address.clone(),
+            security: security(self.tls.as_ref(), &self.address)?,
             credentials: credentials(&self.user, self.password_file.as_deref())?,
             server_id: self.server_id.get(),
             until: Until::Forever,
@@ -120,24 +112,11 @@ impl MariaDb {
 }
 
 impl Postgres {
-    fn check(&self) -> Result<(), String> {
-        match (self.sslmode, &self.sslrootcert, &self.address) {
-            (SslMode::VerifyFull, None, _) => Err("sslmode = \"verify-full\" needs sslrootcert".to_owned()),
-            (SslMode::Disable | SslMode::Require, Some(_), _) => {
-                Err("sslrootcert needs sslmode = \"verify-full\"".to_owned())
-            }
-            (SslMode::Require | SslMode::VerifyFull, _, Endpoint::Unix(_)) => {
-                Err("a UNIX socket has no sslmode".to_owned())
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn options(&self, tables: Vec<(String, String)>) -> Result<postgres::Options, ConfigError> {
         let creation = if self.create_slot { SlotCreation::Allowed } else { SlotCreation::Forbidden };
         Ok(postgres::Options {
             endpoint: self.address.clone(),
-            security: self.security()?,
+            security: security(self.tls.as_ref(), &self.address)?,
             credentials: credentials(&self.user, self.password_file.as_deref())?,
             database: self.database.clone(),
             slot: self.slot.clone(),
@@ -146,21 +125,6 @@ impl Postgres {
             tables,
             confirmed: Confirmed::default(),
         })
-    }
-
-    fn security(&self) -> Result<Security, TlsError> {
-        let Endpoint::Tcp { host, .. } = &self.address else { return Ok(Security::Plain) };
-        if self.sslmode == SslMode::Disable {
-            return Ok(Security::Plain);
-        }
-        let connector = TlsConnector::new(TlsClientOptions {
-            chain: None,
-            key: None,
-            authorities: self.sslrootcert.clone(),
-            names: NameCheck::Required,
-            resumption: Resumption::Off,
-        })?;
-        Ok(Security::Tls(connector, host.parse()?))
     }
 }
 

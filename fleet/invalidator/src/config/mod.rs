@@ -4,12 +4,13 @@ mod database;
 mod target;
 #[cfg(test)]
 mod tests;
+mod tls;
 
-use crate::deliver::{Limits, Spool, SpoolError};
+use crate::deliver::{Limits, Spool, SpoolError, Way};
 use crate::keys::{TableTemplates, Template};
 use crate::source::{OnGap, Source};
 use database::Database;
-use guira_client::text::Endpoint;
+use guira_client::text::{Endpoint, LoginError};
 use guira_transport::TlsError;
 use guira_web::{Token, TokenError};
 use serde::{Deserialize, Deserializer};
@@ -44,8 +45,10 @@ pub enum ConfigError {
     File { path: PathBuf, message: String },
     #[error("the login: {0}")]
     Login(io::Error),
-    #[error("TLS to the database: {0}")]
+    #[error("TLS: {0}")]
     Tls(#[from] TlsError),
+    #[error("the login of a target: {0}")]
+    Access(#[from] LoginError),
     #[error(transparent)]
     Token(#[from] TokenError),
 }
@@ -219,6 +222,11 @@ impl Config {
         self.source.source(tables.collect())
     }
 
+    /// How each target is reached. Their files can be used.
+    pub(crate) fn ways(&self) -> Result<Vec<Way>, ConfigError> {
+        self.targets.iter().map(TargetConfig::way).collect()
+    }
+
     pub(crate) fn templates(&self) -> Vec<TableTemplates> {
         let all = self.templates.iter();
         all.map(|it| TableTemplates {
@@ -235,6 +243,7 @@ impl Config {
     /// When one of them cannot.
     pub fn check_files(&self) -> Result<(), ConfigError> {
         self.admin_token_file.as_deref().map(Token::load).transpose()?;
+        self.ways()?;
         self.source().map(drop)
     }
 }

@@ -1,10 +1,12 @@
 //! Targets: `[[target]]`.
 
-use super::endpoint;
-use crate::deliver::{Dialect, How};
+use super::tls::{Tls, security};
+use super::{ConfigError, endpoint};
+use crate::deliver::{Dialect, How, Way};
 use guira_client::text::Endpoint;
 use serde::{Deserialize, Deserializer};
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a target may take, in milliseconds.
@@ -23,6 +25,11 @@ pub(crate) struct TargetConfig {
     pub(crate) name: String,
     #[serde(deserialize_with = "endpoint")]
     pub(crate) address: Endpoint,
+    #[serde(default)]
+    tls: Option<Tls>,
+    /// A file that begins with USER:PASSWORD.
+    #[serde(default)]
+    login_file: Option<PathBuf>,
     #[serde(default, rename = "protocol")]
     pub(crate) dialect: Dialect,
     /// What is put before each key, such as a routing prefix.
@@ -53,6 +60,9 @@ impl TargetConfig {
 
     pub(super) fn check(&self) -> Result<(), String> {
         let name = &self.name;
+        if let Some(Err(error)) = self.tls.as_ref().map(|tls| tls.check(&self.address)) {
+            return Err(format!("of {name}: {error}"));
+        }
         if self.linger_ms > LINGER_MS_MAX {
             return Err(format!("linger-ms of {name} must be at most {LINGER_MS_MAX}"));
         }
@@ -62,7 +72,19 @@ impl TargetConfig {
         Ok(())
     }
 
-    pub(crate) fn timeout(&self) -> Duration {
+    /// How it is reached. Its files can be used.
+    pub(super) fn way(&self) -> Result<Way, ConfigError> {
+        let way = Way {
+            endpoint: self.address.clone(),
+            timeout: self.timeout(),
+            security: security(self.tls.as_ref(), &self.address)?,
+            login_file: self.login_file.clone(),
+        };
+        way.login()?;
+        Ok(way)
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
         Duration::from_millis(u64::from(self.timeout_ms.get()))
     }
 }

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::deliver::Dialect;
+use crate::source::Security;
 use crate::source::mariadb::Reads;
-use crate::source::postgres::{self, Security, SlotCreation};
+use crate::source::postgres::{self, SlotCreation};
 use guira_harness::scratch::Scratch;
 
 const GOOD: &str = r#"
@@ -97,7 +98,7 @@ fn a_postgresql_is_read_with_its_defaults() {
     assert!(matches!(read.security, Security::Plain));
     let text = with_postgres()
         .replace("table = \"users\"", "schema = \"s\"\ntable = \"users\"")
-        .replace("slot =", "sslmode = \"require\"\ncreate-slot = false\nslot =");
+        .replace("slot =", "tls = { mode = \"require\" }\ncreate-slot = false\nslot =");
     let read = options(&text).unwrap();
     assert_eq!(read.tables, [("s".to_owned(), "users".to_owned())]);
     assert_eq!(read.slot_creation, SlotCreation::Forbidden);
@@ -110,9 +111,10 @@ fn a_postgresql_that_makes_no_sense_is_refused() {
     for (from, to, expected) in [
         ("slot =", "slott =", "unknown field `slott`"),
         ("guira_1", "Guira", "small letters"),
-        ("slot =", "sslmode = \"verify-full\"\nslot =", "needs sslrootcert"),
-        ("slot =", "sslrootcert = \"x\"\nslot =", "needs sslmode"),
-        ("slot =", "sslmode = \"allow\"\nslot =", "unknown variant"),
+        ("slot =", "tls = {}\nslot =", "tls needs ca"),
+        ("slot =", "tls = { mode = \"require\", ca = \"x\" }\nslot =", "ca of tls needs mode"),
+        ("slot =", "tls = { ca = \"x\", key = \"x\" }\nslot =", "key of tls needs cert"),
+        ("slot =", "tls = { mode = \"allow\" }\nslot =", "unknown variant"),
         ("table =", "database = \"shop\"\ntable =", "has no database: that is shop"),
     ] {
         let error = options(&good.replacen(from, to, 1)).unwrap_err();
@@ -120,9 +122,9 @@ fn a_postgresql_that_makes_no_sense_is_refused() {
     }
     let on_unix = good.replace("db.example:5432", "unix:/run/db");
     assert!(options(&on_unix).is_ok());
-    let error = options(&on_unix.replace("slot =", "sslmode = \"require\"\nslot =")).unwrap_err();
-    assert!(error.contains("has no sslmode"), "{error}");
-    let unread = "sslmode = \"verify-full\"\nsslrootcert = \"/nowhere\"\nslot =";
+    let error = options(&on_unix.replace("slot =", "tls = { ca = \"x\" }\nslot =")).unwrap_err();
+    assert!(error.contains("a UNIX socket has no tls"), "{error}");
+    let unread = "tls = { ca = \"/nowhere\" }\nslot =";
     let config = Config::from_toml(&good.replacen("slot =", unread, 1)).unwrap();
     assert!(matches!(config.check_files(), Err(ConfigError::Tls(_))));
 }
@@ -178,6 +180,8 @@ fn what_a_line_alone_does_not_tell_is_checked_too() {
         ),
         (GOOD.replace("127.0.0.1:9160", "localhost"), "admin must be IP:PORT"),
         (GOOD.replace("hold-off-s = 2", "again-after-ms = 60001"), "of west must be at most 60000"),
+        (GOOD.replace("prefix =", "tls = {}\nprefix ="), "of east: tls needs ca"),
+        (GOOD.replace("server-id", "tls = {}\nserver-id"), "of the database: tls needs ca"),
         (GOOD.replace("hold-off-s = 2", "linger-ms = 1001"), "of west must be at most 1000"),
         (GOOD.replace("[\"user:{id}\", \"mail:{mail}\"]", "[]"), "shop.users has no keys"),
     ] {

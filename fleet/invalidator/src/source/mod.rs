@@ -10,10 +10,12 @@ mod socket;
 mod tail;
 #[cfg(test)]
 pub(crate) mod testing;
+mod wire;
 
 pub(crate) use credentials::{Credentials, Login};
 pub(crate) use place::{Extent, Place};
 pub(crate) use tail::Tail;
+pub(crate) use wire::Security;
 
 use crate::stop::{Stop, Stopped};
 use serde::Deserialize;

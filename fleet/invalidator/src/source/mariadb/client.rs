@@ -5,8 +5,8 @@ use super::gtid::Position;
 use super::login::log_in;
 use super::packet::Packets;
 use super::query::{execute, refusal, row};
-use crate::source::socket::Socket;
-use crate::source::{Changes, Credentials, Log, Login, Place, SourceError};
+use crate::source::wire::Wire;
+use crate::source::{Changes, Credentials, Log, Place, Security, SourceError};
 use guira_client::text::Endpoint;
 use std::io;
 use std::time::Duration;
@@ -28,6 +28,7 @@ const NO_SERVER: u32 = 0;
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) address: Endpoint,
+    pub(crate) security: Security,
     pub(crate) credentials: Credentials,
     /// The number of this replica, which no other has.
     pub(crate) server_id: u32,
@@ -56,7 +57,7 @@ pub(crate) enum Reads {
 /// A database whose log is read.
 #[derive(Debug)]
 pub(crate) struct MariaDb {
-    packets: Packets<Socket>,
+    packets: Packets<Wire>,
     dump: Dump,
     until: Until,
     /// The position to which it is read, if there is one.
@@ -99,10 +100,12 @@ impl MariaDb {
 }
 
 /// Connects and logs in.
-pub(super) fn connect(options: &Options) -> Result<Packets<Socket>, SourceError> {
-    let mut packets = Packets::new(Socket::connect(&options.address, SILENCE_MAX)?);
-    let Login { user, password } = options.credentials.read()?;
-    let version = log_in(&mut packets, &user, &password)?;
+pub(super) fn connect(options: &Options) -> Result<Packets<Wire>, SourceError> {
+    let login = options.credentials.read()?;
+    let mut packets = Packets::new(Wire::connect(&options.address, SILENCE_MAX)?);
+    let tls = options.security.tls();
+    let encrypt = tls.map(|(connector, name)| move |wire: &mut Wire| wire.start_tls(connector, name));
+    let version = log_in(&mut packets, &login, encrypt)?;
     if !version.contains("MariaDB") {
         return Err(SourceError::Unsuitable(format!("the database is no MariaDB, but {version}")));
     }
@@ -110,7 +113,7 @@ pub(super) fn connect(options: &Options) -> Result<Packets<Socket>, SourceError>
 }
 
 /// Whether the log says what is wanted; returns its present end.
-fn check(packets: &mut Packets<Socket>, reads: Reads) -> Result<String, SourceError> {
+fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String, SourceError> {
     let [end, syncs, has_log, format, image, metadata, annotates, compresses] = row(
         packets,
         "SELECT @@global.gtid_binlog_pos, @@global.sync_binlog, @@global.log_bin, @@global.binlog_format, @@global.binlog_row_image, \

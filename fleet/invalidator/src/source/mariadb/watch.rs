@@ -4,7 +4,7 @@ use super::client::{Options, connect};
 use super::packet::Packets;
 use super::query::rows;
 use crate::counters::Counts;
-use crate::source::socket::Socket;
+use crate::source::wire::Wire;
 use crate::source::{Extent, SourceError, WATCH_EVERY};
 use crate::stop::Stop;
 
@@ -32,7 +32,7 @@ pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
     }
 }
 
-fn look(options: &Options, connection: &mut Option<Packets<Socket>>) -> Result<Extent, SourceError> {
+fn look(options: &Options, connection: &mut Option<Packets<Wire>>) -> Result<Extent, SourceError> {
     let connection = match connection {
         Some(connection) => connection,
         None => connection.insert(connect(options)?),

@@ -7,10 +7,9 @@ use super::query::{Row, identifier, literal, query, refusal, start_copy};
 use super::slot;
 use super::status::{Confirmed, Status};
 use super::stream::Stream;
-use crate::source::{Changes, Credentials, Log, Place, SourceError};
+use crate::source::{Changes, Credentials, Log, Place, Security, SourceError};
 use crate::stop::Stop;
 use guira_client::text::Endpoint;
-use guira_transport::{TlsConnector, TlsName};
 use std::io;
 use std::time::Duration;
 
@@ -32,13 +31,6 @@ pub(crate) struct Options {
     /// Schemas and names of tables that have templates.
     pub(crate) tables: Vec<(String, String)>,
     pub(crate) confirmed: Confirmed,
-}
-
-/// Whether a connection is encrypted.
-#[derive(Clone, Debug)]
-pub(crate) enum Security {
-    Plain,
-    Tls(TlsConnector, TlsName),
 }
 
 /// Whether a slot is made that is not there.

@@ -2,7 +2,6 @@
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | wire.rs | sockets and TLS; one thread reads, another may write meanwhile |
 //! | message.rs | how messages are framed |
 //! | login.rs, scram.rs | the beginning of a connection, and passwords |
 //! | query.rs | statements, their results, and errors |
@@ -25,11 +24,10 @@ mod slot;
 mod status;
 mod stream;
 mod watch;
-mod wire;
 
 use super::{Changes, SourceError, Tail, watched};
 use client::Postgres;
-pub(crate) use client::{Options, Security, SlotCreation};
+pub(crate) use client::{Options, SlotCreation};
 pub(crate) use status::Confirmed;
 
 /// Reads the log until it is told to stop, and watches the slot meanwhile.

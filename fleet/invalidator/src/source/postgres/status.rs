@@ -2,7 +2,7 @@
 
 use super::message::framed;
 use super::position::{Lsn, Position};
-use super::wire::Writer;
+use crate::source::wire::Writer;
 use crate::stop::Stop;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use std::io;
