@@ -75,7 +75,7 @@ pub fn replay(
     }
     let (ledger, counts) = (view.ledger, shared.counts.clone());
     let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());
-    let changes = Extractor::new(config.templates(), batcher, counts.clone());
+    let changes = Extractor::new(config.tables(), batcher, counts.clone());
     let tail = Tail { changes, counts, on_gap: OnGap::Stop, stop: stop.clone() };
     let from = part.from.to_owned();
     let read = move || {

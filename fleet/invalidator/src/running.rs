@@ -296,7 +296,7 @@ impl Pipeline {
         }
         let (ledger, counts) = (view.ledger, shared.counts.clone());
         let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());
-        let changes = Extractor::new(config.templates(), batcher, counts.clone());
+        let changes = Extractor::new(config.tables(), batcher, counts.clone());
         let tail = Tail { changes, counts, on_gap: config.on_gap, stop: stop.clone() };
         let file = Arc::new(file);
         let (first, log) = (file.clone(), database.clone());

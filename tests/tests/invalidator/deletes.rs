@@ -52,8 +52,19 @@ fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
         "list:Zoë😀'\"",
         "list:deleted",
         "list:one",
+        "outbox:1",
+        "outbox:2",
     ];
-    let kept = ["user:4", "user:18", "name:other", "level:200:0", "list:text", "list:rolled-back", "user:5"];
+    let kept = [
+        "user:4",
+        "user:18",
+        "name:other",
+        "level:200:0",
+        "list:text",
+        "list:rolled-back",
+        "user:5",
+        "outbox:3",
+    ];
     fleet.database.execute("INSERT INTO shop.users (id, name) VALUES (2, 'old'), (3, 'gone'), (4, 'other')");
     fleet.catch_up("first");
     fleet.store(gone.iter().chain(&kept));
@@ -68,6 +79,9 @@ fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
          /* mc: list:deleted
              */ DELETE FROM others;
          INSERT INTO others VALUES (length('/* mc: list:text */'));
+         INSERT INTO outbox (cached) VALUES ('outbox:1 outbox:2'), (NULL);
+         UPDATE outbox SET cached = 'outbox:3' WHERE id = 2;
+         DELETE FROM outbox;
          BEGIN; INSERT INTO users (id) VALUES (5) /* mc: list:rolled-back */; ROLLBACK;
          BEGIN; INSERT INTO others VALUES (6) /* mc: list:one */; INSERT INTO others VALUES (7); COMMIT;",
     );

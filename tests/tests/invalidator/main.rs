@@ -43,6 +43,7 @@ impl Fleet {
                  id BIGINT UNSIGNED PRIMARY KEY, year YEAR, price DECIMAL(10,3), at DATETIME(3), shape ENUM('a','b'),
                  name VARCHAR(300) CHARACTER SET utf8mb4, level TINYINT UNSIGNED);
              CREATE TABLE shop.others (id INT PRIMARY KEY);
+             CREATE TABLE shop.outbox (id INT AUTO_INCREMENT PRIMARY KEY, cached TEXT);
              CREATE TABLE shop.ends (id INT AUTO_INCREMENT PRIMARY KEY);",
         );
         Some(Fleet { database, caches: Caches::start(), scratch: Scratch::new() })
@@ -69,6 +70,11 @@ server-id = 4242
 database = "shop"
 table = "users"
 keys = ["user:{{id}}", "name:{{name}}", "level:{{level}}:{{year}}"]
+
+[[outbox]]
+database = "shop"
+table = "outbox"
+column = "cached"
 
 {targets}"#
         );

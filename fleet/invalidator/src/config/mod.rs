@@ -7,7 +7,7 @@ mod tests;
 mod tls;
 
 use crate::deliver::{Limits, Spool, SpoolError, Way};
-use crate::keys::{TableTemplates, Template};
+use crate::keys::{Rule, TableKeys, Template};
 use crate::source::{OnGap, Source};
 use database::Database;
 use guira_client::text::{Endpoint, LoginError};
@@ -80,6 +80,8 @@ pub struct Config {
     source: Database,
     #[serde(default, rename = "template")]
     templates: Vec<Templates>,
+    #[serde(default, rename = "outbox")]
+    outboxes: Vec<Outbox>,
     #[serde(rename = "target")]
     pub(crate) targets: Vec<TargetConfig>,
 }
@@ -94,6 +96,19 @@ struct Templates {
     schema: Option<String>,
     table: String,
     keys: Vec<Template>,
+}
+
+/// A table whose inserted rows name keys.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Outbox {
+    #[serde(default)]
+    database: Option<String>,
+    #[serde(default)]
+    schema: Option<String>,
+    table: String,
+    /// Its keys stand between blanks.
+    column: String,
 }
 
 fn batch_keys() -> NonZeroUsize {
@@ -161,7 +176,23 @@ impl Config {
             guira_web::place(place).map_err(|error| format!("admin {error}"))?;
         }
         self.source.check()?;
-        self.templates.iter().try_for_each(|it| it.check(&self.source))
+        self.check_tables()
+    }
+
+    fn check_tables(&self) -> Result<(), String> {
+        for it in &self.templates {
+            let checked = self.source.check_place(it.database.as_deref(), it.schema.as_deref());
+            checked.map_err(|error| format!("the template of {} {error}", it.table))?;
+            if it.keys.is_empty() {
+                let place = place(&it.database, &it.schema);
+                return Err(format!("the template of {place}.{} has no keys", it.table));
+            }
+        }
+        for it in &self.outboxes {
+            let checked = self.source.check_place(it.database.as_deref(), it.schema.as_deref());
+            checked.map_err(|error| format!("the outbox {} {error}", it.table))?;
+        }
+        Ok(())
     }
 
     /// A spool takes all that a target has in memory at once, or nothing.
@@ -218,7 +249,7 @@ impl Config {
 
     /// How the database is reached. Reads the files with the password and with authorities.
     pub(crate) fn source(&self) -> Result<Source, ConfigError> {
-        let tables = self.templates.iter().map(|it| (it.place().to_owned(), it.table.clone()));
+        let tables = self.tables().into_iter().map(|it| (it.database, it.table));
         self.source.source(tables.collect())
     }
 
@@ -227,14 +258,19 @@ impl Config {
         self.targets.iter().map(TargetConfig::way).collect()
     }
 
-    pub(crate) fn templates(&self) -> Vec<TableTemplates> {
-        let all = self.templates.iter();
-        all.map(|it| TableTemplates {
-            database: it.place().to_owned(),
+    /// Tables whose rows say something about keys.
+    pub(crate) fn tables(&self) -> Vec<TableKeys> {
+        let of_templates = self.templates.iter().map(|it| TableKeys {
+            database: place(&it.database, &it.schema).to_owned(),
             table: it.table.clone(),
-            keys: it.keys.clone(),
-        })
-        .collect()
+            rule: Rule::Templates(it.keys.clone()),
+        });
+        let outboxes = self.outboxes.iter().map(|it| TableKeys {
+            database: place(&it.database, &it.schema).to_owned(),
+            table: it.table.clone(),
+            rule: Rule::Outbox(it.column.clone()),
+        });
+        of_templates.chain(outboxes).collect()
     }
 
     /// Whether all files that it names can be used too, as far as that can be known without doing anything.
@@ -261,20 +297,9 @@ fn folder_name(name: &str) -> String {
     folder
 }
 
-impl Templates {
-    fn check(&self, source: &Database) -> Result<(), String> {
-        let place = source.check_place(self.database.as_deref(), self.schema.as_deref());
-        place.map_err(|error| format!("the template of {} {error}", self.table))?;
-        if self.keys.is_empty() {
-            return Err(format!("the template of {}.{} has no keys", self.place(), self.table));
-        }
-        Ok(())
-    }
-
-    /// Where the table is.
-    fn place(&self) -> &str {
-        self.database.as_deref().or(self.schema.as_deref()).unwrap_or(PUBLIC)
-    }
+/// Where a table is.
+fn place<'a>(database: &'a Option<String>, schema: &'a Option<String>) -> &'a str {
+    database.as_deref().or(schema.as_deref()).unwrap_or(PUBLIC)
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {

@@ -63,7 +63,17 @@ fn a_configuration_is_read_with_its_defaults() {
     let never = GOOD.replace("prefix =", "again-after-ms = 0\nprefix =");
     let config = Config::from_toml(&never).unwrap();
     assert_eq!(config.limits(&config.targets[0]).again_after, None);
-    assert_eq!(config.templates()[0].keys.len(), 2);
+    let tables = config.tables();
+    assert!(matches!(&tables[..], [TableKeys { rule: Rule::Templates(keys), .. }] if keys.len() == 2));
+    let outbox = "[[outbox]]\ndatabase = \"shop\"\ntable = \"outbox\"\ncolumn = \"keys\"\n[[target]]";
+    let (start, end) = (GOOD.find("[[template]]").unwrap(), GOOD.find("[[target]]").unwrap());
+    let text = [&GOOD[..start], &GOOD[end..]].concat().replacen("[[target]]", outbox, 1);
+    let config = Config::from_toml(&text).unwrap();
+    assert!(matches!(&config.tables()[0].rule, Rule::Outbox(column) if column == "keys"));
+    let Source::MariaDb(source) = config.source().unwrap() else { panic!("a MariaDB") };
+    assert_eq!(source.reads, Reads::StatementsAndRows);
+    let error = Config::from_toml(&text.replace("database = \"shop\"", "")).unwrap_err();
+    assert!(error.contains("the outbox outbox needs a database"), "{error}");
 }
 
 /// The same with the other database.
