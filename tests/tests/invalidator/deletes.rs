@@ -21,6 +21,7 @@ fn what_a_database_changes_is_deleted_everywhere() {
     assert!(metric(&mut admin, "guira_invalidator_delete_hits_total{target=\"west\"}") >= 10);
     assert_eq!(metric(&mut admin, "guira_invalidator_unfilled_templates_total"), 0);
     the_lag_is_told_in_bytes(&fleet, &mut admin);
+    the_log_may_be_compressed(&fleet);
     a_table_may_be_altered_meanwhile(&fleet);
     statements_without_rows_are_told(&fleet, &mut admin);
     invalidator.end();
@@ -107,6 +108,32 @@ fn the_lag_is_told_in_bytes(fleet: &Fleet, admin: &mut HttpClient) {
     fleet.catch_up("after-the-lag");
     fleet.database.execute("FLUSH BINARY LOGS");
     wait_for_lag(admin, 0..1, || {});
+}
+
+/// Rows and statements of at least ten bytes, while it is read.
+fn the_log_may_be_compressed(fleet: &Fleet) {
+    fleet.database.execute("SET GLOBAL log_bin_compress = ON; SET GLOBAL log_bin_compress_min_len = 10");
+    let long = "z".repeat(200);
+    let (named, renamed) = (format!("name:{long}"), format!("name:{long}2"));
+    let gone = ["user:41", "user:42", &named, &renamed, "list:compressed"];
+    fleet.store(gone.iter().chain(&["user:43"]));
+    fleet.database.execute(&format!(
+        "USE shop;
+         INSERT INTO users (id, name) VALUES (41, '{long}'), (42, NULL);
+         UPDATE users SET name = '{long}2' WHERE id = 41;
+         DELETE FROM users WHERE id = 41;
+         CREATE /* mc: list:compressed */ TABLE of_a_long_statement (id INT COMMENT '{long}'); DROP TABLE of_a_long_statement;"
+    ));
+    fleet.catch_up("compressed");
+    expect_gone(fleet, &gone, &["user:43"]);
+    let events = fleet.database.execute("SHOW BINLOG EVENTS IN 'binlog.000002'")
+        + &fleet.database.execute("SHOW BINLOG EVENTS IN 'binlog.000003'");
+    for kind in
+        ["Query_compressed", "Write_rows_compressed", "Update_rows_compressed", "Delete_rows_compressed"]
+    {
+        assert!(events.contains(kind), "{kind} in {events}");
+    }
+    fleet.database.execute("SET GLOBAL log_bin_compress = OFF");
 }
 
 fn a_table_may_be_altered_meanwhile(fleet: &Fleet) {

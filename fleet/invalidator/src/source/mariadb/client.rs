@@ -114,17 +114,14 @@ pub(super) fn connect(options: &Options) -> Result<Packets<Wire>, SourceError> {
 
 /// Whether the log says what is wanted; returns its present end.
 fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String, SourceError> {
-    let [end, syncs, has_log, format, image, metadata, annotates, compresses] = row(
+    let [end, syncs, has_log, format, image, metadata, annotates] = row(
         packets,
         "SELECT @@global.gtid_binlog_pos, @@global.sync_binlog, @@global.log_bin, @@global.binlog_format, @@global.binlog_row_image, \
-         @@global.binlog_row_metadata, @@global.binlog_annotate_row_events, @@global.log_bin_compress",
+         @@global.binlog_row_metadata, @@global.binlog_annotate_row_events",
     )?;
     let unsuitable = |text: &str| Err(SourceError::Unsuitable(text.to_owned()));
     if has_log != "1" {
         return unsuitable("the database writes no log: start it with log_bin");
-    }
-    if compresses == "1" {
-        return unsuitable("compressed events cannot be read: set log_bin_compress = OFF");
     }
     if annotates != "1" {
         return unsuitable("the log has no text of statements: set binlog_annotate_row_events = ON");

@@ -1,5 +1,6 @@
 //! What events mean, one after the other.
 
+use super::compressed::{Flaw, inflate};
 use super::event::{Checksum, Event, kind, query};
 use super::gtid::{Gtid, Position};
 use super::rows::RowEvent;
@@ -90,7 +91,6 @@ impl Dump {
             changes.pause()?;
         }
         let event = Event::read(bytes, self.checksum, is_whole)?;
-        let cut = || SourceError::Unsuitable("the log has a statement or row of over 64 MiB".to_owned());
         match event.kind {
             kind::FORMAT => {
                 self.checksum = event.checksum()?;
@@ -99,14 +99,16 @@ impl Dump {
             }
             kind::GTID => self.begin(&event)?,
             kind::TABLE_MAP => self.add_table(&event, changes)?,
-            kind::WRITE_ROWS_1..=kind::DELETE_ROWS_1 | kind::WRITE_ROWS_2..=kind::DELETE_ROWS_2 => {
+            kind::WRITE_ROWS_1..=kind::DELETE_ROWS_1
+            | kind::WRITE_ROWS_2..=kind::DELETE_ROWS_2
+            | kind::WRITE_ROWS_COMPRESSED_1..=kind::DELETE_ROWS_COMPRESSED_2 => {
                 self.tell_rows(&event, is_whole, changes)?;
             }
             kind::ANNOTATE_ROWS => {
                 is_whole.then_some(()).ok_or_else(cut)?;
                 changes.statement(event.body, event.when)?;
             }
-            kind::QUERY | kind::EXECUTE_LOAD_QUERY => {
+            kind::QUERY | kind::QUERY_COMPRESSED | kind::EXECUTE_LOAD_QUERY => {
                 is_whole.then_some(()).ok_or_else(cut)?;
                 self.tell_statement(&event, changes)?;
             }
@@ -115,10 +117,6 @@ impl Dump {
                 return Err(SourceError::Gap("the database says that changes are missing in it".to_owned()));
             }
             kind::XA_PREPARE => return Err(xa(self.transaction)),
-            kind::FIRST_COMPRESSED..=kind::LAST_COMPRESSED => {
-                let text = "the log has compressed events, which cannot be read: set log_bin_compress = OFF";
-                return Err(SourceError::Unsuitable(text.to_owned()));
-            }
             kind::ROTATE => {
                 self.rotate(&event);
                 return Ok(());
@@ -187,17 +185,26 @@ impl Dump {
             None if rows.may_lack_table() => return Ok(()),
             None => return Err(SourceError::Malformed("rows of no table")),
         };
-        if !is_whole {
+        let long = || {
             let name = table.names.table.escape_ascii();
-            return Err(SourceError::Unsuitable(format!("the log has a row of {name} of over 64 MiB")));
-        }
+            SourceError::Unsuitable(format!("the log has a row of {name} of over 64 MiB"))
+        };
+        is_whole.then_some(()).ok_or_else(long)?;
         let told = rows
             .each(table, |old, new| changes.row(&Row { table: &table.names, old, new, when: event.when }));
-        Ok(told.ok_or_else(wrong)??)
+        Ok(told.map_err(|flaw| if flaw == Flaw::Long { long() } else { wrong() })??)
     }
 
     fn tell_statement(&mut self, event: &Event<'_>, changes: &mut dyn Changes) -> Result<(), SourceError> {
-        let query = query(event).ok_or(SourceError::Malformed("a statement"))?;
+        let mut query = query(event).ok_or(SourceError::Malformed("a statement"))?;
+        let inflated;
+        if event.kind == kind::QUERY_COMPRESSED {
+            inflated = inflate(query.text).map_err(|flaw| match flaw {
+                Flaw::Long => cut(),
+                Flaw::Malformed => SourceError::Malformed("a statement"),
+            })?;
+            query.text = &inflated;
+        }
         let [verb, object] = first_words(query.text);
         match &*verb {
             // Beginnings and ends have no comments: the server itself writes them.
@@ -223,6 +230,10 @@ impl Dump {
     fn flags(&self) -> u8 {
         self.transaction.map_or(0, |transaction| transaction.flags)
     }
+}
+
+fn cut() -> SourceError {
+    SourceError::Unsuitable("the log has a statement or row of over 64 MiB".to_owned())
 }
 
 /// The changes of an XA transaction become visible at another time than they are in the log.

@@ -23,8 +23,11 @@ pub(super) mod kind {
     pub(in super::super) const XA_PREPARE: u8 = 38;
     pub(in super::super) const ANNOTATE_ROWS: u8 = 160;
     pub(in super::super) const GTID: u8 = 162;
-    pub(in super::super) const FIRST_COMPRESSED: u8 = 165;
-    pub(in super::super) const LAST_COMPRESSED: u8 = 171;
+    pub(in super::super) const QUERY_COMPRESSED: u8 = 165;
+    pub(in super::super) const WRITE_ROWS_COMPRESSED_1: u8 = 166;
+    pub(in super::super) const DELETE_ROWS_COMPRESSED_1: u8 = 168;
+    pub(in super::super) const WRITE_ROWS_COMPRESSED_2: u8 = 169;
+    pub(in super::super) const DELETE_ROWS_COMPRESSED_2: u8 = 171;
 
     /// Kinds that say nothing about data: STOP, INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY, IGNORABLE, checkpoints, lists of GTIDs, and the
     /// beginning of encryption.

@@ -7,12 +7,14 @@
 //! | query.rs | statements, their results, and errors |
 //! | event.rs | heads of events, their kinds, checksums |
 //! | table.rs, value.rs, rows.rs | tables and rows of row events |
+//! | compressed.rs | what is shorter in the log |
 //! | gtid.rs | positions |
 //! | dump.rs | what events mean, one after the other |
 //! | client.rs | a connection from its beginning on |
 //! | watch.rs | how long the log is |
 
 mod client;
+mod compressed;
 mod dump;
 mod event;
 mod gtid;

@@ -203,7 +203,7 @@ fn what_would_leave_something_stale_ends_the_reading() {
         (vec![event(kind::INCIDENT, &[1, 0, 0])], "has a gap: the database says that changes are missing"),
         (vec![gtid(6, 0x4c)], "transaction 0-1-6 is part of one"),
         (vec![gtid(6, 0x8d), statement("shop", "XA COMMIT X'78',X'',1")], "transaction 0-1-6 is part of one"),
-        (vec![event(166, &[])], "log_bin_compress"),
+        (vec![gtid(6, 0), event(kind::QUERY_COMPRESSED, &[0; 14])], "a statement"),
         (vec![event(200, &[])], "an event of kind 200"),
         (vec![gtid(6, 0), event(kind::DELETE_ROWS_1, &unhex(DELETE))], "rows of no table"),
         (vec![event(kind::XID, &[0; 8])], "without a GTID"),
