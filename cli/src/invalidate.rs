@@ -16,6 +16,7 @@ the keys that each committed transaction concerns, and has every target delete t
 of all clusters. Keys stand in comments of statements, /* mc: user:7 user-list */ (MariaDB), in messages,
 pg_logical_emit_message(true, 'mc', 'user:7 user-list') (PostgreSQL), or are made of changed rows by
 templates such as user:{id}.
+Rows that are inserted into an outbox table name keys, too.
 The position in the log is saved once all targets have acknowledged what is before it, or have it in
 their spools.
 
@@ -50,6 +51,8 @@ In the place of [source.mariadb], for a PostgreSQL with wal_level = logical; its
 
 SIGHUP has the configuration read anew; one that is wrong leaves everything as it was. Certificates and
 passwords are read for each connection.
+
+Change events of Debezium are sent to [source.debezium] listen = \"unix:/run/guira/events\", as lines of JSON.
 
 Exit codes: 2 if the configuration is wrong, 1 if the log cannot be read any further, such as after a gap.";
 

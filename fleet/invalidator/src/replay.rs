@@ -14,8 +14,7 @@ use std::time::Duration;
 /// How often it is looked whether everything is delivered.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-const ONLY_MARIADB: &str =
-    "only the log of a MariaDB can be replayed: PostgreSQL keeps nothing that its slot has passed";
+const ONLY_MARIADB: &str = "only the log of a MariaDB can be replayed: what a slot of PostgreSQL has passed, or somebody has sent, is not there any more";
 
 /// What is read and delivered.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +69,8 @@ pub fn replay(
     let lanes = lanes(&config, &view)?;
     let stop = Stop::default();
     let mut deliveries = Vec::new();
-    for ((target, way), lane) in config.targets.iter().zip(ways).zip(&lanes) {
-        deliveries.push(deliver(target, way, lane.clone(), stop.clone()).map_err(StartError::from)?);
+    for ((target, ways), lane) in config.targets.iter().zip(ways).zip(&lanes) {
+        deliveries.push(deliver(target, ways, lane.clone(), stop.clone()).map_err(StartError::from)?);
     }
     let (ledger, counts) = (view.ledger, shared.counts.clone());
     let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());

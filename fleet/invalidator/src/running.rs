@@ -3,7 +3,7 @@
 use crate::batch::Batcher;
 use crate::config::{Config, ConfigError, TargetConfig};
 use crate::counters::{Count, Counts, TargetCounts};
-use crate::deliver::{Delivery, Lane, SpoolError, Way};
+use crate::deliver::{Delivery, Lane, SpoolError, Ways};
 use crate::keys::Extractor;
 use crate::ledger::Ledger;
 use crate::position::{PositionError, PositionFile};
@@ -110,7 +110,8 @@ struct Admin {
 /// Everything from the database to the targets.
 #[derive(Debug)]
 struct Pipeline {
-    file: Arc<PositionFile>,
+    /// Without one the sender keeps the position.
+    file: Option<Arc<PositionFile>>,
     database: Arc<Source>,
     /// The position that the file does not have yet.
     unsaved: Option<String>,
@@ -155,14 +156,14 @@ pub(crate) fn lanes(config: &Config, view: &View) -> Result<Vec<Arc<Lane>>, Star
 
 pub(crate) fn deliver(
     target: &TargetConfig,
-    way: Way,
+    ways: Ways,
     lane: Arc<Lane>,
     stop: Stop,
 ) -> io::Result<JoinHandle<()>> {
     let delivery = Delivery {
         counts: lane.counts().clone(),
         lane,
-        way,
+        ways,
         dialect: target.dialect,
         how: target.how(),
         stop,
@@ -280,7 +281,9 @@ impl Pipeline {
     fn start(config: &Config, shared: &Arc<Shared>) -> Result<Self, StartError> {
         let database = Arc::new(config.source()?);
         let ways = config.ways()?;
-        let (file, position) = PositionFile::open(&config.position)?;
+        let opened = config.position.as_deref().map(PositionFile::open).transpose()?;
+        let (file, position) = opened.unzip();
+        let (file, position) = (file.map(Arc::new), position.flatten());
         for folder in config.forgotten_spools() {
             tracing::error!(
                 "{} has deletes that belong to no target, and are not delivered",
@@ -291,17 +294,16 @@ impl Pipeline {
         let lanes = lanes(config, &view)?;
         let stop = Stop::default();
         let mut deliveries = Vec::new();
-        for ((target, way), lane) in config.targets.iter().zip(ways).zip(&lanes) {
-            deliveries.push(deliver(target, way, lane.clone(), stop.clone())?);
+        for ((target, ways), lane) in config.targets.iter().zip(ways).zip(&lanes) {
+            deliveries.push(deliver(target, ways, lane.clone(), stop.clone())?);
         }
         let (ledger, counts) = (view.ledger, shared.counts.clone());
         let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());
         let changes = Extractor::new(config.tables(), batcher, counts.clone());
         let tail = Tail { changes, counts, on_gap: config.on_gap, stop: stop.clone() };
-        let file = Arc::new(file);
         let (first, log) = (file.clone(), database.clone());
-        let read =
-            move || log.run(tail, position, |position| first.save(position).map_err(SourceError::Position));
+        let save = move |position: &str| first.as_ref().map_or(Ok(()), |file| file.save(position));
+        let read = move || log.run(tail, position, |position| save(position).map_err(SourceError::Position));
         let source = spawn("source".to_owned(), read)?;
         let shared = shared.clone();
         Ok(Pipeline { file, database, unsaved: None, shared, ledger, stop, source, lanes, deliveries })
@@ -329,7 +331,7 @@ impl Pipeline {
     fn save(&mut self, duration: Duration) {
         let newest = self.ledger.take(duration).or_else(|| self.unsaved.take());
         let Some(position) = newest else { return };
-        match self.file.save(&position) {
+        match self.file.as_ref().map_or(Ok(()), |file| file.save(&position)) {
             Ok(()) => {
                 self.database.saved(&position);
                 self.unsaved = None;

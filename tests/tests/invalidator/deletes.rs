@@ -28,6 +28,7 @@ fn what_a_database_changes_is_deleted_everywhere() {
     nothing_is_lost_by_kills(&fleet, 6);
     a_gap_is_an_error(&fleet);
     a_gap_is_flushed_if_that_is_wanted(&fleet);
+    only_the_servers_concerned_are_flushed(&fleet);
 }
 
 #[track_caller]
@@ -212,8 +213,16 @@ fn nothing_is_lost_by_kills(fleet: &Fleet, rounds: u64) {
 
 /// The log was purged while no invalidator was there.
 fn a_gap_is_an_error(fleet: &Fleet) {
+    purge(fleet);
+    let mut invalidator = Invalidator::start(fleet, "");
+    let errors = invalidator.wait_for_fault();
+    assert!(errors.contains("the log has a gap") && errors.contains("flush the caches"), "{errors}");
+}
+
+/// Has changes that nobody has read removed from the log.
+fn purge(fleet: &Fleet) {
     fleet.database.execute(
-        "INSERT INTO shop.users (id) VALUES (31); FLUSH BINARY LOGS; INSERT INTO shop.users (id) VALUES (32)",
+        "INSERT INTO shop.users (id) VALUES (31) ON DUPLICATE KEY UPDATE level = 1; FLUSH BINARY LOGS; REPLACE INTO shop.users (id) VALUES (32)",
     );
     fleet.database.execute("FLUSH BINARY LOGS");
     let newest = fleet.database.execute("SHOW MASTER STATUS");
@@ -224,9 +233,20 @@ fn a_gap_is_an_error(fleet: &Fleet) {
         (fleet.database.execute("SHOW BINARY LOGS").lines().count() == 1).then_some(())
     };
     Deadline::after(ARRIVAL_MAX).poll(is_purged).expect("the log is purged");
-    let mut invalidator = Invalidator::start(fleet, "");
-    let errors = invalidator.wait_for_fault();
-    assert!(errors.contains("the log has a gap") && errors.contains("flush the caches"), "{errors}");
+}
+
+/// Both targets stand for routers here, behind which only one server has keys of this database.
+fn only_the_servers_concerned_are_flushed(fleet: &Fleet) {
+    let east = fleet.caches.addresses()[0];
+    purge(fleet);
+    fleet.store(["anything"]);
+    let of_targets = format!("again-after-ms = 0\nflush = [\"{east}\"]");
+    let mut invalidator = Invalidator::start_with(fleet, "on-gap = \"flush\"", &of_targets);
+    let mut admin = invalidator.wait_until_ready();
+    fleet.catch_up("seventh");
+    assert_eq!(metric(&mut admin, "guira_invalidator_gaps_total"), 1);
+    assert_eq!(fleet.kept(&["anything"]), [BTreeSet::new(), BTreeSet::from(["anything"])]);
+    invalidator.end();
 }
 
 fn a_gap_is_flushed_if_that_is_wanted(fleet: &Fleet) {

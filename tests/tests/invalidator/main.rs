@@ -3,6 +3,7 @@
 
 mod access;
 mod command_line;
+mod debezium;
 mod deletes;
 mod postgres;
 mod reload;
@@ -16,6 +17,7 @@ use guira_tests::scratch::Scratch;
 use guira_tests::server::{Address, guira_binary, spawn};
 use guira_tests::{Server, Setup};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -109,12 +111,16 @@ impl Caches {
         Caches([guira, Setup::new().start_peer().unwrap_or_else(|| Setup::new().start_guira())])
     }
 
-    /// The part of a configuration that names them, with these settings of both.
-    fn targets(&self, of_targets: &str) -> String {
-        let [east, west] = self.0.each_ref().map(|cache| match cache.address() {
+    fn addresses(&self) -> [SocketAddr; 2] {
+        self.0.each_ref().map(|cache| match cache.address() {
             Address::Tcp(address) => *address,
             Address::Unix(path) => panic!("{path:?}"),
-        });
+        })
+    }
+
+    /// The part of a configuration that names them, with these settings of both.
+    fn targets(&self, of_targets: &str) -> String {
+        let [east, west] = self.addresses();
         format!(
             r#"
 [[target]]

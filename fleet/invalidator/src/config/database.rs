@@ -2,6 +2,7 @@
 
 use super::tls::{Tls, security};
 use super::{ConfigError, endpoint, yes};
+use crate::source::debezium::{self, Acknowledged};
 use crate::source::mariadb::{self, Reads, Until};
 use crate::source::postgres::{self, Confirmed, SlotCreation};
 use crate::source::{Credentials, Source};
@@ -16,6 +17,15 @@ use std::path::{Path, PathBuf};
 pub(super) enum Database {
     MariaDb(MariaDb),
     Postgres(Postgres),
+    Debezium(Debezium),
+}
+
+/// Change events that somebody sends.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Debezium {
+    #[serde(deserialize_with = "endpoint")]
+    listen: Endpoint,
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,11 +72,23 @@ fn slot<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
 }
 
 impl Database {
+    /// Checks that there is a file of a position, or none where nothing can be read again.
+    pub(super) fn check_position(&self, position: Option<&Path>) -> Result<(), String> {
+        match (self, position) {
+            (Database::Debezium(_), Some(_)) => {
+                Err("[source.debezium] has no position: who sends keeps it".to_owned())
+            }
+            (Database::MariaDb(_) | Database::Postgres(_), None) => Err("position is missing".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
     /// What a line alone does not tell.
     pub(super) fn check(&self) -> Result<(), String> {
         let (tls, address) = match self {
             Database::MariaDb(mariadb) => (&mariadb.tls, &mariadb.address),
             Database::Postgres(postgres) => (&postgres.tls, &postgres.address),
+            Database::Debezium(_) => return Ok(()),
         };
         tls.as_ref()
             .map_or(Ok(()), |tls| tls.check(address))
@@ -82,7 +104,10 @@ impl Database {
             Database::Postgres(postgres) if database.is_some() => {
                 Err(format!("may have a schema, and has no database: that is {}", postgres.database))
             }
-            Database::MariaDb(_) | Database::Postgres(_) => Ok(()),
+            Database::Debezium(_) if database.is_some() == schema.is_some() => {
+                Err("needs a database (MySQL, MariaDB), or else a schema (PostgreSQL)".to_owned())
+            }
+            Database::MariaDb(_) | Database::Postgres(_) | Database::Debezium(_) => Ok(()),
         }
     }
 
@@ -94,6 +119,10 @@ impl Database {
                 Source::MariaDb(mariadb.options(reads)?)
             }
             Database::Postgres(postgres) => Source::Postgres(postgres.options(tables)?),
+            Database::Debezium(Debezium { listen }) => Source::Debezium(debezium::Options {
+                listen: listen.clone(),
+                acknowledged: Acknowledged::default(),
+            }),
         })
     }
 }

@@ -6,7 +6,7 @@ mod target;
 mod tests;
 mod tls;
 
-use crate::deliver::{Limits, Spool, SpoolError, Way};
+use crate::deliver::{Limits, Spool, SpoolError, Ways};
 use crate::keys::{Rule, TableKeys, Template};
 use crate::source::{OnGap, Source};
 use database::Database;
@@ -57,8 +57,9 @@ pub enum ConfigError {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// The file that says where the log is read on.
-    pub(crate) position: PathBuf,
+    /// The file that says where the log is read on, if there is a log that can be.
+    #[serde(default)]
+    pub(crate) position: Option<PathBuf>,
     /// Where the admin listener is, and the file of the token that its clients show.
     #[serde(default)]
     pub(crate) admin: Option<String>,
@@ -132,6 +133,11 @@ fn endpoint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Endpoint, D::E
     text.parse().map_err(serde::de::Error::custom)
 }
 
+fn endpoints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Endpoint>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
+}
+
 fn yes() -> bool {
     true
 }
@@ -175,6 +181,7 @@ impl Config {
         if let Some(place) = &self.admin {
             guira_web::place(place).map_err(|error| format!("admin {error}"))?;
         }
+        self.source.check_position(self.position.as_deref())?;
         self.source.check()?;
         self.check_tables()
     }
@@ -254,8 +261,8 @@ impl Config {
     }
 
     /// How each target is reached. Their files can be used.
-    pub(crate) fn ways(&self) -> Result<Vec<Way>, ConfigError> {
-        self.targets.iter().map(TargetConfig::way).collect()
+    pub(crate) fn ways(&self) -> Result<Vec<Ways>, ConfigError> {
+        self.targets.iter().map(TargetConfig::ways).collect()
     }
 
     /// Tables whose rows say something about keys.

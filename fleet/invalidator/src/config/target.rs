@@ -1,8 +1,8 @@
 //! Targets: `[[target]]`.
 
 use super::tls::{Tls, security};
-use super::{ConfigError, endpoint};
-use crate::deliver::{Dialect, How, Way};
+use super::{ConfigError, endpoint, endpoints};
+use crate::deliver::{Dialect, How, Way, Ways};
 use guira_client::text::Endpoint;
 use serde::{Deserialize, Deserializer};
 use std::num::NonZeroU32;
@@ -30,6 +30,9 @@ pub(crate) struct TargetConfig {
     /// A file that begins with USER:PASSWORD.
     #[serde(default)]
     login_file: Option<PathBuf>,
+    /// The servers that are flushed after a gap, in the place of the target itself.
+    #[serde(default, deserialize_with = "endpoints")]
+    flush: Vec<Endpoint>,
     #[serde(default, rename = "protocol")]
     pub(crate) dialect: Dialect,
     /// What is put before each key, such as a routing prefix.
@@ -60,9 +63,10 @@ impl TargetConfig {
 
     pub(super) fn check(&self) -> Result<(), String> {
         let name = &self.name;
-        if let Some(Err(error)) = self.tls.as_ref().map(|tls| tls.check(&self.address)) {
-            return Err(format!("of {name}: {error}"));
-        }
+        let mut addresses = std::iter::once(&self.address).chain(&self.flush);
+        let checked =
+            addresses.try_for_each(|address| self.tls.as_ref().map_or(Ok(()), |tls| tls.check(address)));
+        checked.map_err(|error| format!("of {name}: {error}"))?;
         if self.linger_ms > LINGER_MS_MAX {
             return Err(format!("linger-ms of {name} must be at most {LINGER_MS_MAX}"));
         }
@@ -73,11 +77,17 @@ impl TargetConfig {
     }
 
     /// How it is reached. Its files can be used.
-    pub(super) fn way(&self) -> Result<Way, ConfigError> {
+    pub(super) fn ways(&self) -> Result<Ways, ConfigError> {
+        let flushes = if self.flush.is_empty() { std::slice::from_ref(&self.address) } else { &self.flush };
+        let flushes = flushes.iter().map(|address| self.way(address)).collect::<Result<_, _>>()?;
+        Ok(Ways { deletes: self.way(&self.address)?, flushes })
+    }
+
+    fn way(&self, address: &Endpoint) -> Result<Way, ConfigError> {
         let way = Way {
-            endpoint: self.address.clone(),
+            endpoint: address.clone(),
             timeout: self.timeout(),
-            security: security(self.tls.as_ref(), &self.address)?,
+            security: security(self.tls.as_ref(), address)?,
             login_file: self.login_file.clone(),
         };
         way.login()?;

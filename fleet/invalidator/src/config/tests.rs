@@ -51,6 +51,8 @@ fn a_configuration_is_read_with_its_defaults() {
         (west.dialect, &*west.how().prefix, west.timeout()),
         (Dialect::Classic, "", Duration::from_millis(250))
     );
+    let ways = [east, west].map(|target| target.ways().unwrap());
+    assert_eq!(ways.map(|ways| ways.flushes[0].endpoint == ways.deletes.endpoint), [true; 2]);
     assert_eq!((east.how().hold_off_s, west.how().hold_off_s), (None, Some(2)));
     let limits = [east, west].map(|target| config.limits(target));
     assert_eq!(limits.map(|limits| limits.again_after), [Some(Duration::from_millis(500)), None]);
@@ -94,7 +96,7 @@ fn with_postgres() -> String {
 fn options(text: &str) -> Result<postgres::Options, String> {
     match Config::from_toml(text)?.source().map_err(|error| error.to_string())? {
         Source::Postgres(options) => Ok(options),
-        Source::MariaDb(_) => panic!("no PostgreSQL"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -154,6 +156,26 @@ fn there_is_one_database() {
 }
 
 #[test]
+fn change_events_have_no_position_and_tables_of_any_database() {
+    let (start, end) = (GOOD.find("[source.mariadb]").unwrap(), GOOD.find("[[template]]").unwrap());
+    let text = [&GOOD[..start], "[source.debezium]\nlisten = \"unix:/run/events\"\n", &GOOD[end..]].concat();
+    let error = Config::from_toml(&text).unwrap_err();
+    assert!(error.contains("has no position"), "{error}");
+    let text = text.replacen("position = ", "spool = ", 1);
+    let Source::Debezium(options) = Config::from_toml(&text).unwrap().source().unwrap() else {
+        panic!("events")
+    };
+    assert_eq!(options.listen.to_string(), "unix:/run/events");
+    assert!(Config::from_toml(&text.replace("database = ", "schema = ")).is_ok());
+    for database in ["", "database = \"a\"\nschema = \"b\"\n"] {
+        let error = Config::from_toml(&text.replace("database = \"shop\"\n", database)).unwrap_err();
+        assert!(error.contains("or else a schema"), "{error}");
+    }
+    let without = GOOD.replacen("position = ", "spool = ", 1);
+    assert!(Config::from_toml(&without).unwrap_err().contains("position is missing"));
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_its_line() {
     for (from, to, line, expected) in [
         ("admin =", "admim =", 3, "unknown field `admim`"),
@@ -167,6 +189,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         ("/*/*/", "a b", 18, "no blanks"),
         ("\"classic\"", "\"binary\"", 23, "unknown variant"),
         ("timeout-ms = 250", "timeout-ms = 0", 24, "nonzero"),
+        ("timeout-ms = 250", "flush = [\"a:1\", \"b\"]", 24, "'b' is no address"),
         ("table = \"users\"", "", 10, "missing field `table`"),
     ] {
         let error = Config::from_toml(&GOOD.replacen(from, to, 1)).unwrap_err();

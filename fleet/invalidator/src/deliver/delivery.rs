@@ -2,7 +2,7 @@
 
 use super::dialect::{DeliveryError, Dialect, How, PROBE, Tally, flush};
 use super::lane::{Lane, Round, Task};
-use super::way::Way;
+use super::way::Ways;
 use crate::batch::Work;
 use crate::counters::{Health, TargetCount, TargetCounts};
 use crate::stop::{Stop, Stopped};
@@ -19,7 +19,7 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Delivery {
     pub(crate) lane: Arc<Lane>,
-    pub(crate) way: Way,
+    pub(crate) ways: Ways,
     pub(crate) dialect: Dialect,
     pub(crate) how: How,
     pub(crate) counts: Arc<TargetCounts>,
@@ -87,13 +87,15 @@ impl Delivery {
     }
 
     fn attempt(&self, task: &Task, connection: &mut Option<Connection>) -> Result<Tally, DeliveryError> {
+        if task.batches.iter().any(|batch| matches!(batch.work(), Work::Flush)) {
+            // Rare, and of several servers: none of them needs a connection that stays.
+            self.ways.flushes.iter().try_for_each(|way| flush(&mut way.connect()?))?;
+            return Ok(Tally::default());
+        }
         let connection = match connection {
             Some(connection) => connection,
-            None => connection.insert(self.way.connect()?),
+            None => connection.insert(self.ways.deletes.connect()?),
         };
-        if task.batches.iter().any(|batch| matches!(batch.work(), Work::Flush)) {
-            return flush(connection).map(|()| Tally::default());
-        }
         let keys = task.batches.iter().filter_map(|batch| match batch.work() {
             Work::Delete(keys) => Some(keys),
             Work::Flush => None,
@@ -143,6 +145,7 @@ mod tests {
     use super::*;
     use crate::batch::Batch;
     use crate::deliver::lane::Limits;
+    use crate::deliver::way::Way;
     use crate::ledger::Ledger;
     use crate::source::Security;
     use guira_harness::deadline::Deadline;
@@ -185,7 +188,7 @@ mod tests {
             let lane = Arc::new(Lane::new(0, limits, None, ledger.clone(), counts.clone()));
             let delivery = Delivery {
                 lane: lane.clone(),
-                way,
+                ways: Ways { deletes: way.clone(), flushes: vec![way] },
                 dialect,
                 how: How::default(),
                 counts: counts.clone(),

@@ -19,4 +19,4 @@ pub(crate) use dialect::{Dialect, How};
 pub(crate) use lane::{Lane, Limits};
 pub(crate) use spool::Spool;
 pub use spool::SpoolError;
-pub(crate) use way::Way;
+pub(crate) use way::{Way, Ways};

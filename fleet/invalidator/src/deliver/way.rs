@@ -15,6 +15,14 @@ pub(crate) struct Way {
     pub(crate) login_file: Option<PathBuf>,
 }
 
+/// Where deletes of a target go, and flushes.
+#[derive(Clone, Debug)]
+pub(crate) struct Ways {
+    pub(crate) deletes: Way,
+    /// All of them.
+    pub(crate) flushes: Vec<Way>,
+}
+
 impl Way {
     /// Who logs in, if anybody does. The file is read for each connection.
     pub(crate) fn login(&self) -> Result<Option<Login>, LoginError> {

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod credentials;
+pub(crate) mod debezium;
 pub(crate) mod mariadb;
 mod place;
 mod position;
@@ -74,6 +75,7 @@ pub(crate) trait Changes {
 pub(crate) enum Source {
     MariaDb(mariadb::Options),
     Postgres(postgres::Options),
+    Debezium(debezium::Options),
 }
 
 impl Source {
@@ -87,14 +89,16 @@ impl Source {
         match self {
             Source::MariaDb(options) => mariadb::run(options, tail, position, save),
             Source::Postgres(options) => postgres::run(options, tail, position, save),
+            Source::Debezium(options) => debezium::run(options, tail),
         }
     }
 
-    /// `position` is in the file. A database that keeps its log for us need not keep what is before it.
+    /// `position` is in the file, if there is one. A database that keeps its log for us need not keep what is before it.
     pub(crate) fn saved(&self, position: &str) {
         match self {
             Source::MariaDb(_) => {}
             Source::Postgres(options) => options.confirmed.set(position),
+            Source::Debezium(options) => options.acknowledged.set(position),
         }
     }
 }
