@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use guira_invalidator::ReplayError;
 use guira_load::LoadError;
 use guira_server::StartError;
 use guira_top::TerminalError;
@@ -51,7 +52,7 @@ pub(crate) enum Failure {
     Invalidating(#[from] guira_invalidator::Fault),
     /// A part of the log cannot be delivered once more.
     #[error(transparent)]
-    Redelivering(#[from] guira_invalidator::ReplayError),
+    Redelivering(#[from] ReplayError),
     /// A signal came before the end.
     #[error("it was told to stop before everything was delivered")]
     Interrupted,
@@ -94,6 +95,7 @@ impl Failure {
                 | Self::Config(_)
                 | Self::Options(_)
                 | Self::Invalidation(_)
+                | Self::Redelivering(ReplayError::Wanted(_) | ReplayError::Config(_))
                 | Self::Terminal(TerminalError::None)
                 | Self::Load(LoadError::Options(_))
                 | Self::Start(StartError::NamelessDatagrams)

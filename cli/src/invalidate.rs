@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use guira_invalidator::{Config, Part, Running};
+use guira_invalidator::{Config, ConfigError, Part, Running, Wish};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -16,6 +16,7 @@ the keys that each committed transaction concerns, and has every target delete t
 of all clusters. Keys stand in comments of statements, /* mc: user:7 user-list */ (MariaDB), in messages,
 pg_logical_emit_message(true, 'mc', 'user:7 user-list') (PostgreSQL), or are made of changed rows by
 templates such as user:{id}.
+Rows that are inserted into an outbox table name keys, too.
 The position in the log is saved once all targets have acknowledged what is before it, or have it in
 their spools.
 
@@ -25,7 +26,7 @@ back from an old copy; whoever tails the log meanwhile is not disturbed.
 Example of a configuration (docs/invalidator.md has all of it):
   position = \"/var/lib/guira/invalidator.position\"
   admin = \"127.0.0.1:9160\"
-  [mariadb]
+  [source.mariadb]
   address = \"db:3306\"
   user = \"guira\"
   password-file = \"/etc/guira/db-password\"
@@ -39,14 +40,19 @@ Example of a configuration (docs/invalidator.md has all of it):
   address = \"router-east:11211\"
   prefix = \"/*/*/\"
 
-In the place of [mariadb], for a PostgreSQL with wal_level = logical; its templates need no database:
-  [postgres]
+In the place of [source.mariadb], for a PostgreSQL with wal_level = logical; its templates need no database:
+  [source.postgres]
   address = \"db:5432\"
   database = \"shop\"
   user = \"guira\"
   password-file = \"/etc/guira/db-password\"
   slot = \"guira\"
   publication = \"guira\"
+
+SIGHUP has the configuration read anew; one that is wrong leaves everything as it was. Certificates and
+passwords are read for each connection.
+
+Change events of Debezium are sent to [source.debezium] listen = \"unix:/run/guira/events\", as lines of JSON.
 
 Exit codes: 2 if the configuration is wrong, 1 if the log cannot be read any further, such as after a gap.";
 
@@ -118,18 +124,28 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     if replayed.is_whole { Ok(()) } else { Err(Failure::Interrupted) }
 }
 
-fn tail(args: &Args, config: &Path) -> Result<(), Failure> {
-    let config = Config::load(config)?;
+/// Reads a configuration whose files can be used as well.
+fn load(path: &Path) -> Result<Config, ConfigError> {
+    let config = Config::load(path)?;
     config.check_files()?;
+    Ok(config)
+}
+
+fn tail(args: &Args, path: &Path) -> Result<(), Failure> {
+    let config = load(path)?;
     if args.check {
         return print("the configuration is right\n");
     }
     log::start(args.verbose);
     // Before any thread starts, so that none of them takes the signals.
     let mut signals = signals()?;
-    let running = guira_invalidator::start(&config)?;
+    let running = guira_invalidator::start(config)?;
     announce(&running)?;
-    let result = running.run(|| signals.pending().next().is_some());
+    let result = running.run(|| match signals.pending().next() {
+        None => Wish::GoOn,
+        Some(SIGHUP) => Wish::Reload(Box::new(load(path))),
+        Some(_) => Wish::Stop,
+    });
     log::flush();
     Ok(result?)
 }

@@ -17,6 +17,15 @@ fn read(path: &str) -> String {
     fs::read_to_string(file(path)).expect("the file is there")
 }
 
+/// An example with all that is commented out in it. A comment that is an option begins without a blank.
+fn uncommented(text: &str) -> String {
+    let all = text.lines().map(|line| match line.strip_prefix('#') {
+        Some(option) if !option.starts_with(' ') => option,
+        _ => line,
+    });
+    all.collect::<Vec<_>>().join("\n")
+}
+
 fn words(output: &Output) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
@@ -81,13 +90,7 @@ fn every_option_is_in_the_man_pages_and_in_the_completions() {
 #[test]
 fn the_example_of_a_configuration_is_understood_with_all_that_is_commented_out() {
     let folder = Scratch::new();
-    let text = read("deploy/systemd/guira.toml");
-    // A comment that is an option begins without a blank.
-    let all = text.lines().map(|line| match line.strip_prefix('#') {
-        Some(option) if !option.starts_with(' ') => option,
-        _ => line,
-    });
-    let configuration = folder.write("guira.toml", &all.collect::<Vec<_>>().join("\n"));
+    let configuration = folder.write("guira.toml", &uncommented(&read("deploy/systemd/guira.toml")));
     let output =
         Command::new(GUIRA).args(["serve", "--print-config", "--config"]).arg(&configuration).output();
     let output = output.expect("the binary was built");
@@ -95,6 +98,28 @@ fn the_example_of_a_configuration_is_understood_with_all_that_is_commented_out()
     let printed = words(&output);
     for option in ["memory = \"1GiB\"", "max-connections = 16384", "auth-file = \"/etc/guira/users\""] {
         assert!(printed.iter().any(|line| line == option), "{option}: {printed:?}");
+    }
+}
+
+/// What the unit starts, with the example and all that is commented out in it.
+#[test]
+fn the_unit_of_the_invalidator_starts_it_with_its_example() {
+    let folder = Scratch::new();
+    let unit = read("deploy/systemd/guira-invalidator.service");
+    let start =
+        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/guira ")).expect("a command");
+    let password = folder.write("db-password", "secret\n");
+    let text = read("deploy/systemd/invalidator.toml")
+        .replace("/etc/guira/db-password", &password.to_string_lossy());
+    let configuration = folder.write("invalidator.toml", &uncommented(&text));
+    let start = start.replace("/etc/guira/invalidator.toml", &configuration.to_string_lossy());
+    let output =
+        Command::new(GUIRA).args(start.split(' ')).arg("--check").output().expect("the binary was built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let state = unit.lines().find_map(|line| line.strip_prefix("StateDirectory=")).expect("a folder");
+    for setting in ["position", "spool"] {
+        let place = format!("{setting} = \"/var/lib/{state}/");
+        assert!(text.lines().any(|line| line.starts_with(&place)), "{setting} is elsewhere than {place}");
     }
 }
 

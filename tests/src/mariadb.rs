@@ -12,6 +12,7 @@ use guira_harness::server::ServerProcess;
 use crate::deadline::Deadline;
 use crate::server::{is_root, spawn};
 use crate::statements::statements_to;
+use crate::tls::Certificate;
 
 /// How long a database may take to begin.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -21,6 +22,7 @@ const START_MAX: Duration = Duration::from_secs(60);
 pub struct MariaDb {
     scratch: Scratch,
     address: SocketAddr,
+    certificate: Certificate,
     _process: ServerProcess,
 }
 
@@ -77,8 +79,11 @@ impl MariaDb {
         ]);
         server.arg(format!("--server-id={id}"));
         server.args(["--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=0"]);
+        let certificate = Certificate::issue();
+        server.arg(format!("--ssl-cert={}", certificate.chain().display()));
+        server.arg(format!("--ssl-key={}", certificate.key().display()));
         as_root(&mut server);
-        let database = MariaDb { scratch, address, _process: spawn(server) };
+        let database = MariaDb { scratch, address, certificate, _process: spawn(server) };
         let answers = || database.run("SELECT 1").is_ok().then_some(());
         Deadline::after(START_MAX).poll(answers).expect("the database answers");
         Some(database)
@@ -87,6 +92,11 @@ impl MariaDb {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The authority behind its certificate, which names `localhost` and 127.0.0.1.
+    pub fn authority(&self) -> PathBuf {
+        self.certificate.root()
     }
 
     /// Its socket in the file system.

@@ -3,6 +3,7 @@
 use crate::counters::{Count, Counts};
 use crate::deliver::Lane;
 use crate::ledger::Ledger;
+use crate::source::Place;
 use crate::stop::Stopped;
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
@@ -119,6 +120,13 @@ impl Batcher {
         if self.keys.is_empty() && self.transactions == 0 { Ok(()) } else { self.send() }
     }
 
+    /// The log was read up to here.
+    pub(crate) fn passed(&mut self, place: Place) {
+        if self.keys.is_empty() && self.transactions == 0 {
+            self.ledger.passed(place);
+        }
+    }
+
     /// What was changed before `position`, at which the log is read on, is not known.
     pub(crate) fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped> {
         self.pause()?;
@@ -213,6 +221,24 @@ mod tests {
         assert_eq!(ledger.take(Duration::ZERO), None);
         ledger.acknowledged(0, 2);
         assert_eq!(ledger.take(Duration::ZERO).as_deref(), Some("0-1-9"));
+    }
+
+    #[test]
+    fn a_place_is_passed_once_the_keys_before_it_are_deleted() {
+        let (mut batcher, batches, ledger) = batcher(10);
+        let place = |offset| Place { file: 1, offset };
+        batcher.passed(place(1));
+        assert_eq!(ledger.place(), Some(place(1)));
+        batcher.add(b"a", 7).unwrap();
+        batcher.passed(place(2));
+        batcher.committed(&"0-1-1", 7).unwrap();
+        batcher.passed(place(3));
+        batcher.pause().unwrap();
+        assert_eq!((keys(&batches), ledger.place()), (vec!["a".to_owned()], Some(place(1))));
+        batcher.passed(place(4));
+        assert_eq!(ledger.place(), Some(place(1)));
+        ledger.acknowledged(0, 1);
+        assert_eq!(ledger.place(), Some(place(4)));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What is counted. Each figure is a row, and its name in `/metrics`.
 
+use crate::source::{Extent, Place};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 guira_sync::counters! {
     /// Counters of the process.
@@ -17,6 +19,8 @@ guira_sync::counters! {
         SourceFailures = "source_failures", Count, "Times that the connection to the database has failed." as "guira_invalidator_source_failures_total";
         Gaps = "gaps", Count, "Gaps in the log for which all targets were told to drop everything." as "guira_invalidator_gaps_total";
         Saves = "position_saves", Count, "Positions that were saved." as "guira_invalidator_position_saves_total";
+        Reloads = "reloads", Count, "Times that the configuration was read anew." as "guira_invalidator_reloads_total";
+        ReloadFailures = "reload_failures", Count, "Times that the configuration was to be read anew, was wrong, and stayed as it was." as "guira_invalidator_reload_failures_total";
         SaveFailures = "position_save_failures", Count, "Positions that could not be saved: a restart repeats more deletes." as "guira_invalidator_position_save_failures_total";
     }
 }
@@ -48,6 +52,9 @@ pub(crate) struct Counts {
     heard: AtomicU64,
     /// What the database has to keep of its log for us, in bytes. Relaxed: it is only printed.
     retained: AtomicU64,
+    /// What there was of the log when it was looked at last.
+    /// LOCK: invalidator_extent. Leaf.
+    extent: Mutex<Option<Extent>>,
 }
 
 impl Counts {
@@ -68,6 +75,16 @@ impl Counts {
 
     pub(crate) fn set_retained(&self, bytes: u64) {
         self.retained.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_extent(&self, extent: Option<Extent>) {
+        *self.extent.lock().unwrap_or_else(PoisonError::into_inner) = extent;
+    }
+
+    /// How many bytes of the log are behind `place`, if that is known.
+    pub(crate) fn behind(&self, place: Place) -> Option<u64> {
+        let extent = self.extent.lock().unwrap_or_else(PoisonError::into_inner);
+        extent.as_ref().map(|extent| extent.behind(place))
     }
 
     pub(crate) fn retained(&self) -> u64 {

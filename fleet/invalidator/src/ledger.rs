@@ -1,18 +1,19 @@
 //! Which batches are under way, and up to which position all targets have acknowledged everything.
 
+use crate::source::Place;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What is known of all batches. It holds no more of them than the queues of targets.
-#[derive(Debug)]
+/// What is known of all batches; by default of no targets. It holds no more of them than the queues of targets.
+#[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// LOCK: invalidator_ledger. Leaf.
     state: Mutex<State>,
     advanced: Condvar,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     under_way: VecDeque<Sent>,
     /// The number of the last batch that each target was given for the first time, or has in its spool.
@@ -21,6 +22,8 @@ struct State {
     acknowledged: Vec<u64>,
     /// A position that may be saved and was not taken yet.
     reached: Option<String>,
+    /// Up to where all targets have acknowledged everything.
+    place: Option<Place>,
 }
 
 #[derive(Debug)]
@@ -30,17 +33,14 @@ struct Sent {
     since: u64,
     /// Where the log is read on once it is acknowledged, if that is another place than before.
     position: Option<String>,
+    /// How far the log was read when it was the last one.
+    place: Option<Place>,
 }
 
 impl Ledger {
     /// Nothing is under way. Batches have numbers from 1.
     pub(crate) fn new(targets: usize) -> Self {
-        let state = State {
-            under_way: VecDeque::new(),
-            given: vec![0; targets],
-            acknowledged: vec![0; targets],
-            reached: None,
-        };
+        let state = State { given: vec![0; targets], acknowledged: vec![0; targets], ..State::default() };
         Ledger { state: Mutex::new(state), advanced: Condvar::new() }
     }
 
@@ -50,7 +50,21 @@ impl Ledger {
 
     /// A batch is about to be given to all targets.
     pub(crate) fn sent(&self, number: u64, since: u64, position: Option<String>) {
-        self.state().under_way.push_back(Sent { number, since, position });
+        self.state().under_way.push_back(Sent { number, since, position, place: None });
+    }
+
+    /// The log was read up to here, and has nothing that is not in a batch.
+    pub(crate) fn passed(&self, place: Place) {
+        let mut state = self.state();
+        match state.under_way.back_mut() {
+            Some(last) => last.place = Some(place),
+            None => state.place = Some(place),
+        }
+    }
+
+    /// Up to where all targets have acknowledged everything, once that is known.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.state().place
     }
 
     /// A target has deleted what is in a batch and in those before; it may be about to do so again.
@@ -66,8 +80,9 @@ impl Ledger {
         state.acknowledged[target] = number.max(state.acknowledged[target]);
         let by_all = state.acknowledged.iter().copied().min().unwrap_or(0);
         while state.under_way.front().is_some_and(|sent| sent.number <= by_all) {
-            if let Some(position) = state.under_way.pop_front().and_then(|sent| sent.position) {
-                state.reached = Some(position);
+            if let Some(sent) = state.under_way.pop_front() {
+                state.reached = sent.position.or(state.reached.take());
+                state.place = sent.place.or(state.place);
             }
         }
         if state.reached.is_some() {

@@ -32,4 +32,4 @@ pub use deliver::SpoolError;
 pub use metrics::families;
 pub use position::PositionError;
 pub use replay::{Part, ReplayError, Replayed, replay};
-pub use running::{Fault, Running, StartError, start};
+pub use running::{Fault, Running, StartError, Wish, start};

@@ -19,6 +19,7 @@ families! {
     READY = "guira_invalidator_ready" [], "gauge", "Whether /ready says so.";
     CONNECTED = "guira_invalidator_source_connected" [], "gauge", "Whether the log of the database is being read.";
     LAG = "guira_invalidator_lag_seconds" [], "gauge", "How long ago the statement of the oldest change began that not all targets have deleted or in their spools; without one, and without a database, how long ago that was last heard of. By the clocks of both hosts, in whole seconds.";
+    LAG_BYTES = "guira_invalidator_lag_bytes" [], "gauge", "How much of the log is behind what all targets have acknowledged or in their spools, in bytes: that of a MariaDB (whose user needs BINLOG MONITOR), or a PostgreSQL as far as pg_current_wal_lsn(), as it was looked at up to 5 s ago. It is left out while that is not known.";
     SPOOL = "guira_invalidator_spool_bytes" ["target"], "gauge", "What the spool of the target has on disk: deletes that it is given when it is back.";
     RETAINED = "guira_invalidator_retained_log_bytes" [], "gauge", "What PostgreSQL has to keep of its log for the slot, as it was seen last. It is 0 for a slot that is lost, and for other databases.";
     TARGET_UP = "guira_invalidator_target_up" ["target"], "gauge", "Whether the target has acknowledged the last batch that it was sent.";
@@ -39,7 +40,7 @@ fn family(row: &Metric, labels: &'static [&'static str]) -> Family {
 /// How many seconds deletes are behind the database.
 pub(crate) fn lag(shared: &Shared, now: u64) -> u64 {
     let counts = &shared.counts;
-    let since = match shared.ledger.oldest() {
+    let since = match shared.view().ledger.oldest() {
         Some(oldest) => Some(oldest),
         None if counts.is_connected() => None,
         None => Some(counts.last_heard()).filter(|heard| *heard > 0),
@@ -49,16 +50,20 @@ pub(crate) fn lag(shared: &Shared, now: u64) -> u64 {
 
 /// The whole text.
 pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> String {
+    let view = shared.view();
     let mut out = Exposition::default();
     out.sample(UP, &[], 1);
     out.sample(READY, &[], u32::from(is_ready));
     out.sample(CONNECTED, &[], u32::from(shared.counts.is_connected()));
     out.sample(LAG, &[], lag(shared, now));
+    if let Some(bytes) = view.ledger.place().and_then(|place| shared.counts.behind(place)) {
+        out.sample(LAG_BYTES, &[], bytes);
+    }
     out.sample(RETAINED, &[], shared.counts.retained());
     for (counter, row) in Count::ALL.into_iter().zip(Count::ROWS) {
         out.sample(family(row, &[]), &[], shared.counts.get(counter));
     }
-    for target in &shared.targets {
+    for target in &view.targets {
         out.sample(TARGET_UP, &[target.name()], u32::from(target.is_up()));
         out.sample(SPOOL, &[target.name()], target.spool());
         for (counter, row) in TargetCount::ALL.into_iter().zip(TargetCount::ROWS) {
@@ -71,18 +76,24 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::{Counts, TargetCounts};
-    use crate::ledger::Ledger;
-    use std::sync::Arc;
+    use crate::config::Config;
+    use crate::source::{Extent, Place};
 
     fn shared() -> Shared {
-        let targets = vec![Arc::new(TargetCounts::new("east")), Arc::new(TargetCounts::new("west"))];
-        Shared { counts: Arc::<Counts>::default(), targets, ledger: Arc::new(Ledger::new(2)) }
+        let shared = Shared::default();
+        shared.begin(&Config::of_targets(&["east", "west"]));
+        shared
     }
 
     #[test]
     fn every_family_is_shown_once_and_begins_with_the_name_of_the_process() {
-        let text = text(&shared(), Form::Classic, true, 7);
+        let shared = shared();
+        shared.counts.set_extent(Some(Extent::new(vec![(3, 100)])));
+        let hidden = text(&shared, Form::Classic, true, 7);
+        assert!(!hidden.contains("guira_invalidator_lag_bytes"), "it is not known where it is");
+        shared.view().ledger.passed(Place { file: 3, offset: 40 });
+        let text = text(&shared, Form::Classic, true, 7);
+        assert!(text.contains("\nguira_invalidator_lag_bytes 60\n"), "{text}");
         for family in families() {
             assert!(family.name.starts_with("guira_invalidator_"), "{}", family.name);
             let types = format!("# TYPE {} {}\n", family.name, family.kind);
@@ -106,18 +117,28 @@ mod tests {
         assert_eq!(lag(&shared, 100), 0, "nothing is known yet");
         shared.counts.heard(90);
         assert_eq!(lag(&shared, 100), 0);
-        shared.ledger.sent(1, 80, None);
-        shared.ledger.sent(2, 85, None);
+        shared.view().ledger.sent(1, 80, None);
+        shared.view().ledger.sent(2, 85, None);
         assert_eq!(lag(&shared, 100), 20);
         for target in 0..2 {
-            shared.ledger.acknowledged(target, 1);
+            shared.view().ledger.acknowledged(target, 1);
         }
         assert_eq!(lag(&shared, 100), 15);
         for target in 0..2 {
-            shared.ledger.acknowledged(target, 2);
+            shared.view().ledger.acknowledged(target, 2);
         }
         shared.counts.lost();
         assert_eq!(lag(&shared, 100), 10, "the database may have gone on");
         assert_eq!(lag(&shared, 50), 0, "clocks differ");
+    }
+
+    #[test]
+    fn counters_of_targets_that_stay_go_on_when_the_configuration_is_another() {
+        let shared = shared();
+        shared.view().targets[1].add(TargetCount::Deletes, 7);
+        shared.view().ledger.sent(1, 80, None);
+        let view = shared.begin(&Config::of_targets(&["west", "north"]));
+        assert_eq!(view.targets.iter().map(|it| it.get(TargetCount::Deletes)).collect::<Vec<_>>(), [7, 0]);
+        assert_eq!(lag(&shared, 100), 0, "nothing is under way any more");
     }
 }

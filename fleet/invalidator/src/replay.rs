@@ -8,10 +8,13 @@ use crate::running::{Fault, Shared, StartError, deliver, lanes, spawn};
 use crate::source::mariadb::{MariaDb, Until};
 use crate::source::{OnGap, Source, SourceError, Tail};
 use crate::stop::Stop;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often it is looked whether everything is delivered.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+const ONLY_MARIADB: &str = "only the log of a MariaDB can be replayed: what a slot of PostgreSQL has passed, or somebody has sent, is not there any more";
 
 /// What is read and delivered.
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +38,9 @@ pub struct Replayed {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
+    /// What the command line asks for cannot be done with this configuration.
     #[error("{0}")]
-    Target(String),
-    #[error("only the log of a MariaDB can be replayed: PostgreSQL keeps nothing that its slot has passed")]
-    Database,
+    Wanted(String),
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
@@ -56,19 +58,23 @@ pub fn replay(
     part: Part<'_>,
     mut is_over: impl FnMut() -> bool,
 ) -> Result<Replayed, ReplayError> {
-    config.for_replay(part.target).map_err(ReplayError::Target)?;
-    let Source::MariaDb(mut options) = config.source()? else { return Err(ReplayError::Database) };
+    config.for_replay(part.target).map_err(ReplayError::Wanted)?;
+    let Source::MariaDb(mut options) = config.source()? else {
+        return Err(ReplayError::Wanted(ONLY_MARIADB.to_owned()));
+    };
     options.until = part.to.map_or(Until::End, |last| Until::Position(last.to_owned()));
-    let shared = Shared::new(&config);
-    let lanes = lanes(&config, &shared)?;
+    let ways = config.ways()?;
+    let shared = Shared::default();
+    let view = shared.begin(&config);
+    let lanes = lanes(&config, &view)?;
     let stop = Stop::default();
     let mut deliveries = Vec::new();
-    for (target, lane) in config.targets.iter().zip(&lanes) {
-        deliveries.push(deliver(target, lane.clone(), stop.clone()).map_err(StartError::from)?);
+    for ((target, ways), lane) in config.targets.iter().zip(ways).zip(&lanes) {
+        deliveries.push(deliver(target, ways, lane.clone(), stop.clone()).map_err(StartError::from)?);
     }
-    let (ledger, counts) = (shared.ledger.clone(), shared.counts.clone());
+    let (ledger, counts) = (view.ledger, shared.counts.clone());
     let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());
-    let changes = Extractor::new(config.templates(), batcher, counts.clone());
+    let changes = Extractor::new(config.tables(), batcher, counts.clone());
     let tail = Tail { changes, counts, on_gap: OnGap::Stop, stop: stop.clone() };
     let from = part.from.to_owned();
     let read = move || {
@@ -87,6 +93,10 @@ pub fn replay(
             }
         }
         if source.is_none() && (result.is_err() || ledger.is_settled()) {
+            break;
+        }
+        if deliveries.iter().any(JoinHandle::is_finished) {
+            result = Err(Fault::Thread);
             break;
         }
     }

@@ -61,7 +61,8 @@ fn status(shared: &Shared, fault: Option<String>, now: u64) -> Value {
     let stats =
         Count::ALL.map(|counter| (Count::name(counter).to_owned(), shared.counts.get(counter).into()));
     let mut stats: Map<String, Value> = stats.into_iter().collect();
-    let sum = |counter| shared.targets.iter().map(|target| target.get(counter)).sum::<u64>();
+    let targets = shared.view().targets;
+    let sum = |counter| targets.iter().map(|target| target.get(counter)).sum::<u64>();
     stats.insert("deletes".to_owned(), sum(TargetCount::Deletes).into());
     let target = |target: &Arc<crate::counters::TargetCounts>| {
         let counts = TargetCount::ALL
@@ -77,6 +78,6 @@ fn status(shared: &Shared, fault: Option<String>, now: u64) -> Value {
         "time_ns": now * 1_000_000,
         "lag": metrics::lag(shared, wall_clock()),
         "stats": stats,
-        "targets": shared.targets.iter().map(target).collect::<Vec<_>>(),
+        "targets": targets.iter().map(target).collect::<Vec<_>>(),
     })
 }

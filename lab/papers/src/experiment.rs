@@ -57,6 +57,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &facebook::replicas::EXPERIMENT,
     &facebook::gutter::EXPERIMENT,
     &facebook::rehash::EXPERIMENT,
+    &facebook::batches::EXPERIMENT,
     &facebook::regional::EXPERIMENT,
     &facebook::cold::EXPERIMENT,
     &facebook::rates::EXPERIMENT,

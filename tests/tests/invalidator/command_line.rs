@@ -3,7 +3,7 @@
 use guira_tests::scratch::Scratch;
 use guira_tests::server::{refused_guira, run_guira};
 
-const GOOD: &str = "position = \"position\"\n[mariadb]\naddress = \"127.0.0.1:3306\"\nuser = \"guira\"\nserver-id = 7\n\
+const GOOD: &str = "position = \"position\"\n[source.mariadb]\naddress = \"127.0.0.1:3306\"\nuser = \"guira\"\nserver-id = 7\n\
     [[target]]\nname = \"east\"\naddress = \"127.0.0.1:11211\"\n";
 
 #[test]
@@ -38,4 +38,25 @@ fn a_position_that_is_damaged_is_refused() {
     let (code, errors) = refused_guira(&["invalidate", "--config", &file.to_string_lossy()]);
     assert_eq!(code, Some(1), "{errors}");
     assert!(errors.contains("is damaged or of another version"), "{errors}");
+}
+
+#[test]
+fn only_the_log_of_a_mariadb_is_replayed() {
+    let scratch = Scratch::new();
+    let (start, end) = (GOOD.find("[source.mariadb]").unwrap(), GOOD.find("[[target]]").unwrap());
+    let postgres = "[source.postgres]\naddress = \"127.0.0.1:1\"\ndatabase = \"shop\"\nuser = \"guira\"\nslot = \"guira\"\npublication = \"guira\"\n";
+    for (text, from, expected) in [
+        ([&GOOD[..start], postgres, &GOOD[end..]].concat(), "1-1-0/0", "only the log of a MariaDB"),
+        (
+            GOOD.replace("server-id = 7", "server-id = 7\npassword-file = \"/nowhere\""),
+            "0-1-1",
+            "cannot read /nowhere",
+        ),
+    ] {
+        let file = scratch.write("replay.toml", &text);
+        let (code, errors) =
+            refused_guira(&["invalidate", "replay", "--config", &file.to_string_lossy(), "--from", from]);
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(expected), "{errors}");
+    }
 }

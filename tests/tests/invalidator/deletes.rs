@@ -1,8 +1,9 @@
 //! What a database changes is deleted in all caches, and nothing else.
 
-use super::{ARRIVAL_MAX, Fleet, Invalidator, metric};
+use super::{ARRIVAL_MAX, Fleet, Invalidator, metric, wait_for_lag};
 use guira_harness::server::Signal;
 use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::http::HttpClient;
 use guira_tests::skip::say;
 use std::collections::BTreeSet;
 
@@ -19,12 +20,15 @@ fn what_a_database_changes_is_deleted_everywhere() {
     assert_eq!(metric(&mut admin, "guira_invalidator_refused_keys_total"), 4);
     assert!(metric(&mut admin, "guira_invalidator_delete_hits_total{target=\"west\"}") >= 10);
     assert_eq!(metric(&mut admin, "guira_invalidator_unfilled_templates_total"), 0);
+    the_lag_is_told_in_bytes(&fleet, &mut admin);
+    the_log_may_be_compressed(&fleet);
     a_table_may_be_altered_meanwhile(&fleet);
     statements_without_rows_are_told(&fleet, &mut admin);
     invalidator.end();
     nothing_is_lost_by_kills(&fleet, 6);
     a_gap_is_an_error(&fleet);
     a_gap_is_flushed_if_that_is_wanted(&fleet);
+    only_the_servers_concerned_are_flushed(&fleet);
 }
 
 #[track_caller]
@@ -50,8 +54,19 @@ fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
         "list:Zoë😀'\"",
         "list:deleted",
         "list:one",
+        "outbox:1",
+        "outbox:2",
     ];
-    let kept = ["user:4", "user:18", "name:other", "level:200:0", "list:text", "list:rolled-back", "user:5"];
+    let kept = [
+        "user:4",
+        "user:18",
+        "name:other",
+        "level:200:0",
+        "list:text",
+        "list:rolled-back",
+        "user:5",
+        "outbox:3",
+    ];
     fleet.database.execute("INSERT INTO shop.users (id, name) VALUES (2, 'old'), (3, 'gone'), (4, 'other')");
     fleet.catch_up("first");
     fleet.store(gone.iter().chain(&kept));
@@ -66,6 +81,9 @@ fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
          /* mc: list:deleted
              */ DELETE FROM others;
          INSERT INTO others VALUES (length('/* mc: list:text */'));
+         INSERT INTO outbox (cached) VALUES ('outbox:1 outbox:2'), (NULL);
+         UPDATE outbox SET cached = 'outbox:3' WHERE id = 2;
+         DELETE FROM outbox;
          BEGIN; INSERT INTO users (id) VALUES (5) /* mc: list:rolled-back */; ROLLBACK;
          BEGIN; INSERT INTO others VALUES (6) /* mc: list:one */; INSERT INTO others VALUES (7); COMMIT;",
     );
@@ -77,6 +95,46 @@ fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
     fleet.database.execute(&refused);
     fleet.catch_up("second");
     expect_gone(fleet, &gone, &kept);
+}
+
+/// Also across files of the log, and none is left once everything is acknowledged.
+fn the_lag_is_told_in_bytes(fleet: &Fleet, admin: &mut HttpClient) {
+    wait_for_lag(admin, 0..1, || {});
+    let west = &fleet.caches.0[1];
+    west.signal("STOP");
+    let write = "/* mc: lag */ INSERT INTO shop.ends VALUES ()";
+    fleet.database.execute(&format!("{write}; FLUSH BINARY LOGS; {write}"));
+    wait_for_lag(admin, 100_000.., || drop(fleet.database.execute(&format!("{write};").repeat(50))));
+    west.signal("CONT");
+    fleet.catch_up("after-the-lag");
+    fleet.database.execute("FLUSH BINARY LOGS");
+    wait_for_lag(admin, 0..1, || {});
+}
+
+/// Rows and statements of at least ten bytes, while it is read.
+fn the_log_may_be_compressed(fleet: &Fleet) {
+    fleet.database.execute("SET GLOBAL log_bin_compress = ON; SET GLOBAL log_bin_compress_min_len = 10");
+    let long = "z".repeat(200);
+    let (named, renamed) = (format!("name:{long}"), format!("name:{long}2"));
+    let gone = ["user:41", "user:42", &named, &renamed, "list:compressed"];
+    fleet.store(gone.iter().chain(&["user:43"]));
+    fleet.database.execute(&format!(
+        "USE shop;
+         INSERT INTO users (id, name) VALUES (41, '{long}'), (42, NULL);
+         UPDATE users SET name = '{long}2' WHERE id = 41;
+         DELETE FROM users WHERE id = 41;
+         CREATE /* mc: list:compressed */ TABLE of_a_long_statement (id INT COMMENT '{long}'); DROP TABLE of_a_long_statement;"
+    ));
+    fleet.catch_up("compressed");
+    expect_gone(fleet, &gone, &["user:43"]);
+    let events = fleet.database.execute("SHOW BINLOG EVENTS IN 'binlog.000002'")
+        + &fleet.database.execute("SHOW BINLOG EVENTS IN 'binlog.000003'");
+    for kind in
+        ["Query_compressed", "Write_rows_compressed", "Update_rows_compressed", "Delete_rows_compressed"]
+    {
+        assert!(events.contains(kind), "{kind} in {events}");
+    }
+    fleet.database.execute("SET GLOBAL log_bin_compress = OFF");
 }
 
 fn a_table_may_be_altered_meanwhile(fleet: &Fleet) {
@@ -93,7 +151,7 @@ fn a_table_may_be_altered_meanwhile(fleet: &Fleet) {
     expect_gone(fleet, &["user:21", "user:22", "user:23"], &["user:7"]);
 }
 
-fn statements_without_rows_are_told(fleet: &Fleet, admin: &mut guira_tests::http::HttpClient) {
+fn statements_without_rows_are_told(fleet: &Fleet, admin: &mut HttpClient) {
     let before = metric(admin, "guira_invalidator_unseen_statements_total");
     fleet.store(["list:all"]);
     fleet.database.execute("TRUNCATE /* mc: list:all */ shop.users");
@@ -155,8 +213,16 @@ fn nothing_is_lost_by_kills(fleet: &Fleet, rounds: u64) {
 
 /// The log was purged while no invalidator was there.
 fn a_gap_is_an_error(fleet: &Fleet) {
+    purge(fleet);
+    let mut invalidator = Invalidator::start(fleet, "");
+    let errors = invalidator.wait_for_fault();
+    assert!(errors.contains("the log has a gap") && errors.contains("flush the caches"), "{errors}");
+}
+
+/// Has changes that nobody has read removed from the log.
+fn purge(fleet: &Fleet) {
     fleet.database.execute(
-        "INSERT INTO shop.users (id) VALUES (31); FLUSH BINARY LOGS; INSERT INTO shop.users (id) VALUES (32)",
+        "INSERT INTO shop.users (id) VALUES (31) ON DUPLICATE KEY UPDATE level = 1; FLUSH BINARY LOGS; REPLACE INTO shop.users (id) VALUES (32)",
     );
     fleet.database.execute("FLUSH BINARY LOGS");
     let newest = fleet.database.execute("SHOW MASTER STATUS");
@@ -167,9 +233,20 @@ fn a_gap_is_an_error(fleet: &Fleet) {
         (fleet.database.execute("SHOW BINARY LOGS").lines().count() == 1).then_some(())
     };
     Deadline::after(ARRIVAL_MAX).poll(is_purged).expect("the log is purged");
-    let mut invalidator = Invalidator::start(fleet, "");
-    let errors = invalidator.wait_for_fault();
-    assert!(errors.contains("the log has a gap") && errors.contains("flush the caches"), "{errors}");
+}
+
+/// Both targets stand for routers here, behind which only one server has keys of this database.
+fn only_the_servers_concerned_are_flushed(fleet: &Fleet) {
+    let east = fleet.caches.addresses()[0];
+    purge(fleet);
+    fleet.store(["anything"]);
+    let of_targets = format!("again-after-ms = 0\nflush = [\"{east}\"]");
+    let mut invalidator = Invalidator::start_with(fleet, "on-gap = \"flush\"", &of_targets);
+    let mut admin = invalidator.wait_until_ready();
+    fleet.catch_up("seventh");
+    assert_eq!(metric(&mut admin, "guira_invalidator_gaps_total"), 1);
+    assert_eq!(fleet.kept(&["anything"]), [BTreeSet::new(), BTreeSet::from(["anything"])]);
+    invalidator.end();
 }
 
 fn a_gap_is_flushed_if_that_is_wanted(fleet: &Fleet) {

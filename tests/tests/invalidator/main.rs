@@ -1,9 +1,12 @@
 //! The invalidator between a real database and two real caches.
 #![forbid(unsafe_code)]
 
+mod access;
 mod command_line;
+mod debezium;
 mod deletes;
 mod postgres;
+mod reload;
 mod targets;
 
 use guira_harness::server::{ServerProcess, Signal};
@@ -14,6 +17,8 @@ use guira_tests::scratch::Scratch;
 use guira_tests::server::{Address, guira_binary, spawn};
 use guira_tests::{Server, Setup};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -34,12 +39,13 @@ impl Fleet {
         let database = MariaDb::start()?;
         database.execute(
             "CREATE USER guira@'127.0.0.1' IDENTIFIED BY 'it''s secret';
-             GRANT REPLICATION SLAVE ON *.* TO guira@'127.0.0.1';
+             GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO guira@'127.0.0.1';
              CREATE DATABASE shop;
              CREATE TABLE shop.users (
                  id BIGINT UNSIGNED PRIMARY KEY, year YEAR, price DECIMAL(10,3), at DATETIME(3), shape ENUM('a','b'),
                  name VARCHAR(300) CHARACTER SET utf8mb4, level TINYINT UNSIGNED);
              CREATE TABLE shop.others (id INT PRIMARY KEY);
+             CREATE TABLE shop.outbox (id INT AUTO_INCREMENT PRIMARY KEY, cached TEXT);
              CREATE TABLE shop.ends (id INT AUTO_INCREMENT PRIMARY KEY);",
         );
         Some(Fleet { database, caches: Caches::start(), scratch: Scratch::new() })
@@ -56,7 +62,7 @@ position = {position:?}
 admin = "127.0.0.1:0"
 batch-keys = 100
 {settings}
-[mariadb]
+[source.mariadb]
 address = "{address}"
 user = "guira"
 password-file = {password:?}
@@ -66,6 +72,11 @@ server-id = 4242
 database = "shop"
 table = "users"
 keys = ["user:{{id}}", "name:{{name}}", "level:{{level}}:{{year}}"]
+
+[[outbox]]
+database = "shop"
+table = "outbox"
+column = "cached"
 
 {targets}"#
         );
@@ -100,12 +111,16 @@ impl Caches {
         Caches([guira, Setup::new().start_peer().unwrap_or_else(|| Setup::new().start_guira())])
     }
 
-    /// The part of a configuration that names them, with these settings of both.
-    fn targets(&self, of_targets: &str) -> String {
-        let [east, west] = self.0.each_ref().map(|cache| match cache.address() {
+    fn addresses(&self) -> [SocketAddr; 2] {
+        self.0.each_ref().map(|cache| match cache.address() {
             Address::Tcp(address) => *address,
             Address::Unix(path) => panic!("{path:?}"),
-        });
+        })
+    }
+
+    /// The part of a configuration that names them, with these settings of both.
+    fn targets(&self, of_targets: &str) -> String {
+        let [east, west] = self.addresses();
         format!(
             r#"
 [[target]]
@@ -221,7 +236,24 @@ impl Invalidator {
 /// The value of a metric.
 #[track_caller]
 fn metric(admin: &mut HttpClient, name: &str) -> u64 {
+    known_metric(admin, name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// The value of a metric that may not be there.
+fn known_metric(admin: &mut HttpClient, name: &str) -> Option<u64> {
     let body = admin.get("/metrics", "").body;
     let value = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {body}"))
+    value.and_then(|value| value.parse().ok())
+}
+
+/// Waits until so many bytes of the log are not acknowledged, while `meanwhile` is done again and again.
+#[track_caller]
+fn wait_for_lag(admin: &mut HttpClient, bytes: impl RangeBounds<u64>, meanwhile: impl Fn()) {
+    let mut lag = None;
+    let is_there = || {
+        meanwhile();
+        lag = known_metric(admin, "guira_invalidator_lag_bytes");
+        lag.is_some_and(|lag| bytes.contains(&lag)).then_some(())
+    };
+    assert!(Deadline::after(ARRIVAL_MAX).poll(is_there).is_some(), "{lag:?}");
 }

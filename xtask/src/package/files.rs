@@ -10,6 +10,12 @@ pub(super) struct Row(pub(super) &'static str, pub(super) &'static str, u32);
 pub(super) const HOST: &[Row] = &[
     Row("deploy/systemd/guira.service", "usr/lib/systemd/system/guira.service", 0o644),
     Row("deploy/systemd/guira.socket", "usr/lib/systemd/system/guira.socket", 0o644),
+    Row(
+        "deploy/systemd/guira-invalidator.service",
+        "usr/lib/systemd/system/guira-invalidator.service",
+        0o644,
+    ),
+    Row("deploy/systemd/invalidator.toml", "usr/share/doc/guira/examples/invalidator.toml", 0o644),
     Row("deploy/systemd/guira.sysusers.conf", "usr/lib/sysusers.d/guira.conf", 0o644),
     Row("deploy/systemd/guira.toml", "etc/guira/guira.toml", 0o644),
     Row("deploy/systemd/memcached-options", "usr/lib/guira/memcached-options", 0o755),
@@ -25,6 +31,7 @@ pub(super) const DOCUMENTS: &[Row] = &[
     Row("docs/operations.md", "usr/share/doc/guira/operations.md", 0o644),
     Row("docs/drop-in.md", "usr/share/doc/guira/drop-in.md", 0o644),
     Row("docs/options.md", "usr/share/doc/guira/options.md", 0o644),
+    Row("docs/invalidator.md", "usr/share/doc/guira/invalidator.md", 0o644),
     Row("docs/metrics.md", "usr/share/doc/guira/metrics.md", 0o644),
 ];
 

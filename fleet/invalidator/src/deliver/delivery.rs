@@ -2,10 +2,11 @@
 
 use super::dialect::{DeliveryError, Dialect, How, PROBE, Tally, flush};
 use super::lane::{Lane, Round, Task};
+use super::way::Ways;
 use crate::batch::Work;
 use crate::counters::{Health, TargetCount, TargetCounts};
 use crate::stop::{Stop, Stopped};
-use guira_client::text::{Connection, Target, TextError};
+use guira_client::text::{Connection, TextError};
 use guira_sync::clock::Stopwatch;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Delivery {
     pub(crate) lane: Arc<Lane>,
-    pub(crate) target: Target,
+    pub(crate) ways: Ways,
     pub(crate) dialect: Dialect,
     pub(crate) how: How,
     pub(crate) counts: Arc<TargetCounts>,
@@ -86,13 +87,15 @@ impl Delivery {
     }
 
     fn attempt(&self, task: &Task, connection: &mut Option<Connection>) -> Result<Tally, DeliveryError> {
+        if task.batches.iter().any(|batch| matches!(batch.work(), Work::Flush)) {
+            // Rare, and of several servers: none of them needs a connection that stays.
+            self.ways.flushes.iter().try_for_each(|way| flush(&mut way.connect()?))?;
+            return Ok(Tally::default());
+        }
         let connection = match connection {
             Some(connection) => connection,
-            None => connection.insert(Connection::open(&self.target)?),
+            None => connection.insert(self.ways.deletes.connect()?),
         };
-        if task.batches.iter().any(|batch| matches!(batch.work(), Work::Flush)) {
-            return flush(connection).map(|()| Tally::default());
-        }
         let keys = task.batches.iter().filter_map(|batch| match batch.work() {
             Work::Delete(keys) => Some(keys),
             Work::Flush => None,
@@ -142,7 +145,9 @@ mod tests {
     use super::*;
     use crate::batch::Batch;
     use crate::deliver::lane::Limits;
+    use crate::deliver::way::Way;
     use crate::ledger::Ledger;
+    use crate::source::Security;
     use guira_harness::deadline::Deadline;
     use std::io::{BufRead, BufReader, Write};
     use std::net::{TcpListener, TcpStream};
@@ -164,7 +169,12 @@ mod tests {
         }
 
         fn start_with(address: &str, dialect: Dialect, again_after: Option<Duration>) -> Self {
-            let target = Target::new(address.parse().unwrap(), PATIENCE);
+            let way = Way {
+                endpoint: address.parse().unwrap(),
+                timeout: PATIENCE,
+                security: Security::Plain,
+                login_file: None,
+            };
             let ledger = Arc::new(Ledger::new(1));
             let counts = Arc::new(TargetCounts::new("east"));
             let stop = Stop::default();
@@ -178,7 +188,7 @@ mod tests {
             let lane = Arc::new(Lane::new(0, limits, None, ledger.clone(), counts.clone()));
             let delivery = Delivery {
                 lane: lane.clone(),
-                target,
+                ways: Ways { deletes: way.clone(), flushes: vec![way] },
                 dialect,
                 how: How::default(),
                 counts: counts.clone(),

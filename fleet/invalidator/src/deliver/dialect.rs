@@ -1,6 +1,6 @@
 //! How a target is asked to delete keys, and what its answers mean.
 
-use guira_client::text::{Connection, TextError};
+use guira_client::text::{Connection, LoginError, TextError};
 use serde::Deserialize;
 
 /// A protocol.
@@ -63,6 +63,8 @@ pub(super) struct Tally {
 pub(super) enum DeliveryError {
     #[error(transparent)]
     Connection(#[from] TextError),
+    #[error(transparent)]
+    Login(#[from] LoginError),
     #[error("it answers '{0}'")]
     Answer(String),
     #[error("it takes every delete for wrong: is a login missing, or does it not know hold-off?")]

@@ -3,7 +3,7 @@
 //! A batch is acknowledged for good once it was delivered for the last time, or is in the spool and on the disk. The spool is written when the queue has had no room for a while: all that is not
 //! acknowledged yet goes there, in order, and so does what comes next, until the target has read all of it.
 
-use super::spool::{Place, Spool};
+use super::spool::{Place, RECORD_KEY_MAX, Spool};
 use crate::batch::Batch;
 use crate::counters::{TargetCount, TargetCounts};
 use crate::ledger::Ledger;
@@ -33,6 +33,16 @@ pub(crate) struct Limits {
     pub(crate) again_after: Option<Duration>,
     /// For how long a queue without room is waited for before the spool is written.
     pub(crate) spool_after: Duration,
+}
+
+impl Limits {
+    /// What everything that may be in memory takes in a spool, in bytes.
+    pub(crate) fn spool_bytes(&self) -> u64 {
+        // A batch is taken if there is room for one key, and another is being added. The one that a batch weighs more than its keys is its head.
+        let queue = self.queue_weight + 2 * self.batch_keys;
+        let awaiting = if self.again_after.is_some() { AWAITING_MAX + self.batch_keys } else { 0 };
+        (queue + awaiting) as u64 * RECORD_KEY_MAX
+    }
 }
 
 /// What a target has to do.
@@ -104,9 +114,7 @@ impl Lane {
         ledger: Arc<Ledger>,
         counts: Arc<TargetCounts>,
     ) -> Self {
-        if let Some(spool) = &spool {
-            counts.set_spool(spool.bytes());
-        }
+        counts.set_spool(spool.as_ref().map_or(0, Spool::bytes));
         let state = Mutex::new(State { spool, ..State::default() });
         Lane { number, limits, ledger, counts, clock: Stopwatch::start(), state, changed: Condvar::new() }
     }

@@ -18,6 +18,8 @@ const LOCK: &str = "lock";
 const FILE_MAX: u64 = 8 << 20;
 /// No record is longer: 5000 keys of 250 bytes.
 const RECORD_MAX: usize = 4 << 20;
+/// What a key takes at most, with its length. The head of a record takes less.
+pub(super) const RECORD_KEY_MAX: u64 = 250 + 2;
 const DELETE: u8 = 0;
 const FLUSH: u8 = 1;
 
@@ -68,6 +70,11 @@ impl Spool {
             move |source| SpoolError::File { action, path, source }
         };
         fs::create_dir_all(folder).map_err(failed("make", folder))?;
+        // A folder that a crash of the host takes away would take along what was acknowledged.
+        for above in folder.ancestors().skip(1).take(2).filter(|above| !above.as_os_str().is_empty()) {
+            let synced = File::open(above).and_then(|above| above.sync_all());
+            synced.map_err(failed("sync", above))?;
+        }
         let lock = lock(&folder.join(LOCK))?;
         let mut numbers = Vec::new();
         for entry in fs::read_dir(folder).map_err(failed("read", folder))? {

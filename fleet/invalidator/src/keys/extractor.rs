@@ -4,23 +4,31 @@ use super::template::{Filled, Template};
 use super::{comments, flaw, words};
 use crate::batch::Batcher;
 use crate::counters::{Count, Counts};
-use crate::source::{Changes, Image, Row};
+use crate::source::{Changes, Image, Place, Row, Value};
 use crate::stop::Stopped;
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// Templates of a table.
+/// What rows of a table say about keys.
 #[derive(Clone, Debug)]
-pub(crate) struct TableTemplates {
+pub(crate) struct TableKeys {
     pub(crate) database: String,
     pub(crate) table: String,
-    pub(crate) keys: Vec<Template>,
+    pub(crate) rule: Rule,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Rule {
+    /// Keys of each image of a row are made by these.
+    Templates(Vec<Template>),
+    /// Keys stand between blanks in this column of rows that are inserted.
+    Outbox(String),
 }
 
 /// Finds keys, and gives those that a cache can have to the batcher.
 #[derive(Debug)]
 pub(crate) struct Extractor {
-    tables: Vec<TableTemplates>,
+    tables: Arc<[TableKeys]>,
     batcher: Batcher,
     counts: Arc<Counts>,
     /// The key that is made at present.
@@ -28,32 +36,48 @@ pub(crate) struct Extractor {
 }
 
 impl Extractor {
-    pub(crate) fn new(tables: Vec<TableTemplates>, batcher: Batcher, counts: Arc<Counts>) -> Self {
-        Extractor { tables, batcher, counts, key: Vec::new() }
+    pub(crate) fn new(tables: Vec<TableKeys>, batcher: Batcher, counts: Arc<Counts>) -> Self {
+        Extractor { tables: tables.into(), batcher, counts, key: Vec::new() }
     }
 
-    /// Adds the key of each template of the row's table for this image of it.
-    fn add_image(&mut self, row: &Row<'_>, image: &Image<'_>) -> Result<(), Stopped> {
-        let Self { tables, batcher, counts, key } = self;
-        for template in tables.iter().filter(|it| it.is(row.database(), row.name())).flat_map(|it| &it.keys) {
-            match template.fill(image, key) {
-                Filled::Key => add(batcher, counts, key, row.when())?,
+    /// Adds the key of each template for this image of a row.
+    fn add_image(&mut self, row: &Row<'_>, templates: &[Template], image: &Image<'_>) -> Result<(), Stopped> {
+        for template in templates {
+            match template.fill(image, &mut self.key) {
+                Filled::Key => add(&mut self.batcher, &self.counts, &self.key, row.when())?,
                 Filled::Null => {}
-                Filled::Missing(column) => {
-                    if counts.add(Count::Unfilled) {
-                        let (database, table) = (row.database().escape_ascii(), row.name().escape_ascii());
-                        tracing::error!(
-                            "a change of {database}.{table} has no value for column {column}: its key is not deleted"
-                        );
-                    }
-                }
+                Filled::Missing(column) => self.unfilled(row, column),
             }
         }
         Ok(())
     }
+
+    /// Adds the keys in a column of a row.
+    fn add_column(&mut self, row: &Row<'_>, column: &str, image: &Image<'_>) -> Result<(), Stopped> {
+        match image.value(column) {
+            Value::Bytes(keys) => {
+                let Self { batcher, counts, .. } = self;
+                words(keys).try_for_each(|key| add(batcher, counts, key, row.when()))
+            }
+            Value::Null => Ok(()),
+            Value::Signed(_) | Value::Unsigned(_) | Value::Other | Value::Absent => {
+                self.unfilled(row, column);
+                Ok(())
+            }
+        }
+    }
+
+    fn unfilled(&self, row: &Row<'_>, column: &str) {
+        if self.counts.add(Count::Unfilled) {
+            let (database, table) = (row.database().escape_ascii(), row.name().escape_ascii());
+            tracing::error!(
+                "a change of {database}.{table} has no value for column {column}: its key is not deleted"
+            );
+        }
+    }
 }
 
-impl TableTemplates {
+impl TableKeys {
     fn is(&self, database: &[u8], table: &[u8]) -> bool {
         self.database.as_bytes() == database && self.table.as_bytes() == table
     }
@@ -90,7 +114,19 @@ impl Changes for Extractor {
 
     fn row(&mut self, row: &Row<'_>) -> Result<(), Stopped> {
         self.counts.add(Count::Rows);
-        [row.before(), row.after()].into_iter().flatten().try_for_each(|image| self.add_image(row, &image))
+        let tables = self.tables.clone();
+        for table in tables.iter().filter(|it| it.is(row.database(), row.name())) {
+            match (&table.rule, row.before(), row.after()) {
+                (Rule::Templates(templates), before, after) => {
+                    let mut images = [before, after].into_iter().flatten();
+                    images.try_for_each(|image| self.add_image(row, templates, &image))?;
+                }
+                (Rule::Outbox(column), None, Some(inserted)) => self.add_column(row, column, &inserted)?,
+                // Whoever clears it up.
+                (Rule::Outbox(_), ..) => {}
+            }
+        }
+        Ok(())
     }
 
     fn unseen(&mut self, database: &[u8], verb: &str) {
@@ -118,6 +154,10 @@ impl Changes for Extractor {
         self.batcher.pause()
     }
 
+    fn passed(&mut self, place: Place) {
+        self.batcher.passed(place);
+    }
+
     fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped> {
         self.batcher.skipped(position, when)
     }
@@ -129,7 +169,6 @@ mod tests {
     use crate::batch::Work;
     use crate::deliver::Lane;
     use crate::ledger::Ledger;
-    use crate::source::Value;
     use crate::source::testing::{row, table};
 
     fn extractor(keys: &[&str]) -> (Extractor, Arc<Lane>, Arc<Counts>) {
@@ -138,7 +177,14 @@ mod tests {
         let counts: Arc<Counts> = Arc::default();
         let batcher = Batcher::new(vec![batches.clone()], ledger, counts.clone(), 100);
         let keys = keys.iter().map(|key| key.parse().unwrap()).collect();
-        let tables = vec![TableTemplates { database: "shop".to_owned(), table: "users".to_owned(), keys }];
+        let tables = vec![
+            TableKeys { database: "shop".to_owned(), table: "users".to_owned(), rule: Rule::Templates(keys) },
+            TableKeys {
+                database: "shop".to_owned(),
+                table: "outbox".to_owned(),
+                rule: Rule::Outbox("keys".to_owned()),
+            },
+        ];
         (Extractor::new(tables, batcher, counts.clone()), batches, counts)
     }
 
@@ -183,6 +229,23 @@ mod tests {
         extractor.statement(format!("/* mc: {} also-good */", "k".repeat(251)).as_bytes(), 7).unwrap();
         assert_eq!(keys(&mut extractor, &batches), ["also-good", "user:good"]);
         assert_eq!((counts.get(Count::RefusedKeys), counts.get(Count::Keys)), (4, 6));
+    }
+
+    #[test]
+    fn rows_that_are_inserted_into_an_outbox_name_keys() {
+        let (mut extractor, batches, counts) = extractor(&["{id}"]);
+        let table = table("shop", "outbox", &["id", "keys"]);
+        let values = |keys| [Value::Signed(1), keys];
+        let (two, one) = (values(Value::Bytes(b" a  b\n")), values(Value::Bytes(b"c")));
+        extractor.row(&row(&table, None, Some(&two))).unwrap();
+        extractor.row(&row(&table, Some(&one), None)).unwrap();
+        extractor.row(&row(&table, Some(&one), Some(&one))).unwrap();
+        extractor.row(&row(&table, None, Some(&values(Value::Null)))).unwrap();
+        assert_eq!(keys(&mut extractor, &batches), ["a", "b"]);
+        assert_eq!(counts.get(Count::Unfilled), 0);
+        extractor.row(&row(&table, None, Some(&values(Value::Other)))).unwrap();
+        extractor.row(&row(&table, None, Some(&[Value::Signed(1)]))).unwrap();
+        assert_eq!(counts.get(Count::Unfilled), 2);
     }
 
     #[test]

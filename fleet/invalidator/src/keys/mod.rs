@@ -4,7 +4,7 @@ mod comments;
 mod extractor;
 mod template;
 
-pub(crate) use extractor::{Extractor, TableTemplates};
+pub(crate) use extractor::{Extractor, Rule, TableKeys};
 pub(crate) use template::Template;
 
 /// The longest key of a cache, in bytes.

@@ -1,19 +1,29 @@
 //! What an invalidator reads: the commit log of a database, whichever it is.
 
 mod bytes;
+mod credentials;
+pub(crate) mod debezium;
 pub(crate) mod mariadb;
+mod place;
+mod position;
 pub(crate) mod postgres;
 mod socket;
 mod tail;
 #[cfg(test)]
 pub(crate) mod testing;
+mod wire;
 
+pub(crate) use credentials::{Credentials, Login};
+pub(crate) use place::{Extent, Place};
 pub(crate) use tail::Tail;
+pub(crate) use wire::Security;
 
-use crate::stop::Stopped;
+use crate::stop::{Stop, Stopped};
 use serde::Deserialize;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 /// A log that is read from a position on.
 pub(crate) trait Log {
@@ -22,6 +32,9 @@ pub(crate) trait Log {
 
     /// Where the log would be read on: the end of the last transaction of which everything was told.
     fn position(&self) -> String;
+
+    /// Where the last event has ended.
+    fn place(&self) -> Place;
 }
 
 /// Who is told what a log says. Only what was committed is told.
@@ -50,6 +63,9 @@ pub(crate) trait Changes {
     /// Nothing more is there to be read at the moment.
     fn pause(&mut self) -> Result<(), Stopped>;
 
+    /// The log was read up to here.
+    fn passed(&mut self, _place: Place) {}
+
     /// The log goes on at `position`, and what it has said before that is lost.
     fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped>;
 }
@@ -59,6 +75,7 @@ pub(crate) trait Changes {
 pub(crate) enum Source {
     MariaDb(mariadb::Options),
     Postgres(postgres::Options),
+    Debezium(debezium::Options),
 }
 
 impl Source {
@@ -70,20 +87,45 @@ impl Source {
         save: impl Fn(&str) -> Result<(), SourceError>,
     ) -> Result<(), SourceError> {
         match self {
-            Source::MariaDb(options) => {
-                tail.run(position, |position| mariadb::MariaDb::open(options, position), save)
-            }
+            Source::MariaDb(options) => mariadb::run(options, tail, position, save),
             Source::Postgres(options) => postgres::run(options, tail, position, save),
+            Source::Debezium(options) => debezium::run(options, tail),
         }
     }
 
-    /// `position` is in the file. A database that keeps its log for us need not keep what is before it.
+    /// `position` is in the file, if there is one. A database that keeps its log for us need not keep what is before it.
     pub(crate) fn saved(&self, position: &str) {
         match self {
             Source::MariaDb(_) => {}
             Source::Postgres(options) => options.confirmed.set(position),
+            Source::Debezium(options) => options.acknowledged.set(position),
         }
     }
+}
+
+/// How often a database is asked by a second connection what the first one does not tell.
+const WATCH_EVERY: Duration = Duration::from_secs(5);
+
+/// Has [`Stop`] set when the one thread ends, also if it panics, so that the other does.
+struct Ending(Stop);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// Reads a log by `read`, and has a thread `watch` the database meanwhile, until it is told to stop.
+fn watched(
+    watch: impl FnOnce(&Stop) + Send,
+    read: impl FnOnce() -> Result<(), SourceError>,
+) -> Result<(), SourceError> {
+    let over = Stop::default();
+    thread::scope(|scope| {
+        let _ending = Ending(over.clone());
+        thread::Builder::new().name("watch".to_owned()).spawn_scoped(scope, || watch(&over))?;
+        read()
+    })
 }
 
 /// What is done about a gap in the log.
@@ -95,19 +137,6 @@ pub(crate) enum OnGap {
     Stop,
     /// All targets drop everything, and the log is read on from its present end.
     Flush,
-}
-
-/// A user and a password, which is not shown.
-#[derive(Clone)]
-pub(crate) struct Login {
-    pub(crate) user: String,
-    pub(crate) password: Vec<u8>,
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Login({})", self.user)
-    }
 }
 
 /// Why a log cannot be read.
@@ -125,6 +154,8 @@ pub enum SourceError {
     Position(io::Error),
     #[error("the database refuses: {0}")]
     Refused(String),
+    #[error("the database refuses the login: {0}")]
+    Login(String),
     #[error("{0}")]
     Unsuitable(String),
     #[error("the database sent what cannot be understood: {0}")]

@@ -2,7 +2,7 @@
 
 use guira_client::text::Endpoint;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -33,6 +33,15 @@ impl Socket {
         }
         self.set_read_timeout(read_timeout)?;
         Ok(self)
+    }
+
+    /// Ends both directions, for everybody who holds it.
+    pub(super) fn close(&self) {
+        // One that has ended already cannot be ended.
+        let _ = match self {
+            Socket::Tcp(socket) => socket.shutdown(Shutdown::Both),
+            Socket::Unix(socket) => socket.shutdown(Shutdown::Both),
+        };
     }
 
     pub(super) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {

@@ -42,10 +42,11 @@ impl<C: Changes> Tail<C> {
         save: impl Fn(&str) -> Result<(), SourceError>,
     ) -> Result<(), SourceError> {
         let mut start = position.map_or(Start::End, Start::At);
-        let mut wait = WAIT_MIN;
+        let (mut wait, mut was_let_in) = (WAIT_MIN, false);
         loop {
             let error = match self.begin(&start, &mut open, &save) {
                 Ok(mut log) => {
+                    was_let_in = true;
                     tracing::info!("the log is read from '{}'", log.position());
                     let (error, events) = self.follow(&mut log);
                     if events > 0 {
@@ -64,7 +65,10 @@ impl<C: Changes> Tail<C> {
                     tracing::error!("the log has a gap, and all targets are flushed: {gap}");
                     start = Start::EndAfterGap;
                 }
-                error if !error.is_passing() => return Err(error),
+                // Where a password is changed in two places, the file may be the second.
+                error if !(error.is_passing() || was_let_in && matches!(error, SourceError::Login(_))) => {
+                    return Err(error);
+                }
                 error => {
                     self.counts.add(Count::SourceFailures);
                     tracing::warn!("the log cannot be read at the moment: {error}");
@@ -110,6 +114,7 @@ impl<C: Changes> Tail<C> {
             if let Err(error) = log.read(&mut self.changes) {
                 return (error, events);
             }
+            self.changes.passed(log.place());
             events += 1;
             self.counts.add(Count::Events);
             self.counts.heard(wall_clock());
@@ -119,7 +124,7 @@ impl<C: Changes> Tail<C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Row;
+    use super::super::{Place, Row};
     use super::*;
     use crate::stop::Stopped;
     use std::cell::RefCell;
@@ -180,6 +185,9 @@ mod tests {
         fn position(&self) -> String {
             self.next.to_string()
         }
+        fn place(&self) -> Place {
+            Place::default()
+        }
     }
 
     #[test]
@@ -201,6 +209,31 @@ mod tests {
         assert_eq!(notes.0, ["2", "3", "4", "5", "6", "7"]);
         assert_eq!((counts.get(Count::SourceFailures), counts.is_connected()), (1, false));
         assert_eq!(*saved.borrow(), ["2"], "only where it was not known");
+    }
+
+    #[test]
+    fn a_login_that_is_refused_is_tried_again_if_it_was_good_before() {
+        let (mut notes, mut tries) = (Notes::default(), 0);
+        let stop = Stop::default();
+        let tail =
+            Tail { changes: &mut notes, counts: Arc::default(), on_gap: OnGap::Stop, stop: stop.clone() };
+        let open = |_: Option<&str>| {
+            tries += 1;
+            match tries {
+                1 => Ok(Numbers { next: 20, left: 1 }),
+                2 => Err(SourceError::Login("no".to_owned())),
+                _ => {
+                    stop.set();
+                    Ok(Numbers { next: 21, left: 1 })
+                }
+            }
+        };
+        tail.run(Some("20".to_owned()), open, |_| Ok(())).unwrap();
+        assert_eq!(tries, 3);
+        let tail =
+            Tail { changes: &mut notes, counts: Arc::default(), on_gap: OnGap::Stop, stop: Stop::default() };
+        let open = |_: Option<&str>| Err::<Numbers, _>(SourceError::Login("no".to_owned()));
+        assert!(matches!(tail.run(None, open, |_| Ok(())), Err(SourceError::Login(_))));
     }
 
     #[test]

@@ -57,6 +57,11 @@ fn as_user(name: &str) -> Result<Command, Failure> {
 impl Database {
     /// Starts an empty database for as many connections.
     pub(super) fn start(connections: usize) -> Result<Self, Failure> {
+        Self::start_with(connections, &[])
+    }
+
+    /// The same with these settings.
+    pub(super) fn start_with(connections: usize, settings: &[&str]) -> Result<Self, Failure> {
         let scratch = Scratch::new();
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).map_err(failed)?;
         let data = scratch.file("data");
@@ -79,6 +84,9 @@ impl Database {
         command.arg("-D").arg(&data).args(["-c", "listen_addresses=", "-c", "fsync=off"]);
         command.arg("-c").arg(format!("unix_socket_directories={}", data.display()));
         command.arg("-c").arg(format!("max_connections={}", connections + 10));
+        for setting in settings {
+            command.args(["-c", setting]);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let process = ServerProcess::start(Spec::new(command)).map_err(failed)?;
         let database = Database { scratch, _process: process };
@@ -87,6 +95,11 @@ impl Database {
         let ready = || answers().is_ok_and(|row| row == "1").then_some(());
         Deadline::after(START_MAX).poll(ready).ok_or_else(|| failed("the database does not answer"))?;
         Ok(database)
+    }
+
+    /// Its socket in the file system.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.scratch.file("data").join(".s.PGSQL.5432")
     }
 
     pub(super) fn connect(&self) -> Result<Connection, Failure> {

@@ -1,6 +1,7 @@
 //! *Scaling Memcache at Facebook* (Nishtala and others): claims about one server beside its database, and about many behind a router.
 
 pub(crate) mod balance;
+pub(crate) mod batches;
 mod classes;
 pub(crate) mod cold;
 mod database;

@@ -58,6 +58,19 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        "S11",
+        "facebook-batches",
+        "deletes in a packet (median), batched by the invalidator and sent by web servers",
+        "18 ×",
+        |answer| {
+            let [batched] = answer.after("batched")?;
+            let [direct] = answer.after("sent directly")?;
+            let [ratio] = answer.after("that is")?;
+            let text = format!("{batched:.0} and {direct:.0}: {ratio:.0} ×");
+            Some((text, vec![ratio >= 18.0]))
+        },
+    ),
+    row(
         "S12",
         "facebook-regional",
         "one copy of B in a region (model, four clusters)",

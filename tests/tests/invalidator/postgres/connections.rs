@@ -14,8 +14,8 @@ fn a_database_is_reached_in_all_ways_and_checked() {
     let socket = fleet.database.socket();
     for (number, connection) in [
         format!("address = \"unix:{}\"", socket.display()),
-        format!("address = \"127.0.0.1:{port}\"\nsslmode = \"require\""),
-        format!("address = \"localhost:{port}\"\nsslmode = \"verify-full\"\nsslrootcert = {root:?}"),
+        format!("address = \"127.0.0.1:{port}\"\ntls = {{ mode = \"require\" }}"),
+        format!("address = \"localhost:{port}\"\ntls = {{ ca = {root:?} }}"),
     ]
     .iter()
     .enumerate()
@@ -64,10 +64,7 @@ fn what_the_database_lacks_is_told(fleet: &Fleet) {
 fn servers_that_are_not_trusted_are_refused(fleet: &Fleet) {
     let port = fleet.database.address().port();
     let other = guira_tests::tls::Certificate::issue();
-    let connection = format!(
-        "address = \"127.0.0.1:{port}\"\nsslmode = \"verify-full\"\nsslrootcert = {:?}",
-        other.root()
-    );
+    let connection = format!("address = \"127.0.0.1:{port}\"\ntls = {{ ca = {:?} }}", other.root());
     let mut invalidator = fleet.invalidator(Settings { connection: &connection, ..Settings::default() });
     // It may have a better certificate the next time.
     let errors = &mut String::new();
@@ -87,7 +84,7 @@ fn passwords_are_proved_in_all_ways(fleet: &Fleet) {
     let hba = hba.trim_end();
     let rules = std::fs::read_to_string(hba).expect("it can be read");
     let port = fleet.database.address().port();
-    let encrypted = format!("address = \"127.0.0.1:{port}\"\nsslmode = \"require\"");
+    let encrypted = format!("address = \"127.0.0.1:{port}\"\ntls = {{ mode = \"require\" }}");
     for (way, connection) in [("md5", ""), ("password", &*encrypted)] {
         std::fs::write(hba, rules.replace("scram-sha-256", way)).expect("it can be written");
         let how = if way == "md5" { "md5" } else { "scram-sha-256" };

@@ -40,6 +40,8 @@ fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
         "list:at-once",
         "list:one",
         "list:of-rolled-back",
+        "outbox:1",
+        "outbox:2",
     ];
     let kept = [
         "user:4",
@@ -50,6 +52,7 @@ fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
         "list:savepoint",
         "list:other-prefix",
         "level:7:8",
+        "outbox:3",
     ];
     fleet.execute("INSERT INTO users (id, name) VALUES (2, 'old'), (3, 'gone'), (4, 'other')");
     fleet.catch_up("first");
@@ -63,6 +66,8 @@ fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
          SELECT pg_logical_emit_message(true, 'mc', E'list:a\\tlist:b\\n list:Zoë😀''\"');
          SELECT pg_logical_emit_message(false, 'mc', 'list:at-once');
          SELECT pg_logical_emit_message(true, 'mcx', 'list:other-prefix');
+         INSERT INTO outbox (cached) VALUES ('outbox:1 outbox:2'), (NULL);
+         UPDATE outbox SET cached = 'outbox:3' WHERE id = 2; DELETE FROM outbox;
          BEGIN; INSERT INTO users VALUES (5); SELECT pg_logical_emit_message(true, 'mc', 'list:rolled-back');
          SELECT pg_logical_emit_message(false, 'mc', 'list:of-rolled-back'); ROLLBACK;
          BEGIN; SELECT pg_logical_emit_message(true, 'mc', 'list:one');

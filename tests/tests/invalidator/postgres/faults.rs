@@ -1,7 +1,7 @@
 //! Targets that are away, and transactions that are large.
 
 use super::{Fleet, Settings};
-use crate::{ARRIVAL_MAX, metric};
+use crate::{ARRIVAL_MAX, metric, wait_for_lag};
 use guira_tests::deadline::Deadline;
 
 /// What the process may hold, in bytes.
@@ -19,7 +19,7 @@ fn a_target_that_is_away_holds_up_the_log_and_not_the_connection() {
     west.signal("STOP");
     let started = fleet.execute("SELECT pid, backend_start FROM pg_stat_replication");
     fleet.execute("INSERT INTO users SELECT n FROM generate_series(1, 1000000) n");
-    // It is looked every 10 s, so that the timeout has passed between two looks.
+    // It is looked every 5 s, so that the timeout has passed between two looks.
     let mut looks = 0;
     let mut last = 0;
     let is_kept = || {
@@ -30,6 +30,9 @@ fn a_target_that_is_away_holds_up_the_log_and_not_the_connection() {
         (looks >= 2).then_some(())
     };
     Deadline::after(ARRIVAL_MAX).poll(is_kept).expect("the log is kept, and that is told");
+    let lag = metric(&mut admin, "guira_invalidator_lag_bytes");
+    // A place within a transaction that is not over counts.
+    assert!(lag > 10_000_000, "{lag} bytes");
     assert_eq!(
         fleet.execute("SELECT pid, backend_start FROM pg_stat_replication"),
         started,
@@ -40,10 +43,12 @@ fn a_target_that_is_away_holds_up_the_log_and_not_the_connection() {
         "{}",
         invalidator.process.errors()
     );
-    assert_eq!(metric(&mut admin, "guira_invalidator_target_up{target=\"west\"}"), 0);
+    let is_away = || (metric(&mut admin, "guira_invalidator_target_up{target=\"west\"}") == 0).then_some(());
+    Deadline::after(ARRIVAL_MAX).poll(is_away).expect("the target is away");
     west.signal("CONT");
     fleet.catch_up("second");
-    assert_eq!(metric(&mut admin, "guira_invalidator_source_failures_total"), 0);
+    let failures = metric(&mut admin, "guira_invalidator_source_failures_total");
+    assert_eq!(failures, 0, "{}", invalidator.process.errors());
     for target in ["east", "west"] {
         let deletes = metric(&mut admin, &format!("guira_invalidator_deletes_total{{target=\"{target}\"}}"));
         assert!(deletes >= 1_000_000, "{target}: {deletes}");
@@ -51,5 +56,6 @@ fn a_target_that_is_away_holds_up_the_log_and_not_the_connection() {
     let resident = invalidator.process.process().resident_bytes().expect("it runs");
     assert!(resident < RESIDENT_MAX, "{resident} bytes");
     fleet.wait_until_confirmed();
+    wait_for_lag(&mut admin, 0..1, || {});
     invalidator.end();
 }

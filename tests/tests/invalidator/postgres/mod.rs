@@ -26,7 +26,7 @@ struct Fleet {
 struct Settings<'a> {
     /// Lines before the first table.
     top: &'a str,
-    /// Lines of `[postgres]` with the address; over TCP without TLS if there are none.
+    /// Lines of `[source.postgres]` with the address; over TCP without TLS if there are none.
     connection: &'a str,
 }
 
@@ -45,6 +45,7 @@ impl Fleet {
                 "CREATE USER guira REPLICATION PASSWORD '{quoted}';
                  CREATE TABLE users (id bigint PRIMARY KEY, name text, level int, tags text);
                  CREATE TABLE others (id int PRIMARY KEY);
+                 CREATE TABLE outbox (id serial PRIMARY KEY, cached text);
                  ALTER TABLE users REPLICA IDENTITY FULL;
                  CREATE SCHEMA \"Größe\";
                  CREATE TABLE \"Größe\".\"T\" (\"Id\" int, id int, \"it's\" uuid, PRIMARY KEY (\"Id\"));
@@ -67,7 +68,7 @@ position = {position:?}
 admin = "127.0.0.1:0"
 batch-keys = 100
 {top}
-[postgres]
+[source.postgres]
 {connection}
 database = "shop"
 user = "guira"
@@ -83,6 +84,10 @@ keys = ["user:{{id}}", "name:{{name}}", "level:{{level}}:{{id}}"]
 schema = "Größe"
 table = "T"
 keys = ["t:{{Id}}:{{it's}}", "small:{{id}}"]
+
+[[outbox]]
+table = "outbox"
+column = "cached"
 {targets}"#
         );
         self.scratch.write("invalidator.toml", &text)

@@ -5,8 +5,8 @@ use super::gtid::Position;
 use super::login::log_in;
 use super::packet::Packets;
 use super::query::{execute, refusal, row};
-use crate::source::socket::Socket;
-use crate::source::{Changes, Log, Login, SourceError};
+use crate::source::wire::Wire;
+use crate::source::{Changes, Credentials, Log, Place, Security, SourceError};
 use guira_client::text::Endpoint;
 use std::io;
 use std::time::Duration;
@@ -28,7 +28,8 @@ const NO_SERVER: u32 = 0;
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) address: Endpoint,
-    pub(crate) login: Login,
+    pub(crate) security: Security,
+    pub(crate) credentials: Credentials,
     /// The number of this replica, which no other has.
     pub(crate) server_id: u32,
     pub(crate) reads: Reads,
@@ -56,7 +57,7 @@ pub(crate) enum Reads {
 /// A database whose log is read.
 #[derive(Debug)]
 pub(crate) struct MariaDb {
-    packets: Packets<Socket>,
+    packets: Packets<Wire>,
     dump: Dump,
     until: Until,
     /// The position to which it is read, if there is one.
@@ -66,17 +67,11 @@ pub(crate) struct MariaDb {
 impl MariaDb {
     /// Connects, and asks for the log from `position` on, or from its present end.
     pub(crate) fn open(options: &Options, position: Option<&str>) -> Result<Self, SourceError> {
-        let mut packets = Packets::new(Socket::connect(&options.address, SILENCE_MAX)?);
-        let Login { user, password } = &options.login;
-        let version = log_in(&mut packets, user, password)?;
-        if !version.contains("MariaDB") {
-            return Err(SourceError::Unsuitable(format!("the database is no MariaDB, but {version}")));
-        }
+        let mut packets = connect(options)?;
         let end = check(&mut packets, options.reads)?;
-        let unsuitable = |error: super::gtid::PositionSyntax| SourceError::Unsuitable(error.to_string());
-        let position: Position = position.unwrap_or(&end).parse().map_err(unsuitable)?;
+        let position: Position = position.unwrap_or(&end).parse()?;
         let last = match &options.until {
-            Until::Position(last) => Some(last.parse().map_err(unsuitable)?),
+            Until::Position(last) => Some(last.parse()?),
             Until::Forever | Until::End => None,
         };
         for statement in [
@@ -104,19 +99,29 @@ impl MariaDb {
     }
 }
 
+/// Connects and logs in.
+pub(super) fn connect(options: &Options) -> Result<Packets<Wire>, SourceError> {
+    let login = options.credentials.read()?;
+    let mut packets = Packets::new(Wire::connect(&options.address, SILENCE_MAX)?);
+    let tls = options.security.tls();
+    let encrypt = tls.map(|(connector, name)| move |wire: &mut Wire| wire.start_tls(connector, name));
+    let version = log_in(&mut packets, &login, encrypt)?;
+    if !version.contains("MariaDB") {
+        return Err(SourceError::Unsuitable(format!("the database is no MariaDB, but {version}")));
+    }
+    Ok(packets)
+}
+
 /// Whether the log says what is wanted; returns its present end.
-fn check(packets: &mut Packets<Socket>, reads: Reads) -> Result<String, SourceError> {
-    let [end, syncs, has_log, format, image, metadata, annotates, compresses] = row(
+fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String, SourceError> {
+    let [end, syncs, has_log, format, image, metadata, annotates] = row(
         packets,
         "SELECT @@global.gtid_binlog_pos, @@global.sync_binlog, @@global.log_bin, @@global.binlog_format, @@global.binlog_row_image, \
-         @@global.binlog_row_metadata, @@global.binlog_annotate_row_events, @@global.log_bin_compress",
+         @@global.binlog_row_metadata, @@global.binlog_annotate_row_events",
     )?;
     let unsuitable = |text: &str| Err(SourceError::Unsuitable(text.to_owned()));
     if has_log != "1" {
         return unsuitable("the database writes no log: start it with log_bin");
-    }
-    if compresses == "1" {
-        return unsuitable("compressed events cannot be read: set log_bin_compress = OFF");
     }
     if annotates != "1" {
         return unsuitable("the log has no text of statements: set binlog_annotate_row_events = ON");
@@ -166,5 +171,9 @@ impl Log for MariaDb {
 
     fn position(&self) -> String {
         self.dump.position().to_string()
+    }
+
+    fn place(&self) -> Place {
+        self.dump.place()
     }
 }

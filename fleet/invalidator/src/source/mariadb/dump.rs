@@ -1,10 +1,12 @@
 //! What events mean, one after the other.
 
+use super::compressed::{Flaw, inflate};
 use super::event::{Checksum, Event, kind, query};
 use super::gtid::{Gtid, Position};
 use super::rows::RowEvent;
 use super::table::{self, Table};
-use crate::source::{Changes, Row, SourceError};
+use super::watch::number;
+use crate::source::{Changes, Place, Row, SourceError};
 use std::collections::HashMap;
 
 /// Flags of a GTID event: its transaction has one statement, and no event at its end; it is the first or the second part of an XA transaction.
@@ -40,6 +42,8 @@ const EVENTS_MAX: u32 = 1024;
 pub(super) struct Dump {
     /// The end of the last transaction that was read.
     position: Position,
+    /// The end of the last event.
+    place: Place,
     checksum: Checksum,
     transaction: Option<Transaction>,
     /// Tables of the transaction by their numbers; nothing of those whose rows nobody wants.
@@ -56,11 +60,22 @@ struct Transaction {
 
 impl Dump {
     pub(super) fn new(position: Position) -> Self {
-        Dump { position, checksum: Checksum::None, transaction: None, tables: HashMap::new(), events: 0 }
+        Dump {
+            position,
+            place: Place::default(),
+            checksum: Checksum::None,
+            transaction: None,
+            tables: HashMap::new(),
+            events: 0,
+        }
     }
 
     pub(super) fn position(&self) -> &Position {
         &self.position
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.place
     }
 
     /// Takes the next event. One that was cut has `is_whole` not set.
@@ -76,7 +91,6 @@ impl Dump {
             changes.pause()?;
         }
         let event = Event::read(bytes, self.checksum, is_whole)?;
-        let cut = || SourceError::Unsuitable("the log has a statement or row of over 64 MiB".to_owned());
         match event.kind {
             kind::FORMAT => {
                 self.checksum = event.checksum()?;
@@ -85,14 +99,16 @@ impl Dump {
             }
             kind::GTID => self.begin(&event)?,
             kind::TABLE_MAP => self.add_table(&event, changes)?,
-            kind::WRITE_ROWS_1..=kind::DELETE_ROWS_1 | kind::WRITE_ROWS_2..=kind::DELETE_ROWS_2 => {
+            kind::WRITE_ROWS_1..=kind::DELETE_ROWS_1
+            | kind::WRITE_ROWS_2..=kind::DELETE_ROWS_2
+            | kind::WRITE_ROWS_COMPRESSED_1..=kind::DELETE_ROWS_COMPRESSED_2 => {
                 self.tell_rows(&event, is_whole, changes)?;
             }
             kind::ANNOTATE_ROWS => {
                 is_whole.then_some(()).ok_or_else(cut)?;
                 changes.statement(event.body, event.when)?;
             }
-            kind::QUERY | kind::EXECUTE_LOAD_QUERY => {
+            kind::QUERY | kind::QUERY_COMPRESSED | kind::EXECUTE_LOAD_QUERY => {
                 is_whole.then_some(()).ok_or_else(cut)?;
                 self.tell_statement(&event, changes)?;
             }
@@ -101,18 +117,29 @@ impl Dump {
                 return Err(SourceError::Gap("the database says that changes are missing in it".to_owned()));
             }
             kind::XA_PREPARE => return Err(xa(self.transaction)),
-            kind::FIRST_COMPRESSED..=kind::LAST_COMPRESSED => {
-                let text = "the log has compressed events, which cannot be read: set log_bin_compress = OFF";
-                return Err(SourceError::Unsuitable(text.to_owned()));
+            kind::ROTATE => {
+                self.rotate(&event);
+                return Ok(());
             }
-            kind::ROTATE | kind::HEARTBEAT => {}
+            kind::HEARTBEAT => {}
             other if kind::NEUTRAL.contains(&other) || event.is_ignorable => {}
             other => {
                 let text = format!("the log has an event of kind {other}, which is not known here");
                 return Err(SourceError::Unsuitable(text));
             }
         }
+        if event.end > 0 {
+            self.place.offset = u64::from(event.end);
+        }
         Ok(())
+    }
+
+    /// Another file begins, or the first one. If it is called otherwise than files are, nobody knows how long the log is.
+    fn rotate(&mut self, event: &Event<'_>) {
+        let mut bytes = super::bytes::Bytes(event.body);
+        if let (Some(offset), Some(file)) = (bytes.number(8), number(bytes.0)) {
+            self.place = Place { file, offset };
+        }
     }
 
     fn begin(&mut self, event: &Event<'_>) -> Result<(), SourceError> {
@@ -158,17 +185,26 @@ impl Dump {
             None if rows.may_lack_table() => return Ok(()),
             None => return Err(SourceError::Malformed("rows of no table")),
         };
-        if !is_whole {
+        let long = || {
             let name = table.names.table.escape_ascii();
-            return Err(SourceError::Unsuitable(format!("the log has a row of {name} of over 64 MiB")));
-        }
+            SourceError::Unsuitable(format!("the log has a row of {name} of over 64 MiB"))
+        };
+        is_whole.then_some(()).ok_or_else(long)?;
         let told = rows
             .each(table, |old, new| changes.row(&Row { table: &table.names, old, new, when: event.when }));
-        Ok(told.ok_or_else(wrong)??)
+        Ok(told.map_err(|flaw| if flaw == Flaw::Long { long() } else { wrong() })??)
     }
 
     fn tell_statement(&mut self, event: &Event<'_>, changes: &mut dyn Changes) -> Result<(), SourceError> {
-        let query = query(event).ok_or(SourceError::Malformed("a statement"))?;
+        let mut query = query(event).ok_or(SourceError::Malformed("a statement"))?;
+        let inflated;
+        if event.kind == kind::QUERY_COMPRESSED {
+            inflated = inflate(query.text).map_err(|flaw| match flaw {
+                Flaw::Long => cut(),
+                Flaw::Malformed => SourceError::Malformed("a statement"),
+            })?;
+            query.text = &inflated;
+        }
         let [verb, object] = first_words(query.text);
         match &*verb {
             // Beginnings and ends have no comments: the server itself writes them.
@@ -194,6 +230,10 @@ impl Dump {
     fn flags(&self) -> u8 {
         self.transaction.map_or(0, |transaction| transaction.flags)
     }
+}
+
+fn cut() -> SourceError {
+    SourceError::Unsuitable("the log has a statement or row of over 64 MiB".to_owned())
 }
 
 /// The changes of an XA transaction become visible at another time than they are in the log.

@@ -23,8 +23,11 @@ pub(super) mod kind {
     pub(in super::super) const XA_PREPARE: u8 = 38;
     pub(in super::super) const ANNOTATE_ROWS: u8 = 160;
     pub(in super::super) const GTID: u8 = 162;
-    pub(in super::super) const FIRST_COMPRESSED: u8 = 165;
-    pub(in super::super) const LAST_COMPRESSED: u8 = 171;
+    pub(in super::super) const QUERY_COMPRESSED: u8 = 165;
+    pub(in super::super) const WRITE_ROWS_COMPRESSED_1: u8 = 166;
+    pub(in super::super) const DELETE_ROWS_COMPRESSED_1: u8 = 168;
+    pub(in super::super) const WRITE_ROWS_COMPRESSED_2: u8 = 169;
+    pub(in super::super) const DELETE_ROWS_COMPRESSED_2: u8 = 171;
 
     /// Kinds that say nothing about data: STOP, INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY, IGNORABLE, checkpoints, lists of GTIDs, and the
     /// beginning of encryption.
@@ -51,6 +54,8 @@ pub(super) struct Event<'a> {
     /// In seconds since 1970.
     pub(super) when: u64,
     pub(super) server: u32,
+    /// Where it has ended in its file; 0 if it is in none.
+    pub(super) end: u32,
     pub(super) is_ignorable: bool,
     pub(super) body: &'a [u8],
 }
@@ -61,10 +66,10 @@ impl<'a> Event<'a> {
         let mut head = Bytes(bytes);
         let read = |head: &mut Bytes<'a>| {
             let (when, kind, server) = (head.u32()?, head.byte()?, head.u32()?);
-            let (_length, _next) = (head.u32()?, head.u32()?);
-            Some((when, kind, server, head.u16()?))
+            let (_length, end) = (head.u32()?, head.u32()?);
+            Some((when, kind, server, end, head.u16()?))
         };
-        let Some((when, kind, server, flags)) = read(&mut head) else {
+        let Some((when, kind, server, end, flags)) = read(&mut head) else {
             return Err(SourceError::Malformed("the head of an event"));
         };
         let mut body = head.0;
@@ -80,7 +85,8 @@ impl<'a> Event<'a> {
                 }
             };
         }
-        Ok(Event { kind, when: u64::from(when), server, is_ignorable: flags & IGNORABLE != 0, body })
+        let is_ignorable = flags & IGNORABLE != 0;
+        Ok(Event { kind, when: u64::from(when), server, end, is_ignorable, body })
     }
 
     /// How the events behind a FORMAT event end: its last byte before its own sum says so.

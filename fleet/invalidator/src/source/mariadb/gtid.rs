@@ -1,5 +1,6 @@
 //! Positions in MariaDB's log: the last transaction of each domain.
 
+use crate::source::position::{Kind, PositionSyntax, number, parse};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -47,34 +48,28 @@ impl fmt::Display for Position {
     }
 }
 
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no position in a log of MariaDB, such as 0-1-270")]
-pub(super) struct PositionSyntax(String);
+const KIND: Kind = Kind { of: "MariaDB", example: "0-1-270" };
 
 impl FromStr for Position {
     type Err = PositionSyntax;
 
     fn from_str(text: &str) -> Result<Self, PositionSyntax> {
-        let wrong = || PositionSyntax(text.to_owned());
-        let mut position = Position::default();
-        for gtid in text.split(',').filter(|_| !text.is_empty()) {
-            let mut numbers = gtid.split('-');
-            let mut next =
-                || numbers.next().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-            let (domain, server, sequence) = (next(), next(), next());
-            let small = |digits: Option<&str>| digits.and_then(|digits| digits.parse::<u32>().ok());
-            let gtid = Gtid {
-                domain: small(domain).ok_or_else(wrong)?,
-                server: small(server).ok_or_else(wrong)?,
-                sequence: sequence.and_then(|digits| digits.parse().ok()).ok_or_else(wrong)?,
-            };
-            if numbers.next().is_some() || position.0.contains_key(&gtid.domain) {
-                return Err(wrong());
-            }
-            position.advance(gtid);
-        }
-        Ok(position)
+        parse(text, KIND, read)
     }
+}
+
+fn read(text: &str) -> Option<Position> {
+    let mut position = Position::default();
+    for gtid in text.split(',').filter(|_| !text.is_empty()) {
+        let numbers: Vec<&str> = gtid.split('-').collect();
+        let [domain, server, sequence] = numbers[..] else { return None };
+        let gtid = Gtid { domain: number(domain)?, server: number(server)?, sequence: number(sequence)? };
+        if position.0.contains_key(&gtid.domain) {
+            return None;
+        }
+        position.advance(gtid);
+    }
+    Some(position)
 }
 
 #[cfg(test)]

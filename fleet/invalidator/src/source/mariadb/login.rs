@@ -3,15 +3,17 @@
 use super::bytes::Bytes;
 use super::packet::Packets;
 use super::query::{printable, refusal};
-use crate::source::SourceError;
+use crate::source::{Login, SourceError};
 use sha1::{Digest, Sha1};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 /// The one way to show a password that is known here.
 const PLUGIN: &[u8] = b"mysql_native_password";
 
 /// What this client can do, as bits: long passwords, flags of columns, transactions, this protocol, answers to 20 bytes, names of plugins.
 const CAPABILITIES: u32 = 1 | 1 << 2 | 1 << 13 | 1 << 9 | 1 << 15 | 1 << 19;
+/// That TLS is spoken.
+const TLS: u32 = 1 << 11;
 /// utf8mb4_general_ci.
 const CHARSET: u8 = 45;
 const PACKET_MAX: u32 = 1 << 24;
@@ -22,6 +24,7 @@ const CHALLENGE: usize = 20;
 #[derive(Debug, PartialEq, Eq)]
 struct Greeting {
     version: String,
+    has_tls: bool,
     challenge: [u8; CHALLENGE],
 }
 
@@ -34,10 +37,12 @@ fn greeting(packet: &[u8]) -> Option<Greeting> {
     let _connection = bytes.u32()?;
     let mut challenge = [0; CHALLENGE];
     challenge[..8].copy_from_slice(bytes.take(8)?);
-    // Capabilities, charset, status, the length of the challenge, and what is reserved.
-    bytes.take(1 + 2 + 1 + 2 + 2 + 1 + 10)?;
+    bytes.take(1)?;
+    let has_tls = u32::from(bytes.u16()?) & TLS != 0;
+    // Charset, status, more capabilities, the length of the challenge, and what is reserved.
+    bytes.take(1 + 2 + 2 + 1 + 10)?;
     challenge[8..].copy_from_slice(bytes.take(12)?);
-    Some(Greeting { version, challenge })
+    Some(Greeting { version, has_tls, challenge })
 }
 
 /// What shows that a password is known.
@@ -51,22 +56,34 @@ fn proof(password: &[u8], challenge: &[u8]) -> Vec<u8> {
     once.iter().zip(mask).map(|(one, other)| one ^ other).collect()
 }
 
-/// Shakes hands; returns the server's version.
+/// Shakes hands, by TLS if there is a way to `encrypt` what follows; returns the server's version.
 pub(super) fn log_in<S: Read + Write>(
     packets: &mut Packets<S>,
-    user: &str,
-    password: &[u8],
+    Login { user, password }: &Login,
+    encrypt: Option<impl FnOnce(&mut S) -> io::Result<()>>,
 ) -> Result<String, SourceError> {
     let packet = packets.read()?.bytes;
     if packet.first() == Some(&0xff) {
         return Err(refusal(packet));
     }
-    let Greeting { version, challenge } = greeting(packet).ok_or(SourceError::Malformed("its greeting"))?;
+    let Greeting { version, has_tls, challenge } =
+        greeting(packet).ok_or(SourceError::Malformed("its greeting"))?;
+    let capabilities = if encrypt.is_some() { CAPABILITIES | TLS } else { CAPABILITIES };
     let mut answer = Vec::new();
-    answer.extend(CAPABILITIES.to_le_bytes());
+    answer.extend(capabilities.to_le_bytes());
     answer.extend(PACKET_MAX.to_le_bytes());
     answer.push(CHARSET);
     answer.extend([0; 23]);
+    if let Some(encrypt) = encrypt {
+        if !has_tls {
+            return Err(SourceError::Unsuitable(
+                "the database does not speak TLS: it needs ssl_cert and ssl_key".to_owned(),
+            ));
+        }
+        // This much of the answer asks for it; all of it follows once nobody can listen.
+        packets.write(&answer)?;
+        encrypt(packets.below()?)?;
+    }
     answer.extend(user.bytes().chain([0]));
     let proved = proof(password, &challenge);
     answer.push(proved.len() as u8);
@@ -99,7 +116,7 @@ pub(super) fn log_in<S: Read + Write>(
 #[cfg(test)]
 mod tests {
     use super::super::bytes::unhex;
-    use super::super::packet::testing::says;
+    use super::super::packet::testing::{Script, says};
     use super::*;
 
     /// As MariaDB 10.11.19 has sent it.
@@ -114,6 +131,7 @@ mod tests {
         let greeting = greeting(&unhex(GREETING)).unwrap();
         assert_eq!(greeting.version, "5.5.5-10.11.19-MariaDB-0+deb12u1-log");
         assert_eq!(greeting.challenge[..], *b"Bo)zOZW&TT,zF-Kt&\\!.");
+        assert!(!greeting.has_tls);
         let whole = unhex(GREETING);
         for length in 0..80 {
             assert_eq!(super::greeting(&whole[..length]), None, "{length} bytes");
@@ -144,7 +162,9 @@ mod tests {
             }
             let mut packets = says(0, &[]);
             *packets.script_mut() = std::io::Cursor::new(says_all);
-            super::log_in(&mut packets, "guira", b"pw").map(|version| (version, packets.told().to_vec()))
+            let login = Login { user: "guira".to_owned(), password: b"pw".to_vec() };
+            let plain = None::<fn(&mut Script) -> std::io::Result<()>>;
+            super::log_in(&mut packets, &login, plain).map(|version| (version, packets.told().to_vec()))
         };
         let (version, told) = log_in(&[OK]).unwrap();
         assert!(version.contains("MariaDB"));
@@ -153,8 +173,29 @@ mod tests {
         let (_, told) = log_in(&[again, OK]).unwrap();
         assert!(told.ends_with(&proof(b"pw", b"ABCDEFGHIJKLMNOPQRST")));
         let refused = log_in(&[b"\xff\x15\x04#28000Access denied for user"]).unwrap_err();
-        assert_eq!(refused.to_string(), "the database refuses: Access denied for user (1045)");
+        assert_eq!(refused.to_string(), "the database refuses the login: Access denied for user (1045)");
         let other = log_in(&[b"\xfeclient_ed25519\0salt"]).unwrap_err();
         assert!(other.to_string().contains("by client_ed25519"), "{other}");
+    }
+
+    #[test]
+    fn nothing_is_said_before_tls_but_that_it_is_wanted() {
+        let login = Login { user: "guira".to_owned(), password: b"pw".to_vec() };
+        let encrypted = |greeting: &[u8], more: &[u8]| {
+            let mut packets = says(0, &[greeting]);
+            packets.script_mut().get_mut().extend_from_slice(more);
+            // The connection ends where TLS would begin.
+            let end = |_: &mut Script| Err(io::Error::other("a handshake"));
+            let error = log_in(&mut packets, &login, Some(end)).unwrap_err();
+            (error.to_string(), packets.told().to_vec())
+        };
+        let with_tls = unhex(&GREETING.replacen("fef7", "feff", 1));
+        let (error, told) = encrypted(&with_tls, b"");
+        assert_eq!((&*error, told.len()), ("a handshake", 4 + 32));
+        assert_eq!(told[..8], *b"\x20\0\0\x01\x05\xaa\x08\0");
+        let (error, told) = encrypted(&unhex(GREETING), b"");
+        assert!(error.contains("does not speak TLS") && told.is_empty(), "{error}");
+        let (error, _) = encrypted(&with_tls, OK);
+        assert!(error.contains("before TLS"), "{error}");
     }
 }

@@ -32,6 +32,20 @@ impl<S: Read + Write> Packets<S> {
         Packets { stream: BufReader::with_capacity(BUFFER, stream), number: 0, payload: Vec::new() }
     }
 
+    /// What is below, to begin TLS on it.
+    ///
+    /// # Errors
+    /// When something has come that would not be encrypted.
+    pub(super) fn below(&mut self) -> io::Result<&mut S> {
+        if !self.is_drained() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the database has said something before TLS",
+            ));
+        }
+        Ok(self.stream.get_mut())
+    }
+
     /// Whether the next packet has to be waited for.
     pub(super) fn is_drained(&self) -> bool {
         self.stream.buffer().is_empty()

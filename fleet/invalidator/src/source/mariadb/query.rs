@@ -7,9 +7,13 @@ use std::io::{self, Read, Write};
 
 /// The command that carries a statement.
 const COM_QUERY: u8 = 3;
+/// The end of rows is shorter than a row that begins like it.
+const END_MAX: usize = 9;
 
 /// The position that is asked for is not in the log, or the log cannot be read.
 const ERROR_LOG: u16 = 1236;
+/// Who it is is not known, has another password, or may not come from there.
+const LOGIN: [u16; 3] = [1045, 1130, 1698];
 /// Errors that another connection may not have: too many connections, or of a user; no memory or thread for one; a shutdown, network errors, limits of a user, a host
 /// that has failed too often, and a connection or statement that was killed.
 const PASSING: [u16; 15] =
@@ -30,6 +34,7 @@ pub(super) fn refusal(packet: &[u8]) -> SourceError {
     let text = format!("{} ({code})", printable(bytes.0).trim_end());
     match code {
         ERROR_LOG => SourceError::Gap(text),
+        _ if LOGIN.contains(&code) => SourceError::Login(text),
         _ if PASSING.contains(&code) => SourceError::Connection(io::Error::other(text)),
         _ => SourceError::Refused(text),
     }
@@ -46,39 +51,52 @@ pub(super) fn execute<S: Read + Write>(packets: &mut Packets<S>, statement: &str
     }
 }
 
-/// Asks for one row of `N` texts; NULL is an empty one.
-pub(super) fn row<S: Read + Write, const N: usize>(
+/// Asks for rows of texts; NULL is an empty one.
+pub(super) fn rows<S: Read + Write>(
     packets: &mut Packets<S>,
     statement: &str,
-) -> Result<[String; N], SourceError> {
+) -> Result<Vec<Vec<String>>, SourceError> {
     let wrong = || SourceError::Malformed("a row");
     packets.command(&[&[COM_QUERY], statement.as_bytes()].concat())?;
     let packet = packets.read()?.bytes;
     if packet.first() == Some(&0xff) {
         return Err(refusal(packet));
     }
-    if Bytes(packet).length() != Some(N) {
-        return Err(wrong());
-    }
+    let columns = Bytes(packet).length().ok_or_else(wrong)?;
     // A description of each column, and the end of them.
-    for _ in 0..=N {
+    for _ in 0..=columns {
         packets.read()?;
     }
-    let packet = packets.read()?.bytes;
-    if packet.first() == Some(&0xff) {
-        return Err(refusal(packet));
+    let mut rows = Vec::new();
+    loop {
+        let packet = packets.read()?.bytes;
+        match packet.first() {
+            Some(0xff) => return Err(refusal(packet)),
+            Some(0xfe) if packet.len() < END_MAX => return Ok(rows),
+            _ => rows.push(texts(packet, columns).ok_or_else(wrong)?),
+        }
     }
+}
+
+fn texts(packet: &[u8], columns: usize) -> Option<Vec<String>> {
     let mut bytes = Bytes(packet);
-    let mut texts = [const { String::new() }; N];
-    for text in &mut texts {
+    let text = |_| {
         if bytes.0.first() == Some(&0xfb) {
             bytes.take(1);
-            continue;
+            return Some(String::new());
         }
-        *text = printable(bytes.text().ok_or_else(wrong)?);
-    }
-    let end = packets.read()?.bytes;
-    if end.first() == Some(&0xfe) { Ok(texts) } else { Err(wrong()) }
+        bytes.text().map(printable)
+    };
+    (0..columns).map(text).collect()
+}
+
+/// Asks for one row of `N` texts; NULL is an empty one.
+pub(super) fn row<S: Read + Write, const N: usize>(
+    packets: &mut Packets<S>,
+    statement: &str,
+) -> Result<[String; N], SourceError> {
+    let row = rows(packets, statement)?.into_iter().next();
+    row.and_then(|row| row.try_into().ok()).ok_or(SourceError::Malformed("a row"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Row events: the images of changed rows.
 
 use super::bytes::{Bytes, bit};
+use super::compressed::{Flaw, inflate};
 use super::event::kind;
 use super::table::Table;
 use crate::source::Value;
@@ -12,12 +13,22 @@ const NO_TABLE: u64 = 0xff_ffff;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowEvent<'a> {
     kind: u8,
+    is_compressed: bool,
     pub(super) table: u64,
     rest: Bytes<'a>,
 }
 
 impl<'a> RowEvent<'a> {
     pub(super) fn read(kind: u8, body: &'a [u8]) -> Option<Self> {
+        let (kind, is_compressed) = match kind {
+            kind::WRITE_ROWS_COMPRESSED_1..=kind::DELETE_ROWS_COMPRESSED_1 => {
+                (kind - kind::WRITE_ROWS_COMPRESSED_1 + kind::WRITE_ROWS_1, true)
+            }
+            kind::WRITE_ROWS_COMPRESSED_2..=kind::DELETE_ROWS_COMPRESSED_2 => {
+                (kind - kind::WRITE_ROWS_COMPRESSED_2 + kind::WRITE_ROWS_2, true)
+            }
+            plain => (plain, false),
+        };
         let mut rest = Bytes(body);
         let table = rest.number(6)?;
         let _flags = rest.u16()?;
@@ -26,7 +37,7 @@ impl<'a> RowEvent<'a> {
             let length = usize::from(rest.u16()?);
             rest.take(length.checked_sub(2)?)?;
         }
-        Some(RowEvent { kind, table, rest })
+        Some(RowEvent { kind, is_compressed, table, rest })
     }
 
     /// Whether there need not be a table.
@@ -37,43 +48,56 @@ impl<'a> RowEvent<'a> {
     /// Calls `each` with the old and the new image of every row.
     ///
     /// # Errors
-    /// Those of `each`; `None` if the event does not fit the table.
+    /// Those of `each`, and what is wrong with the event: it does not fit the table, or is too long.
     pub(super) fn each<E>(
         &self,
         table: &Table,
-        mut each: impl FnMut(Option<&[Value<'a>]>, Option<&[Value<'a>]>) -> Result<(), E>,
-    ) -> Option<Result<(), E>> {
+        each: impl FnMut(Option<&[Value<'_>]>, Option<&[Value<'_>]>) -> Result<(), E>,
+    ) -> Result<Result<(), E>, Flaw> {
         let mut bytes = self.rest;
-        let count = bytes.length()?;
-        if count != table.columns.len() {
-            return None;
-        }
-        let first = bytes.take(count.div_ceil(8))?;
-        let (mut old, mut new) = (Vec::new(), Vec::new());
+        let count = bytes.length().filter(|count| *count == table.columns.len()).ok_or(Flaw::Malformed)?;
+        let first = bytes.take(count.div_ceil(8)).ok_or(Flaw::Malformed)?;
         let is_update = matches!(self.kind, kind::UPDATE_ROWS_1 | kind::UPDATE_ROWS_2);
-        let second = if is_update { bytes.take(count.div_ceil(8))? } else { first };
-        while !bytes.is_empty() {
-            let told = match self.kind {
-                kind::WRITE_ROWS_1 | kind::WRITE_ROWS_2 => {
-                    image(table, first, &mut bytes, &mut new)?;
-                    each(None, Some(&new))
-                }
-                kind::DELETE_ROWS_1 | kind::DELETE_ROWS_2 => {
-                    image(table, first, &mut bytes, &mut old)?;
-                    each(Some(&old), None)
-                }
-                _ => {
-                    image(table, first, &mut bytes, &mut old)?;
-                    image(table, second, &mut bytes, &mut new)?;
-                    each(Some(&old), Some(&new))
-                }
-            };
-            if told.is_err() {
-                return Some(told);
-            }
+        let second = if is_update { bytes.take(count.div_ceil(8)).ok_or(Flaw::Malformed)? } else { first };
+        let inflated;
+        if self.is_compressed {
+            inflated = inflate(bytes.0)?;
+            bytes = Bytes(&inflated);
         }
-        Some(Ok(()))
+        images(self.kind, table, [first, second], bytes, each).ok_or(Flaw::Malformed)
     }
+}
+
+/// Calls `each` with the images in `bytes`.
+fn images<E>(
+    kind: u8,
+    table: &Table,
+    [first, second]: [&[u8]; 2],
+    mut bytes: Bytes<'_>,
+    mut each: impl FnMut(Option<&[Value<'_>]>, Option<&[Value<'_>]>) -> Result<(), E>,
+) -> Option<Result<(), E>> {
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    while !bytes.is_empty() {
+        let told = match kind {
+            kind::WRITE_ROWS_1 | kind::WRITE_ROWS_2 => {
+                image(table, first, &mut bytes, &mut new)?;
+                each(None, Some(&new))
+            }
+            kind::DELETE_ROWS_1 | kind::DELETE_ROWS_2 => {
+                image(table, first, &mut bytes, &mut old)?;
+                each(Some(&old), None)
+            }
+            _ => {
+                image(table, first, &mut bytes, &mut old)?;
+                image(table, second, &mut bytes, &mut new)?;
+                each(Some(&old), Some(&new))
+            }
+        };
+        if told.is_err() {
+            return Some(told);
+        }
+    }
+    Some(Ok(()))
 }
 
 /// Reads the values of a row, of which those columns are there whose bits are set in `present`.
@@ -105,6 +129,7 @@ fn image<'a>(
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::bytes::unhex;
+    use super::super::compressed::tests::deflated;
     use super::super::table::{head, tests::USERS};
     use super::*;
     use std::convert::Infallible;
@@ -150,6 +175,25 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn rows_that_are_compressed_are_the_same() {
+        let compressed = |body: &str, at: usize, extra: &[u8]| {
+            let whole = unhex(body);
+            let shorter = [&whole[..8], extra, &whole[8..at], &deflated(&whole[at..])].concat();
+            shorter.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        // Rows are behind the columns, of which an update names two sets.
+        for (plain, compressed_kind, body, at) in [
+            (kind::WRITE_ROWS_1, kind::WRITE_ROWS_COMPRESSED_1, INSERT, 12),
+            (kind::UPDATE_ROWS_1, 167, UPDATE, 15),
+            (kind::DELETE_ROWS_1, kind::DELETE_ROWS_COMPRESSED_1, DELETE, 12),
+        ] {
+            assert_eq!(rows(compressed_kind, &compressed(body, at, b"")), rows(plain, body));
+        }
+        let second = compressed(DELETE, 12, &[2, 0]);
+        assert_eq!(rows(kind::DELETE_ROWS_COMPRESSED_2, &second), rows(kind::DELETE_ROWS_1, DELETE));
+    }
+
+    #[test]
     fn all_values_of_a_row_are_where_they_belong() {
         let body = unhex(INSERT);
         let mut first = None;
@@ -176,7 +220,7 @@ pub(super) mod tests {
     fn events_that_do_not_fit_are_refused() {
         let read = |kind, body: &[u8]| {
             let event = RowEvent::read(kind, body)?;
-            event.each(&users(), |_, _| Ok::<(), Infallible>(()))
+            event.each(&users(), |_, _| Ok::<(), Infallible>(())).ok()
         };
         let whole = unhex(DELETE);
         // A row event may have no rows, and end behind its columns.

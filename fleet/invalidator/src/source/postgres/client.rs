@@ -2,15 +2,14 @@
 
 use super::login::{Purpose, connect};
 use super::message::Messages;
-use super::position::{Lsn, Position, PositionSyntax};
+use super::position::{Lsn, Position};
 use super::query::{Row, identifier, literal, query, refusal, start_copy};
 use super::slot;
 use super::status::{Confirmed, Status};
 use super::stream::Stream;
-use crate::source::{Changes, Log, Login, SourceError};
+use crate::source::{Changes, Credentials, Log, Place, Security, SourceError};
 use crate::stop::Stop;
 use guira_client::text::Endpoint;
-use guira_transport::{TlsConnector, TlsName};
 use std::io;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ const VERSION_MIN: u32 = 140_000;
 pub(crate) struct Options {
     pub(crate) endpoint: Endpoint,
     pub(crate) security: Security,
-    pub(crate) login: Login,
+    pub(crate) credentials: Credentials,
     pub(crate) database: String,
     pub(crate) slot: String,
     pub(crate) slot_creation: SlotCreation,
@@ -32,13 +31,6 @@ pub(crate) struct Options {
     /// Schemas and names of tables that have templates.
     pub(crate) tables: Vec<(String, String)>,
     pub(crate) confirmed: Confirmed,
-}
-
-/// Whether a connection is encrypted.
-#[derive(Clone, Debug)]
-pub(crate) enum Security {
-    Plain,
-    Tls(TlsConnector, TlsName),
 }
 
 /// Whether a slot is made that is not there.
@@ -53,7 +45,7 @@ pub(crate) enum SlotCreation {
 pub(super) struct Postgres {
     messages: Messages,
     stream: Stream,
-    _status: Status,
+    status: Status,
 }
 
 impl Postgres {
@@ -77,7 +69,7 @@ impl Postgres {
         )?;
         messages.set_patience(SILENCE_MAX);
         let status = Status::start(messages.writer(), options.confirmed.clone(), start)?;
-        Ok(Postgres { messages, stream: Stream::new(start), _status: status })
+        Ok(Postgres { messages, stream: Stream::new(start), status })
     }
 }
 
@@ -89,7 +81,7 @@ fn identify(messages: &mut Messages) -> Result<Position, SourceError> {
         Some(Position {
             system: system.parse().ok()?,
             timeline: timeline.parse().ok()?,
-            lsn: lsn.parse().ok()?,
+            lsn: Lsn::read(&lsn)?,
         })
     };
     let row = query(messages, "IDENTIFY_SYSTEM")?.into_iter().next();
@@ -179,8 +171,7 @@ fn follow(
     position: &str,
     end: Position,
 ) -> Result<Lsn, SourceError> {
-    let unsuitable = |error: PositionSyntax| SourceError::Unsuitable(error.to_string());
-    let position: Position = position.parse().map_err(unsuitable)?;
+    let position: Position = position.parse()?;
     let slot = slot::find(messages, &options.slot)?;
     slot::check(slot.as_ref(), &options.slot, position, end)?;
     if position.timeline != end.timeline {
@@ -211,7 +202,10 @@ impl Log for Postgres {
     fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
         let message = self.messages.read()?;
         match message.kind {
-            b'd' => self.stream.take(message, changes)?,
+            b'd' => {
+                self.stream.take(message, changes)?;
+                self.status.read(self.stream.position().lsn);
+            }
             b'E' => return Err(refusal(message.body)),
             // The end of the COPY, and of the command.
             b'c' | b'C' => return Err(io::Error::other("the database has ended the log").into()),
@@ -224,5 +218,9 @@ impl Log for Postgres {
 
     fn position(&self) -> String {
         self.stream.position().to_string()
+    }
+
+    fn place(&self) -> Place {
+        Place { file: 0, offset: self.stream.position().lsn.0 }
     }
 }

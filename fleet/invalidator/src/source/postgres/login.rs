@@ -1,21 +1,24 @@
 //! The beginning of a connection: whether it is encrypted, and who we are.
 
-use super::client::{Options, Security};
+use super::client::Options;
 use super::message::Messages;
 use super::query::refusal;
 use super::scram::{Expected, MECHANISM, Scram};
-use super::wire::Wire;
 use crate::source::bytes::Bytes;
+use crate::source::wire::Wire;
 use crate::source::{Login, SourceError};
 use crate::stop::Stop;
 use md5::{Digest, Md5};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io::{self, Read};
+use std::time::Duration;
 
 /// What is asked for in the place of a version, and the version of the protocol.
 const TLS_REQUEST: u32 = 80_877_103;
 const PROTOCOL: u32 = 3 << 16;
 
+/// How long each answer before the login may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a nonce.
 const NONCE: usize = 18;
 
@@ -40,8 +43,9 @@ const SETTINGS: [(&str, &str); 7] = [
 
 /// Connects and logs in.
 pub(super) fn connect(options: &Options, purpose: Purpose, stop: &Stop) -> Result<Messages, SourceError> {
-    let mut wire = Wire::connect(&options.endpoint)?;
-    if let Security::Tls(connector, name) = &options.security {
+    let login = options.credentials.read()?;
+    let mut wire = Wire::connect(&options.endpoint, TIMEOUT)?;
+    if let Some((connector, name)) = options.security.tls() {
         let request = [&8_u32.to_be_bytes()[..], &TLS_REQUEST.to_be_bytes()].concat();
         wire.write(&request)?;
         let mut answer = [0];
@@ -53,9 +57,9 @@ pub(super) fn connect(options: &Options, purpose: Purpose, stop: &Stop) -> Resul
         }
         wire.start_tls(connector, name)?;
     }
-    wire.write(&startup(&options.login.user, &options.database, purpose))?;
+    wire.write(&startup(&login.user, &options.database, purpose))?;
     let mut messages = Messages::new(wire, stop)?;
-    log_in(&mut messages, &options.login)?;
+    log_in(&mut messages, &login)?;
     Ok(messages)
 }
 
@@ -108,7 +112,7 @@ fn log_in(messages: &mut Messages, login: &Login) -> Result<(), SourceError> {
             0 if matches!(sasl, Sasl::None | Sasl::Shown) => continue,
             3 if is_private => [password, &[0][..]].concat(),
             3 => {
-                let text = "the database wants the password as it is, over a connection that others may listen to: set sslmode, or scram-sha-256 in its pg_hba.conf";
+                let text = "the database wants the password as it is, over a connection that others may listen to: set tls, or scram-sha-256 in its pg_hba.conf";
                 return Err(SourceError::Unsuitable(text.to_owned()));
             }
             5 => md5_proof(user, password, bytes.take(4).ok_or_else(wrong)?),

@@ -1,7 +1,7 @@
 //! Messages: a letter, a length and a body.
 
-use super::wire::{Wire, Writer};
 use crate::source::SourceError;
+use crate::source::wire::{Wire, Writer};
 use crate::stop::Stop;
 use guira_sync::clock::Stopwatch;
 use std::io::{self, Read};

@@ -2,7 +2,6 @@
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | wire.rs | sockets and TLS; one thread reads, another may write meanwhile |
 //! | message.rs | how messages are framed |
 //! | login.rs, scram.rs | the beginning of a connection, and passwords |
 //! | query.rs | statements, their results, and errors |
@@ -25,23 +24,11 @@ mod slot;
 mod status;
 mod stream;
 mod watch;
-mod wire;
 
-use super::{Changes, SourceError, Tail};
-use crate::stop::Stop;
+use super::{Changes, SourceError, Tail, watched};
 use client::Postgres;
-pub(crate) use client::{Options, Security, SlotCreation};
+pub(crate) use client::{Options, SlotCreation};
 pub(crate) use status::Confirmed;
-use std::thread;
-
-/// Has [`Stop`] set when the one thread ends, also if it panics, so that the other does.
-struct Ending(Stop);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.0.set();
-    }
-}
 
 /// Reads the log until it is told to stop, and watches the slot meanwhile.
 pub(crate) fn run<C: Changes>(
@@ -50,12 +37,9 @@ pub(crate) fn run<C: Changes>(
     position: Option<String>,
     save: impl Fn(&str) -> Result<(), SourceError>,
 ) -> Result<(), SourceError> {
-    let (counts, stop, over) = (tail.counts.clone(), tail.stop.clone(), Stop::default());
-    thread::scope(|scope| {
-        let _ending = Ending(over.clone());
-        thread::Builder::new()
-            .name("slot".to_owned())
-            .spawn_scoped(scope, || watch::watch(options, &counts, &over))?;
-        tail.run(position, |position| Postgres::open(options, position, &stop), save)
-    })
+    let (counts, stop) = (tail.counts.clone(), tail.stop.clone());
+    watched(
+        |over| watch::watch(options, &counts, over),
+        || tail.run(position, |position| Postgres::open(options, position, &stop), save),
+    )
 }

@@ -1,7 +1,7 @@
 //! Positions in PostgreSQL's log.
 
+use crate::source::position::{Kind, PositionSyntax, number, parse};
 use std::fmt;
-use std::num::ParseIntError;
 use std::str::FromStr;
 
 /// A place in the log, as `16/B374D848`.
@@ -14,17 +14,14 @@ impl fmt::Display for Lsn {
     }
 }
 
-impl FromStr for Lsn {
-    type Err = PositionSyntax;
-
-    fn from_str(text: &str) -> Result<Self, PositionSyntax> {
-        let wrong = || PositionSyntax(text.to_owned());
+impl Lsn {
+    pub(super) fn read(text: &str) -> Option<Self> {
         let half = |digits: &str| {
             let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
             is_hex.then(|| u32::from_str_radix(digits, 16).ok()).flatten().map(u64::from)
         };
-        let (high, low) = text.split_once('/').ok_or_else(wrong)?;
-        Ok(Lsn(half(high).ok_or_else(wrong)? << 32 | half(low).ok_or_else(wrong)?))
+        let (high, low) = text.split_once('/')?;
+        Some(Lsn(half(high)? << 32 | half(low)?))
     }
 }
 
@@ -44,28 +41,20 @@ impl fmt::Display for Position {
     }
 }
 
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no position in a log of PostgreSQL, such as 7412345678901234567-1-16/B374D848")]
-pub(super) struct PositionSyntax(String);
+const KIND: Kind = Kind { of: "PostgreSQL", example: "7412345678901234567-1-16/B374D848" };
 
 impl FromStr for Position {
     type Err = PositionSyntax;
 
     fn from_str(text: &str) -> Result<Self, PositionSyntax> {
-        let wrong = || PositionSyntax(text.to_owned());
-        let parts: Vec<&str> = text.split('-').collect();
-        let [system, timeline, lsn] = parts[..] else { return Err(wrong()) };
-        let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_number(system) || !is_number(timeline) {
-            return Err(wrong());
-        }
-        let not_so = |_: ParseIntError| wrong();
-        Ok(Position {
-            system: system.parse().map_err(not_so)?,
-            timeline: timeline.parse().map_err(not_so)?,
-            lsn: lsn.parse().map_err(|_| wrong())?,
-        })
+        parse(text, KIND, read)
     }
+}
+
+fn read(text: &str) -> Option<Position> {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [system, timeline, lsn] = parts[..] else { return None };
+    Some(Position { system: number(system)?, timeline: number(timeline)?, lsn: Lsn::read(lsn)? })
 }
 
 #[cfg(test)]
@@ -78,7 +67,7 @@ mod tests {
         let position: Position = text.parse().unwrap();
         assert_eq!(position.lsn, Lsn(0x16_b374_d848));
         assert_eq!(position.to_string(), text);
-        assert_eq!("0/0".parse(), Ok(Lsn(0)));
+        assert_eq!(Lsn::read("0/0"), Some(Lsn(0)));
         assert!(Lsn(0xffff_ffff) < Lsn(1 << 32));
     }
 

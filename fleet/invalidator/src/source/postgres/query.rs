@@ -7,6 +7,8 @@ use std::io;
 
 /// Classes of errors that another connection may not have: connections, resources, and an operator's intervention.
 const PASSING_CLASSES: [&str; 3] = ["08", "53", "57"];
+/// The class of errors that say who it is, or the password, is wrong.
+const LOGIN_CLASS: &str = "28";
 /// An object is in use: the slot, by a connection whose end the database has not noticed yet, or by another invalidator.
 const OBJECT_IN_USE: &str = "55006";
 /// A file of the log is not there any more.
@@ -35,6 +37,9 @@ pub(super) fn refusal(body: &[u8]) -> SourceError {
     }
     if code == OBJECT_IN_USE || PASSING_CLASSES.iter().any(|class| code.starts_with(class)) {
         return SourceError::Connection(io::Error::other(said));
+    }
+    if code.starts_with(LOGIN_CLASS) {
+        return SourceError::Login(said);
     }
     SourceError::Refused(said)
 }
@@ -124,7 +129,7 @@ mod tests {
             assert!(error(code).is_passing(), "{code}");
         }
         assert!(matches!(error("58P01"), SourceError::Gap(_)));
-        assert!(matches!(error("28P01"), SourceError::Refused(_)));
+        assert!(matches!(error("28P01"), SourceError::Login(_)));
         assert!(matches!(refusal(b""), SourceError::Refused(_)));
     }
 

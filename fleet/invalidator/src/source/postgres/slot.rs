@@ -49,7 +49,10 @@ impl Slot {
             is_of_this_database: database.as_deref() == Some("t"),
             reader,
             is_lost: status.as_deref() == Some(LOST),
-            confirmed: confirmed.map(|lsn| lsn.parse()).transpose().ok()?,
+            confirmed: match confirmed {
+                Some(lsn) => Some(Lsn::read(&lsn)?),
+                None => None,
+            },
         })
     }
 
@@ -115,7 +118,7 @@ pub(super) fn check_timeline(history: &str, position: Position) -> Result<(), So
     let mut ends = history.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let timeline: u32 = words.next()?.parse().ok()?;
-        let end: Lsn = words.next()?.parse().ok()?;
+        let end = Lsn::read(words.next()?)?;
         (timeline == position.timeline).then_some(end)
     });
     match ends.next() {
@@ -151,7 +154,7 @@ pub(super) fn create(messages: &mut Messages, name: &str) -> Result<Lsn, SourceE
     let rows = query(messages, &statement)?;
     messages.reset_patience();
     let lsn = rows.into_iter().next().and_then(|row| row.into_iter().nth(1).flatten());
-    lsn.and_then(|lsn| lsn.parse().ok()).ok_or(SourceError::Malformed("the slot that it has made"))
+    lsn.and_then(|lsn| Lsn::read(&lsn)).ok_or(SourceError::Malformed("the slot that it has made"))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Telling the database how far all targets are, also while the reader waits for them.
 
 use super::message::framed;
-use super::position::Position;
-use super::wire::Writer;
+use super::position::{Lsn, Position};
+use crate::source::wire::Writer;
 use crate::stop::Stop;
+use guira_sync::atomic::{AtomicU64, Ordering};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -28,12 +29,14 @@ impl Confirmed {
         *self.0.position.lock().unwrap_or_else(PoisonError::into_inner) = position.parse().ok();
     }
 
-    /// What may be told to the database whose log is read from `of` on; 0 says nothing. A position of another one could have it throw away what was not read, and
-    /// one before the beginning would take back what the slot knows.
-    fn lsn(&self, of: Position) -> u64 {
+    /// What may be told to the database whose log was read from `of` to `read`; 0 says nothing. A position of another one could have it throw away what was not read, and so
+    /// could one that this connection has not come to, such as of a database that was since put back to an older state. One before the beginning would take back what the slot
+    /// knows.
+    fn lsn(&self, of: Position, read: Lsn) -> u64 {
         let position = *self.0.position.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_of_it =
-            |it: &Position| it.system == of.system && it.timeline == of.timeline && it.lsn >= of.lsn;
+        let is_of_it = |it: &Position| {
+            it.system == of.system && it.timeline == of.timeline && (of.lsn..=read).contains(&it.lsn)
+        };
         position.filter(is_of_it).map_or(0, |it| it.lsn.0)
     }
 }
@@ -42,6 +45,8 @@ impl Confirmed {
 #[derive(Debug)]
 pub(super) struct Status {
     over: Stop,
+    /// How far the log was read. Relaxed: whatever is saved was read before.
+    read: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -50,16 +55,25 @@ impl Status {
     pub(super) fn start(writer: Writer, confirmed: Confirmed, of: Position) -> io::Result<Self> {
         let over = Stop::default();
         let until = over.clone();
+        let read = Arc::new(AtomicU64::new(of.lsn.0));
+        let so_far = read.clone();
         let tell = move || {
+            let message = || framed(b'd', &update(confirmed.lsn(of, Lsn(so_far.load(Ordering::Relaxed)))));
             // A connection that fails is noticed by who reads from it.
-            while framed(b'd', &update(confirmed.lsn(of))).and_then(|message| writer.write(&message)).is_ok()
-            {
+            while message().and_then(|message| writer.write(&message)).is_ok() {
                 if until.wait(EVERY).is_err() {
                     return;
                 }
             }
         };
-        Ok(Status { over, thread: Some(Builder::new().name("status".to_owned()).spawn(tell)?) })
+        Ok(Status { over, read, thread: Some(Builder::new().name("status".to_owned()).spawn(tell)?) })
+    }
+}
+
+impl Status {
+    /// The log was read up to here.
+    pub(super) fn read(&self, lsn: Lsn) {
+        self.read.store(lsn.0, Ordering::Relaxed);
     }
 }
 
@@ -82,7 +96,6 @@ fn update(lsn: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::super::message::testing::{says, told};
-    use super::super::position::Lsn;
     use super::*;
 
     const OF: Position = Position { system: 7, timeline: 1, lsn: Lsn(0x100) };
@@ -90,12 +103,15 @@ mod tests {
     #[test]
     fn only_a_position_of_what_is_read_is_told() {
         let confirmed = Confirmed::default();
-        assert_eq!(confirmed.lsn(OF), 0);
+        let read = Lsn(1 << 33);
+        assert_eq!(confirmed.lsn(OF, read), 0);
         confirmed.set("7-1-1/2");
-        assert_eq!(confirmed.lsn(OF), 1 << 32 | 2);
-        assert_eq!(confirmed.lsn(Position { system: 8, ..OF }), 0);
-        assert_eq!(confirmed.lsn(Position { timeline: 2, ..OF }), 0);
-        assert_eq!(confirmed.lsn(Position { lsn: Lsn(1 << 33), ..OF }), 0);
+        assert_eq!(confirmed.lsn(OF, read), 1 << 32 | 2);
+        assert_eq!(confirmed.lsn(OF, Lsn(1 << 32 | 2)), 1 << 32 | 2);
+        assert_eq!(confirmed.lsn(OF, Lsn(1 << 32)), 0, "it has not come so far");
+        assert_eq!(confirmed.lsn(Position { system: 8, ..OF }, read), 0);
+        assert_eq!(confirmed.lsn(Position { timeline: 2, ..OF }, read), 0);
+        assert_eq!(confirmed.lsn(Position { lsn: Lsn(1 << 33), ..OF }, read), 0);
     }
 
     #[test]
@@ -104,8 +120,12 @@ mod tests {
         let confirmed = Confirmed::default();
         confirmed.set("7-1-0/102");
         let status = Status::start(messages.writer(), confirmed, OF).unwrap();
+        status.read(Lsn(0x102));
         let mut first = [0; 39];
-        io::Read::read_exact(&mut server, &mut first).unwrap();
+        // The first one may come before it was read so far.
+        while first[12..14] != [1, 2] {
+            io::Read::read_exact(&mut server, &mut first).unwrap();
+        }
         drop(status);
         assert_eq!(&first[..6], b"d\0\0\0\x26r");
         assert_eq!(

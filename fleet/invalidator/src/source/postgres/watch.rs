@@ -3,19 +3,18 @@
 use super::client::Options;
 use super::login::{Purpose, connect};
 use super::message::Messages;
+use super::position::Lsn;
 use super::query::{literal, query};
 use crate::counters::Counts;
-use crate::source::SourceError;
+use crate::source::{Extent, SourceError, WATCH_EVERY};
 use crate::stop::Stop;
-use std::time::Duration;
-
-const EVERY: Duration = Duration::from_secs(10);
 /// What the database says while it keeps no more of its log than it would anyway.
 const RESERVED: &str = "reserved";
 
 /// What the database says of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sight {
+    end: Option<Lsn>,
     retained: u64,
     status: String,
     /// How much more may be written before the slot is lost, if there is a limit.
@@ -24,23 +23,35 @@ struct Sight {
 
 /// Looks again and again until it is told to stop.
 pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
-    let (mut messages, mut before) = (None, RESERVED.to_owned());
+    let (mut messages, mut before, mut is_seen) = (None, RESERVED.to_owned(), true);
     loop {
-        match look(options, &mut messages, stop) {
+        let looked = look(options, &mut messages, stop);
+        let was_seen = std::mem::replace(&mut is_seen, looked.is_ok());
+        match looked {
             Ok(Some(sight)) => {
                 counts.set_retained(sight.retained);
+                counts.set_extent(sight.end.map(|end| Extent::new(vec![(0, end.0)])));
                 if let Some(alarm) = sight.alarm(&before, &options.slot) {
                     tracing::error!("{alarm}");
                 }
                 before = sight.status;
             }
-            Ok(None) => counts.set_retained(0),
+            Ok(None) => {
+                counts.set_retained(0);
+                counts.set_extent(None);
+            }
             Err(error) => {
                 messages = None;
-                tracing::debug!("the slot {} cannot be seen at the moment: {error}", options.slot);
+                counts.set_extent(None);
+                if was_seen && stop.check().is_ok() {
+                    tracing::warn!(
+                        "what the slot {} keeps cannot be seen at the moment: {error}",
+                        options.slot
+                    );
+                }
             }
         }
-        if stop.wait(EVERY).is_err() {
+        if stop.wait(WATCH_EVERY).is_err() {
             return;
         }
     }
@@ -58,16 +69,17 @@ fn look(
     let rows = query(
         messages,
         &format!(
-            "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint, wal_status, safe_wal_size \
+            "SELECT pg_current_wal_lsn(), pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint, wal_status, safe_wal_size \
              FROM pg_catalog.pg_replication_slots WHERE slot_name = {}",
             literal(&options.slot)
         ),
     )?;
     Ok(rows.into_iter().next().and_then(|row| {
-        let [retained, status, left]: [Option<String>; 3] = row.try_into().ok()?;
+        let [end, retained, status, left]: [Option<String>; 4] = row.try_into().ok()?;
         let number = |text: Option<String>| text.and_then(|text| text.parse().ok());
         // Of a slot that is lost nothing is kept.
         Some(Sight {
+            end: end.and_then(|end| Lsn::read(&end)),
             retained: number(retained).unwrap_or(0),
             status: status.unwrap_or_default(),
             left: number(left),
@@ -78,7 +90,7 @@ fn look(
 impl Sight {
     /// What is to be said about it, unless it was said `before`.
     fn alarm(&self, before: &str, slot: &str) -> Option<String> {
-        let Sight { retained, status, left } = self;
+        let Sight { retained, status, left, .. } = self;
         if status == RESERVED || status == before {
             return None;
         }
@@ -95,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_holds_up_the_log_is_told_once() {
-        let sight = |status: &str| Sight { retained: 7, status: status.to_owned(), left: Some(9) };
+        let sight = |status: &str| Sight { end: None, retained: 7, status: status.to_owned(), left: Some(9) };
         assert_eq!(sight("reserved").alarm("reserved", "guira"), None);
         let alarm = sight("extended").alarm("reserved", "guira").unwrap();
         assert!(

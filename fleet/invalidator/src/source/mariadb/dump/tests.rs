@@ -203,7 +203,7 @@ fn what_would_leave_something_stale_ends_the_reading() {
         (vec![event(kind::INCIDENT, &[1, 0, 0])], "has a gap: the database says that changes are missing"),
         (vec![gtid(6, 0x4c)], "transaction 0-1-6 is part of one"),
         (vec![gtid(6, 0x8d), statement("shop", "XA COMMIT X'78',X'',1")], "transaction 0-1-6 is part of one"),
-        (vec![event(166, &[])], "log_bin_compress"),
+        (vec![gtid(6, 0), event(kind::QUERY_COMPRESSED, &[0; 14])], "a statement"),
         (vec![event(200, &[])], "an event of kind 200"),
         (vec![gtid(6, 0), event(kind::DELETE_ROWS_1, &unhex(DELETE))], "rows of no table"),
         (vec![event(kind::XID, &[0; 8])], "without a GTID"),
@@ -308,4 +308,24 @@ fn statements_that_may_change_data_are_known() {
     ] {
         assert!(!is_unseen(text), "{text}");
     }
+}
+
+#[test]
+fn the_place_is_that_of_the_last_event_in_its_file() {
+    let mut dump = dump();
+    let rotation = |offset: u64, name: &[u8]| event(kind::ROTATE, &[&offset.to_le_bytes(), name].concat());
+    let ending = |end: u32| {
+        let mut bytes = event(kind::HEARTBEAT, b"");
+        bytes[13..17].copy_from_slice(&end.to_le_bytes());
+        bytes
+    };
+    let mut place = |event: Vec<u8>| {
+        dump.take(&event, true, &mut Told::default()).unwrap();
+        (dump.place().file, dump.place().offset)
+    };
+    assert_eq!(place(rotation(4, b"binlog.000007")), (7, 4));
+    assert_eq!(place(ending(300)), (7, 300));
+    assert_eq!(place(ending(0)), (7, 300), "it is in no file");
+    assert_eq!(place(rotation(1 << 33, b"bin.log.000008")), (8, 1 << 33));
+    assert_eq!(place(rotation(4, b"something")), (8, 1 << 33));
 }

@@ -1,6 +1,6 @@
 //! Connections, with TLS or without.
 
-use crate::source::socket::Socket;
+use super::socket::Socket;
 use guira_client::text::Endpoint;
 use guira_transport::{TlsConnector, TlsName};
 use rustls::ClientConnection;
@@ -8,8 +8,24 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long each answer before the login may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// Whether a connection is encrypted.
+#[derive(Clone, Debug)]
+pub(crate) enum Security {
+    Plain,
+    Tls(TlsConnector, TlsName),
+}
+
+impl Security {
+    /// What encrypts it, with the certificates that the files have now.
+    pub(crate) fn tls(&self) -> Option<(&TlsConnector, &TlsName)> {
+        let Security::Tls(connector, name) = self else { return None };
+        if let Err(error) = connector.reload_changed() {
+            tracing::error!("certificates stay as they were: {error}");
+        }
+        Some((connector, name))
+    }
+}
+
 /// A read that finds nothing comes back after this time.
 const READ_WAIT: Duration = Duration::from_secs(1);
 /// What is read from a socket at once and given to TLS, in bytes.
@@ -64,13 +80,14 @@ pub(super) struct Wire {
 
 impl Wire {
     /// Connects to the first address of the name that answers.
-    pub(super) fn connect(endpoint: &Endpoint) -> io::Result<Self> {
-        Ok(Self::over(Socket::connect(endpoint, TIMEOUT)?))
+    /// Reading waits for `read_timeout` at most.
+    pub(super) fn connect(endpoint: &Endpoint, read_timeout: Duration) -> io::Result<Self> {
+        Ok(Self::over(Socket::connect(endpoint, read_timeout)?))
     }
 
     #[cfg(test)]
     pub(super) fn over_unix(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
-        Ok(Self::over(Socket::Unix(socket).with_timeouts(TIMEOUT)?))
+        Ok(Self::over(Socket::Unix(socket).with_timeouts(Duration::from_secs(5))?))
     }
 
     fn over(socket: Socket) -> Self {
@@ -103,6 +120,16 @@ impl Wire {
 
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         self.writer.write(bytes)
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

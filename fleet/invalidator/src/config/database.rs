@@ -1,0 +1,165 @@
+//! The database: `[source.mariadb]` or `[source.postgres]`.
+
+use super::tls::{Tls, security};
+use super::{ConfigError, endpoint, yes};
+use crate::source::debezium::{self, Acknowledged};
+use crate::source::mariadb::{self, Reads, Until};
+use crate::source::postgres::{self, Confirmed, SlotCreation};
+use crate::source::{Credentials, Source};
+use guira_client::text::Endpoint;
+use serde::{Deserialize, Deserializer};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+/// Whose log is read.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Database {
+    MariaDb(MariaDb),
+    Postgres(Postgres),
+    Debezium(Debezium),
+}
+
+/// Change events that somebody sends.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Debezium {
+    #[serde(deserialize_with = "endpoint")]
+    listen: Endpoint,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct MariaDb {
+    #[serde(deserialize_with = "endpoint")]
+    address: Endpoint,
+    user: String,
+    #[serde(default)]
+    password_file: Option<PathBuf>,
+    #[serde(default)]
+    tls: Option<Tls>,
+    server_id: NonZeroU32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Postgres {
+    #[serde(deserialize_with = "endpoint")]
+    address: Endpoint,
+    database: String,
+    user: String,
+    #[serde(default)]
+    password_file: Option<PathBuf>,
+    #[serde(default)]
+    tls: Option<Tls>,
+    #[serde(deserialize_with = "slot")]
+    slot: String,
+    #[serde(default = "yes")]
+    create_slot: bool,
+    publication: String,
+}
+
+/// The longest name of a slot, in bytes.
+const SLOT_MAX: usize = 63;
+
+fn slot<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let is_good = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+    if text.is_empty() || text.len() > SLOT_MAX || !text.bytes().all(is_good) {
+        return Err(serde::de::Error::custom("a slot has up to 63 small letters, digits and underscores"));
+    }
+    Ok(text)
+}
+
+impl Database {
+    /// Checks that there is a file of a position, or none where nothing can be read again.
+    pub(super) fn check_position(&self, position: Option<&Path>) -> Result<(), String> {
+        match (self, position) {
+            (Database::Debezium(_), Some(_)) => {
+                Err("[source.debezium] has no position: who sends keeps it".to_owned())
+            }
+            (Database::MariaDb(_) | Database::Postgres(_), None) => Err("position is missing".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a line alone does not tell.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let (tls, address) = match self {
+            Database::MariaDb(mariadb) => (&mariadb.tls, &mariadb.address),
+            Database::Postgres(postgres) => (&postgres.tls, &postgres.address),
+            Database::Debezium(_) => return Ok(()),
+        };
+        tls.as_ref()
+            .map_or(Ok(()), |tls| tls.check(address))
+            .map_err(|error| format!("of the database: {error}"))
+    }
+
+    /// Whether a table can be where `database` and `schema` say: MariaDB has tables in databases, PostgreSQL in schemas of the one database.
+    pub(super) fn check_place(&self, database: Option<&str>, schema: Option<&str>) -> Result<(), String> {
+        match self {
+            Database::MariaDb(_) if database.is_none() || schema.is_some() => {
+                Err("needs a database, and has no schema".to_owned())
+            }
+            Database::Postgres(postgres) if database.is_some() => {
+                Err(format!("may have a schema, and has no database: that is {}", postgres.database))
+            }
+            Database::Debezium(_) if database.is_some() == schema.is_some() => {
+                Err("needs a database (MySQL, MariaDB), or else a schema (PostgreSQL)".to_owned())
+            }
+            Database::MariaDb(_) | Database::Postgres(_) | Database::Debezium(_) => Ok(()),
+        }
+    }
+
+    /// How it is reached, if these tables have templates. Reads the files with the password and with authorities.
+    pub(super) fn source(&self, tables: Vec<(String, String)>) -> Result<Source, ConfigError> {
+        Ok(match self {
+            Database::MariaDb(mariadb) => {
+                let reads = if tables.is_empty() { Reads::Statements } else { Reads::StatementsAndRows };
+                Source::MariaDb(mariadb.options(reads)?)
+            }
+            Database::Postgres(postgres) => Source::Postgres(postgres.options(tables)?),
+            Database::Debezium(Debezium { listen }) => Source::Debezium(debezium::Options {
+                listen: listen.clone(),
+                acknowledged: Acknowledged::default(),
+            }),
+        })
+    }
+}
+
+impl MariaDb {
+    fn options(&self, reads: Reads) -> Result<mariadb::Options, ConfigError> {
+        Ok(mariadb::Options {
+            address: self.address.clone(),
+            security: security(self.tls.as_ref(), &self.address)?,
+            credentials: credentials(&self.user, self.password_file.as_deref())?,
+            server_id: self.server_id.get(),
+            until: Until::Forever,
+            reads,
+        })
+    }
+}
+
+impl Postgres {
+    fn options(&self, tables: Vec<(String, String)>) -> Result<postgres::Options, ConfigError> {
+        let creation = if self.create_slot { SlotCreation::Allowed } else { SlotCreation::Forbidden };
+        Ok(postgres::Options {
+            endpoint: self.address.clone(),
+            security: security(self.tls.as_ref(), &self.address)?,
+            credentials: credentials(&self.user, self.password_file.as_deref())?,
+            database: self.database.clone(),
+            slot: self.slot.clone(),
+            slot_creation: creation,
+            publication: self.publication.clone(),
+            tables,
+            confirmed: Confirmed::default(),
+        })
+    }
+}
+
+/// Whose files can be read now.
+fn credentials(user: &str, password_file: Option<&Path>) -> Result<Credentials, ConfigError> {
+    let credentials = Credentials { user: user.to_owned(), password_file: password_file.map(Path::to_owned) };
+    credentials.read().map_err(ConfigError::Login)?;
+    Ok(credentials)
+}

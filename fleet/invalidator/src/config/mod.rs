@@ -1,0 +1,319 @@
+//! The configuration: a TOML file.
+
+mod database;
+mod target;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use crate::deliver::{Limits, Spool, SpoolError, Ways};
+use crate::keys::{Rule, TableKeys, Template};
+use crate::source::{OnGap, Source};
+use database::Database;
+use guira_client::text::{Endpoint, LoginError};
+use guira_transport::TlsError;
+use guira_web::{Token, TokenError};
+use serde::{Deserialize, Deserializer};
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+pub(crate) use target::TargetConfig;
+
+/// The longest configuration, in bytes.
+const FILE_MAX: u64 = 1 << 20;
+
+/// Keys of a batch, and the batches that a target may have to do.
+const BATCH_KEYS: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
+/// Their answers have to fit into the buffers of sockets, since they are read once all requests are sent.
+const BATCH_KEYS_MAX: usize = 5000;
+const QUEUE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+const QUEUE_MAX: usize = 10_000;
+/// The schema of tables without one.
+const PUBLIC: &str = "public";
+/// What the spool of a target may take on disk, in MiB, and how long its queue has no room before it is used.
+const SPOOL_MAX_MB: NonZeroU32 = NonZeroU32::new(1024).unwrap();
+const SPOOL_AFTER_MS: NonZeroU32 = NonZeroU32::new(1000).unwrap();
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read {path}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{path}: {message}")]
+    File { path: PathBuf, message: String },
+    #[error("the login: {0}")]
+    Login(io::Error),
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsError),
+    #[error("the login of a target: {0}")]
+    Access(#[from] LoginError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
+}
+
+/// What an invalidator is to do.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// The file that says where the log is read on, if there is a log that can be.
+    #[serde(default)]
+    pub(crate) position: Option<PathBuf>,
+    /// Where the admin listener is, and the file of the token that its clients show.
+    #[serde(default)]
+    pub(crate) admin: Option<String>,
+    #[serde(default)]
+    pub(crate) admin_token_file: Option<PathBuf>,
+    #[serde(default = "batch_keys")]
+    pub(crate) batch_keys: NonZeroUsize,
+    #[serde(default = "queue")]
+    pub(crate) queue_batches: NonZeroUsize,
+    #[serde(default)]
+    pub(crate) on_gap: OnGap,
+    /// The folder of what targets that are away are given later.
+    #[serde(default)]
+    spool: Option<PathBuf>,
+    #[serde(default = "spool_max_mb")]
+    spool_max_mb: NonZeroU32,
+    #[serde(default = "spool_after_ms")]
+    spool_after_ms: NonZeroU32,
+    source: Database,
+    #[serde(default, rename = "template")]
+    templates: Vec<Templates>,
+    #[serde(default, rename = "outbox")]
+    outboxes: Vec<Outbox>,
+    #[serde(rename = "target")]
+    pub(crate) targets: Vec<TargetConfig>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Templates {
+    /// MariaDB has tables in databases, PostgreSQL in schemas of the one database.
+    #[serde(default)]
+    database: Option<String>,
+    #[serde(default)]
+    schema: Option<String>,
+    table: String,
+    keys: Vec<Template>,
+}
+
+/// A table whose inserted rows name keys.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Outbox {
+    #[serde(default)]
+    database: Option<String>,
+    #[serde(default)]
+    schema: Option<String>,
+    table: String,
+    /// Its keys stand between blanks.
+    column: String,
+}
+
+fn batch_keys() -> NonZeroUsize {
+    BATCH_KEYS
+}
+
+fn queue() -> NonZeroUsize {
+    QUEUE
+}
+
+fn spool_max_mb() -> NonZeroU32 {
+    SPOOL_MAX_MB
+}
+
+fn spool_after_ms() -> NonZeroU32 {
+    SPOOL_AFTER_MS
+}
+
+fn endpoint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Endpoint, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(serde::de::Error::custom)
+}
+
+fn endpoints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Endpoint>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, is no TOML, has a name that does not exist or a value that makes no sense; the error has the line.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = read(path)?;
+        Self::from_toml(&text).map_err(|message| ConfigError::File { path: path.to_owned(), message })
+    }
+
+    fn from_toml(text: &str) -> Result<Self, String> {
+        let config: Config = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What a line alone does not tell.
+    fn check(&self) -> Result<(), String> {
+        if self.targets.is_empty() {
+            return Err("there is no target".to_owned());
+        }
+        let mut names = HashSet::new();
+        if self.targets.iter().any(|target| target.name.is_empty()) {
+            return Err("a target has no name".to_owned());
+        }
+        if let Some(twice) = self.targets.iter().find(|target| !names.insert(&target.name)) {
+            return Err(format!("two targets are called {}", twice.name));
+        }
+        if self.batch_keys.get() > BATCH_KEYS_MAX {
+            return Err(format!("batch-keys must be at most {BATCH_KEYS_MAX}"));
+        }
+        if self.queue_batches.get() > QUEUE_MAX {
+            return Err(format!("queue-batches must be at most {QUEUE_MAX}"));
+        }
+        self.targets.iter().try_for_each(TargetConfig::check)?;
+        self.check_spool()?;
+        if let Some(place) = &self.admin {
+            guira_web::place(place).map_err(|error| format!("admin {error}"))?;
+        }
+        self.source.check_position(self.position.as_deref())?;
+        self.source.check()?;
+        self.check_tables()
+    }
+
+    fn check_tables(&self) -> Result<(), String> {
+        for it in &self.templates {
+            let checked = self.source.check_place(it.database.as_deref(), it.schema.as_deref());
+            checked.map_err(|error| format!("the template of {} {error}", it.table))?;
+            if it.keys.is_empty() {
+                let place = place(&it.database, &it.schema);
+                return Err(format!("the template of {place}.{} has no keys", it.table));
+            }
+        }
+        for it in &self.outboxes {
+            let checked = self.source.check_place(it.database.as_deref(), it.schema.as_deref());
+            checked.map_err(|error| format!("the outbox {} {error}", it.table))?;
+        }
+        Ok(())
+    }
+
+    /// A spool takes all that a target has in memory at once, or nothing.
+    fn check_spool(&self) -> Result<(), String> {
+        if self.spool.is_none() {
+            return Ok(());
+        }
+        let most = self.targets.iter().map(|target| self.limits(target).spool_bytes()).max();
+        let least = most.unwrap_or(0).div_ceil(1 << 20);
+        if u64::from(self.spool_max_mb.get()) < least {
+            return Err(format!(
+                "spool-max-mb must be at least {least}: so much may be in memory for a target"
+            ));
+        }
+        Ok(())
+    }
+
+    /// How much may wait for a target, and for how long.
+    pub(crate) fn limits(&self, target: &TargetConfig) -> Limits {
+        let millis = |millis: u32| Duration::from_millis(millis.into());
+        Limits {
+            batch_keys: self.batch_keys.get(),
+            queue_weight: self.batch_keys.get() * self.queue_batches.get(),
+            linger: millis(target.linger_ms),
+            again_after: target.again_after(),
+            spool_after: millis(self.spool_after_ms.get()),
+        }
+    }
+
+    /// Leaves out all targets but this one, and spools, which belong to whoever reads on.
+    pub(crate) fn for_replay(&mut self, target: Option<&str>) -> Result<(), String> {
+        self.spool = None;
+        let Some(name) = target else { return Ok(()) };
+        self.targets.retain(|target| target.name == name);
+        if self.targets.is_empty() { Err(format!("no target is called {name}")) } else { Ok(()) }
+    }
+
+    /// Opens the spool of a target, if there is to be one.
+    pub(crate) fn open_spool(&self, target: &TargetConfig) -> Result<Option<Spool>, SpoolError> {
+        let Some(folder) = &self.spool else { return Ok(None) };
+        let bytes_max = u64::from(self.spool_max_mb.get()) << 20;
+        Spool::open(&folder.join(folder_name(&target.name)), bytes_max).map(Some)
+    }
+
+    /// Folders in that of the spool that belong to no target.
+    pub(crate) fn forgotten_spools(&self) -> Vec<PathBuf> {
+        let Some(folder) = &self.spool else { return Vec::new() };
+        let names: HashSet<_> = self.targets.iter().map(|target| folder_name(&target.name)).collect();
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let others =
+            entries.filter(|entry| !entry.file_name().to_str().is_some_and(|name| names.contains(name)));
+        others.map(|entry| entry.path()).collect()
+    }
+
+    /// How the database is reached. Reads the files with the password and with authorities.
+    pub(crate) fn source(&self) -> Result<Source, ConfigError> {
+        let tables = self.tables().into_iter().map(|it| (it.database, it.table));
+        self.source.source(tables.collect())
+    }
+
+    /// How each target is reached. Their files can be used.
+    pub(crate) fn ways(&self) -> Result<Vec<Ways>, ConfigError> {
+        self.targets.iter().map(TargetConfig::ways).collect()
+    }
+
+    /// Tables whose rows say something about keys.
+    pub(crate) fn tables(&self) -> Vec<TableKeys> {
+        let of_templates = self.templates.iter().map(|it| TableKeys {
+            database: place(&it.database, &it.schema).to_owned(),
+            table: it.table.clone(),
+            rule: Rule::Templates(it.keys.clone()),
+        });
+        let outboxes = self.outboxes.iter().map(|it| TableKeys {
+            database: place(&it.database, &it.schema).to_owned(),
+            table: it.table.clone(),
+            rule: Rule::Outbox(it.column.clone()),
+        });
+        of_templates.chain(outboxes).collect()
+    }
+
+    /// Whether all files that it names can be used too, as far as that can be known without doing anything.
+    ///
+    /// # Errors
+    /// When one of them cannot.
+    pub fn check_files(&self) -> Result<(), ConfigError> {
+        self.admin_token_file.as_deref().map(Token::load).transpose()?;
+        self.ways()?;
+        self.source().map(drop)
+    }
+}
+
+/// A name as it may stand in a path.
+fn folder_name(name: &str) -> String {
+    let mut folder = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+            folder.push(char::from(byte));
+        } else {
+            folder.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    folder
+}
+
+/// Where a table is.
+fn place<'a>(database: &'a Option<String>, schema: &'a Option<String>) -> &'a str {
+    database.as_deref().or(schema.as_deref()).unwrap_or(PUBLIC)
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    let unreadable = |source| ConfigError::Read { path: path.to_owned(), source };
+    let length = fs::metadata(path).map_err(unreadable)?.len();
+    if length > FILE_MAX {
+        return Err(unreadable(io::Error::new(io::ErrorKind::FileTooLarge, "it is too long")));
+    }
+    fs::read_to_string(path).map_err(unreadable)
+}

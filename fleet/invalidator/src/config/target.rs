@@ -1,0 +1,116 @@
+//! Targets: `[[target]]`.
+
+use super::tls::{Tls, security};
+use super::{ConfigError, endpoint, endpoints};
+use crate::deliver::{Dialect, How, Way, Ways};
+use guira_client::text::Endpoint;
+use serde::{Deserialize, Deserializer};
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a target may take, in milliseconds.
+const TIMEOUT_MS: NonZeroU32 = NonZeroU32::new(5000).unwrap();
+/// How long keys wait for others, and how long after the first delivery the second is, in milliseconds.
+const LINGER_MS: u32 = 10;
+const AGAIN_AFTER_MS: u32 = 500;
+/// The longest wait between deliveries: meanwhile all keys are in memory.
+const AGAIN_AFTER_MS_MAX: u32 = 60_000;
+const LINGER_MS_MAX: u32 = 1000;
+
+/// Who is sent deletes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct TargetConfig {
+    pub(crate) name: String,
+    #[serde(deserialize_with = "endpoint")]
+    pub(crate) address: Endpoint,
+    #[serde(default)]
+    tls: Option<Tls>,
+    /// A file that begins with USER:PASSWORD.
+    #[serde(default)]
+    login_file: Option<PathBuf>,
+    /// The servers that are flushed after a gap, in the place of the target itself.
+    #[serde(default, deserialize_with = "endpoints")]
+    flush: Vec<Endpoint>,
+    #[serde(default, rename = "protocol")]
+    pub(crate) dialect: Dialect,
+    /// What is put before each key, such as a routing prefix.
+    #[serde(default, deserialize_with = "prefix")]
+    prefix: String,
+    #[serde(default = "timeout_ms")]
+    timeout_ms: NonZeroU32,
+    #[serde(default = "linger_ms")]
+    pub(super) linger_ms: u32,
+    /// 0 is never.
+    #[serde(default)]
+    again_after_ms: Option<u32>,
+    #[serde(default)]
+    hold_off_s: Option<NonZeroU32>,
+}
+
+impl TargetConfig {
+    pub(crate) fn how(&self) -> How {
+        How { prefix: self.prefix.clone(), hold_off_s: self.hold_off_s.map(NonZeroU32::get) }
+    }
+
+    /// A target that holds keys off needs no second delete.
+    pub(super) fn again_after(&self) -> Option<Duration> {
+        let default = if self.hold_off_s.is_some() { 0 } else { AGAIN_AFTER_MS };
+        let after = self.again_after_ms.unwrap_or(default);
+        (after > 0).then(|| Duration::from_millis(after.into()))
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        let name = &self.name;
+        let mut addresses = std::iter::once(&self.address).chain(&self.flush);
+        let checked =
+            addresses.try_for_each(|address| self.tls.as_ref().map_or(Ok(()), |tls| tls.check(address)));
+        checked.map_err(|error| format!("of {name}: {error}"))?;
+        if self.linger_ms > LINGER_MS_MAX {
+            return Err(format!("linger-ms of {name} must be at most {LINGER_MS_MAX}"));
+        }
+        if self.again_after_ms.is_some_and(|after| after > AGAIN_AFTER_MS_MAX) {
+            return Err(format!("again-after-ms of {name} must be at most {AGAIN_AFTER_MS_MAX}"));
+        }
+        Ok(())
+    }
+
+    /// How it is reached. Its files can be used.
+    pub(super) fn ways(&self) -> Result<Ways, ConfigError> {
+        let flushes = if self.flush.is_empty() { std::slice::from_ref(&self.address) } else { &self.flush };
+        let flushes = flushes.iter().map(|address| self.way(address)).collect::<Result<_, _>>()?;
+        Ok(Ways { deletes: self.way(&self.address)?, flushes })
+    }
+
+    fn way(&self, address: &Endpoint) -> Result<Way, ConfigError> {
+        let way = Way {
+            endpoint: address.clone(),
+            timeout: self.timeout(),
+            security: security(self.tls.as_ref(), address)?,
+            login_file: self.login_file.clone(),
+        };
+        way.login()?;
+        Ok(way)
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        Duration::from_millis(u64::from(self.timeout_ms.get()))
+    }
+}
+
+fn timeout_ms() -> NonZeroU32 {
+    TIMEOUT_MS
+}
+
+fn linger_ms() -> u32 {
+    LINGER_MS
+}
+
+fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+        return Err(serde::de::Error::custom("a prefix has no blanks and no control bytes"));
+    }
+    Ok(text)
+}

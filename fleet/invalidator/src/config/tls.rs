@@ -1,0 +1,67 @@
+//! How a connection is encrypted: `tls = { ca = "…" }`.
+
+use crate::source::Security;
+use guira_client::text::Endpoint;
+use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError};
+use serde::Deserialize;
+use std::path::PathBuf;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Tls {
+    #[serde(default)]
+    mode: Mode,
+    /// Authorities, as PEM.
+    #[serde(default)]
+    ca: Option<PathBuf>,
+    /// What is shown to whoever asks who we are; the key is in the same file if none is named.
+    #[serde(default)]
+    cert: Option<PathBuf>,
+    #[serde(default)]
+    key: Option<PathBuf>,
+}
+
+/// Who is trusted, by the names of libpq's `sslmode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Mode {
+    /// Whoever answers.
+    Require,
+    /// Only who has a certificate of `ca` that names the host.
+    #[default]
+    VerifyFull,
+}
+
+impl Tls {
+    pub(super) fn check(&self, endpoint: &Endpoint) -> Result<(), String> {
+        let wrong = |text: &str| Err(text.to_owned());
+        match (self.mode, &self.ca) {
+            _ if matches!(endpoint, Endpoint::Unix(_)) => wrong("a UNIX socket has no tls"),
+            (Mode::VerifyFull, None) => {
+                wrong("tls needs ca, or mode = \"require\", which trusts whoever answers")
+            }
+            (Mode::Require, Some(_)) => wrong("ca of tls needs mode = \"verify-full\""),
+            _ if self.key.is_some() && self.cert.is_none() => wrong("key of tls needs cert"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the files.
+    fn connector(&self) -> Result<TlsConnector, TlsError> {
+        TlsConnector::new(TlsClientOptions {
+            chain: self.cert.clone(),
+            key: self.key.clone(),
+            authorities: self.ca.clone(),
+            names: NameCheck::Required,
+            resumption: Resumption::Off,
+        })
+    }
+}
+
+/// How a connection to `endpoint` is made that has these settings, or none.
+pub(super) fn security(tls: Option<&Tls>, endpoint: &Endpoint) -> Result<Security, TlsError> {
+    match (tls, endpoint) {
+        (Some(tls), Endpoint::Tcp { host, .. }) => Ok(Security::Tls(tls.connector()?, host.parse()?)),
+        _ => Ok(Security::Plain),
+    }
+}

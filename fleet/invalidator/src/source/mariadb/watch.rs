@@ -1,0 +1,68 @@
+//! Looks how long the log is, by a connection of its own.
+
+use super::client::{Options, connect};
+use super::packet::Packets;
+use super::query::rows;
+use crate::counters::Counts;
+use crate::source::wire::Wire;
+use crate::source::{Extent, SourceError, WATCH_EVERY};
+use crate::stop::Stop;
+
+/// Looks again and again until it is told to stop.
+pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
+    let (mut connection, mut is_seen) = (None, true);
+    loop {
+        let looked = look(options, &mut connection);
+        let was_seen = std::mem::replace(&mut is_seen, looked.is_ok());
+        match looked {
+            Ok(extent) => counts.set_extent(Some(extent)),
+            Err(error) => {
+                connection = None;
+                counts.set_extent(None);
+                if was_seen && stop.check().is_ok() {
+                    tracing::warn!(
+                        "the lag in bytes is not known, for which the user needs BINLOG MONITOR: {error}"
+                    );
+                }
+            }
+        }
+        if stop.wait(WATCH_EVERY).is_err() {
+            return;
+        }
+    }
+}
+
+fn look(options: &Options, connection: &mut Option<Packets<Wire>>) -> Result<Extent, SourceError> {
+    let connection = match connection {
+        Some(connection) => connection,
+        None => connection.insert(connect(options)?),
+    };
+    let files = rows(connection, "SHOW BINARY LOGS")?;
+    let files: Option<_> = files.iter().map(|file| read(file)).collect();
+    files.map(Extent::new).ok_or(SourceError::Malformed("the list of its logs"))
+}
+
+/// The number of a file of the log, and its length.
+fn read(row: &[String]) -> Option<(u64, u64)> {
+    let [name, length, ..] = row else { return None };
+    Some((number(name.as_bytes())?, length.parse().ok()?))
+}
+
+/// Files are called NAME.NUMBER.
+pub(super) fn number(name: &[u8]) -> Option<u64> {
+    let digits = name.rsplit(|byte| *byte == b'.').next()?;
+    crate::source::position::number(str::from_utf8(digits).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_known_by_their_numbers() {
+        let row = |name: &str, length: &str| read(&[name.to_owned(), length.to_owned()]);
+        assert_eq!(row("host.bin.000042", "1073741824"), Some((42, 1 << 30)));
+        assert_eq!((row("binlog.", "1"), row("binlog.1a", "1"), row("binlog.1", "-")), (None, None, None));
+        assert_eq!(read(&["binlog.1".to_owned()]), None);
+    }
+}
