@@ -60,7 +60,7 @@ impl Region {
             Address::Unix(path) => panic!("{path:?}"),
         });
         let text = format!(
-            "position = {:?}\nadmin = \"127.0.0.1:0\"\n[mariadb]\naddress = \"{}\"\nuser = \"guira\"\npassword-file = {:?}\nserver-id = 4242\n\
+            "position = {:?}\nadmin = \"127.0.0.1:0\"\n[source.mariadb]\naddress = \"{}\"\nuser = \"guira\"\npassword-file = {:?}\nserver-id = 4242\n\
              [[target]]\nname = \"cache\"\naddress = \"{at}\"\n[[target]]\nname = \"markers\"\naddress = \"{markers_at}\"\n",
             scratch.file("position"),
             database.address(),
