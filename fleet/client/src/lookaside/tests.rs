@@ -591,6 +591,7 @@ fn leases_are_given_back_when_a_fill_panics() {
         let cache = client(target);
         let fill = || cache.get_or_fill("k", |_| -> Result<_, ()> { panic!("a fill that panics") });
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fill)).is_err());
+        drop(cache);
         server.join().unwrap();
     }
 }
@@ -606,6 +607,7 @@ fn leases_of_values_that_the_cache_does_not_take_are_given_back() {
     let cache = client(target);
     assert_eq!(read(&cache, "k", value("x")), value("x"));
     assert_eq!(cache.counters().failed_stores, 1);
+    drop(cache);
     server.join().unwrap();
 }
 
@@ -709,11 +711,10 @@ fn markers_do_not_go_on_with_a_server_that_does_not_know_their_commands() {
         let mut heard = [0; 32];
         socket.read_exact(&mut heard).unwrap();
         socket.write_all(b"ERROR\r\nERROR\r\n").unwrap();
-        drop(socket);
-        let (mut socket, _) = listener.accept().unwrap();
+        let (mut next, _) = listener.accept().unwrap();
         let mut heard = [0; 13];
-        socket.read_exact(&mut heard).unwrap();
-        socket.write_all(b"EN\r\n").unwrap();
+        next.read_exact(&mut heard).unwrap();
+        next.write_all(b"EN\r\n").unwrap();
     });
     let nowhere = Target::new("unix:/nowhere".parse().unwrap(), Duration::from_secs(20));
     let cache = client(nowhere).in_replica_region(Markers::at(Target::new(at, Duration::from_secs(20))));
