@@ -1,6 +1,6 @@
 //! A cache that fails costs the application nothing but time.
 
-use crate::{caches, client, hit, read, target, value, wait_until};
+use crate::{caches, client, hit, read, read_with, target, value, wait_until};
 use guira_client::lookaside::LookAside;
 use guira_client::text::{Endpoint, Target};
 use guira_sync::clock::Stopwatch;
@@ -84,4 +84,33 @@ fn keys_that_would_be_commands_are_never_sent() {
         assert_eq!(hit(&cache, "k"), value("row"), "{name}");
         assert_eq!(cache.counters().bad_keys, 8, "{name}");
     }
+}
+
+/// memcached counts its cas uniques from 1 on whenever it is started.
+#[test]
+fn a_token_of_a_memcached_that_was_started_anew_meanwhile_stores_nothing() {
+    if Setup::new().start_peer().is_none() {
+        return skip::say("memcached is not installed");
+    }
+    let folder = Scratch::new();
+    let path = folder.path().join("socket");
+    let start = || Setup::new().unix_socket(&path).start_peer().expect("it is installed");
+    let mut server = Some(start());
+    let cache = LookAside::new(Target::new(Endpoint::Unix(path.clone()), PATIENCE)).wait(PATIENCE);
+    let found = read_with(&cache, "k", || {
+        server.take().expect("it is started once").stop("KILL");
+        let _ = std::fs::remove_file(&path);
+        server = Some(start());
+        // Another client, which has written and then begins to fill the key, is given the same token.
+        let other = LookAside::new(Target::new(Endpoint::Unix(path.clone()), PATIENCE));
+        assert!(other.delete(&["k"]));
+        let mut direct = server.as_ref().expect("it is started").connect();
+        assert_eq!(direct.ask("mg guira-client-asks N10\r\n"), "HD W");
+        assert_eq!(direct.ask("mg k c N10\r\n"), "HD c2 W");
+        value("old")
+    });
+    assert_eq!(found, value("old"));
+    assert_eq!((cache.counters().stores, cache.counters().failed_stores), (0, 1));
+    let hasty = cache.clone().wait(Duration::ZERO);
+    assert_eq!(read(&hasty, "k", value("new")), value("new"));
 }

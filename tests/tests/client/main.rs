@@ -5,6 +5,7 @@ mod caches;
 mod document;
 mod expiry;
 mod failures;
+mod faults;
 mod herds;
 mod histories;
 mod markers;

@@ -33,9 +33,10 @@ pub(super) struct Manner {
 
 /// A client of a cache beside a database.
 ///
-/// It blocks. Threads share it, or its clones, which use the same connections: as many as there are calls at the same time.
-/// Connecting, and each answer, take at most the timeout of the target. A cache that cannot be connected to, or has not
-/// answered three times in a row, is left alone for a second, but by deletes.
+/// It blocks. Threads share it, or its clones, which use the same connections: as many as there are calls at the same time, while
+/// they ask the cache; with memcached also while they fill. Connecting, and each answer, take as long as the [`Target`] says.
+/// A cache that cannot be connected to, or has not answered three times in a row, is left alone for a second, but by deletes; then one
+/// call asks it again.
 ///
 /// No call fails because of the cache: then the database is asked, or the change stands, and [`LookAside::counters`] tell. A
 /// change whose delete has failed leaves an old value in the cache, until the invalidator deletes it
@@ -47,7 +48,7 @@ pub struct LookAside {
 }
 
 impl LookAside {
-    /// A client of the cache at `target`: a Guira node, a router, or memcached 1.6 or later. It connects when it is first used.
+    /// A client of the cache at `target`: a Guira node, a router, or memcached 1.6.10 or later. It connects when it is first used.
     ///
     /// Values live for an hour, and what the database does not have for a minute, ± 10 %; a client waits 250 ms for a value
     /// that another one fills, and takes no stale value.
@@ -119,8 +120,8 @@ impl LookAside {
     /// On a miss one client is given a lease, and its `fill` is stored, unless the key was deleted meanwhile: then the value is
     /// good for this call only. Others wait, or take the stale value, or call `fill` when the wait is over. `fill` is called
     /// once at most. It has to read what is committed: a snapshot that began before this call may be older than a delete.
-    /// When it fails the lease is given back; when it panics, or its client dies, others wait until the interval of
-    /// the lease is over, which is 10 s.
+    /// When it fails or panics, or the cache does not take the value, the lease is given back; when its client dies, others wait until
+    /// the interval of the lease is over, which is 10 s.
     ///
     /// # Errors
     /// Those of `fill`, and no others.
@@ -158,7 +159,7 @@ impl LookAside {
     /// Changes the database by `write`, and then deletes the `keys` whose values it changes. `write` has committed when it
     /// returns. It is given what its statement should say, for the invalidator.
     ///
-    /// The keys are deleted too when `write` has failed, since that may not be known for sure. For the same reason a marker stays until
+    /// The keys are deleted too when `write` has failed or panics, since that may not be known for sure. For the same reason a marker stays until
     /// its limit then.
     ///
     /// # Errors
@@ -170,9 +171,10 @@ impl LookAside {
     ) -> Result<T, E> {
         let good = self.good(keys);
         let marker = self.mark(&good);
-        let written = write(&Changed::new(good.iter().copied().chain(marker.as_deref())));
-        self.delete_good(&good);
-        written
+        let changed = Changed::new(good.iter().copied().chain(marker.as_deref()));
+        // Also when it panics: it may have committed.
+        let _deletes = AtEnd { client: self, keys: good };
+        write(&changed)
     }
 
     /// Deletes keys, and tells whether all of them were acknowledged.
@@ -221,5 +223,17 @@ impl LookAside {
         self.shared.counts.deletes.add(deleted);
         self.shared.counts.failed_deletes.add(keys.len() - deleted);
         deleted == keys.len()
+    }
+}
+
+/// Deletes keys in the end.
+struct AtEnd<'c, 'k> {
+    client: &'c LookAside,
+    keys: Vec<&'k str>,
+}
+
+impl Drop for AtEnd<'_, '_> {
+    fn drop(&mut self) {
+        self.client.delete_good(&self.keys);
     }
 }

@@ -16,12 +16,16 @@ const LINE_MAX: usize = 1000;
 /// The key by which a server is asked whether it knows lease-get.
 const PROBE: &str = "guira-client-asks";
 
+/// The longest value that is sent, in bytes: servers have none that are longer. A number that is too large for theirs would be refused as a
+/// bad line, and the value behind it taken for commands.
+const VALUE_MAX: usize = 1 << 30;
+
 /// By which commands a server gives leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leases {
     /// `lease-get` and `lease-set`: Guira's nodes, and routers.
     Native,
-    /// `mg` with N, and `ms` with C: memcached since 1.6.
+    /// `mg` with N, and `ms` with C: memcached since 1.6.10.
     Meta,
 }
 
@@ -30,6 +34,19 @@ pub enum Leases {
 pub(super) struct Token {
     leases: Leases,
     number: u64,
+}
+
+impl Token {
+    #[cfg(test)]
+    pub(super) fn of_memcached(number: u64) -> Self {
+        Self { leases: Leases::Meta, number }
+    }
+
+    /// Whether it is good for the connection only that it was given over. memcached begins to count its cas uniques anew when it is
+    /// started anew, so another one may have given the same number to somebody else; as long as a connection lasts it is the same.
+    pub(super) fn is_of_connection(self) -> bool {
+        self.leases == Leases::Meta
+    }
 }
 
 /// What the cache says about a key.
@@ -65,12 +82,13 @@ pub(super) enum Stored {
 
 /// By which commands the server of a connection gives leases. A router tells a token of 0 when a server has failed, perhaps since it
 /// knows no lease-get. A value that comes with a command that a server does not know would be
-/// taken for commands, so each connection is asked.
+/// taken for commands, so each connection is asked. memcached before 1.6.10 has another `ms`, whose value it would take for commands too, and says
+/// OK where later ones say HD.
 pub(super) fn of_link(link: &mut Link) -> Result<Leases, CacheError> {
     if let Some(leases) = link.leases {
         return Ok(leases);
     }
-    link.connection.send(format!("lease-get {PROBE}\r\nmn\r\n").as_bytes())?;
+    link.connection.ask(format!("lease-get {PROBE}\r\nmg {PROBE} N{INTERVAL_S}\r\nmn\r\n").as_bytes())?;
     let said = link.connection.line()?.to_vec();
     let told = length_of(&said, b"VALUE ", 3).or_else(|| length_of(&said, b"LVALUE ", 4));
     let is_native = told.is_some() && !said.starts_with(b"LVALUE guira-client-asks 0 ");
@@ -80,11 +98,13 @@ pub(super) fn of_link(link: &mut Link) -> Result<Leases, CacheError> {
             return Err(CacheError::unexpected(&said));
         }
     }
-    let knows_meta = link.connection.line()? == b"MN";
+    let meta = link.connection.line()?.to_vec();
+    let is_known = ["HD", "EN", "SERVER_ERROR"].iter().any(|begin| meta.starts_with(begin.as_bytes()));
+    let knows_meta = link.connection.line()? == b"MN" && is_known;
     let leases = match (is_native, knows_meta) {
         (true, _) => Leases::Native,
         (false, true) => Leases::Meta,
-        (false, false) => return Err(CacheError::NoLeases(said.escape_ascii().to_string())),
+        (false, false) => return Err(CacheError::NoLeases(meta.escape_ascii().to_string())),
     };
     link.leases = Some(leases);
     Ok(leases)
@@ -100,17 +120,16 @@ fn number<T: TryFrom<u64>>(word: &[u8]) -> Option<T> {
     number_from(word).and_then(|number| T::try_from(number).ok())
 }
 
-/// Asks for keys.
-pub(super) fn get(link: &mut Link, keys: &[&str]) -> Result<Vec<Got>, CacheError> {
+/// Asks for keys. What has come before an error is in `got` too.
+pub(super) fn get(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(), CacheError> {
     let leases = of_link(link)?;
-    let mut got = Vec::with_capacity(keys.len());
     for batch in keys.chunks(BATCH) {
         match leases {
-            Leases::Native => get_native(link, batch, &mut got)?,
-            Leases::Meta => get_by_meta(link, batch, &mut got)?,
+            Leases::Native => get_native(link, batch, got)?,
+            Leases::Meta => get_by_meta(link, batch, got)?,
         }
     }
-    Ok(got)
+    Ok(())
 }
 
 fn get_native(link: &mut Link, mut keys: &[&str], got: &mut Vec<Got>) -> Result<(), CacheError> {
@@ -127,7 +146,7 @@ fn get_native(link: &mut Link, mut keys: &[&str], got: &mut Vec<Got>) -> Result<
         lines.push(line);
         keys = rest;
     }
-    link.connection.send(request.as_bytes())?;
+    link.connection.ask(request.as_bytes())?;
     for line in lines {
         hear_native(link, line, got)?;
     }
@@ -178,7 +197,7 @@ const INTERVAL_S: u32 = 10;
 
 fn get_by_meta(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(), CacheError> {
     let request: String = keys.iter().map(|key| format!("mg {key} v f c N{INTERVAL_S}\r\n")).collect();
-    link.connection.send(request.as_bytes())?;
+    link.connection.ask(request.as_bytes())?;
     for _ in keys {
         got.push(hear_meta(link)?);
     }
@@ -223,10 +242,12 @@ fn hear_meta(link: &mut Link) -> Result<Got, CacheError> {
 }
 
 /// Stores what tokens were given for. What a token was given for by other commands than this server's is refused.
+/// What is longer than any server has is not sent.
 pub(super) fn set(link: &mut Link, stores: &[Store<'_>]) -> Result<Vec<Stored>, CacheError> {
     let leases = of_link(link)?;
     let (mut request, mut stored) = (Vec::new(), Vec::with_capacity(stores.len()));
-    for Store { key, token, item, seconds } in stores.iter().filter(|store| store.token.leases == leases) {
+    let is_sent = |store: &&Store<'_>| store.token.leases == leases && store.item.data.len() <= VALUE_MAX;
+    for Store { key, token, item, seconds } in stores.iter().filter(is_sent) {
         let (number, flags, length) = (token.number, item.flags, item.data.len());
         let line = match leases {
             Leases::Native => format!("lease-set {key} {number} {flags} {seconds} {length}\r\n"),
@@ -237,10 +258,10 @@ pub(super) fn set(link: &mut Link, stores: &[Store<'_>]) -> Result<Vec<Stored>, 
         request.extend_from_slice(b"\r\n");
     }
     if !request.is_empty() {
-        link.connection.send(&request)?;
+        link.connection.ask(&request)?;
     }
     for store in stores {
-        stored.push(if store.token.leases == leases {
+        stored.push(if is_sent(&store) {
             let line = link.connection.line()?;
             match line {
                 b"STORED" | b"HD" => Stored::Yes,
@@ -248,6 +269,8 @@ pub(super) fn set(link: &mut Link, stores: &[Store<'_>]) -> Result<Vec<Stored>, 
                 _ if line.starts_with(b"SERVER_ERROR") => Stored::Failed,
                 _ => return Err(CacheError::unexpected(line)),
             }
+        } else if store.token.leases == leases {
+            Stored::Failed
         } else {
             Stored::Refused
         });
@@ -261,7 +284,7 @@ pub(super) fn give_back(link: &mut Link, tokens: &[(&str, Token)]) -> Result<(),
     for batch in tokens.chunks(BATCH) {
         let request: String =
             batch.iter().map(|(key, token)| format!("md {key} C{}\r\n", token.number)).collect();
-        link.connection.send(request.as_bytes())?;
+        link.connection.ask(request.as_bytes())?;
         batch.iter().try_for_each(|_| link.connection.line().map(|_| ()))?;
     }
     Ok(())
@@ -272,7 +295,7 @@ pub(super) fn delete(link: &mut Link, keys: &[&str]) -> Result<Vec<bool>, CacheE
     let mut deleted = Vec::with_capacity(keys.len());
     for batch in keys.chunks(BATCH) {
         let request: String = batch.iter().map(|key| format!("delete {key}\r\n")).collect();
-        link.connection.send(request.as_bytes())?;
+        link.connection.ask(request.as_bytes())?;
         for _ in batch {
             deleted.push(matches!(link.connection.line()?, b"DELETED" | b"NOT_FOUND"));
         }

@@ -29,8 +29,8 @@ pub enum CacheError {
     /// It has answered something else than such a server does.
     #[error("an unexpected answer: {0}")]
     Unexpected(String),
-    /// It knows neither `lease-get` nor meta commands. This is what it has said.
-    #[error("the server knows no leases, and no meta commands: {0}")]
+    /// It knows neither `lease-get` nor meta commands as memcached has them since 1.6.10. This is what it has said.
+    #[error("the server knows no leases, and no meta commands of memcached 1.6.10 or later: {0}")]
     NoLeases(String),
     /// It has not answered before, and is not asked for a second.
     #[error("the server has not answered, and is left alone for a second")]
@@ -59,6 +59,8 @@ pub(super) struct Link {
     pub(super) connection: Connection,
     /// By which commands it gives leases, once it was asked.
     pub(super) leases: Option<Leases>,
+    /// When it was of use last, in milliseconds after the clock of its `Links` has started.
+    used: u64,
 }
 
 /// Whether a request may be left out while its server rests.
@@ -76,7 +78,7 @@ pub(super) struct Links {
     /// LOCK: idle links. Leaf.
     idle: Mutex<Vec<Link>>,
     since: Stopwatch,
-    /// Milliseconds after `since`.
+    /// Milliseconds after `since`; 0 while it does not rest.
     rests_until: AtomicU64,
     /// Answers in a row that have not come.
     failures: AtomicU64,
@@ -98,38 +100,92 @@ impl Links {
     pub(super) fn with<T>(
         &self,
         urgency: Urgency,
-        mut work: impl FnMut(&mut Link) -> Result<T, CacheError>,
+        work: impl FnMut(&mut Link) -> Result<T, CacheError>,
     ) -> Result<T, CacheError> {
-        if urgency == Urgency::Optional && self.now() < self.rests_until.load(Ordering::Relaxed) {
+        let (done, link) = self.lend(urgency, work)?;
+        self.keep(link);
+        Ok(done)
+    }
+
+    /// The same, and lends the connection: to go on with, and to be kept then.
+    pub(super) fn lend<T>(
+        &self,
+        urgency: Urgency,
+        mut work: impl FnMut(&mut Link) -> Result<T, CacheError>,
+    ) -> Result<(T, Link), CacheError> {
+        if urgency == Urgency::Optional && !self.may_ask() {
             return Err(CacheError::Resting);
         }
         let idle = self.idle().pop();
         if let Some(mut link) = idle {
             match work(&mut link) {
-                // The others are as old.
-                Err(error) if error.is_gone() => self.idle().clear(),
-                done => return self.finish(link, done),
+                Err(error) if error.is_gone() => self.drop_older(&link),
+                done => return self.judge(link, done),
             }
         }
         let opened = Connection::open(&self.target).map_err(CacheError::from);
-        let mut link = Link { connection: opened.inspect_err(|error| self.failed(error))?, leases: None };
+        let connection = opened.inspect_err(|error| self.failed(error))?;
+        let mut link = Link { connection, leases: None, used: self.now() };
         let done = work(&mut link);
-        self.finish(link, done)
+        self.judge(link, done)
     }
 
-    /// Keeps a connection for the next one, unless an answer may still come over it.
-    fn finish<T>(&self, link: Link, done: Result<T, CacheError>) -> Result<T, CacheError> {
-        match &done {
-            Ok(_) => {
-                self.failures.store(0, Ordering::Relaxed);
-                let mut idle = self.idle();
-                if idle.len() < IDLE_MAX {
-                    idle.push(link);
-                }
-            }
-            Err(error) => self.failed(error),
+    /// Does more with a connection that was lent, and with no other one.
+    pub(super) fn go_on<T>(
+        &self,
+        mut link: Link,
+        work: impl FnOnce(&mut Link) -> Result<T, CacheError>,
+    ) -> Result<(T, Link), CacheError> {
+        let done = work(&mut link);
+        self.judge(link, done)
+    }
+
+    /// Keeps a connection, over which no answer may come any more, for the next one.
+    pub(super) fn keep(&self, link: Link) {
+        let mut idle = self.idle();
+        if idle.len() < IDLE_MAX {
+            idle.push(link);
         }
-        done
+    }
+
+    fn judge<T>(&self, mut link: Link, done: Result<T, CacheError>) -> Result<(T, Link), CacheError> {
+        match done {
+            Ok(done) => {
+                self.failures.store(0, Ordering::Relaxed);
+                self.rests_until.store(0, Ordering::Relaxed);
+                link.used = self.now();
+                Ok((done, link))
+            }
+            Err(error) => {
+                self.failed(&error);
+                if matches!(error, CacheError::Text(TextError::Late)) {
+                    // Perhaps the way is gone that they take, which no end says.
+                    self.drop_older(&link);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Closes the idle connections that were of use no later than this one, which is of none any more.
+    fn drop_older(&self, link: &Link) {
+        self.idle().retain(|other| other.used > link.used);
+    }
+
+    /// Whether the server does not rest. When its rest is over, one asks it, and the others go on as if it were not.
+    fn may_ask(&self) -> bool {
+        let (until, now) = (self.rests_until.load(Ordering::Relaxed), self.now());
+        let again = now + self.rest_millis();
+        until == 0
+            || now >= until
+                && self
+                    .rests_until
+                    .compare_exchange(until, again, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+    }
+
+    fn rest_millis(&self) -> u64 {
+        (self.rest.as_millis() as u64).max(1)
     }
 
     fn failed(&self, error: &CacheError) {
@@ -139,7 +195,7 @@ impl Links {
             CacheError::Text(TextError::Connect(_) | TextError::Login(_)) | CacheError::NoLeases(_)
         );
         if is_out || failures >= FAILURES_MAX {
-            self.rests_until.store(self.now() + self.rest.as_millis() as u64, Ordering::Relaxed);
+            self.rests_until.store(self.now() + self.rest_millis(), Ordering::Relaxed);
         }
     }
 

@@ -56,7 +56,7 @@ pub(super) struct Mark {
 }
 
 impl Markers {
-    /// Markers at `target`: a Guira node, a router, or memcached 1.6 or later, by meta commands.
+    /// Markers at `target`: a Guira node, a router, or memcached 1.6.10 or later, by meta commands.
     #[must_use]
     pub fn at(target: Target) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Markers {
         self
     }
 
-    /// The same, with reads that go to the master for up to so much longer, in whole seconds. By default 2 s. It has to be longer than a change that the
+    /// The same, with reads that go to the master for so much longer, in whole seconds, and up to one more. By default 2 s. It has to be longer than a change that the
     /// invalidator has seen takes to be visible in the replica, or in the slowest of several.
     #[must_use]
     pub fn settling(mut self, settling: Duration) -> Self {
@@ -101,8 +101,8 @@ impl Markers {
 
     fn set(&self, link: &mut Link, key: &str, id: &str, keys: &[&str]) -> Result<bool, CacheError> {
         let seconds = seconds(self.limit);
-        link.connection.send(format!("ms {key} 1 T{seconds}\r\n1\r\n").as_bytes())?;
-        if link.connection.line()? != b"HD" {
+        link.connection.ask(format!("ms {key} 1 T{seconds}\r\n1\r\n").as_bytes())?;
+        if !is_done(link)? {
             return Ok(false);
         }
         let mut lists: Vec<String> = keys.iter().map(|key| list(key)).collect();
@@ -137,14 +137,14 @@ impl Markers {
     fn look(&self, link: &mut Link, keys: &[&str], found: &mut Vec<Database>) -> Result<(), CacheError> {
         let names: Vec<String> = keys.iter().map(|key| list(key)).collect();
         let request: String = names.iter().map(|name| format!("mg {name} v c\r\n")).collect();
-        link.connection.send(request.as_bytes())?;
+        link.connection.ask(request.as_bytes())?;
         let lists = names.iter().map(|_| hear_list(link)).collect::<Result<Vec<_>, _>>()?;
         let mut arrived = HashMap::new();
         let ids = lists.iter().flatten().flat_map(List::ids).take(IDS_MAX);
         let ids: Vec<&str> = ids.filter(|id| arrived.insert(*id, false).is_none()).collect();
         for batch in ids.chunks(BATCH) {
             let request: String = batch.iter().map(|id| format!("mg {}\r\n", marker(id))).collect();
-            link.connection.send(request.as_bytes())?;
+            link.connection.ask(request.as_bytes())?;
             for id in batch {
                 let line = link.connection.line()?;
                 match line {
@@ -169,20 +169,25 @@ impl Markers {
             }
         }
         if writes > 0 {
-            link.connection.send(request.as_bytes())?;
+            link.connection.ask(request.as_bytes())?;
         }
         // If a list was changed meanwhile, somebody else takes out what has arrived.
-        (0..writes).try_for_each(|_| link.connection.line().map(|_| ()))?;
+        (0..writes).try_for_each(|_| is_done(link).map(|_| ()))?;
         Ok(())
     }
 
     /// What is left of a list when its ids have arrived, and how long it lives; `None` if it is to stay as it is.
     fn rest_of(&self, list: &List, arrived: &HashMap<&str, bool>) -> Option<(String, u64)> {
+        // Without cas uniques it would be written over an id that was added meanwhile.
+        if list.unique == 0 {
+            return None;
+        }
         let has_arrived = |id: &&str| arrived.get(id).copied().unwrap_or(false);
         let number = list.ids().filter(has_arrived).count();
         let left: String = list.ids().filter(|id| !has_arrived(id)).map(|id| format!("{id},")).collect();
         if left.is_empty() && !list.text.is_empty() {
-            return Some((left, seconds(self.settling)));
+            // Servers count whole seconds that have begun.
+            return Some((left, seconds(self.settling) + 1));
         }
         (number >= ARRIVED_MAX).then(|| (left, seconds(self.limit)))
     }
@@ -212,16 +217,27 @@ fn add(
     };
     let length = id.len() + 1;
     let line = |list| format!("ms {list} {length} {flags} T{seconds}\r\n{id},\r\nmg {list} T{seconds}\r\n");
-    link.connection.send(lists.iter().map(line).collect::<String>().as_bytes())?;
+    link.connection.ask(lists.iter().map(line).collect::<String>().as_bytes())?;
     let mut left = Vec::new();
     for list in lists {
-        let is_added = link.connection.line()? == b"HD";
-        let has_time = link.connection.line()? == b"HD";
+        let is_added = is_done(link)?;
+        let has_time = is_done(link)?;
         if !(is_added && has_time) {
             left.push(list.clone());
         }
     }
     Ok(left)
+}
+
+/// Whether something was done as asked. An answer that does not say so or otherwise is an error: whoever does not know a command answers to
+/// its value as well, and that answer would be taken for the next one.
+fn is_done(link: &mut Link) -> Result<bool, CacheError> {
+    match link.connection.line()? {
+        b"HD" => Ok(true),
+        b"NS" | b"EN" | b"NF" | b"EX" => Ok(false),
+        line if line.starts_with(b"SERVER_ERROR") => Ok(false),
+        line => Err(CacheError::unexpected(line)),
+    }
 }
 
 /// The ids of writes of a key.
@@ -292,10 +308,12 @@ mod tests {
             markers.rest_of(&List { text, unique: 1 }, &map)
         };
         assert_eq!(left(0, 0), None, "it settles already");
-        assert_eq!(left(2, 2), Some((String::new(), 2)));
+        assert_eq!(left(2, 2), Some((String::new(), 3)));
         assert_eq!((left(1, 0), left(17, 15)), (None, None));
         assert_eq!(left(17, 16), Some(("16,".to_owned(), 600)));
+        let unordered = List { text: "x,".to_owned(), unique: 0 };
+        assert_eq!(markers.rest_of(&unordered, &HashMap::from([("x", true)])), None, "no cas uniques");
         let strange = List { text: "a b,,x,".to_owned(), unique: 1 };
-        assert_eq!(markers.rest_of(&strange, &HashMap::from([("x", true)])), Some((String::new(), 2)));
+        assert_eq!(markers.rest_of(&strange, &HashMap::from([("x", true)])), Some((String::new(), 3)));
     }
 }

@@ -4,7 +4,7 @@
 //! asks the database for a key at a time, and that nobody stores what a database said before a change. Whatever is wrong with
 //! the cache, the application has its answer: from the database, and [`Counters`] tell of it.
 //!
-//! The cache is a Guira node, a router, or memcached of version 1.6 or later. Each connection is asked what it knows:
+//! The cache is a Guira node, a router, or memcached of version 1.6.10 or later. Each connection is asked what it knows:
 //! `lease-get` and `lease-set`, or meta commands, of which leases are made then.
 //!
 //! ```no_run
@@ -32,6 +32,7 @@ mod changed;
 mod client;
 mod counters;
 mod key;
+mod leased;
 mod leases;
 mod links;
 mod markers;

@@ -7,8 +7,9 @@ use guira_sync::clock::Stopwatch;
 use super::backoff::Backoff;
 use super::client::{Manner, Shared};
 use super::key;
-use super::leases::{self, Got, Store, Stored, Token};
-use super::links::Urgency;
+use super::leased::Leased;
+use super::leases::{self, Got, Store, Token};
+use super::links::{CacheError, Link, Urgency};
 use super::policy::StaleValues;
 use super::value::{Item, Value};
 
@@ -55,6 +56,8 @@ pub(super) struct Read<'c, 'f, 'k, E> {
     keys: Vec<&'k str>,
     found: Vec<Option<Value>>,
     fill: Fill<'f, 'k, E>,
+    /// Over which the tokens of what is missing were given, if they are good for nothing else.
+    lent: Option<Link>,
 }
 
 impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
@@ -73,7 +76,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
             });
         }
         let found = vec![None; unique.len()];
-        let mut read = Read { shared, manner, keys: unique, found, fill };
+        let mut read = Read { shared, manner, keys: unique, found, fill, lent: None };
         read.all()?;
         if read.keys.len() == keys.len() {
             return Ok(read.found);
@@ -116,12 +119,25 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
             return Vec::new();
         }
         let keys: Vec<&str> = places.iter().map(|place| self.keys[*place]).collect();
-        let got = self.shared.links.with(Urgency::Optional, |link| leases::get(link, &keys));
-        let Ok(got) = got else {
-            counts.failures.add(places.len());
-            missing.extend(places.iter().copied().map(Missing::without_token));
-            return Vec::new();
-        };
+        let mut got = Vec::with_capacity(keys.len());
+        let asked = self.shared.links.lend(Urgency::Optional, |link| {
+            got.clear();
+            leases::get(link, &keys, &mut got)
+        });
+        match asked {
+            Ok(((), link)) => {
+                let is_bound = |got: &Got| matches!(got, Got::Token(token, _) if token.is_of_connection());
+                if got.iter().any(is_bound) {
+                    self.lent = Some(link);
+                } else {
+                    self.shared.links.keep(link);
+                }
+            }
+            // What has come before is good.
+            Err(CacheError::Text(_)) => {}
+            Err(_) => got.clear(),
+        }
+        got.resize(keys.len(), Got::Nothing);
         let mut taken = Vec::new();
         let value_of = |stale: Option<Item>| stale.and_then(|item| item.value().ok()?);
         for (place, got) in places.iter().copied().zip(got) {
@@ -165,8 +181,10 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
             return Ok(());
         }
         let keys: Vec<&'k str> = missing.iter().map(|missing| self.keys[missing.place]).collect();
+        let tokens = keys.iter().zip(&missing).filter_map(|(key, missing)| Some((*key, missing.token?)));
+        let mut leased = Leased::new(self.shared, self.lent.take(), tokens.collect());
         let wanted: Vec<Wanted<'k>> = self.wanted(&keys);
-        let values = (self.fill)(&wanted).inspect_err(|_| give_back(self.shared, &keys, &missing))?;
+        let values = (self.fill)(&wanted)?;
         assert_eq!(values.len(), wanted.len(), "a fill has a value, or none, for each key");
         let mut stores = Vec::new();
         for (Missing { place, token, stale }, value) in missing.into_iter().zip(values) {
@@ -174,6 +192,10 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
             if value.as_ref().is_some_and(is_older) {
                 self.shared.counts.older.add(1);
                 self.found[place] = stale;
+                // memcached would not keep the newer value then.
+                if token.is_some_and(Token::is_of_connection) {
+                    leased.forget(self.keys[place]);
+                }
                 continue;
             }
             if let Some(token) = token {
@@ -188,7 +210,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
             }
             self.found[place] = value;
         }
-        self.store(&stores);
+        leased.store(&stores);
         Ok(())
     }
 
@@ -211,30 +233,5 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
         let databases: Vec<Database> = keys.iter().copied().map(database).collect();
         counts.marked_reads.add(databases.iter().filter(|one| **one == Database::Master).count());
         keys.iter().zip(databases).map(|(key, database)| Wanted { key, database }).collect()
-    }
-
-    fn store(&self, stores: &[Store<'_>]) {
-        let counts = &self.shared.counts;
-        for batch in stores.chunks(leases::BATCH) {
-            let stored = self.shared.links.with(Urgency::Optional, |link| leases::set(link, batch));
-            let stored = stored.unwrap_or_else(|_| vec![Stored::Failed; batch.len()]);
-            for stored in stored {
-                match stored {
-                    Stored::Yes => counts.stores.add(1),
-                    Stored::Refused => counts.refusals.add(1),
-                    Stored::Failed => counts.failed_stores.add(1),
-                }
-            }
-        }
-    }
-}
-
-/// Gives the tokens of keys back that were not filled.
-fn give_back(shared: &Shared, keys: &[&str], missing: &[Missing]) {
-    let tokens = keys.iter().zip(missing).filter_map(|(key, missing)| Some((*key, missing.token?)));
-    let tokens: Vec<(&str, Token)> = tokens.collect();
-    if !tokens.is_empty() {
-        // If it fails, others wait a little longer.
-        let _ = shared.links.with(Urgency::Optional, |link| leases::give_back(link, &tokens));
     }
 }

@@ -10,9 +10,9 @@ use crate::text::{Target, TextError};
 /// What is asked over one connection, and answered.
 type Talk = Vec<(String, String)>;
 
-const NATIVE: (&str, &str) =
-    ("lease-get guira-client-asks\r\nmn\r\n", "LVALUE guira-client-asks 7 0 0\r\n\r\nEND\r\nMN\r\n");
-const META: (&str, &str) = ("lease-get guira-client-asks\r\nmn\r\n", "ERROR\r\nMN\r\n");
+const PROBE: &str = "lease-get guira-client-asks\r\nmg guira-client-asks N10\r\nmn\r\n";
+const NATIVE: (&str, &str) = (PROBE, "LVALUE guira-client-asks 7 0 0\r\n\r\nEND\r\nHD Z\r\nMN\r\n");
+const META: (&str, &str) = (PROBE, "ERROR\r\nHD W\r\nMN\r\n");
 
 /// Longer than a test takes.
 const REST: Duration = Duration::from_secs(3600);
@@ -160,6 +160,8 @@ fn an_older_version_does_not_replace_a_newer_one() {
     let (target, server) = serve(vec![talk(&[
         NATIVE,
         asked,
+        // Others need not wait. The stale value stays.
+        ("md k C101\r\n", "HD\r\n"),
         asked,
         ("lease-set k 101 1073741824 3600 9\r\n\0\0\0\0\0\0\0\x05y\r\n", "STORED\r\n"),
     ])]);
@@ -245,8 +247,8 @@ fn whatever_the_cache_says_the_application_has_its_value() {
         (META, "VA 1 c1\r\nx\r\n"),
         (META, "VA 1 f0 c1\r\nx"),
         (META, "HD\r\n"),
-        (("lease-get guira-client-asks\r\nmn\r\n", "ERROR\r\nERROR\r\n"), ""),
-        (("lease-get guira-client-asks\r\nmn\r\n", "LVALUE a 1 0 3\r\n"), ""),
+        ((PROBE, "ERROR\r\nERROR\r\nERROR\r\n"), ""),
+        ((PROBE, "LVALUE a 1 0 3\r\n"), ""),
     ] {
         let asked = if probe == META { "mg k v f c N10\r\n" } else { "lease-get k\r\n" };
         let rest = if answer.is_empty() { vec![] } else { vec![(asked, answer)] };
@@ -322,14 +324,18 @@ fn stores_that_fail_are_counted_and_nothing_else() {
 #[test]
 fn a_server_that_knows_no_leases_is_told_to_who_asks() {
     let (target, server) = serve(vec![
-        talk(&[(META.0, "ERROR\r\nERROR\r\n")]),
+        talk(&[(PROBE, "ERROR\r\nERROR\r\nERROR\r\n")]),
+        // memcached before 1.6.10.
+        talk(&[(PROBE, "ERROR\r\nOK W\r\nMN\r\n")]),
         talk(&[META]),
         talk(&[NATIVE]),
-        talk(&[(META.0, "SERVER_ERROR the server knows no leases: …\r\nMN\r\n")]),
-        talk(&[(META.0, "LVALUE guira-client-asks 0 0 0\r\n\r\nEND\r\nMN\r\n")]),
+        talk(&[(PROBE, "SERVER_ERROR the server knows no leases: …\r\nSERVER_ERROR timeout\r\nMN\r\n")]),
+        talk(&[(PROBE, "LVALUE guira-client-asks 0 0 0\r\n\r\nEND\r\nEN\r\nMN\r\n")]),
     ]);
-    let error = client(target.clone()).leases().unwrap_err();
-    assert!(matches!(&error, CacheError::NoLeases(said) if said == "ERROR"), "{error}");
+    for expected in ["ERROR", "OK W"] {
+        let error = client(target.clone()).leases().unwrap_err();
+        assert!(matches!(&error, CacheError::NoLeases(said) if said == expected), "{error}");
+    }
     for leases in [Leases::Meta, Leases::Native, Leases::Meta, Leases::Meta] {
         assert_eq!(client(target.clone()).leases().unwrap(), leases);
     }
@@ -461,7 +467,7 @@ fn a_list_is_tidied_by_its_cas_unique_so_that_what_was_added_meanwhile_stays() {
             vec![
                 (look, "VA 4 c5\r\na,b,\r\n"),
                 ("mg r:a\r\nmg r:b\r\n", "EN\r\nEN\r\n"),
-                ("ms r::k 0 C5 T2\r\n\r\n", "EX\r\n"),
+                ("ms r::k 0 C5 T3\r\n\r\n", "EX\r\n"),
             ],
             Database::Master,
         ),
@@ -529,4 +535,191 @@ fn an_id_is_appended_or_begins_a_list_and_the_list_lives_as_long_as_its_youngest
     ] {
         assert_eq!(mark(&answers).unmarked_writes, unmarked, "{answers:?}");
     }
+}
+
+fn mg(answer: &'static str) -> (&'static str, &'static str) {
+    ("mg k v f c N10\r\n", answer)
+}
+
+#[test]
+fn what_memcached_has_given_a_token_for_is_stored_over_the_same_connection_or_not_at_all() {
+    // Another memcached has begun to count its cas uniques anew: 1 would be a token of it.
+    let (target, server) = serve(vec![talk(&[META, mg("VA 0 f0 c1 W\r\n\r\n")]), vec![]]);
+    let cache = client(target.clone());
+    assert_eq!(read(&cache, "k", value("old")), value("old"));
+    assert_eq!((cache.counters().stores, cache.counters().failed_stores), (0, 1));
+    let _ = crate::text::Connection::open(&target);
+    server.join().unwrap();
+}
+
+#[test]
+fn a_connection_with_a_token_of_memcached_is_not_used_by_others_meanwhile() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string().parse().unwrap();
+    let server = thread::spawn(move || {
+        let accept = || listener.accept().unwrap().0;
+        let say = |socket: &mut std::net::TcpStream, (asked, answered): (&str, &str)| {
+            let mut heard = vec![0; asked.len()];
+            socket.read_exact(&mut heard).unwrap();
+            assert_eq!(String::from_utf8_lossy(&heard), asked);
+            socket.write_all(answered.as_bytes()).unwrap();
+        };
+        let mut first = accept();
+        say(&mut first, META);
+        say(&mut first, mg("VA 0 f0 c1 W\r\n\r\n"));
+        let mut second = accept();
+        say(&mut second, META);
+        say(&mut second, ("mg l v f c N10\r\n", "VA 1 f0 c2\r\nx\r\n"));
+        say(&mut first, ("ms k 3 F0 T3600 C1\r\nrow\r\n", "HD\r\n"));
+    });
+    let cache = client(Target::new(at, Duration::from_secs(20)));
+    let found = cache.get_or_fill("k", |_| {
+        assert_eq!(hit(&cache, "l"), value("x"));
+        Ok::<_, ()>(value("row"))
+    });
+    assert_eq!((found, cache.counters().stores), (Ok(value("row")), 1));
+    server.join().unwrap();
+}
+
+#[test]
+fn leases_are_given_back_when_a_fill_panics() {
+    for (probe, asked, answer) in [
+        (NATIVE, "lease-get k\r\n", "LVALUE k 101 0 0\r\n\r\nEND\r\n"),
+        (META, "mg k v f c N10\r\n", "VA 0 f0 c101 W\r\n\r\n"),
+    ] {
+        let (target, server) = serve(vec![talk(&[probe, (asked, answer), ("md k C101\r\n", "HD\r\n")])]);
+        let cache = client(target);
+        let fill = || cache.get_or_fill("k", |_| -> Result<_, ()> { panic!("a fill that panics") });
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fill)).is_err());
+        drop(cache);
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn leases_of_values_that_the_cache_does_not_take_are_given_back() {
+    let (target, server) = serve(vec![talk(&[
+        NATIVE,
+        ("lease-get k\r\n", "LVALUE k 101 0 0\r\n\r\nEND\r\n"),
+        ("lease-set k 101 0 3600 1\r\nx\r\n", "SERVER_ERROR object too large for cache\r\n"),
+        ("md k C101\r\n", "HD\r\n"),
+    ])]);
+    let cache = client(target);
+    assert_eq!(read(&cache, "k", value("x")), value("x"));
+    assert_eq!(cache.counters().failed_stores, 1);
+    drop(cache);
+    server.join().unwrap();
+}
+
+#[test]
+fn keys_are_deleted_when_a_write_panics() {
+    let (target, server) = serve(vec![talk(&[("delete k\r\n", "DELETED\r\n")])]);
+    let cache = client(target);
+    let write = || cache.write_through_delete(&["k"], |_| -> Result<(), ()> { panic!("after the commit") });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)).is_err());
+    assert_eq!(cache.counters().deletes, 1);
+    server.join().unwrap();
+}
+
+#[test]
+fn a_value_longer_than_any_server_has_is_not_sent() {
+    let (target, server) = serve(vec![talk(&[META, ("mn\r\n", "MN\r\n")])]);
+    let links = Links::new(target);
+    let token = leases::Token::of_memcached(7);
+    let item = value::Item { flags: 0, data: vec![0; (1 << 30) + 1] };
+    let store = leases::Store { key: "k", token, item, seconds: 1 };
+    let stored = links.with(Urgency::Needed, |link| {
+        let stored = leases::set(link, std::slice::from_ref(&store))?;
+        link.connection.send(b"mn\r\n")?;
+        assert_eq!(link.connection.line()?, b"MN");
+        Ok(stored)
+    });
+    assert_eq!(stored.unwrap(), [leases::Stored::Failed]);
+    server.join().unwrap();
+}
+
+#[test]
+fn what_has_come_before_an_answer_ends_is_used() {
+    let (target, server) = serve(vec![
+        talk(&[NATIVE, ("lease-get a b c\r\n", "VALUE a 0 1\r\n1\r\nLVALUE b 102 0 0\r\n\r\nLVAL")]),
+        talk(&[NATIVE, ("lease-set b 102 0 3600 2\r\ndb\r\n", "STORED\r\n")]),
+    ]);
+    let cache = client(target);
+    let found = cache.get_many(&["a", "b", "c"], |wanted| Ok::<_, ()>(vec![value("db"); wanted.len()]));
+    assert_eq!(found.unwrap(), [value("1"), value("db"), value("db")]);
+    let Counters { hits, misses, failures, stores, .. } = cache.counters();
+    assert_eq!((hits, misses, failures, stores), (1, 1, 1, 1));
+    server.join().unwrap();
+}
+
+#[test]
+fn one_call_asks_a_server_whose_rest_is_over_while_others_do_without() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string().parse().unwrap();
+    // Silent, and its rest is over at once.
+    let links = Links::resting(Target::new(at, Duration::from_millis(500)), Duration::from_millis(100));
+    let ask = || links.with(Urgency::Optional, leases::of_link);
+    (0..3).for_each(|_| assert!(ask().is_err()));
+    thread::sleep(Duration::from_millis(101));
+    let outcomes = thread::scope(|scope| {
+        let calls: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        calls.into_iter().map(|call| call.join().unwrap().unwrap_err()).collect::<Vec<_>>()
+    });
+    let resting = outcomes.iter().filter(|error| matches!(error, CacheError::Resting)).count();
+    assert_eq!(resting, 7, "{outcomes:?}");
+}
+
+#[test]
+fn connections_whose_way_is_gone_cost_one_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string().parse().unwrap();
+    let links = Links::new(Target::new(at, Duration::from_millis(200)));
+    let delete = |link: &mut links::Link| leases::delete(link, &["k"]);
+    let answer = |socket: &mut std::net::TcpStream| {
+        let mut heard = [0; 10];
+        socket.read_exact(&mut heard).unwrap();
+        socket.write_all(b"DELETED\r\n").unwrap();
+    };
+    let lent: Vec<_> = (0..4)
+        .map(|_| {
+            thread::scope(|scope| {
+                let server = scope.spawn(|| {
+                    let mut socket = listener.accept().unwrap().0;
+                    answer(&mut socket);
+                    socket
+                });
+                let (_, link) = links.lend(Urgency::Needed, delete).unwrap();
+                (link, server.join().unwrap())
+            })
+        })
+        .collect();
+    let (idle, _silent): (Vec<_>, Vec<_>) = lent.into_iter().unzip();
+    idle.into_iter().for_each(|link| links.keep(link));
+    let _server = thread::spawn(move || answer(&mut listener.accept().unwrap().0));
+    let late = links.with(Urgency::Needed, delete);
+    assert!(matches!(late, Err(CacheError::Text(TextError::Late))), "{late:?}");
+    assert_eq!(links.with(Urgency::Needed, delete).unwrap(), [true]);
+}
+
+#[test]
+fn markers_do_not_go_on_with_a_server_that_does_not_know_their_commands() {
+    // It answers to the value too, which must not be taken for the next answer.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string().parse().unwrap();
+    let server = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut heard = [0; 32];
+        socket.read_exact(&mut heard).unwrap();
+        socket.write_all(b"ERROR\r\nERROR\r\n").unwrap();
+        let (mut next, _) = listener.accept().unwrap();
+        let mut heard = [0; 13];
+        next.read_exact(&mut heard).unwrap();
+        next.write_all(b"EN\r\n").unwrap();
+    });
+    let nowhere = Target::new("unix:/nowhere".parse().unwrap(), Duration::from_secs(20));
+    let cache = client(nowhere).in_replica_region(Markers::at(Target::new(at, Duration::from_secs(20))));
+    assert_eq!(cache.write_through_delete(&["k"], |_| Ok::<_, ()>(1)), Ok(1));
+    assert_eq!(cache.get_or_fill("k", Err).unwrap_err(), Database::Nearest);
+    assert_eq!((cache.counters().unmarked_writes, cache.counters().marker_failures), (1, 0));
+    server.join().unwrap();
 }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use guira_sync::clock::Stopwatch;
 use guira_transport::{TlsConnector, TlsName};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
@@ -19,6 +20,10 @@ const LINE_MAX: usize = 64 << 10;
 
 /// The longest value that a server may have, in bytes.
 const BLOCK_MAX: usize = 1 << 30;
+
+/// So many bytes of a value are made room for before they have come; and so many bytes that go over a connection may take
+/// another timeout.
+const CHUNK: usize = 64 << 10;
 
 /// The most lines of one answer to `stats`: four for each of a million connections.
 const STATS_MAX: usize = 4 << 20;
@@ -61,7 +66,9 @@ impl Tls {
 }
 
 impl Target {
-    /// The server at `endpoint`, without TLS and login. What it is asked may take `timeout`, and so may connecting.
+    /// The server at `endpoint`, without TLS and login. Connecting to each address of its name may take `timeout`, and so may
+    /// each 64 KiB that are sent, and that are answered; what comes just before its end is waited for once more as long.
+    /// Looking up a name may take what the system gives it.
     #[must_use]
     pub const fn new(endpoint: Endpoint, timeout: Duration) -> Self {
         Self { endpoint, tls: None, login: None, timeout }
@@ -142,10 +149,34 @@ pub enum StatsReply {
     Refused(Vec<u8>),
 }
 
+/// How long something goes on, and how many bytes have come of it.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    since: Stopwatch,
+    bytes: usize,
+}
+
+impl Pace {
+    fn start() -> Self {
+        Self { since: Stopwatch::start(), bytes: 0 }
+    }
+
+    /// Whether it is too slow, once so many more bytes have come. One byte after the other does not hold up for much longer
+    /// than silence.
+    fn is_late(&mut self, bytes: usize, timeout: Duration) -> bool {
+        self.bytes += bytes;
+        let timeouts = u32::try_from(self.bytes / CHUNK).unwrap_or(u32::MAX).saturating_add(1);
+        self.since.elapsed() >= timeout.saturating_mul(timeouts)
+    }
+}
+
 /// A connection. After an error it is of no use any more.
 pub struct Connection {
     wire: BufReader<Box<dyn Wire>>,
     line: Vec<u8>,
+    timeout: Duration,
+    /// How long answers are awaited that have one pace together.
+    asked: Option<Pace>,
 }
 
 impl fmt::Debug for Connection {
@@ -168,7 +199,8 @@ impl Connection {
             }
             wire = Box::new(StreamOwned::new(session, wire));
         }
-        let mut opened = Self { wire: BufReader::new(wire), line: Vec::new() };
+        let (wire, timeout) = (BufReader::new(wire), target.timeout);
+        let mut opened = Self { wire, line: Vec::new(), timeout, asked: None };
         if let Some(login) = &target.login {
             opened.send(&login.request())?;
             let line = opened.line()?;
@@ -184,9 +216,47 @@ impl Connection {
     /// # Errors
     /// When the connection fails, or the server does not read.
     pub fn send(&mut self, requests: &[u8]) -> Result<(), TextError> {
+        self.asked = None;
+        let (mut pace, mut left) = (Pace::start(), requests);
         let wire = self.wire.get_mut();
-        wire.write_all(requests)?;
+        while !left.is_empty() {
+            match wire.write(left) {
+                Ok(0) => return Err(TextError::Closed),
+                Ok(written) => {
+                    left = &left[written..];
+                    if pace.is_late(written, self.timeout) && !left.is_empty() {
+                        return Err(TextError::Late);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(wire.flush()?)
+    }
+
+    /// As [`Connection::send`], for requests whose answers are one: they have a timeout together, and not each of them.
+    pub(crate) fn ask(&mut self, requests: &[u8]) -> Result<(), TextError> {
+        self.send(requests)?;
+        self.asked = Some(Pace::start());
+        Ok(())
+    }
+
+    /// Reads what there is, or waits for it: at least a byte.
+    fn read(&mut self, into: &mut [u8], pace: &mut Pace) -> Result<usize, TextError> {
+        let waits = self.wire.buffer().is_empty();
+        let read = loop {
+            match self.wire.read(into) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        let is_late = self.asked.as_mut().unwrap_or(pace).is_late(read, self.timeout);
+        match read {
+            0 => Err(TextError::Closed),
+            _ if waits && is_late => Err(TextError::Late),
+            read => Ok(read),
+        }
     }
 
     /// The next line, without its end.
@@ -195,9 +265,25 @@ impl Connection {
     /// When the connection fails or is closed, nothing comes in time, or the line has more than 64 KiB.
     pub fn line(&mut self) -> Result<&[u8], TextError> {
         self.line.clear();
-        (&mut self.wire).take(LINE_MAX as u64).read_until(b'\n', &mut self.line)?;
-        if self.line.last() != Some(&b'\n') {
-            return Err(if self.line.len() < LINE_MAX { TextError::Closed } else { TextError::TooLong });
+        let mut pace = Pace::start();
+        loop {
+            let ready = self.wire.buffer();
+            let end = ready.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
+            let length = end.unwrap_or(ready.len());
+            if self.line.len() + length > LINE_MAX {
+                return Err(TextError::TooLong);
+            }
+            self.line.extend_from_slice(&ready[..length]);
+            self.wire.consume(length);
+            if end.is_some() {
+                break;
+            }
+            let mut first = [0];
+            self.read(&mut first, &mut pace)?;
+            self.line.push(first[0]);
+            if first[0] == b'\n' {
+                break;
+            }
         }
         let end = self.line.len() - if self.line.ends_with(b"\r\n") { 2 } else { 1 };
         Ok(&self.line[..end])
@@ -211,10 +297,12 @@ impl Connection {
         if length > BLOCK_MAX {
             return Err(TextError::TooLong);
         }
-        let mut block = Vec::new();
-        (&mut self.wire).take(length as u64 + 2).read_to_end(&mut block)?;
-        if block.len() < length + 2 {
-            return Err(TextError::Closed);
+        let (mut block, mut pace) = (Vec::new(), Pace::start());
+        while block.len() < length + 2 {
+            let begin = block.len();
+            block.resize((begin + CHUNK).min(length + 2), 0);
+            let read = self.read(&mut block[begin..], &mut pace)?;
+            block.truncate(begin + read);
         }
         if !block.ends_with(b"\r\n") {
             return Err(TextError::TooLong);

@@ -4,9 +4,11 @@ use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::connection::Wire;
 
@@ -54,6 +56,16 @@ impl FromStr for Endpoint {
     }
 }
 
+/// Connects to a socket, whose server may have more to accept than it has room for: the system would wait for that without end.
+fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let socket = UnixStream::from(socket);
+    socket.set_nonblocking(false)?;
+    Ok(socket)
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -78,7 +90,7 @@ impl Endpoint {
     pub(super) fn connect(&self, timeout: Duration) -> io::Result<Box<dyn Wire>> {
         let (host, port) = match self {
             Self::Unix(path) => {
-                let socket = UnixStream::connect(path)?;
+                let socket = connect_unix(path)?;
                 socket.set_read_timeout(Some(timeout))?;
                 socket.set_write_timeout(Some(timeout))?;
                 return Ok(Box::new(socket));

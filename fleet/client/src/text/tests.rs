@@ -127,3 +127,54 @@ fn sockets_of_the_file_system_are_reached() {
     assert_eq!(connection.line().unwrap(), b"VERSION 1");
     assert_eq!(server.join().unwrap(), "version\r\n");
 }
+
+#[test]
+fn a_server_that_sends_byte_for_byte_is_given_up_in_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = endpoint(&listener.local_addr().unwrap().to_string());
+    thread::spawn(move || {
+        for mut socket in listener.incoming().map_while(Result::ok) {
+            while socket.write_all(b"x").is_ok() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+    });
+    let target = Target::new(at, Duration::from_millis(100));
+    let mut connection = Connection::open(&target).unwrap();
+    assert!(matches!(connection.line().unwrap_err(), TextError::Late));
+    let mut connection = Connection::open(&target).unwrap();
+    assert!(matches!(connection.block(1 << 20).unwrap_err(), TextError::Late));
+}
+
+#[test]
+fn answers_that_are_one_have_one_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = endpoint(&listener.local_addr().unwrap().to_string());
+    thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        while socket.write_all(b"x\r\n").is_ok() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let mut connection = Connection::open(&Target::new(at, Duration::from_millis(300))).unwrap();
+    connection.ask(b"mn\r\n").unwrap();
+    let late = (0..1000).find_map(|_| connection.line().err());
+    assert!(matches!(late, Some(TextError::Late)), "{late:?}");
+}
+
+#[test]
+fn a_server_that_accepts_nothing_is_an_error() {
+    let folder = Scratch::new();
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 1).unwrap();
+    let target = Target::new(Endpoint::Unix(path), Duration::from_millis(50));
+    let mut open = Vec::new();
+    let error = loop {
+        match Connection::open(&target) {
+            Ok(connection) => open.push(connection),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, TextError::Connect(_)) && (1..10).contains(&open.len()), "{error}");
+}
