@@ -2,6 +2,7 @@
 
 use crate::deletes::lines;
 use crate::reload::AT_ONCE;
+use crate::upstream::scripted;
 use crate::{Router, name, stop};
 use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::scratch::Scratch;
@@ -46,6 +47,11 @@ impl Clusters {
     #[track_caller]
     fn router(&self) -> Router {
         Router::start(&["--config-str", &self.config(self.hold_off), "--num-proxies", "2"])
+    }
+
+    /// What a delete of an item that is not there is answered.
+    fn of_a_missing_item(&self) -> &'static str {
+        if self.hold_off == NATIVE { "NOT_FOUND" } else { "DELETED" }
     }
 
     /// Until the cold server holds the key off no more.
@@ -160,6 +166,105 @@ fn what_holds_a_key_off_is_not_made_to_live_longer() {
     assert!(left <= 5, "{line}");
     clusters.wait_until_over("k");
     client.exchange("add k 0 0 1\r\nx\r\n", "STORED\r\n");
+}
+
+#[test]
+fn a_time_that_is_over_does_not_end_a_hold_off() {
+    for clusters in clusters() {
+        let router = clusters.router();
+        let (mut client, mut warm) = (router.connect(), clusters.warm.connect());
+        for (request, reply) in [
+            ("touch k -1", "NOT_FOUND"),
+            ("touch k 1000000000", "NOT_FOUND"),
+            ("gat -1 k", "END"),
+            ("gats -1 k", "END"),
+            ("mg k T-1 v", "EN"),
+            ("mg k T-1", "EN"),
+        ] {
+            warm.set("k", "old");
+            client.exchange("delete k\r\n", format!("{}\r\n", clusters.of_a_missing_item()));
+            client.exchange(format!("{request}\r\nget k\r\n"), format!("{reply}\r\nEND\r\n"));
+        }
+        // Items that are there end at once.
+        for (flags, reply) in [("", "HD"), (" v", "VA 0\r\n")] {
+            client.exchange("set e 0 0 0\r\n\r\n", "STORED\r\n");
+            client.exchange(format!("mg e T-1{flags}\r\n"), format!("{reply}\r\n"));
+            client.exchange("get e\r\n", "END\r\n");
+        }
+        client.exchange("set l 0 0 1\r\nx\r\ntouch l -1\r\nget l\r\n", "STORED\r\nTOUCHED\r\nEND\r\n");
+        client.exchange(
+            "set m 0 0 1\r\nx\r\ngat -1 m\r\nget m\r\n",
+            "STORED\r\nVALUE m 0 1\r\nx\r\nEND\r\nEND\r\n",
+        );
+    }
+}
+
+#[test]
+fn what_stands_for_no_item_in_the_warm_cluster_is_not_copied() {
+    for clusters in clusters() {
+        let router = clusters.router();
+        let mut client = router.connect();
+        // Another route holds off there.
+        clusters.warm.connect().exchange("set k 2115768095 60 0\r\n\r\n", "STORED\r\n");
+        client.exchange("get k\r\ngets k\r\nmg k v s\r\n", "END\r\nEND\r\nEN\r\n");
+        token(&mut client, "k");
+        client.exchange("delete k\r\n", format!("{}\r\n", clusters.of_a_missing_item()));
+        assert_eq!(counts(&mut client, ["warm_misses", "fills", "hits"])[1..], [0, 0]);
+    }
+}
+
+/// A route whose cold server answers what `reply` makes of its requests, and whose warm one has nothing.
+fn before_scripted(reply: impl FnMut(usize, &[u8]) -> Option<Vec<u8>> + Send + 'static) -> (Router, Server) {
+    let (cold, _server) = scripted(reply, 1);
+    let warm = Server::start();
+    let config = format!(
+        r#"{{"pools": {{"cold": {{"servers": ["{cold}"]}}, "warm": {{"servers": ["{}"]}}}},
+            "route": {{"type": "WarmUpRoute", "cold": "PoolRoute|cold", "warm": "PoolRoute|warm", {SENTINEL}}}}}"#,
+        name(&warm)
+    );
+    (Router::start(&["--server-timeout-ms=300", "--config-str", &config]), warm)
+}
+
+#[test]
+fn an_empty_value_that_is_gone_when_it_is_looked_at_is_not_told() {
+    let mut asked = 0;
+    let (router, _warm) = before_scripted(move |_, request| {
+        asked += 1;
+        let reply = match (asked, request) {
+            (1 | 3 | 6, _) => "VA 0\r\n\r\n",
+            (2, b"mg k f s\r\n") => "EN\r\n",
+            (4, b"mg k f s\r\n") => "HD f0 s3\r\n",
+            (5, b"mg k v\r\n") => "VA 3\r\nnew\r\n",
+            (7, b"mg k f s\r\n") => "SERVER_ERROR busy\r\n",
+            _ => return None,
+        };
+        Some(reply.into())
+    });
+    let mut client = router.connect();
+    client.exchange("mg k v\r\n", "EN\r\n");
+    client.exchange("mg k v\r\n", "VA 3\r\nnew\r\n");
+    let line = client.ask("mg k v\r\n");
+    assert!(line.starts_with("SERVER_ERROR"), "{line}");
+}
+
+#[test]
+fn a_delete_whose_hold_off_is_late_holds_off_after_all_or_fails() {
+    let mut asked = 0;
+    let (router, _warm) = before_scripted(move |_, request| {
+        asked += 1;
+        let reply = match (asked, request.starts_with(b"set k 2115768095 "), request) {
+            (1 | 4 | 6, true, _) => "",
+            // What was given up was stored before.
+            (2 | 5, _, b"delete k\r\n") => "STORED\r\nDELETED\r\n",
+            (3, true, _) => "STORED\r\n",
+            _ => return None,
+        };
+        Some(reply.into())
+    });
+    let mut client = router.connect();
+    client.exchange("delete k\r\n", "DELETED\r\n");
+    client.exchange("delete k\r\n", "SERVER_ERROR timeout\r\n");
+    assert_eq!(counts(&mut client, ["hold_offs", "plain_deletes", "failed"]), [1, 2, 0]);
 }
 
 #[test]

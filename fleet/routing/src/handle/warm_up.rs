@@ -33,9 +33,19 @@ const LOOK: u32 = 4;
 /// A delete that holds its key off, and the same without that.
 const DELETE: u32 = 5;
 const PLAIN_DELETE: u32 = 6;
+/// Once more the first of them, after the second.
+const DELETE_AGAIN: u32 = 7;
+/// Whether what is to expire at once stands for no item.
+const LOOK_FIRST: u32 = 8;
+/// What the client is answered, whatever it is.
+const LAST: u32 = 9;
 
 /// In a state: what the cold cluster does not have is asked of the warm one.
 const IS_FILLED: u32 = 1;
+
+/// In the state of a delete: its key is tried to be held off once more, after a plain delete, and that one has found an item.
+const IS_LATE: u32 = 1;
+const HAS_DELETED: u32 = 2;
 
 /// A token that nothing can be stored with, by the router's leases of meta commands, and by the nodes' own.
 const NO_TOKEN: u64 = 100;
@@ -151,6 +161,17 @@ impl WarmUp {
         if hold_off::is_sentinel(answer) {
             return self.held_off(cx, request);
         }
+        // What was found may have stood for none.
+        if answer.outcome.is_miss() {
+            return Then::Answer(Outcome::NotFound);
+        }
+        if answer.outcome.is_error() {
+            return Then::Pass;
+        }
+        if hold_off::is_another(request, answer) {
+            cx.ask(self.cold, Rewrite::NONE, COLD_AGAIN);
+            return Then::Wait;
+        }
         if request.op.group() == Group::Get && state.a == IS_FILLED {
             self.count(cx, WarmUpCount::Hit);
         }
@@ -159,8 +180,11 @@ impl WarmUp {
 
     /// The warm cluster has answered.
     fn after_warm(&self, cx: &mut Cx<'_>, state: &State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
-        let Some(exptime) = self.lifetime.of_copy(answer, cx.facts.now_s) else {
-            if answer.outcome.is_miss() {
+        // Where other deletes hold off, the warm cluster has items that stand for none.
+        let is_none = hold_off::is_sentinel(answer);
+        let copy = self.lifetime.of_copy(answer, cx.facts.now_s);
+        let Some(exptime) = copy.filter(|_| !is_none) else {
+            if is_none || answer.outcome.is_miss() {
                 self.count(cx, WarmUpCount::WarmMiss);
             } else if self.lifetime.is_not_known(answer) {
                 self.meter.complain(NO_META);
@@ -217,7 +241,13 @@ impl WarmUp {
     }
 
     /// A delete that was to hold its key off was answered.
-    fn after_delete(&self, cx: &mut Cx<'_>, request: &Request<'_>, answer: &Answer<'_>) -> Then {
+    fn after_delete(
+        &self,
+        cx: &mut Cx<'_>,
+        state: &mut State,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
         let is_native = self.hold_off.is_some_and(|hold_off| hold_off.how == How::Native);
         let is_meta = request.dialect == Dialect::Meta;
         let outcome = answer.outcome;
@@ -245,8 +275,46 @@ impl WarmUp {
         if is_native && outcome == Outcome::ClientError {
             self.meter.complain(NO_HOLD_OFF);
         }
+        // What was given up may be stored yet, before the plain delete, which then takes it away.
+        if !is_native && outcome.is_error() && !is_refused {
+            state.a = IS_LATE;
+        }
         cx.ask(self.cold, Rewrite::NONE, PLAIN_DELETE);
         Then::Wait
+    }
+
+    /// A delete that holds nothing off was answered.
+    fn after_plain_delete(
+        &self,
+        cx: &mut Cx<'_>,
+        state: &mut State,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        if state.a != IS_LATE || answer.outcome.is_error() {
+            return Then::Pass;
+        }
+        let Some(rewrite) = self.hold_off.and_then(|hold_off| hold_off.delete(cx, request)) else {
+            return Then::Pass;
+        };
+        if !answer.outcome.is_miss() {
+            state.a = HAS_DELETED;
+        }
+        cx.ask(self.cold, rewrite, DELETE_AGAIN);
+        Then::Wait
+    }
+
+    fn after_delete_again(&self, cx: &Cx<'_>, state: &State, answer: &Answer<'_>) -> Then {
+        match answer.outcome {
+            Outcome::Found | Outcome::Stored => {
+                self.count(cx, WarmUpCount::HeldOff);
+                Then::Answer(Outcome::Deleted)
+            }
+            // What it has found may have been what held the key off.
+            outcome if outcome.is_error() && state.a == HAS_DELETED => Then::Pass,
+            // A delete that was logged is answered so.
+            _ => Then::Answer(Outcome::NotFound),
+        }
     }
 }
 
@@ -286,12 +354,20 @@ impl Handle for WarmUp {
             return self.delete(cx, request);
         }
         let is_filled = self.is_filled(request);
-        let rewrite = match request.op {
-            _ if !is_filled && !self.is_shown_sentinels(request.op) => return Step::Tail(self.cold),
-            Op::Touch => Rewrite { op: Some(Op::Gat), ..Rewrite::NONE },
-            _ => Rewrite::NONE,
-        };
-        cx.ask(self.cold, rewrite, COLD);
+        let is_shown_sentinels = self.is_shown_sentinels(request.op);
+        if !is_filled && !is_shown_sentinels {
+            return Step::Tail(self.cold);
+        }
+        // Afterwards nothing would tell what has expired. A classic reply has its flags.
+        let is_meta = request.dialect == Dialect::Meta;
+        if is_meta && is_shown_sentinels && hold_off::expires_at_once(request, cx.facts.now_s) {
+            let look = hold_off::look(cx, request);
+            cx.ask(self.cold, look, LOOK_FIRST);
+        } else {
+            // A touch is asked for the item, which tells what it is.
+            let op = (request.op == Op::Touch).then_some(Op::Gat);
+            cx.ask(self.cold, Rewrite { op, ..Rewrite::NONE }, COLD);
+        }
         Step::Await(State { a: if is_filled { IS_FILLED } else { 0 }, ..State::default() })
     }
 
@@ -317,7 +393,17 @@ impl Handle for WarmUp {
             FILL => self.after_fill(cx, state, request, answer),
             COLD_AGAIN => self.after_sign(cx, request, answer).unwrap_or(Then::Pass),
             LOOK => self.after_look(cx, state, request, answer),
-            DELETE => self.after_delete(cx, request, answer),
+            LOOK_FIRST if hold_off::is_sentinel(answer) => {
+                self.count(cx, WarmUpCount::Refused);
+                Then::Answer(Outcome::NotFound)
+            }
+            LOOK_FIRST => {
+                cx.ask(self.cold, Rewrite::NONE, LAST);
+                Then::Wait
+            }
+            DELETE => self.after_delete(cx, state, request, answer),
+            PLAIN_DELETE => self.after_plain_delete(cx, state, request, answer),
+            DELETE_AGAIN => self.after_delete_again(cx, state, answer),
             _ => Then::Pass,
         }
     }

@@ -1,5 +1,6 @@
 //! Deletes that hold their keys off: for some seconds nothing is added under them, so that a value that was read before does not come back.
 
+use super::lifetime::RELATIVE_MAX;
 use crate::config::{ConfigError, Json};
 use crate::outcome::{Answer, Outcome};
 use crate::request::{Dialect, Group, Op, Request};
@@ -80,18 +81,15 @@ impl HoldOff {
                 Some(Rewrite { meta: Some(meta), number: Some(0), ..Rewrite::NONE })
             }
             How::Sentinel if has(request, b'C') => None,
-            How::Sentinel => {
-                let meta = is_meta
-                    .then(|| cx.text(&[form_of_key(request), format!("F{SENTINEL}").as_bytes()]));
-                let content = Content::Fixed { flags: SENTINEL, value: b"" };
-                let (op, exptime, number) = (Some(Op::Set), Some(seconds as i32), Some(0));
-                Some(Rewrite { op, exptime, number, meta, content, ..Rewrite::NONE })
-            }
+            How::Sentinel => Some(sentinel(cx, request, seconds)),
         }
     }
 
-    /// Gives an item that stands for none its time back, which a get with a new time has changed.
+    /// Gives an item that stands for none its time back, which a get with a new time has changed, or stores it again if that time is over.
     pub(super) fn time(self, cx: &mut Cx<'_>, request: &Request<'_>) -> Rewrite {
+        if expires_at_once(request, cx.facts.now_s) {
+            return sentinel(cx, request, self.told());
+        }
         let (exptime, number) = (Some(self.told() as i32), Some(0));
         if request.dialect == Dialect::Classic {
             let content = Content::Fixed { flags: 0, value: b"" };
@@ -118,9 +116,38 @@ impl HoldOff {
     }
 }
 
+/// Stores an item that stands for none.
+fn sentinel(cx: &mut Cx<'_>, request: &Request<'_>, seconds: u32) -> Rewrite {
+    let is_meta = request.dialect == Dialect::Meta;
+    let meta = is_meta.then(|| cx.text(&[form_of_key(request), format!("F{SENTINEL}").as_bytes()]));
+    let content = Content::Fixed { flags: SENTINEL, value: b"" };
+    let (op, exptime, number) = (Some(Op::Set), Some(seconds as i32), Some(0));
+    Rewrite { op, exptime, number, meta, content, ..Rewrite::NONE }
+}
+
+/// Whether an item is asked for with a time that is over.
+pub(super) fn expires_at_once(request: &Request<'_>, now_s: u64) -> bool {
+    let has_time = match request.dialect {
+        Dialect::Classic => matches!(request.op, Op::Touch | Op::Gat | Op::Gats),
+        Dialect::Meta => request.op == Op::Gat,
+    };
+    let is_over = match u64::try_from(request.exptime) {
+        Ok(exptime) => exptime > RELATIVE_MAX && exptime <= now_s,
+        Err(_) => true,
+    };
+    has_time && is_over
+}
+
+/// Whether what was found by [`look`] has taken the place of an item without a value that was asked for its value.
+pub(super) fn is_another(request: &Request<'_>, answer: &Answer<'_>) -> bool {
+    let is_get = request.dialect == Dialect::Meta && request.op.group() == Group::Get;
+    let mut told = answer.line.split(|byte| *byte == b' ').skip(1);
+    is_get && has(request, b'v') && told.any(|word| word.first() == Some(&b's') && word != b"s0")
+}
+
 /// What tells the flags of an item.
 pub(super) fn look(cx: &mut Cx<'_>, request: &Request<'_>) -> Rewrite {
-    let meta = cx.text(&[form_of_key(request), b"f"]);
+    let meta = cx.text(&[form_of_key(request), b"f s"]);
     if request.dialect == Dialect::Meta {
         return Rewrite { op: Some(Op::Get), number: Some(0), meta: Some(meta), ..Rewrite::NONE };
     }

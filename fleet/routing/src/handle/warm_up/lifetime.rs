@@ -13,7 +13,7 @@ pub(super) enum Lifetime {
 }
 
 /// Longer times are told as seconds since 1970.
-const RELATIVE_MAX: u64 = 60 * 60 * 24 * 30;
+pub(super) const RELATIVE_MAX: u64 = 60 * 60 * 24 * 30;
 
 impl Lifetime {
     /// What the warm cluster is asked.

@@ -380,14 +380,67 @@ fn an_item_that_stands_for_none_is_stored_in_place_of_a_delete() {
     line(&mut router, "a", Outcome::Exists, "EX");
     assert_eq!(router.sent(), ["a meta delete k [C7]"]);
     // Only a delete is logged when it fails, and one that was not stored has deleted nothing.
-    for outcome in [Outcome::Tko, Outcome::Timeout, Outcome::RemoteError, Outcome::NotStored] {
+    for outcome in [Outcome::RemoteError, Outcome::NotStored] {
         let ticket = router.ask(Op::Delete, "k");
         router.reply("a", outcome);
         router.reply("a", Outcome::NotFound);
         assert_eq!(router.told(ticket), Some(Outcome::NotFound));
         assert_eq!(router.sent(), ["a set k t3 f2115768095", "a delete k"]);
     }
-    assert_eq!(deletes(&all), (2, 4));
+    assert_eq!(deletes(&all), (2, 2));
+    router.end();
+}
+
+#[test]
+fn a_delete_whose_item_may_be_stored_late_holds_off_after_all_or_fails() {
+    let (mut router, all) = warming(SENTINELS);
+    let set = "a set k t3 f2115768095";
+    let mut delete = |first, plain, again: Option<Outcome>| {
+        let ticket = router.ask(Op::Delete, "k");
+        [Some(first), Some(plain), again]
+            .into_iter()
+            .flatten()
+            .for_each(|outcome| router.reply("a", outcome));
+        (router.told(ticket), router.sent().into_iter().filter(|sent| sent == set).count())
+    };
+    for (plain, again, told) in [
+        (Outcome::Deleted, Outcome::Stored, Outcome::Deleted),
+        (Outcome::NotFound, Outcome::Stored, Outcome::Deleted),
+        (Outcome::Deleted, Outcome::Timeout, Outcome::Timeout),
+        (Outcome::Deleted, Outcome::RemoteError, Outcome::RemoteError),
+        // It was perhaps logged.
+        (Outcome::NotFound, Outcome::Timeout, Outcome::NotFound),
+        (Outcome::Deleted, Outcome::NotStored, Outcome::NotFound),
+    ] {
+        assert_eq!(delete(Outcome::Timeout, plain, Some(again)), (Some(told), 2), "{plain:?} {again:?}");
+    }
+    // It is logged.
+    assert_eq!(delete(Outcome::Tko, Outcome::Tko, None), (Some(Outcome::Tko), 1));
+    assert_eq!(deletes(&all), (2, 7));
+    router.end();
+}
+
+#[test]
+fn a_time_that_is_over_does_not_end_a_hold_off() {
+    let (mut router, _) = warming(SENTINELS);
+    let now_s = i32::try_from(router.facts.now_s).unwrap_or(i32::MAX);
+    for (op, exptime) in [(Op::Touch, -1), (Op::Gat, i32::MIN), (Op::Gats, now_s)] {
+        let ticket = router.start(&Request { exptime, ..Request::classic(op, b"k") });
+        sentinel(&mut router, "a");
+        assert_eq!(router.told(ticket), Some(Outcome::NotFound));
+        assert_eq!(router.sent()[1..], ["a set k t3 f2115768095"]);
+        router.reply("a", Outcome::Stored);
+    }
+    // Where the reply need not tell what it was, this is looked at first.
+    let request = Request { exptime: -1, ..meta(Op::Gat, "") };
+    let ticket = router.start(&request);
+    line(&mut router, "a", Outcome::Found, "HD f2115768095 s0");
+    assert_eq!(router.told(ticket), Some(Outcome::NotFound));
+    assert_eq!(router.sent(), ["a meta get k [f s] t-1"]);
+    let ticket = router.start(&request);
+    line(&mut router, "a", Outcome::Found, "HD f7 s0");
+    line(&mut router, "a", Outcome::Found, "HD");
+    assert_eq!((router.told(ticket), router.sent().len()), (Some(Outcome::Found), 2));
     router.end();
 }
 
@@ -446,7 +499,7 @@ fn what_a_reply_does_not_tell_is_looked_at() {
                         "a meta get k{}",
                         if flags.is_empty() { String::new() } else { format!(" [{flags}]") }
                     ),
-                    "a meta get k [f]".into()
+                    "a meta get k [f s]".into()
                 ]
             );
             ticket
