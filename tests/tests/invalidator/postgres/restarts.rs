@@ -115,13 +115,22 @@ fn expect_gap(fleet: &Fleet, expected: &str) {
     invalidator.end();
 }
 
+/// The database sees a little later than everybody else that a process has ended which has read from the slot.
+#[track_caller]
+fn wait_until_free(fleet: &Fleet) {
+    let is_free = || (fleet.slot("active") == "f").then_some(());
+    Deadline::after(ARRIVAL_MAX).poll(is_free).expect("nobody reads from the slot");
+}
+
 fn a_slot_that_was_dropped_is_a_gap(fleet: &Fleet) {
+    wait_until_free(fleet);
     fleet.execute("SELECT pg_drop_replication_slot('guira'); INSERT INTO users (id) VALUES (701)");
     expect_gap(fleet, "the slot guira is not there any more");
 }
 
 /// Somebody else has read from it, or has made it again.
 fn a_slot_that_is_ahead_is_a_gap(fleet: &Fleet) {
+    wait_until_free(fleet);
     fleet.execute(
         "INSERT INTO users (id) VALUES (702);
          SELECT pg_replication_slot_advance('guira', pg_current_wal_lsn())",
