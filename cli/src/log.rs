@@ -76,26 +76,25 @@ pub(crate) fn start(verbose: u8) {
 
 /// The same, to another place.
 pub(crate) fn start_to(verbose: u8, out: impl Write + Send + 'static) {
-    let (log, lines) = Log::new();
-    let thread = thread::Builder::new().name("logger".to_owned());
-    let started = thread.spawn(move || write_lines(&lines, out));
-    if started.is_err() || LOG.set(log).is_err() {
-        return;
-    }
-    let log =
-        tracing_subscriber::fmt().with_writer(ToQueue).with_target(false).with_max_level(LevelFilter::TRACE);
-    // It fails if there is a log already, which is as well.
-    let _ = log.finish().with(shown(verbose)).try_init();
-}
-
-/// What is logged: of libraries warnings alone, since nobody asks for what they tell of each lookup.
-fn shown(verbose: u8) -> Targets {
     let level = match verbose {
         0 => LevelFilter::WARN,
         1 => LevelFilter::INFO,
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
+    let (log, lines) = Log::new();
+    let thread = thread::Builder::new().name("logger".to_owned());
+    let started = thread.spawn(move || write_lines(&lines, out));
+    if started.is_err() || LOG.set(log).is_err() {
+        return;
+    }
+    let log = tracing_subscriber::fmt().with_writer(ToQueue).with_target(false).with_max_level(level);
+    // It fails if there is a log already, which is as well.
+    let _ = log.finish().with(shown(level)).try_init();
+}
+
+/// What is logged: of libraries warnings alone, since nobody asks for what they tell of each lookup.
+fn shown(level: LevelFilter) -> Targets {
     Targets::new().with_default(LevelFilter::WARN).with_target("guira", level)
 }
 
@@ -140,13 +139,13 @@ mod tests {
     #[test]
     fn libraries_log_warnings_alone() {
         use tracing::Level;
-        for (verbose, level) in [(0, Level::WARN), (1, Level::INFO), (2, Level::DEBUG), (9, Level::TRACE)] {
-            let shown = shown(verbose);
-            assert!(shown.would_enable("guira_router::reload", &level), "{verbose}");
-            assert!(shown.would_enable("hickory_proto::udp", &Level::WARN));
-            assert!(!shown.would_enable("hickory_proto::udp", &Level::INFO));
+        for level in [Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {
+            let shown = shown(level.into());
+            assert!(shown.would_enable("guira_router::reload", &level), "{level}");
+            assert!(shown.would_enable("hickory_proto::udp", &Level::WARN), "{level}");
+            assert!(!shown.would_enable("hickory_proto::udp", &Level::INFO), "{level}");
         }
-        assert!(!shown(0).would_enable("guira_router::reload", &Level::INFO));
+        assert!(!shown(LevelFilter::WARN).would_enable("guira_router::reload", &Level::INFO));
     }
 
     #[test]

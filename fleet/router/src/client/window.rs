@@ -13,7 +13,7 @@ const UNKNOWN: u32 = 16 << 10;
 /// A reply that is shorter than those before it moves what is expected by this part of the difference.
 const PART: u32 = 32;
 
-/// How long replies are: that of long ones counts at once, and that of short ones by and by.
+/// How long replies are, a byte at least: that of long ones counts at once, and that of short ones by and by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Length(u32);
 
@@ -26,7 +26,7 @@ impl Default for Length {
 impl Length {
     /// The replies about so many keys, which is not 0, have come, and have so many bytes together.
     pub(crate) fn learn(&mut self, keys: u32, bytes: usize) {
-        let mean = u32::try_from(bytes / keys as usize).unwrap_or(u32::MAX);
+        let mean = u32::try_from(bytes / keys as usize).unwrap_or(u32::MAX).max(1);
         if mean >= self.0 {
             self.0 = mean;
         } else {
@@ -57,7 +57,7 @@ impl Window {
     /// For how many more keys it may ask.
     pub(super) fn room(&self, full: usize, usual: Length) -> usize {
         let Length(length) = self.length.unwrap_or(usual);
-        let keys = full.saturating_mul(OUTBOXES).div_ceil((length as usize).max(1));
+        let keys = full.saturating_mul(OUTBOXES).div_ceil(length as usize);
         keys.max(KEYS_MIN).saturating_sub(self.open as usize)
     }
 
@@ -120,13 +120,20 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_replies_comes_down_to_nothing() {
+    fn replies_without_a_byte_leave_a_window_that_closes() {
         let mut length = Length(1 << 30);
         for _ in 0..2000 {
             length.learn(1, 0);
         }
-        assert_eq!(length, Length(0));
+        assert_eq!(length, Length(1));
         length.learn(u32::MAX, 10);
-        assert_eq!(length, Length(0));
+        assert_eq!(length, Length(1));
+        // As many keys as the smallest window has bytes: whoever may go on may ask for one at least.
+        let mut window = Window { open: 0, length: Some(length) };
+        for open in [0, 65_535, 65_536, 65_537] {
+            window.open = open;
+            assert_eq!(window.is_closed(2 << 10, length), window.room(2 << 10, length) == 0, "{open}");
+        }
+        assert!(window.is_closed(2 << 10, length));
     }
 }
