@@ -35,7 +35,7 @@ package:
 	$(CARGO) xtask package
 
 # What the tests use besides Rust, as program:package or file:package.
-TEST_NEEDS = memcached:memcached mariadbd:mariadb-server /usr/lib/postgresql/*/bin/initdb:postgresql memccapable:libmemcached-tools openssl:openssl ip:iproute2 dpkg-shlibdeps:dpkg-dev systemd-sysusers:systemd-standalone-sysusers
+TEST_NEEDS = memcached:memcached mariadbd:mariadb-server etcd:etcd-server etcdctl:etcd-client /usr/lib/postgresql/*/bin/initdb:postgresql memccapable:libmemcached-tools openssl:openssl ip:iproute2 dpkg-shlibdeps:dpkg-dev systemd-sysusers:systemd-standalone-sysusers
 SOAK_NEEDS = /usr/sbin/collectd:collectd-core go:golang-go node:nodejs npm:npm chromium:chromium /usr/lib/*/sasl2/libplain.so:libsasl2-modules debootstrap:debootstrap lintian:lintian podman:podman crun:crun
 
 # Installs it when it can, otherwise says what is missing: steps without it are skipped, each with one line.

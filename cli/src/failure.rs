@@ -32,6 +32,15 @@ pub(crate) enum Failure {
     /// The router cannot be started.
     #[error(transparent)]
     Router(#[from] guira_router::StartError),
+    /// etcd cannot be asked.
+    #[error(transparent)]
+    Etcd(#[from] guira_control::EtcdError),
+    /// A pool in etcd cannot be read or changed.
+    #[error(transparent)]
+    Pools(#[from] guira_control::StoreError),
+    /// A server cannot be registered.
+    #[error(transparent)]
+    Member(#[from] guira_control::MemberError),
     /// Logged deletes cannot be replayed.
     #[error(transparent)]
     Replay(#[from] guira_router::ReplayError),

@@ -9,7 +9,9 @@ mod access;
 mod bench;
 mod container;
 mod docs;
+mod etcd;
 mod failure;
+mod fleet;
 mod floor;
 mod invalidate;
 mod load;
@@ -73,6 +75,8 @@ enum Task {
     },
     /// Delete from caches what a database changes, by its commit log.
     Invalidate(invalidate::Args),
+    /// Keep pools in etcd: who serves which slot, and who takes the slot of a server that is lost.
+    Fleet(fleet::Args),
     /// Put a load on a server and measure it.
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
@@ -164,6 +168,7 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
             return router::main([OsString::from(MCROUTER)].into_iter().chain(words));
         }
         Task::Invalidate(args) => invalidate::run(&args),
+        Task::Fleet(args) => fleet::run(&args),
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Sim(args) => sim::run(&args),

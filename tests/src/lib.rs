@@ -18,6 +18,7 @@ pub mod deadline;
 pub mod differential;
 pub mod dns;
 pub mod escape;
+pub mod etcd;
 pub mod expected;
 pub mod http;
 pub mod leases;

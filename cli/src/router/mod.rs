@@ -7,12 +7,14 @@ mod replay;
 pub(crate) mod table;
 mod tls;
 
+use crate::etcd::EtcdFiles;
 use crate::failure::Failure;
 use crate::log;
 use crate::process::{Coredumps, PidFile, most_connections, set_limits};
 use crate::run;
 use clap::error::ErrorKind;
 use flags::Flags;
+use guira_control::EtcdOptions;
 use guira_memory::available_memory;
 use guira_router::{
     FailedGets, Flushes, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Reloading, RouterOptions,
@@ -188,6 +190,7 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
         },
         cluster_nodes: listen::nodes(flags)?,
         dns_server: listen::dns_server(flags)?,
+        etcd: etcd(flags)?,
         srv_hold_down: millis("srv-hold-down-ms"),
         admin: admin(flags)?,
         admin_token_file: flags.text("admin-token-file").map(PathBuf::from),
@@ -196,6 +199,20 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
         command_line: command_line.to_owned(),
         shown: flags.shown(),
     })
+}
+
+/// Where pools are kept, if they are kept in etcd.
+fn etcd(flags: &Flags) -> Result<Option<EtcdOptions>, Failure> {
+    let endpoints: Vec<String> = flags.texts("etcd").map(str::to_owned).collect();
+    let path = |name: &str| flags.text(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let files = EtcdFiles {
+        authority: path("etcd-ca-cert"),
+        certificate: path("etcd-cert"),
+        key: path("etcd-key"),
+        login: path("etcd-login-file"),
+    };
+    let prefix = flags.text("etcd-prefix").unwrap_or_default().to_owned();
+    if endpoints.is_empty() { Ok(None) } else { files.options(endpoints, prefix).map(Some) }
 }
 
 /// The least that requests and replies may hold.

@@ -292,6 +292,22 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     Row::new(
         SERVERS,
+        "etcd",
+        List,
+        "http:// or https://HOST:PORT of the members of etcd, where pools are kept that configurations call etcd:NAME",
+    ),
+    Row::new(SERVERS, "etcd-prefix", Text, "what the keys of etcd begin with").default("/guira/"),
+    Row::new(
+        SERVERS,
+        "etcd-ca-cert",
+        Text,
+        "PEM file of the authorities that certificates of etcd are checked against; without it, those that browsers know",
+    ),
+    Row::new(SERVERS, "etcd-cert", Text, "PEM file of the certificate that etcd is shown"),
+    Row::new(SERVERS, "etcd-key", Text, "PEM file of its key"),
+    Row::new(SERVERS, "etcd-login-file", Text, "log in to etcd as the first line of this file says, USER:PASSWORD"),
+    Row::new(
+        SERVERS,
         "srv-hold-down-ms",
         Whole,
         "how long a server is kept that the SRV record of its pool does not have any more",

@@ -1,9 +1,11 @@
 //! The configuration: where its text comes from, and what workers make of it.
 
 use crate::cluster;
+use crate::etcd_pools::EtcdPools;
 use crate::records::{PATIENCE, Records};
 use crate::running::{RouterOptions, ServerTls};
 use crate::upstream::{Addresses, Secure, Server};
+use guira_control::ETCD;
 use guira_names::{NameCounts, Names, NamesOptions, News};
 use guira_routing::config::{
     Address as Named, ConfigError, Globals, Json, Loaded, Place, SRV, Security, Sources, Value, load,
@@ -81,10 +83,11 @@ impl Sources for Texts {
     }
 }
 
-/// Reads files and SRV records, and keeps what it has read.
+/// Reads files, SRV records and pools of etcd, and keeps what it has read.
 struct Files {
     folder: PathBuf,
     records: Arc<Records>,
+    pools: Arc<EtcdPools>,
     texts: RefCell<Texts>,
     seen: RefCell<Vec<(PathBuf, Option<String>)>>,
 }
@@ -94,8 +97,14 @@ impl Sources for Files {
         if let Some(known) = self.texts.borrow().others.get(name) {
             return known.clone();
         }
-        if name.starts_with(SRV) {
-            let text = self.records.text(name);
+        let looked_up = if name.starts_with(SRV) {
+            Some(self.records.text(name))
+        } else if name.starts_with(ETCD) {
+            Some(self.pools.text(name, PATIENCE))
+        } else {
+            None
+        };
+        if let Some(text) = looked_up {
             self.texts.borrow_mut().others.insert(name.to_owned(), text.clone());
             return text;
         }
@@ -217,16 +226,21 @@ pub(crate) struct Loader {
     /// Those of routers that clients are told of.
     nodes: HashSet<Arc<str>>,
     pub(crate) records: Arc<Records>,
+    pub(crate) pools: Arc<EtcdPools>,
     pub(crate) name_counts: Arc<NameCounts>,
 }
 
 impl Loader {
     pub(crate) fn new(options: &RouterOptions) -> Self {
-        Self::telling(options, |_| {})
+        Self::telling(options, |_| {}, || {})
     }
 
-    /// `tell` hears what has changed of names.
-    pub(crate) fn telling(options: &RouterOptions, tell: impl Fn(News) + Send + 'static) -> Self {
+    /// `tell` hears what has changed of names, `tell_pools` that pools of etcd have changed.
+    pub(crate) fn telling(
+        options: &RouterOptions,
+        tell: impl Fn(News) + Send + 'static,
+        tell_pools: impl Fn() + Send + 'static,
+    ) -> Self {
         let name_counts = Arc::default();
         let names = Names::new(NamesOptions { server: options.dns_server }, Arc::clone(&name_counts), tell);
         let names = Arc::new(names);
@@ -235,6 +249,7 @@ impl Loader {
             names,
             nodes: cluster::names(&options.cluster_nodes),
             records,
+            pools: Arc::new(EtcdPools::new(options.etcd.as_ref(), tell_pools)),
             name_counts,
             source: options.source.clone(),
             settings: options.settings.clone(),
@@ -291,8 +306,8 @@ impl Loader {
             }
         };
         let texts = RefCell::new(Texts { main: main.clone(), others: BTreeMap::new() });
-        let records = self.records.clone();
-        Ok((main, Files { folder, records, texts, seen: RefCell::default() }))
+        let (records, pools) = (self.records.clone(), self.pools.clone());
+        Ok((main, Files { folder, records, pools, texts, seen: RefCell::default() }))
     }
 
     /// Makes the plan of texts that were kept.

@@ -19,6 +19,7 @@ mod cluster;
 mod config;
 mod counters;
 mod equal;
+mod etcd_pools;
 mod explain;
 mod flow;
 mod kept;

@@ -6,6 +6,7 @@ use crate::shared::Shared;
 use crate::spool::LogCount;
 use crate::stats::{Figures, OPS, OUTCOMES, STATS, Shown, Stat};
 use crate::upstream::{Meters, STATES, Server, ServerCount, Tko};
+use guira_control::ControlCount;
 use guira_names::NameCount;
 use guira_routing::Outcome;
 use guira_serving::TrafficCount;
@@ -115,11 +116,13 @@ pub fn metric_tables() -> Vec<MetricTable> {
     };
     let logged = LogCount::ROWS.iter().map(|row| metric_name(row, PREFIX)).collect();
     let looked_up = NameCount::ROWS.iter().map(|row| metric_name(row, PREFIX)).collect();
+    let of_etcd = ControlCount::ROWS.iter().map(|row| metric_name(row, PREFIX)).collect();
     let counted = ServerCount::ROWS.iter().map(|row| metric_name(row, SERVER_PREFIX)).collect();
     vec![
         table("stats", "router", lines, exported),
         table("stats", "logged deletes", LogCount::ROWS.to_vec(), logged),
         table("stats", "names in DNS", NameCount::ROWS.to_vec(), looked_up),
+        table("stats", "pools in etcd", ControlCount::ROWS.to_vec(), of_etcd),
         table("stats", "operations and failures", patterns, exported_patterns),
         table(
             "stats servers",
@@ -156,6 +159,11 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
     for (counter, row) in NameCount::ALL.into_iter().zip(NameCount::ROWS) {
         if let Some(name) = metric_name(row, PREFIX) {
             out.row(row, &name, row.meaning, &[], &shared.names.get(counter).to_string());
+        }
+    }
+    for (counter, row) in ControlCount::ALL.into_iter().zip(ControlCount::ROWS) {
+        if let Some(name) = metric_name(row, PREFIX) {
+            out.row(row, &name, row.meaning, &[], &shared.pools.get(counter).to_string());
         }
     }
     add_clients(&mut out, &figures);

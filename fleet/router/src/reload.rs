@@ -37,6 +37,8 @@ pub enum Watches {
 pub(crate) enum Wish {
     LoadNow,
     End,
+    /// Pools of etcd are others than before.
+    LoadPools,
     /// Something else was looked up than before.
     Learn(News),
     /// A worker is done with a tree: it takes time to free a large one.
@@ -78,6 +80,7 @@ pub(crate) fn first(
     let was_kept = kept.filter(|path| path.exists()).map(|path| (path, kept::read(path)));
     if let Some((_, Ok(texts))) = &was_kept {
         loader.records.remember(texts);
+        loader.pools.remember(texts);
     }
     let error = match loader.load() {
         Ok(plan) => {
@@ -140,6 +143,7 @@ impl Reloader {
                 now = match wish {
                     Wish::End => return Ok(()),
                     Wish::LoadNow => Asked::Everything,
+                    Wish::LoadPools => now.max(Asked::Configuration),
                     Wish::Free(tree) => {
                         drop(tree);
                         now

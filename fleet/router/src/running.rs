@@ -10,6 +10,7 @@ use crate::shared::Shared;
 use crate::spool::{DeleteLog, LogAccess, LogOptions, Logging};
 use crate::udp;
 use crate::web;
+use guira_control::EtcdOptions;
 use guira_routing::config::ConfigError;
 use guira_routing::{Settings, Walks};
 use guira_serving::{
@@ -49,6 +50,8 @@ pub struct RouterOptions {
     pub reloading: Reloading,
     /// The DNS server that names are looked up with, in place of the system's.
     pub dns_server: Option<SocketAddr>,
+    /// Where pools are kept that configurations call `etcd:NAME`.
+    pub etcd: Option<EtcdOptions>,
     /// How long a server is kept that has left the SRV record of its pool.
     pub srv_hold_down: Duration,
     /// What clients are told that look for routers; the router's own addresses, if there are none.
@@ -172,8 +175,12 @@ const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 /// What is wrong with the configuration, or what the system says.
 pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Running, StartError> {
     let wishes = Arc::new(Mailbox::new()?);
-    let told = wishes.clone();
-    let mut loader = Loader::telling(options, move |news| told.send(Wish::Learn(news)));
+    let (names_told, pools_told) = (wishes.clone(), wishes.clone());
+    let mut loader = Loader::telling(
+        options,
+        move |news| names_told.send(Wish::Learn(news)),
+        move || pools_told.send(Wish::LoadPools),
+    );
     let identity = &options.identity;
     let kept = options.dump_root.as_deref().map(|root| kept::path(root, &identity.service, &identity.router));
     let (plan, fault) = reload::first(&mut loader, kept.as_ref())?;

@@ -8,6 +8,7 @@ use crate::records::Records;
 use crate::running::{FailedGets, Flushes, Health, Identity, RouterOptions};
 use crate::spool::LogCounts;
 use crate::throttle::Throttle;
+use guira_control::ControlCounts;
 use guira_names::NameCounts;
 use guira_routing::Settings;
 use guira_serving::Host;
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     /// Of logged deletes.
     pub(crate) log: Arc<LogCounts>,
     pub(crate) names: Arc<NameCounts>,
+    /// Of pools of etcd.
+    pub(crate) pools: Arc<ControlCounts>,
     pub(crate) records: Arc<Records>,
     pub(crate) cluster: Cluster,
     /// LOCK: config_state. Leaf.
@@ -143,6 +146,7 @@ impl Shared {
             counters: (0..options.workers).map(|index| Arc::new(Counters::of(index))).collect(),
             log: Arc::default(),
             names: loader.name_counts.clone(),
+            pools: loader.pools.counts.clone(),
             records: loader.records.clone(),
             cluster,
             state: Mutex::new(state),

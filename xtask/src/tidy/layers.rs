@@ -75,11 +75,13 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-probe", Only(&["guira-client", "guira-protocol", "guira-sync"])),
     ("guira-top", Only(&["guira-client", "guira-sync"])),
     ("guira-names", Only(&["guira-sync"])),
+    ("guira-control", Only(&["guira-client", "guira-sync"])),
     ("guira-routing", Only(&[])),
     (
         "guira-router",
         Only(&[
             "guira-routing",
+            "guira-control",
             "guira-names",
             "guira-client",
             "guira-protocol",

@@ -9,6 +9,7 @@ use crate::admin::version;
 use crate::counters::Sums;
 use crate::shared::Shared;
 use crate::spool::LogCount;
+use guira_control::ControlCount;
 use guira_names::NameCount;
 use guira_protocol::ReplyBuffer;
 use guira_routing::{Op, Outcome};
@@ -103,6 +104,9 @@ pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
             }
             for counter in NameCount::ALL {
                 put(counter.name(), &shared.names.get(counter).to_string());
+            }
+            for counter in ControlCount::ALL {
+                put(counter.name(), &shared.pools.get(counter).to_string());
             }
             commands(&figures, &mut put);
             failures(&figures, &mut put);

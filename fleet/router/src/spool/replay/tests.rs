@@ -380,6 +380,7 @@ fn options(servers: &[&Address]) -> RouterOptions {
     };
     RouterOptions {
         dns_server: None,
+        etcd: None,
         cluster_nodes: Vec::new(),
         srv_hold_down: Duration::ZERO,
         listen: Vec::new(),

@@ -1,0 +1,52 @@
+//! `guira fleet replace`.
+
+use crate::failure::Failure;
+use crate::run::print;
+use guira_control::Store;
+
+/// Arguments of `guira fleet replace`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The pool.
+    pool: String,
+    /// The slot.
+    slot: usize,
+    /// The spare that takes it; without it, the first one there is.
+    #[arg(long, value_name = "SERVER")]
+    with: Option<String>,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
+    let view = store.view()?;
+    let pool = view.pool(&args.pool)?;
+    let slots = pool.slots.len();
+    let Some(slot) = pool.slots.get(args.slot) else {
+        return Err(Failure::Usage(format!("pool {} has the slots 0 to {}", args.pool, slots - 1)));
+    };
+    let mut spares =
+        view.registered(&args.pool).filter(|one| one.is_empty && pool.slot_of(&one.server).is_none());
+    let spare = match &args.with {
+        Some(server) => spares.find(|one| one.server == *server),
+        None => spares.next(),
+    };
+    let Some(spare) = spare else {
+        let which = args.with.as_deref().unwrap_or("any server");
+        let reason = format!(
+            "{which} is no spare of pool {}: a spare is registered, empty and without a slot",
+            args.pool
+        );
+        return Err(Failure::Usage(reason));
+    };
+    let former = slot.server.as_deref().unwrap_or("nobody");
+    let what = format!(
+        "slot {} of pool {}: {former} -> {}, which is empty: the keys of the slot, 1 of {slots}, are misses until they are filled; no other keys move\n",
+        args.slot, args.pool, spare.server
+    );
+    if !args.dry_run {
+        store.give(&view, &args.pool, args.slot, spare, None)?;
+    }
+    print(&what)
+}

@@ -1,0 +1,179 @@
+//! The pools of etcd as a router sees them: the texts of configurations, followed by a thread of their own.
+//!
+//! What was good once is kept: an etcd that is away, has lost a pool or has a broken one changes nothing.
+
+use crate::counts::{ControlCount, ControlCounts};
+use crate::etcd::{Etcd, EtcdError, EtcdOptions};
+use crate::store::{Store, View};
+use guira_sync::clock::Stopwatch;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+/// What is in front of the name of a pool in a configuration.
+pub const ETCD: &str = "etcd:";
+
+/// How long a change is waited for in one request: a connection that has died is found by then.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long is waited before etcd is asked again that has not answered.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Follows the pools of a cluster of etcd.
+#[derive(Debug)]
+pub struct Follower {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// LOCK: follower. Leaf.
+    state: Mutex<State>,
+    /// The first answer, or the first failure, is there.
+    came: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Definitions that were good last, by pool.
+    pools: BTreeMap<String, String>,
+    /// etcd has answered once.
+    has_answered: bool,
+    /// Why it has not answered last.
+    failure: Option<String>,
+}
+
+impl Follower {
+    /// Starts to follow. `tell` is called when a pool is another one than before, on the follower's thread, which ends some time after
+    /// the follower is dropped.
+    ///
+    /// # Errors
+    /// A certificate cannot be read, or the system has no threads left.
+    pub fn start(
+        options: EtcdOptions,
+        counts: Arc<ControlCounts>,
+        tell: impl Fn() + Send + 'static,
+    ) -> Result<Self, EtcdError> {
+        let store = Store::new(Etcd::new(options, counts.clone())?);
+        let shared = Arc::new(Shared::default());
+        let follow = Follow { shared: Arc::downgrade(&shared), counts, store, is_away: false };
+        let thread = std::thread::Builder::new().name("router-etcd".to_owned());
+        thread.spawn(move || follow.run(&tell)).map_err(no_thread)?;
+        Ok(Follower { shared })
+    }
+
+    /// The definition of a pool, for a configuration to inherit from. It is waited for the first answer for `patience`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn definition(&self, name: &str, patience: Duration) -> Result<String, String> {
+        let mut state = self.shared.state();
+        let since = Stopwatch::start();
+        while !state.has_answered && !state.pools.contains_key(name) && state.failure.is_none() {
+            let left = patience.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.shared.came.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        match (state.pools.get(name), &state.failure) {
+            (Some(text), _) => Ok(text.clone()),
+            (None, Some(failure)) => Err(failure.clone()),
+            (None, None) if state.has_answered => Err(format!("etcd has no pool {name} that can be used")),
+            (None, None) => Err("etcd has not answered yet".to_owned()),
+        }
+    }
+
+    /// A definition that was kept: it counts until etcd has another one.
+    pub fn remember(&self, name: &str, text: &str) {
+        self.shared.state().pools.entry(name.to_owned()).or_insert_with(|| text.to_owned());
+    }
+}
+
+fn no_thread(error: io::Error) -> EtcdError {
+    EtcdError::Unusable(format!("pools of etcd cannot be followed: {error}"))
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread.
+struct Follow {
+    /// Gone when nobody follows any more.
+    shared: Weak<Shared>,
+    counts: Arc<ControlCounts>,
+    store: Store,
+    is_away: bool,
+}
+
+impl Follow {
+    fn run(mut self, tell: &dyn Fn()) {
+        loop {
+            let seen = self.store.pools();
+            let Some(shared) = self.shared.upgrade() else { return };
+            let seen = match seen {
+                Ok(view) => view,
+                Err(error) => {
+                    self.fail(&shared, &error);
+                    drop(shared);
+                    std::thread::sleep(RETRY);
+                    continue;
+                }
+            };
+            self.learn(&shared, &seen, tell);
+            drop(shared);
+            if let Err(error) = self.store.wait_for_pools(&seen, PATIENCE) {
+                // It is asked for all pools next, and what is wrong is told then.
+                tracing::debug!(%error, "etcd does not tell of changes");
+                std::thread::sleep(RETRY);
+            }
+        }
+    }
+
+    fn fail(&mut self, shared: &Shared, error: &EtcdError) {
+        if !std::mem::replace(&mut self.is_away, true) {
+            tracing::warn!("pools stay as they are: {error}");
+        }
+        shared.state().failure = Some(error.to_string());
+        shared.came.notify_all();
+    }
+
+    fn learn(&mut self, shared: &Shared, view: &View, tell: &dyn Fn()) {
+        if std::mem::take(&mut self.is_away) {
+            tracing::info!("etcd answers again");
+        }
+        self.counts.set_revision(view.revision());
+        let mut state = shared.state();
+        let mut has_changed = false;
+        for name in view.names() {
+            match view.pool(name) {
+                Ok(pool) => {
+                    let text = pool.definition(name);
+                    if state.pools.get(name) != Some(&text) {
+                        state.pools.insert(name.to_owned(), text);
+                        has_changed = true;
+                        self.counts.add(ControlCount::PoolChanges);
+                    }
+                }
+                Err(error) => {
+                    self.counts.add(ControlCount::PoolFaults);
+                    tracing::warn!("the last good pool stays: {error}");
+                }
+            }
+        }
+        for name in state.pools.keys().filter(|name| view.names().all(|known| known != name.as_str())) {
+            self.counts.add(ControlCount::PoolFaults);
+            tracing::warn!(pool = name, "the pool is not in etcd any more: the last one stays");
+        }
+        (state.has_answered, state.failure) = (true, None);
+        drop(state);
+        shared.came.notify_all();
+        if has_changed {
+            tell();
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Beside each server: registers it while it answers, empties it before it is a spare, and leads if nobody else does.
+
+use crate::counts::ControlCounts;
+use crate::etcd::{Etcd, EtcdError, EtcdOptions, Outcome};
+use crate::keeper::{Keeper, Proposal};
+use crate::store::{Leadership, Registration, Store, StoreError, View};
+use guira_client::text::{Connection, Endpoint, Target, TextError};
+use guira_sync::clock::Stopwatch;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a change is waited for before the server is looked at again.
+const LOOK: Duration = Duration::from_secs(2);
+/// Changes that follow each other are seen together.
+const SPACING: Duration = Duration::from_millis(100);
+/// How long is waited before etcd is asked again that has not answered.
+const RETRY: Duration = Duration::from_secs(1);
+/// A lease is kept alive so many times before it would end.
+const KEPT_ALIVE: u32 = 3;
+
+/// A server, and where it is registered.
+#[derive(Clone, Debug)]
+pub struct MemberOptions {
+    /// Where pools are kept.
+    pub etcd: EtcdOptions,
+    /// The pool that the server is for.
+    pub pool: String,
+    /// How the server is reached from here, and with it how the servers of its pool are.
+    pub target: Target,
+    /// Where routers find it.
+    pub server: Endpoint,
+    /// What fails together with it.
+    pub zone: Option<String>,
+    /// How long the registration stays when this process is gone.
+    pub lease: Duration,
+}
+
+/// Why a member cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError {
+    /// Its certificates cannot be used.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+}
+
+/// Why a server does not count as answering.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error(transparent)]
+    Text(#[from] TextError),
+    #[error("it answers '{0}'")]
+    Answer(String),
+}
+
+/// What a member does for a server.
+#[derive(Debug)]
+pub struct Member {
+    options: MemberOptions,
+    server: String,
+    store: Store,
+    lease: Option<Lease>,
+    /// Of the pools, while this is the leader.
+    keepers: HashMap<String, Keeper>,
+    since: Stopwatch,
+    /// What is wrong, as it was logged last.
+    told: Option<String>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    id: i64,
+    kept_alive: Stopwatch,
+}
+
+impl Member {
+    /// A member that is not registered yet.
+    ///
+    /// # Errors
+    /// When certificates cannot be read.
+    pub fn new(options: MemberOptions) -> Result<Self, MemberError> {
+        let etcd = Etcd::new(options.etcd.clone(), Arc::new(ControlCounts::default()))?;
+        Ok(Member {
+            server: options.server.to_string(),
+            options,
+            store: Store::new(etcd),
+            lease: None,
+            keepers: HashMap::new(),
+            since: Stopwatch::start(),
+            told: None,
+        })
+    }
+
+    /// Keeps the server registered until `is_over` says so, whatever fails meanwhile; then the registration is taken back.
+    pub fn run(&mut self, mut is_over: impl FnMut() -> bool) {
+        while !is_over() {
+            let turn = Stopwatch::start();
+            if let Err(error) = self.turn() {
+                self.tell(&error.to_string());
+                std::thread::sleep(RETRY);
+            }
+            std::thread::sleep(SPACING.saturating_sub(turn.elapsed()));
+        }
+        self.give_up();
+    }
+
+    /// Looks at everything once, and waits for a change.
+    fn turn(&mut self) -> Result<(), EtcdError> {
+        let view = match self.store.view() {
+            Ok(view) => view,
+            Err(error) => {
+                self.keepers.values_mut().for_each(Keeper::lost_contact);
+                return Err(error);
+            }
+        };
+        if let Err(error) = self.ask(&self.options.target, "version", "VERSION") {
+            self.give_up();
+            self.tell(&format!("{} is not registered: it does not answer: {error}", self.server));
+            std::thread::sleep(RETRY);
+            return Ok(());
+        }
+        let lease = self.keep_lease()?;
+        if self.register(&view, lease)? {
+            self.lead(&view, lease)?;
+        }
+        self.store.wait(&view, LOOK.min(self.options.lease / KEPT_ALIVE))
+    }
+
+    fn keep_lease(&mut self) -> Result<i64, EtcdError> {
+        let due = self.options.lease / KEPT_ALIVE;
+        if let Some(Lease { id, kept_alive }) = &self.lease {
+            let id = *id;
+            let is_alive = kept_alive.elapsed() < due || self.store.etcd().keep_alive(id)?;
+            if is_alive {
+                if kept_alive.elapsed() >= due {
+                    self.lease = Some(Lease { id, kept_alive: Stopwatch::start() });
+                }
+                return Ok(id);
+            }
+            tracing::warn!("the lease has ended: etcd was away for too long");
+        }
+        let kept_alive = Stopwatch::start();
+        let id = self.store.etcd().grant(self.options.lease)?;
+        self.lease = Some(Lease { id, kept_alive });
+        Ok(id)
+    }
+
+    /// Whether the server is registered with this lease.
+    fn register(&mut self, view: &View, lease: i64) -> Result<bool, EtcdError> {
+        let pool = self.options.pool.clone();
+        let serves = match view.pool(&pool) {
+            Ok(pool) => pool.slot_of(&self.server).is_some(),
+            // An etcd that has lost its pools must not have every server flushed.
+            Err(error) => {
+                self.tell(&format!("{} is not registered: {error}", self.server));
+                return Ok(false);
+            }
+        };
+        let known = view.registered(&pool).find(|known| known.server == self.server);
+        match known {
+            Some(known) if known.lease != lease => {
+                self.tell(&format!(
+                    "{} is registered by another process, or was by an earlier one",
+                    self.server
+                ));
+                return Ok(false);
+            }
+            // A spare, or what serves: neither changes.
+            Some(known) if known.is_empty || serves => return Ok(true),
+            _ => {}
+        }
+        if !serves && let Err(error) = self.ask(&self.options.target, "flush_all", "OK") {
+            self.tell(&format!("{} cannot be a spare: it does not flush: {error}", self.server));
+            return Ok(false);
+        }
+        let registration = Registration {
+            pool,
+            server: self.server.clone(),
+            zone: self.options.zone.clone(),
+            is_empty: !serves,
+            revision: 0,
+            lease,
+        };
+        if self.store.register(view, &registration, lease)? == Outcome::Done {
+            let what = if serves { "it serves its slot" } else { "it is empty, and waits for a slot" };
+            self.told = None;
+            tracing::info!(server = self.server, pool = registration.pool, "registered: {what}");
+        }
+        // What is registered now is seen in the next view.
+        Ok(false)
+    }
+
+    fn lead(&mut self, view: &View, lease: i64) -> Result<(), EtcdError> {
+        // Two members of one server do not exist: the second one is not registered.
+        let name = format!("{}/{}", self.options.pool, self.server);
+        if view.leader().is_none() && self.store.lead(&name, lease)? == Outcome::Done {
+            tracing::info!("leader: it gives slots of lost servers to spares");
+        }
+        let Some(leadership) = view.led_by(&name) else {
+            self.keepers.clear();
+            return Ok(());
+        };
+        for name in view.names() {
+            let Ok(pool) = view.pool(name) else { continue };
+            let registered: Vec<Registration> = view.registered(name).cloned().collect();
+            let now = self.since.elapsed();
+            let verdict = self.keepers.entry(name.to_owned()).or_default().decide(pool, &registered, now);
+            if verdict.too_many {
+                let missing = verdict.missing;
+                self.tell(&format!("{missing} servers of pool {name} are gone at once: none is replaced"));
+            }
+            for proposal in verdict.proposals {
+                if self.carry_out(view, name, &proposal, leadership)? {
+                    // The rest is decided on what is there then.
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the pool is another one now.
+    fn carry_out(
+        &mut self,
+        view: &View,
+        name: &str,
+        proposal: &Proposal,
+        leadership: Leadership,
+    ) -> Result<bool, EtcdError> {
+        let Proposal { slot, former, spare } = proposal;
+        if let Some(former) = former
+            && self.is_there(former)
+        {
+            self.keepers.entry(name.to_owned()).or_default().answered(*slot);
+            self.tell(&format!(
+                "{former} of pool {name} is not registered, but answers: it keeps slot {slot}"
+            ));
+            return Ok(false);
+        }
+        match self.store.give(view, name, *slot, spare, Some(leadership)) {
+            Ok(()) => {}
+            Err(StoreError::Etcd(error)) => return Err(error),
+            Err(error) => {
+                self.tell(&format!("slot {slot} of pool {name}: {error}"));
+                return Ok(true);
+            }
+        }
+        let server = &spare.server;
+        match former {
+            Some(former) => {
+                let now = self.since.elapsed();
+                self.keepers.entry(name.to_owned()).or_default().replaced(now);
+                tracing::warn!(pool = name, slot, "{former} is gone: {server} takes its slot");
+            }
+            None => tracing::info!(pool = name, slot, "{server} takes the slot, which nobody had"),
+        }
+        Ok(true)
+    }
+
+    /// Whether a server answers that is not registered. What cannot be asked is taken to be there.
+    fn is_there(&self, server: &str) -> bool {
+        let Ok(endpoint) = endpoint_of(server) else { return true };
+        self.ask(&self.options.target.at(endpoint), "version", "VERSION").is_ok()
+    }
+
+    fn ask(&self, target: &Target, command: &str, expected: &str) -> Result<(), AskError> {
+        let mut connection = Connection::open(target)?;
+        connection.send(format!("{command}\r\n").as_bytes())?;
+        let line = connection.line()?;
+        if line.starts_with(expected.as_bytes()) {
+            return Ok(());
+        }
+        Err(AskError::Answer(String::from_utf8_lossy(line).into_owned()))
+    }
+
+    /// Takes the registration back, and what goes with it.
+    fn give_up(&mut self) {
+        self.keepers.clear();
+        let Some(lease) = self.lease.take() else { return };
+        if let Err(error) = self.store.etcd().revoke(lease.id) {
+            self.tell(&format!("the registration of {} ends with its lease: {error}", self.server));
+        }
+    }
+
+    /// Logs what is wrong, once.
+    fn tell(&mut self, what: &str) {
+        if self.told.as_deref() != Some(what) {
+            tracing::warn!("{what}");
+            self.told = Some(what.to_owned());
+        }
+    }
+}
+
+/// Where a server is that a pool names with protocol, security or compression behind its port.
+fn endpoint_of(server: &str) -> Result<Endpoint, guira_client::text::EndpointError> {
+    let start = server.find(']').unwrap_or(0);
+    let second = server[start..].match_indices(':').nth(1).map_or(server.len(), |(at, _)| start + at);
+    if server.starts_with("unix:") { server.parse() } else { server[..second].parse() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_found_as_a_configuration_writes_it() {
+        for (written, expected) in [
+            ("10.0.0.1:11211", "10.0.0.1:11211"),
+            ("10.0.0.1:11211:ascii:ssl", "10.0.0.1:11211"),
+            ("[::1]:11211", "[::1]:11211"),
+            ("[::1]:11211:ascii", "[::1]:11211"),
+            ("unix:/run/a", "unix:/run/a"),
+        ] {
+            assert_eq!(endpoint_of(written).map(|endpoint| endpoint.to_string()), Ok(expected.to_owned()));
+        }
+        assert!(endpoint_of("nonsense").is_err());
+    }
+}

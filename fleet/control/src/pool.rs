@@ -1,0 +1,206 @@
+//! A pool: its slots, and what serves them.
+
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// A pool as it is kept. Keys belong to slots, and slots do not depend on addresses: another server in a slot moves no key to
+/// another slot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Their numbers are their places.
+    pub slots: Vec<Slot>,
+    /// When a lost server is replaced.
+    #[serde(default)]
+    pub rules: Rules,
+}
+
+/// A slot, and what serves it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slot {
+    /// As a router's configuration writes it; none until a server has taken the slot for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// 0 to 1. All slots of a pool have one, or none has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+    /// What fails together with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+}
+
+/// When a lost server is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rules {
+    /// Seconds for which a server has to be gone.
+    pub hold_down_s: u32,
+    /// The most servers that are replaced within this time. When more are gone at once, or more than a tenth of the pool, none is:
+    /// then it is more likely that something between them and etcd has failed.
+    pub at_once: u32,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules { hold_down_s: 60, at_once: 1 }
+    }
+}
+
+impl Rules {
+    pub(crate) fn hold_down(self) -> Duration {
+        Duration::from_secs(self.hold_down_s.into())
+    }
+}
+
+/// Why a pool cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    /// No JSON of this form.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+    /// Keys would have nowhere to go.
+    #[error("it has no slots")]
+    Empty,
+    /// Keys of two slots would be kept in one server.
+    #[error("server {0} is in two slots")]
+    Twice(String),
+    /// Hashes need all or none.
+    #[error("slot {0} has a weight and others have none: give all of them one, or none")]
+    Weights(usize),
+    /// Not between 0 and 1.
+    #[error("slot {0} has a weight that is not between 0 and 1")]
+    Weight(usize),
+}
+
+impl Pool {
+    /// A pool of so many slots that nothing serves yet.
+    pub fn of_empty_slots(number: usize, rules: Rules) -> Self {
+        Pool { slots: vec![Slot::default(); number], rules }
+    }
+
+    /// Reads what [`Pool::text`] has written.
+    ///
+    /// # Errors
+    /// It has another form, or cannot be used as it is.
+    pub fn parse(text: &[u8]) -> Result<Self, PoolError> {
+        let pool: Pool =
+            serde_json::from_slice(text).map_err(|error| PoolError::Unreadable(error.to_string()))?;
+        pool.check()?;
+        Ok(pool)
+    }
+
+    /// Whether it can be used.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), PoolError> {
+        if self.slots.is_empty() {
+            return Err(PoolError::Empty);
+        }
+        let mut seen = HashSet::new();
+        for server in self.servers() {
+            if !seen.insert(server) {
+                return Err(PoolError::Twice(server.to_owned()));
+            }
+        }
+        let have_weights = self.slots.iter().any(|slot| slot.weight.is_some());
+        for (number, slot) in self.slots.iter().enumerate() {
+            match slot.weight {
+                None if have_weights => {
+                    let with = self.slots.iter().position(|slot| slot.weight.is_some());
+                    return Err(PoolError::Weights(with.unwrap_or(number)));
+                }
+                Some(weight) if !(0.0..=1.0).contains(&weight) => return Err(PoolError::Weight(number)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// As it is kept.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What serves its slots.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        self.slots.iter().filter_map(|slot| slot.server.as_deref())
+    }
+
+    /// The slot that this server serves.
+    pub fn slot_of(&self, server: &str) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.server.as_deref() == Some(server))
+    }
+
+    /// The pool as a router's configuration writes one that is to be inherited from. Hashes by name see the slot, not the server.
+    pub fn definition(&self, name: &str) -> String {
+        let servers = self.slots.iter().map(|slot| match &slot.server {
+            Some(server) => serde_json::Value::from(server.as_str()),
+            // As a server that is down.
+            None => serde_json::json!({"type": "ErrorRoute", "result": "tko"}),
+        });
+        let names: Vec<String> = (0..self.slots.len()).map(|number| format!("{name}-{number}")).collect();
+        let mut definition = serde_json::json!({"servers": servers.collect::<Vec<_>>(), "names": names});
+        let weights: Option<Vec<f64>> = self.slots.iter().map(|slot| slot.weight).collect();
+        if let Some(weights) = weights {
+            definition["weights"] = weights.into();
+        }
+        let zones: Option<Vec<&str>> = self.slots.iter().map(|slot| slot.zone.as_deref()).collect();
+        if let Some(zones) = zones {
+            definition["failure_domains"] = zones.into();
+        }
+        definition.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(text: &str) -> Result<Pool, PoolError> {
+        Pool::parse(text.as_bytes())
+    }
+
+    #[test]
+    fn a_pool_is_read_as_it_was_written() {
+        let mut expected = Pool::of_empty_slots(3, Rules { hold_down_s: 7, at_once: 2 });
+        expected.slots[1].server = Some("10.0.0.1:11211".to_owned());
+        expected.slots[1].zone = Some("east".to_owned());
+        assert_eq!(pool(&expected.text()), Ok(expected.clone()));
+        assert_eq!(expected.slot_of("10.0.0.1:11211"), Some(1));
+        assert_eq!(pool(r#"{"slots": [{}]}"#).unwrap().rules, Rules::default());
+    }
+
+    #[test]
+    fn a_pool_that_cannot_be_used_is_refused() {
+        assert_eq!(pool(r#"{"slots": []}"#), Err(PoolError::Empty));
+        assert_eq!(
+            pool(r#"{"slots": [{"server": "a:1"}, {}, {"server": "a:1"}]}"#),
+            Err(PoolError::Twice("a:1".to_owned()))
+        );
+        assert_eq!(pool(r#"{"slots": [{}, {"weight": 1.0}]}"#), Err(PoolError::Weights(1)));
+        assert_eq!(pool(r#"{"slots": [{"weight": 1.5}]}"#), Err(PoolError::Weight(0)));
+        for text in ["", "[]", r#"{"slots": [{"sever": "a:1"}]}"#, r#"{"slots": [{}], "more": 1}"#] {
+            assert!(matches!(pool(text), Err(PoolError::Unreadable(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_definition_names_slots_and_not_servers() {
+        let text =
+            r#"{"slots": [{"server": "a:1", "weight": 1, "zone": "x"}, {"weight": 0.5, "zone": "y"}]}"#;
+        let definition: serde_json::Value =
+            serde_json::from_str(&pool(text).unwrap().definition("cache")).unwrap();
+        let expected = serde_json::json!({
+            "servers": ["a:1", {"type": "ErrorRoute", "result": "tko"}],
+            "names": ["cache-0", "cache-1"],
+            "weights": [1.0, 0.5],
+            "failure_domains": ["x", "y"],
+        });
+        assert_eq!(definition, expected);
+        let plain = pool(r#"{"slots": [{"server": "a:1", "zone": "x"}, {"server": "b:1"}]}"#).unwrap();
+        assert_eq!(plain.definition("p"), r#"{"names":["p-0","p-1"],"servers":["a:1","b:1"]}"#);
+    }
+}

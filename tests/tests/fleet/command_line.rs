@@ -1,0 +1,51 @@
+//! `guira fleet`, and options of etcd.
+
+use crate::Region;
+use guira_tests::Client;
+use guira_tests::server::run_guira;
+
+#[test]
+fn wrong_arguments_are_told_in_words() {
+    let said = |arguments: &[&str]| {
+        let output = run_guira(arguments);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, text) = said(&["fleet", "--etcd", "etcd:2379", "status"]);
+    assert!(code == Some(2) && text.contains("'etcd:2379' is no member of etcd"), "{text}");
+    let (code, text) = said(&["fleet", "--etcd", "http://127.0.0.1:1", "status"]);
+    assert!(code == Some(1) && text.contains("no endpoint of etcd answers"), "{text}");
+    let (code, text) = said(&["router", "-p", "0", "--config-str", r#"{"route": "PoolRoute|etcd:a"}"#]);
+    assert!(code != Some(0) && text.contains("give --etcd"), "{text}");
+    let missing = ["fleet", "--etcd", "https://127.0.0.1:1", "--etcd-ca-cert", "missing.pem", "status"];
+    let (code, text) = said(&missing);
+    assert!(code == Some(1) && text.contains("missing.pem"), "{text}");
+}
+
+#[test]
+fn a_pool_is_made_once_and_a_slot_is_given_only_to_a_spare() {
+    let Some(mut region) = Region::start(2) else { return };
+    let refused = |region: &Region, arguments: &[&str], what: &str| {
+        let said = region.try_fleet(arguments).expect_err("it is refused");
+        assert!(said.contains(what), "{arguments:?}: {said}");
+    };
+    refused(&region, &["create", "cache", "--slots", "2"], "there is a pool cache already");
+    refused(&region, &["create", "a/b", "--slots", "2"], "is no name of a pool");
+    refused(&region, &["status", "other"], "there is no pool other");
+    refused(&region, &["replace", "cache", "0"], "any server is no spare");
+    refused(&region, &["replace", "cache", "2"], "has the slots 0 to 1");
+    region.join(3);
+    let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
+    refused(&region, &["replace", "cache", "0", "--with", &names[1]], "is no spare");
+    let said = region.fleet(&["replace", "cache", "0", "--dry-run"]);
+    assert!(said.contains(&format!("{} -> {}", names[0], names[2])), "{said}");
+    assert_eq!(region.slots(), names[..2], "nothing was done");
+    let mut client = Client::connect(region.nodes[0].server.address());
+    client.set("old", "value");
+    region.fleet(&["replace", "cache", "0"]);
+    assert_eq!(region.slots(), [names[2].clone(), names[1].clone()]);
+    // Who served is emptied, and is a spare then.
+    region.wait_for_state(&names[0], "spare");
+    assert!(client.value("old").is_none());
+    region.fleet(&["replace", "cache", "0", "--with", &names[0]]);
+    assert_eq!(region.slots(), names[..2]);
+}

@@ -1,0 +1,105 @@
+//! What routers do with pools of etcd.
+
+use crate::Region;
+use crate::region::{POOL, fill, misses, routes};
+use guira_tests::server::{guira_binary, wait_for};
+use std::process::Command;
+
+/// The pool as it is kept.
+fn kept(region: &Region) -> String {
+    region.etcd.control(&["get", "--print-value-only", "/guira/pools/cache"]).trim().to_owned()
+}
+
+fn put(region: &Region, text: &str) {
+    region.etcd.control(&["put", "/guira/pools/cache", text]);
+}
+
+#[test]
+fn a_pool_that_is_gone_or_broken_changes_nothing() {
+    let Some(mut region) = Region::start(2) else { return };
+    region.join(2);
+    let router = region.router(&[]);
+    let mut client = router.connect();
+    fill(&mut client);
+    let (good, before) = (kept(&region), routes(&mut client));
+    let faults = |client: &mut guira_tests::Client| {
+        client.stats("")["etcd_pool_faults"].parse::<u64>().expect("a number")
+    };
+    for broken in ["nonsense", r#"{"slots": []}"#, r#"{"slots": [{"server": "a:1"}, {"server": "a:1"}]}"#, ""]
+    {
+        let so_far = faults(&mut client);
+        if broken.is_empty() {
+            region.etcd.control(&["del", "/guira/pools/cache"]);
+        } else {
+            put(&region, broken);
+        }
+        wait_for("a fault", || (faults(&mut client) > so_far).then_some(()));
+        assert_eq!((routes(&mut client), misses(&mut client)), (before.clone(), vec![]), "{broken}");
+    }
+    put(&region, &good.replace(r#""slots":[{"#, r#""slots":[{"server":"127.0.0.1:1"},{"#));
+    wait_for("the next good one", || (routes(&mut client) != before).then_some(()));
+}
+
+#[test]
+fn a_server_that_no_address_can_be_is_refused_and_the_pool_before_stays() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(1);
+    let router = region.router(&[]);
+    let mut client = router.connect();
+    fill(&mut client);
+    put(&region, r#"{"slots": [{"server": "nonsense:port"}]}"#);
+    wait_for("a refusal", || {
+        router.process.errors().contains("the configuration stays as it was").then_some(())
+    });
+    assert_eq!(misses(&mut client), [""; 0]);
+}
+
+#[test]
+fn slots_have_weights_and_empty_ones_are_as_servers_that_are_down() {
+    let Some(mut region) = Region::start(2) else { return };
+    region.join(1);
+    let name = region.nodes[0].name();
+    let router = region.router(&[]);
+    let mut client = router.connect();
+    let replies: Vec<String> =
+        (0..50).map(|number| client.ask(format!("set key{number} 0 0 1\r\nx\r\n"))).collect();
+    let failed = "SERVER_ERROR unavailable";
+    assert!(replies.iter().any(|reply| reply == "STORED"), "{replies:?}");
+    assert!(replies.iter().any(|reply| reply.starts_with(failed)), "{replies:?}");
+    // With no weight at all, a slot has no keys: only what a hash by weight knows.
+    let config = format!(
+        r#"{{"pools": {{"{POOL}": {{"inherit": "etcd:{POOL}"}}}}, "route": {{"type": "PoolRoute", "pool": "{POOL}", "hash": {{"hash_func": "WeightedCh3"}}}}}}"#
+    );
+    put(
+        &region,
+        &format!(
+            r#"{{"slots": [{{"server": "{name}", "weight": 1}}, {{"server": "127.0.0.1:1", "weight": 0}}]}}"#
+        ),
+    );
+    let weighted = region.router_of(&config, &[]);
+    let mut client = weighted.connect();
+    assert!(routes(&mut client).iter().all(|at| *at == name));
+}
+
+#[test]
+fn a_router_that_starts_while_etcd_is_down_uses_the_pool_it_has_kept() {
+    let Some(mut region) = Region::start(2) else { return };
+    region.join(2);
+    let root = region.scratch.file("kept");
+    let keep = format!("--config-dump-root={}", root.display());
+    let mut first = region.router(&[&keep]);
+    fill(&mut first.connect());
+    let before = routes(&mut first.connect());
+    first.process.kill();
+    region.etcd.kill();
+    let second = region.router(&[&keep]);
+    let mut client = second.connect();
+    assert_eq!((routes(&mut client), misses(&mut client)), (before, vec![]));
+    // Without what was kept there is nothing to start with, and it says why.
+    let config = r#"{"route": "PoolRoute|etcd:cache"}"#;
+    let mut refused = Command::new(guira_binary());
+    refused.args(["router", "--listen", "127.0.0.1:0", "--etcd", &region.etcd.url(), "--config-str", config]);
+    let refused = refused.output().expect("guira can be run");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("no endpoint of etcd answers"), "{said}");
+}
