@@ -4,7 +4,6 @@ mod database;
 mod target;
 #[cfg(test)]
 mod tests;
-mod tls;
 
 use crate::deliver::{Limits, Spool, SpoolError, Ways};
 use crate::keys::{Rule, TableKeys, Template};

@@ -5,8 +5,8 @@ use super::lane::{Lane, Round, Task};
 use super::way::Ways;
 use crate::batch::Work;
 use crate::counters::{Health, TargetCount, TargetCounts};
-use crate::stop::{Stop, Stopped};
 use guira_client::text::{Connection, TextError};
+use guira_databases::{Stop, Stopped};
 use guira_sync::clock::Stopwatch;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,7 +147,7 @@ mod tests {
     use crate::deliver::lane::Limits;
     use crate::deliver::way::Way;
     use crate::ledger::Ledger;
-    use crate::source::Security;
+    use guira_databases::Security;
     use guira_harness::deadline::Deadline;
     use std::io::{BufRead, BufReader, Write};
     use std::net::{TcpListener, TcpStream};

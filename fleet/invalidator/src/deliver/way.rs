@@ -1,8 +1,8 @@
 //! How a target is reached.
 
 use super::dialect::DeliveryError;
-use crate::source::Security;
 use guira_client::text::{Connection, Endpoint, Login, LoginError, Target};
+use guira_databases::Security;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Connections of senders, and their lines.
 
 use super::{Position, event};
-use crate::source::socket::Socket;
 use crate::source::{Changes, Log, Place, SourceError};
-use crate::stop::Stop;
 use guira_client::text::Endpoint;
+use guira_databases::Socket;
+use guira_databases::Stop;
 use std::fs;
 use std::io::{self, Read};
 use std::net::TcpListener;

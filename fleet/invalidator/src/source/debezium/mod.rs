@@ -11,9 +11,9 @@
 mod event;
 mod lines;
 
-use super::socket::Socket;
 use super::{Changes, SourceError, Tail};
 use guira_client::text::Endpoint;
+use guira_databases::Socket;
 use lines::{Lines, Listener};
 use std::fmt;
 use std::io::Write;

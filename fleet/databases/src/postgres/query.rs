@@ -1,8 +1,8 @@
 //! Statements, their results, and errors.
 
 use super::message::Messages;
-use crate::source::SourceError;
-use crate::source::bytes::Bytes;
+use crate::SourceError;
+use crate::bytes::Bytes;
 use std::io;
 
 /// Classes of errors that another connection may not have: connections, resources, and an operator's intervention.
@@ -15,10 +15,10 @@ const OBJECT_IN_USE: &str = "55006";
 const UNDEFINED_FILE: &str = "58P01";
 
 /// A row of texts; NULL is none.
-pub(super) type Row = Vec<Option<String>>;
+pub type Row = Vec<Option<String>>;
 
 /// What an error says, in one line.
-pub(super) fn refusal(body: &[u8]) -> SourceError {
+pub fn refusal(body: &[u8]) -> SourceError {
     let mut bytes = Bytes(body);
     let (mut code, mut text) = (String::new(), String::new());
     while let Some(field) = bytes.byte().filter(|field| *field != 0) {
@@ -45,7 +45,7 @@ pub(super) fn refusal(body: &[u8]) -> SourceError {
 }
 
 /// Executes a statement, and returns its rows.
-pub(super) fn query(messages: &mut Messages, statement: &str) -> Result<Vec<Row>, SourceError> {
+pub fn query(messages: &mut Messages, statement: &str) -> Result<Vec<Row>, SourceError> {
     send(messages, statement)?;
     let mut rows = Vec::new();
     loop {
@@ -61,7 +61,7 @@ pub(super) fn query(messages: &mut Messages, statement: &str) -> Result<Vec<Row>
 }
 
 /// Begins a COPY in both directions.
-pub(super) fn start_copy(messages: &mut Messages, statement: &str) -> Result<(), SourceError> {
+pub fn start_copy(messages: &mut Messages, statement: &str) -> Result<(), SourceError> {
     send(messages, statement)?;
     loop {
         let message = messages.read()?;
@@ -93,12 +93,12 @@ fn row(body: &[u8]) -> Option<Row> {
 }
 
 /// A text of a statement.
-pub(super) fn literal(text: &str) -> String {
+pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
 /// A name of a statement.
-pub(super) fn identifier(name: &str) -> String {
+pub fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -1,8 +1,8 @@
 //! Statements, their results, and errors.
 
-use super::bytes::Bytes;
 use super::packet::Packets;
-use crate::source::SourceError;
+use crate::SourceError;
+use crate::bytes::Bytes;
 use std::io::{self, Read, Write};
 
 /// The command that carries a statement.
@@ -20,12 +20,12 @@ const PASSING: [u16; 15] =
     [1040, 1041, 1053, 1077, 1129, 1135, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927];
 
 /// What a database says, as it may stand in a line of the log.
-pub(super) fn printable(text: &[u8]) -> String {
+pub fn printable(text: &[u8]) -> String {
     String::from_utf8_lossy(text).replace(char::is_control, " ")
 }
 
 /// What an error packet says.
-pub(super) fn refusal(packet: &[u8]) -> SourceError {
+pub fn refusal(packet: &[u8]) -> SourceError {
     let mut bytes = Bytes(packet.get(1..).unwrap_or_default());
     let code = bytes.u16().unwrap_or(0);
     if bytes.0.first() == Some(&b'#') {
@@ -41,7 +41,7 @@ pub(super) fn refusal(packet: &[u8]) -> SourceError {
 }
 
 /// Executes a statement that has no rows.
-pub(super) fn execute<S: Read + Write>(packets: &mut Packets<S>, statement: &str) -> Result<(), SourceError> {
+pub fn execute<S: Read + Write>(packets: &mut Packets<S>, statement: &str) -> Result<(), SourceError> {
     packets.command(&[&[COM_QUERY], statement.as_bytes()].concat())?;
     let packet = packets.read()?.bytes;
     match packet.first() {
@@ -52,7 +52,7 @@ pub(super) fn execute<S: Read + Write>(packets: &mut Packets<S>, statement: &str
 }
 
 /// Asks for rows of texts; NULL is an empty one.
-pub(super) fn rows<S: Read + Write>(
+pub fn rows<S: Read + Write>(
     packets: &mut Packets<S>,
     statement: &str,
 ) -> Result<Vec<Vec<String>>, SourceError> {
@@ -91,7 +91,7 @@ fn texts(packet: &[u8], columns: usize) -> Option<Vec<String>> {
 }
 
 /// Asks for one row of `N` texts; NULL is an empty one.
-pub(super) fn row<S: Read + Write, const N: usize>(
+pub fn row<S: Read + Write, const N: usize>(
     packets: &mut Packets<S>,
     statement: &str,
 ) -> Result<[String; N], SourceError> {
