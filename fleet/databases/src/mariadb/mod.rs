@@ -13,7 +13,7 @@ mod query;
 use crate::{Server, SourceError, Wire};
 use login::log_in;
 pub use packet::Packets;
-pub use query::{execute, printable, refusal, row, rows};
+pub use query::{each_row, execute, identifier, literal, printable, refusal, row, rows};
 use std::time::Duration;
 
 /// The connection has failed if nothing was heard for so long.

@@ -31,7 +31,7 @@ pub enum Purpose {
 
 /// How values become text, whatever the database and the user have been given as defaults.
 const SETTINGS: [(&str, &str); 7] = [
-    ("application_name", "guira invalidate"),
+    ("application_name", "guira"),
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO, MDY"),
     ("IntervalStyle", "postgres"),

@@ -15,4 +15,4 @@ pub use login::{Purpose, connect};
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use message::testing;
 pub use message::{Message, Messages, framed};
-pub use query::{Row, identifier, literal, query, refusal, start_copy};
+pub use query::{Row, first_row, identifier, literal, query, refusal, start_copy};

@@ -6,7 +6,7 @@ use crate::source::debezium::{self, Acknowledged};
 use crate::source::mariadb::{self, Reads, Until};
 use crate::source::postgres::{self, Confirmed, SlotCreation};
 use guira_client::text::Endpoint;
-use guira_databases::{Credentials, Server, Tls, security};
+use guira_databases::{Server, Tls};
 use serde::{Deserialize, Deserializer};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -130,7 +130,7 @@ impl Database {
 impl MariaDb {
     fn options(&self, reads: Reads) -> Result<mariadb::Options, ConfigError> {
         Ok(mariadb::Options {
-            server: server(&self.address, self.tls.as_ref(), &self.user, self.password_file.as_deref())?,
+            server: Server::new(&self.address, self.tls.as_ref(), &self.user, self.password_file.as_deref())?,
             server_id: self.server_id.get(),
             until: Until::Forever,
             reads,
@@ -142,7 +142,7 @@ impl Postgres {
     fn options(&self, tables: Vec<(String, String)>) -> Result<postgres::Options, ConfigError> {
         let creation = if self.create_slot { SlotCreation::Allowed } else { SlotCreation::Forbidden };
         Ok(postgres::Options {
-            server: server(&self.address, self.tls.as_ref(), &self.user, self.password_file.as_deref())?,
+            server: Server::new(&self.address, self.tls.as_ref(), &self.user, self.password_file.as_deref())?,
             database: self.database.clone(),
             slot: self.slot.clone(),
             slot_creation: creation,
@@ -151,17 +151,4 @@ impl Postgres {
             confirmed: Confirmed::default(),
         })
     }
-}
-
-/// One whose files can be read now.
-fn server(
-    address: &Endpoint,
-    tls: Option<&Tls>,
-    user: &str,
-    password_file: Option<&Path>,
-) -> Result<Server, ConfigError> {
-    let security = security(tls, address)?;
-    let credentials = Credentials { user: user.to_owned(), password_file: password_file.map(Path::to_owned) };
-    credentials.read().map_err(ConfigError::Login)?;
-    Ok(Server { endpoint: address.clone(), security, credentials })
 }

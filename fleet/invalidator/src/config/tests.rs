@@ -138,7 +138,7 @@ fn a_postgresql_that_makes_no_sense_is_refused() {
     assert!(error.contains("a UNIX socket has no tls"), "{error}");
     let unread = "tls = { ca = \"/nowhere\" }\nslot =";
     let config = Config::from_toml(&good.replacen("slot =", unread, 1)).unwrap();
-    assert!(matches!(config.check_files(), Err(ConfigError::Tls(_))));
+    assert!(matches!(config.check_files(), Err(ConfigError::Server(ServerError::Tls(_)))));
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_password_is_the_first_line_of_its_file_and_not_shown() {
     assert!(!format!("{source:?}").contains("secret"));
     std::fs::remove_file(password).unwrap();
     let config = Config::load(&scratch.file("config")).unwrap();
-    assert!(matches!(config.check_files(), Err(ConfigError::Login(_))));
+    assert!(matches!(config.check_files(), Err(ConfigError::Server(ServerError::Login(_)))));
 }
 
 impl Config {

@@ -13,8 +13,9 @@ mod lines;
 
 use super::{Changes, SourceError, Tail};
 use guira_client::text::Endpoint;
+use guira_databases::Listener;
 use guira_databases::Socket;
-use lines::{Lines, Listener};
+use lines::Lines;
 use std::fmt;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
