@@ -4,7 +4,7 @@ use crate::counters::{Count, Counts};
 use crate::deliver::Lane;
 use crate::ledger::Ledger;
 use crate::source::Place;
-use crate::stop::Stopped;
+use guira_databases::Stopped;
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;

@@ -24,7 +24,6 @@ mod position;
 mod replay;
 mod running;
 mod source;
-mod stop;
 mod web;
 
 pub use config::{Config, ConfigError};

@@ -7,7 +7,7 @@ use crate::keys::Extractor;
 use crate::running::{Fault, Shared, StartError, deliver, lanes, spawn};
 use crate::source::mariadb::{MariaDb, Until};
 use crate::source::{OnGap, Source, SourceError, Tail};
-use crate::stop::Stop;
+use guira_databases::Stop;
 use std::thread::JoinHandle;
 use std::time::Duration;
 

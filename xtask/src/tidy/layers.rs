@@ -92,9 +92,17 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
             "guira-sync",
         ]),
     ),
+    ("guira-databases", Only(&["guira-client", "guira-transport", "guira-sync"])),
     (
         "guira-invalidator",
-        Only(&["guira-client", "guira-serving", "guira-web", "guira-transport", "guira-sync"]),
+        Only(&[
+            "guira-databases",
+            "guira-client",
+            "guira-serving",
+            "guira-web",
+            "guira-transport",
+            "guira-sync",
+        ]),
     ),
     ("guira-harness", Only(&["guira-contract", "guira-sync"])),
     ("guira-netns", Only(&["guira-sync"])),

@@ -1,12 +1,12 @@
 //! The database: `[source.mariadb]` or `[source.postgres]`.
 
-use super::tls::{Tls, security};
 use super::{ConfigError, endpoint, yes};
+use crate::source::Source;
 use crate::source::debezium::{self, Acknowledged};
 use crate::source::mariadb::{self, Reads, Until};
 use crate::source::postgres::{self, Confirmed, SlotCreation};
-use crate::source::{Credentials, Source};
 use guira_client::text::Endpoint;
+use guira_databases::{Server, Tls};
 use serde::{Deserialize, Deserializer};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -130,9 +130,7 @@ impl Database {
 impl MariaDb {
     fn options(&self, reads: Reads) -> Result<mariadb::Options, ConfigError> {
         Ok(mariadb::Options {
-            address: self.address.clone(),
-            security: security(self.tls.as_ref(), &self.address)?,
-            credentials: credentials(&self.user, self.password_file.as_deref())?,
+            server: Server::new(&self.address, self.tls.as_ref(), &self.user, self.password_file.as_deref())?,
             server_id: self.server_id.get(),
             until: Until::Forever,
             reads,
@@ -144,9 +142,7 @@ impl Postgres {
     fn options(&self, tables: Vec<(String, String)>) -> Result<postgres::Options, ConfigError> {
         let creation = if self.create_slot { SlotCreation::Allowed } else { SlotCreation::Forbidden };
         Ok(postgres::Options {
-            endpoint: self.address.clone(),
-            security: security(self.tls.as_ref(), &self.address)?,
-            credentials: credentials(&self.user, self.password_file.as_deref())?,
+            server: Server::new(&self.address, self.tls.as_ref(), &self.user, self.password_file.as_deref())?,
             database: self.database.clone(),
             slot: self.slot.clone(),
             slot_creation: creation,
@@ -155,11 +151,4 @@ impl Postgres {
             confirmed: Confirmed::default(),
         })
     }
-}
-
-/// Whose files can be read now.
-fn credentials(user: &str, password_file: Option<&Path>) -> Result<Credentials, ConfigError> {
-    let credentials = Credentials { user: user.to_owned(), password_file: password_file.map(Path::to_owned) };
-    credentials.read().map_err(ConfigError::Login)?;
-    Ok(credentials)
 }

@@ -4,13 +4,13 @@ mod database;
 mod target;
 #[cfg(test)]
 mod tests;
-mod tls;
 
 use crate::deliver::{Limits, Spool, SpoolError, Ways};
 use crate::keys::{Rule, TableKeys, Template};
 use crate::source::{OnGap, Source};
 use database::Database;
 use guira_client::text::{Endpoint, LoginError};
+use guira_databases::ServerError;
 use guira_transport::TlsError;
 use guira_web::{Token, TokenError};
 use serde::{Deserialize, Deserializer};
@@ -43,8 +43,8 @@ pub enum ConfigError {
     Read { path: PathBuf, source: io::Error },
     #[error("{path}: {message}")]
     File { path: PathBuf, message: String },
-    #[error("the login: {0}")]
-    Login(io::Error),
+    #[error(transparent)]
+    Server(#[from] ServerError),
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
     #[error("the login of a target: {0}")]

@@ -1,9 +1,9 @@
 //! Targets: `[[target]]`.
 
-use super::tls::{Tls, security};
 use super::{ConfigError, endpoint, endpoints};
-use crate::deliver::{Dialect, How, Way, Ways};
+use crate::deliver::{Dialect, How, Ways};
 use guira_client::text::Endpoint;
+use guira_databases::{Tls, Way, security};
 use serde::{Deserialize, Deserializer};
 use std::num::NonZeroU32;
 use std::path::PathBuf;

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::deliver::Dialect;
-use crate::source::Security;
 use crate::source::mariadb::Reads;
 use crate::source::postgres::{self, SlotCreation};
+use guira_databases::Security;
 use guira_harness::scratch::Scratch;
 
 const GOOD: &str = r#"
@@ -40,7 +40,7 @@ fn a_configuration_is_read_with_its_defaults() {
     assert_eq!((config.batch_keys, config.queue_batches), (BATCH_KEYS, QUEUE));
     assert_eq!(config.on_gap, OnGap::Stop);
     let Source::MariaDb(source) = config.source().unwrap() else { panic!("a MariaDB") };
-    assert_eq!((source.address.to_string().as_str(), source.server_id), ("db.example:3306", 4242));
+    assert_eq!((source.server.endpoint.to_string().as_str(), source.server_id), ("db.example:3306", 4242));
     assert_eq!(source.reads, Reads::StatementsAndRows);
     let [east, west] = &config.targets[..] else { panic!("two targets") };
     assert_eq!(
@@ -103,18 +103,18 @@ fn options(text: &str) -> Result<postgres::Options, String> {
 #[test]
 fn a_postgresql_is_read_with_its_defaults() {
     let read = options(&with_postgres()).unwrap();
-    assert_eq!(read.endpoint.to_string(), "db.example:5432");
+    assert_eq!(read.server.endpoint.to_string(), "db.example:5432");
     assert_eq!((&*read.database, &*read.slot, &*read.publication), ("shop", "guira_1", "guira"));
     assert_eq!(read.tables, [("public".to_owned(), "users".to_owned())]);
     assert_eq!(read.slot_creation, SlotCreation::Allowed);
-    assert!(matches!(read.security, Security::Plain));
+    assert!(matches!(read.server.security, Security::Plain));
     let text = with_postgres()
         .replace("table = \"users\"", "schema = \"s\"\ntable = \"users\"")
         .replace("slot =", "tls = { mode = \"require\" }\ncreate-slot = false\nslot =");
     let read = options(&text).unwrap();
     assert_eq!(read.tables, [("s".to_owned(), "users".to_owned())]);
     assert_eq!(read.slot_creation, SlotCreation::Forbidden);
-    assert!(matches!(read.security, Security::Tls(..)));
+    assert!(matches!(read.server.security, Security::Tls(..)));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_postgresql_that_makes_no_sense_is_refused() {
     assert!(error.contains("a UNIX socket has no tls"), "{error}");
     let unread = "tls = { ca = \"/nowhere\" }\nslot =";
     let config = Config::from_toml(&good.replacen("slot =", unread, 1)).unwrap();
-    assert!(matches!(config.check_files(), Err(ConfigError::Tls(_))));
+    assert!(matches!(config.check_files(), Err(ConfigError::Server(ServerError::Tls(_)))));
 }
 
 #[test]
@@ -247,11 +247,11 @@ fn a_password_is_the_first_line_of_its_file_and_not_shown() {
     let text = GOOD.replace("user = \"guira\"", &setting);
     let source = Config::load(&scratch.write("config", &text)).unwrap().source().unwrap();
     let Source::MariaDb(source) = source else { panic!("a MariaDB") };
-    assert_eq!(source.credentials.read().unwrap().password, b"top secret");
+    assert_eq!(source.server.credentials.read().unwrap().password, b"top secret");
     assert!(!format!("{source:?}").contains("secret"));
     std::fs::remove_file(password).unwrap();
     let config = Config::load(&scratch.file("config")).unwrap();
-    assert!(matches!(config.check_files(), Err(ConfigError::Login(_))));
+    assert!(matches!(config.check_files(), Err(ConfigError::Server(ServerError::Login(_)))));
 }
 
 impl Config {

@@ -2,11 +2,10 @@
 
 use super::dialect::{DeliveryError, Dialect, How, PROBE, Tally, flush};
 use super::lane::{Lane, Round, Task};
-use super::way::Ways;
 use crate::batch::Work;
 use crate::counters::{Health, TargetCount, TargetCounts};
-use crate::stop::{Stop, Stopped};
 use guira_client::text::{Connection, TextError};
+use guira_databases::{Stop, Stopped, Way};
 use guira_sync::clock::Stopwatch;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,14 @@ use std::time::Duration;
 /// How long it is waited before the next attempt: the first time, and at most.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Where deletes of a target go, and flushes.
+#[derive(Clone, Debug)]
+pub(crate) struct Ways {
+    pub(crate) deletes: Way,
+    /// All of them.
+    pub(crate) flushes: Vec<Way>,
+}
 
 /// A target, and what it is to be given.
 #[derive(Debug)]
@@ -145,9 +152,8 @@ mod tests {
     use super::*;
     use crate::batch::Batch;
     use crate::deliver::lane::Limits;
-    use crate::deliver::way::Way;
     use crate::ledger::Ledger;
-    use crate::source::Security;
+    use guira_databases::Security;
     use guira_harness::deadline::Deadline;
     use std::io::{BufRead, BufReader, Write};
     use std::net::{TcpListener, TcpStream};

@@ -1,6 +1,7 @@
 //! How a target is asked to delete keys, and what its answers mean.
 
-use guira_client::text::{Connection, LoginError, TextError};
+use guira_client::text::{Connection, TextError};
+use guira_databases::WayError;
 use serde::Deserialize;
 
 /// A protocol.
@@ -64,7 +65,7 @@ pub(super) enum DeliveryError {
     #[error(transparent)]
     Connection(#[from] TextError),
     #[error(transparent)]
-    Login(#[from] LoginError),
+    Way(#[from] WayError),
     #[error("it answers '{0}'")]
     Answer(String),
     #[error("it takes every delete for wrong: is a login missing, or does it not know hold-off?")]

@@ -7,7 +7,7 @@ use super::spool::{Place, RECORD_KEY_MAX, Spool};
 use crate::batch::Batch;
 use crate::counters::{TargetCount, TargetCounts};
 use crate::ledger::Ledger;
-use crate::stop::Stopped;
+use guira_databases::Stopped;
 use guira_sync::clock::Stopwatch;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

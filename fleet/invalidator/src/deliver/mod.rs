@@ -5,18 +5,15 @@
 //! | lane.rs | what a target has to do, in memory and in its spool, and when again |
 //! | spool.rs | batches on disk |
 //! | delivery.rs | the thread that delivers, again and again until it is acknowledged |
-//! | way.rs | connections to it |
 //! | dialect.rs | requests and answers |
 
 mod delivery;
 mod dialect;
 mod lane;
 mod spool;
-mod way;
 
-pub(crate) use delivery::Delivery;
+pub(crate) use delivery::{Delivery, Ways};
 pub(crate) use dialect::{Dialect, How};
 pub(crate) use lane::{Lane, Limits};
 pub(crate) use spool::Spool;
 pub use spool::SpoolError;
-pub(crate) use way::{Way, Ways};

@@ -5,7 +5,7 @@ use super::{comments, flaw, words};
 use crate::batch::Batcher;
 use crate::counters::{Count, Counts};
 use crate::source::{Changes, Image, Place, Row, Value};
-use crate::stop::Stopped;
+use guira_databases::Stopped;
 use std::fmt::Display;
 use std::sync::Arc;
 

@@ -1,27 +1,21 @@
 //! What an invalidator reads: the commit log of a database, whichever it is.
 
-mod bytes;
-mod credentials;
 pub(crate) mod debezium;
 pub(crate) mod mariadb;
 mod place;
 mod position;
 pub(crate) mod postgres;
-mod socket;
 mod tail;
 #[cfg(test)]
 pub(crate) mod testing;
-mod wire;
 
-pub(crate) use credentials::{Credentials, Login};
 pub(crate) use place::{Extent, Place};
 pub(crate) use tail::Tail;
-pub(crate) use wire::Security;
 
-use crate::stop::{Stop, Stopped};
+pub(crate) use guira_databases::SourceError;
+use guira_databases::{Stop, Stopped};
 use serde::Deserialize;
 use std::fmt::Display;
-use std::io;
 use std::thread;
 use std::time::Duration;
 
@@ -137,41 +131,6 @@ pub(crate) enum OnGap {
     Stop,
     /// All targets drop everything, and the log is read on from its present end.
     Flush,
-}
-
-/// Why a log cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum SourceError {
-    /// The connection has failed: another one may do.
-    #[error("{0}")]
-    Connection(#[from] io::Error),
-    /// What is missing may have changed anything.
-    #[error(
-        "the log has a gap: {0}. Changes in it were not deleted from the caches: flush the caches, remove the position file and start again"
-    )]
-    Gap(String),
-    #[error("the first position cannot be saved: {0}")]
-    Position(io::Error),
-    #[error("the database refuses: {0}")]
-    Refused(String),
-    #[error("the database refuses the login: {0}")]
-    Login(String),
-    #[error("{0}")]
-    Unsuitable(String),
-    #[error("the database sent what cannot be understood: {0}")]
-    Malformed(&'static str),
-    /// What was to be read is read.
-    #[error("the log was read as far as was wanted")]
-    Ended,
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
-}
-
-impl SourceError {
-    /// Whether it may be over the next time.
-    fn is_passing(&self) -> bool {
-        matches!(self, SourceError::Connection(_) | SourceError::Position(_))
-    }
 }
 
 /// The value of a column, as far as keys can be made of it.

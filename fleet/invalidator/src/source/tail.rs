@@ -2,7 +2,7 @@
 
 use super::{Changes, Log, OnGap, SourceError};
 use crate::counters::{Count, Counts};
-use crate::stop::Stop;
+use guira_databases::Stop;
 use guira_sync::clock::wall_clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,7 +126,7 @@ impl<C: Changes> Tail<C> {
 mod tests {
     use super::super::{Place, Row};
     use super::*;
-    use crate::stop::Stopped;
+    use guira_databases::Stopped;
     use std::cell::RefCell;
     use std::fmt::Display;
     use std::io;

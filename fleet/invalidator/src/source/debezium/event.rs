@@ -126,7 +126,7 @@ fn value(json: Option<&Json>) -> Value<'_> {
 mod tests {
     use super::*;
     use crate::source::Image;
-    use crate::stop::Stopped;
+    use guira_databases::Stopped;
     use std::fmt::Display;
 
     /// Takes note of what it is told of the table `users`.

@@ -1,74 +1,16 @@
 //! Connections of senders, and their lines.
 
 use super::{Position, event};
-use crate::source::socket::Socket;
 use crate::source::{Changes, Log, Place, SourceError};
-use crate::stop::Stop;
-use guira_client::text::Endpoint;
-use std::fs;
+use guira_databases::Socket;
 use std::io::{self, Read};
-use std::net::TcpListener;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::time::Duration;
 
-/// A read that finds nothing comes back after this time.
-const READ_WAIT: Duration = Duration::from_secs(1);
-/// How often it is looked whether somebody wants to connect.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The longest line, in bytes.
 const LINE_MAX: usize = 64 << 20;
 /// Memory of a long line is given back.
 const CAPACITY_MAX: usize = 1 << 20;
 const BUFFER: usize = 64 << 10;
-
-#[derive(Debug)]
-pub(super) enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-impl Listener {
-    /// Opens it. The socket of a process that is gone is replaced.
-    pub(super) fn bind(place: &Endpoint) -> io::Result<Self> {
-        match place {
-            Endpoint::Tcp { host, port } => {
-                let listener = TcpListener::bind((host.as_str(), *port))?;
-                listener.set_nonblocking(true)?;
-                Ok(Listener::Tcp(listener))
-            }
-            Endpoint::Unix(path) => {
-                let refused = UnixStream::connect(path).err().map(|error| error.kind());
-                if refused == Some(io::ErrorKind::ConnectionRefused) {
-                    fs::remove_file(path)?;
-                }
-                let listener = UnixListener::bind(path)?;
-                listener.set_nonblocking(true)?;
-                Ok(Listener::Unix(listener))
-            }
-        }
-    }
-
-    /// Waits for a sender.
-    pub(super) fn accept(&self, stop: &Stop) -> Result<Socket, SourceError> {
-        loop {
-            let accepted = match self {
-                Listener::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
-                    stream.set_nonblocking(false)?;
-                    Ok(Socket::Tcp(stream))
-                }),
-                Listener::Unix(listener) => listener.accept().and_then(|(stream, _)| {
-                    stream.set_nonblocking(false)?;
-                    Ok(Socket::Unix(stream))
-                }),
-            };
-            match accepted {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => stop.wait(LOOK_EVERY)?,
-                accepted => return Ok(accepted?.with_timeouts(READ_WAIT)?),
-            }
-        }
-    }
-}
 
 /// What a sender says.
 #[derive(Debug)]

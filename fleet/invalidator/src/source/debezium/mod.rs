@@ -11,10 +11,11 @@
 mod event;
 mod lines;
 
-use super::socket::Socket;
 use super::{Changes, SourceError, Tail};
 use guira_client::text::Endpoint;
-use lines::{Lines, Listener};
+use guira_databases::Listener;
+use guira_databases::Socket;
+use lines::Lines;
 use std::fmt;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,19 +2,15 @@
 
 use super::dump::Dump;
 use super::gtid::Position;
-use super::login::log_in;
-use super::packet::Packets;
-use super::query::{execute, refusal, row};
-use crate::source::wire::Wire;
-use crate::source::{Changes, Credentials, Log, Place, Security, SourceError};
-use guira_client::text::Endpoint;
+use crate::source::{Changes, Log, Place, SourceError};
+use guira_databases::mariadb::Packets;
+use guira_databases::mariadb::{execute, refusal, row};
+use guira_databases::{Server, Wire, mariadb};
 use std::io;
 use std::time::Duration;
 
 /// The database says something at least this often.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// The connection has failed if nothing was heard for so long.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// The command that asks for the log, and its flag that asks for statements of row events too.
 const COM_BINLOG_DUMP: u8 = 0x12;
@@ -27,9 +23,7 @@ const NO_SERVER: u32 = 0;
 /// Which database is read, and as what.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(crate) address: Endpoint,
-    pub(crate) security: Security,
-    pub(crate) credentials: Credentials,
+    pub(crate) server: Server,
     /// The number of this replica, which no other has.
     pub(crate) server_id: u32,
     pub(crate) reads: Reads,
@@ -101,11 +95,7 @@ impl MariaDb {
 
 /// Connects and logs in.
 pub(super) fn connect(options: &Options) -> Result<Packets<Wire>, SourceError> {
-    let login = options.credentials.read()?;
-    let mut packets = Packets::new(Wire::connect(&options.address, SILENCE_MAX)?);
-    let tls = options.security.tls();
-    let encrypt = tls.map(|(connector, name)| move |wire: &mut Wire| wire.start_tls(connector, name));
-    let version = log_in(&mut packets, &login, encrypt)?;
+    let (packets, version) = mariadb::connect(&options.server)?;
     if !version.contains("MariaDB") {
         return Err(SourceError::Unsuitable(format!("the database is no MariaDB, but {version}")));
     }

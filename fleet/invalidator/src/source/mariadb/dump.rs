@@ -136,14 +136,14 @@ impl Dump {
 
     /// Another file begins, or the first one. If it is called otherwise than files are, nobody knows how long the log is.
     fn rotate(&mut self, event: &Event<'_>) {
-        let mut bytes = super::bytes::Bytes(event.body);
+        let mut bytes = guira_databases::Bytes(event.body);
         if let (Some(offset), Some(file)) = (bytes.number(8), number(bytes.0)) {
             self.place = Place { file, offset };
         }
     }
 
     fn begin(&mut self, event: &Event<'_>) -> Result<(), SourceError> {
-        let mut bytes = super::bytes::Bytes(event.body);
+        let mut bytes = guira_databases::Bytes(event.body);
         let (sequence, domain, flags) = (bytes.number(8), bytes.u32(), bytes.byte());
         let (Some(sequence), Some(domain), Some(flags)) = (sequence, domain, flags) else {
             return Err(SourceError::Malformed("a GTID"));

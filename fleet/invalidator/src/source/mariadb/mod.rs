@@ -2,9 +2,6 @@
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | packet.rs | how packets are framed |
-//! | login.rs | the greeting, and mysql_native_password |
-//! | query.rs | statements, their results, and errors |
 //! | event.rs | heads of events, their kinds, checksums |
 //! | table.rs, value.rs, rows.rs | tables and rows of row events |
 //! | compressed.rs | what is shorter in the log |
@@ -18,15 +15,12 @@ mod compressed;
 mod dump;
 mod event;
 mod gtid;
-mod login;
-mod packet;
-mod query;
 mod rows;
 mod table;
 mod value;
 mod watch;
 
-use super::{Changes, SourceError, Tail, bytes, watched};
+use super::{Changes, SourceError, Tail, watched};
 pub(crate) use client::{MariaDb, Options, Reads, Until};
 
 /// Reads the log until it is told to stop, and looks how long it is meanwhile.

@@ -1,12 +1,12 @@
 //! Looks how long the log is, by a connection of its own.
 
 use super::client::{Options, connect};
-use super::packet::Packets;
-use super::query::rows;
 use crate::counters::Counts;
-use crate::source::wire::Wire;
 use crate::source::{Extent, SourceError, WATCH_EVERY};
-use crate::stop::Stop;
+use guira_databases::Stop;
+use guira_databases::Wire;
+use guira_databases::mariadb::Packets;
+use guira_databases::mariadb::rows;
 
 /// Looks again and again until it is told to stop.
 pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {

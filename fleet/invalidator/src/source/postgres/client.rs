@@ -1,15 +1,14 @@
 //! A connection from its beginning on.
 
-use super::login::{Purpose, connect};
-use super::message::Messages;
 use super::position::{Lsn, Position};
-use super::query::{Row, identifier, literal, query, refusal, start_copy};
 use super::slot;
 use super::status::{Confirmed, Status};
 use super::stream::Stream;
-use crate::source::{Changes, Credentials, Log, Place, Security, SourceError};
-use crate::stop::Stop;
-use guira_client::text::Endpoint;
+use crate::source::{Changes, Log, Place, SourceError};
+use guira_databases::Server;
+use guira_databases::Stop;
+use guira_databases::postgres::Messages;
+use guira_databases::postgres::{Purpose, Row, connect, identifier, literal, query, refusal, start_copy};
 use std::io;
 use std::time::Duration;
 
@@ -21,9 +20,7 @@ const VERSION_MIN: u32 = 140_000;
 /// Which database is read, and as what.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) security: Security,
-    pub(crate) credentials: Credentials,
+    pub(crate) server: Server,
     pub(crate) database: String,
     pub(crate) slot: String,
     pub(crate) slot_creation: SlotCreation,
@@ -51,7 +48,7 @@ pub(super) struct Postgres {
 impl Postgres {
     /// Connects, and asks for the log from `position` on, or from where its slot begins.
     pub(super) fn open(options: &Options, position: Option<&str>, stop: &Stop) -> Result<Self, SourceError> {
-        let mut messages = connect(options, Purpose::Replication, stop)?;
+        let mut messages = connect(&options.server, &options.database, Purpose::Replication, stop)?;
         let end = identify(&mut messages)?;
         check(&mut messages, options)?;
         let lsn = match position {

@@ -2,9 +2,6 @@
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | message.rs | how messages are framed |
-//! | login.rs, scram.rs | the beginning of a connection, and passwords |
-//! | query.rs | statements, their results, and errors |
 //! | position.rs | positions in the log |
 //! | slot.rs | the slot: whether a position can be read from it, and making one |
 //! | pgoutput.rs | messages of logical replication |
@@ -14,12 +11,8 @@
 //! | client.rs | a connection from its beginning on |
 
 mod client;
-mod login;
-mod message;
 mod pgoutput;
 mod position;
-mod query;
-mod scram;
 mod slot;
 mod status;
 mod stream;

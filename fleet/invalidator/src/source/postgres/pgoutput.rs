@@ -1,8 +1,8 @@
 //! Messages of logical replication, as pgoutput writes them (version 1).
 
 use super::position::Lsn;
-use crate::source::bytes::Bytes;
 use crate::source::{TableNames, Value};
+use guira_databases::Bytes;
 
 /// Seconds from 1970 to 2000, where times in the log begin.
 const EPOCH: i64 = 946_684_800;
@@ -188,8 +188,8 @@ impl<'a> Tuple<'a> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::super::bytes::unhex;
     use super::*;
+    use guira_databases::testing::unhex;
 
     /// `shop.users (id bigint primary key, name text)`, as PostgreSQL 15 writes it.
     pub(in super::super) fn users(id: u32) -> Vec<u8> {

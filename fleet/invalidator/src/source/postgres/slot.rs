@@ -1,10 +1,10 @@
 //! The slot: what the database keeps of its log for us.
 
 use super::client::SlotCreation;
-use super::message::Messages;
 use super::position::{Lsn, Position};
-use super::query::{Row, identifier, literal, query};
 use crate::source::SourceError;
+use guira_databases::postgres::Messages;
+use guira_databases::postgres::{Row, identifier, literal, query};
 use std::io;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Telling the database how far all targets are, also while the reader waits for them.
 
-use super::message::framed;
 use super::position::{Lsn, Position};
-use crate::source::wire::Writer;
-use crate::stop::Stop;
+use guira_databases::Stop;
+use guira_databases::Writer;
+use guira_databases::postgres::framed;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -95,8 +95,8 @@ fn update(lsn: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::testing::{says, told};
     use super::*;
+    use guira_databases::testing::{says, told};
 
     const OF: Position = Position { system: 7, timeline: 1, lsn: Lsn(0x100) };
 

@@ -1,10 +1,10 @@
 //! What the messages of a stream mean, one after the other.
 
-use super::message::Message;
 use super::pgoutput::{self, Change, Old, Relation, RowChange, Tuple, seconds};
 use super::position::{Lsn, Position};
-use crate::source::bytes::Bytes;
 use crate::source::{Changes, Row, SourceError, Value};
+use guira_databases::Bytes;
+use guira_databases::postgres::Message;
 use std::collections::HashMap;
 
 /// The prefix of messages with keys.
@@ -167,7 +167,7 @@ mod tests {
     use super::super::pgoutput::tests::{row_of, tuple_of, users};
     use super::*;
     use crate::source::Image;
-    use crate::stop::Stopped;
+    use guira_databases::Stopped;
     use std::fmt::Display;
 
     /// Takes note of what it is told.

@@ -1,13 +1,12 @@
 //! Looks after the slot by a connection of its own: what the database has to keep for us may fill its disk.
 
 use super::client::Options;
-use super::login::{Purpose, connect};
-use super::message::Messages;
 use super::position::Lsn;
-use super::query::{literal, query};
 use crate::counters::Counts;
 use crate::source::{Extent, SourceError, WATCH_EVERY};
-use crate::stop::Stop;
+use guira_databases::Stop;
+use guira_databases::postgres::Messages;
+use guira_databases::postgres::{Purpose, connect, literal, query};
 /// What the database says while it keeps no more of its log than it would anyway.
 const RESERVED: &str = "reserved";
 
@@ -64,7 +63,7 @@ fn look(
 ) -> Result<Option<Sight>, SourceError> {
     let messages = match messages {
         Some(messages) => messages,
-        None => messages.insert(connect(options, Purpose::Statements, stop)?),
+        None => messages.insert(connect(&options.server, &options.database, Purpose::Statements, stop)?),
     };
     let rows = query(
         messages,

@@ -1,11 +1,11 @@
 //! Events as MariaDB 10.11.19 has sent them, and some that it might send.
 
-use super::super::bytes::unhex;
 use super::super::rows::tests::{DELETE, INSERT, UPDATE};
 use super::super::table::tests::USERS;
 use super::*;
 use crate::source::{Image, Value};
-use crate::stop::Stopped;
+use guira_databases::Stopped;
+use guira_databases::testing::unhex;
 use std::fmt::Display;
 
 /// Writes down what it is told.

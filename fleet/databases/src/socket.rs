@@ -10,14 +10,14 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(super) enum Socket {
+pub enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Socket {
     /// Connects to the first address of the name that answers. Reading waits for `read_timeout` at most.
-    pub(super) fn connect(endpoint: &Endpoint, read_timeout: Duration) -> io::Result<Self> {
+    pub(crate) fn connect(endpoint: &Endpoint, read_timeout: Duration) -> io::Result<Self> {
         let socket = match endpoint {
             Endpoint::Tcp { host, port } => Socket::Tcp(connect_tcp(host, *port)?),
             Endpoint::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
@@ -26,7 +26,7 @@ impl Socket {
     }
 
     /// Sending does not wait for ever either.
-    pub(super) fn with_timeouts(self, read_timeout: Duration) -> io::Result<Self> {
+    pub fn with_timeouts(self, read_timeout: Duration) -> io::Result<Self> {
         match &self {
             Socket::Tcp(socket) => socket.set_write_timeout(Some(TIMEOUT))?,
             Socket::Unix(socket) => socket.set_write_timeout(Some(TIMEOUT))?,
@@ -36,7 +36,7 @@ impl Socket {
     }
 
     /// Ends both directions, for everybody who holds it.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         // One that has ended already cannot be ended.
         let _ = match self {
             Socket::Tcp(socket) => socket.shutdown(Shutdown::Both),
@@ -44,7 +44,7 @@ impl Socket {
         };
     }
 
-    pub(super) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+    pub fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
         match self {
             Socket::Tcp(socket) => socket.set_read_timeout(Some(timeout)),
             Socket::Unix(socket) => socket.set_read_timeout(Some(timeout)),

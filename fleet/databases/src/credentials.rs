@@ -10,16 +10,16 @@ const FILE_MAX: u64 = 64 << 10;
 
 /// A user, and where the password is. It is read for each connection, so that it may be changed meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Credentials {
-    pub(crate) user: String,
-    pub(crate) password_file: Option<PathBuf>,
+pub struct Credentials {
+    pub user: String,
+    pub password_file: Option<PathBuf>,
 }
 
 /// A user and a password, which is not shown.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Login {
-    pub(crate) user: String,
-    pub(crate) password: Vec<u8>,
+pub struct Login {
+    pub user: String,
+    pub password: Vec<u8>,
 }
 
 impl fmt::Debug for Login {
@@ -33,7 +33,7 @@ impl Credentials {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(crate) fn read(&self) -> io::Result<Login> {
+    pub fn read(&self) -> io::Result<Login> {
         let password = self.password_file.as_deref().map_or_else(|| Ok(String::new()), first_line)?;
         Ok(Login { user: self.user.clone(), password: password.into_bytes() })
     }

@@ -1,13 +1,12 @@
 //! The beginning of a connection: whether it is encrypted, and who we are.
 
-use super::client::Options;
 use super::message::Messages;
 use super::query::refusal;
 use super::scram::{Expected, MECHANISM, Scram};
-use crate::source::bytes::Bytes;
-use crate::source::wire::Wire;
-use crate::source::{Login, SourceError};
-use crate::stop::Stop;
+use crate::Stop;
+use crate::bytes::Bytes;
+use crate::wire::Wire;
+use crate::{Login, Server, SourceError};
 use md5::{Digest, Md5};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io::{self, Read};
@@ -24,7 +23,7 @@ const NONCE: usize = 18;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub enum Purpose {
     /// Statements and the log.
     Replication,
     Statements,
@@ -32,7 +31,7 @@ pub(super) enum Purpose {
 
 /// How values become text, whatever the database and the user have been given as defaults.
 const SETTINGS: [(&str, &str); 7] = [
-    ("application_name", "guira invalidate"),
+    ("application_name", "guira"),
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO, MDY"),
     ("IntervalStyle", "postgres"),
@@ -42,10 +41,15 @@ const SETTINGS: [(&str, &str); 7] = [
 ];
 
 /// Connects and logs in.
-pub(super) fn connect(options: &Options, purpose: Purpose, stop: &Stop) -> Result<Messages, SourceError> {
-    let login = options.credentials.read()?;
-    let mut wire = Wire::connect(&options.endpoint, TIMEOUT)?;
-    if let Some((connector, name)) = options.security.tls() {
+pub fn connect(
+    server: &Server,
+    database: &str,
+    purpose: Purpose,
+    stop: &Stop,
+) -> Result<Messages, SourceError> {
+    let login = server.credentials.read()?;
+    let mut wire = Wire::connect(&server.endpoint, TIMEOUT)?;
+    if let Some((connector, name)) = server.security.tls() {
         let request = [&8_u32.to_be_bytes()[..], &TLS_REQUEST.to_be_bytes()].concat();
         wire.write(&request)?;
         let mut answer = [0];
@@ -57,7 +61,7 @@ pub(super) fn connect(options: &Options, purpose: Purpose, stop: &Stop) -> Resul
         }
         wire.start_tls(connector, name)?;
     }
-    wire.write(&startup(&login.user, &options.database, purpose))?;
+    wire.write(&startup(&login.user, database, purpose))?;
     let mut messages = Messages::new(wire, stop)?;
     log_in(&mut messages, &login)?;
     Ok(messages)

@@ -1,8 +1,8 @@
 //! Messages: a letter, a length and a body.
 
-use crate::source::SourceError;
-use crate::source::wire::{Wire, Writer};
-use crate::stop::Stop;
+use crate::SourceError;
+use crate::Stop;
+use crate::wire::{Wire, Writer};
 use guira_sync::clock::Stopwatch;
 use std::io::{self, Read};
 use std::time::Duration;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Both directions of a connection.
 #[derive(Debug)]
-pub(super) struct Messages {
+pub struct Messages {
     wire: Wire,
     stop: Stop,
     /// How long nothing may come.
@@ -35,11 +35,11 @@ pub(super) struct Messages {
 
 /// A message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Message<'a> {
-    pub(super) kind: u8,
-    pub(super) body: &'a [u8],
+pub struct Message<'a> {
+    pub kind: u8,
+    pub body: &'a [u8],
     /// Whether this is all of it, and not the first 64 MiB.
-    pub(super) is_whole: bool,
+    pub is_whole: bool,
 }
 
 impl Messages {
@@ -53,22 +53,22 @@ impl Messages {
         &self.wire
     }
 
-    pub(super) fn writer(&self) -> Writer {
+    pub fn writer(&self) -> Writer {
         self.wire.writer()
     }
 
     /// Nothing may come for so long from here on.
-    pub(super) fn set_patience(&mut self, patience: Duration) {
+    pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
 
     /// What was set at first.
-    pub(super) fn reset_patience(&mut self) {
+    pub fn reset_patience(&mut self) {
         self.patience = PATIENCE;
     }
 
     /// Whether the next message has to be waited for.
-    pub(super) fn is_drained(&self) -> bool {
+    pub fn is_drained(&self) -> bool {
         !matches!(self.pending(), Ok(Some((kept, _))) if self.skip == 0 && self.end - self.start >= kept)
     }
 
@@ -76,7 +76,7 @@ impl Messages {
     ///
     /// # Errors
     /// When the connection fails, nothing comes for too long, or the thread is to end.
-    pub(super) fn read(&mut self) -> Result<Message<'_>, SourceError> {
+    pub fn read(&mut self) -> Result<Message<'_>, SourceError> {
         let since = Stopwatch::start();
         let (kept, whole) = loop {
             let skipped = self.skip.min(self.end - self.start);
@@ -140,26 +140,26 @@ impl Messages {
         }
     }
 
-    pub(super) fn write(&self, kind: u8, body: &[u8]) -> io::Result<()> {
+    pub fn write(&self, kind: u8, body: &[u8]) -> io::Result<()> {
         self.wire.write(&framed(kind, body)?)
     }
 }
 
 /// A message as it is sent.
-pub(super) fn framed(kind: u8, body: &[u8]) -> io::Result<Vec<u8>> {
+pub fn framed(kind: u8, body: &[u8]) -> io::Result<Vec<u8>> {
     let length = u32::try_from(body.len() + 4).map_err(|_| io::ErrorKind::InvalidInput)?;
     Ok([&[kind], &length.to_be_bytes()[..], body].concat())
 }
 
 /// A server that has said everything already, for tests.
-#[cfg(test)]
-pub(super) mod testing {
-    use super::*;
-    use std::io::Write;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod testing {
+    use super::{Messages, Stop, Wire, framed};
+    use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
     /// A conversation in which the server says these messages; and its end of the connection.
-    pub(in super::super) fn says(messages: &[(u8, &[u8])]) -> (Messages, UnixStream) {
+    pub fn says(messages: &[(u8, &[u8])]) -> (Messages, UnixStream) {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         for (kind, body) in messages {
             theirs.write_all(&framed(*kind, body).unwrap()).unwrap();
@@ -168,7 +168,7 @@ pub(super) mod testing {
     }
 
     /// What the server was told.
-    pub(in super::super) fn told(messages: Messages, mut server: UnixStream) -> Vec<u8> {
+    pub fn told(messages: Messages, mut server: UnixStream) -> Vec<u8> {
         drop(messages);
         let mut told = Vec::new();
         server.read_to_end(&mut told).unwrap();

@@ -1,8 +1,8 @@
 //! Statements, their results, and errors.
 
-use super::bytes::Bytes;
 use super::packet::Packets;
-use crate::source::SourceError;
+use crate::SourceError;
+use crate::bytes::Bytes;
 use std::io::{self, Read, Write};
 
 /// The command that carries a statement.
@@ -20,12 +20,12 @@ const PASSING: [u16; 15] =
     [1040, 1041, 1053, 1077, 1129, 1135, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927];
 
 /// What a database says, as it may stand in a line of the log.
-pub(super) fn printable(text: &[u8]) -> String {
+pub fn printable(text: &[u8]) -> String {
     String::from_utf8_lossy(text).replace(char::is_control, " ")
 }
 
 /// What an error packet says.
-pub(super) fn refusal(packet: &[u8]) -> SourceError {
+pub fn refusal(packet: &[u8]) -> SourceError {
     let mut bytes = Bytes(packet.get(1..).unwrap_or_default());
     let code = bytes.u16().unwrap_or(0);
     if bytes.0.first() == Some(&b'#') {
@@ -41,7 +41,7 @@ pub(super) fn refusal(packet: &[u8]) -> SourceError {
 }
 
 /// Executes a statement that has no rows.
-pub(super) fn execute<S: Read + Write>(packets: &mut Packets<S>, statement: &str) -> Result<(), SourceError> {
+pub fn execute<S: Read + Write>(packets: &mut Packets<S>, statement: &str) -> Result<(), SourceError> {
     packets.command(&[&[COM_QUERY], statement.as_bytes()].concat())?;
     let packet = packets.read()?.bytes;
     match packet.first() {
@@ -51,47 +51,71 @@ pub(super) fn execute<S: Read + Write>(packets: &mut Packets<S>, statement: &str
     }
 }
 
-/// Asks for rows of texts; NULL is an empty one.
-pub(super) fn rows<S: Read + Write>(
+/// Asks for rows, and passes the values of each on; NULL is none.
+pub fn each_row<S: Read + Write>(
     packets: &mut Packets<S>,
     statement: &str,
-) -> Result<Vec<Vec<String>>, SourceError> {
+    mut each: impl FnMut(&[Option<&[u8]>]),
+) -> Result<(), SourceError> {
     let wrong = || SourceError::Malformed("a row");
     packets.command(&[&[COM_QUERY], statement.as_bytes()].concat())?;
     let packet = packets.read()?.bytes;
-    if packet.first() == Some(&0xff) {
-        return Err(refusal(packet));
+    match packet.first() {
+        Some(0xff) => return Err(refusal(packet)),
+        Some(0) => return Err(SourceError::Refused("the statement has no rows".to_owned())),
+        _ => {}
     }
     let columns = Bytes(packet).length().ok_or_else(wrong)?;
     // A description of each column, and the end of them.
     for _ in 0..=columns {
         packets.read()?;
     }
-    let mut rows = Vec::new();
     loop {
         let packet = packets.read()?.bytes;
         match packet.first() {
             Some(0xff) => return Err(refusal(packet)),
-            Some(0xfe) if packet.len() < END_MAX => return Ok(rows),
-            _ => rows.push(texts(packet, columns).ok_or_else(wrong)?),
+            Some(0xfe) if packet.len() < END_MAX => return Ok(()),
+            _ => each(&values(packet, columns).ok_or_else(wrong)?),
         }
     }
 }
 
-fn texts(packet: &[u8], columns: usize) -> Option<Vec<String>> {
+fn values(packet: &[u8], columns: usize) -> Option<Vec<Option<&[u8]>>> {
     let mut bytes = Bytes(packet);
-    let text = |_| {
+    let value = |_| {
         if bytes.0.first() == Some(&0xfb) {
             bytes.take(1);
-            return Some(String::new());
+            return Some(None);
         }
-        bytes.text().map(printable)
+        bytes.text().map(Some)
     };
-    (0..columns).map(text).collect()
+    (0..columns).map(value).collect()
+}
+
+/// Asks for rows of texts; NULL is an empty one.
+pub fn rows<S: Read + Write>(
+    packets: &mut Packets<S>,
+    statement: &str,
+) -> Result<Vec<Vec<String>>, SourceError> {
+    let mut rows = Vec::new();
+    let text = |value: &Option<&[u8]>| value.map_or_else(String::new, printable);
+    each_row(packets, statement, |row| rows.push(row.iter().map(text).collect()))?;
+    Ok(rows)
+}
+
+/// Bytes as a text of a statement that has no end but its own, whatever they are.
+pub fn literal(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("_utf8mb4 x'{digits}'")
+}
+
+/// A name of a statement.
+pub fn identifier(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
 }
 
 /// Asks for one row of `N` texts; NULL is an empty one.
-pub(super) fn row<S: Read + Write, const N: usize>(
+pub fn row<S: Read + Write, const N: usize>(
     packets: &mut Packets<S>,
     statement: &str,
 ) -> Result<[String; N], SourceError> {
@@ -127,6 +151,24 @@ mod tests {
         assert_eq!(row(&mut packets, "SELECT 1").unwrap(), ["a b "], "it may come into the log");
         let mut packets = says(1, &[b"\x02", b"def", b"def", b"\xfe\0\0\x02\0"]);
         assert!(row::<_, 3>(&mut packets, "SELECT 1").is_err(), "of other columns");
+    }
+
+    #[test]
+    fn values_are_as_they_are() {
+        let mut packets =
+            says(1, &[b"\x02", b"def", b"def", b"\xfe\0\0\x02\0", b"\x03\0\n\xff\xfb", b"\xfe\0\0\x02\0"]);
+        let mut rows = Vec::new();
+        each_row(&mut packets, "SELECT 1", |row| rows.push(format!("{row:?}"))).unwrap();
+        assert_eq!(rows, ["[Some([0, 10, 255]), None]"]);
+        let mut packets = says(1, &[&[0, 0, 0, 2, 0, 0, 0]]);
+        let error = each_row(&mut packets, "SET @a=1", |_| panic!("a row")).unwrap_err();
+        assert!(error.to_string().contains("no rows"), "{error}");
+    }
+
+    #[test]
+    fn no_bytes_end_a_text_or_a_name() {
+        assert_eq!(literal(b"it's\\"), "_utf8mb4 x'697427735c'");
+        assert_eq!((&*literal(b""), &*identifier("a`b")), ("_utf8mb4 x''", "`a``b`"));
     }
 
     #[test]

@@ -2,21 +2,21 @@
 
 /// What is left to be read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
+pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(taken)
     }
 
     /// A number of up to eight bytes, the lowest first.
-    pub(super) fn number(&mut self, length: usize) -> Option<u64> {
+    pub fn number(&mut self, length: usize) -> Option<u64> {
         let taken = self.take(length)?;
         let mut whole = [0; 8];
         whole.get_mut(..length)?.copy_from_slice(taken);
@@ -24,25 +24,25 @@ impl<'a> Bytes<'a> {
     }
 
     /// A number of up to eight bytes, the highest first.
-    pub(super) fn big(&mut self, length: usize) -> Option<u64> {
+    pub fn big(&mut self, length: usize) -> Option<u64> {
         let taken = self.take(length)?;
         (length <= 8).then(|| taken.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    pub(super) fn byte(&mut self) -> Option<u8> {
+    pub fn byte(&mut self) -> Option<u8> {
         self.take(1).map(|taken| taken[0])
     }
 
-    pub(super) fn u16(&mut self) -> Option<u16> {
+    pub fn u16(&mut self) -> Option<u16> {
         self.number(2).map(|number| number as u16)
     }
 
-    pub(super) fn u32(&mut self) -> Option<u32> {
+    pub fn u32(&mut self) -> Option<u32> {
         self.number(4).map(|number| number as u32)
     }
 
     /// A number that says itself how long it is.
-    pub(super) fn length(&mut self) -> Option<usize> {
+    pub fn length(&mut self) -> Option<usize> {
         let number = match self.byte()? {
             short @ 0..=0xfa => u64::from(short),
             0xfc => self.number(2)?,
@@ -54,13 +54,13 @@ impl<'a> Bytes<'a> {
     }
 
     /// Text behind its length.
-    pub(super) fn text(&mut self) -> Option<&'a [u8]> {
+    pub fn text(&mut self) -> Option<&'a [u8]> {
         let length = self.length()?;
         self.take(length)
     }
 
     /// Text up to a zero, which is taken too.
-    pub(super) fn until_zero(&mut self) -> Option<&'a [u8]> {
+    pub fn until_zero(&mut self) -> Option<&'a [u8]> {
         let length = self.0.iter().position(|byte| *byte == 0)?;
         let text = self.take(length);
         self.take(1)?;
@@ -69,20 +69,14 @@ impl<'a> Bytes<'a> {
 }
 
 /// Whether a bit is set; each byte has its lowest first.
-pub(super) fn bit(bits: &[u8], index: usize) -> bool {
+pub fn bit(bits: &[u8], index: usize) -> bool {
     bits.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
-}
-
-#[cfg(test)]
-pub(super) fn unhex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-    digits.chunks(2).map(pair).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::unhex;
 
     #[test]
     fn numbers_and_texts_are_read_in_turn() {

@@ -1,6 +1,6 @@
 //! How a connection is encrypted: `tls = { ca = "…" }`.
 
-use crate::source::Security;
+use crate::Security;
 use guira_client::text::Endpoint;
 use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Tls {
+pub struct Tls {
     #[serde(default)]
     mode: Mode,
     /// Authorities, as PEM.
@@ -33,7 +33,7 @@ enum Mode {
 }
 
 impl Tls {
-    pub(super) fn check(&self, endpoint: &Endpoint) -> Result<(), String> {
+    pub fn check(&self, endpoint: &Endpoint) -> Result<(), String> {
         let wrong = |text: &str| Err(text.to_owned());
         match (self.mode, &self.ca) {
             _ if matches!(endpoint, Endpoint::Unix(_)) => wrong("a UNIX socket has no tls"),
@@ -59,7 +59,7 @@ impl Tls {
 }
 
 /// How a connection to `endpoint` is made that has these settings, or none.
-pub(super) fn security(tls: Option<&Tls>, endpoint: &Endpoint) -> Result<Security, TlsError> {
+pub fn security(tls: Option<&Tls>, endpoint: &Endpoint) -> Result<Security, TlsError> {
     match (tls, endpoint) {
         (Some(tls), Endpoint::Tcp { host, .. }) => Ok(Security::Tls(tls.connector()?, host.parse()?)),
         _ => Ok(Security::Plain),

@@ -5,27 +5,27 @@ use std::time::Duration;
 
 /// The thread that is told this ends without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the invalidator stops")]
+#[error("it is told to stop")]
 pub struct Stopped;
 
 /// Whether threads are to end, and a way to sleep until then.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<Shared>);
+pub struct Stop(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// LOCK: invalidator_stop. Leaf.
+    /// LOCK: database_stop. Leaf.
     is_set: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Stop {
-    pub(crate) fn set(&self) {
+    pub fn set(&self) {
         *self.0.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.changed.notify_all();
     }
 
-    pub(crate) fn check(&self) -> Result<(), Stopped> {
+    pub fn check(&self) -> Result<(), Stopped> {
         self.wait(Duration::ZERO)
     }
 
@@ -33,7 +33,7 @@ impl Stop {
     ///
     /// # Errors
     /// As soon as the thread is to end.
-    pub(crate) fn wait(&self, duration: Duration) -> Result<(), Stopped> {
+    pub fn wait(&self, duration: Duration) -> Result<(), Stopped> {
         let is_set = self.0.is_set.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.0.changed.wait_timeout_while(is_set, duration, |is_set| !*is_set);
         let (is_set, _) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// Whether a connection is encrypted.
 #[derive(Clone, Debug)]
-pub(crate) enum Security {
+pub enum Security {
     Plain,
     Tls(TlsConnector, TlsName),
 }
 
 impl Security {
     /// What encrypts it, with the certificates that the files have now.
-    pub(crate) fn tls(&self) -> Option<(&TlsConnector, &TlsName)> {
+    pub fn tls(&self) -> Option<(&TlsConnector, &TlsName)> {
         let Security::Tls(connector, name) = self else { return None };
         if let Err(error) = connector.reload_changed() {
             tracing::error!("certificates stay as they were: {error}");
@@ -34,7 +34,7 @@ const RAW: usize = 4 << 10;
 /// A session of TLS, which is not held while anything is waited for to be read.
 #[derive(Clone, Debug)]
 struct Session {
-    /// LOCK: invalidator_tls. Leaf.
+    /// LOCK: database_tls. Leaf.
     state: Arc<Mutex<ClientConnection>>,
 }
 
@@ -46,14 +46,14 @@ impl Session {
 
 /// The half of a connection that is written.
 #[derive(Clone, Debug)]
-pub(super) struct Writer {
+pub struct Writer {
     socket: Arc<Socket>,
     tls: Option<Session>,
 }
 
 impl Writer {
     /// Sends all of these bytes.
-    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
         let Some(session) = &self.tls else {
             return (&*self.socket).write_all(bytes);
         };
@@ -72,7 +72,7 @@ impl Writer {
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub struct Wire {
     writer: Writer,
     /// What was read of the socket and not given to TLS yet.
     raw: Vec<u8>,
@@ -81,12 +81,12 @@ pub(super) struct Wire {
 impl Wire {
     /// Connects to the first address of the name that answers.
     /// Reading waits for `read_timeout` at most.
-    pub(super) fn connect(endpoint: &Endpoint, read_timeout: Duration) -> io::Result<Self> {
+    pub(crate) fn connect(endpoint: &Endpoint, read_timeout: Duration) -> io::Result<Self> {
         Ok(Self::over(Socket::connect(endpoint, read_timeout)?))
     }
 
-    #[cfg(test)]
-    pub(super) fn over_unix(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn over_unix(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
         Ok(Self::over(Socket::Unix(socket).with_timeouts(Duration::from_secs(5))?))
     }
 
@@ -95,7 +95,7 @@ impl Wire {
     }
 
     /// Shakes hands; everything is encrypted from here on.
-    pub(super) fn start_tls(&mut self, connector: &TlsConnector, name: &TlsName) -> io::Result<()> {
+    pub(crate) fn start_tls(&mut self, connector: &TlsConnector, name: &TlsName) -> io::Result<()> {
         let mut session = connector.session(name)?;
         while session.is_handshaking() {
             session.complete_io(&mut &*self.writer.socket)?;
@@ -105,20 +105,20 @@ impl Wire {
     }
 
     /// Has reads come back after a second if there is nothing to be read; at first they wait for the beginning of a conversation.
-    pub(super) fn shorten_reads(&self) -> io::Result<()> {
+    pub(crate) fn shorten_reads(&self) -> io::Result<()> {
         self.writer.socket.set_read_timeout(READ_WAIT)
     }
 
     /// Whether nobody else can listen: within this machine or encrypted.
-    pub(super) fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         self.writer.tls.is_some() || matches!(*self.writer.socket, Socket::Unix(_))
     }
 
-    pub(super) fn writer(&self) -> Writer {
+    pub(crate) fn writer(&self) -> Writer {
         self.writer.clone()
     }
 
-    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         self.writer.write(bytes)
     }
 }

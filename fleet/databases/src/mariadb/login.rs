@@ -1,9 +1,9 @@
 //! The beginning of a conversation: the server's greeting, and who we are.
 
-use super::bytes::Bytes;
 use super::packet::Packets;
 use super::query::{printable, refusal};
-use crate::source::{Login, SourceError};
+use crate::bytes::Bytes;
+use crate::{Login, SourceError};
 use sha1::{Digest, Sha1};
 use std::io::{self, Read, Write};
 
@@ -115,9 +115,9 @@ pub(super) fn log_in<S: Read + Write>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::bytes::unhex;
     use super::super::packet::testing::{Script, says};
     use super::*;
+    use crate::testing::unhex;
 
     /// As MariaDB 10.11.19 has sent it.
     const GREETING: &str =

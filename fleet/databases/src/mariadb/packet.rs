@@ -12,7 +12,7 @@ const BUFFER: usize = 64 << 10;
 
 /// Both directions of a connection.
 #[derive(Debug)]
-pub(super) struct Packets<S> {
+pub struct Packets<S> {
     stream: BufReader<S>,
     /// The number of the next piece.
     number: u8,
@@ -21,10 +21,10 @@ pub(super) struct Packets<S> {
 
 /// A packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Packet<'a> {
-    pub(super) bytes: &'a [u8],
+pub struct Packet<'a> {
+    pub bytes: &'a [u8],
     /// Whether these are all, and not the first 64 MiB.
-    pub(super) is_whole: bool,
+    pub is_whole: bool,
 }
 
 impl<S: Read + Write> Packets<S> {
@@ -47,12 +47,12 @@ impl<S: Read + Write> Packets<S> {
     }
 
     /// Whether the next packet has to be waited for.
-    pub(super) fn is_drained(&self) -> bool {
+    pub fn is_drained(&self) -> bool {
         self.stream.buffer().is_empty()
     }
 
     /// The next packet.
-    pub(super) fn read(&mut self) -> io::Result<Packet<'_>> {
+    pub fn read(&mut self) -> io::Result<Packet<'_>> {
         let is_whole = self.read_payload().map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), "the database has closed it"),
             io::ErrorKind::WouldBlock => io::Error::new(error.kind(), "the database says nothing"),
@@ -91,7 +91,7 @@ impl<S: Read + Write> Packets<S> {
     }
 
     /// Sends an answer: what is read next follows it.
-    pub(super) fn write(&mut self, payload: &[u8]) -> io::Result<()> {
+    pub fn write(&mut self, payload: &[u8]) -> io::Result<()> {
         let length = u32::try_from(payload.len()).ok().filter(|length| (*length as usize) < PIECE_MAX);
         let length = length.ok_or(io::ErrorKind::InvalidInput)?.to_le_bytes();
         let mut packet = vec![length[0], length[1], length[2], self.number];
@@ -101,7 +101,7 @@ impl<S: Read + Write> Packets<S> {
     }
 
     /// Sends a command, which begins a conversation of its own.
-    pub(super) fn command(&mut self, payload: &[u8]) -> io::Result<()> {
+    pub fn command(&mut self, payload: &[u8]) -> io::Result<()> {
         self.number = 0;
         self.write(payload)
     }

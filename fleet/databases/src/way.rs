@@ -1,35 +1,35 @@
-//! How a target is reached.
+//! How a cache or a router is reached.
 
-use super::dialect::DeliveryError;
-use crate::source::Security;
-use guira_client::text::{Connection, Endpoint, Login, LoginError, Target};
+use crate::Security;
+use guira_client::text::{Connection, Endpoint, Login, LoginError, Target, TextError};
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) timeout: Duration,
-    pub(crate) security: Security,
+pub struct Way {
+    pub endpoint: Endpoint,
+    pub timeout: Duration,
+    pub security: Security,
     /// A file that begins with USER:PASSWORD.
-    pub(crate) login_file: Option<PathBuf>,
+    pub login_file: Option<PathBuf>,
 }
 
-/// Where deletes of a target go, and flushes.
-#[derive(Clone, Debug)]
-pub(crate) struct Ways {
-    pub(crate) deletes: Way,
-    /// All of them.
-    pub(crate) flushes: Vec<Way>,
+/// Why it is not.
+#[derive(Debug, thiserror::Error)]
+pub enum WayError {
+    #[error(transparent)]
+    Connection(#[from] TextError),
+    #[error(transparent)]
+    Login(#[from] LoginError),
 }
 
 impl Way {
     /// Who logs in, if anybody does. The file is read for each connection.
-    pub(crate) fn login(&self) -> Result<Option<Login>, LoginError> {
+    pub fn login(&self) -> Result<Option<Login>, LoginError> {
         self.login_file.as_deref().map(Login::of_file).transpose()
     }
 
-    pub(super) fn connect(&self) -> Result<Connection, DeliveryError> {
+    pub fn connect(&self) -> Result<Connection, WayError> {
         let mut target = Target::new(self.endpoint.clone(), self.timeout);
         if let Some((connector, name)) = self.security.tls() {
             target = target.with_connector(connector.clone(), name.clone());
