@@ -7,6 +7,7 @@
 
 mod access;
 mod bench;
+mod check;
 mod container;
 mod docs;
 mod failure;
@@ -26,6 +27,7 @@ mod replay;
 mod router;
 mod run;
 mod serve;
+mod shares;
 mod show;
 mod sim;
 mod top;
@@ -73,6 +75,8 @@ enum Task {
     },
     /// Delete from caches what a database changes, by its commit log.
     Invalidate(invalidate::Args),
+    /// Check whether caches have what the database has, after each change that it is told of.
+    Check(check::Args),
     /// Put a load on a server and measure it.
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
@@ -164,6 +168,7 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
             return router::main([OsString::from(MCROUTER)].into_iter().chain(words));
         }
         Task::Invalidate(args) => invalidate::run(&args),
+        Task::Check(args) => check::run(&args),
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Sim(args) => sim::run(&args),

@@ -1,0 +1,1 @@
+//! Hints, looks and answers, with time that is moved.
