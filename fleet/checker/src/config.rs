@@ -270,3 +270,79 @@ impl ClusterConfig {
         Ok(way)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_client::text::Endpoint;
+    use guira_harness::scratch::Scratch;
+
+    const GOOD: &str = r#"
+listen = "127.0.0.1:11299"
+[database.postgres]
+address = "db:5432"
+database = "shop"
+user = "me"
+[[check]]
+key = "user:{id}"
+query = "SELECT name FROM users WHERE id = {id}"
+[[check]]
+key = "page:{id}"
+[[cluster]]
+name = "a"
+address = "a:11211"
+[[cluster]]
+name = "b"
+region = "far"
+address = "b:11211"
+timeout-ms = 70
+protocol = "classic"
+prefix = "/x/"
+[[cluster]]
+name = "c"
+region = "far"
+address = "unix:/run/c"
+"#;
+
+    #[test]
+    fn a_configuration_is_read_with_its_defaults() {
+        let config = Config::from_toml(GOOD).unwrap();
+        let settings = config.settings().unwrap();
+        assert_eq!((settings.one_in.get(), settings.clusters), (1000, 3));
+        assert_eq!(settings.delays.iter().map(Duration::as_secs).collect::<Vec<_>>(), [1, 10, 60, 600, 3600]);
+        let against: Vec<Against> = settings.checks.iter().map(|(_, against)| *against).collect();
+        assert_eq!(against, [Against::Database, Against::EachOther]);
+        assert_eq!(config.regions(), [(String::new(), vec![0]), ("far".to_owned(), vec![1, 2])]);
+        assert_eq!(config.listen, Some("127.0.0.1:11299".parse::<Endpoint>().unwrap()));
+        let ways: Vec<Way> = config.clusters.iter().map(|cluster| cluster.way().unwrap()).collect();
+        assert_eq!(ways.iter().map(|way| way.timeout.as_millis()).collect::<Vec<_>>(), [1000, 70, 1000]);
+        let b = &config.clusters[1];
+        assert_eq!((b.dialect, &*b.prefix), (Dialect::Classic, "/x/"));
+        let database = config.database().unwrap().unwrap();
+        assert!(matches!(database.kind, Kind::Postgres) && database.name == "shop");
+        let text = GOOD.replace("listen =", "sample = 7\ndelays-ms = [50, 20, 50]\nlisten =");
+        let settings = Config::from_toml(&text).unwrap().settings().unwrap();
+        assert_eq!((settings.one_in.get(), settings.delays.len()), (7, 2));
+        let one = Config::from_toml(&GOOD.replace("region = \"far\"", "")).unwrap();
+        assert_eq!(one.regions(), [], "one region is all clusters");
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_told() {
+        let scratch = Scratch::new();
+        let fails = |from: &str, to: &str| {
+            let text = GOOD.replacen(from, &format!("{to}\n{from}"), 1);
+            Config::from_toml(&text).unwrap().check_files().unwrap_err()
+        };
+        assert!(Config::from_toml(GOOD).unwrap().check_files().is_ok());
+        let missing = format!("{:?}", scratch.file("missing"));
+        let server = fails("user = \"me\"", &format!("password-file = {missing}"));
+        assert!(matches!(server, ConfigError::Server(ServerError::Login(_))), "{server}");
+        let access = fails("timeout-ms", &format!("login-file = {missing}"));
+        assert!(matches!(access, ConfigError::Access(_)), "{access}");
+        let tls = fails("timeout-ms", &format!("tls = {{ ca = {missing} }}"));
+        assert!(matches!(tls, ConfigError::Tls(_)), "{tls}");
+        let token = fails("listen", &format!("admin-token-file = {missing}"));
+        assert!(matches!(token, ConfigError::Token(_)), "{token}");
+    }
+}

@@ -5,7 +5,8 @@
 //!                             └─ next delay …                             └ changed: a new base, and delays anew
 //! ```
 //!
-//! A cache is read between two readings of the database that say the same, so that no change in between makes it look wrong.
+//! A cache is read between two readings of the database that say the same, so that no change in between makes it look wrong. What equals the first reading is not
+//! looked up again, but at the first look: a hint may come a moment before its change can be seen.
 
 use crate::look::{Look, Stage, Wrong};
 use crate::pattern::Pattern;
@@ -240,7 +241,8 @@ impl Judge {
                 return self.schedule(id, at);
             }
             sample.next += 1;
-            let look = sample.look.insert(Look::new(delay, at, self.settings.clusters));
+            let look =
+                sample.look.insert(Look::new(delay, (sample.zero, at - sample.zero), self.settings.clusters));
             match next {
                 Some(next) if next <= now => {
                     look.close(Outcome::Unknown);
@@ -276,7 +278,10 @@ impl Judge {
         let mut wrong = Vec::new();
         match (look.stage, against, &sample.base) {
             (Stage::Again, ..) => wrong = look.close_by_each_other(),
-            (_, Against::Database, Some(base)) if look.match_with(base) => {
+            // The base may be from before the change, if it was told of before it could be seen: the first look does not rely on it.
+            (_, Against::Database, Some(base))
+                if look.is_first() && look.has_items() || look.match_with(base) =>
+            {
                 look.stage = Stage::Database;
                 sample.round += 1;
                 let tag = Tag { sample: id, round: sample.round };
@@ -310,6 +315,7 @@ impl Judge {
             (None, None, Some(found)) => self.found(id, found, now),
             (None, None, None) => self.give_up(id, Outcome::Unknown),
             (Some(look), Some(base), Some(found)) if *base == found => {
+                look.match_with(&found);
                 let wrong = look.close_as_wrong(&found);
                 self.note(id, wrong);
                 self.complete(id);

@@ -4,7 +4,7 @@ use crate::report::Outcome;
 use crate::sight::{Cached, Content};
 use std::time::Duration;
 
-/// A cache that answers later does not tell what it had at the delay.
+/// A cache that answers later, or later by half of the delay, does not tell what it had at the delay.
 const LATE_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub(crate) enum Stage {
 pub(crate) struct Look {
     /// The number of the delay.
     pub(crate) delay: usize,
-    due: Duration,
+    /// Answers count until then.
+    end: Duration,
     pub(crate) stage: Stage,
     /// Caches that have not answered.
     left: usize,
@@ -34,9 +35,20 @@ pub(crate) struct Look {
 pub(crate) type Wrong = (usize, Content, Content);
 
 impl Look {
-    pub(crate) fn new(delay: usize, due: Duration, clusters: usize) -> Self {
+    /// The look with this number, which is due `after` so long from `zero`.
+    pub(crate) fn new(delay: usize, (zero, after): (Duration, Duration), clusters: usize) -> Self {
         let (items, outcomes) = (vec![None; clusters], vec![None; clusters]);
-        Look { delay, due, stage: Stage::Caches, left: clusters, items, outcomes }
+        let end = zero + after + LATE_MAX.min(after / 2);
+        Look { delay, end, stage: Stage::Caches, left: clusters, items, outcomes }
+    }
+
+    /// Whether it is that at the first delay.
+    pub(crate) fn is_first(&self) -> bool {
+        self.delay == 0
+    }
+
+    pub(crate) fn has_items(&self) -> bool {
+        self.items.iter().any(Option::is_some)
     }
 
     /// The clusters that are to be asked, or asked again.
@@ -53,7 +65,7 @@ impl Look {
     /// Takes an answer; returns whether it was the last.
     pub(crate) fn answer(&mut self, cluster: usize, cached: Cached, now: Duration) -> bool {
         let is_first = self.stage == Stage::Caches;
-        let cached = if is_first && now > self.due + LATE_MAX { Cached::Failed } else { cached };
+        let cached = if is_first && now > self.end { Cached::Failed } else { cached };
         self.outcomes[cluster] = match cached {
             Cached::Failed => Some(Outcome::Unknown),
             Cached::Miss if is_first => Some(Outcome::Missing),

@@ -96,9 +96,8 @@ impl Shared {
 pub struct Running {
     shared: Arc<Shared>,
     admin: Option<Admin>,
+    /// Where hints come from, beside standard input.
     hints_at: Option<Endpoint>,
-    /// Hints still come from a connection.
-    listens: bool,
     clusters: Vec<SyncSender<cluster::Asked>>,
     database: Option<SyncSender<database::Asked>>,
     answers: Receiver<Answer>,
@@ -158,7 +157,7 @@ pub fn start(config: &Config, source: Option<Box<dyn BufRead + Send>>) -> Result
     let database = database.transpose()?;
     let serve = |at: &String| web::serve(at, config.admin_token_file.as_deref(), shared.clone());
     let admin = config.admin.as_ref().map(serve).transpose()?;
-    let mut running = Running { shared, admin, hints_at: None, listens: false, clusters, database, answers };
+    let mut running = Running { shared, admin, hints_at: None, clusters, database, answers };
     running.take_hints(config, source)?;
     Ok(running)
 }
@@ -176,8 +175,7 @@ impl Running {
         if let Some(place) = &config.listen {
             let refused = |error| StartError::Listen(place.clone(), error);
             let listener = Listener::bind(place).map_err(refused)?;
-            self.hints_at = Some(listener.address().map_err(refused)?);
-            self.listens = true;
+            self.hints_at = Some(place.clone());
             let shared = self.shared.clone();
             spawn("listener", move || hints::listen(&listener, &shared))?;
         }
@@ -216,7 +214,7 @@ impl Running {
     /// Asks what is due, until `is_over` says so, or no more hints can come and all samples are settled. Returns what was found.
     pub fn run(self, mut is_over: impl FnMut() -> bool) -> Report {
         while !is_over() {
-            if self.shared.is_read.load(Ordering::Relaxed) && !self.listens && self.is_idle() {
+            if self.shared.is_read.load(Ordering::Relaxed) && self.hints_at.is_none() && self.is_idle() {
                 break;
             }
             self.turn();

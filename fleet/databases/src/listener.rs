@@ -40,20 +40,6 @@ impl Listener {
         }
     }
 
-    /// Where it is, with the port that the system has chosen, if that was left to it.
-    pub fn address(&self) -> io::Result<Endpoint> {
-        match self {
-            Listener::Tcp(listener) => {
-                let address = listener.local_addr()?;
-                Ok(Endpoint::Tcp { host: address.ip().to_string(), port: address.port() })
-            }
-            Listener::Unix(listener) => {
-                let address = listener.local_addr()?;
-                Ok(Endpoint::Unix(address.as_pathname().map(Into::into).unwrap_or_default()))
-            }
-        }
-    }
-
     /// Waits for somebody who connects.
     pub fn accept(&self, stop: &Stop) -> Result<Socket, SourceError> {
         loop {
