@@ -221,7 +221,7 @@ impl Running {
         }
         self.shared.stop.set();
         let report = self.shared.report();
-        self.admin.map(Admin::end);
+        self.admin.into_iter().for_each(Admin::end);
         report
     }
 

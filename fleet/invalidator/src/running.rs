@@ -125,7 +125,7 @@ pub fn start(config: Config) -> Result<Running, StartError> {
     match Pipeline::start(&config, &shared) {
         Ok(pipeline) => Ok(Running { config, shared, pipeline, admin }),
         Err(error) => {
-            admin.map(Admin::end);
+            admin.into_iter().for_each(Admin::end);
             Err(error)
         }
     }
@@ -213,7 +213,7 @@ impl Running {
             }
         }
         let result = self.pipeline.end();
-        self.admin.map(Admin::end);
+        self.admin.into_iter().for_each(Admin::end);
         result
     }
 
