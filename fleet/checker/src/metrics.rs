@@ -88,3 +88,57 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
     }
     out.text(form)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::running::Reads;
+    use std::collections::HashSet;
+
+    const CONFIG: &str = r#"
+sample = 1
+delays-ms = [1500]
+[database.mariadb]
+address = "db:3306"
+database = "shop"
+user = "me"
+[[check]]
+key = "user:{id}"
+query = "SELECT {id}"
+[[cluster]]
+name = "east"
+address = "a:1"
+[[cluster]]
+name = "west"
+region = "far"
+address = "b:1"
+"#;
+
+    #[test]
+    fn every_family_is_shown_once_and_begins_with_the_name_of_the_process() {
+        let shared = Shared::new(&Config::from_toml(CONFIG).unwrap(), Reads::Nothing).unwrap();
+        shared.hint(b"user:7");
+        shared.hint(b"page:7");
+        let text = text(&shared, Form::Classic, true);
+        for family in families() {
+            assert!(family.name.starts_with("guira_checker_"), "{}", family.name);
+            let types = format!("# TYPE {} {}\n", family.name, family.kind);
+            assert_eq!(text.matches(&types).count(), 1, "{}", family.name);
+        }
+        assert_eq!(text.matches("# TYPE ").count(), families().len());
+        for line in [
+            "guira_checker_hints_total 2",
+            "guira_checker_unmatched_hints_total 1",
+            "guira_checker_under_way 1",
+            "guira_checker_looks_total{delay=\"1.5\",cluster=\"west\",outcome=\"missing\"} 0",
+            "guira_checker_looks_total{delay=\"1.5\",cluster=\"\",outcome=\"superseded\"} 0",
+            "guira_checker_region_looks_total{delay=\"1.5\",region=\"far\",outcome=\"unknown\"} 0",
+            "guira_checker_reads_total{cluster=\"east\"} 0",
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
+        }
+        let names: HashSet<&str> = families().iter().map(|family| family.name).collect();
+        assert_eq!(names.len(), families().len());
+    }
+}

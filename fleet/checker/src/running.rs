@@ -1,7 +1,7 @@
 //! Starting and stopping a checker.
 
 use crate::cluster::{self, Cluster};
-use crate::config::{Config, ConfigError};
+use crate::config::{ClusterConfig, Config, ConfigError};
 use crate::counters::{ClusterCounts, Counts};
 use crate::database::{self, Queries};
 use crate::hints;
@@ -56,6 +56,13 @@ pub(crate) struct Named {
     pub(crate) counts: Arc<ClusterCounts>,
 }
 
+/// Whether hints are read, beside those that are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Keys,
+    Nothing,
+}
+
 /// What all threads see.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -74,6 +81,26 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// `reads` says whether keys are read too.
+    pub(crate) fn new(config: &Config, reads: Reads) -> Result<Self, StartError> {
+        let named = |cluster: &ClusterConfig| Named {
+            name: cluster.name.clone(),
+            region: cluster.region.clone(),
+            counts: Arc::default(),
+        };
+        Ok(Shared {
+            judge: Mutex::new(Judge::new(config.settings().map_err(StartError::Unsuitable)?)),
+            counts: Arc::default(),
+            clusters: config.clusters.iter().map(named).collect(),
+            regions: config.regions().into_iter().map(|(name, _)| name).collect(),
+            stop: Stop::default(),
+            has_database: config.database()?.is_some(),
+            clock: Stopwatch::start(),
+            started: wall_clock(),
+            is_read: AtomicBool::new(reads == Reads::Nothing),
+        })
+    }
+
     fn judge(&self) -> MutexGuard<'_, Judge> {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,22 +141,7 @@ pub fn start(config: &Config, source: Option<Box<dyn BufRead + Send>>) -> Result
             "listen is missing, and no keys are read: there are no hints".to_owned(),
         ));
     }
-    let named = |cluster: &crate::config::ClusterConfig| Named {
-        name: cluster.name.clone(),
-        region: cluster.region.clone(),
-        counts: Arc::default(),
-    };
-    let shared = Arc::new(Shared {
-        judge: Mutex::new(Judge::new(config.settings().map_err(StartError::Unsuitable)?)),
-        counts: Arc::default(),
-        clusters: config.clusters.iter().map(named).collect(),
-        regions: config.regions().into_iter().map(|(name, _)| name).collect(),
-        stop: Stop::default(),
-        has_database: config.database()?.is_some(),
-        clock: Stopwatch::start(),
-        started: wall_clock(),
-        is_read: AtomicBool::new(source.is_none()),
-    });
+    let shared = Arc::new(Shared::new(config, if source.is_some() { Reads::Keys } else { Reads::Nothing })?);
     let (answer, answers) = channel();
     let mut clusters = Vec::new();
     for (number, cluster) in config.clusters.iter().enumerate() {

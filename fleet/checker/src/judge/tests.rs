@@ -216,6 +216,7 @@ fn a_newer_hint_supersedes_what_is_open() {
     world.caches[0] = Cached::Item(content("old"));
     world.pass_until(seconds(5));
     world.hint();
+    assert_eq!(world.judge.agenda.len(), 1, "nothing is left to do about the one before");
     assert_eq!([0, 1, 2].map(|delay| world.all(delay)), [INCONSISTENT, SUPERSEDED, SUPERSEDED]);
     world.caches[0] = Cached::Miss;
     world.pass_until(seconds(100));
