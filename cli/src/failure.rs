@@ -59,6 +59,12 @@ pub(crate) enum Failure {
     /// The invalidator cannot go on.
     #[error("the invalidator stops")]
     Invalidating(#[from] guira_invalidator::Fault),
+    /// The configuration of the checker cannot be used.
+    #[error(transparent)]
+    Checking(#[from] guira_checker::ConfigError),
+    /// The checker cannot be started.
+    #[error(transparent)]
+    Checker(#[from] guira_checker::StartError),
     /// A part of the log cannot be delivered once more.
     #[error(transparent)]
     Redelivering(#[from] ReplayError),
@@ -104,6 +110,7 @@ impl Failure {
                 | Self::Config(_)
                 | Self::Options(_)
                 | Self::Invalidation(_)
+                | Self::Checking(_)
                 | Self::Redelivering(ReplayError::Wanted(_) | ReplayError::Config(_))
                 | Self::Terminal(TerminalError::None)
                 | Self::Load(LoadError::Options(_))

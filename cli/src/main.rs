@@ -7,6 +7,7 @@
 
 mod access;
 mod bench;
+mod check;
 mod container;
 mod docs;
 mod etcd;
@@ -28,6 +29,7 @@ mod replay;
 mod router;
 mod run;
 mod serve;
+mod shares;
 mod show;
 mod sim;
 mod top;
@@ -75,6 +77,8 @@ enum Task {
     },
     /// Delete from caches what a database changes, by its commit log.
     Invalidate(invalidate::Args),
+    /// Check whether caches have what the database has, after each change that it is told of.
+    Check(check::Args),
     /// Keep pools in etcd: who serves which slot, and who takes the slot of a server that is lost.
     Fleet(fleet::Args),
     /// Put a load on a server and measure it.
@@ -168,6 +172,7 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
             return router::main([OsString::from(MCROUTER)].into_iter().chain(words));
         }
         Task::Invalidate(args) => invalidate::run(&args),
+        Task::Check(args) => check::run(&args),
         Task::Fleet(args) => fleet::run(&args),
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),

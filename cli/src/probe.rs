@@ -13,6 +13,7 @@ use signal_hook::iterator::Signals;
 
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::shares::{nines, share};
 use crate::units::{Count, Span};
 use crate::whole;
 
@@ -143,10 +144,7 @@ fn table(outcomes: &Outcomes, nodes: &[String], start: u64) -> String {
 }
 
 fn row(after: &str, name: &str, width: usize, tally: Tally) -> String {
-    let share = tally.share().map_or("-".to_owned(), |share| format!("{:.4}%", share * 100.0));
-    // Without a late one it is only known that there are more nines than the sample can show.
-    let at_least = if tally.stale == 0 { ">" } else { "" };
-    let nines = tally.nines().map_or("-".to_owned(), |nines| format!("{at_least}{nines:.1}"));
+    let (share, nines) = (share(tally.share()), nines(tally.nines(), tally.stale));
     format!(
         "{after:>8}  {name:width$}  {:>10}  {:>7}  {:>7}  {:>7}  {share:>10}  {nines:>6}\n",
         tally.consistent, tally.stale, tally.absent, tally.unknown

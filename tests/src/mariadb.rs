@@ -65,7 +65,8 @@ impl MariaDb {
         install.args([&data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
         as_root(&mut install);
         let installed = install.output().expect("mariadb-install-db can be run");
-        assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stdout));
+        let told = [&installed.stdout[..], &installed.stderr].concat();
+        assert!(installed.status.success(), "{}", String::from_utf8_lossy(&told));
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = free.expect("a port is free");
         let mut server = command("mariadbd");

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
+mod admin;
 mod exposition;
 mod http;
 mod listener;
@@ -16,6 +17,7 @@ mod table;
 mod token;
 mod usage;
 
+pub use admin::{Admin, AdminError};
 pub use exposition::{Exposition, Family, Form, Labels, metric_name};
 pub use listener::{MEMORY_BYTES, Site, open, start};
 pub use page::Page;

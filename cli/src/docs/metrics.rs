@@ -50,6 +50,15 @@ What `/metrics` of [`guira invalidate`](invalidator.md) shows. Counters are sinc
 |---|---|---|---|
 ";
 
+const CHECKER_HEAD: &str = "
+# Metrics of the checker
+
+What `/metrics` of [`guira check`](checker.md) shows. Counters are since the start.
+
+| name | what it is | labels | type |
+|---|---|---|---|
+";
+
 fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Count => "count",
@@ -72,6 +81,8 @@ pub(super) fn markdown() -> String {
     add_families(&mut text, guira_router::FAMILIES);
     text.push_str(INVALIDATOR_HEAD);
     add_families(&mut text, &guira_invalidator::families());
+    text.push_str(CHECKER_HEAD);
+    add_families(&mut text, &guira_checker::families());
     text
 }
 

@@ -11,6 +11,7 @@ mod listener;
 pub mod mariadb;
 pub mod postgres;
 mod server;
+mod settings;
 mod socket;
 mod stop;
 #[cfg(any(test, feature = "testing"))]
@@ -25,6 +26,7 @@ pub use credentials::{Credentials, Login};
 pub use error::SourceError;
 pub use listener::Listener;
 pub use server::{Server, ServerError};
+pub use settings::{endpoint, prefix, read_settings};
 pub use socket::Socket;
 pub use stop::{Stop, Stopped};
 pub use tls::{Tls, security};

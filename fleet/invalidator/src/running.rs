@@ -10,9 +10,8 @@ use crate::position::{PositionError, PositionFile};
 use crate::source::{Source, SourceError, Tail};
 use crate::web;
 use guira_databases::Stop;
-use guira_serving::{Crew, PortError};
 use guira_transport::Address;
-use guira_web::{Token, TokenError};
+use guira_web::{Admin, AdminError};
 use std::error::Error;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,12 +26,8 @@ pub enum StartError {
     Position(#[from] PositionError),
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    #[error("admin {0}")]
-    Place(String),
-    #[error("cannot open the admin listener")]
-    Admin(#[source] PortError),
     #[error(transparent)]
-    Token(#[from] TokenError),
+    Admin(#[from] AdminError),
     #[error("cannot start")]
     System(#[from] io::Error),
 }
@@ -100,13 +95,6 @@ pub struct Running {
     admin: Option<Admin>,
 }
 
-#[derive(Debug)]
-struct Admin {
-    address: Address,
-    crew: Crew,
-    token: Option<Arc<Token>>,
-}
-
 /// Everything from the database to the targets.
 #[derive(Debug)]
 struct Pipeline {
@@ -125,8 +113,6 @@ struct Pipeline {
 
 /// Positions are saved at most once in this time.
 const SAVE_EVERY: Duration = Duration::from_millis(100);
-/// How long the admin listener's replies under way are waited for at the end.
-const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 
 /// Starts an invalidator. It goes on by itself, but for positions, which [`Running::run`] saves.
 ///
@@ -134,11 +120,12 @@ const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 /// When a file cannot be used, or what the system says. That the database cannot be reached is none.
 pub fn start(config: Config) -> Result<Running, StartError> {
     let shared = Arc::<Shared>::default();
-    let admin = serve_admin(&config, &shared)?;
+    let serve = |at: &String| web::serve(at, config.admin_token_file.as_deref(), shared.clone());
+    let admin = config.admin.as_ref().map(serve).transpose()?;
     match Pipeline::start(&config, &shared) {
         Ok(pipeline) => Ok(Running { config, shared, pipeline, admin }),
         Err(error) => {
-            end_admin(admin);
+            admin.into_iter().for_each(Admin::end);
             Err(error)
         }
     }
@@ -183,27 +170,6 @@ pub(crate) fn spawn<T: Send + 'static>(
     std::thread::Builder::new().name(name).spawn(work)
 }
 
-fn serve_admin(config: &Config, shared: &Arc<Shared>) -> Result<Option<Admin>, StartError> {
-    let Some(place) = &config.admin else {
-        return Ok(None);
-    };
-    let place = guira_web::place(place).map_err(StartError::Place)?;
-    let token = config.admin_token_file.as_deref().map(Token::load).transpose()?.map(Arc::new);
-    let port = guira_web::open(&place).map_err(StartError::Admin)?;
-    let address = port.listener.address().clone();
-    let crew = web::start(port, shared.clone(), token.clone())?;
-    crew.begin();
-    Ok(Some(Admin { address, crew, token }))
-}
-
-fn end_admin(admin: Option<Admin>) {
-    if let Some(admin) = admin
-        && let Err(error) = admin.crew.end(ADMIN_DRAIN)
-    {
-        tracing::warn!(%error, "the admin listener did not end in order");
-    }
-}
-
 /// An error with its causes.
 fn whole(error: &dyn Error) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
@@ -217,7 +183,7 @@ fn whole(error: &dyn Error) -> String {
 impl Running {
     /// Where the admin listener is.
     pub fn admin_address(&self) -> Option<&Address> {
-        self.admin.as_ref().map(|admin| &admin.address)
+        self.admin.as_ref().map(Admin::address)
     }
 
     /// Does what `ask` wants, which is asked about ten times a second, and saves positions meanwhile.
@@ -247,7 +213,7 @@ impl Running {
             }
         }
         let result = self.pipeline.end();
-        end_admin(self.admin);
+        self.admin.into_iter().for_each(Admin::end);
         result
     }
 
@@ -255,9 +221,7 @@ impl Running {
     fn reload(self, config: Config) -> Result<Self, Fault> {
         let Running { config: before, shared, pipeline, admin } = self;
         pipeline.end()?;
-        if let Some(token) = admin.as_ref().and_then(|admin| admin.token.as_ref()) {
-            token.reload();
-        }
+        admin.iter().for_each(Admin::reload);
         if (&config.admin, &config.admin_token_file) != (&before.admin, &before.admin_token_file) {
             tracing::error!("the admin listener stays as it was: that it is another needs a restart");
         }

@@ -3,19 +3,15 @@
 use crate::counters::{Count, TargetCount};
 use crate::metrics;
 use crate::running::Shared;
-use guira_serving::{Crew, Port};
 use guira_sync::clock::{CoarseClock, Seconds, wall_clock};
-use guira_web::{Form, Page, Site, Token};
+use guira_web::{Admin, AdminError, Form, Page, Site};
 use serde_json::{Map, Value, json};
-use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
-/// Starts the admin listener at `port`.
-///
-/// # Errors
-/// What the system says.
-pub(crate) fn start(port: Port, shared: Arc<Shared>, token: Option<Arc<Token>>) -> io::Result<Crew> {
-    guira_web::start(port, token, " and the names of targets", move || InvalidatorSite {
+/// Starts the admin listener.
+pub(crate) fn serve(at: &str, token_file: Option<&Path>, shared: Arc<Shared>) -> Result<Admin, AdminError> {
+    Admin::serve(at, token_file, " and the names of targets", move || InvalidatorSite {
         shared,
         clock: CoarseClock::system(),
     })

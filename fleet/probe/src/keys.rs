@@ -6,7 +6,7 @@ use guira_protocol::KEY_MAX;
 
 /// A line of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum KeyLine {
+pub enum KeyLine {
     /// A key.
     Key(Vec<u8>),
     /// Something that is no key in text: empty, too long, or with blanks or control characters.
@@ -14,7 +14,7 @@ pub(crate) enum KeyLine {
 }
 
 /// Reads the next line, of which no more than a key is kept; none at the end.
-pub(crate) fn read(source: &mut impl BufRead) -> io::Result<Option<KeyLine>> {
+pub fn read(source: &mut impl BufRead) -> io::Result<Option<KeyLine>> {
     let mut line = Vec::new();
     let mut is_begun = false;
     loop {

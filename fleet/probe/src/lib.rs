@@ -17,5 +17,6 @@ mod sample;
 
 pub use driver::Driver;
 pub use job::{Job, Manner, Outcomes, job};
+pub use keys::{KeyLine, read};
 pub use probe::{Ask, FirstLook, Look, Probe, SampleId, Seen, Settings};
-pub use report::{AtDelay, Example, Report, Tally};
+pub use report::{AtDelay, Example, Report, Tally, nines};

@@ -47,8 +47,7 @@ impl Tally {
 
     /// The share as a number of nines: 3 for 99.9 %. If all were in time, what that number of deletes can show at all.
     pub fn nines(self) -> Option<f64> {
-        let most = self.stale.max(1) as f64;
-        (self.judged() > 0).then(|| (self.judged() as f64 / most).log10())
+        nines(self.judged(), self.stale)
     }
 
     const fn rows(self) -> [(&'static str, u64); 4] {
@@ -59,6 +58,11 @@ impl Tally {
             ("unknown", self.unknown),
         ]
     }
+}
+
+/// The share of what has not failed as a number of nines: 3 for 99.9 %. If nothing has, what `judged` can show at all.
+pub fn nines(judged: u64, failed: u64) -> Option<f64> {
+    (judged > 0).then(|| (judged as f64 / failed.max(1) as f64).log10())
 }
 
 /// What was found at one delay.

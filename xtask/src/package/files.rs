@@ -32,6 +32,7 @@ pub(super) const DOCUMENTS: &[Row] = &[
     Row("docs/drop-in.md", "usr/share/doc/guira/drop-in.md", 0o644),
     Row("docs/options.md", "usr/share/doc/guira/options.md", 0o644),
     Row("docs/invalidator.md", "usr/share/doc/guira/invalidator.md", 0o644),
+    Row("docs/checker.md", "usr/share/doc/guira/checker.md", 0o644),
     Row("docs/metrics.md", "usr/share/doc/guira/metrics.md", 0o644),
 ];
 

@@ -66,6 +66,13 @@ impl Value {
         self.version
     }
 
+    /// What a client of this kind has said by an item with these flags and bytes: a value, or that the database has nothing
+    /// under the key (`Some(None)`). `None` if none can have stored it.
+    #[must_use]
+    pub fn of_item(flags: u32, data: &[u8]) -> Option<Option<Self>> {
+        Item { flags, data: data.to_vec() }.value().ok()
+    }
+
     /// Whether both have versions, and this one's is lower.
     pub(super) fn is_older_than(&self, other: &Self) -> bool {
         self.version.zip(other.version).is_some_and(|(own, other)| own < other)
@@ -134,6 +141,8 @@ mod tests {
     fn items_that_others_have_stored_are_values_or_unreadable() {
         let value = |flags, data: &[u8]| Item { flags, data: data.to_vec() }.value();
         assert_eq!(value(5, b"x"), Ok(Some(Value::new("x").with_flags(5))));
+        assert_eq!(Value::of_item(5, b"x"), Some(Some(Value::new("x").with_flags(5))));
+        assert_eq!((Value::of_item(ABSENT, b""), Value::of_item(VERSIONED, b"1")), (Some(None), None));
         assert_eq!(value(VERSIONED, b"1234567"), Err(Unreadable));
         assert_eq!(value(u32::MAX, b"12345678"), Err(Unreadable));
     }

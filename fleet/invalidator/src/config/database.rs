@@ -1,12 +1,12 @@
 //! The database: `[source.mariadb]` or `[source.postgres]`.
 
-use super::{ConfigError, endpoint, yes};
+use super::{ConfigError, yes};
 use crate::source::Source;
 use crate::source::debezium::{self, Acknowledged};
 use crate::source::mariadb::{self, Reads, Until};
 use crate::source::postgres::{self, Confirmed, SlotCreation};
 use guira_client::text::Endpoint;
-use guira_databases::{Server, Tls};
+use guira_databases::{Server, Tls, endpoint};
 use serde::{Deserialize, Deserializer};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use crate::keys::{Rule, TableKeys, Template};
 use crate::source::{OnGap, Source};
 use database::Database;
 use guira_client::text::{Endpoint, LoginError};
-use guira_databases::ServerError;
+use guira_databases::{ServerError, read_settings};
 use guira_transport::TlsError;
 use guira_web::{Token, TokenError};
 use serde::{Deserialize, Deserializer};
@@ -21,9 +21,6 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 pub(crate) use target::TargetConfig;
-
-/// The longest configuration, in bytes.
-const FILE_MAX: u64 = 1 << 20;
 
 /// Keys of a batch, and the batches that a target may have to do.
 const BATCH_KEYS: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
@@ -128,11 +125,6 @@ fn spool_after_ms() -> NonZeroU32 {
     SPOOL_AFTER_MS
 }
 
-fn endpoint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Endpoint, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse().map_err(serde::de::Error::custom)
-}
-
 fn endpoints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Endpoint>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
@@ -148,7 +140,8 @@ impl Config {
     /// # Errors
     /// When it cannot be read, is no TOML, has a name that does not exist or a value that makes no sense; the error has the line.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = read(path)?;
+        let unreadable = |source| ConfigError::Read { path: path.to_owned(), source };
+        let text = read_settings(path).map_err(unreadable)?;
         Self::from_toml(&text).map_err(|message| ConfigError::File { path: path.to_owned(), message })
     }
 
@@ -307,13 +300,4 @@ fn folder_name(name: &str) -> String {
 /// Where a table is.
 fn place<'a>(database: &'a Option<String>, schema: &'a Option<String>) -> &'a str {
     database.as_deref().or(schema.as_deref()).unwrap_or(PUBLIC)
-}
-
-fn read(path: &Path) -> Result<String, ConfigError> {
-    let unreadable = |source| ConfigError::Read { path: path.to_owned(), source };
-    let length = fs::metadata(path).map_err(unreadable)?.len();
-    if length > FILE_MAX {
-        return Err(unreadable(io::Error::new(io::ErrorKind::FileTooLarge, "it is too long")));
-    }
-    fs::read_to_string(path).map_err(unreadable)
 }

@@ -1,10 +1,10 @@
 //! Targets: `[[target]]`.
 
-use super::{ConfigError, endpoint, endpoints};
+use super::{ConfigError, endpoints};
 use crate::deliver::{Dialect, How, Ways};
 use guira_client::text::Endpoint;
-use guira_databases::{Tls, Way, security};
-use serde::{Deserialize, Deserializer};
+use guira_databases::{Tls, Way, endpoint, prefix, security};
+use serde::Deserialize;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -105,12 +105,4 @@ fn timeout_ms() -> NonZeroU32 {
 
 fn linger_ms() -> u32 {
     LINGER_MS
-}
-
-fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        return Err(serde::de::Error::custom("a prefix has no blanks and no control bytes"));
-    }
-    Ok(text)
 }

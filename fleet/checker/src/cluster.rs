@@ -1,0 +1,185 @@
+//! Reads of one cluster's caches: a thread that disturbs them as little as it can.
+//!
+//! `mg KEY f v u` makes no item more recent (`u`), and asks for no unique, which an item may have to be given. It is counted as a get. Of an item that is marked as
+//! stale, or that somebody was to fill, it may win the right to fill it (`W`): that is given back at once.
+
+use crate::counters::{ClusterCount, ClusterCounts, Health};
+use crate::judge::Tag;
+use crate::running::Answer;
+use crate::sight::{Cached, Content};
+use guira_client::text::{Connection, TextError};
+use guira_databases::{Way, WayError};
+use serde::Deserialize;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+/// Questions that are sent together.
+const TOGETHER: usize = 64;
+/// The longest value that is read, in bytes.
+const VALUE_MAX: usize = 64 << 20;
+
+/// How keys are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Dialect {
+    #[default]
+    Meta,
+    /// `get KEY`: it makes items more recent, and does not tell what is stale.
+    Classic,
+}
+
+/// A cluster, and who is told what it has.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) number: usize,
+    pub(crate) name: String,
+    pub(crate) way: Way,
+    pub(crate) dialect: Dialect,
+    /// What is put before each key.
+    pub(crate) prefix: String,
+    pub(crate) counts: Arc<ClusterCounts>,
+    pub(crate) answers: Sender<Answer>,
+}
+
+/// A key that is asked for.
+pub(crate) type Asked = (Tag, Box<[u8]>);
+
+impl Cluster {
+    /// Asks until nobody has questions any more.
+    pub(crate) fn run(self, asks: &Receiver<Asked>) {
+        let mut connection = None;
+        while let Ok(first) = asks.recv() {
+            let batch: Vec<Asked> = [first].into_iter().chain(asks.try_iter().take(TOGETHER - 1)).collect();
+            let mut heard = Vec::new();
+            let asked = self.ask(&mut connection, &batch, &mut heard);
+            let health = if asked.is_ok() { Health::Up } else { Health::Away };
+            let before = self.counts.set_up(health);
+            if let Err(error) = asked {
+                // What was not heard before is not known, and the connection of no more use.
+                connection = None;
+                if before == Health::Up || self.counts.get(ClusterCount::Failures) == 0 {
+                    tracing::warn!("{} cannot be asked: {error}", self.name);
+                }
+            }
+            self.counts.add(ClusterCount::Reads, batch.len() as u64);
+            self.counts.add(ClusterCount::Failures, (batch.len() - heard.len()) as u64);
+            heard.resize(batch.len(), Cached::Failed);
+            for ((tag, _), cached) in batch.into_iter().zip(heard) {
+                if self.answers.send(Answer::Cache { tag, cluster: self.number, cached }).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn ask(
+        &self,
+        connection: &mut Option<Connection>,
+        batch: &[Asked],
+        heard: &mut Vec<Cached>,
+    ) -> Result<(), WayError> {
+        let connection = match connection {
+            Some(open) => open,
+            None => connection.insert(self.way.connect()?),
+        };
+        let mut requests = Vec::new();
+        for (_, key) in batch {
+            let (before, behind): (&[u8], &[u8]) = match self.dialect {
+                Dialect::Meta => (b"mg ", b" f v u\r\n"),
+                Dialect::Classic => (b"get ", b"\r\n"),
+            };
+            for part in [before, self.prefix.as_bytes(), key, behind] {
+                requests.extend_from_slice(part);
+            }
+        }
+        connection.send(&requests)?;
+        let mut won = Vec::new();
+        for (_, key) in batch {
+            let Some(cached) = (match self.dialect {
+                Dialect::Meta => meta(connection, || won.push(key))?,
+                Dialect::Classic => classic(connection)?,
+            }) else {
+                return Err(TextError::Closed.into());
+            };
+            heard.push(cached);
+        }
+        for key in won {
+            self.give_back(connection, key)?;
+        }
+        Ok(())
+    }
+
+    /// What `mg` has won somebody else may win again: of a stale item by marking it once more, of a missing one by its removal.
+    fn give_back(&self, connection: &mut Connection, key: &[u8]) -> Result<(), WayError> {
+        let named = |before: &[u8], behind: &[u8]| [before, self.prefix.as_bytes(), key, behind].concat();
+        connection.send(&named(b"mg ", b" c u\r\n"))?;
+        let line = connection.line()?;
+        let is_stale = has(line, b"X");
+        let mut words = line.split(|byte| *byte == b' ');
+        let unique = words.find_map(|word| word.strip_prefix(b"c")).unwrap_or_default();
+        // Whoever has stored something meanwhile is left alone.
+        let behind = [if is_stale { &b" I C"[..] } else { b" C" }, unique, b"\r\n"].concat();
+        if has(line, b"Z") && !unique.is_empty() {
+            connection.send(&named(b"md ", &behind))?;
+            connection.line()?;
+        }
+        self.counts.add(ClusterCount::GivenBack, 1);
+        Ok(())
+    }
+}
+
+fn has(line: &[u8], flag: &[u8]) -> bool {
+    line.split(|byte| *byte == b' ').skip(1).any(|word| word == flag)
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Reads an answer to `mg`; none is that it makes no sense.
+fn meta(connection: &mut Connection, won: impl FnOnce()) -> Result<Option<Cached>, TextError> {
+    let line = connection.line()?;
+    if line == b"EN" {
+        return Ok(Some(Cached::Miss));
+    }
+    let mut words = line.split(|byte| *byte == b' ');
+    if words.next() != Some(b"VA") {
+        return Ok(None);
+    }
+    let Some(length) = words.next().and_then(number).map(|length| length as usize) else { return Ok(None) };
+    let Some(flags) = words.find_map(|word| number(word.strip_prefix(b"f")?)) else { return Ok(None) };
+    let (is_stale, is_won, is_taken) = (has(line, b"X"), has(line, b"W"), has(line, b"Z"));
+    if length > VALUE_MAX {
+        return Ok(None);
+    }
+    let data = connection.block(length)?;
+    if is_won {
+        won();
+    }
+    // Without a value it is an item that somebody is to fill.
+    let is_empty = data.is_empty() && (is_won || is_taken);
+    Ok(Some(if is_stale || is_empty {
+        Cached::Miss
+    } else {
+        Cached::Item(Content::of_item(flags as u32, data))
+    }))
+}
+
+/// Reads an answer to `get`.
+fn classic(connection: &mut Connection) -> Result<Option<Cached>, TextError> {
+    let line = connection.line()?;
+    if line == b"END" {
+        return Ok(Some(Cached::Miss));
+    }
+    let mut words = line.split(|byte| *byte == b' ');
+    let (word, _key) = (words.next(), words.next());
+    let numbers = words.next().and_then(number).zip(words.next().and_then(number));
+    let Some((flags, length)) =
+        numbers.filter(|(_, length)| word == Some(b"VALUE") && *length <= VALUE_MAX as u64)
+    else {
+        return Ok(None);
+    };
+    let data = connection.block(length as usize)?;
+    let is_ended = connection.line()? == b"END";
+    Ok(is_ended.then(|| Cached::Item(Content::of_item(flags as u32, data))))
+}

@@ -1,0 +1,87 @@
+//! What is counted beside what is found. Each figure is a row, and its name in `/metrics`.
+
+use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+guira_sync::counters! {
+    /// Counters of the process.
+    pub(crate) enum Count {
+        Queries = "queries", Count, "Queries that the database was asked: one for each sampled hint, and one for each look at which a cache has something else than the database had." as "guira_checker_queries_total";
+        QueryFailures = "query_failures", Count, "Those that were not answered." as "guira_checker_query_failures_total";
+        Refused = "refused_hints", Count, "Lines of those who send hints that were none, or not understood." as "guira_checker_refused_hints_total";
+        Flushes = "flushes", Count, "Times that the invalidator has told everybody to drop everything. What was changed then is not known." as "guira_checker_flushes_total";
+        Crowded = "crowded_connections", Count, "Connections of those who send hints that were closed since there are 64 already." as "guira_checker_crowded_connections_total";
+    }
+}
+
+guira_sync::counters! {
+    /// Counters of a cluster.
+    pub(crate) enum ClusterCount {
+        Reads = "reads", Count, "Keys that the cluster was asked for." as "guira_checker_reads_total";
+        Failures = "read_failures", Count, "Those that it did not answer." as "guira_checker_read_failures_total";
+        GivenBack = "wins_given_back", Count, "Times that a read has won the right to fill an item that is stale or missing, and has given it back." as "guira_checker_wins_given_back_total";
+    }
+}
+
+/// Counters, and whether what they are of could be asked the last time.
+#[derive(Debug)]
+pub(crate) struct Tallies<const N: usize> {
+    /// Relaxed: they are only printed.
+    values: [AtomicU64; N],
+    /// Relaxed: it is only printed.
+    is_up: AtomicBool,
+}
+
+impl<const N: usize> Default for Tallies<N> {
+    fn default() -> Self {
+        Tallies { values: std::array::from_fn(|_| AtomicU64::new(0)), is_up: AtomicBool::new(false) }
+    }
+}
+
+impl<const N: usize> Tallies<N> {
+    fn add_at(&self, at: usize, count: u64) -> u64 {
+        self.values[at].fetch_add(count, Ordering::Relaxed)
+    }
+
+    fn get_at(&self, at: usize) -> u64 {
+        self.values[at].load(Ordering::Relaxed)
+    }
+
+    /// Returns what it was before.
+    pub(crate) fn set_up(&self, health: Health) -> Health {
+        if self.is_up.swap(health == Health::Up, Ordering::Relaxed) { Health::Up } else { Health::Away }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.is_up.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether somebody answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    Up,
+    Away,
+}
+
+pub(crate) type Counts = Tallies<{ Count::COUNT }>;
+pub(crate) type ClusterCounts = Tallies<{ ClusterCount::COUNT }>;
+
+impl Counts {
+    pub(crate) fn add(&self, counter: Count) {
+        self.add_at(counter as usize, 1);
+    }
+
+    pub(crate) fn get(&self, counter: Count) -> u64 {
+        self.get_at(counter as usize)
+    }
+}
+
+impl ClusterCounts {
+    pub(crate) fn add(&self, counter: ClusterCount, count: u64) {
+        self.add_at(counter as usize, count);
+    }
+
+    pub(crate) fn get(&self, counter: ClusterCount) -> u64 {
+        self.get_at(counter as usize)
+    }
+}

@@ -1,0 +1,164 @@
+//! Queries: a thread with a connection to the database.
+
+use crate::counters::{Count, Counts, Health};
+use crate::judge::Tag;
+use crate::pattern::{Pattern, Statement};
+use crate::running::Answer;
+use crate::sight::{Content, Sight};
+use guira_databases::mariadb::Packets;
+use guira_databases::postgres::{Messages, Purpose};
+use guira_databases::{Server, SourceError, Stop, Wire, mariadb, postgres};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+/// Which database is asked.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    MariaDb,
+    Postgres,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Database {
+    pub(crate) kind: Kind,
+    pub(crate) server: Server,
+    /// Where the tables of queries are.
+    pub(crate) name: String,
+}
+
+/// A key whose row is asked for: the question, the number of the check, and the key.
+pub(crate) type Asked = (Tag, usize, Box<[u8]>);
+
+enum Client {
+    MariaDb(Packets<Wire>),
+    Postgres(Messages),
+}
+
+impl Client {
+    /// Connects. Nothing that is asked can change anything.
+    fn open(database: &Database, stop: &Stop) -> Result<Self, SourceError> {
+        match database.kind {
+            Kind::MariaDb => {
+                let (mut packets, _version) = mariadb::connect(&database.server)?;
+                mariadb::execute(&mut packets, "SET SESSION TRANSACTION READ ONLY")?;
+                mariadb::execute(&mut packets, &format!("USE {}", mariadb::identifier(&database.name)))?;
+                Ok(Client::MariaDb(packets))
+            }
+            Kind::Postgres => {
+                let server = &database.server;
+                let mut messages = postgres::connect(server, &database.name, Purpose::Statements, stop)?;
+                postgres::query(&mut messages, "SET default_transaction_read_only = on")?;
+                Ok(Client::Postgres(messages))
+            }
+        }
+    }
+
+    /// The first row.
+    fn ask(
+        &mut self,
+        statement: &Statement,
+        values: &[&[u8]],
+    ) -> Result<Option<Vec<Option<Vec<u8>>>>, SourceError> {
+        match self {
+            Client::MariaDb(packets) => {
+                let mut first = None;
+                mariadb::each_row(packets, &statement.with_literals(values), |row| {
+                    let owned = || row.iter().map(|value| value.map(<[u8]>::to_vec)).collect();
+                    first.get_or_insert_with(owned);
+                })?;
+                Ok(first)
+            }
+            Client::Postgres(messages) => {
+                let (text, used) = statement.with_numbers();
+                let values: Vec<&[u8]> = used.into_iter().map(|number| values[number]).collect();
+                postgres::first_row(messages, &text, &values)
+            }
+        }
+    }
+}
+
+/// The database, what it is asked, and who is told what it has.
+pub(crate) struct Queries {
+    pub(crate) database: Database,
+    /// Those of checks that have one.
+    pub(crate) checks: Vec<(Pattern, Option<Statement>)>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) answers: Sender<Answer>,
+    pub(crate) stop: Stop,
+}
+
+impl Queries {
+    /// Asks until nobody has questions any more.
+    pub(crate) fn run(self, asks: &Receiver<Asked>) {
+        let mut client = None;
+        while let Ok((tag, check, key)) = asks.recv() {
+            self.counts.add(Count::Queries);
+            let found = self.find(&mut client, check, &key);
+            let health = match &found {
+                Err(error) if self.stop.check().is_ok() => {
+                    self.fail(error, &key);
+                    if matches!(error, SourceError::Refused(_)) { Health::Up } else { Health::Away }
+                }
+                Err(_) => return,
+                Ok(_) => Health::Up,
+            };
+            self.counts.set_up(health);
+            if health == Health::Away {
+                client = None;
+            }
+            if self.answers.send(Answer::Database { tag, found: found.ok() }).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The first failure of a kind is told, not all of them.
+    fn fail(&self, error: &SourceError, key: &[u8]) {
+        let is_first = self.counts.get(Count::QueryFailures) == 0;
+        self.counts.add(Count::QueryFailures);
+        if is_first || self.counts.is_up() && !matches!(error, SourceError::Refused(_)) {
+            tracing::error!("the database cannot be asked for {}: {error}", key.escape_ascii());
+        }
+    }
+
+    fn find(&self, client: &mut Option<Client>, check: usize, key: &[u8]) -> Result<Content, SourceError> {
+        let (pattern, statement) = &self.checks[check];
+        let (Some(values), Some(statement)) = (pattern.values(key), statement) else {
+            return Err(SourceError::Malformed("a key without a query"));
+        };
+        let client = match client {
+            Some(client) => client,
+            None => client.insert(Client::open(&self.database, &self.stop)?),
+        };
+        let row = client.ask(statement, &values)?;
+        content(row).ok_or_else(|| SourceError::Refused("the version of a row is no number".to_owned()))
+    }
+}
+
+/// What a row says: its first column is the value, and its second one, if there is one, the version. A NULL is no value.
+fn content(row: Option<Vec<Option<Vec<u8>>>>) -> Option<Content> {
+    let Some(row) = row else { return Some(Content(None)) };
+    let mut columns = row.into_iter();
+    let Some(value) = columns.next().flatten() else { return Some(Content(None)) };
+    let version = match columns.next().flatten() {
+        Some(digits) => Some(str::from_utf8(&digits).ok()?.parse().ok()?),
+        None => None,
+    };
+    Some(Content(Some(Sight::of(&value, version))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_a_value_and_perhaps_a_version() {
+        let row =
+            |columns: &[Option<&str>]| content(Some(columns.iter().map(|it| it.map(Into::into)).collect()));
+        assert_eq!(row(&[Some("Ada")]), Some(Content(Some(Sight::of(b"Ada", None)))));
+        assert_eq!(row(&[Some("Ada"), Some("7")]), Some(Content(Some(Sight::of(b"Ada", Some(7))))));
+        assert_ne!(row(&[Some("Ada"), Some("7")]), Some(Content(Some(Sight::of(b"Ada", Some(8))))));
+        assert_eq!((row(&[None, Some("7")]), content(None)), (Some(Content(None)), Some(Content(None))));
+        assert_eq!(row(&[Some("Ada"), Some("x")]), None);
+    }
+}

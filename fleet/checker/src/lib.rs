@@ -1,0 +1,33 @@
+//! Checks caches against the database (Scaling Memcache, section 7.3 and figure 11; as Meta's Polaris does).
+//!
+//! ```text
+//! invalidator ── hints ── Judge ──┬─ Cluster ── caches of a cluster
+//! keys, one a line ──┘    │       ├─ Cluster ── caches of another
+//!                      Report     └─ Queries ── the database
+//! ```
+//!
+//! A hint says that a key was changed. At delays after it every cluster is asked what it has under the key, and what differs from the database is an inconsistency.
+//! Nothing is written, but for what a read has to give back.
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
+
+mod cluster;
+mod config;
+mod counters;
+mod database;
+mod hints;
+mod judge;
+mod look;
+mod metrics;
+mod pattern;
+mod report;
+mod running;
+mod sight;
+mod web;
+
+pub use config::{Config, ConfigError};
+pub use metrics::families;
+pub use report::{AtDelay, Counted, Example, Origin, Report, Tally};
+pub use running::{Running, StartError, start};
+pub use sight::{Content, Sight};

@@ -1,0 +1,144 @@
+//! What `/metrics` shows.
+
+use crate::counters::{ClusterCount, Count};
+use crate::report::Tally;
+use crate::running::Shared;
+use guira_sync::metrics::Metric;
+use guira_web::{Exposition, Family, Form};
+
+/// Makes a constant for each family, and the list of all.
+macro_rules! families {
+    ($($NAME:ident = $name:literal [$($label:literal),*], $kind:literal, $meaning:literal;)*) => {
+        $(const $NAME: Family =
+            Family { name: $name, labels: &[$($label),*], meaning: $meaning, kind: $kind };)*
+        const FAMILIES: &[Family] = &[$($NAME),*];
+    };
+}
+
+families! {
+    UP = "guira_checker_up" [], "gauge", "1: the checker answers.";
+    READY = "guira_checker_ready" [], "gauge", "Whether /ready says so.";
+    LOOKS = "guira_checker_looks_total" ["delay", "cluster", "outcome"], "counter", "Sampled hints by the delay in seconds, the cluster and what was found; of all clusters together without a cluster. `consistent`: it has what the database has; `missing`: it has nothing, or what is marked as stale; `inconsistent`: something else; `unknown`: it, or the database, could not be asked; `superseded`: the key was changed again.";
+    REGION_LOOKS = "guira_checker_region_looks_total" ["delay", "region", "outcome"], "counter", "The same of the clusters of a region together, if there are several regions.";
+    HINTS = "guira_checker_hints_total" [], "counter", "Hints that have come.";
+    UNMATCHED = "guira_checker_unmatched_hints_total" [], "counter", "Those whose key is of no check: a check is missing, or whoever makes keys makes wrong ones.";
+    SAMPLED = "guira_checker_sampled_total" [], "counter", "Hints that were sampled.";
+    DROPPED = "guira_checker_dropped_total" [], "counter", "Those that were not, for want of room.";
+    UNTOLD = "guira_checker_untold_changes_total" [], "counter", "Changes of sampled keys that the database has shown before a hint told of them, if one ever did.";
+    UNDER_WAY = "guira_checker_under_way" [], "gauge", "Samples that are looked after.";
+    CONNECTED = "guira_checker_database_connected" [], "gauge", "Whether the database has answered the last query.";
+    CLUSTER_UP = "guira_checker_cluster_up" ["cluster"], "gauge", "Whether the cluster has answered the last time.";
+}
+
+/// All metrics, for docs/metrics.md.
+pub fn families() -> Vec<Family> {
+    let rows = Count::ROWS.iter().map(|row| family(row, &[]));
+    let of_clusters = ClusterCount::ROWS.iter().map(|row| family(row, &["cluster"]));
+    FAMILIES.iter().copied().chain(rows).chain(of_clusters).collect()
+}
+
+/// Rows here have their whole name.
+fn family(row: &Metric, labels: &'static [&'static str]) -> Family {
+    Family { name: row.exported.unwrap_or(row.name), labels, meaning: row.meaning, kind: "counter" }
+}
+
+/// The whole text.
+pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
+    let report = shared.report();
+    let mut out = Exposition::default();
+    out.sample(UP, &[], 1);
+    out.sample(READY, &[], u32::from(is_ready));
+    let mut looks = |family: Family, delay: &str, name: &str, tally: Tally| {
+        for (outcome, count) in tally.rows() {
+            out.sample(family, &[delay, name, outcome], count);
+        }
+    };
+    for at in &report.delays {
+        let delay = at.delay.as_secs_f64().to_string();
+        looks(LOOKS, &delay, "", at.all);
+        for (cluster, tally) in shared.clusters.iter().zip(&at.clusters) {
+            looks(LOOKS, &delay, &cluster.name, *tally);
+        }
+        for (region, tally) in shared.regions.iter().zip(&at.regions) {
+            looks(REGION_LOOKS, &delay, region, *tally);
+        }
+    }
+    let counts = report.counts;
+    for (family, count) in [
+        (HINTS, counts.hints),
+        (UNMATCHED, counts.unmatched),
+        (SAMPLED, counts.sampled),
+        (DROPPED, counts.dropped),
+        (UNTOLD, counts.untold),
+    ] {
+        out.sample(family, &[], count);
+    }
+    out.sample(UNDER_WAY, &[], report.under_way);
+    if shared.has_database {
+        out.sample(CONNECTED, &[], u32::from(shared.counts.is_up()));
+    }
+    for (counter, row) in Count::ALL.into_iter().zip(Count::ROWS) {
+        out.sample(family(row, &[]), &[], shared.counts.get(counter));
+    }
+    for cluster in &shared.clusters {
+        out.sample(CLUSTER_UP, &[&cluster.name], u32::from(cluster.counts.is_up()));
+        for (counter, row) in ClusterCount::ALL.into_iter().zip(ClusterCount::ROWS) {
+            out.sample(family(row, &["cluster"]), &[&cluster.name], cluster.counts.get(counter));
+        }
+    }
+    out.text(form)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::running::Reads;
+    use std::collections::HashSet;
+
+    const CONFIG: &str = r#"
+sample = 1
+delays-ms = [1500]
+[database.mariadb]
+address = "db:3306"
+database = "shop"
+user = "me"
+[[check]]
+key = "user:{id}"
+query = "SELECT {id}"
+[[cluster]]
+name = "east"
+address = "a:1"
+[[cluster]]
+name = "west"
+region = "far"
+address = "b:1"
+"#;
+
+    #[test]
+    fn every_family_is_shown_once_and_begins_with_the_name_of_the_process() {
+        let shared = Shared::new(&Config::from_toml(CONFIG).unwrap(), Reads::Nothing).unwrap();
+        shared.hint(b"user:7");
+        shared.hint(b"page:7");
+        let text = text(&shared, Form::Classic, true);
+        for family in families() {
+            assert!(family.name.starts_with("guira_checker_"), "{}", family.name);
+            let types = format!("# TYPE {} {}\n", family.name, family.kind);
+            assert_eq!(text.matches(&types).count(), 1, "{}", family.name);
+        }
+        assert_eq!(text.matches("# TYPE ").count(), families().len());
+        for line in [
+            "guira_checker_hints_total 2",
+            "guira_checker_unmatched_hints_total 1",
+            "guira_checker_under_way 1",
+            "guira_checker_looks_total{delay=\"1.5\",cluster=\"west\",outcome=\"missing\"} 0",
+            "guira_checker_looks_total{delay=\"1.5\",cluster=\"\",outcome=\"superseded\"} 0",
+            "guira_checker_region_looks_total{delay=\"1.5\",region=\"far\",outcome=\"unknown\"} 0",
+            "guira_checker_reads_total{cluster=\"east\"} 0",
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
+        }
+        let names: HashSet<&str> = families().iter().map(|family| family.name).collect();
+        assert_eq!(names.len(), families().len());
+    }
+}

@@ -1,0 +1,288 @@
+//! Starting and stopping a checker.
+
+use crate::cluster::{self, Cluster};
+use crate::config::{ClusterConfig, Config, ConfigError};
+use crate::counters::{ClusterCounts, Counts};
+use crate::database::{self, Queries};
+use crate::hints;
+use crate::judge::{Ask, Judge, Tag};
+use crate::report::Report;
+use crate::sight::{Cached, Content};
+use crate::web;
+use guira_client::text::Endpoint;
+use guira_databases::{Listener, Stop};
+use guira_probe::{KeyLine, read};
+use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_sync::clock::{Stopwatch, wall_clock};
+use guira_transport::Address;
+use guira_web::{Admin, AdminError};
+use std::io::{self, BufRead};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Questions that may wait for a cluster or the database, which counts as not answering beyond that.
+const WAITING_MAX: usize = 4096;
+/// How long answers are waited for before it is looked what is due.
+const TURN: Duration = Duration::from_millis(10);
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("{0}")]
+    Unsuitable(String),
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    #[error("cannot listen at {0}")]
+    Listen(Endpoint, #[source] io::Error),
+    #[error("cannot start")]
+    System(#[from] io::Error),
+}
+
+/// An answer to a question.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Cache { tag: Tag, cluster: usize, cached: Cached },
+    Database { tag: Tag, found: Option<Content> },
+}
+
+/// A cluster, as it is told of.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) region: String,
+    pub(crate) counts: Arc<ClusterCounts>,
+}
+
+/// Whether hints are read, beside those that are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Keys,
+    Nothing,
+}
+
+/// What all threads see.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// LOCK: checker_judge. Leaf. Nobody holds it while anything is waited for.
+    judge: Mutex<Judge>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) clusters: Vec<Named>,
+    pub(crate) regions: Vec<String>,
+    pub(crate) stop: Stop,
+    pub(crate) has_database: bool,
+    /// Since the start, which was at this time.
+    pub(crate) clock: Stopwatch,
+    pub(crate) started: u64,
+    /// Relaxed: there is nothing behind it.
+    is_read: AtomicBool,
+}
+
+impl Shared {
+    /// `reads` says whether keys are read too.
+    pub(crate) fn new(config: &Config, reads: Reads) -> Result<Self, StartError> {
+        let named = |cluster: &ClusterConfig| Named {
+            name: cluster.name.clone(),
+            region: cluster.region.clone(),
+            counts: Arc::default(),
+        };
+        Ok(Shared {
+            judge: Mutex::new(Judge::new(config.settings().map_err(StartError::Unsuitable)?)),
+            counts: Arc::default(),
+            clusters: config.clusters.iter().map(named).collect(),
+            regions: config.regions().into_iter().map(|(name, _)| name).collect(),
+            stop: Stop::default(),
+            has_database: config.database()?.is_some(),
+            clock: Stopwatch::start(),
+            started: wall_clock(),
+            is_read: AtomicBool::new(reads == Reads::Nothing),
+        })
+    }
+
+    fn judge(&self) -> MutexGuard<'_, Judge> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes notice that a key was changed.
+    pub(crate) fn hint(&self, key: &[u8]) {
+        let is_first = self.judge().hint(key, self.clock.elapsed());
+        if is_first {
+            tracing::warn!("{} is a key of no check, and is not looked after", key.escape_ascii());
+        }
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        self.judge().report()
+    }
+}
+
+/// A running checker.
+#[derive(Debug)]
+pub struct Running {
+    shared: Arc<Shared>,
+    admin: Option<Admin>,
+    /// Where hints come from, beside standard input.
+    hints_at: Option<Endpoint>,
+    clusters: Vec<SyncSender<cluster::Asked>>,
+    database: Option<SyncSender<database::Asked>>,
+    answers: Receiver<Answer>,
+}
+
+/// Starts a checker, which takes hints from connections, and the keys of `source` if there is one. It goes on by itself, but for questions, which [`Running::run`]
+/// asks.
+///
+/// # Errors
+/// When there is nowhere that hints come from, a file cannot be used, or what the system says. That a cluster or the database cannot be reached is none.
+pub fn start(config: &Config, source: Option<Box<dyn BufRead + Send>>) -> Result<Running, StartError> {
+    if config.listen.is_none() && source.is_none() {
+        return Err(StartError::Unsuitable(
+            "listen is missing, and no keys are read: there are no hints".to_owned(),
+        ));
+    }
+    let shared = Arc::new(Shared::new(config, if source.is_some() { Reads::Keys } else { Reads::Nothing })?);
+    let (answer, answers) = channel();
+    let mut clusters = Vec::new();
+    for (number, cluster) in config.clusters.iter().enumerate() {
+        let (ask, asks) = sync_channel(WAITING_MAX);
+        let cluster = Cluster {
+            number,
+            name: cluster.name.clone(),
+            way: cluster.way()?,
+            dialect: cluster.dialect,
+            prefix: cluster.prefix.clone(),
+            counts: shared.clusters[number].counts.clone(),
+            answers: answer.clone(),
+        };
+        spawn(&format!("cluster {number}"), move || cluster.run(&asks))?;
+        clusters.push(ask);
+    }
+    let database = config.database()?.map(|database| {
+        let (ask, asks) = sync_channel(WAITING_MAX);
+        let checks = config.statements().map_err(StartError::Unsuitable)?;
+        let (counts, stop) = (shared.counts.clone(), shared.stop.clone());
+        let queries = Queries { database, checks, counts, answers: answer, stop };
+        spawn("database", move || queries.run(&asks))?;
+        Ok::<_, StartError>(ask)
+    });
+    let database = database.transpose()?;
+    let serve = |at: &String| web::serve(at, config.admin_token_file.as_deref(), shared.clone());
+    let admin = config.admin.as_ref().map(serve).transpose()?;
+    let mut running = Running { shared, admin, hints_at: None, clusters, database, answers };
+    running.take_hints(config, source)?;
+    Ok(running)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+impl Running {
+    fn take_hints(
+        &mut self,
+        config: &Config,
+        source: Option<Box<dyn BufRead + Send>>,
+    ) -> Result<(), StartError> {
+        if let Some(place) = &config.listen {
+            let refused = |error| StartError::Listen(place.clone(), error);
+            let listener = Listener::bind(place).map_err(refused)?;
+            self.hints_at = Some(place.clone());
+            let shared = self.shared.clone();
+            spawn("listener", move || hints::listen(&listener, &shared))?;
+        }
+        if let Some(mut source) = source {
+            let shared = self.shared.clone();
+            spawn("lines", move || {
+                if let Err(error) = read_all(&mut source, &shared) {
+                    tracing::error!("keys cannot be read any further: {error}");
+                }
+                shared.is_read.store(true, Ordering::Relaxed);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Where the admin listener is.
+    pub fn admin_address(&self) -> Option<&Address> {
+        self.admin.as_ref().map(Admin::address)
+    }
+
+    /// Where hints are sent to.
+    pub fn hints_address(&self) -> Option<&Endpoint> {
+        self.hints_at.as_ref()
+    }
+
+    /// The names of clusters, and of regions, in the order of the report.
+    pub fn names(&self) -> (Vec<String>, Vec<String>) {
+        (self.shared.clusters.iter().map(|it| it.name.clone()).collect(), self.shared.regions.clone())
+    }
+
+    /// When it was started, in seconds since 1970.
+    pub fn started(&self) -> u64 {
+        self.shared.started
+    }
+
+    /// Asks what is due, until `is_over` says so, or no more hints can come and all samples are settled. Returns what was found.
+    pub fn run(self, mut is_over: impl FnMut() -> bool) -> Report {
+        while !is_over() {
+            if self.shared.is_read.load(Ordering::Relaxed) && self.hints_at.is_none() && self.is_idle() {
+                break;
+            }
+            self.turn();
+        }
+        self.shared.stop.set();
+        let report = self.shared.report();
+        self.admin.into_iter().for_each(Admin::end);
+        report
+    }
+
+    fn is_idle(&self) -> bool {
+        self.shared.judge().under_way() == 0
+    }
+
+    /// Asks what is due, and takes answers, for the first of which it waits a little.
+    fn turn(&self) {
+        let now = self.shared.clock.elapsed();
+        let (asks, next) = {
+            let mut judge = self.shared.judge();
+            (judge.asks(now), judge.next_due())
+        };
+        let unasked: Vec<Answer> = asks.into_iter().filter_map(|ask| self.ask(ask)).collect();
+        let wait = next.map_or(TURN, |next| next.saturating_sub(now).min(TURN));
+        let first = if unasked.is_empty() { self.answers.recv_timeout(wait).ok() } else { None };
+        let heard = unasked.into_iter().chain(first).chain(self.answers.try_iter());
+        let now = self.shared.clock.elapsed();
+        let mut judge = self.shared.judge();
+        for answer in heard {
+            match answer {
+                Answer::Cache { tag, cluster, cached } => judge.cache(tag, cluster, cached, now),
+                Answer::Database { tag, found } => judge.database(tag, found, now),
+            }
+        }
+    }
+
+    /// Has a thread ask; returns the answer if it cannot.
+    fn ask(&self, ask: Ask) -> Option<Answer> {
+        match ask {
+            Ask::Cache { tag, cluster, key } => {
+                let sent = self.clusters[cluster].try_send((tag, key));
+                sent.err().map(|_| Answer::Cache { tag, cluster, cached: Cached::Failed })
+            }
+            Ask::Database { tag, check, key } => {
+                let sent = self.database.as_ref().and_then(|asks| asks.try_send((tag, check, key)).ok());
+                sent.is_none().then_some(Answer::Database { tag, found: None })
+            }
+        }
+    }
+}
+
+fn read_all(source: &mut impl BufRead, shared: &Shared) -> io::Result<()> {
+    while let Some(line) = read(source)? {
+        match line {
+            KeyLine::Key(key) => shared.hint(&key),
+            KeyLine::Other => shared.counts.add(crate::counters::Count::Refused),
+        }
+    }
+    Ok(())
+}
