@@ -1,4 +1,4 @@
-//! A MariaDB of a test's own.
+//! A MariaDB of a test's own, or a MySQL.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -26,6 +26,47 @@ pub struct MariaDb {
     _process: ServerProcess,
 }
 
+/// Where a database that is to be started keeps its files and listens.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) scratch: Scratch,
+    address: SocketAddr,
+    certificate: Certificate,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        Place {
+            scratch: Scratch::new(),
+            address: free.expect("a port is free"),
+            certificate: Certificate::issue(),
+        }
+    }
+
+    pub(crate) fn data(&self) -> String {
+        format!("--datadir={}", self.scratch.file("data").display())
+    }
+
+    /// Starts a server there.
+    #[track_caller]
+    pub(crate) fn start(self, mut server: Command) -> MariaDb {
+        let Place { scratch, address, certificate } = self;
+        server.arg(format!("--datadir={}", scratch.file("data").display()));
+        server.args(["--bind-address=127.0.0.1", &format!("--port={}", address.port())]);
+        server.arg(format!("--socket={}", scratch.file("socket").display()));
+        server.args(["--log-bin=binlog", "--binlog-row-metadata=FULL", "--innodb-buffer-pool-size=16M"]);
+        server.arg("--innodb-flush-log-at-trx-commit=0");
+        server.arg(format!("--ssl-cert={}", certificate.chain().display()));
+        server.arg(format!("--ssl-key={}", certificate.key().display()));
+        as_root(&mut server);
+        let database = MariaDb { scratch, address, certificate, _process: spawn(server) };
+        let answers = || database.run("SELECT 1").is_ok().then_some(());
+        Deadline::after(START_MAX).poll(answers).expect("the database answers");
+        database
+    }
+}
+
 /// A command that does not read the configuration of the host, and accepts to be root's.
 fn command(program: &str) -> Command {
     let mut command = Command::new(program);
@@ -33,7 +74,7 @@ fn command(program: &str) -> Command {
     command
 }
 
-fn as_root(command: &mut Command) {
+pub(crate) fn as_root(command: &mut Command) {
     if is_root() {
         command.arg("--user=root");
     }
@@ -59,34 +100,15 @@ impl MariaDb {
         let version =
             command("mariadbd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         version.ok().filter(|status| status.success())?;
-        let scratch = Scratch::new();
-        let data = format!("--datadir={}", scratch.file("data").display());
+        let place = Place::new();
         let mut install = command("mariadb-install-db");
-        install.args([&data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        install.args([&place.data(), "--auth-root-authentication-method=normal", "--skip-test-db"]);
         as_root(&mut install);
         let installed = install.output().expect("mariadb-install-db can be run");
         assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stdout));
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let address = free.expect("a port is free");
         let mut server = command("mariadbd");
-        server.args([&data, "--bind-address=127.0.0.1", &format!("--port={}", address.port())]);
-        server.arg(format!("--socket={}", scratch.file("socket").display()));
-        server.args([
-            "--log-slave-updates",
-            "--log-bin=binlog",
-            "--binlog-format=ROW",
-            "--binlog-row-metadata=FULL",
-        ]);
-        server.arg(format!("--server-id={id}"));
-        server.args(["--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=0"]);
-        let certificate = Certificate::issue();
-        server.arg(format!("--ssl-cert={}", certificate.chain().display()));
-        server.arg(format!("--ssl-key={}", certificate.key().display()));
-        as_root(&mut server);
-        let database = MariaDb { scratch, address, certificate, _process: spawn(server) };
-        let answers = || database.run("SELECT 1").is_ok().then_some(());
-        Deadline::after(START_MAX).poll(answers).expect("the database answers");
-        Some(database)
+        server.args(["--log-slave-updates", "--binlog-format=ROW", &format!("--server-id={id}")]);
+        Some(place.start(server))
     }
 
     /// Where it listens.
@@ -102,6 +124,11 @@ impl MariaDb {
     /// Its socket in the file system.
     pub fn socket(&self) -> PathBuf {
         self.scratch.file("socket")
+    }
+
+    /// A file of its own.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.scratch.file(name)
     }
 
     /// Executes statements, with their comments, and returns what they print.

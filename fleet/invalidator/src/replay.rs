@@ -5,7 +5,7 @@ use crate::config::{Config, ConfigError};
 use crate::counters::TargetCount;
 use crate::keys::Extractor;
 use crate::running::{Fault, Shared, StartError, deliver, lanes, spawn};
-use crate::source::mariadb::{MariaDb, Until};
+use crate::source::binlog::{BinaryLog, Until};
 use crate::source::{OnGap, Source, SourceError, Tail};
 use guira_databases::Stop;
 use std::thread::JoinHandle;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// How often it is looked whether everything is delivered.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-const ONLY_MARIADB: &str = "only the log of a MariaDB can be replayed: what a slot of PostgreSQL has passed, or somebody has sent, is not there any more";
+const ONLY_BINLOG: &str = "only the log of a MariaDB or MySQL can be replayed: what a slot of PostgreSQL has passed, or somebody has sent, is not there any more";
 
 /// What is read and delivered.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +59,8 @@ pub fn replay(
     mut is_over: impl FnMut() -> bool,
 ) -> Result<Replayed, ReplayError> {
     config.for_replay(part.target).map_err(ReplayError::Wanted)?;
-    let Source::MariaDb(mut options) = config.source()? else {
-        return Err(ReplayError::Wanted(ONLY_MARIADB.to_owned()));
+    let Source::Binlog(mut options) = config.source()? else {
+        return Err(ReplayError::Wanted(ONLY_BINLOG.to_owned()));
     };
     options.until = part.to.map_or(Until::End, |last| Until::Position(last.to_owned()));
     let ways = config.ways()?;
@@ -78,7 +78,7 @@ pub fn replay(
     let tail = Tail { changes, counts, on_gap: OnGap::Stop, stop: stop.clone() };
     let from = part.from.to_owned();
     let read = move || {
-        let open = |position: Option<&str>| MariaDb::open(&options, position);
+        let open = |position: Option<&str>| BinaryLog::open(&options, position);
         tail.run(Some(from), open, |_| Ok(()))
     };
     let mut source = Some(spawn("source".to_owned(), read).map_err(StartError::from)?);

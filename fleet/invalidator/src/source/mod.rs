@@ -1,7 +1,7 @@
 //! What an invalidator reads: the commit log of a database, whichever it is.
 
+pub(crate) mod binlog;
 pub(crate) mod debezium;
-pub(crate) mod mariadb;
 mod place;
 mod position;
 pub(crate) mod postgres;
@@ -67,7 +67,7 @@ pub(crate) trait Changes {
 /// The database whose log is read.
 #[derive(Debug)]
 pub(crate) enum Source {
-    MariaDb(mariadb::Options),
+    Binlog(binlog::Options),
     Postgres(postgres::Options),
     Debezium(debezium::Options),
 }
@@ -81,7 +81,7 @@ impl Source {
         save: impl Fn(&str) -> Result<(), SourceError>,
     ) -> Result<(), SourceError> {
         match self {
-            Source::MariaDb(options) => mariadb::run(options, tail, position, save),
+            Source::Binlog(options) => binlog::run(options, tail, position, save),
             Source::Postgres(options) => postgres::run(options, tail, position, save),
             Source::Debezium(options) => debezium::run(options, tail),
         }
@@ -90,7 +90,7 @@ impl Source {
     /// `position` is in the file, if there is one. A database that keeps its log for us need not keep what is before it.
     pub(crate) fn saved(&self, position: &str) {
         match self {
-            Source::MariaDb(_) => {}
+            Source::Binlog(_) => {}
             Source::Postgres(options) => options.confirmed.set(position),
             Source::Debezium(options) => options.acknowledged.set(position),
         }

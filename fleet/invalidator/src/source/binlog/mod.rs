@@ -1,12 +1,15 @@
-//! MariaDB's binary log, read as a replica does.
+//! The binary log of MariaDB or MySQL, read as a replica does.
 //!
 //! | file | what it knows |
 //! |---|---|
 //! | event.rs | heads of events, their kinds, checksums |
+//! | statement.rs | what statements change |
 //! | table.rs, value.rs, rows.rs | tables and rows of row events |
-//! | compressed.rs | what is shorter in the log |
-//! | gtid.rs | positions |
+//! | compressed.rs, payload.rs | what is shorter in the log of MariaDB, and of MySQL |
+//! | gtid.rs, gtid_set.rs, position.rs | positions of MariaDB, of MySQL, and of either |
+//! | xa.rs | transactions that are prepared |
 //! | dump.rs | what events mean, one after the other |
+//! | mariadb.rs, mysql.rs | what each is asked for |
 //! | client.rs | a connection from its beginning on |
 //! | watch.rs | how long the log is |
 
@@ -15,13 +18,20 @@ mod compressed;
 mod dump;
 mod event;
 mod gtid;
+mod gtid_set;
+mod mariadb;
+mod mysql;
+mod payload;
+mod position;
 mod rows;
+mod statement;
 mod table;
 mod value;
 mod watch;
+mod xa;
 
 use super::{Changes, SourceError, Tail, watched};
-pub(crate) use client::{MariaDb, Options, Reads, Until};
+pub(crate) use client::{BinaryLog, Options, Product, Reads, Until};
 
 /// Reads the log until it is told to stop, and looks how long it is meanwhile.
 pub(crate) fn run<C: Changes>(
@@ -33,6 +43,6 @@ pub(crate) fn run<C: Changes>(
     let counts = tail.counts.clone();
     watched(
         |over| watch::watch(options, &counts, over),
-        || tail.run(position, |position| MariaDb::open(options, position), save),
+        || tail.run(position, |position| BinaryLog::open(options, position), save),
     )
 }
