@@ -82,6 +82,7 @@ impl BinaryLog {
                 mariadb::ask(&mut packets, position, is_waiting.then_some(options.server_id))?;
             }
             Position::MySql(set) => {
+                mysql::expect(&mut packets, set, &end)?;
                 mysql::ask(&mut packets, set, is_waiting.then_some(options.server_id))?;
             }
         }

@@ -10,6 +10,8 @@ use guira_databases::mariadb::{Packets, execute, row};
 const COM_BINLOG_DUMP_GTID: u8 = 0x1e;
 /// Where a file begins, in bytes.
 const FIRST: u64 = 4;
+/// How long a transaction that is in the log may take to be committed, in seconds.
+const COMMIT_MAX_S: u32 = 5;
 /// A reader that does not wait has this number, which makes the database end no other reader.
 const NO_SERVER: u32 = 0;
 
@@ -33,6 +35,22 @@ pub(super) fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String,
         return unsuitable("the log has no text of statements: set binlog_rows_query_log_events = ON");
     }
     Ok(end)
+}
+
+/// Whether the database has all transactions of `set`; it had committed those of `end`.
+///
+/// # Errors
+/// A gap, if it lacks one: it was put back from a copy, or is another one, and readers may have seen what is not there any more.
+pub(super) fn expect(packets: &mut Packets<Wire>, set: &GtidSet, end: &str) -> Result<(), SourceError> {
+    if end.parse::<GtidSet>()?.contains(set) {
+        return Ok(());
+    }
+    // One that was read a moment ago may be about to be committed.
+    let [is_missing] = row(packets, &format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', {COMMIT_MAX_S})"))?;
+    if is_missing == "0" {
+        return Ok(());
+    }
+    Err(SourceError::Gap(format!("the database has no transactions up to {set}, but up to {end}")))
 }
 
 /// Asks for the log of all transactions that are not in `set`: as this server, or, without one, to its present end.
