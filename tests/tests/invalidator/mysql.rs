@@ -193,13 +193,14 @@ fn a_mysql_is_told_the_password_only_where_nobody_listens() {
     works(&format!("public-key-file = {:?}", mysql::public_key(&fleet.database)), &tcp);
     forget();
     works("", &format!("unix:{}", fleet.database.socket().display()));
-    fleet.scratch.write("password", "wrong\n");
-    let path = configuration(&fleet, "", &tcp);
+    let path = configuration(&fleet, "ask-public-key = true", &tcp);
     fleet.scratch.write("password", "wrong\n");
     let errors = Invalidator::start_by(&path).wait_for_fault();
     assert!(errors.contains("refuses the login"), "{errors}");
-    let mariadb =
-        fs::read_to_string(&path).expect("it was written").replace("[source.mysql]", "[source.mariadb]");
+    let mariadb = fs::read_to_string(&path)
+        .expect("it was written")
+        .replace("[source.mysql]", "[source.mariadb]")
+        .replace("ask-public-key = true", "tls = { mode = \"require\" }");
     let path = fleet.scratch.write("mariadb.toml", &mariadb);
     fleet.scratch.write("password", "it's secret\n");
     let errors = Invalidator::start_by(&path).wait_for_fault();
