@@ -1,13 +1,15 @@
 //! A MariaDB of a test's own, or a MySQL.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
+use std::iter;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use guira_harness::scratch::Scratch;
-use guira_harness::server::ServerProcess;
+use guira_harness::server::{ServerProcess, Signal};
 
 use crate::deadline::Deadline;
 use crate::server::{is_root, spawn};
@@ -23,7 +25,9 @@ pub struct MariaDb {
     scratch: Scratch,
     address: SocketAddr,
     certificate: Certificate,
-    _process: ServerProcess,
+    process: ServerProcess,
+    /// What it was started by.
+    words: Vec<OsString>,
 }
 
 /// Where a database that is to be started keeps its files and listens.
@@ -60,9 +64,9 @@ impl Place {
         server.arg(format!("--ssl-cert={}", certificate.chain().display()));
         server.arg(format!("--ssl-key={}", certificate.key().display()));
         as_root(&mut server);
-        let database = MariaDb { scratch, address, certificate, _process: spawn(server) };
-        let answers = || database.run("SELECT 1").is_ok().then_some(());
-        Deadline::after(START_MAX).poll(answers).expect("the database answers");
+        let words = iter::once(server.get_program()).chain(server.get_args()).map(OsString::from).collect();
+        let database = MariaDb { scratch, address, certificate, process: spawn(server), words };
+        database.wait_for_answer();
         database
     }
 }
@@ -109,6 +113,25 @@ impl MariaDb {
         let mut server = command("mariadbd");
         server.args(["--log-slave-updates", "--binlog-format=ROW", &format!("--server-id={id}")]);
         Some(place.start(server))
+    }
+
+    fn wait_for_answer(&self) {
+        let answers = || self.run("SELECT 1").is_ok().then_some(());
+        Deadline::after(START_MAX).poll(answers).expect("the database answers");
+    }
+
+    /// Stops it in order, and starts it again.
+    ///
+    /// # Panics
+    /// If it does not stop or start.
+    #[track_caller]
+    pub fn restart(&mut self) {
+        self.process.signal(Signal::TERM);
+        self.process.wait(START_MAX).unwrap_or_else(|error| panic!("{error}"));
+        let mut server = Command::new(&self.words[0]);
+        server.args(&self.words[1..]);
+        self.process = spawn(server);
+        self.wait_for_answer();
     }
 
     /// Where it listens.

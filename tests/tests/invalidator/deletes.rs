@@ -1,5 +1,6 @@
 //! What a database changes is deleted in all caches, and nothing else.
 
+use super::mysql::transactions_may_be_prepared;
 use super::{ARRIVAL_MAX, Fleet, Invalidator, metric, wait_for_lag};
 use guira_harness::server::Signal;
 use guira_tests::deadline::{Deadline, PATIENCE};
@@ -24,6 +25,7 @@ fn what_a_database_changes_is_deleted_everywhere() {
     the_log_may_be_compressed(&fleet);
     a_table_may_be_altered_meanwhile(&fleet);
     statements_without_rows_are_told(&fleet, &mut admin);
+    transactions_may_be_prepared(&fleet, &mut invalidator);
     invalidator.end();
     nothing_is_lost_by_kills(&fleet, 6);
     a_gap_is_an_error(&fleet);

@@ -5,6 +5,7 @@ mod access;
 mod command_line;
 mod debezium;
 mod deletes;
+mod faults;
 mod mysql;
 mod postgres;
 mod reload;

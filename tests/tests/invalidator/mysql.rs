@@ -5,6 +5,7 @@ use super::deletes::{
     keys_of_changes_are_deleted_and_no_others, nothing_is_lost_by_kills, statements_without_rows_are_told,
     the_lag_is_told_in_bytes,
 };
+use super::faults::{a_database_that_is_restarted_is_read_on, a_million_rows_take_little_memory};
 use super::targets::a_part_of_the_log_is_replayed;
 use super::{ARRIVAL_MAX, Fleet, Invalidator, metric};
 use guira_tests::deadline::Deadline;
@@ -136,12 +137,14 @@ fn rows_of_foreign_keys_are_deleted(fleet: &Fleet) {
 pub(super) fn transactions_may_be_prepared(fleet: &Fleet, invalidator: &mut Invalidator) {
     let keys = ["user:81", "user:82", "user:83", "list:prepared"];
     fleet.store(keys);
-    fleet.database.execute(
-        "USE shop;
-         XA START 'jk', 'b', 7; INSERT INTO users (id) VALUES (81) /* mc: list:prepared */; XA END 'jk', 'b', 7; XA PREPARE 'jk', 'b', 7;
-         XA START 'other'; INSERT INTO users (id) VALUES (82); XA END 'other'; XA PREPARE 'other'; XA ROLLBACK 'other';
-         XA START 'once'; INSERT INTO users (id) VALUES (83); XA END 'once'; XA COMMIT 'once' ONE PHASE;",
-    );
+    // MariaDB's sessions can do nothing else once they have prepared one.
+    for statements in [
+        "XA START 'jk', 'b', 7; INSERT INTO users (id) VALUES (81) /* mc: list:prepared */; XA END 'jk', 'b', 7; XA PREPARE 'jk', 'b', 7",
+        "XA START 'other'; INSERT INTO users (id) VALUES (82); XA END 'other'; XA PREPARE 'other'; XA ROLLBACK 'other'",
+        "XA START 'once'; INSERT INTO users (id) VALUES (83); XA END 'once'; XA COMMIT 'once' ONE PHASE",
+    ] {
+        fleet.database.execute(&format!("USE shop; {statements}"));
+    }
     fleet.catch_up("prepared-first");
     expect_gone(fleet, &["user:83"], &["user:81", "user:82", "list:prepared"]);
     invalidator.end();
@@ -247,7 +250,7 @@ fn settings_are_checked(fleet: &Fleet, tcp: &str) {
 /// A reader that has said the same number before is ended, so that none is left behind.
 #[test]
 fn a_mysql_that_goes_away_is_read_on_when_it_is_back() {
-    let Some(fleet) = Fleet::start_mysql(&[]) else {
+    let Some(mut fleet) = Fleet::start_mysql(&[]) else {
         say(MISSING);
         return;
     };
@@ -266,4 +269,18 @@ fn a_mysql_that_goes_away_is_read_on_when_it_is_back() {
     expect_gone(&fleet, &["user:1"], &[]);
     assert_eq!(fleet.database.execute(dumps).lines().count(), 1, "there is one reader");
     invalidator.end();
+    a_database_that_is_restarted_is_read_on(&mut fleet);
+}
+
+#[test]
+#[ignore = "takes a minute: a million rows, twice"]
+fn a_transaction_of_a_million_rows_takes_little_memory() {
+    for compression in ["OFF", "ON"] {
+        let setting = format!("--binlog-transaction-compression={compression}");
+        let Some(fleet) = Fleet::start_mysql(&[&setting]) else {
+            say(MISSING);
+            return;
+        };
+        a_million_rows_take_little_memory(&fleet);
+    }
 }

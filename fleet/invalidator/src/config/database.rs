@@ -1,10 +1,10 @@
 //! The database: `[source.mariadb]`, `[source.mysql]` or `[source.postgres]`.
 
 use super::{ConfigError, endpoint, yes};
-use crate::source::Source;
-use crate::source::binlog::{self, Product, Reads, Until};
+use crate::source::binlog::{self, Product, Reads};
 use crate::source::debezium::{self, Acknowledged};
 use crate::source::postgres::{self, Confirmed, SlotCreation};
+use crate::source::{Source, Until};
 use guira_client::text::Endpoint;
 use guira_databases::mariadb::PasswordKey;
 use guira_databases::{Server, Tls};
@@ -181,6 +181,7 @@ impl Postgres {
             publication: self.publication.clone(),
             tables,
             confirmed: Confirmed::default(),
+            until: Until::Forever,
         })
     }
 }

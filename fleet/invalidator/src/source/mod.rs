@@ -87,6 +87,29 @@ impl Source {
         }
     }
 
+    /// Reads a part of the log from `position` on, for which no database is told that it was read.
+    ///
+    /// # Errors
+    /// [`SourceError::Ended`] when all of it was read.
+    pub(crate) fn replay<C: Changes>(
+        &self,
+        tail: Tail<C>,
+        position: String,
+        until: Until,
+    ) -> Result<(), SourceError> {
+        match self {
+            Source::Binlog(options) => {
+                binlog::replay(&binlog::Options { until, ..options.clone() }, tail, position)
+            }
+            Source::Postgres(options) => {
+                postgres::replay(&postgres::Options { until, ..options.clone() }, tail, position)
+            }
+            Source::Debezium(_) => {
+                Err(SourceError::Unsuitable("what somebody has sent is not there any more".to_owned()))
+            }
+        }
+    }
+
     /// `position` is in the file, if there is one. A database that keeps its log for us need not keep what is before it.
     pub(crate) fn saved(&self, position: &str) {
         match self {
@@ -95,6 +118,17 @@ impl Source {
             Source::Debezium(options) => options.acknowledged.set(position),
         }
     }
+}
+
+/// How far the log is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// It is waited for more.
+    Forever,
+    /// To its present end.
+    End,
+    /// To this position.
+    Position(String),
 }
 
 /// How often a database is asked by a second connection what the first one does not tell.

@@ -3,7 +3,7 @@
 use super::dump::Dump;
 use super::position::Position;
 use super::{mariadb, mysql};
-use crate::source::{Changes, Log, Place, SourceError};
+use crate::source::{Changes, Log, Place, SourceError, Until};
 use guira_databases::mariadb::{Packets, PasswordKey, connect_with, refusal};
 use guira_databases::{Server, Wire};
 use std::io;
@@ -32,17 +32,6 @@ pub(crate) struct Options {
     pub(crate) server_id: u32,
     pub(crate) reads: Reads,
     pub(crate) until: Until,
-}
-
-/// How far the log is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    /// It is waited for more.
-    Forever,
-    /// To its present end.
-    End,
-    /// To this position.
-    Position(String),
 }
 
 /// What keys are found in.

@@ -31,7 +31,8 @@ mod watch;
 mod xa;
 
 use super::{Changes, SourceError, Tail, watched};
-pub(crate) use client::{BinaryLog, Options, Product, Reads, Until};
+use client::BinaryLog;
+pub(crate) use client::{Options, Product, Reads};
 
 /// Reads the log until it is told to stop, and looks how long it is meanwhile.
 pub(crate) fn run<C: Changes>(
@@ -45,4 +46,13 @@ pub(crate) fn run<C: Changes>(
         |over| watch::watch(options, &counts, over),
         || tail.run(position, |position| BinaryLog::open(options, position), save),
     )
+}
+
+/// Reads the log from `position` on as far as the options say.
+pub(crate) fn replay<C: Changes>(
+    options: &Options,
+    tail: Tail<C>,
+    position: String,
+) -> Result<(), SourceError> {
+    tail.run(Some(position), |position| BinaryLog::open(options, position), |_| Ok(()))
 }
