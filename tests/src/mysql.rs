@@ -1,7 +1,7 @@
 //! A MySQL of a test's own.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::mariadb::{MariaDb, Place, as_root};
@@ -21,7 +21,7 @@ fn folder() -> Option<PathBuf> {
 }
 
 /// Its server, run with the libraries it was built for, which are not those of this host.
-fn command(folder: &PathBuf) -> Command {
+fn command(folder: &Path) -> Command {
     let place = |path: &str| folder.join(path).display().to_string();
     let mut command = Command::new(folder.join("usr/lib64/ld-linux-x86-64.so.2"));
     let libraries = [place("usr/lib/x86_64-linux-gnu"), place("usr/lib/mysql/private")].join(":");

@@ -224,6 +224,23 @@ pub(super) mod tests {
         );
     }
 
+    /// As MySQL 9.7.4 has sent them: id INT, v VECTOR(3), j JSON, g GEOMETRY.
+    #[test]
+    fn vectors_are_skipped_too() {
+        let table = "6e000000000001000473686f700003766563000403f2f5ff030404040e01010002013f0701000d010304090269640176016a01670801000c01f0";
+        let table = head(&unhex(table)).unwrap().table().unwrap();
+        let body = unhex(
+            "6e00000000001100020004ff00010000000c0000000000803f00000040000040400b0000000202000a0005010005020019000000000000000101000000000000000000f03f000000000000f03f",
+        );
+        let mut told = Vec::new();
+        let each = |_: Option<&[Value<'_>]>, new: Option<&[Value<'_>]>| {
+            told.push(format!("{:?}", new.unwrap()));
+            Ok::<(), Infallible>(())
+        };
+        RowEvent::read(kind::WRITE_ROWS_2, &body).unwrap().each(&table, each).unwrap().unwrap();
+        assert_eq!(told, ["[Signed(1), Other, Other, Other]"]);
+    }
+
     #[test]
     fn columns_that_an_image_leaves_out_are_absent() {
         let update = "120000000000 0100 13 010000 100000 00 02000000 00 0100 79";
