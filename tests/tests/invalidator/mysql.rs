@@ -30,6 +30,7 @@ fn what_a_mysql_changes_is_deleted_everywhere() {
     the_lag_is_told_in_bytes(&fleet, &mut admin);
     transactions_may_be_compressed(&fleet);
     transactions_may_have_tags(&fleet);
+    checksums_may_come_and_go(&fleet, &mut admin);
     parts_of_json_may_be_logged(&fleet, &mut admin);
     rows_of_foreign_keys_are_deleted(&fleet);
     a_table_may_be_altered_meanwhile(&fleet);
@@ -83,6 +84,19 @@ fn transactions_may_have_tags(fleet: &Fleet) {
     );
     fleet.catch_up("tagged");
     expect_gone(fleet, &["user:51", "user:52"], &[]);
+}
+
+fn checksums_may_come_and_go(fleet: &Fleet, admin: &mut HttpClient) {
+    for (id, kind) in [(55, "NONE"), (56, "CRC32")] {
+        let key = format!("user:{id}");
+        fleet.store([&key]);
+        fleet.database.execute(&format!(
+            "SET GLOBAL binlog_checksum = {kind}; INSERT INTO shop.users (id) VALUES ({id})"
+        ));
+        fleet.catch_up(&format!("checksum-{kind}"));
+        expect_gone(fleet, &[&key], &[]);
+    }
+    assert_eq!(metric(admin, "guira_invalidator_source_failures_total"), 0);
 }
 
 fn parts_of_json_may_be_logged(fleet: &Fleet, admin: &mut HttpClient) {
@@ -155,6 +169,17 @@ pub(super) fn transactions_may_be_prepared(fleet: &Fleet, invalidator: &mut Inva
     fleet.database.execute("XA COMMIT 'jk', 'b', 7");
     fleet.catch_up("prepared-third");
     expect_gone(fleet, &["user:81", "list:prepared"], &["user:82"]);
+}
+
+#[test]
+#[ignore = "takes minutes: a hundred kills"]
+fn nothing_is_lost_by_a_hundred_kills_beside_a_mysql() {
+    let Some(fleet) = Fleet::start_mysql(&[]) else {
+        say(MISSING);
+        return;
+    };
+    Invalidator::start(&fleet, "").wait_until_ready();
+    nothing_is_lost_by_kills(&fleet, 150);
 }
 
 /// A configuration of MySQL with these lines beside the others, and this address in the place of its own.
