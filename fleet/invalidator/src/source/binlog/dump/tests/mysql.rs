@@ -137,3 +137,47 @@ fn what_was_prepared_is_told_when_it_is_committed() {
     taken.unwrap();
     assert_eq!(told, ["none -> 4000000000", "none -> 2", &end("1-8:t:1")]);
 }
+
+/// Whatever a server sends, it is understood or refused.
+#[test]
+fn damaged_events_are_understood_or_refused() {
+    const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+    const ROUNDS: u32 = 20_000;
+    println!("the seed is {SEED:#x}");
+    let good = [
+        event(kind::MYSQL_GTID_TAGGED, &unhex(TAGGED)),
+        gtid(6),
+        statement("shop", "XA START X'6a6b',X'',1"),
+        event(kind::TABLE_MAP, &unhex(TABLE)),
+        event(kind::WRITE_ROWS_2, &unhex(WRITTEN)),
+        event(kind::TRANSACTION_PAYLOAD, &unhex(PAYLOAD)),
+        preparation(0)[1].clone(),
+        statement("", "XA COMMIT X'6a6b',X'',1"),
+    ];
+    let mut state = SEED;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let (mut understood, mut refused) = (0, 0);
+    for _ in 0..ROUNDS {
+        let mut dump = dump();
+        // A table is known, so that rows are read.
+        dump.take(&good[3], true, &mut Told::default()).unwrap();
+        let mut bytes = good[random(good.len())].clone();
+        for _ in 0..=random(3) {
+            let at = random(bytes.len());
+            bytes[at] = random(256) as u8;
+        }
+        if random(4) == 0 {
+            bytes.truncate(random(bytes.len()));
+        }
+        match dump.take(&bytes, true, &mut Told::default()) {
+            Ok(()) => understood += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(understood > 1000 && refused > 1000, "{understood} and {refused}");
+}
