@@ -11,17 +11,17 @@ use crate::log;
 use crate::run::print;
 
 const NOTES: &str =
-    "It reads the log of a MariaDB as a replica does, or that of a PostgreSQL from a replication slot, finds
-the keys that each committed transaction concerns, and has every target delete them: routers or servers
-of all clusters. Keys stand in comments of statements, /* mc: user:7 user-list */ (MariaDB), in messages,
-pg_logical_emit_message(true, 'mc', 'user:7 user-list') (PostgreSQL), or are made of changed rows by
-templates such as user:{id}.
+    "It reads the log of a MariaDB or MySQL as a replica does, or that of a PostgreSQL from a replication
+slot, finds the keys that each committed transaction concerns, and has every target delete them: routers
+or servers of all clusters. Keys stand in comments of statements, /* mc: user:7 user-list */ (MariaDB,
+MySQL), in messages, pg_logical_emit_message(true, 'mc', 'user:7 user-list') (PostgreSQL), or are made of
+changed rows by templates such as user:{id}.
 Rows that are inserted into an outbox table name keys, too.
 The position in the log is saved once all targets have acknowledged what is before it, or have it in
 their spools.
 
-`guira invalidate replay` reads a part of the log of a MariaDB once more, such as after caches were put
-back from an old copy; whoever tails the log meanwhile is not disturbed.
+`guira invalidate replay` reads a part of the log once more, such as after caches were put back from an
+old copy, of a PostgreSQL as far as its slot has it; whoever tails the log meanwhile is not disturbed.
 
 Example of a configuration (docs/invalidator.md has all of it):
   position = \"/var/lib/guira/invalidator.position\"
@@ -39,6 +39,9 @@ Example of a configuration (docs/invalidator.md has all of it):
   name = \"east\"
   address = \"router-east:11211\"
   prefix = \"/*/*/\"
+
+For a MySQL it is [source.mysql] with the same lines; its log needs gtid_mode = ON and
+binlog_rows_query_log_events = ON. If it has no TLS, it wants public-key-file or ask-public-key too.
 
 In the place of [source.mariadb], for a PostgreSQL with wal_level = logical; its templates need no database:
   [source.postgres]

@@ -26,6 +26,7 @@ pub mod lines;
 pub mod mariadb;
 pub mod mica;
 pub mod mounted;
+pub mod mysql;
 pub mod openmetrics;
 pub mod postgres;
 pub mod random;

@@ -1,13 +1,15 @@
-//! A MariaDB of a test's own.
+//! A MariaDB of a test's own, or a MySQL.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
+use std::iter;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use guira_harness::scratch::Scratch;
-use guira_harness::server::ServerProcess;
+use guira_harness::server::{ServerProcess, Signal};
 
 use crate::deadline::Deadline;
 use crate::server::{is_root, spawn};
@@ -23,7 +25,50 @@ pub struct MariaDb {
     scratch: Scratch,
     address: SocketAddr,
     certificate: Certificate,
-    _process: ServerProcess,
+    process: ServerProcess,
+    /// What it was started by.
+    words: Vec<OsString>,
+}
+
+/// Where a database that is to be started keeps its files and listens.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) scratch: Scratch,
+    address: SocketAddr,
+    certificate: Certificate,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        Place {
+            scratch: Scratch::new(),
+            address: free.expect("a port is free"),
+            certificate: Certificate::issue(),
+        }
+    }
+
+    pub(crate) fn data(&self) -> String {
+        format!("--datadir={}", self.scratch.file("data").display())
+    }
+
+    /// Starts a server there.
+    #[track_caller]
+    pub(crate) fn start(self, mut server: Command) -> MariaDb {
+        let Place { scratch, address, certificate } = self;
+        server.arg(format!("--datadir={}", scratch.file("data").display()));
+        server.args(["--bind-address=127.0.0.1", &format!("--port={}", address.port())]);
+        server.arg(format!("--socket={}", scratch.file("socket").display()));
+        server.args(["--log-bin=binlog", "--binlog-row-metadata=FULL", "--innodb-buffer-pool-size=16M"]);
+        server.arg("--innodb-flush-log-at-trx-commit=0");
+        server.arg(format!("--ssl-cert={}", certificate.chain().display()));
+        server.arg(format!("--ssl-key={}", certificate.key().display()));
+        as_root(&mut server);
+        let words = iter::once(server.get_program()).chain(server.get_args()).map(OsString::from).collect();
+        let database = MariaDb { scratch, address, certificate, process: spawn(server), words };
+        database.wait_for_answer();
+        database
+    }
 }
 
 /// A command that does not read the configuration of the host, and accepts to be root's.
@@ -33,7 +78,7 @@ fn command(program: &str) -> Command {
     command
 }
 
-fn as_root(command: &mut Command) {
+pub(crate) fn as_root(command: &mut Command) {
     if is_root() {
         command.arg("--user=root");
     }
@@ -59,35 +104,35 @@ impl MariaDb {
         let version =
             command("mariadbd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         version.ok().filter(|status| status.success())?;
-        let scratch = Scratch::new();
-        let data = format!("--datadir={}", scratch.file("data").display());
+        let place = Place::new();
         let mut install = command("mariadb-install-db");
-        install.args([&data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        install.args([&place.data(), "--auth-root-authentication-method=normal", "--skip-test-db"]);
         as_root(&mut install);
         let installed = install.output().expect("mariadb-install-db can be run");
         let told = [&installed.stdout[..], &installed.stderr].concat();
         assert!(installed.status.success(), "{}", String::from_utf8_lossy(&told));
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let address = free.expect("a port is free");
         let mut server = command("mariadbd");
-        server.args([&data, "--bind-address=127.0.0.1", &format!("--port={}", address.port())]);
-        server.arg(format!("--socket={}", scratch.file("socket").display()));
-        server.args([
-            "--log-slave-updates",
-            "--log-bin=binlog",
-            "--binlog-format=ROW",
-            "--binlog-row-metadata=FULL",
-        ]);
-        server.arg(format!("--server-id={id}"));
-        server.args(["--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=0"]);
-        let certificate = Certificate::issue();
-        server.arg(format!("--ssl-cert={}", certificate.chain().display()));
-        server.arg(format!("--ssl-key={}", certificate.key().display()));
-        as_root(&mut server);
-        let database = MariaDb { scratch, address, certificate, _process: spawn(server) };
-        let answers = || database.run("SELECT 1").is_ok().then_some(());
+        server.args(["--log-slave-updates", "--binlog-format=ROW", &format!("--server-id={id}")]);
+        Some(place.start(server))
+    }
+
+    fn wait_for_answer(&self) {
+        let answers = || self.run("SELECT 1").is_ok().then_some(());
         Deadline::after(START_MAX).poll(answers).expect("the database answers");
-        Some(database)
+    }
+
+    /// Stops it in order, and starts it again.
+    ///
+    /// # Panics
+    /// If it does not stop or start.
+    #[track_caller]
+    pub fn restart(&mut self) {
+        self.process.signal(Signal::TERM);
+        self.process.wait(START_MAX).unwrap_or_else(|error| panic!("{error}"));
+        let mut server = Command::new(&self.words[0]);
+        server.args(&self.words[1..]);
+        self.process = spawn(server);
+        self.wait_for_answer();
     }
 
     /// Where it listens.
@@ -103,6 +148,11 @@ impl MariaDb {
     /// Its socket in the file system.
     pub fn socket(&self) -> PathBuf {
         self.scratch.file("socket")
+    }
+
+    /// A file of its own.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.scratch.file(name)
     }
 
     /// Executes statements, with their comments, and returns what they print.

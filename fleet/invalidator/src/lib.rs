@@ -24,6 +24,7 @@ mod position;
 mod replay;
 mod running;
 mod source;
+mod threads;
 mod web;
 
 pub use config::{Config, ConfigError};

@@ -19,7 +19,7 @@ families! {
     READY = "guira_invalidator_ready" [], "gauge", "Whether /ready says so.";
     CONNECTED = "guira_invalidator_source_connected" [], "gauge", "Whether the log of the database is being read.";
     LAG = "guira_invalidator_lag_seconds" [], "gauge", "How long ago the statement of the oldest change began that not all targets have deleted or in their spools; without one, and without a database, how long ago that was last heard of. By the clocks of both hosts, in whole seconds.";
-    LAG_BYTES = "guira_invalidator_lag_bytes" [], "gauge", "How much of the log is behind what all targets have acknowledged or in their spools, in bytes: that of a MariaDB (whose user needs BINLOG MONITOR), or a PostgreSQL as far as pg_current_wal_lsn(), as it was looked at up to 5 s ago. It is left out while that is not known.";
+    LAG_BYTES = "guira_invalidator_lag_bytes" [], "gauge", "How much of the log is behind what all targets have acknowledged or in their spools, in bytes: that of a MariaDB (whose user needs BINLOG MONITOR) or MySQL (REPLICATION CLIENT), or a PostgreSQL as far as pg_current_wal_lsn(), as it was looked at up to 5 s ago. It is left out while that is not known.";
     SPOOL = "guira_invalidator_spool_bytes" ["target"], "gauge", "What the spool of the target has on disk: deletes that it is given when it is back.";
     RETAINED = "guira_invalidator_retained_log_bytes" [], "gauge", "What PostgreSQL has to keep of its log for the slot, as it was seen last. It is 0 for a slot that is lost, and for other databases.";
     TARGET_UP = "guira_invalidator_target_up" ["target"], "gauge", "Whether the target has acknowledged the last batch that it was sent.";
@@ -48,6 +48,11 @@ pub(crate) fn lag(shared: &Shared, now: u64) -> u64 {
     since.map_or(0, |since| now.saturating_sub(since))
 }
 
+/// How many bytes of the log deletes are behind, if that is known.
+pub(crate) fn lag_bytes(shared: &Shared) -> Option<u64> {
+    shared.view().ledger.place().and_then(|place| shared.counts.behind(place))
+}
+
 /// The whole text.
 pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> String {
     let view = shared.view();
@@ -56,7 +61,7 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> Str
     out.sample(READY, &[], u32::from(is_ready));
     out.sample(CONNECTED, &[], u32::from(shared.counts.is_connected()));
     out.sample(LAG, &[], lag(shared, now));
-    if let Some(bytes) = view.ledger.place().and_then(|place| shared.counts.behind(place)) {
+    if let Some(bytes) = lag_bytes(shared) {
         out.sample(LAG_BYTES, &[], bytes);
     }
     out.sample(RETAINED, &[], shared.counts.retained());

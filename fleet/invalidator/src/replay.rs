@@ -4,17 +4,16 @@ use crate::batch::Batcher;
 use crate::config::{Config, ConfigError};
 use crate::counters::TargetCount;
 use crate::keys::Extractor;
-use crate::running::{Fault, Shared, StartError, deliver, lanes, spawn};
-use crate::source::mariadb::{MariaDb, Until};
-use crate::source::{OnGap, Source, SourceError, Tail};
+use crate::running::{Fault, Shared, StartError};
+use crate::source::{OnGap, Source, SourceError, Tail, Until};
+use crate::threads::{Deliveries, spawn};
 use guira_databases::Stop;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often it is looked whether everything is delivered.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-const ONLY_MARIADB: &str = "only the log of a MariaDB can be replayed: what a slot of PostgreSQL has passed, or somebody has sent, is not there any more";
+const OF_SENDER: &str = "change events cannot be replayed: whoever has sent them may send them again";
 
 /// What is read and delivered.
 #[derive(Clone, Copy, Debug)]
@@ -59,28 +58,23 @@ pub fn replay(
     mut is_over: impl FnMut() -> bool,
 ) -> Result<Replayed, ReplayError> {
     config.for_replay(part.target).map_err(ReplayError::Wanted)?;
-    let Source::MariaDb(mut options) = config.source()? else {
-        return Err(ReplayError::Wanted(ONLY_MARIADB.to_owned()));
-    };
-    options.until = part.to.map_or(Until::End, |last| Until::Position(last.to_owned()));
+    let database = config.source()?;
+    if matches!(database, Source::Debezium(_)) {
+        return Err(ReplayError::Wanted(OF_SENDER.to_owned()));
+    }
+    let until = part.to.map_or(Until::End, |last| Until::Position(last.to_owned()));
     let ways = config.ways()?;
     let shared = Shared::default();
     let view = shared.begin(&config);
-    let lanes = lanes(&config, &view)?;
     let stop = Stop::default();
-    let mut deliveries = Vec::new();
-    for ((target, ways), lane) in config.targets.iter().zip(ways).zip(&lanes) {
-        deliveries.push(deliver(target, ways, lane.clone(), stop.clone()).map_err(StartError::from)?);
-    }
+    let mut deliveries = Deliveries::start(&config, ways, &view, stop.clone())?;
+    let lanes = deliveries.lanes().to_vec();
     let (ledger, counts) = (view.ledger, shared.counts.clone());
     let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());
     let changes = Extractor::new(config.tables(), batcher, counts.clone());
     let tail = Tail { changes, counts, on_gap: OnGap::Stop, stop: stop.clone() };
     let from = part.from.to_owned();
-    let read = move || {
-        let open = |position: Option<&str>| MariaDb::open(&options, position);
-        tail.run(Some(from), open, |_| Ok(()))
-    };
+    let read = move || database.replay(tail, from, until);
     let mut source = Some(spawn("source".to_owned(), read).map_err(StartError::from)?);
     let mut result = Ok(false);
     while !is_over() && stop.wait(LOOK_EVERY).is_ok() {
@@ -95,16 +89,12 @@ pub fn replay(
         if source.is_none() && (result.is_err() || ledger.is_settled()) {
             break;
         }
-        if deliveries.iter().any(JoinHandle::is_finished) {
+        if deliveries.has_ended() {
             result = Err(Fault::Thread);
             break;
         }
     }
-    stop.set();
-    lanes.iter().for_each(|lane| lane.end());
-    for delivery in deliveries {
-        delivery.join().map_err(|_| Fault::Thread)?;
-    }
+    deliveries.end()?;
     if let Some(source) = source {
         source.join().map_err(|_| Fault::Thread)?.or_else(|error| match error {
             SourceError::Ended => Ok(()),

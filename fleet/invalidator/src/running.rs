@@ -1,13 +1,14 @@
 //! Starting and stopping an invalidator.
 
 use crate::batch::Batcher;
-use crate::config::{Config, ConfigError, TargetConfig};
+use crate::config::{Config, ConfigError};
 use crate::counters::{Count, Counts, TargetCounts};
-use crate::deliver::{Delivery, Lane, SpoolError, Ways};
+use crate::deliver::SpoolError;
 use crate::keys::Extractor;
 use crate::ledger::Ledger;
 use crate::position::{PositionError, PositionFile};
 use crate::source::{Source, SourceError, Tail};
+use crate::threads::{Deliveries, spawn};
 use crate::web;
 use guira_databases::Stop;
 use guira_transport::Address;
@@ -107,8 +108,7 @@ struct Pipeline {
     ledger: Arc<Ledger>,
     stop: Stop,
     source: JoinHandle<Result<(), SourceError>>,
-    lanes: Vec<Arc<Lane>>,
-    deliveries: Vec<JoinHandle<()>>,
+    deliveries: Deliveries,
 }
 
 /// Positions are saved at most once in this time.
@@ -129,45 +129,6 @@ pub fn start(config: Config) -> Result<Running, StartError> {
             Err(error)
         }
     }
-}
-
-pub(crate) fn lanes(config: &Config, view: &View) -> Result<Vec<Arc<Lane>>, StartError> {
-    let numbered = config.targets.iter().zip(&view.targets).enumerate();
-    let lane = |(number, (target, counts)): (usize, (&TargetConfig, &Arc<TargetCounts>))| {
-        let spool = config.open_spool(target)?;
-        let limits = config.limits(target);
-        Ok(Arc::new(Lane::new(number, limits, spool, view.ledger.clone(), counts.clone())))
-    };
-    numbered.map(lane).collect()
-}
-
-pub(crate) fn deliver(
-    target: &TargetConfig,
-    ways: Ways,
-    lane: Arc<Lane>,
-    stop: Stop,
-) -> io::Result<JoinHandle<()>> {
-    let delivery = Delivery {
-        counts: lane.counts().clone(),
-        lane,
-        ways,
-        dialect: target.dialect,
-        how: target.how(),
-        stop,
-    };
-    spawn(format!("target-{}", name(target)), move || delivery.run())
-}
-
-/// The system takes 15 bytes of a name.
-fn name(target: &TargetConfig) -> String {
-    target.name.chars().filter(char::is_ascii_alphanumeric).take(8).collect()
-}
-
-pub(crate) fn spawn<T: Send + 'static>(
-    name: String,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<JoinHandle<T>> {
-    std::thread::Builder::new().name(name).spawn(work)
 }
 
 /// An error with its causes.
@@ -255,14 +216,15 @@ impl Pipeline {
             );
         }
         let view = shared.begin(config);
-        let lanes = lanes(config, &view)?;
         let stop = Stop::default();
-        let mut deliveries = Vec::new();
-        for ((target, ways), lane) in config.targets.iter().zip(ways).zip(&lanes) {
-            deliveries.push(deliver(target, ways, lane.clone(), stop.clone())?);
-        }
+        let deliveries = Deliveries::start(config, ways, &view, stop.clone())?;
         let (ledger, counts) = (view.ledger, shared.counts.clone());
-        let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());
+        let batcher = Batcher::new(
+            deliveries.lanes().to_vec(),
+            ledger.clone(),
+            counts.clone(),
+            config.batch_keys.get(),
+        );
         let changes = Extractor::new(config.tables(), batcher, counts.clone());
         let tail = Tail { changes, counts, on_gap: config.on_gap, stop: stop.clone() };
         let (first, log) = (file.clone(), database.clone());
@@ -270,22 +232,17 @@ impl Pipeline {
         let read = move || log.run(tail, position, |position| save(position).map_err(SourceError::Position));
         let source = spawn("source".to_owned(), read)?;
         let shared = shared.clone();
-        Ok(Pipeline { file, database, unsaved: None, shared, ledger, stop, source, lanes, deliveries })
+        Ok(Pipeline { file, database, unsaved: None, shared, ledger, stop, source, deliveries })
     }
 
     fn has_ended(&self) -> bool {
-        self.source.is_finished() || self.deliveries.iter().any(JoinHandle::is_finished)
+        self.source.is_finished() || self.deliveries.has_ended()
     }
 
     /// Ends all threads, and saves what was acknowledged.
     fn end(mut self) -> Result<(), Fault> {
-        self.stop.set();
-        self.lanes.iter().for_each(|lane| lane.end());
-        let mut result = Ok(());
-        // Batches under way are acknowledged or not; the reader ends once its queues have.
-        for delivery in self.deliveries.drain(..) {
-            result = result.and(delivery.join().map_err(|_| Fault::Thread));
-        }
+        // The reader ends once its queues have.
+        let result = self.deliveries.end();
         self.save(Duration::ZERO);
         self.source.join().map_err(|_| Fault::Thread)??;
         result

@@ -73,7 +73,25 @@ fn status(shared: &Shared, fault: Option<String>, now: u64) -> Value {
         "ready": fault,
         "time_ns": now * 1_000_000,
         "lag": metrics::lag(shared, wall_clock()),
+        "lag_bytes": metrics::lag_bytes(shared),
         "stats": stats,
         "targets": targets.iter().map(target).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::source::{Extent, Place};
+
+    #[test]
+    fn the_page_is_told_the_lag_in_bytes_if_it_is_known() {
+        let shared = Shared::default();
+        shared.begin(&Config::of_targets(&["east"]));
+        assert_eq!(status(&shared, None, 7)["lag_bytes"], Value::Null);
+        shared.counts.set_extent(Some(Extent::new(vec![(3, 100)])));
+        shared.view().ledger.passed(Place { file: 3, offset: 40 });
+        assert_eq!(status(&shared, None, 7)["lag_bytes"], 60);
+    }
 }

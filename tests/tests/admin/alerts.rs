@@ -1,12 +1,16 @@
 //! The rules of deploy/prometheus ask for metrics that exist, and each alert has its section in the runbook.
 
+use guira_harness::server::ServerProcess;
 use guira_tests::Setup;
+use guira_tests::deadline::PATIENCE;
 use guira_tests::http::HttpClient;
 use guira_tests::openmetrics::{Form, Scrape};
 use guira_tests::scratch::Scratch;
+use guira_tests::server::{guira_binary, spawn};
 use guira_tests::tls::Certificate;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 
 /// The alerts of the file, with their expressions: the part of YAML that the file uses.
 fn alerts(text: &str) -> BTreeMap<String, String> {
@@ -45,6 +49,26 @@ fn file(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// An invalidator that waits for somebody who sends events.
+fn invalidator(scratch: &Scratch) -> ServerProcess {
+    let text = format!(
+        r#"
+admin = "127.0.0.1:0"
+spool = {:?}
+[source.debezium]
+listen = "unix:{}"
+[[target]]
+name = "east"
+address = "127.0.0.1:1"
+"#,
+        scratch.file("spool"),
+        scratch.file("events").display()
+    );
+    let mut command = Command::new(guira_binary());
+    command.args(["invalidate", "--config"]).arg(scratch.write("invalidator.toml", &text));
+    spawn(command)
+}
+
 #[test]
 fn alerts_ask_for_metrics_that_there_are_and_the_runbook_has_a_section_for_each() {
     let rules = file("deploy/prometheus/guira.rules.yaml");
@@ -53,13 +77,18 @@ fn alerts_ask_for_metrics_that_there_are_and_the_runbook_has_a_section_for_each(
     let region = format!("--region={}", scratch.file("region").display());
     let setup = Setup::new().guira_argument("--admin=notls:127.0.0.1:0").guira_argument(&region);
     let mut server = certificate.given_to(setup).start_guira();
-    let body = HttpClient::connect(server.admin_address()).get("/metrics", "").body;
-    let scrape = Scrape::read(&body, Form::Classic).unwrap_or_else(|why| panic!("{why}"));
+    let mut invalidator = invalidator(&scratch);
+    let its_admin = invalidator.wait_for_address("admin", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    let scrapes = [server.admin_address(), its_admin].map(|admin| {
+        let body = HttpClient::connect(admin).get("/metrics", "").body;
+        Scrape::read(&body, Form::Classic).unwrap_or_else(|why| panic!("{why}"))
+    });
     let alerts = alerts(&rules);
     assert!(alerts.len() >= 20 && alerts.values().all(|expression| !expression.is_empty()), "{alerts:?}");
     for (alert, expression) in &alerts {
         for metric in metrics(expression) {
-            assert!(scrape.named(metric).next().is_some(), "{alert} asks for {metric}, which is not there");
+            let is_there = scrapes.iter().any(|scrape| scrape.named(metric).next().is_some());
+            assert!(is_there, "{alert} asks for {metric}, which is not there");
         }
         let anchor = format!("runbook: \"docs/runbook.md#{}\"", alert.to_lowercase());
         assert!(rules.contains(&anchor), "{alert} does not name its section of the runbook");

@@ -41,12 +41,16 @@ fn a_position_that_is_damaged_is_refused() {
 }
 
 #[test]
-fn only_the_log_of_a_mariadb_is_replayed() {
+fn what_somebody_has_sent_is_not_replayed() {
     let scratch = Scratch::new();
     let (start, end) = (GOOD.find("[source.mariadb]").unwrap(), GOOD.find("[[target]]").unwrap());
-    let postgres = "[source.postgres]\naddress = \"127.0.0.1:1\"\ndatabase = \"shop\"\nuser = \"guira\"\nslot = \"guira\"\npublication = \"guira\"\n";
+    let events = "[source.debezium]\nlisten = \"127.0.0.1:1\"\n";
     for (text, from, expected) in [
-        ([&GOOD[..start], postgres, &GOOD[end..]].concat(), "1-1-0/0", "only the log of a MariaDB"),
+        (
+            [&GOOD[..start], events, &GOOD[end..]].concat().replacen("position = ", "spool = ", 1),
+            "1-1-0/0",
+            "change events cannot be replayed",
+        ),
         (
             GOOD.replace("server-id = 7", "server-id = 7\npassword-file = \"/nowhere\""),
             "0-1-1",

@@ -1,5 +1,6 @@
 //! What a database changes is deleted in all caches, and nothing else.
 
+use super::mysql::transactions_may_be_prepared;
 use super::{ARRIVAL_MAX, Fleet, Invalidator, metric, wait_for_lag};
 use guira_harness::server::Signal;
 use guira_tests::deadline::{Deadline, PATIENCE};
@@ -24,6 +25,7 @@ fn what_a_database_changes_is_deleted_everywhere() {
     the_log_may_be_compressed(&fleet);
     a_table_may_be_altered_meanwhile(&fleet);
     statements_without_rows_are_told(&fleet, &mut admin);
+    transactions_may_be_prepared(&fleet, &mut invalidator);
     invalidator.end();
     nothing_is_lost_by_kills(&fleet, 6);
     a_gap_is_an_error(&fleet);
@@ -32,11 +34,11 @@ fn what_a_database_changes_is_deleted_everywhere() {
 }
 
 #[track_caller]
-fn expect_gone(fleet: &Fleet, gone: &[&str], kept: &[&str]) {
+pub(super) fn expect_gone(fleet: &Fleet, gone: &[&str], kept: &[&str]) {
     fleet.caches.expect_gone(gone, kept);
 }
 
-fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
+pub(super) fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
     let high = "user:18446744073709551615";
     let gone = [
         "user:1",
@@ -98,7 +100,7 @@ fn keys_of_changes_are_deleted_and_no_others(fleet: &Fleet) {
 }
 
 /// Also across files of the log, and none is left once everything is acknowledged.
-fn the_lag_is_told_in_bytes(fleet: &Fleet, admin: &mut HttpClient) {
+pub(super) fn the_lag_is_told_in_bytes(fleet: &Fleet, admin: &mut HttpClient) {
     wait_for_lag(admin, 0..1, || {});
     let west = &fleet.caches.0[1];
     west.signal("STOP");
@@ -137,7 +139,7 @@ fn the_log_may_be_compressed(fleet: &Fleet) {
     fleet.database.execute("SET GLOBAL log_bin_compress = OFF");
 }
 
-fn a_table_may_be_altered_meanwhile(fleet: &Fleet) {
+pub(super) fn a_table_may_be_altered_meanwhile(fleet: &Fleet) {
     fleet.store(["user:21", "user:22", "user:23", "user:7"]);
     fleet.database.execute(
         "USE shop;
@@ -151,7 +153,7 @@ fn a_table_may_be_altered_meanwhile(fleet: &Fleet) {
     expect_gone(fleet, &["user:21", "user:22", "user:23"], &["user:7"]);
 }
 
-fn statements_without_rows_are_told(fleet: &Fleet, admin: &mut HttpClient) {
+pub(super) fn statements_without_rows_are_told(fleet: &Fleet, admin: &mut HttpClient) {
     let before = metric(admin, "guira_invalidator_unseen_statements_total");
     fleet.store(["list:all"]);
     fleet.database.execute("TRUNCATE /* mc: list:all */ shop.users");
@@ -169,7 +171,7 @@ fn nothing_is_lost_by_a_hundred_kills() {
 }
 
 /// Transactions of one row and of a thousand, while invalidators are killed. One round in three has none at first.
-fn nothing_is_lost_by_kills(fleet: &Fleet, rounds: u64) {
+pub(super) fn nothing_is_lost_by_kills(fleet: &Fleet, rounds: u64) {
     let start = || {
         let spool = format!("spool = {:?}", fleet.scratch.file("spool"));
         Invalidator::start_with(fleet, &spool, "again-after-ms = 200")
@@ -212,7 +214,7 @@ fn nothing_is_lost_by_kills(fleet: &Fleet, rounds: u64) {
 }
 
 /// The log was purged while no invalidator was there.
-fn a_gap_is_an_error(fleet: &Fleet) {
+pub(super) fn a_gap_is_an_error(fleet: &Fleet) {
     purge(fleet);
     let mut invalidator = Invalidator::start(fleet, "");
     let errors = invalidator.wait_for_fault();
@@ -225,8 +227,8 @@ fn purge(fleet: &Fleet) {
         "INSERT INTO shop.users (id) VALUES (31) ON DUPLICATE KEY UPDATE level = 1; FLUSH BINARY LOGS; REPLACE INTO shop.users (id) VALUES (32)",
     );
     fleet.database.execute("FLUSH BINARY LOGS");
-    let newest = fleet.database.execute("SHOW MASTER STATUS");
-    let newest = newest.split_whitespace().next().expect("a file");
+    let files = fleet.database.execute("SHOW BINARY LOGS");
+    let newest = files.lines().last().and_then(|line| line.split_whitespace().next()).expect("a file");
     // A file is kept as long as the database believes that the last reader is there.
     let is_purged = || {
         fleet.database.execute(&format!("PURGE BINARY LOGS TO '{newest}'"));
@@ -249,7 +251,7 @@ fn only_the_servers_concerned_are_flushed(fleet: &Fleet) {
     invalidator.end();
 }
 
-fn a_gap_is_flushed_if_that_is_wanted(fleet: &Fleet) {
+pub(super) fn a_gap_is_flushed_if_that_is_wanted(fleet: &Fleet) {
     fleet.store(["anything", "user:32"]);
     let mut invalidator = Invalidator::start(fleet, "on-gap = \"flush\"");
     let mut admin = invalidator.wait_until_ready();

@@ -5,6 +5,8 @@ mod access;
 mod command_line;
 mod debezium;
 mod deletes;
+mod faults;
+mod mysql;
 mod postgres;
 mod reload;
 mod targets;
@@ -13,6 +15,7 @@ use guira_harness::server::{ServerProcess, Signal};
 use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::http::HttpClient;
 use guira_tests::mariadb::MariaDb;
+use guira_tests::mysql as mysql_server;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::{Address, guira_binary, spawn};
 use guira_tests::{Server, Setup};
@@ -28,6 +31,8 @@ const ARRIVAL_MAX: Duration = Duration::from_secs(60);
 
 /// A database, a cache of each kind, and what an invalidator between them needs.
 struct Fleet {
+    /// What its source is called: mariadb or mysql.
+    product: &'static str,
     database: MariaDb,
     caches: Caches,
     scratch: Scratch,
@@ -36,19 +41,27 @@ struct Fleet {
 impl Fleet {
     /// `None` when the database is not installed.
     fn start() -> Option<Self> {
-        let database = MariaDb::start()?;
-        database.execute(
+        MariaDb::start().map(|database| Self::of("mariadb", "BINLOG MONITOR", database))
+    }
+
+    /// The same with a MySQL that has these settings.
+    fn start_mysql(settings: &[&str]) -> Option<Self> {
+        mysql_server::start(settings).map(|database| Self::of("mysql", "REPLICATION CLIENT", database))
+    }
+
+    fn of(product: &'static str, privilege: &str, database: MariaDb) -> Self {
+        database.execute(&format!(
             "CREATE USER guira@'127.0.0.1' IDENTIFIED BY 'it''s secret';
-             GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO guira@'127.0.0.1';
+             GRANT REPLICATION SLAVE, {privilege} ON *.* TO guira@'127.0.0.1';
              CREATE DATABASE shop;
              CREATE TABLE shop.users (
                  id BIGINT UNSIGNED PRIMARY KEY, year YEAR, price DECIMAL(10,3), at DATETIME(3), shape ENUM('a','b'),
                  name VARCHAR(300) CHARACTER SET utf8mb4, level TINYINT UNSIGNED);
              CREATE TABLE shop.others (id INT PRIMARY KEY);
              CREATE TABLE shop.outbox (id INT AUTO_INCREMENT PRIMARY KEY, cached TEXT);
-             CREATE TABLE shop.ends (id INT AUTO_INCREMENT PRIMARY KEY);",
-        );
-        Some(Fleet { database, caches: Caches::start(), scratch: Scratch::new() })
+             CREATE TABLE shop.ends (id INT AUTO_INCREMENT PRIMARY KEY);"
+        ));
+        Fleet { product, database, caches: Caches::start(), scratch: Scratch::new() }
     }
 
     /// The configuration, with these settings beside the others, and these of both targets.
@@ -56,14 +69,18 @@ impl Fleet {
         let password = self.scratch.write("password", "it's secret\n");
         let targets = self.caches.targets(of_targets);
         let (position, address) = (self.scratch.file("position"), self.database.address());
+        let product = self.product;
+        // MySQL wants the password itself once, if nobody has proved it before.
+        let key = if product == "mysql" { "ask-public-key = true" } else { "" };
         let text = format!(
             r#"
 position = {position:?}
 admin = "127.0.0.1:0"
 batch-keys = 100
 {settings}
-[source.mariadb]
+[source.{product}]
 address = "{address}"
+{key}
 user = "guira"
 password-file = {password:?}
 server-id = 4242

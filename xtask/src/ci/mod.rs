@@ -3,6 +3,7 @@
 mod clients;
 pub(crate) mod dist;
 mod fuzz;
+mod mysql;
 mod output;
 pub(crate) mod sanitize;
 pub(crate) mod soak;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::tools::{cargo, command, target_folder};
-use super::{Step, Work, clients};
+use super::{Step, Work, clients, mysql};
 use crate::package;
 
 /// What begins a seed on the command line.
@@ -28,6 +28,7 @@ pub(crate) fn steps() -> Vec<Step> {
         package::soak(),
         Step { name: "router-kills", work: |_| Work::Commands(ignored_tests("router")) },
         Step { name: "invalidator-kills", work: |_| Work::Commands(ignored_tests("invalidator")) },
+        Step { name: "mysql", work: mysql::tests },
         Step { name: "regions", work: |_| Work::Commands(ignored_tests("client")) },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
     ]

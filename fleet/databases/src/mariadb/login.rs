@@ -1,14 +1,14 @@
 //! The beginning of a conversation: the server's greeting, and who we are.
 
 use super::packet::Packets;
+use super::password::{Plugin, ended, mixed};
 use super::query::{printable, refusal};
+use super::rsa::PublicKey;
 use crate::bytes::Bytes;
 use crate::{Login, SourceError};
-use sha1::{Digest, Sha1};
+use ring::rand::{SecureRandom, SystemRandom};
 use std::io::{self, Read, Write};
-
-/// The one way to show a password that is known here.
-const PLUGIN: &[u8] = b"mysql_native_password";
+use std::path::{Path, PathBuf};
 
 /// What this client can do, as bits: long passwords, flags of columns, transactions, this protocol, answers to 20 bytes, names of plugins.
 const CAPABILITIES: u32 = 1 | 1 << 2 | 1 << 13 | 1 << 9 | 1 << 15 | 1 << 19;
@@ -19,6 +19,47 @@ const CHARSET: u8 = 45;
 const PACKET_MAX: u32 = 1 << 24;
 /// How long a challenge is.
 const CHALLENGE: usize = 20;
+/// The longest file with a key, in bytes.
+const KEY_FILE_MAX: u64 = 64 << 10;
+
+/// What `caching_sha2_password` says beside a challenge: that the proof was enough, or that it wants the password itself.
+const PROOF_WAS_ENOUGH: u8 = 3;
+const PASSWORD_IS_WANTED: u8 = 4;
+/// Asks for the key that encrypts it.
+const ASK_FOR_KEY: u8 = 2;
+
+/// What encrypts a password for a server that wants it itself, over a connection that others may listen to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PasswordKey {
+    /// It is not sent then.
+    #[default]
+    Missing,
+    /// The one in this file, which is read for each connection.
+    File(PathBuf),
+    /// The one that the server sends, whoever it is.
+    OfServer,
+}
+
+impl PasswordKey {
+    /// Whether it can be used, as far as that can be known without the server.
+    ///
+    /// # Errors
+    /// When its file cannot be read, or has no key.
+    pub fn check(&self) -> Result<(), SourceError> {
+        match self {
+            PasswordKey::File(path) => read_key(path).map(drop),
+            PasswordKey::Missing | PasswordKey::OfServer => Ok(()),
+        }
+    }
+}
+
+/// Whether others may listen to a connection that is not encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// It stays on this host.
+    Local,
+    Network,
+}
 
 /// What a server says first.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,6 +67,8 @@ struct Greeting {
     version: String,
     has_tls: bool,
     challenge: [u8; CHALLENGE],
+    /// How passwords are shown to be known if the user has no other way.
+    plugin: Vec<u8>,
 }
 
 fn greeting(packet: &[u8]) -> Option<Greeting> {
@@ -42,33 +85,27 @@ fn greeting(packet: &[u8]) -> Option<Greeting> {
     // Charset, status, more capabilities, the length of the challenge, and what is reserved.
     bytes.take(1 + 2 + 2 + 1 + 10)?;
     challenge[8..].copy_from_slice(bytes.take(12)?);
-    Some(Greeting { version, has_tls, challenge })
-}
-
-/// What shows that a password is known.
-fn proof(password: &[u8], challenge: &[u8]) -> Vec<u8> {
-    if password.is_empty() {
-        return Vec::new();
-    }
-    let once = Sha1::digest(password);
-    let twice = Sha1::digest(once);
-    let mask = Sha1::new().chain_update(challenge).chain_update(twice).finalize();
-    once.iter().zip(mask).map(|(one, other)| one ^ other).collect()
+    bytes.take(1)?;
+    let plugin = bytes.until_zero().unwrap_or(bytes.0).to_vec();
+    Some(Greeting { version, has_tls, challenge, plugin })
 }
 
 /// Shakes hands, by TLS if there is a way to `encrypt` what follows; returns the server's version.
 pub(super) fn log_in<S: Read + Write>(
     packets: &mut Packets<S>,
-    Login { user, password }: &Login,
+    login: &Login,
     encrypt: Option<impl FnOnce(&mut S) -> io::Result<()>>,
+    reach: Reach,
+    key: &PasswordKey,
 ) -> Result<String, SourceError> {
     let packet = packets.read()?.bytes;
     if packet.first() == Some(&0xff) {
         return Err(refusal(packet));
     }
-    let Greeting { version, has_tls, challenge } =
+    let Greeting { version, has_tls, challenge, plugin } =
         greeting(packet).ok_or(SourceError::Malformed("its greeting"))?;
     let capabilities = if encrypt.is_some() { CAPABILITIES | TLS } else { CAPABILITIES };
+    let is_private = encrypt.is_some() || reach == Reach::Local;
     let mut answer = Vec::new();
     answer.extend(capabilities.to_le_bytes());
     answer.extend(PACKET_MAX.to_le_bytes());
@@ -84,40 +121,112 @@ pub(super) fn log_in<S: Read + Write>(
         packets.write(&answer)?;
         encrypt(packets.below()?)?;
     }
-    answer.extend(user.bytes().chain([0]));
-    let proved = proof(password, &challenge);
-    answer.push(proved.len() as u8);
-    answer.extend(proved);
-    answer.extend(PLUGIN.iter().chain(&[0]));
+    let plugin = Plugin::named(&plugin).unwrap_or(Plugin::Native);
+    let proof = plugin.proof(&login.password, &challenge);
+    answer.extend(login.user.bytes().chain([0]));
+    answer.push(proof.len() as u8);
+    answer.extend(proof);
+    answer.extend(plugin.name().bytes().chain([0]));
     packets.write(&answer)?;
+    let mut asked = Asked { plugin, challenge: challenge.to_vec() };
     loop {
         let packet = packets.read()?.bytes;
-        match packet.first() {
-            Some(0) => return Ok(version),
-            Some(0xff) => return Err(refusal(packet)),
-            Some(0xfe) => {
-                let mut bytes = Bytes(&packet[1..]);
-                let plugin = bytes.until_zero().unwrap_or(bytes.0);
-                let challenge = bytes.0.strip_suffix(&[0]).unwrap_or(bytes.0);
-                if plugin != PLUGIN {
-                    let plugin = plugin.escape_ascii();
-                    return Err(SourceError::Unsuitable(format!(
-                        "the database wants the password of {user} by {plugin}; only mysql_native_password is known here"
-                    )));
-                }
-                let proved = proof(password, challenge);
-                packets.write(&proved)?;
+        match packet {
+            [0, ..] => return Ok(version),
+            [0xff, ..] => return Err(refusal(packet)),
+            [0xfe, again @ ..] => {
+                asked = Asked::read(again, &login.user)?;
+                let proof = asked.plugin.proof(&login.password, &asked.challenge);
+                packets.write(&proof)?;
+            }
+            [1, PROOF_WAS_ENOUGH] => {}
+            [1, PASSWORD_IS_WANTED] if asked.plugin == Plugin::CachingSha2 && is_private => {
+                packets.write(&ended(&login.password))?;
+            }
+            [1, PASSWORD_IS_WANTED] if asked.plugin == Plugin::CachingSha2 => {
+                let key = public_key(packets, key, &login.user)?;
+                packets.write(&encrypted(login, &asked.challenge, &key)?)?;
             }
             _ => return Err(SourceError::Malformed("its answer to the login")),
         }
     }
 }
 
+/// How a server wants it to be shown that a password is known.
+#[derive(Debug)]
+struct Asked {
+    plugin: Plugin,
+    challenge: Vec<u8>,
+}
+
+impl Asked {
+    /// Reads a packet that wants it otherwise.
+    fn read(packet: &[u8], user: &str) -> Result<Self, SourceError> {
+        let mut bytes = Bytes(packet);
+        let name = bytes.until_zero().unwrap_or(bytes.0);
+        let plugin = Plugin::named(name).ok_or_else(|| {
+            let name = name.escape_ascii();
+            SourceError::Unsuitable(format!(
+                "the database wants the password of {user} by {name}; only mysql_native_password and caching_sha2_password are known here"
+            ))
+        })?;
+        let challenge = bytes.0.strip_suffix(&[0]).unwrap_or(bytes.0).to_vec();
+        Ok(Asked { plugin, challenge })
+    }
+}
+
+/// The key that encrypts a password.
+fn public_key<S: Read + Write>(
+    packets: &mut Packets<S>,
+    key: &PasswordKey,
+    user: &str,
+) -> Result<PublicKey, SourceError> {
+    match key {
+        PasswordKey::Missing => Err(SourceError::Unsuitable(format!(
+            "the database wants the password of {user} itself, and others may listen: use tls or a UNIX socket, or name its key by public-key-file"
+        ))),
+        PasswordKey::File(path) => read_key(path),
+        PasswordKey::OfServer => {
+            packets.write(&[ASK_FOR_KEY])?;
+            let packet = packets.read()?.bytes;
+            if packet.first() == Some(&0xff) {
+                return Err(refusal(packet));
+            }
+            let text = packet.strip_prefix(&[1]).and_then(|text| str::from_utf8(text).ok());
+            text.and_then(PublicKey::from_pem).ok_or(SourceError::Malformed("its public key"))
+        }
+    }
+}
+
+fn read_key(path: &Path) -> Result<PublicKey, SourceError> {
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()));
+    if std::fs::metadata(path).map_err(named)?.len() > KEY_FILE_MAX {
+        return Err(named(io::Error::new(io::ErrorKind::FileTooLarge, "it is too long")).into());
+    }
+    let text = std::fs::read_to_string(path).map_err(named)?;
+    PublicKey::from_pem(&text)
+        .ok_or_else(|| SourceError::Unsuitable(format!("{} has no public key of RSA", path.display())))
+}
+
+fn encrypted(login: &Login, challenge: &[u8], key: &PublicKey) -> Result<Vec<u8>, SourceError> {
+    let mut seed = [0; 20];
+    SystemRandom::new().fill(&mut seed).map_err(|_| io::Error::other("there are no random numbers"))?;
+    let too_long =
+        || SourceError::Unsuitable("the password is too long for the key of the database".to_owned());
+    if challenge.is_empty() {
+        return Err(SourceError::Malformed("its challenge"));
+    }
+    key.encrypt(&mixed(&login.password, challenge), seed).ok_or_else(too_long)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::packet::testing::{Script, says};
+    use super::super::rsa::tests::KEY;
     use super::*;
     use crate::testing::unhex;
+    use guira_harness::scratch::Scratch;
 
     /// As MariaDB 10.11.19 has sent it.
     const GREETING: &str =
@@ -142,14 +251,6 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_proved_as_the_server_wants_it() {
-        // The server has accepted this one.
-        let proved = proof(b"pw", b"Bo)zOZW&TT,zF-Kt&\\!.");
-        assert_eq!(proved, unhex("df2c81beadc37d0a6f305368a70590078c2fd70e"));
-        assert_eq!(proof(b"", b"Bo)zOZW&TT,zF-Kt&\\!."), b"");
-    }
-
-    #[test]
     fn a_login_is_accepted_refused_or_asked_for_again() {
         let greeting = unhex(GREETING);
         // What we write takes a number too.
@@ -164,14 +265,16 @@ mod tests {
             *packets.script_mut() = std::io::Cursor::new(says_all);
             let login = Login { user: "guira".to_owned(), password: b"pw".to_vec() };
             let plain = None::<fn(&mut Script) -> std::io::Result<()>>;
-            super::log_in(&mut packets, &login, plain).map(|version| (version, packets.told().to_vec()))
+            let (reach, key) = (Reach::Network, PasswordKey::Missing);
+            let version = super::log_in(&mut packets, &login, plain, reach, &key)?;
+            Ok::<_, SourceError>((version, packets.told().to_vec()))
         };
         let (version, told) = log_in(&[OK]).unwrap();
         assert!(version.contains("MariaDB"));
         assert!(told.ends_with(b"mysql_native_password\0"));
         let again = b"\xfemysql_native_password\0ABCDEFGHIJKLMNOPQRST\0";
         let (_, told) = log_in(&[again, OK]).unwrap();
-        assert!(told.ends_with(&proof(b"pw", b"ABCDEFGHIJKLMNOPQRST")));
+        assert!(told.ends_with(&Plugin::Native.proof(b"pw", b"ABCDEFGHIJKLMNOPQRST")));
         let refused = log_in(&[b"\xff\x15\x04#28000Access denied for user"]).unwrap_err();
         assert_eq!(refused.to_string(), "the database refuses the login: Access denied for user (1045)");
         let other = log_in(&[b"\xfeclient_ed25519\0salt"]).unwrap_err();
@@ -186,7 +289,8 @@ mod tests {
             packets.script_mut().get_mut().extend_from_slice(more);
             // The connection ends where TLS would begin.
             let end = |_: &mut Script| Err(io::Error::other("a handshake"));
-            let error = log_in(&mut packets, &login, Some(end)).unwrap_err();
+            let error =
+                log_in(&mut packets, &login, Some(end), Reach::Network, &PasswordKey::Missing).unwrap_err();
             (error.to_string(), packets.told().to_vec())
         };
         let with_tls = unhex(&GREETING.replacen("fef7", "feff", 1));
@@ -197,5 +301,82 @@ mod tests {
         assert!(error.contains("does not speak TLS") && told.is_empty(), "{error}");
         let (error, _) = encrypted(&with_tls, OK);
         assert!(error.contains("before TLS"), "{error}");
+    }
+
+    /// As MySQL 9.7.4 has sent it.
+    const MYSQL: &str =
+        "0a392e372e342d3200 0d000000 0110595a4430371f 00 ffff ff 0200 ffdf 15 00000000000000000000
+        6f77337b1f762f2a6a3f5a1c 00 63616368696e675f736861325f70617373776f726400";
+    const CHALLENGE: &str = "0110595a4430371f6f77337b1f762f2a6a3f5a1c";
+    const WANTED: &[u8] = &[1, PASSWORD_IS_WANTED];
+
+    /// What MySQL is told after its greeting, if it says this, packet by packet.
+    fn told_to_mysql(
+        answers: &[&[u8]],
+        reach: Reach,
+        key: &PasswordKey,
+    ) -> Result<Vec<Vec<u8>>, SourceError> {
+        let (mut says_all, greeting) = (Vec::new(), unhex(MYSQL));
+        for (index, packet) in [&greeting[..]].iter().chain(answers).enumerate() {
+            // A packet that says that a proof was enough is followed by another one of the server.
+            let number = if answers.first() == Some(&&[1, PROOF_WAS_ENOUGH][..]) && index == 2 {
+                3
+            } else {
+                2 * index
+            };
+            says_all.extend_from_slice(&(packet.len() as u32).to_le_bytes()[..3]);
+            says_all.push(number as u8);
+            says_all.extend_from_slice(packet);
+        }
+        let mut packets = says(0, &[]);
+        *packets.script_mut() = std::io::Cursor::new(says_all);
+        let login = Login { user: "guira".to_owned(), password: b"pw".to_vec() };
+        super::log_in(&mut packets, &login, None::<fn(&mut Script) -> io::Result<()>>, reach, key)?;
+        let (mut told, mut rest) = (Vec::new(), packets.told());
+        while let Some((head, behind)) = rest.split_first_chunk::<4>() {
+            let (packet, behind) = behind.split_at(usize::from(head[0]) | usize::from(head[1]) << 8);
+            told.push(packet.to_vec());
+            rest = behind;
+        }
+        Ok(told)
+    }
+
+    #[test]
+    fn mysql_is_shown_a_proof_and_told_the_password_only_where_nobody_listens() {
+        let proof = Plugin::CachingSha2.proof(b"pw", &unhex(CHALLENGE));
+        let enough = [&[1, PROOF_WAS_ENOUGH][..], OK];
+        let told = told_to_mysql(&enough, Reach::Network, &PasswordKey::Missing).unwrap();
+        let end = [&[32][..], &proof, b"caching_sha2_password\0"].concat();
+        assert!(told.len() == 1 && told[0].ends_with(&end));
+        let told = told_to_mysql(&[WANTED, OK], Reach::Local, &PasswordKey::Missing).unwrap();
+        assert_eq!(told[1..], [b"pw\0"]);
+        let error = told_to_mysql(&[WANTED, OK], Reach::Network, &PasswordKey::Missing).unwrap_err();
+        assert!(error.to_string().contains("wants the password of guira itself"), "{error}");
+        assert!(!error.is_passing());
+        let native = b"\xfemysql_native_password\0ABCDEFGHIJKLMNOPQRST\0";
+        let told = told_to_mysql(&[native, OK], Reach::Network, &PasswordKey::Missing).unwrap();
+        assert_eq!(told[1..], [Plugin::Native.proof(b"pw", b"ABCDEFGHIJKLMNOPQRST")]);
+        let error = told_to_mysql(&[native, WANTED], Reach::Local, &PasswordKey::Missing).unwrap_err();
+        assert!(matches!(error, SourceError::Malformed(_)), "that is no answer of that way: {error}");
+    }
+
+    #[test]
+    fn a_password_is_encrypted_by_the_key_of_the_server_or_of_a_file() {
+        let key = [&[1], KEY.as_bytes()].concat();
+        let told = told_to_mysql(&[WANTED, &key, OK], Reach::Network, &PasswordKey::OfServer).unwrap();
+        assert_eq!((&*told[1], told[2].len()), (&[ASK_FOR_KEY][..], 256));
+        let error =
+            told_to_mysql(&[WANTED, b"\x01no key"], Reach::Network, &PasswordKey::OfServer).unwrap_err();
+        assert!(error.to_string().contains("its public key"), "{error}");
+        let scratch = Scratch::new();
+        let file = PasswordKey::File(scratch.write("key.pem", KEY));
+        let told = told_to_mysql(&[WANTED, OK], Reach::Network, &file).unwrap();
+        assert_eq!((told.len(), told[1].len()), (2, 256));
+        scratch.write("key.pem", "no key");
+        let error = told_to_mysql(&[WANTED, OK], Reach::Network, &file).unwrap_err();
+        assert!(error.to_string().contains("key.pem has no public key"), "{error}");
+        let none = PasswordKey::File(scratch.file("none"));
+        let error = told_to_mysql(&[WANTED, OK], Reach::Network, &none).unwrap_err();
+        assert!(error.to_string().contains("cannot read") && error.is_passing(), "{error}");
     }
 }

@@ -1,17 +1,23 @@
-//! MariaDB's protocol.
+//! The protocol of MariaDB and MySQL.
 //!
 //! | file | what it knows |
 //! |---|---|
 //! | packet.rs | how packets are framed |
-//! | login.rs | the greeting, and mysql_native_password |
+//! | login.rs | the greeting, and logins |
+//! | password.rs | mysql_native_password and caching_sha2_password |
+//! | rsa.rs | how a password is encrypted |
 //! | query.rs | statements, their results, and errors |
 
 mod login;
 mod packet;
+mod password;
 mod query;
+mod rsa;
 
 use crate::{Server, SourceError, Wire};
-use login::log_in;
+use guira_client::text::Endpoint;
+pub use login::PasswordKey;
+use login::{Reach, log_in};
 pub use packet::Packets;
 pub use query::{each_row, execute, identifier, literal, printable, refusal, row, rows};
 use std::time::Duration;
@@ -21,10 +27,19 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Connects and logs in; tells the server's version too.
 pub fn connect(server: &Server) -> Result<(Packets<Wire>, String), SourceError> {
+    connect_with(server, &PasswordKey::Missing)
+}
+
+/// The same, with what may encrypt the password.
+pub fn connect_with(server: &Server, key: &PasswordKey) -> Result<(Packets<Wire>, String), SourceError> {
     let login = server.credentials.read()?;
     let mut packets = Packets::new(Wire::connect(&server.endpoint, SILENCE_MAX)?);
     let tls = server.security.tls();
     let encrypt = tls.map(|(connector, name)| move |wire: &mut Wire| wire.start_tls(connector, name));
-    let version = log_in(&mut packets, &login, encrypt)?;
+    let reach = match server.endpoint {
+        Endpoint::Unix(_) => Reach::Local,
+        Endpoint::Tcp { .. } => Reach::Network,
+    };
+    let version = log_in(&mut packets, &login, encrypt, reach, key)?;
     Ok((packets, version))
 }

@@ -10,10 +10,10 @@ const COM_QUERY: u8 = 3;
 /// The end of rows is shorter than a row that begins like it.
 const END_MAX: usize = 9;
 
-/// The position that is asked for is not in the log, or the log cannot be read.
-const ERROR_LOG: u16 = 1236;
-/// Who it is is not known, has another password, or may not come from there.
-const LOGIN: [u16; 3] = [1045, 1130, 1698];
+/// The position that is asked for is not in the log, or the log cannot be read; transactions that are needed were purged, or are not there yet.
+const ERRORS_OF_LOG: [u16; 3] = [1236, 1789, 1885];
+/// Who it is is not known, has another password, may not come from there, or is locked out.
+const LOGIN: [u16; 4] = [1045, 1130, 1698, 3118];
 /// Errors that another connection may not have: too many connections, or of a user; no memory or thread for one; a shutdown, network errors, limits of a user, a host
 /// that has failed too often, and a connection or statement that was killed.
 const PASSING: [u16; 15] =
@@ -33,7 +33,7 @@ pub fn refusal(packet: &[u8]) -> SourceError {
     }
     let text = format!("{} ({code})", printable(bytes.0).trim_end());
     match code {
-        ERROR_LOG => SourceError::Gap(text),
+        _ if ERRORS_OF_LOG.contains(&code) => SourceError::Gap(text),
         _ if LOGIN.contains(&code) => SourceError::Login(text),
         _ if PASSING.contains(&code) => SourceError::Connection(io::Error::other(text)),
         _ => SourceError::Refused(text),
@@ -177,6 +177,11 @@ mod tests {
             refusal(b"\xff\xd4\x04#HY000Could not find GTID state requested by slave in any binlog files");
         assert!(matches!(&gap, SourceError::Gap(text) if text.starts_with("Could not find GTID")), "{gap}");
         assert!(!gap.is_passing());
+        let purged =
+            refusal(b"\xff\xfd\x06#HY000Cannot replicate because the source purged required binary logs");
+        assert!(matches!(purged, SourceError::Gap(_)), "{purged}");
+        let locked = refusal(b"\xff\x2e\x0c#HY000Access denied for user. Account is locked.");
+        assert!(matches!(locked, SourceError::Login(_)), "{locked}");
         let passing = refusal(b"\xff\x1d\x04#08S01Server shutdown in progress");
         assert!(passing.is_passing(), "{passing}");
         let limits = [

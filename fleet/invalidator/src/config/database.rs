@@ -1,11 +1,12 @@
-//! The database: `[source.mariadb]` or `[source.postgres]`.
+//! The database: `[source.mariadb]`, `[source.mysql]` or `[source.postgres]`.
 
 use super::{ConfigError, yes};
-use crate::source::Source;
+use crate::source::binlog::{self, Product, Reads};
 use crate::source::debezium::{self, Acknowledged};
-use crate::source::mariadb::{self, Reads, Until};
 use crate::source::postgres::{self, Confirmed, SlotCreation};
+use crate::source::{Source, Until};
 use guira_client::text::Endpoint;
+use guira_databases::mariadb::PasswordKey;
 use guira_databases::{Server, Tls, endpoint};
 use serde::{Deserialize, Deserializer};
 use std::num::NonZeroU32;
@@ -15,7 +16,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Database {
-    MariaDb(MariaDb),
+    MariaDb(Binlog),
+    MySql(Binlog),
     Postgres(Postgres),
     Debezium(Debezium),
 }
@@ -30,7 +32,7 @@ pub(super) struct Debezium {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct MariaDb {
+pub(super) struct Binlog {
     #[serde(deserialize_with = "endpoint")]
     address: Endpoint,
     user: String,
@@ -39,6 +41,11 @@ pub(super) struct MariaDb {
     #[serde(default)]
     tls: Option<Tls>,
     server_id: NonZeroU32,
+    /// What encrypts the password for a MySQL that wants it itself: the key in a file, or the one that the database sends.
+    #[serde(default)]
+    public_key_file: Option<PathBuf>,
+    #[serde(default)]
+    ask_public_key: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,7 +85,9 @@ impl Database {
             (Database::Debezium(_), Some(_)) => {
                 Err("[source.debezium] has no position: who sends keeps it".to_owned())
             }
-            (Database::MariaDb(_) | Database::Postgres(_), None) => Err("position is missing".to_owned()),
+            (Database::MariaDb(_) | Database::MySql(_) | Database::Postgres(_), None) => {
+                Err("position is missing".to_owned())
+            }
             _ => Ok(()),
         }
     }
@@ -86,7 +95,10 @@ impl Database {
     /// What a line alone does not tell.
     pub(super) fn check(&self) -> Result<(), String> {
         let (tls, address) = match self {
-            Database::MariaDb(mariadb) => (&mariadb.tls, &mariadb.address),
+            Database::MariaDb(binlog) | Database::MySql(binlog) => {
+                binlog.check_key(matches!(self, Database::MySql(_)))?;
+                (&binlog.tls, &binlog.address)
+            }
             Database::Postgres(postgres) => (&postgres.tls, &postgres.address),
             Database::Debezium(_) => return Ok(()),
         };
@@ -95,10 +107,10 @@ impl Database {
             .map_err(|error| format!("of the database: {error}"))
     }
 
-    /// Whether a table can be where `database` and `schema` say: MariaDB has tables in databases, PostgreSQL in schemas of the one database.
+    /// Whether a table can be where `database` and `schema` say: MariaDB and MySQL have tables in databases, PostgreSQL in schemas of the one database.
     pub(super) fn check_place(&self, database: Option<&str>, schema: Option<&str>) -> Result<(), String> {
         match self {
-            Database::MariaDb(_) if database.is_none() || schema.is_some() => {
+            Database::MariaDb(_) | Database::MySql(_) if database.is_none() || schema.is_some() => {
                 Err("needs a database, and has no schema".to_owned())
             }
             Database::Postgres(postgres) if database.is_some() => {
@@ -107,17 +119,15 @@ impl Database {
             Database::Debezium(_) if database.is_some() == schema.is_some() => {
                 Err("needs a database (MySQL, MariaDB), or else a schema (PostgreSQL)".to_owned())
             }
-            Database::MariaDb(_) | Database::Postgres(_) | Database::Debezium(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 
     /// How it is reached, if these tables have templates. Reads the files with the password and with authorities.
     pub(super) fn source(&self, tables: Vec<(String, String)>) -> Result<Source, ConfigError> {
         Ok(match self {
-            Database::MariaDb(mariadb) => {
-                let reads = if tables.is_empty() { Reads::Statements } else { Reads::StatementsAndRows };
-                Source::MariaDb(mariadb.options(reads)?)
-            }
+            Database::MariaDb(binlog) => Source::Binlog(binlog.options(Product::MariaDb, &tables)?),
+            Database::MySql(binlog) => Source::Binlog(binlog.options(Product::MySql, &tables)?),
             Database::Postgres(postgres) => Source::Postgres(postgres.options(tables)?),
             Database::Debezium(Debezium { listen }) => Source::Debezium(debezium::Options {
                 listen: listen.clone(),
@@ -127,13 +137,35 @@ impl Database {
     }
 }
 
-impl MariaDb {
-    fn options(&self, reads: Reads) -> Result<mariadb::Options, ConfigError> {
-        Ok(mariadb::Options {
+impl Binlog {
+    fn check_key(&self, may_have_one: bool) -> Result<(), String> {
+        let named = [
+            self.public_key_file.is_some().then_some("public-key-file"),
+            self.ask_public_key.then_some("ask-public-key"),
+        ];
+        match named {
+            [Some(_), Some(_)] => Err("public-key-file and ask-public-key exclude each other".to_owned()),
+            [Some(name), None] | [None, Some(name)] if !may_have_one => {
+                Err(format!("[source.mariadb] has no {name}: MariaDB is never sent the password itself"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn options(&self, product: Product, tables: &[(String, String)]) -> Result<binlog::Options, ConfigError> {
+        let key = match &self.public_key_file {
+            Some(file) => PasswordKey::File(file.clone()),
+            None if self.ask_public_key => PasswordKey::OfServer,
+            None => PasswordKey::Missing,
+        };
+        key.check().map_err(ConfigError::Key)?;
+        Ok(binlog::Options {
+            product,
             server: Server::new(&self.address, self.tls.as_ref(), &self.user, self.password_file.as_deref())?,
+            key,
             server_id: self.server_id.get(),
             until: Until::Forever,
-            reads,
+            reads: if tables.is_empty() { Reads::Statements } else { Reads::StatementsAndRows },
         })
     }
 }
@@ -149,6 +181,7 @@ impl Postgres {
             publication: self.publication.clone(),
             tables,
             confirmed: Confirmed::default(),
+            until: Until::Forever,
         })
     }
 }

@@ -7,7 +7,7 @@ mod tests;
 
 use crate::deliver::{Limits, Spool, SpoolError, Ways};
 use crate::keys::{Rule, TableKeys, Template};
-use crate::source::{OnGap, Source};
+use crate::source::{OnGap, Source, SourceError};
 use database::Database;
 use guira_client::text::{Endpoint, LoginError};
 use guira_databases::{ServerError, read_settings};
@@ -42,6 +42,8 @@ pub enum ConfigError {
     File { path: PathBuf, message: String },
     #[error(transparent)]
     Server(#[from] ServerError),
+    #[error("the key of the database: {0}")]
+    Key(SourceError),
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
     #[error("the login of a target: {0}")]
@@ -87,7 +89,7 @@ pub struct Config {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Templates {
-    /// MariaDB has tables in databases, PostgreSQL in schemas of the one database.
+    /// MariaDB and MySQL have tables in databases, PostgreSQL in schemas of the one database.
     #[serde(default)]
     database: Option<String>,
     #[serde(default)]

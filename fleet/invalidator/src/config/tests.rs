@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::deliver::Dialect;
-use crate::source::mariadb::Reads;
+use crate::source::binlog::{Product, Reads};
 use crate::source::postgres::{self, SlotCreation};
 use guira_databases::Security;
+use guira_databases::mariadb::PasswordKey;
 use guira_harness::scratch::Scratch;
 
 const GOOD: &str = r#"
@@ -39,7 +40,7 @@ fn a_configuration_is_read_with_its_defaults() {
     let config = Config::from_toml(GOOD).unwrap();
     assert_eq!((config.batch_keys, config.queue_batches), (BATCH_KEYS, QUEUE));
     assert_eq!(config.on_gap, OnGap::Stop);
-    let Source::MariaDb(source) = config.source().unwrap() else { panic!("a MariaDB") };
+    let Source::Binlog(source) = config.source().unwrap() else { panic!("a MariaDB") };
     assert_eq!((source.server.endpoint.to_string().as_str(), source.server_id), ("db.example:3306", 4242));
     assert_eq!(source.reads, Reads::StatementsAndRows);
     let [east, west] = &config.targets[..] else { panic!("two targets") };
@@ -72,7 +73,7 @@ fn a_configuration_is_read_with_its_defaults() {
     let text = [&GOOD[..start], &GOOD[end..]].concat().replacen("[[target]]", outbox, 1);
     let config = Config::from_toml(&text).unwrap();
     assert!(matches!(&config.tables()[0].rule, Rule::Outbox(column) if column == "keys"));
-    let Source::MariaDb(source) = config.source().unwrap() else { panic!("a MariaDB") };
+    let Source::Binlog(source) = config.source().unwrap() else { panic!("a MariaDB") };
     assert_eq!(source.reads, Reads::StatementsAndRows);
     let error = Config::from_toml(&text.replace("database = \"shop\"", "")).unwrap_err();
     assert!(error.contains("the outbox outbox needs a database"), "{error}");
@@ -142,9 +143,34 @@ fn a_postgresql_that_makes_no_sense_is_refused() {
 }
 
 #[test]
+fn mysql_may_be_sent_the_password_encrypted_by_a_key() {
+    let mysql = GOOD.replace("[source.mariadb]", "[source.mysql]");
+    let options = |text: &str| -> Result<_, String> {
+        match Config::from_toml(text)?.source().map_err(|error| error.to_string())? {
+            Source::Binlog(options) => Ok(options),
+            other => panic!("{other:?}"),
+        }
+    };
+    let plain = options(&mysql).unwrap();
+    assert_eq!((plain.product, plain.key), (Product::MySql, PasswordKey::Missing));
+    let with = |key: &str| mysql.replacen("server-id", &format!("{key}\nserver-id"), 1);
+    assert_eq!(options(&with("ask-public-key = true")).unwrap().key, PasswordKey::OfServer);
+    let error = options(&with("public-key-file = \"/nowhere\"")).unwrap_err();
+    assert!(error.contains("the key of the database: cannot read /nowhere"), "{error}");
+    let both = with("public-key-file = \"/nowhere\"\nask-public-key = true");
+    assert!(options(&both).unwrap_err().contains("exclude each other"));
+    for (key, name) in
+        [("ask-public-key = true", "ask-public-key"), ("public-key-file = \"/x\"", "public-key-file")]
+    {
+        let error = options(&with(key).replace("[source.mysql]", "[source.mariadb]")).unwrap_err();
+        assert!(error.contains(&format!("[source.mariadb] has no {name}")), "{error}");
+    }
+}
+
+#[test]
 fn there_is_one_database() {
-    let without = GOOD.replace("[source.mariadb]", "[source.mysql]");
-    assert!(Config::from_toml(&without).unwrap_err().contains("unknown variant `mysql`"));
+    let without = GOOD.replace("[source.mariadb]", "[source.oracle]");
+    assert!(Config::from_toml(&without).unwrap_err().contains("unknown variant `oracle`"));
     let (start, end) = (GOOD.find("[source.mariadb]").unwrap(), GOOD.find("[[template]]").unwrap());
     let without = [&GOOD[..start], &GOOD[end..]].concat();
     assert!(Config::from_toml(&without).unwrap_err().contains("missing field `source`"));
@@ -246,7 +272,7 @@ fn a_password_is_the_first_line_of_its_file_and_not_shown() {
     let setting = format!("user = \"guira\"\npassword-file = {:?}", password);
     let text = GOOD.replace("user = \"guira\"", &setting);
     let source = Config::load(&scratch.write("config", &text)).unwrap().source().unwrap();
-    let Source::MariaDb(source) = source else { panic!("a MariaDB") };
+    let Source::Binlog(source) = source else { panic!("a MariaDB") };
     assert_eq!(source.server.credentials.read().unwrap().password, b"top secret");
     assert!(!format!("{source:?}").contains("secret"));
     std::fs::remove_file(password).unwrap();

@@ -1,7 +1,7 @@
 //! What an invalidator reads: the commit log of a database, whichever it is.
 
+pub(crate) mod binlog;
 pub(crate) mod debezium;
-pub(crate) mod mariadb;
 mod place;
 mod position;
 pub(crate) mod postgres;
@@ -67,7 +67,7 @@ pub(crate) trait Changes {
 /// The database whose log is read.
 #[derive(Debug)]
 pub(crate) enum Source {
-    MariaDb(mariadb::Options),
+    Binlog(binlog::Options),
     Postgres(postgres::Options),
     Debezium(debezium::Options),
 }
@@ -81,20 +81,54 @@ impl Source {
         save: impl Fn(&str) -> Result<(), SourceError>,
     ) -> Result<(), SourceError> {
         match self {
-            Source::MariaDb(options) => mariadb::run(options, tail, position, save),
+            Source::Binlog(options) => binlog::run(options, tail, position, save),
             Source::Postgres(options) => postgres::run(options, tail, position, save),
             Source::Debezium(options) => debezium::run(options, tail),
+        }
+    }
+
+    /// Reads a part of the log from `position` on, for which no database is told that it was read.
+    ///
+    /// # Errors
+    /// [`SourceError::Ended`] when all of it was read.
+    pub(crate) fn replay<C: Changes>(
+        &self,
+        tail: Tail<C>,
+        position: String,
+        until: Until,
+    ) -> Result<(), SourceError> {
+        match self {
+            Source::Binlog(options) => {
+                binlog::replay(&binlog::Options { until, ..options.clone() }, tail, position)
+            }
+            Source::Postgres(options) => {
+                postgres::replay(&postgres::Options { until, ..options.clone() }, tail, position)
+            }
+            Source::Debezium(_) => {
+                Err(SourceError::Unsuitable("what somebody has sent is not there any more".to_owned()))
+            }
         }
     }
 
     /// `position` is in the file, if there is one. A database that keeps its log for us need not keep what is before it.
     pub(crate) fn saved(&self, position: &str) {
         match self {
-            Source::MariaDb(_) => {}
+            Source::Binlog(_) => {}
             Source::Postgres(options) => options.confirmed.set(position),
             Source::Debezium(options) => options.acknowledged.set(position),
         }
     }
+}
+
+/// How far the log is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// It is waited for more.
+    Forever,
+    /// To its present end.
+    End,
+    /// To this position.
+    Position(String),
 }
 
 /// How often a database is asked by a second connection what the first one does not tell.

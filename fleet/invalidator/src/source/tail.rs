@@ -230,10 +230,19 @@ mod tests {
         };
         tail.run(Some("20".to_owned()), open, |_| Ok(())).unwrap();
         assert_eq!(tries, 3);
+        let (stop, mut tries) = (Stop::default(), 0);
         let tail =
-            Tail { changes: &mut notes, counts: Arc::default(), on_gap: OnGap::Stop, stop: Stop::default() };
-        let open = |_: Option<&str>| Err::<Numbers, _>(SourceError::Login("no".to_owned()));
+            Tail { changes: &mut notes, counts: Arc::default(), on_gap: OnGap::Stop, stop: stop.clone() };
+        let open = |_: Option<&str>| {
+            tries += 1;
+            // It would be tried for ever otherwise, if it was tried again.
+            if tries == 2 {
+                stop.set();
+            }
+            Err::<Numbers, _>(SourceError::Login("no".to_owned()))
+        };
         assert!(matches!(tail.run(None, open, |_| Ok(())), Err(SourceError::Login(_))));
+        assert_eq!(tries, 1);
     }
 
     #[test]

@@ -15,7 +15,7 @@ function draw() {
   const { status } = last, { stats, targets } = status, column = (name) => seen.map((point) => point[name]);
   const rate = (name) => last[name] === null ? ["\u2013", ""] : count(Math.round(last[name])), up = targets.filter((target) => target.is_up).length;
   byId("about").textContent = status.version;
-  tile("t-lag", "Lag", [age(status.lag), ""], "of the oldest change that is under way", seen.map((point) => point.status.lag).slice(-60));
+  tile("t-lag", "Lag", [age(status.lag), ""], status.lag_bytes === null ? "of the oldest change that is under way" : `of the oldest change that is under way; ${text(bytes(status.lag_bytes))} of the log to do`, seen.map((point) => point.status.lag).slice(-60));
   tile("t-transactions", "Transactions each second", rate("transactions"), `${text(count(stats.transactions))} since the start`, column("transactions").slice(-60));
   tile("t-deletes", "Deletes each second", rate("deletes"), `${text(count(stats.deletes))} since the start`, column("deletes").slice(-60));
   tile("t-targets", "Targets that are up", [String(up), ""], `of ${targets.length}`, []);

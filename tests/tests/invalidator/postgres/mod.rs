@@ -3,6 +3,7 @@
 mod connections;
 mod deletes;
 mod faults;
+mod replay;
 mod restarts;
 
 use super::{Caches, Invalidator};

@@ -4,7 +4,7 @@ use super::position::{Lsn, Position};
 use super::slot;
 use super::status::{Confirmed, Status};
 use super::stream::Stream;
-use crate::source::{Changes, Log, Place, SourceError};
+use crate::source::{Changes, Log, Place, SourceError, Until};
 use guira_databases::Server;
 use guira_databases::Stop;
 use guira_databases::postgres::Messages;
@@ -28,6 +28,7 @@ pub(crate) struct Options {
     /// Schemas and names of tables that have templates.
     pub(crate) tables: Vec<(String, String)>,
     pub(crate) confirmed: Confirmed,
+    pub(crate) until: Until,
 }
 
 /// Whether a slot is made that is not there.
@@ -43,6 +44,8 @@ pub(super) struct Postgres {
     messages: Messages,
     stream: Stream,
     status: Status,
+    /// How far it is read, if not for ever.
+    last: Option<Lsn>,
 }
 
 impl Postgres {
@@ -56,18 +59,33 @@ impl Postgres {
             None => begin(&mut messages, options)?,
         };
         let start = Position { lsn, ..end };
+        let last = last(&options.until, end)?;
+        // A slot has one reader, and goes on with it; a copy ends with the connection.
+        let slot = match last {
+            Some(_) => slot::copy(&mut messages, &options.slot)?,
+            None => options.slot.clone(),
+        };
         let publication = literal(&identifier(&options.publication));
         start_copy(
             &mut messages,
             &format!(
                 "START_REPLICATION SLOT {} LOGICAL {lsn} (proto_version '1', publication_names {publication}, messages 'true')",
-                identifier(&options.slot)
+                identifier(&slot)
             ),
         )?;
         messages.set_patience(SILENCE_MAX);
         let status = Status::start(messages.writer(), options.confirmed.clone(), start)?;
-        Ok(Postgres { messages, stream: Stream::new(start), status })
+        Ok(Postgres { messages, stream: Stream::new(start), status, last })
     }
+}
+
+/// How far the log is read, which ends at `end`.
+fn last(until: &Until, end: Position) -> Result<Option<Lsn>, SourceError> {
+    Ok(match until {
+        Until::Forever => None,
+        Until::End => Some(end.lsn),
+        Until::Position(last) => Some(last.parse::<Position>()?.lsn),
+    })
 }
 
 /// The present end of the log.
@@ -171,6 +189,9 @@ fn follow(
     let position: Position = position.parse()?;
     let slot = slot::find(messages, &options.slot)?;
     slot::check(slot.as_ref(), &options.slot, position, end)?;
+    if options.until == Until::Forever {
+        slot.iter().try_for_each(slot::Slot::check_reader)?;
+    }
     if position.timeline != end.timeline {
         let row = query(messages, &format!("TIMELINE_HISTORY {}", end.timeline))?.into_iter().next();
         let history = row.and_then(|row| row.into_iter().nth(1).flatten()).unwrap_or_default();
@@ -197,6 +218,10 @@ fn begin(messages: &mut Messages, options: &Options) -> Result<Lsn, SourceError>
 
 impl Log for Postgres {
     fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
+        if self.last.is_some_and(|last| self.stream.has_reached(last)) {
+            changes.pause()?;
+            return Err(SourceError::Ended);
+        }
         let message = self.messages.read()?;
         match message.kind {
             b'd' => {

@@ -36,3 +36,13 @@ pub(crate) fn run<C: Changes>(
         || tail.run(position, |position| Postgres::open(options, position, &stop), save),
     )
 }
+
+/// Reads the log from `position` on as far as the options say, from a copy of the slot.
+pub(crate) fn replay<C: Changes>(
+    options: &Options,
+    tail: Tail<C>,
+    position: String,
+) -> Result<(), SourceError> {
+    let stop = tail.stop.clone();
+    tail.run(Some(position), |position| Postgres::open(options, position, &stop), |_| Ok(()))
+}

@@ -17,6 +17,8 @@ pub(super) fn seconds(time: u64) -> u64 {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change<'a> {
     Begin {
+        /// Where its commit begins.
+        commit: Lsn,
         when: u64,
     },
     Commit {
@@ -68,10 +70,7 @@ pub(super) struct Tuple<'a>(&'a [u8]);
 pub(super) fn read(data: &[u8]) -> Option<Change<'_>> {
     let mut bytes = Bytes(data);
     Some(match bytes.byte()? {
-        b'B' => {
-            let _end = bytes.big(8)?;
-            Change::Begin { when: seconds(bytes.big(8)?) }
-        }
+        b'B' => Change::Begin { commit: Lsn(bytes.big(8)?), when: seconds(bytes.big(8)?) },
         b'C' => {
             let (_flags, _commit) = (bytes.byte()?, bytes.big(8)?);
             Change::Commit { end: Lsn(bytes.big(8)?), when: seconds(bytes.big(8)?) }
@@ -223,7 +222,10 @@ pub(super) mod tests {
     #[test]
     fn transactions_begin_and_end() {
         let begin = unhex("42 0000000001a2b3c8 0002bf20f0c0e0d0 000002f1");
-        assert_eq!(read(&begin), Some(Change::Begin { when: seconds(0x0002_bf20_f0c0_e0d0) }));
+        assert_eq!(
+            read(&begin),
+            Some(Change::Begin { commit: Lsn(0x1a2_b3c8), when: seconds(0x0002_bf20_f0c0_e0d0) })
+        );
         let commit = unhex("43 00 0000000001a2b3c8 0000000001a2b3f8 0000000000000000");
         assert_eq!(read(&commit), Some(Change::Commit { end: Lsn(0x1a2_b3f8), when: 946_684_800 }));
         assert_eq!(seconds(1_999_999), 946_684_801);

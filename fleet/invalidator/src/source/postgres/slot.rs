@@ -56,14 +56,20 @@ impl Slot {
         })
     }
 
-    /// Whether it is ours to use.
-    fn check_use(&self) -> Result<(), SourceError> {
+    /// Whether it can be used.
+    fn check_kind(&self) -> Result<(), SourceError> {
         let name = &self.name;
         if self.plugin != PLUGIN || !self.is_of_this_database {
             return Err(SourceError::Unsuitable(format!(
                 "the slot {name} is of another database, or of another output plugin than {PLUGIN}: name another one, or drop it"
             )));
         }
+        Ok(())
+    }
+
+    /// Whether nobody else reads from it.
+    pub(super) fn check_reader(&self) -> Result<(), SourceError> {
+        let name = &self.name;
         match &self.reader {
             Some(reader) => {
                 let text =
@@ -97,7 +103,7 @@ pub(super) fn check(
             "the slot {name} is lost: the database has removed parts of its log, since more was to be kept than max_slot_wal_keep_size"
         ));
     };
-    slot.check_use()?;
+    slot.check_kind()?;
     if confirmed > position.lsn {
         return gap(format!(
             "the slot {name} begins at {confirmed}, which is behind the position {}",
@@ -136,13 +142,25 @@ pub(super) fn begin(
     slot: Slot,
     creation: SlotCreation,
 ) -> Result<Option<Lsn>, SourceError> {
-    slot.check_use()?;
+    slot.check_kind()?;
+    slot.check_reader()?;
     match slot.confirmed {
         Some(confirmed) if !slot.is_lost => return Ok(Some(confirmed)),
         _ if creation == SlotCreation::Forbidden => {}
         _ => drop(query(messages, &format!("DROP_REPLICATION_SLOT {}", identifier(&slot.name)))?),
     }
     Ok(None)
+}
+
+/// Makes a copy of a slot that ends with the connection; returns its name.
+pub(super) fn copy(messages: &mut Messages, name: &str) -> Result<String, SourceError> {
+    let statement = format!(
+        "SELECT slot_name FROM pg_catalog.pg_copy_logical_replication_slot({}, 'guira_replay_' || pg_backend_pid(), true)",
+        literal(name)
+    );
+    let row = query(messages, &statement)?.into_iter().next();
+    row.and_then(|row| row.into_iter().next().flatten())
+        .ok_or(SourceError::Malformed("the slot that it has copied"))
 }
 
 /// Makes a slot, which begins at the present end of the log. It waits for the end of all transactions that have begun.
@@ -207,7 +225,8 @@ mod tests {
     #[test]
     fn a_slot_of_others_is_not_used() {
         let used = Slot { reader: Some("4242".to_owned()), ..slot() };
-        let error = check(Some(&used), "guira", at(500), END).unwrap_err();
+        assert_eq!(told(Some(&used), at(500)), "good", "it may be copied");
+        let error = used.check_reader().unwrap_err();
         assert!(error.is_passing() && error.to_string().contains("process 4242"), "{error}");
         for other in
             [Slot { plugin: "wal2json".to_owned(), ..slot() }, Slot { is_of_this_database: false, ..slot() }]

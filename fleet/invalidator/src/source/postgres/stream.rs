@@ -17,17 +17,24 @@ pub(super) struct Stream {
     position: Position,
     /// When the transaction was committed whose changes are being told.
     transaction: Option<u64>,
+    /// Where the commit of the last transaction begins that has begun.
+    commit: Lsn,
     /// Tables by their numbers; nothing of those whose rows nobody wants.
     relations: HashMap<u32, Option<Relation>>,
 }
 
 impl Stream {
     pub(super) fn new(position: Position) -> Self {
-        Stream { position, transaction: None, relations: HashMap::new() }
+        Stream { position, transaction: None, commit: Lsn(0), relations: HashMap::new() }
     }
 
     pub(super) fn position(&self) -> &Position {
         &self.position
+    }
+
+    /// Whether all that was committed before `last` was told.
+    pub(super) fn has_reached(&self, last: Lsn) -> bool {
+        self.position.lsn >= last || self.transaction.is_some() && self.commit >= last
     }
 
     /// Takes the data of a CopyData message.
@@ -68,7 +75,10 @@ impl Stream {
 
     fn tell(&mut self, change: Change<'_>, sent: u64, changes: &mut dyn Changes) -> Result<(), SourceError> {
         match change {
-            Change::Begin { when } => self.transaction = Some(when),
+            Change::Begin { commit, when } => {
+                self.transaction = Some(when);
+                self.commit = commit;
+            }
             Change::Commit { end, when } => {
                 self.transaction = None;
                 self.position.lsn = self.position.lsn.max(end);
@@ -224,7 +234,11 @@ mod tests {
     }
 
     fn begin(when: u64) -> Vec<u8> {
-        [&b"B"[..], &[0; 8], &time(when), &[0; 4]].concat()
+        begin_at(0, when)
+    }
+
+    fn begin_at(commit: u64, when: u64) -> Vec<u8> {
+        [&b"B"[..], &commit.to_be_bytes(), &time(when), &[0; 4]].concat()
     }
 
     fn commit(end: u64, when: u64) -> Vec<u8> {
@@ -286,6 +300,16 @@ mod tests {
                 "committed 7-1-0/C8 at 946684805",
             ]
         );
+    }
+
+    #[test]
+    fn a_place_is_reached_behind_it_and_by_a_transaction_that_commits_behind_it() {
+        let mut stream = stream();
+        assert!(stream.has_reached(Lsn(100)) && !stream.has_reached(Lsn(101)));
+        tell(&mut stream, &[data(&begin_at(150, 5))]).unwrap();
+        assert!(stream.has_reached(Lsn(150)) && !stream.has_reached(Lsn(151)));
+        tell(&mut stream, &[data(&commit(160, 5))]).unwrap();
+        assert!(stream.has_reached(Lsn(160)) && !stream.has_reached(Lsn(161)));
     }
 
     #[test]

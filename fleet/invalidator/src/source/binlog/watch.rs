@@ -21,7 +21,7 @@ pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
                 counts.set_extent(None);
                 if was_seen && stop.check().is_ok() {
                     tracing::warn!(
-                        "the lag in bytes is not known, for which the user needs BINLOG MONITOR: {error}"
+                        "the lag in bytes is not known, for which the user needs BINLOG MONITOR (MariaDB) or REPLICATION CLIENT (MySQL): {error}"
                     );
                 }
             }

@@ -26,6 +26,7 @@ mod kind {
     pub(super) const TIME2: u8 = 19;
     pub(super) const BLOB_COMPRESSED: u8 = 140;
     pub(super) const VARCHAR_COMPRESSED: u8 = 141;
+    pub(super) const VECTOR: u8 = 242;
     pub(super) const JSON: u8 = 245;
     pub(super) const NEWDECIMAL: u8 = 246;
     pub(super) const ENUM: u8 = 247;
@@ -49,9 +50,8 @@ impl Column {
     /// A column of this type, of whose description the details are read. `None` if the type is not known.
     pub(super) fn read(kind: u8, details: &mut Bytes<'_>) -> Option<Self> {
         let length = match kind {
-            kind::FLOAT | kind::DOUBLE | kind::BLOB | kind::BLOB_COMPRESSED | kind::JSON | kind::GEOMETRY => {
-                1
-            }
+            kind::FLOAT | kind::DOUBLE => 1,
+            kind::BLOB | kind::BLOB_COMPRESSED | kind::VECTOR | kind::JSON | kind::GEOMETRY => 1,
             kind::TIMESTAMP2 | kind::DATETIME2 | kind::TIME2 => 1,
             kind::VARCHAR | kind::VARCHAR_COMPRESSED | kind::VAR_STRING | kind::BIT => 2,
             kind::NEWDECIMAL | kind::STRING | kind::ENUM | kind::SET => 2,
@@ -61,6 +61,11 @@ impl Column {
         let mut detail = [0; 2];
         detail[..length].copy_from_slice(details.take(length)?);
         Some(Column { kind, detail, is_unsigned: false })
+    }
+
+    /// Whether it is MySQL's JSON, which is no text; that of MariaDB is.
+    pub(super) fn is_json(&self) -> bool {
+        self.kind == kind::JSON
     }
 
     pub(super) fn set_unsigned(&mut self) {
@@ -106,7 +111,7 @@ impl Column {
                 text(bytes, usize::from(u16::from_le_bytes(self.detail)))?;
                 0
             }
-            kind::BLOB_COMPRESSED | kind::JSON | kind::GEOMETRY => {
+            kind::BLOB_COMPRESSED | kind::VECTOR | kind::JSON | kind::GEOMETRY => {
                 usize::try_from(bytes.number(first)?).ok()?
             }
             kind::NULL => 0,

@@ -1,5 +1,6 @@
 //! Events as MariaDB 10.11.19 has sent them, and some that it might send.
 
+use super::super::client::Product;
 use super::super::rows::tests::{DELETE, INSERT, UPDATE};
 use super::super::table::tests::USERS;
 use super::*;
@@ -82,7 +83,7 @@ fn take(dump: &mut Dump, events: &[Vec<u8>]) -> (Vec<String>, Result<(), SourceE
 }
 
 fn dump() -> Dump {
-    Dump::new("0-1-5,7-2-3".parse().unwrap())
+    Dump::new(Position::parse(Product::MariaDb, "0-1-5,7-2-3").unwrap())
 }
 
 /// What is told of these events, all of which are understood.
@@ -201,8 +202,10 @@ fn keys_do_not_wait_for_the_end_of_a_long_transaction() {
 fn what_would_leave_something_stale_ends_the_reading() {
     for (events, expected) in [
         (vec![event(kind::INCIDENT, &[1, 0, 0])], "has a gap: the database says that changes are missing"),
-        (vec![gtid(6, 0x4c)], "transaction 0-1-6 is part of one"),
-        (vec![gtid(6, 0x8d), statement("shop", "XA COMMIT X'78',X'',1")], "transaction 0-1-6 is part of one"),
+        (
+            vec![gtid(6, 0x8d), statement("shop", "XA COMMIT X'78',X'',1")],
+            "X'78',X'',1 was committed by 0-1-6, and prepared before",
+        ),
         (vec![gtid(6, 0), event(kind::QUERY_COMPRESSED, &[0; 14])], "a statement"),
         (vec![event(200, &[])], "an event of kind 200"),
         (vec![gtid(6, 0), event(kind::DELETE_ROWS_1, &unhex(DELETE))], "rows of no table"),
@@ -257,60 +260,6 @@ fn checksums_are_expected_once_a_format_says_so() {
 }
 
 #[test]
-fn the_first_words_stand_behind_comments() {
-    for (text, expected) in [
-        ("/* a */ /* b */\n update/* c */t", ["UPDATE", "T"]),
-        ("", ["", ""]),
-        ("/* a", ["", ""]),
-        ("XA END", ["XA", "END"]),
-        ("`a`", ["", ""]),
-    ] {
-        assert_eq!(first_words(text.as_bytes()), expected, "{text}");
-    }
-}
-
-#[test]
-fn statements_that_may_change_data_are_known() {
-    let is_unseen = |text: &str| {
-        let [verb, object] = first_words(text.as_bytes());
-        super::is_unseen(&verb, &object, text.as_bytes())
-    };
-    for text in [
-        "DELETE FROM t",
-        "load data infile 'x' into table t",
-        "DROP TABLE t",
-        "drop database shop",
-        "RENAME TABLE a TO b",
-        "CREATE OR REPLACE TABLE t (i INT)",
-        "ALTER TABLE t TRUNCATE PARTITION p",
-        "alter table t import tablespace",
-        "-- a note\nTRUNCATE t",
-        "# a note\nDELETE FROM t",
-        "/*!50000 UPDATE */ t SET x=1",
-        "/*M!100100 truncate */ t",
-        "SET STATEMENT binlog_format='STATEMENT' FOR UPDATE t SET x=1",
-        "WITH a AS (SELECT 1) DELETE FROM t",
-        "EXECUTE IMMEDIATE 'x'",
-        "",
-    ] {
-        assert!(is_unseen(text), "{text}");
-    }
-    for text in [
-        "CREATE TABLE t (i INT)",
-        "DROP USER u",
-        "DROP TEMPORARY TABLE t",
-        "DROP /*!40005 TEMPORARY */ VIEW v",
-        "ALTER TABLE t ADD i INT",
-        "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `t`",
-        "GRANT SELECT ON t TO u",
-        "SET PASSWORD FOR u = 'x'",
-        "analyze table t",
-    ] {
-        assert!(!is_unseen(text), "{text}");
-    }
-}
-
-#[test]
 fn the_place_is_that_of_the_last_event_in_its_file() {
     let mut dump = dump();
     let rotation = |offset: u64, name: &[u8]| event(kind::ROTATE, &[&offset.to_le_bytes(), name].concat());
@@ -329,3 +278,76 @@ fn the_place_is_that_of_the_last_event_in_its_file() {
     assert_eq!(place(rotation(1 << 33, b"bin.log.000008")), (8, 1 << 33));
     assert_eq!(place(rotation(4, b"something")), (8, 1 << 33));
 }
+
+/// `XA END`, and the event that says that the transaction `jk` is prepared, or committed at once.
+fn preparation(is_committed: u8) -> [Vec<u8>; 2] {
+    let body = [&[is_committed, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0][..], b"jk"].concat();
+    [statement("shop", "XA END X'6a6b',X'',1"), event(kind::XA_PREPARE, &body)]
+}
+
+/// A transaction that is prepared as `jk`, and has changed a row.
+fn prepared(sequence: u64) -> Vec<Vec<u8>> {
+    let mut events = vec![
+        gtid(sequence, 0x4c),
+        event(kind::ANNOTATE_ROWS, b"/* mc: a */ DELETE"),
+        event(kind::TABLE_MAP, &unhex(USERS)),
+        event(kind::DELETE_ROWS_1, &unhex(DELETE)),
+    ];
+    events.extend(preparation(0));
+    events
+}
+
+fn simple(sequence: u64) -> [Vec<u8>; 2] {
+    [gtid(sequence, 0x0c), event(kind::XID, &[0; 8])]
+}
+
+#[test]
+fn what_was_prepared_is_told_when_it_is_committed() {
+    let mut dump = dump();
+    let events = [&prepared(6)[..], &simple(7)].concat();
+    let (told, taken) = take(&mut dump, &events);
+    taken.unwrap();
+    assert_eq!(told, ["7: end at 0-1-5,7-2-3"], "it is read again from before the preparation");
+    assert!(dump.has_reached(&Position::parse(Product::MariaDb, "0-1-7").unwrap()));
+    let (told, taken) = take(&mut dump, &[gtid(8, 0x8d), statement("", "XA COMMIT X'6a6b',X'',1")]);
+    taken.unwrap();
+    assert_eq!(told, ["7: /* mc: a */ DELETE", "2 -> none", "7: end at 0-1-8,7-2-3"]);
+}
+
+#[test]
+fn what_was_prepared_and_rolled_back_is_not_told() {
+    let rollback = [gtid(7, 0x8d), statement("", "XA ROLLBACK X'6a6b',X'',1")];
+    assert_eq!(told(&[&prepared(6)[..], &rollback].concat()), ["7: end at 0-1-7,7-2-3"]);
+}
+
+#[test]
+fn what_was_prepared_and_committed_at_once_is_told_at_once() {
+    let mut events = prepared(6);
+    events.truncate(4);
+    events.extend(preparation(1));
+    assert_eq!(told(&events), ["7: /* mc: a */ DELETE", "2 -> none", "7: end at 0-1-6,7-2-3"]);
+}
+
+#[test]
+fn of_what_is_prepared_no_more_is_kept_than_16_mib() {
+    let mut dump = dump();
+    let mut told = Told::default();
+    let long = event(kind::ANNOTATE_ROWS, &[b'a'; 5 << 20]);
+    for sequence in 6..9 {
+        dump.take(&gtid(sequence, 0x4c), true, &mut told).unwrap();
+        dump.take(&long, true, &mut told).unwrap();
+        let name = sequence as u8;
+        let body = [0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, name];
+        dump.take(&event(kind::XA_PREPARE, &body), true, &mut told).unwrap();
+    }
+    dump.take(&gtid(9, 0x4c), true, &mut told).unwrap();
+    let error = dump.take(&long, true, &mut told).unwrap_err();
+    assert!(matches!(&error, SourceError::Gap(text) if text.contains("16 MiB")), "{error}");
+    let rollback = statement("", "XA ROLLBACK X'07',X'',1");
+    [gtid(9, 0x8d), rollback].iter().for_each(|event| dump.take(event, true, &mut told).unwrap());
+    dump.take(&gtid(10, 0x4c), true, &mut told).unwrap();
+    dump.take(&long, true, &mut told).unwrap();
+    assert_eq!(dump.position().to_string(), "0-1-5,7-2-3");
+}
+
+mod mysql;

@@ -23,6 +23,14 @@ impl Position {
         self.0.insert(gtid.domain, (gtid.server, gtid.sequence));
     }
 
+    /// Goes back in a domain to where `before` is in it.
+    pub(super) fn put_back(&mut self, domain: u32, before: &Position) {
+        match before.0.get(&domain) {
+            Some(last) => self.0.insert(domain, *last),
+            None => self.0.remove(&domain),
+        };
+    }
+
     /// Whether this is at `other` or behind it.
     pub(super) fn has_reached(&self, other: &Position) -> bool {
         other
@@ -99,6 +107,15 @@ mod tests {
         ] {
             assert_eq!(position.has_reached(&other.parse().unwrap()), expected, "{other}");
         }
+    }
+
+    #[test]
+    fn a_domain_is_put_back_alone() {
+        let before: Position = "0-1-5,1-1-5".parse().unwrap();
+        let mut position: Position = "0-2-270,1-1-6,2-1-1".parse().unwrap();
+        position.put_back(0, &before);
+        position.put_back(2, &before);
+        assert_eq!(position.to_string(), "0-1-5,1-1-6");
     }
 
     #[test]

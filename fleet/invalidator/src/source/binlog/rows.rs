@@ -32,7 +32,7 @@ impl<'a> RowEvent<'a> {
         let mut rest = Bytes(body);
         let table = rest.number(6)?;
         let _flags = rest.u16()?;
-        if matches!(kind, kind::WRITE_ROWS_2 | kind::UPDATE_ROWS_2 | kind::DELETE_ROWS_2) {
+        if matches!(kind, kind::WRITE_ROWS_2..=kind::DELETE_ROWS_2 | kind::PARTIAL_UPDATE_ROWS) {
             // What is added there, with the length of it all.
             let length = usize::from(rest.u16()?);
             rest.take(length.checked_sub(2)?)?;
@@ -57,7 +57,8 @@ impl<'a> RowEvent<'a> {
         let mut bytes = self.rest;
         let count = bytes.length().filter(|count| *count == table.columns.len()).ok_or(Flaw::Malformed)?;
         let first = bytes.take(count.div_ceil(8)).ok_or(Flaw::Malformed)?;
-        let is_update = matches!(self.kind, kind::UPDATE_ROWS_1 | kind::UPDATE_ROWS_2);
+        let is_update =
+            matches!(self.kind, kind::UPDATE_ROWS_1 | kind::UPDATE_ROWS_2 | kind::PARTIAL_UPDATE_ROWS);
         let second = if is_update { bytes.take(count.div_ceil(8)).ok_or(Flaw::Malformed)? } else { first };
         let inflated;
         if self.is_compressed {
@@ -89,6 +90,9 @@ fn images<E>(
             }
             _ => {
                 image(table, first, &mut bytes, &mut old)?;
+                if kind == kind::PARTIAL_UPDATE_ROWS {
+                    skip_options(table, &mut bytes)?;
+                }
                 image(table, second, &mut bytes, &mut new)?;
                 each(Some(&old), Some(&new))
             }
@@ -98,6 +102,16 @@ fn images<E>(
         }
     }
     Some(Ok(()))
+}
+
+/// Skips what says which values of JSON are only what has changed in them: none has a text here anyway, and all say how long they are.
+fn skip_options(table: &Table, bytes: &mut Bytes<'_>) -> Option<()> {
+    const PARTIAL_JSON: usize = 1;
+    if bytes.length()? & PARTIAL_JSON != 0 {
+        let count = table.columns.iter().filter(|column| column.is_json()).count();
+        bytes.take(count.div_ceil(8))?;
+    }
+    Some(())
 }
 
 /// Reads the values of a row, of which those columns are there whose bits are set in `present`.
@@ -210,6 +224,23 @@ pub(super) mod tests {
         );
     }
 
+    /// As MySQL 9.7.4 has sent them: id INT, v VECTOR(3), j JSON, g GEOMETRY.
+    #[test]
+    fn vectors_are_skipped_too() {
+        let table = "6e000000000001000473686f700003766563000403f2f5ff030404040e01010002013f0701000d010304090269640176016a01670801000c01f0";
+        let table = head(&unhex(table)).unwrap().table().unwrap();
+        let body = unhex(
+            "6e00000000001100020004ff00010000000c0000000000803f00000040000040400b0000000202000a0005010005020019000000000000000101000000000000000000f03f000000000000f03f",
+        );
+        let mut told = Vec::new();
+        let each = |_: Option<&[Value<'_>]>, new: Option<&[Value<'_>]>| {
+            told.push(format!("{:?}", new.unwrap()));
+            Ok::<(), Infallible>(())
+        };
+        RowEvent::read(kind::WRITE_ROWS_2, &body).unwrap().each(&table, each).unwrap().unwrap();
+        assert_eq!(told, ["[Signed(1), Other, Other, Other]"]);
+    }
+
     #[test]
     fn columns_that_an_image_leaves_out_are_absent() {
         let update = "120000000000 0100 13 010000 100000 00 02000000 00 0100 79";
@@ -230,5 +261,43 @@ pub(super) mod tests {
         assert!(read(kind::DELETE_ROWS_1, &unhex("120000000000 0100 12 ffff03")).is_none(), "other columns");
         assert!(read(kind::DELETE_ROWS_1, &unhex("120000000000 0100 13 000000 00")).is_none(), "no columns");
         assert!(read(kind::DELETE_ROWS_1, &unhex(&format!("{DELETE} 00"))).is_none(), "more than a row");
+    }
+
+    /// As MySQL 9.7.4 has sent them: a table with two columns of JSON, and updates of parts of them: of both rows in all columns, and of one with those that have changed.
+    const JSON_TABLE: &str = "74000000000001000473686f7000026a73000403f50ff504045000040e0101000203fcff00040c026964016a046e616d65016b0801000c01f0";
+    const PARTS: &str = "7400000000001100020004ffff0001000000df000000000200de0012000100130001000c14000501006162c80178787878787878787878787878787878787878787878787878
+        78787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878
+        78787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878
+        7878787878787878787878787878787878787878787878787878787878787878787878016e05000000000000040001030001000000090000000003242e6203050200016f0000
+        00000a02000000016d000a02000000016f";
+    const MINIMAL_PARTS: &str = "7400000000001100020004010a0001000000010100090000000003242e62030503000d0000000001000c000b0001000502007a";
+
+    #[test]
+    fn rows_are_read_of_which_only_parts_of_json_are_told() {
+        let table = head(&unhex(JSON_TABLE)).unwrap().table().unwrap();
+        let images = |body: &str, expected: &[&str]| {
+            let body = unhex(body);
+            let mut told = Vec::new();
+            let each = |old: Option<&[Value<'_>]>, new: Option<&[Value<'_>]>| {
+                told.push(format!("{:?} -> {:?}", old.unwrap(), new.unwrap()));
+                Ok::<(), Infallible>(())
+            };
+            let event = RowEvent::read(kind::PARTIAL_UPDATE_ROWS, &body).unwrap();
+            event.each(&table, each).unwrap().unwrap();
+            assert_eq!(told, expected);
+            for length in (0..body.len()).filter(|length| *length > 14 && *length < 60) {
+                let cut = RowEvent::read(kind::PARTIAL_UPDATE_ROWS, &body[..length]).unwrap();
+                let told = cut.each(&table, |_, _| Ok::<(), Infallible>(()));
+                assert_eq!(told, Err(Flaw::Malformed), "{length} bytes");
+            }
+        };
+        images(
+            PARTS,
+            &[
+                "[Signed(1), Other, Bytes([110]), Other] -> [Signed(1), Other, Bytes([111]), Other]",
+                "[Signed(2), Null, Bytes([109]), Null] -> [Signed(2), Null, Bytes([111]), Null]",
+            ],
+        );
+        images(MINIMAL_PARTS, &["[Signed(1), Absent, Absent, Absent] -> [Absent, Other, Absent, Other]"]);
     }
 }

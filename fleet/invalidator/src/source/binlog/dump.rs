@@ -1,0 +1,399 @@
+//! What events mean, one after the other.
+
+use super::compressed::{Flaw, inflate};
+use super::event::{Checksum, Event, Query, kind, query};
+use super::gtid;
+use super::gtid_set;
+use super::payload::{Payload, PayloadFlaw};
+use super::position::{Gtid, Position};
+use super::rows::RowEvent;
+use super::statement::{first_words, is_unseen};
+use super::table::{self, Table};
+use super::watch::number;
+use super::xa::{KeptEvents, Preparation, PreparedTransactions, named};
+use crate::source::{Changes, Place, Row, SourceError};
+use guira_databases::Bytes;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Flags of a GTID event of MariaDB: its transaction has one statement, and no event at its end; it is the first part of an XA transaction.
+const STANDALONE: u8 = 0x01;
+const PREPARED_XA: u8 = 0x40;
+
+/// Keys that were found are passed on after so many events, also if there is always more to be read, such as a long transaction of others.
+const EVENTS_MAX: u32 = 1024;
+
+/// A log that is read from a position on.
+#[derive(Debug)]
+pub(super) struct Dump {
+    /// The end of the last transaction that was read.
+    position: Position,
+    /// The end of the last event.
+    place: Place,
+    checksum: Checksum,
+    transaction: Option<Transaction>,
+    /// Tables of the transaction by their numbers; nothing of those whose rows nobody wants.
+    tables: HashMap<u64, Option<Table>>,
+    prepared: PreparedTransactions,
+    /// Events since keys were passed on last.
+    events: u32,
+}
+
+#[derive(Debug)]
+struct Transaction {
+    gtid: Gtid,
+    /// Whether it ends with its first statement.
+    is_one_statement: bool,
+    /// What has been read of one that is going to be prepared.
+    kept: Option<KeptEvents>,
+}
+
+impl Dump {
+    pub(super) fn new(position: Position) -> Self {
+        Dump {
+            position,
+            place: Place::default(),
+            checksum: Checksum::None,
+            transaction: None,
+            tables: HashMap::new(),
+            prepared: PreparedTransactions::default(),
+            events: 0,
+        }
+    }
+
+    /// Where the log would be read on.
+    pub(super) fn position(&self) -> Cow<'_, Position> {
+        self.prepared.held_back(&self.position).map_or(Cow::Borrowed(&self.position), Cow::Owned)
+    }
+
+    /// Whether everything that is in `last` was read.
+    pub(super) fn has_reached(&self, last: &Position) -> bool {
+        self.position.has_reached(last)
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Takes the next event. One that was cut has `is_whole` not set.
+    pub(super) fn take(
+        &mut self,
+        bytes: &[u8],
+        is_whole: bool,
+        changes: &mut dyn Changes,
+    ) -> Result<(), SourceError> {
+        let event = Event::read(bytes, self.checksum, is_whole)?;
+        if event.kind == kind::TRANSACTION_PAYLOAD {
+            self.unpack(&event, is_whole, changes)?;
+        } else {
+            self.take_event(&event, is_whole, changes)?;
+        }
+        // A rotation names the place where it leads to.
+        if event.end > 0 && event.kind != kind::ROTATE {
+            self.place.offset = u64::from(event.end);
+        }
+        Ok(())
+    }
+
+    /// Takes the events of a compressed transaction.
+    fn unpack(
+        &mut self,
+        event: &Event<'_>,
+        is_whole: bool,
+        changes: &mut dyn Changes,
+    ) -> Result<(), SourceError> {
+        let wrong = |flaw: PayloadFlaw| SourceError::Unsuitable(format!("a compressed transaction: {flaw}"));
+        is_whole.then_some(()).ok_or_else(cut)?;
+        let mut payload = Payload::read(event.body).map_err(wrong)?;
+        while let Some(unpacked) = payload.next().map_err(wrong)? {
+            let event = Event::read(unpacked.bytes, Checksum::None, unpacked.is_whole)?;
+            self.take_event(&event, unpacked.is_whole, changes)?;
+        }
+        Ok(())
+    }
+
+    fn take_event(
+        &mut self,
+        event: &Event<'_>,
+        is_whole: bool,
+        changes: &mut dyn Changes,
+    ) -> Result<(), SourceError> {
+        self.events += 1;
+        if self.events >= EVENTS_MAX {
+            self.events = 0;
+            changes.pause()?;
+        }
+        match event.kind {
+            kind::FORMAT => {
+                self.checksum = event.checksum()?;
+                // Another file begins. What it was cut off from did not commit.
+                self.tables.clear();
+            }
+            kind::GTID => self.begin_of_mariadb(event)?,
+            kind::MYSQL_GTID => self.begin_of_mysql(gtid_set::Gtid::read(event.body))?,
+            kind::MYSQL_GTID_TAGGED => self.begin_of_mysql(gtid_set::Gtid::read_tagged(event.body))?,
+            kind::MYSQL_ANONYMOUS => {
+                return Err(SourceError::Gap("it has a transaction without a GTID".to_owned()));
+            }
+            kind::TABLE_MAP | kind::ANNOTATE_ROWS | kind::ROWS_QUERY => {
+                self.tell(event, is_whole, changes)?
+            }
+            rows if kind::is_of_rows(rows) => self.tell(event, is_whole, changes)?,
+            kind::QUERY | kind::QUERY_COMPRESSED | kind::EXECUTE_LOAD_QUERY => {
+                is_whole.then_some(()).ok_or_else(cut)?;
+                self.tell_statement(event, changes)?;
+            }
+            kind::XID => self.end(event, changes)?,
+            kind::INCIDENT => {
+                return Err(SourceError::Gap("the database says that changes are missing in it".to_owned()));
+            }
+            kind::XA_PREPARE => self.prepare(event, changes)?,
+            kind::ROTATE => self.rotate(event),
+            kind::HEARTBEAT => {}
+            other if kind::NEUTRAL.contains(&other) || event.is_ignorable => {}
+            other => {
+                let text = format!("the log has an event of kind {other}, which is not known here");
+                return Err(SourceError::Unsuitable(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Another file begins, or the first one. If it is called otherwise than files are, nobody knows how long the log is.
+    fn rotate(&mut self, event: &Event<'_>) {
+        let mut bytes = Bytes(event.body);
+        if let (Some(offset), Some(file)) = (bytes.number(8), number(bytes.0)) {
+            self.place = Place { file, offset };
+        }
+    }
+
+    fn begin_of_mariadb(&mut self, event: &Event<'_>) -> Result<(), SourceError> {
+        let mut bytes = Bytes(event.body);
+        let (sequence, domain, flags) = (bytes.number(8), bytes.u32(), bytes.byte());
+        let (Some(sequence), Some(domain), Some(flags)) = (sequence, domain, flags) else {
+            return Err(SourceError::Malformed("a GTID"));
+        };
+        self.begin(Transaction {
+            gtid: Gtid::MariaDb(gtid::Gtid { domain, server: event.server, sequence }),
+            is_one_statement: flags & STANDALONE != 0,
+            kept: (flags & PREPARED_XA != 0).then(KeptEvents::default),
+        });
+        Ok(())
+    }
+
+    fn begin_of_mysql(&mut self, gtid: Option<gtid_set::Gtid>) -> Result<(), SourceError> {
+        let gtid = Gtid::MySql(gtid.ok_or(SourceError::Malformed("a GTID"))?);
+        // Statements that begin a longer one tell.
+        self.begin(Transaction { gtid, is_one_statement: true, kept: None });
+        Ok(())
+    }
+
+    /// A transaction that did not end before was cut off by a crash of the database, and has changed nothing.
+    fn begin(&mut self, transaction: Transaction) {
+        self.transaction = Some(transaction);
+        self.tables.clear();
+    }
+
+    fn ended(&mut self) -> Result<Transaction, SourceError> {
+        self.tables.clear();
+        self.transaction.take().ok_or(SourceError::Malformed("a transaction without a GTID"))
+    }
+
+    fn end(&mut self, event: &Event<'_>, changes: &mut dyn Changes) -> Result<(), SourceError> {
+        let ended = self.ended()?;
+        self.position.advance(&ended.gtid)?;
+        Ok(changes.committed(&*self.position(), event.when)?)
+    }
+
+    /// A transaction is prepared, or, if that is all there is to be done, committed.
+    fn prepare(&mut self, event: &Event<'_>, changes: &mut dyn Changes) -> Result<(), SourceError> {
+        let read = Preparation::read(event.body).ok_or(SourceError::Malformed("an XA transaction"))?;
+        let kept = self.transaction.as_mut().and_then(|transaction| transaction.kept.take());
+        let kept = kept.ok_or(SourceError::Malformed("an XA transaction without a beginning"))?;
+        if read.is_committed {
+            return self.tell_kept(kept, event, changes);
+        }
+        let Transaction { gtid, .. } = self.ended()?;
+        let before = self.position.clone();
+        self.position.advance(&gtid)?;
+        self.prepared.prepare(read.xid, gtid, before, kept);
+        Ok(())
+    }
+
+    /// Tells what was kept of a transaction, which ends with `event`.
+    fn tell_kept(
+        &mut self,
+        kept: KeptEvents,
+        event: &Event<'_>,
+        changes: &mut dyn Changes,
+    ) -> Result<(), SourceError> {
+        self.tables.clear();
+        if let Some(transaction) = &mut self.transaction {
+            transaction.is_one_statement = false;
+        }
+        for kept in kept {
+            let (kind, body) = (kept.kind, &*kept.body);
+            self.take_event(&Event { kind, body, ..*event }, true, changes)?;
+        }
+        self.end(event, changes)
+    }
+
+    /// The other part of a transaction that was prepared.
+    fn complete(
+        &mut self,
+        statement: &[u8],
+        is_commit: bool,
+        event: &Event<'_>,
+        changes: &mut dyn Changes,
+    ) -> Result<(), SourceError> {
+        let xid = named(statement).ok_or(SourceError::Malformed("an XA transaction"))?;
+        match self.prepared.end(&xid) {
+            Some(kept) if is_commit => self.tell_kept(kept, event, changes),
+            None if is_commit => {
+                let gtid = self.transaction.as_ref().map(|it| format!(" by {}", it.gtid)).unwrap_or_default();
+                Err(SourceError::Gap(format!(
+                    "XA transaction {xid} was committed{gtid}, and prepared before the log was read"
+                )))
+            }
+            _ => self.end(event, changes),
+        }
+    }
+
+    /// Tells what an event of a transaction says of changes, or keeps it until they are visible.
+    fn tell(
+        &mut self,
+        event: &Event<'_>,
+        is_whole: bool,
+        changes: &mut dyn Changes,
+    ) -> Result<(), SourceError> {
+        match event.kind {
+            kind::TABLE_MAP => {
+                let is_wanted = self.add_table(event, changes)?;
+                if is_wanted {
+                    self.keep(event)?;
+                }
+                Ok(())
+            }
+            kind::ANNOTATE_ROWS | kind::ROWS_QUERY => {
+                is_whole.then_some(()).ok_or_else(cut)?;
+                if self.keep(event)? {
+                    return Ok(());
+                }
+                // The first byte of MySQL's is a length that is not used.
+                let length = usize::from(event.kind == kind::ROWS_QUERY);
+                let text = event.body.get(length..).ok_or(SourceError::Malformed("a statement"))?;
+                Ok(changes.statement(text, event.when)?)
+            }
+            _ => self.tell_rows(event, is_whole, changes),
+        }
+    }
+
+    /// Keeps an event if it is of a transaction that is going to be prepared; returns whether it is.
+    fn keep(&mut self, event: &Event<'_>) -> Result<bool, SourceError> {
+        let kept = self.transaction.as_mut().and_then(|transaction| transaction.kept.as_mut());
+        kept.map_or(Ok(false), |kept| self.prepared.keep(kept, event).map(|()| true))
+    }
+
+    /// Takes note of a table; returns whether its rows are wanted.
+    fn add_table(&mut self, event: &Event<'_>, changes: &dyn Changes) -> Result<bool, SourceError> {
+        let wrong = || SourceError::Malformed("a table");
+        let head = table::head(event.body).ok_or_else(wrong)?;
+        let is_wanted = changes.wants(head.database, head.table);
+        let table = if is_wanted { Some(head.table().ok_or_else(wrong)?) } else { None };
+        self.tables.insert(head.id, table);
+        Ok(is_wanted)
+    }
+
+    fn tell_rows(
+        &mut self,
+        event: &Event<'_>,
+        is_whole: bool,
+        changes: &mut dyn Changes,
+    ) -> Result<(), SourceError> {
+        let wrong = || SourceError::Malformed("a row");
+        let rows = RowEvent::read(event.kind, event.body).ok_or_else(wrong)?;
+        let table = match self.tables.get(&rows.table) {
+            Some(Some(table)) => table,
+            Some(None) => return Ok(()),
+            None if rows.may_lack_table() => return Ok(()),
+            None => return Err(SourceError::Malformed("rows of no table")),
+        };
+        let long = || {
+            let name = table.names.table.escape_ascii();
+            SourceError::Unsuitable(format!("the log has a row of {name} of over 64 MiB"))
+        };
+        is_whole.then_some(()).ok_or_else(long)?;
+        if let Some(kept) = self.transaction.as_mut().and_then(|transaction| transaction.kept.as_mut()) {
+            return self.prepared.keep(kept, event);
+        }
+        let told = rows
+            .each(table, |old, new| changes.row(&Row { table: &table.names, old, new, when: event.when }));
+        Ok(told.map_err(|flaw| if flaw == Flaw::Long { long() } else { wrong() })??)
+    }
+
+    fn tell_statement(&mut self, event: &Event<'_>, changes: &mut dyn Changes) -> Result<(), SourceError> {
+        let mut query = query(event).ok_or(SourceError::Malformed("a statement"))?;
+        let inflated;
+        if event.kind == kind::QUERY_COMPRESSED {
+            inflated = inflate(query.text).map_err(|flaw| match flaw {
+                Flaw::Long => cut(),
+                Flaw::Malformed => SourceError::Malformed("a statement"),
+            })?;
+            query.text = &inflated;
+        }
+        self.tell_query(query, event, changes)
+    }
+
+    fn tell_query(
+        &mut self,
+        query: Query<'_>,
+        event: &Event<'_>,
+        changes: &mut dyn Changes,
+    ) -> Result<(), SourceError> {
+        let [verb, object] = first_words(query.text);
+        match &*verb {
+            // Beginnings and ends have no comments: the server itself writes them.
+            "BEGIN" => {
+                if let Some(transaction) = &mut self.transaction {
+                    transaction.is_one_statement = false;
+                }
+                return Ok(());
+            }
+            "SAVEPOINT" => return Ok(()),
+            "COMMIT" => return self.end(event, changes),
+            "ROLLBACK" if query.text.eq_ignore_ascii_case(b"ROLLBACK") => return self.end(event, changes),
+            "ROLLBACK" => return Ok(()),
+            "XA" => match &*object {
+                "START" => {
+                    if let Some(transaction) = &mut self.transaction {
+                        transaction.is_one_statement = false;
+                        transaction.kept = Some(KeptEvents::default());
+                    }
+                    return Ok(());
+                }
+                "COMMIT" | "ROLLBACK" => {
+                    return self.complete(query.text, object == "COMMIT", event, changes);
+                }
+                _ => return Ok(()),
+            },
+            _ => {
+                if self.keep(event)? {
+                    return Ok(());
+                }
+                changes.statement(query.text, event.when)?;
+                if is_unseen(&verb, &object, query.text) {
+                    changes.unseen(query.database, &verb);
+                }
+            }
+        }
+        let is_over = self.transaction.as_ref().is_some_and(|transaction| transaction.is_one_statement);
+        if is_over { self.end(event, changes) } else { Ok(()) }
+    }
+}
+
+fn cut() -> SourceError {
+    SourceError::Unsuitable("the log has a statement or row of over 64 MiB".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! XA transactions that are prepared: what they have changed becomes visible when they are committed, which stands elsewhere in the log.
+
+use super::event::Event;
+use super::position::{Gtid, Position};
+use crate::source::SourceError;
+use guira_databases::Bytes;
+use std::fmt::Write;
+
+/// What the events of all that are prepared may take in memory, in bytes.
+const KEPT_MAX: usize = 16 << 20;
+/// What one of them takes beside its body.
+const EVENT: usize = 64;
+
+/// An event that is told later.
+#[derive(Debug)]
+pub(super) struct KeptEvent {
+    pub(super) kind: u8,
+    pub(super) body: Vec<u8>,
+}
+
+/// Events of a transaction, in order.
+#[derive(Debug, Default)]
+pub(super) struct KeptEvents {
+    events: Vec<KeptEvent>,
+    bytes: usize,
+}
+
+impl IntoIterator for KeptEvents {
+    type Item = KeptEvent;
+    type IntoIter = std::vec::IntoIter<KeptEvent>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.events.into_iter()
+    }
+}
+
+/// A transaction that is prepared.
+#[derive(Debug)]
+struct Prepared {
+    xid: String,
+    gtid: Gtid,
+    /// What was read before it.
+    before: Position,
+    events: KeptEvents,
+}
+
+/// All transactions that are prepared and have not ended, in the order of the log.
+#[derive(Debug, Default)]
+pub(super) struct PreparedTransactions {
+    prepared: Vec<Prepared>,
+    bytes: usize,
+}
+
+impl PreparedTransactions {
+    /// Keeps an event of a transaction that is going to be prepared.
+    ///
+    /// # Errors
+    /// When that would take too much memory, which is a gap.
+    pub(super) fn keep(&self, events: &mut KeptEvents, event: &Event<'_>) -> Result<(), SourceError> {
+        let bytes = EVENT + event.body.len();
+        if self.bytes + events.bytes + bytes > KEPT_MAX {
+            return Err(SourceError::Gap(
+                "XA transactions that are prepared and not committed have changed more than the 16 MiB that are kept of them"
+                    .to_owned(),
+            ));
+        }
+        events.bytes += bytes;
+        events.events.push(KeptEvent { kind: event.kind, body: event.body.to_vec() });
+        Ok(())
+    }
+
+    /// A transaction is prepared.
+    pub(super) fn prepare(&mut self, xid: String, gtid: Gtid, before: Position, events: KeptEvents) {
+        // One that has this name has been read before.
+        drop(self.end(&xid));
+        self.bytes += events.bytes;
+        self.prepared.push(Prepared { xid, gtid, before, events });
+    }
+
+    /// A transaction has ended; returns what it has changed.
+    pub(super) fn end(&mut self, xid: &str) -> Option<KeptEvents> {
+        let at = self.prepared.iter().position(|prepared| prepared.xid == xid)?;
+        let ended = self.prepared.remove(at);
+        self.bytes -= ended.events.bytes;
+        Some(ended.events)
+    }
+
+    /// Where the log has to be read again when everything up to `position` was read, if that is not there.
+    pub(super) fn held_back(&self, position: &Position) -> Option<Position> {
+        if self.prepared.is_empty() {
+            return None;
+        }
+        let mut held = position.clone();
+        for prepared in self.prepared.iter().rev() {
+            held.hold_back(&prepared.gtid, &prepared.before);
+        }
+        Some(held)
+    }
+}
+
+/// An XA_PREPARE event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Preparation {
+    /// As in the statement that ends the transaction.
+    pub(super) xid: String,
+    /// Whether it is committed too, by `XA COMMIT … ONE PHASE`.
+    pub(super) is_committed: bool,
+}
+
+impl Preparation {
+    /// Reads the body of the event.
+    pub(super) fn read(body: &[u8]) -> Option<Self> {
+        let mut bytes = Bytes(body);
+        let is_committed = bytes.byte()? != 0;
+        let (format, first, second) = (bytes.u32()?, bytes.u32()?, bytes.u32()?);
+        let (first, second) = (bytes.take(first as usize)?, bytes.take(second as usize)?);
+        Some(Preparation { xid: format!("X'{}',X'{}',{format}", hex(first), hex(second)), is_committed })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
+}
+
+/// The name in a statement such as `XA COMMIT X'61',X'',1`.
+pub(super) fn named(statement: &[u8]) -> Option<String> {
+    let text = str::from_utf8(statement).ok()?;
+    let name = text.split_ascii_whitespace().nth(2)?;
+    Some(name.to_ascii_uppercase())
+}

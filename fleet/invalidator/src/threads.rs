@@ -1,0 +1,113 @@
+//! The threads of targets.
+
+use crate::config::{Config, TargetConfig};
+use crate::counters::TargetCounts;
+use crate::deliver::{Delivery, Lane, Ways};
+use crate::running::{Fault, StartError, View};
+use guira_databases::Stop;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A thread for each target. They end with this, whatever else cannot be started.
+#[derive(Debug)]
+pub(crate) struct Deliveries {
+    stop: Stop,
+    lanes: Vec<Arc<Lane>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Deliveries {
+    /// Opens spools, and starts a thread for each target. `stop` ends them, and whoever else waits for it.
+    pub(crate) fn start(
+        config: &Config,
+        ways: Vec<Ways>,
+        view: &View,
+        stop: Stop,
+    ) -> Result<Self, StartError> {
+        let mut deliveries = Deliveries { stop, lanes: lanes(config, view)?, threads: Vec::new() };
+        for ((target, ways), lane) in config.targets.iter().zip(ways).zip(&deliveries.lanes) {
+            let thread = deliver(target, ways, lane.clone(), deliveries.stop.clone())?;
+            deliveries.threads.push(thread);
+        }
+        Ok(deliveries)
+    }
+
+    pub(crate) fn lanes(&self) -> &[Arc<Lane>] {
+        &self.lanes
+    }
+
+    /// Whether one of them has ended, which none should.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Ends them. Batches under way are acknowledged or not.
+    pub(crate) fn end(&mut self) -> Result<(), Fault> {
+        self.stop.set();
+        self.lanes.iter().for_each(|lane| lane.end());
+        let ended = self.threads.drain(..).map(|thread| thread.join().map_err(|_| Fault::Thread));
+        // All are waited for, also if one has failed.
+        ended.fold(Ok(()), Result::and)
+    }
+}
+
+impl Drop for Deliveries {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::error!("{error}");
+        }
+    }
+}
+
+fn lanes(config: &Config, view: &View) -> Result<Vec<Arc<Lane>>, StartError> {
+    let numbered = config.targets.iter().zip(&view.targets).enumerate();
+    let lane = |(number, (target, counts)): (usize, (&TargetConfig, &Arc<TargetCounts>))| {
+        let spool = config.open_spool(target)?;
+        let limits = config.limits(target);
+        Ok(Arc::new(Lane::new(number, limits, spool, view.ledger.clone(), counts.clone())))
+    };
+    numbered.map(lane).collect()
+}
+
+fn deliver(target: &TargetConfig, ways: Ways, lane: Arc<Lane>, stop: Stop) -> io::Result<JoinHandle<()>> {
+    let delivery = Delivery {
+        counts: lane.counts().clone(),
+        lane,
+        ways,
+        dialect: target.dialect,
+        how: target.how(),
+        stop,
+    };
+    spawn(format!("target-{}", name(target)), move || delivery.run())
+}
+
+/// The system takes 15 bytes of a name.
+fn name(target: &TargetConfig) -> String {
+    target.name.chars().filter(char::is_ascii_alphanumeric).take(8).collect()
+}
+
+pub(crate) fn spawn<T: Send + 'static>(
+    name: String,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name).spawn(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::running::Shared;
+
+    #[test]
+    fn threads_end_when_nobody_holds_them_any_more() {
+        let config = Config::of_targets(&["east", "west"]);
+        let (stop, view) = (Stop::default(), Shared::default().begin(&config));
+        let deliveries = Deliveries::start(&config, config.ways().unwrap(), &view, stop.clone()).unwrap();
+        let lanes = deliveries.lanes().to_vec();
+        assert!(lanes.iter().all(|lane| Arc::strong_count(lane) > 1) && stop.check().is_ok());
+        drop(deliveries);
+        assert!(stop.check().is_err());
+        assert!(lanes.iter().all(|lane| Arc::strong_count(lane) == 1), "a thread still has one");
+    }
+}
