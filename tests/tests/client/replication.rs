@@ -78,8 +78,13 @@ fn compare(lag_s: u64, caches: Caches, fault: Fault, length: Duration) {
             regions[1].invalidator.start_again();
         }
     };
-    let [without, with] = [Marking::Without, Marking::With]
-        .map(|marking| live(&regions, Life { rows: ROWS, write_once_in: 20, marking, length, seed }, kill));
+    let [without, with] = [Marking::Without, Marking::With].map(|marking| {
+        live(
+            &regions,
+            Life { rows: ROWS, write_once_in: 20, marking, tune: |markers| markers, length, seed },
+            kill,
+        )
+    });
     println!("a lag of {lag_s} s, {length:?}, seed {seed}\nwithout markers: {without}\nwith markers: {with}");
     assert!(without.older > 0 && without.master == 0, "seed {seed}: {without}");
     assert!(with.older == 0 && with.master > 0, "seed {seed}: {with}");
