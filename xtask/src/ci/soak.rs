@@ -87,8 +87,18 @@ fn long_tests() -> Command {
 /// Tests of a program that are too long for every change: a router that is killed a hundred times while its server is down, an invalidator that is as often killed at work,
 /// a history of two regions. The client's tests take the seed.
 fn ignored_tests(program: &str) -> Vec<Command> {
-    let test =
-        ["test", "--release", "-p", "guira-tests", "--test", program, "--", "--ignored", "--nocapture"];
+    let test = [
+        "test",
+        "--release",
+        "-p",
+        "guira-tests",
+        "--test",
+        program,
+        "--",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ];
     let mut tests = cargo(&test);
     if let Some(seed) = seed() {
         tests.env("GUIRA_CLIENT_SEED", seed);
