@@ -47,7 +47,7 @@ pub fn start(settings: &[&str]) -> Option<MariaDb> {
     let mut server = command(&folder);
     server.args(["--mysqlx=OFF", "--performance-schema=OFF", "--server-id=1"]);
     server.args(["--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--binlog-rows-query-log-events=ON"]);
-    server.arg(format!("--pid-file={}", place.scratch.file("pid").display()));
+    server.arg(format!("--pid-file={}", place.file("pid").display()));
     server.args(settings);
     Some(place.start(server))
 }

@@ -13,8 +13,8 @@ use guira_harness::server::{ServerProcess, Signal};
 
 use crate::deadline::Deadline;
 use crate::server::{is_root, spawn};
-use crate::statements::statements_to;
 use crate::tls::Certificate;
+use guira_harness::statements::statements_to;
 
 /// How long a database may take to begin, and to end.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use guira_harness::process::Process;
 use guira_harness::scratch::Scratch;
@@ -400,9 +400,8 @@ impl Drop for Server {
 /// # Panics
 /// If its program cannot be run.
 #[track_caller]
-pub fn spawn(mut command: Command) -> ServerProcess {
-    command.stdin(Stdio::null()).stderr(Stdio::piped());
-    ServerProcess::start(Spec::new(command)).unwrap_or_else(|error| panic!("{error}"))
+pub fn spawn(command: Command) -> ServerProcess {
+    ServerProcess::start(Spec::of_service(command)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// `GUIRA_BIN`, or the binary in the target directory of this test, its own profile first.

@@ -75,6 +75,12 @@ impl Spec {
         Self { command, cores: Vec::new(), is_alarming: |_| false }
     }
 
+    /// By `command`, without an input, and with its standard error read too.
+    pub fn of_service(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        Self::new(command)
+    }
+
     /// On these processors only; on all if there are none.
     pub fn on(self, cores: &[usize]) -> Self {
         Self { cores: cores.to_vec(), ..self }

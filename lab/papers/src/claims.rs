@@ -350,6 +350,11 @@ pub(crate) const CLAIMS: &[Claim] = &[
         theirs: "one key can be 20 % of a server's requests",
     },
     Claim {
+        id: "S10",
+        about: "deletes that delete something (§4.1): the deletes of all changes are broadcast to every cluster of a region",
+        theirs: "4 %",
+    },
+    Claim {
         id: "S11",
         about: "deletes in few packets (§4.1): daemons beside the databases batch them to routers, which unpack them, in the place of web servers that send each",
         theirs: "18 × in the median number of deletes per packet",
@@ -363,6 +368,11 @@ pub(crate) const CLAIMS: &[Claim] = &[
         id: "S13",
         about: "cold clusters (§4.3): a new cluster is filled from a warm one; deletes hold their keys off for 2 s, and who is refused asks the database",
         theirs: "full capacity in hours instead of days",
+    },
+    Claim {
+        id: "S14",
+        about: "remote markers (§5): a user of a replica's region sees its own writes; three steps, markers in a pool of the region",
+        theirs: "evictions of markers and concurrent writers of a key are rare; no figure",
     },
     Claim {
         id: "S15",

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::facebook;
 use crate::fleec;
+use crate::freshness;
 use crate::klru;
 use crate::memc3;
 use crate::mica;
@@ -57,11 +58,14 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &facebook::replicas::EXPERIMENT,
     &facebook::gutter::EXPERIMENT,
     &facebook::rehash::EXPERIMENT,
+    &facebook::deletes::EXPERIMENT,
     &facebook::batches::EXPERIMENT,
     &facebook::regional::EXPERIMENT,
     &facebook::cold::EXPERIMENT,
+    &facebook::markers::EXPERIMENT,
     &facebook::rates::EXPERIMENT,
     &facebook::balance::EXPERIMENT,
+    &freshness::EXPERIMENT,
 ];
 
 /// How large an experiment is.

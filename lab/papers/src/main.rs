@@ -17,6 +17,7 @@ mod experiment;
 mod facebook;
 mod figure;
 mod fleec;
+mod freshness;
 mod klru;
 mod memc3;
 mod mica;

@@ -11,6 +11,7 @@ mod histories;
 mod markers;
 mod regions;
 mod replication;
+mod soak;
 
 use guira_client::lookaside::{LookAside, Value};
 use guira_client::text::{Endpoint, Target};

@@ -85,11 +85,26 @@ fn long_tests() -> Command {
     cargo(&[&["test", "--release"], &packages[..], &["--", "--ignored", "--nocapture"]].concat())
 }
 
-/// Tests of a program that are too long for every change: a router that is killed a hundred times while its server is down, an invalidator that is as often killed at work.
+/// Tests of a program that are too long for every change: a router that is killed a hundred times while its server is down, an invalidator that is as often killed at work,
+/// a history of two regions. The client's tests take the seed.
 fn ignored_tests(program: &str) -> Vec<Command> {
-    let test =
-        ["test", "--release", "-p", "guira-tests", "--test", program, "--", "--ignored", "--nocapture"];
-    vec![cargo(&["build", "--release", "-p", "guira-cli"]), cargo(&test)]
+    let test = [
+        "test",
+        "--release",
+        "-p",
+        "guira-tests",
+        "--test",
+        program,
+        "--",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ];
+    let mut tests = cargo(&test);
+    if let Some(seed) = seed() {
+        tests.env("GUIRA_CLIENT_SEED", seed);
+    }
+    vec![cargo(&["build", "--release", "-p", "guira-cli"]), tests]
 }
 
 /// Less of everything with every engine, against the debug build, whose assertions hold as well; always with the same seed.

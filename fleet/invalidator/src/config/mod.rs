@@ -127,9 +127,13 @@ fn spool_after_ms() -> NonZeroU32 {
     SPOOL_AFTER_MS
 }
 
-fn endpoints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Endpoint>, D::Error> {
+fn endpoints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Endpoint>>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
-    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
+    texts
+        .iter()
+        .map(|text| text.parse().map_err(serde::de::Error::custom))
+        .collect::<Result<_, _>>()
+        .map(Some)
 }
 
 fn yes() -> bool {

@@ -30,9 +30,9 @@ pub(crate) struct TargetConfig {
     /// A file that begins with USER:PASSWORD.
     #[serde(default)]
     login_file: Option<PathBuf>,
-    /// The servers that are flushed after a gap, in the place of the target itself.
+    /// The servers that are flushed after a gap, in the place of the target itself; there may be none.
     #[serde(default, deserialize_with = "endpoints")]
-    flush: Vec<Endpoint>,
+    flush: Option<Vec<Endpoint>>,
     #[serde(default, rename = "protocol")]
     pub(crate) dialect: Dialect,
     /// What is put before each key, such as a routing prefix.
@@ -63,7 +63,7 @@ impl TargetConfig {
 
     pub(super) fn check(&self) -> Result<(), String> {
         let name = &self.name;
-        let mut addresses = std::iter::once(&self.address).chain(&self.flush);
+        let mut addresses = std::iter::once(&self.address).chain(self.flush.iter().flatten());
         let checked =
             addresses.try_for_each(|address| self.tls.as_ref().map_or(Ok(()), |tls| tls.check(address)));
         checked.map_err(|error| format!("of {name}: {error}"))?;
@@ -78,7 +78,7 @@ impl TargetConfig {
 
     /// How it is reached. Its files can be used.
     pub(super) fn ways(&self) -> Result<Ways, ConfigError> {
-        let flushes = if self.flush.is_empty() { std::slice::from_ref(&self.address) } else { &self.flush };
+        let flushes = self.flush.as_deref().unwrap_or(std::slice::from_ref(&self.address));
         let flushes = flushes.iter().map(|address| self.way(address)).collect::<Result<_, _>>()?;
         Ok(Ways { deletes: self.way(&self.address)?, flushes })
     }

@@ -36,6 +36,19 @@ hold-off-s = 2
 "#;
 
 #[test]
+fn a_target_is_flushed_itself_or_others_are_or_nothing_is() {
+    let flushed = |line: &str| {
+        let text = GOOD.replace("prefix = \"/*/*/\"", line);
+        let config = Config::from_toml(&text).unwrap();
+        let ways = config.targets[0].ways().unwrap();
+        ways.flushes.iter().map(|way| way.endpoint.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(flushed(""), ["10.0.0.1:11211"]);
+    assert_eq!(flushed("flush = [\"b:1\", \"c:1\"]"), ["b:1", "c:1"]);
+    assert_eq!(flushed("flush = []"), [""; 0]);
+}
+
+#[test]
 fn a_configuration_is_read_with_its_defaults() {
     let config = Config::from_toml(GOOD).unwrap();
     assert_eq!((config.batch_keys, config.queue_batches), (BATCH_KEYS, QUEUE));

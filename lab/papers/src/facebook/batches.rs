@@ -9,7 +9,7 @@ use guira_harness::server::{ServerProcess, Spec};
 use guira_sync::clock::Stopwatch;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -170,8 +170,7 @@ fn batched(context: &Context, transactions: usize, linger: u32) -> Result<Found,
     );
     let mut command = Command::new(&context.guira);
     command.args(["invalidate", "--config"]).arg(scratch.write("invalidator.toml", &text));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let _invalidator = ServerProcess::start(Spec::new(command)).map_err(failed)?;
+    let _invalidator = ServerProcess::start(Spec::of_service(command)).map_err(failed)?;
     let mut reads = || control.row("SELECT count(*) FROM pg_replication_slots WHERE active");
     let is_read = || reads().is_ok_and(|count| count == "1").then_some(());
     Deadline::after(ARRIVAL_MAX).poll(is_read).ok_or_else(|| failed("the invalidator does not read"))?;

@@ -58,6 +58,20 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        "S10",
+        "facebook-deletes",
+        "deletes that delete something, broadcast to all clusters of a region (model of users)",
+        "4 %",
+        |answer| {
+            let [clusters, any, own] = answer.after("delete something:")?;
+            let [one] = answer.after("one cluster")?;
+            let text = format!(
+                "{any:.1} % in {clusters:.0} clusters, {one:.1} % in one; {own:.1} % if whoever changes a row has just read it"
+            );
+            Some((text, vec![any < 10.0]))
+        },
+    ),
+    row(
         "S11",
         "facebook-batches",
         "deletes in a packet (median), batched by the invalidator and sent by web servers",
@@ -96,6 +110,21 @@ pub(super) const ROWS: &[Row] = &[
                 "{without:.0} alone, {with:.0} with the warm one, {ratio:.0} ×; {held:.0} and {late:.0} outdated values, {none:.0} without hold-off"
             );
             Some((text, vec![ratio >= 10.0, held + sentinels == 0.0, late > 0.0]))
+        },
+    ),
+    row(
+        "S14",
+        "facebook-markers",
+        "remote markers, replica 5 s late: reads older than the own last write; evicted markers, concurrent writers",
+        "none; both rare, no figure",
+        |answer| {
+            let [without, _, with, _] = answer.after("without markers")?;
+            let [evicted] = answer.after("evicted")?;
+            let [few, few_share, many, many_share] = answer.after("concurrent writers")?;
+            let text = format!(
+                "{without:.0} without, {with:.0} with markers; {evicted:.0} evicted; concurrent {few_share:.1} % of writes of {few:.0} rows, {many_share:.1} % of {many:.0}"
+            );
+            Some((text, vec![with == 0.0 && without > 0.0, evicted == 0.0, many_share < 5.0]))
         },
     ),
     row(

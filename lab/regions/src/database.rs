@@ -1,85 +1,100 @@
-//! A MariaDB of a test's own, or a MySQL.
+//! A MariaDB of our own, or a MySQL.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::iter;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use guira_harness::certificate::Authority;
+use guira_harness::deadline::Deadline;
 use guira_harness::scratch::Scratch;
-use guira_harness::server::{ServerProcess, Signal};
+use guira_harness::server::{ServerProcess, Signal, Spec};
+use guira_harness::statements::statements_to;
 
-use crate::deadline::Deadline;
-use crate::server::{is_root, spawn};
-use crate::statements::statements_to;
-use crate::tls::Certificate;
-
-/// How long a database may take to begin.
-const START_MAX: Duration = Duration::from_secs(60);
+/// How long a database may take to begin, and to end.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running database, gone when it is dropped. It writes a log of rows with the names of columns.
 #[derive(Debug)]
 pub struct MariaDb {
     scratch: Scratch,
     address: SocketAddr,
-    certificate: Certificate,
-    process: ServerProcess,
-    /// What it was started by.
+    certificate: Authority,
+    /// What it is started by.
     words: Vec<OsString>,
+    process: Mutex<Option<ServerProcess>>,
 }
 
 /// Where a database that is to be started keeps its files and listens.
 #[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) scratch: Scratch,
+pub struct Place {
+    scratch: Scratch,
     address: SocketAddr,
-    certificate: Certificate,
+    certificate: Authority,
 }
 
 impl Place {
-    pub(crate) fn new() -> Self {
+    /// A place that nobody else has.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[expect(clippy::new_without_default, reason = "each is another one")]
+    pub fn new() -> Self {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         Place {
             scratch: Scratch::new(),
             address: free.expect("a port is free"),
-            certificate: Certificate::issue(),
+            certificate: Authority::new().expect("a certificate"),
         }
     }
 
-    pub(crate) fn data(&self) -> String {
-        format!("--datadir={}", self.scratch.file("data").display())
+    /// A file there.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.scratch.file(name)
     }
 
-    /// Starts a server there.
+    /// The option that names the folder of its files.
+    pub fn data(&self) -> String {
+        format!("--datadir={}", self.file("data").display())
+    }
+
+    /// Starts a server there, which listens and logs as all do.
+    ///
+    /// # Panics
+    /// If it does not start.
     #[track_caller]
-    pub(crate) fn start(self, mut server: Command) -> MariaDb {
-        let Place { scratch, address, certificate } = self;
-        server.arg(format!("--datadir={}", scratch.file("data").display()));
-        server.args(["--bind-address=127.0.0.1", &format!("--port={}", address.port())]);
-        server.arg(format!("--socket={}", scratch.file("socket").display()));
+    pub fn start(self, mut server: Command) -> MariaDb {
+        server.arg(self.data());
+        server.args(["--bind-address=127.0.0.1", &format!("--port={}", self.address.port())]);
+        server.arg(format!("--socket={}", self.file("socket").display()));
         server.args(["--log-bin=binlog", "--binlog-row-metadata=FULL", "--innodb-buffer-pool-size=16M"]);
         server.arg("--innodb-flush-log-at-trx-commit=0");
-        server.arg(format!("--ssl-cert={}", certificate.chain().display()));
-        server.arg(format!("--ssl-key={}", certificate.key().display()));
+        server.arg(format!("--ssl-cert={}", self.certificate.certificate().display()));
+        server.arg(format!("--ssl-key={}", self.certificate.key().display()));
         as_root(&mut server);
         let words = iter::once(server.get_program()).chain(server.get_args()).map(OsString::from).collect();
-        let database = MariaDb { scratch, address, certificate, process: spawn(server), words };
-        database.wait_for_answer();
+        let Place { scratch, address, certificate } = self;
+        let database = MariaDb { scratch, address, certificate, words, process: Mutex::default() };
+        database.begin();
         database
     }
 }
 
-/// A command that does not read the configuration of the host, and accepts to be root's.
+/// A command that does not read the configuration of the host.
 fn command(program: &str) -> Command {
     let mut command = Command::new(program);
     command.arg("--no-defaults");
     command
 }
 
-pub(crate) fn as_root(command: &mut Command) {
-    if is_root() {
+/// Has a server accept to be root's.
+pub fn as_root(command: &mut Command) {
+    if rustix::process::getuid().is_root() {
         command.arg("--user=root");
     }
 }
@@ -116,23 +131,40 @@ impl MariaDb {
         Some(place.start(server))
     }
 
-    fn wait_for_answer(&self) {
-        let answers = || self.run("SELECT 1").is_ok().then_some(());
-        Deadline::after(START_MAX).poll(answers).expect("the database answers");
+    /// Starts its process, and waits until that answers.
+    #[track_caller]
+    fn begin(&self) {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = || {
+            let started = process.get_or_insert_with(|| self.spawn());
+            // Somebody may have its port for a moment.
+            if started.ended().is_some() {
+                *process = None;
+                return None;
+            }
+            self.run("SELECT 1").is_ok().then_some(())
+        };
+        Deadline::after(PATIENCE).poll(answers).expect("the database answers");
     }
 
-    /// Stops it in order, and starts it again.
-    ///
-    /// # Panics
-    /// If it does not stop or start.
-    #[track_caller]
-    pub fn restart(&mut self) {
-        self.process.signal(Signal::TERM);
-        self.process.wait(START_MAX).unwrap_or_else(|error| panic!("{error}"));
+    fn spawn(&self) -> ServerProcess {
         let mut server = Command::new(&self.words[0]);
         server.args(&self.words[1..]);
-        self.process = spawn(server);
-        self.wait_for_answer();
+        ServerProcess::start(Spec::of_service(server)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Stops it in order, and starts it again at the same place. Sessions are lost.
+    ///
+    /// # Panics
+    /// If it does not end, or does not start.
+    #[track_caller]
+    pub fn restart(&self) {
+        let stopped = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut process) = stopped {
+            process.signal(Signal::TERM);
+            process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        }
+        self.begin();
     }
 
     /// Where it listens.
@@ -151,7 +183,7 @@ impl MariaDb {
     }
 
     /// A file of its own.
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.scratch.file(name)
     }
 
@@ -164,6 +196,14 @@ impl MariaDb {
         self.run(statements).unwrap_or_else(|error| panic!("{statements}: {error}"))
     }
 
+    /// The same, of a database that may be away.
+    ///
+    /// # Errors
+    /// What the database or its client says.
+    pub fn run(&self, statements: &str) -> Result<String, String> {
+        statements_to(self.client(), statements)
+    }
+
     /// A session that is asked for one row after the other.
     ///
     /// # Panics
@@ -171,15 +211,13 @@ impl MariaDb {
     #[track_caller]
     pub fn session(&self) -> Session {
         let mut client = self.client();
-        client.arg("--unbuffered").stdin(Stdio::piped()).stdout(Stdio::piped());
+        // A statement that may have been executed is not sent again.
+        client.args(["--unbuffered", "--skip-reconnect"]);
+        client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = client.spawn().expect("the client program can be run");
         let requests = process.stdin.take().expect("it was piped");
         let rows = BufReader::new(process.stdout.take().expect("it was piped"));
         Session { process, requests, rows }
-    }
-
-    fn run(&self, statements: &str) -> Result<String, String> {
-        statements_to(self.client(), statements)
     }
 
     fn client(&self) -> Command {
@@ -193,6 +231,23 @@ impl MariaDb {
             "--default-character-set=utf8mb4",
         ]);
         client
+    }
+}
+
+/// The database has not answered: what it was asked may have been done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswered(String);
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the database has not answered: {}", self.0)
+    }
+}
+
+impl From<String> for Unanswered {
+    /// What it has said in place of an answer.
+    fn from(said: String) -> Self {
+        Unanswered(said)
     }
 }
 
@@ -211,11 +266,21 @@ impl Session {
     /// If one of them is refused.
     #[track_caller]
     pub fn row(&mut self, statements: &str) -> String {
+        self.try_row(statements).unwrap_or_else(|error| panic!("{statements}: {error}"))
+    }
+
+    /// The same, of a database that may be away. A session that has failed once is of no use any more.
+    ///
+    /// # Errors
+    /// When there is no row.
+    pub fn try_row(&mut self, statements: &str) -> Result<String, Unanswered> {
         let sent = writeln!(self.requests, "{statements};").and_then(|()| self.requests.flush());
         let mut row = String::new();
         let read = sent.and_then(|()| self.rows.read_line(&mut row));
-        assert!(read.is_ok() && row.ends_with('\n'), "{statements}: {read:?}, {row:?}");
-        row.trim_end().to_owned()
+        match read {
+            Ok(_) if row.ends_with('\n') => Ok(row.trim_end().to_owned()),
+            read => Err(Unanswered(format!("{read:?}, {row:?}"))),
+        }
     }
 }
 

@@ -3,8 +3,11 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Has a client execute statements; returns what it says, or why it has failed.
-pub(crate) fn statements_to(mut client: Command, statements: &str) -> Result<String, String> {
+/// Has a client execute statements; returns what it says.
+///
+/// # Errors
+/// Why it has failed, in its words.
+pub fn statements_to(mut client: Command, statements: &str) -> Result<String, String> {
     client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut client = client.spawn().map_err(|error| error.to_string())?;
     if let Some(mut input) = client.stdin.take() {
