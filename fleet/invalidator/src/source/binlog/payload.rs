@@ -11,7 +11,7 @@ const COMPRESSION: usize = 2;
 const ZSTD: usize = 0;
 const PLAIN: usize = 255;
 
-/// How far back compressed data may refer. MySQL's highest levels refer further, and would take as much memory.
+/// How far back compressed data may refer. MySQL's highest level refers further in long transactions, and would take as much memory.
 const WINDOW_MAX: u64 = 64 << 20;
 /// What is taken of one event at most, as of one that is not compressed.
 const EVENT_MAX: usize = 64 << 20;
@@ -29,7 +29,7 @@ pub(super) enum PayloadFlaw {
     #[error("it is compressed in a way that is not known here")]
     Unknown,
     #[error(
-        "it would take over 64 MiB to decompress it: set binlog_transaction_compression_level_zstd to 20 or less"
+        "it would take over 64 MiB to decompress it: set binlog_transaction_compression_level_zstd to 21 or less"
     )]
     Wide,
 }
