@@ -62,6 +62,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &facebook::cold::EXPERIMENT,
     &facebook::rates::EXPERIMENT,
     &facebook::balance::EXPERIMENT,
+    &facebook::delivery::EXPERIMENT,
 ];
 
 /// How large an experiment is.

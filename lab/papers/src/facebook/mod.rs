@@ -5,6 +5,7 @@ pub(crate) mod batches;
 mod classes;
 pub(crate) mod cold;
 mod database;
+pub(crate) mod delivery;
 mod fleet;
 pub(crate) mod gutter;
 pub(crate) mod herd;
