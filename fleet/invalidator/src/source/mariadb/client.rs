@@ -3,8 +3,7 @@
 use super::dump::Dump;
 use super::gtid::Position;
 use crate::source::{Changes, Log, Place, SourceError};
-use guira_databases::mariadb::Packets;
-use guira_databases::mariadb::{execute, refusal, row};
+use guira_databases::mariadb::{Packets, execute, refusal, row};
 use guira_databases::{Server, Wire, mariadb};
 use std::io;
 use std::time::Duration;
