@@ -389,4 +389,14 @@ pub(crate) const CLAIMS: &[Claim] = &[
         about: "balance of ages between size classes (§6.2); a class is needy if its next victim was used at least 20 % more recently than the mean of the others'",
         theirs: "near one LRU over all memory; no figure",
     },
+    Claim {
+        id: "S25",
+        about: "deletes in time where the master is (§7.3, Fig 11): one delete in a million is sampled, and all clusters are asked at intervals",
+        theirs: "99.99 % within 1 s, 99.999 % within 1 h",
+    },
+    Claim {
+        id: "S26",
+        about: "the same from replica to replica",
+        theirs: "99.9 % within 1 s, 99.99 % within 10 min",
+    },
 ];

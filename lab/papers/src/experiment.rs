@@ -65,6 +65,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &facebook::markers::EXPERIMENT,
     &facebook::rates::EXPERIMENT,
     &facebook::balance::EXPERIMENT,
+    &facebook::delivery::EXPERIMENT,
     &freshness::EXPERIMENT,
 ];
 

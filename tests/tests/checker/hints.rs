@@ -54,6 +54,25 @@ fn deletes_are_acknowledged_as_a_cache_without_items_does() {
 }
 
 #[test]
+fn the_connections_of_those_who_send_hints_are_bounded() {
+    let (nodes, scratch) = (nodes(), Scratch::new());
+    let checker =
+        Checker::start(&scratch.write("checker.toml", &configuration(&nodes, &listening(&scratch))));
+    let mut open: Vec<Client> = (0..64).map(|_| connect(&checker)).collect();
+    open.iter_mut().for_each(|client| client.exchange("mn\r\n", "MN\r\n"));
+    connect(&checker).expect_closed();
+    assert_eq!(checker.metric("guira_checker_crowded_connections_total"), 1);
+    drop(open.pop());
+    wait_until("a place", || {
+        let mut client = connect(&checker);
+        client.send_until_closed("md a\r\n");
+        let is_taken = checker.metric("guira_checker_hints_total") > 0;
+        client.abandon();
+        is_taken
+    });
+}
+
+#[test]
 fn clusters_are_compared_with_each_other_where_there_is_no_database() {
     let (nodes, scratch) = (nodes(), Scratch::new());
     // West is asked by `get`, and its keys have a prefix.

@@ -3,15 +3,13 @@
 use crate::{Checker, address, examples, wait_until};
 use guira_tests::postgres::Postgres;
 use guira_tests::scratch::Scratch;
-use guira_tests::{Setup, skip};
+use guira_tests::{Server, Setup, skip};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 
-#[test]
-fn rows_of_a_postgresql_are_compared_whatever_keys_hold() {
-    let Some(database) = Postgres::start("") else {
-        return skip::say("PostgreSQL is not installed (Debian: postgresql)");
-    };
+/// Users, and names that are keys as they are.
+fn fill(database: &Postgres) {
     database.execute("postgres", "CREATE DATABASE shop");
     database.execute(
         "shop",
@@ -22,7 +20,9 @@ fn rows_of_a_postgresql_are_compared_whatever_keys_hold() {
          INSERT INTO users VALUES (1, 'Ada', '\\x00ff'), (2, 'Grace', '\\x41');
          INSERT INTO names VALUES ('it''s', 'quoted')",
     );
-    let (node, scratch) = (Setup::new().start_guira(), Scratch::new());
+}
+
+fn configuration(database: &Postgres, node: &Server, scratch: &Scratch) -> PathBuf {
     let password = scratch.write("password", "secret\n");
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let text = format!(
@@ -51,9 +51,19 @@ address = "{}"
 "#,
         free.expect("a port is free"),
         database.address(),
-        address(&node)
+        address(node)
     );
-    let checker = Checker::start(&scratch.write("checker.toml", &text));
+    scratch.write("checker.toml", &text)
+}
+
+#[test]
+fn rows_of_a_postgresql_are_compared_whatever_keys_hold() {
+    let Some(database) = Postgres::start("") else {
+        return skip::say("PostgreSQL is not installed (Debian: postgresql)");
+    };
+    fill(&database);
+    let (node, scratch) = (Setup::new().start_guira(), Scratch::new());
+    let checker = Checker::start(&configuration(&database, &node, &scratch));
     let mut client = node.connect();
     for (key, value) in [
         ("user:1", "Ada"),

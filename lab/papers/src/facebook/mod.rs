@@ -6,6 +6,7 @@ mod classes;
 pub(crate) mod cold;
 mod database;
 pub(crate) mod deletes;
+pub(crate) mod delivery;
 mod fleet;
 pub(crate) mod gutter;
 pub(crate) mod herd;

@@ -176,4 +176,24 @@ pub(super) const ROWS: &[Row] = &[
             Some((text, vec![paper < 1.2 * one, behind < 1.0]))
         },
     ),
+    row(
+        "S25",
+        "facebook-delivery",
+        "changes that the caches of the database's region have followed within 1 s",
+        "99.99 %",
+        |answer| {
+            let [share, samples] = answer.after("master")?;
+            Some((format!("{share:.4} % of {samples:.0}"), vec![share >= 99.99, samples >= 10_000.0]))
+        },
+    ),
+    row(
+        "S26",
+        "facebook-delivery",
+        "the same in a region whose deletes come 100 ms late",
+        "99.9 %",
+        |answer| {
+            let [share, samples] = answer.after("late,")?;
+            Some((format!("{share:.4} % of {samples:.0}"), vec![share >= 99.9]))
+        },
+    ),
 ];

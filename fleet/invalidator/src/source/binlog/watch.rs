@@ -3,10 +3,8 @@
 use super::client::{Options, connect};
 use crate::counters::Counts;
 use crate::source::{Extent, SourceError, WATCH_EVERY};
-use guira_databases::Stop;
-use guira_databases::Wire;
-use guira_databases::mariadb::Packets;
-use guira_databases::mariadb::rows;
+use guira_databases::mariadb::{Packets, rows};
+use guira_databases::{Stop, Wire};
 
 /// Looks again and again until it is told to stop.
 pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {

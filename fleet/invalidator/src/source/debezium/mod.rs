@@ -13,8 +13,7 @@ mod lines;
 
 use super::{Changes, SourceError, Tail};
 use guira_client::text::Endpoint;
-use guira_databases::Listener;
-use guira_databases::Socket;
+use guira_databases::{Listener, Socket};
 use lines::Lines;
 use std::fmt;
 use std::io::Write;

@@ -5,10 +5,10 @@ use super::slot;
 use super::status::{Confirmed, Status};
 use super::stream::Stream;
 use crate::source::{Changes, Log, Place, SourceError, Until};
-use guira_databases::Server;
-use guira_databases::Stop;
-use guira_databases::postgres::Messages;
-use guira_databases::postgres::{Purpose, Row, connect, identifier, literal, query, refusal, start_copy};
+use guira_databases::postgres::{
+    Messages, Purpose, Row, connect, identifier, literal, query, refusal, start_copy,
+};
+use guira_databases::{Server, Stop};
 use std::io;
 use std::time::Duration;
 

@@ -3,8 +3,7 @@
 use super::client::SlotCreation;
 use super::position::{Lsn, Position};
 use crate::source::SourceError;
-use guira_databases::postgres::Messages;
-use guira_databases::postgres::{Row, identifier, literal, query};
+use guira_databases::postgres::{Messages, Row, identifier, literal, query};
 use std::io;
 use std::time::Duration;
 

@@ -1,9 +1,8 @@
 //! Telling the database how far all targets are, also while the reader waits for them.
 
 use super::position::{Lsn, Position};
-use guira_databases::Stop;
-use guira_databases::Writer;
 use guira_databases::postgres::framed;
+use guira_databases::{Stop, Writer};
 use guira_sync::atomic::{AtomicU64, Ordering};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -5,8 +5,7 @@ use super::position::Lsn;
 use crate::counters::Counts;
 use crate::source::{Extent, SourceError, WATCH_EVERY};
 use guira_databases::Stop;
-use guira_databases::postgres::Messages;
-use guira_databases::postgres::{Purpose, connect, literal, query};
+use guira_databases::postgres::{Messages, Purpose, connect, literal, query};
 /// What the database says while it keeps no more of its log than it would anyway.
 const RESERVED: &str = "reserved";
 
