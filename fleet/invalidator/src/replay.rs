@@ -65,8 +65,9 @@ pub fn replay(
     options.until = part.to.map_or(Until::End, |last| Until::Position(last.to_owned()));
     let ways = config.ways()?;
     let shared = Shared::default();
-    let view = shared.begin(&config);
+    let view = shared.next(&config);
     let lanes = lanes(&config, &view)?;
+    shared.begin(&view);
     let stop = Stop::default();
     let mut deliveries = Vec::new();
     for ((target, ways), lane) in config.targets.iter().zip(ways).zip(&lanes) {
