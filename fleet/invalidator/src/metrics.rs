@@ -86,7 +86,7 @@ mod tests {
 
     fn shared() -> Shared {
         let shared = Shared::default();
-        shared.begin(&Config::of_targets(&["east", "west"]));
+        shared.begin(&shared.next(&Config::of_targets(&["east", "west"])));
         shared
     }
 
@@ -138,11 +138,25 @@ mod tests {
     }
 
     #[test]
+    fn a_spool_is_not_told_to_be_empty_before_it_was_opened() {
+        let shared = Shared::default();
+        let view = shared.next(&Config::of_targets(&["east"]));
+        let spools = || text(&shared, Form::Classic, true, 7).matches("spool_bytes{target=").count();
+        assert_eq!(spools(), 0);
+        view.targets[0].set_spool(5);
+        shared.begin(&view);
+        let text = text(&shared, Form::Classic, true, 7);
+        assert!(text.contains("guira_invalidator_spool_bytes{target=\"east\"} 5\n"), "{text}");
+        assert_eq!(spools(), 1);
+    }
+
+    #[test]
     fn counters_of_targets_that_stay_go_on_when_the_configuration_is_another() {
         let shared = shared();
         shared.view().targets[1].add(TargetCount::Deletes, 7);
         shared.view().ledger.sent(1, 80, None);
-        let view = shared.begin(&Config::of_targets(&["west", "north"]));
+        let view = shared.next(&Config::of_targets(&["west", "north"]));
+        shared.begin(&view);
         assert_eq!(view.targets.iter().map(|it| it.get(TargetCount::Deletes)).collect::<Vec<_>>(), [7, 0]);
         assert_eq!(lag(&shared, 100), 0, "nothing is under way any more");
     }

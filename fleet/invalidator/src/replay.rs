@@ -65,9 +65,10 @@ pub fn replay(
     let until = part.to.map_or(Until::End, |last| Until::Position(last.to_owned()));
     let ways = config.ways()?;
     let shared = Shared::default();
-    let view = shared.begin(&config);
+    let view = shared.next(&config);
     let stop = Stop::default();
     let mut deliveries = Deliveries::start(&config, ways, &view, stop.clone())?;
+    shared.begin(&view);
     let lanes = deliveries.lanes().to_vec();
     let (ledger, counts) = (view.ledger, shared.counts.clone());
     let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());

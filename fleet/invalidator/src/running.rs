@@ -64,17 +64,20 @@ impl Shared {
         self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Nothing is under way. Targets that were there before go on counting.
-    pub(crate) fn begin(&self, config: &Config) -> View {
+    /// What is to be done by this configuration, of which nothing is under way. Targets that were there before go on counting.
+    pub(crate) fn next(&self, config: &Config) -> View {
         let before = self.view().targets;
         let known = |name: &str| before.iter().find(|counts| counts.name() == name).cloned();
         let targets = config.targets.iter().map(|target| &*target.name);
         let targets = targets.map(|name| known(name).unwrap_or_else(|| Arc::new(TargetCounts::new(name))));
-        let view = View { targets: targets.collect(), ledger: Arc::new(Ledger::new(config.targets.len())) };
+        View { targets: targets.collect(), ledger: Arc::new(Ledger::new(config.targets.len())) }
+    }
+
+    /// This is done from now on. Spools have been opened: before that it would be told of them that they are empty.
+    pub(crate) fn begin(&self, view: &View) {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view.clone();
         self.counts.set_retained(0);
         self.counts.set_extent(None);
-        view
     }
 }
 
@@ -215,9 +218,10 @@ impl Pipeline {
                 folder.display()
             );
         }
-        let view = shared.begin(config);
+        let view = shared.next(config);
         let stop = Stop::default();
         let deliveries = Deliveries::start(config, ways, &view, stop.clone())?;
+        shared.begin(&view);
         let (ledger, counts) = (view.ledger, shared.counts.clone());
         let batcher = Batcher::new(
             deliveries.lanes().to_vec(),

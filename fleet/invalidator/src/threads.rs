@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn threads_end_when_nobody_holds_them_any_more() {
         let config = Config::of_targets(&["east", "west"]);
-        let (stop, view) = (Stop::default(), Shared::default().begin(&config));
+        let (stop, view) = (Stop::default(), Shared::default().next(&config));
         let deliveries = Deliveries::start(&config, config.ways().unwrap(), &view, stop.clone()).unwrap();
         let lanes = deliveries.lanes().to_vec();
         assert!(lanes.iter().all(|lane| Arc::strong_count(lane) > 1) && stop.check().is_ok());
