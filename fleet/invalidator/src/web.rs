@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn the_page_is_told_the_lag_in_bytes_if_it_is_known() {
         let shared = Shared::default();
-        shared.begin(&Config::of_targets(&["east"]));
+        shared.begin(&shared.next(&Config::of_targets(&["east"])));
         assert_eq!(status(&shared, None, 7)["lag_bytes"], Value::Null);
         shared.counts.set_extent(Some(Extent::new(vec![(3, 100)])));
         shared.view().ledger.passed(Place { file: 3, offset: 40 });
