@@ -172,9 +172,20 @@ keys = ["{template}"]
                     }
                 });
             }
+            // Also if it panics: the others are waited for.
+            let _end = End(&is_over);
             meanwhile();
-            is_over.store(true, Ordering::Relaxed);
         });
+    }
+}
+
+/// Ends the load when it is dropped.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        // Relaxed: it ends loops.
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
