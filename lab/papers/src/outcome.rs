@@ -61,6 +61,11 @@ pub(crate) fn verdict(statements: &[(&str, bool)]) -> String {
     list(true, "Found") + &list(false, "Not found")
 }
 
+/// Says of an experiment with servers that it was built without the optimisations of a release, if it was.
+pub(crate) const fn build() -> &'static str {
+    if cfg!(debug_assertions) { " A development build was measured." } else { "" }
+}
+
 /// A share in percent, with one decimal.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}", 100.0 * share)

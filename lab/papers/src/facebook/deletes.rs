@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::experiment::{Context, Experiment, Failure, failed};
-use crate::outcome::{Outcome, answer, percent, table, verdict};
+use crate::outcome::{Outcome, answer, build, percent, table, verdict};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "facebook-deletes",
@@ -238,7 +238,8 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             "A model of users, with real caches. {users} users, each at home in one of the clusters of a region (a node each); a web request reads the user's row, \
              two keys made of it, and the rows of {FRIENDS} friends (Zipf {SKEW}) from its cluster's node, and stores what is not there. After each {READS_OF_CHANGE}th request \
              a row is changed in a MariaDB: that of the same user, or anybody's. That is three keys, which guira invalidate deletes by templates through one router, whose \
-             AllSyncRoute broadcasts to all clusters. {requests} requests fill the caches, and as many are measured. Nothing expires or is evicted."
+             AllSyncRoute broadcasts to all clusters. {requests} requests fill the caches, and as many are measured. Nothing expires or is evicted.{}",
+            build()
         ),
         answers: vec![answer(
             "S10",

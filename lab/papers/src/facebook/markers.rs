@@ -6,7 +6,7 @@ use guira_regions::{Cluster, Member, Region, Settings, pair};
 use std::time::Duration;
 
 use crate::experiment::{Context, Experiment, Failure, failed};
-use crate::outcome::{Outcome, answer, percent, table, verdict};
+use crate::outcome::{Outcome, answer, build, percent, table, verdict};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "facebook-markers",
@@ -91,8 +91,9 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             "Two MariaDB, the one a replica of the other with MASTER_DELAY = {LAG_S} s; in each region a node for the cache, a node of 64 MiB for markers, \
              which may evict, and guira invalidate. Four users in the replica's region and two in the master's read rows, each with a pause of \
              up to 10 ms, and write one once in {WRITE_ONCE_IN} times, for {} s each way, by the look-aside client. A write is concurrent if its row has a marker of an \
-             earlier write then, of anybody in the region, itself included.",
-            length.as_secs()
+             earlier write then, of anybody in the region, itself included.{}",
+            length.as_secs(),
+            build()
         ),
         answers: vec![answer(
             "S14",
