@@ -69,6 +69,42 @@ address = "127.0.0.1:1"
     spawn(command)
 }
 
+/// A checker of one cluster that is away, with a database that is away.
+fn checker(scratch: &Scratch) -> ServerProcess {
+    let text = format!(
+        r#"
+listen = "unix:{}"
+admin = "127.0.0.1:0"
+[database.mariadb]
+address = "127.0.0.1:1"
+database = "shop"
+user = "check"
+[[check]]
+key = "user:{{id}}"
+query = "SELECT name FROM users WHERE id = {{id}}"
+[[cluster]]
+name = "east"
+address = "127.0.0.1:1"
+"#,
+        scratch.file("hints").display()
+    );
+    let mut command = Command::new(guira_binary());
+    command.args(["check", "--config"]).arg(scratch.write("checker.toml", &text));
+    spawn(command)
+}
+
+/// A router of nobody.
+fn router() -> ServerProcess {
+    let mut command = Command::new(guira_binary());
+    command.args([
+        "router",
+        "--listen=127.0.0.1:0",
+        "--admin=127.0.0.1:0",
+        r#"--config-str={"route": "NullRoute"}"#,
+    ]);
+    spawn(command)
+}
+
 #[test]
 fn alerts_ask_for_metrics_that_there_are_and_the_runbook_has_a_section_for_each() {
     let rules = file("deploy/prometheus/guira.rules.yaml");
@@ -77,12 +113,18 @@ fn alerts_ask_for_metrics_that_there_are_and_the_runbook_has_a_section_for_each(
     let region = format!("--region={}", scratch.file("region").display());
     let setup = Setup::new().guira_argument("--admin=notls:127.0.0.1:0").guira_argument(&region);
     let mut server = certificate.given_to(setup).start_guira();
-    let mut invalidator = invalidator(&scratch);
-    let its_admin = invalidator.wait_for_address("admin", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
-    let scrapes = [server.admin_address(), its_admin].map(|admin| {
-        let body = HttpClient::connect(admin).get("/metrics", "").body;
-        Scrape::read(&body, Form::Classic).unwrap_or_else(|why| panic!("{why}"))
-    });
+    let mut others = [invalidator(&scratch), checker(&scratch), router()];
+    let admins = others
+        .each_mut()
+        .map(|other| other.wait_for_address("admin", PATIENCE).unwrap_or_else(|error| panic!("{error}")));
+    let admins: Vec<_> = std::iter::once(server.admin_address()).chain(admins).collect();
+    let scrapes: Vec<_> = admins
+        .into_iter()
+        .map(|admin| {
+            let body = HttpClient::connect(admin).get("/metrics", "").body;
+            Scrape::read(&body, Form::Classic).unwrap_or_else(|why| panic!("{why}"))
+        })
+        .collect();
     let alerts = alerts(&rules);
     assert!(alerts.len() >= 20 && alerts.values().all(|expression| !expression.is_empty()), "{alerts:?}");
     for (alert, expression) in &alerts {
