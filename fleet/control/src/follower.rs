@@ -16,6 +16,8 @@ pub const ETCD: &str = "etcd:";
 
 /// How long a change is waited for in one request: a connection that has died is found by then.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Changes that follow each other are seen together, and an etcd that ends every watch is not asked all the time.
+const SPACING: Duration = Duration::from_millis(100);
 /// How long is waited before etcd is asked again that has not answered.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -62,14 +64,15 @@ impl Follower {
         Ok(Follower { shared })
     }
 
-    /// The definition of a pool, for a configuration to inherit from. It is waited for the first answer for `patience`.
+    /// The definition of a pool, for a configuration to inherit from. It is waited for the first answer for `patience`, also if there is one that was kept: what
+    /// is sent by an old one, such as a delete, goes to a server that has lost its slot.
     ///
     /// # Errors
     /// Why there is none.
     pub fn definition(&self, name: &str, patience: Duration) -> Result<String, String> {
         let mut state = self.shared.state();
         let since = Stopwatch::start();
-        while !state.has_answered && !state.pools.contains_key(name) && state.failure.is_none() {
+        while !state.has_answered && state.failure.is_none() {
             let left = patience.saturating_sub(since.elapsed());
             if left.is_zero() {
                 break;
@@ -113,6 +116,7 @@ struct Follow {
 impl Follow {
     fn run(mut self, tell: &dyn Fn()) {
         loop {
+            let turn = Stopwatch::start();
             let seen = self.store.pools();
             let Some(shared) = self.shared.upgrade() else { return };
             let seen = match seen {
@@ -131,6 +135,7 @@ impl Follow {
                 tracing::debug!(%error, "etcd does not tell of changes");
                 std::thread::sleep(RETRY);
             }
+            std::thread::sleep(SPACING.saturating_sub(turn.elapsed()));
         }
     }
 
@@ -175,5 +180,80 @@ impl Follow {
         if has_changed {
             tell();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    /// Longer than anything takes here.
+    const PATIENCE: Duration = Duration::from_secs(30);
+    /// A pool `cache` that is served by `new:1`.
+    const POOLS: &str = r#"{"header": {"revision": "7"}, "kvs": [{"key": "L2d1aXJhL3Bvb2xzL2NhY2hl", "mod_revision": "7",
+        "value": "eyJzbG90cyI6IFt7InNlcnZlciI6ICJuZXc6MSJ9XX0="}]}"#;
+
+    /// A gateway that has one pool, takes `delay` to say so, and ends every watch at once; returns its address.
+    fn gateway(delay: Duration) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for socket in listener.incoming() {
+                answer(socket?, delay)?;
+            }
+            io::Result::Ok(())
+        });
+        format!("http://{address}")
+    }
+
+    fn answer(mut socket: TcpStream, delay: Duration) -> io::Result<()> {
+        let mut lines = BufReader::new(socket.try_clone()?);
+        let (mut first, mut length) = (String::new(), 0);
+        lines.read_line(&mut first)?;
+        loop {
+            let mut line = String::new();
+            lines.read_line(&mut line)?;
+            if let Some(digits) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = digits.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        lines.read_exact(&mut vec![0; length])?;
+        let is_watch = first.contains("watch");
+        let body = if is_watch { r#"{"result": {"canceled": true}}"# } else { POOLS };
+        std::thread::sleep(if is_watch { Duration::ZERO } else { delay });
+        write!(socket, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    }
+
+    fn follow(url: String) -> (Follower, Arc<ControlCounts>) {
+        let counts = Arc::<ControlCounts>::default();
+        (Follower::start(EtcdOptions::new(vec![url]), counts.clone(), || {}).unwrap(), counts)
+    }
+
+    #[test]
+    fn a_pool_that_was_kept_counts_only_when_etcd_does_not_answer() {
+        let (follower, _) = follow(gateway(Duration::from_millis(200)));
+        follower.remember("cache", "old");
+        let found = follower.definition("cache", PATIENCE).unwrap();
+        assert!(found.contains("new:1"), "{found}");
+        // Nobody listens there any more.
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (follower, _) = follow(format!("http://{nobody}"));
+        follower.remember("cache", "old");
+        assert_eq!(follower.definition("cache", PATIENCE).as_deref(), Ok("old"));
+    }
+
+    #[test]
+    fn an_etcd_that_ends_every_watch_is_not_asked_all_the_time() {
+        let (follower, counts) = follow(gateway(Duration::ZERO));
+        follower.definition("cache", PATIENCE).unwrap();
+        std::thread::sleep(SPACING * 5);
+        // Two for each spacing, and some that were under way.
+        let calls = counts.get(ControlCount::EtcdCalls);
+        assert!(calls <= 16, "{calls} calls");
     }
 }
