@@ -3,6 +3,7 @@
 use crate::counts::ControlCounts;
 use crate::etcd::{Etcd, EtcdError, EtcdOptions, Outcome};
 use crate::keeper::{Keeper, Proposal};
+use crate::pool::address;
 use crate::store::{Leadership, Registration, Store, StoreError, View};
 use guira_client::text::{Connection, Endpoint, Target, TextError};
 use guira_sync::clock::Stopwatch;
@@ -248,8 +249,6 @@ impl Member {
         let server = &spare.server;
         match former {
             Some(former) => {
-                let now = self.since.elapsed();
-                self.keepers.entry(name.to_owned()).or_default().replaced(now);
                 tracing::warn!(pool = name, slot, "{former} is gone: {server} takes its slot");
             }
             None => tracing::info!(pool = name, slot, "{server} takes the slot, which nobody had"),
@@ -291,11 +290,8 @@ impl Member {
     }
 }
 
-/// Where a server is that a pool names with protocol, security or compression behind its port.
 fn endpoint_of(server: &str) -> Result<Endpoint, guira_client::text::EndpointError> {
-    let start = server.find(']').unwrap_or(0);
-    let second = server[start..].match_indices(':').nth(1).map_or(server.len(), |(at, _)| start + at);
-    if server.starts_with("unix:") { server.parse() } else { server[..second].parse() }
+    address(server).parse()
 }
 
 #[cfg(test)]
