@@ -121,7 +121,9 @@ impl Member {
             return Ok(());
         }
         let lease = self.keep_lease()?;
-        if self.register(&view, lease)? {
+        let is_registered = self.register(&view, lease)?;
+        // Who leads goes on when its own pool is gone: nobody else can lead meanwhile.
+        if is_registered || view.led_by(lease).is_some() {
             self.lead(&view, lease)?;
         }
         self.store.wait(&view, LOOK.min(self.options.lease / KEPT_ALIVE))
@@ -197,7 +199,7 @@ impl Member {
         if view.leader().is_none() && self.store.lead(&name, lease)? == Outcome::Done {
             tracing::info!("leader: it gives slots of lost servers to spares");
         }
-        let Some(leadership) = view.led_by(&name) else {
+        let Some(leadership) = view.led_by(lease) else {
             self.keepers.clear();
             return Ok(());
         };
