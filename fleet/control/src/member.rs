@@ -61,6 +61,8 @@ pub struct Member {
     server: String,
     store: Store,
     lease: Option<Lease>,
+    /// When the server was flushed last.
+    flushed: Stopwatch,
     /// Of the pools, while this is the leader.
     keepers: HashMap<String, Keeper>,
     since: Stopwatch,
@@ -86,6 +88,7 @@ impl Member {
             options,
             store: Store::new(etcd),
             lease: None,
+            flushed: Stopwatch::start(),
             keepers: HashMap::new(),
             since: Stopwatch::start(),
             told: None,
@@ -159,6 +162,15 @@ impl Member {
                 return Ok(false);
             }
         };
+        let other = view.names().find(|name| *name != pool && self.serves(view, name));
+        if let Some(other) = other.filter(|_| !serves) {
+            self.give_up();
+            self.tell(&format!(
+                "{} serves pool {other}: it is no spare of {pool}, and not flushed",
+                self.server
+            ));
+            return Ok(false);
+        }
         let known = view.registered(&pool).find(|known| known.server == self.server);
         match known {
             Some(known) if known.lease != lease => {
@@ -168,13 +180,21 @@ impl Member {
                 ));
                 return Ok(false);
             }
-            // A spare, or what serves: neither changes.
-            Some(known) if known.is_empty || serves => return Ok(true),
+            Some(_) if serves => return Ok(true),
+            Some(known) if known.is_empty && self.flushed.elapsed() < LOOK => return Ok(true),
             _ => {}
         }
-        if !serves && let Err(error) = self.ask(&self.options.target, "flush_all", "OK") {
-            self.tell(&format!("{} cannot be a spare: it does not flush: {error}", self.server));
-            return Ok(false);
+        // A spare too, again and again: routers that do not know yet that it has lost its slot go on filling it.
+        if !serves {
+            if let Err(error) = self.ask(&self.options.target, "flush_all", "OK") {
+                self.give_up();
+                self.tell(&format!("{} cannot be a spare: it does not flush: {error}", self.server));
+                return Ok(false);
+            }
+            self.flushed = Stopwatch::start();
+            if known.is_some_and(|known| known.is_empty) {
+                return Ok(true);
+            }
         }
         let registration = Registration {
             pool,
@@ -191,6 +211,10 @@ impl Member {
         }
         // What is registered now is seen in the next view.
         Ok(false)
+    }
+
+    fn serves(&self, view: &View, pool: &str) -> bool {
+        view.pool(pool).is_ok_and(|pool| pool.slot_of(&self.server).is_some())
     }
 
     fn lead(&mut self, view: &View, lease: i64) -> Result<(), EtcdError> {
