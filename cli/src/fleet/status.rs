@@ -39,7 +39,7 @@ fn table(view: &View, name: &str, pool: &Pool) -> String {
         let server = slot.server.as_deref().unwrap_or("-");
         let state = match &slot.server {
             None => "empty",
-            Some(server) if view.registered(name).any(|one| one.server == *server) => "serves",
+            Some(_) if view.registered(name).any(|one| slot.is_served_by(&one.server)) => "serves",
             Some(_) => "gone",
         };
         let weight = slot.weight.map_or("-".to_owned(), |weight| weight.to_string());

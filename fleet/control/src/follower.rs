@@ -226,11 +226,7 @@ mod tests {
         let is_watch = first.contains("watch");
         let body = if is_watch { r#"{"result": {"canceled": true}}"# } else { POOLS };
         std::thread::sleep(if is_watch { Duration::ZERO } else { delay });
-        write!(
-            socket,
-            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
+        write!(socket, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
     }
 
     fn follow(url: String) -> (Follower, Arc<ControlCounts>) {

@@ -73,11 +73,6 @@ impl Keeper {
         Verdict { proposals, missing, too_many }
     }
 
-    /// A server was replaced.
-    pub(crate) fn replaced(&mut self, now: Duration) {
-        self.replaced.push(now);
-    }
-
     /// A server that is not registered has answered: it is as if it were.
     pub(crate) fn answered(&mut self, slot: usize) {
         if let Some(missing) = self.missing.get_mut(slot) {
@@ -93,8 +88,15 @@ impl Keeper {
     fn look(&mut self, pool: &Pool, registered: &[Registration], now: Duration) {
         self.missing.resize(pool.slots.len(), None);
         for (slot, missing) in pool.slots.iter().zip(&mut self.missing) {
-            let gone =
-                slot.server.as_ref().filter(|server| registered.iter().all(|one| one.server != **server));
+            let is_there = registered.iter().any(|one| slot.is_served_by(&one.server));
+            let gone = slot.server.as_ref().filter(|_| !is_there);
+            // Whoever has replaced it, and whether or not etcd's answer was heard.
+            if missing
+                .as_ref()
+                .is_some_and(|before| slot.server.as_ref().is_some_and(|server| before.server != *server))
+            {
+                self.replaced.push(now);
+            }
             match gone {
                 None => *missing = None,
                 Some(server) if missing.as_ref().is_some_and(|missing| missing.server == *server) => {}

@@ -3,6 +3,7 @@
 use crate::counts::ControlCounts;
 use crate::etcd::{Etcd, EtcdError, EtcdOptions, Outcome};
 use crate::keeper::{Keeper, Proposal};
+use crate::pool::address;
 use crate::store::{Leadership, Registration, Store, StoreError, View};
 use guira_client::text::{Connection, Endpoint, Target, TextError};
 use guira_sync::clock::Stopwatch;
@@ -60,6 +61,8 @@ pub struct Member {
     server: String,
     store: Store,
     lease: Option<Lease>,
+    /// When the server was flushed last.
+    flushed: Stopwatch,
     /// Of the pools, while this is the leader.
     keepers: HashMap<String, Keeper>,
     since: Stopwatch,
@@ -85,6 +88,7 @@ impl Member {
             options,
             store: Store::new(etcd),
             lease: None,
+            flushed: Stopwatch::start(),
             keepers: HashMap::new(),
             since: Stopwatch::start(),
             told: None,
@@ -120,7 +124,9 @@ impl Member {
             return Ok(());
         }
         let lease = self.keep_lease()?;
-        if self.register(&view, lease)? {
+        let is_registered = self.register(&view, lease)?;
+        // Who leads goes on when its own pool is gone: nobody else can lead meanwhile.
+        if is_registered || view.led_by(lease).is_some() {
             self.lead(&view, lease)?;
         }
         self.store.wait(&view, LOOK.min(self.options.lease / KEPT_ALIVE))
@@ -156,6 +162,15 @@ impl Member {
                 return Ok(false);
             }
         };
+        let other = view.names().find(|name| *name != pool && self.serves(view, name));
+        if let Some(other) = other.filter(|_| !serves) {
+            self.give_up();
+            self.tell(&format!(
+                "{} serves pool {other}: it is no spare of {pool}, and not flushed",
+                self.server
+            ));
+            return Ok(false);
+        }
         let known = view.registered(&pool).find(|known| known.server == self.server);
         match known {
             Some(known) if known.lease != lease => {
@@ -165,13 +180,21 @@ impl Member {
                 ));
                 return Ok(false);
             }
-            // A spare, or what serves: neither changes.
-            Some(known) if known.is_empty || serves => return Ok(true),
+            Some(_) if serves => return Ok(true),
+            Some(known) if known.is_empty && self.flushed.elapsed() < LOOK => return Ok(true),
             _ => {}
         }
-        if !serves && let Err(error) = self.ask(&self.options.target, "flush_all", "OK") {
-            self.tell(&format!("{} cannot be a spare: it does not flush: {error}", self.server));
-            return Ok(false);
+        // A spare too, again and again: routers that do not know yet that it has lost its slot go on filling it.
+        if !serves {
+            if let Err(error) = self.ask(&self.options.target, "flush_all", "OK") {
+                self.give_up();
+                self.tell(&format!("{} cannot be a spare: it does not flush: {error}", self.server));
+                return Ok(false);
+            }
+            self.flushed = Stopwatch::start();
+            if known.is_some_and(|known| known.is_empty) {
+                return Ok(true);
+            }
         }
         let registration = Registration {
             pool,
@@ -190,13 +213,17 @@ impl Member {
         Ok(false)
     }
 
+    fn serves(&self, view: &View, pool: &str) -> bool {
+        view.pool(pool).is_ok_and(|pool| pool.slot_of(&self.server).is_some())
+    }
+
     fn lead(&mut self, view: &View, lease: i64) -> Result<(), EtcdError> {
         // Two members of one server do not exist: the second one is not registered.
         let name = format!("{}/{}", self.options.pool, self.server);
         if view.leader().is_none() && self.store.lead(&name, lease)? == Outcome::Done {
             tracing::info!("leader: it gives slots of lost servers to spares");
         }
-        let Some(leadership) = view.led_by(&name) else {
+        let Some(leadership) = view.led_by(lease) else {
             self.keepers.clear();
             return Ok(());
         };
@@ -248,8 +275,6 @@ impl Member {
         let server = &spare.server;
         match former {
             Some(former) => {
-                let now = self.since.elapsed();
-                self.keepers.entry(name.to_owned()).or_default().replaced(now);
                 tracing::warn!(pool = name, slot, "{former} is gone: {server} takes its slot");
             }
             None => tracing::info!(pool = name, slot, "{server} takes the slot, which nobody had"),
@@ -291,11 +316,8 @@ impl Member {
     }
 }
 
-/// Where a server is that a pool names with protocol, security or compression behind its port.
 fn endpoint_of(server: &str) -> Result<Endpoint, guira_client::text::EndpointError> {
-    let start = server.find(']').unwrap_or(0);
-    let second = server[start..].match_indices(':').nth(1).map_or(server.len(), |(at, _)| start + at);
-    if server.starts_with("unix:") { server.parse() } else { server[..second].parse() }
+    address(server).parse()
 }
 
 #[cfg(test)]

@@ -31,6 +31,23 @@ pub struct Slot {
     pub zone: Option<String>,
 }
 
+impl Slot {
+    /// Whether it has this server, whatever is said about the way to it.
+    pub fn is_served_by(&self, server: &str) -> bool {
+        self.server.as_deref().is_some_and(|own| address(own) == address(server))
+    }
+}
+
+/// Where a server is that a pool names with protocol, security or compression behind its port.
+pub(crate) fn address(server: &str) -> &str {
+    if server.starts_with("unix:") {
+        return server;
+    }
+    let start = server.find(']').unwrap_or(0);
+    let second = server[start..].match_indices(':').nth(1).map_or(server.len(), |(at, _)| start + at);
+    &server[..second]
+}
+
 /// When a lost server is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -101,7 +118,7 @@ impl Pool {
         }
         let mut seen = HashSet::new();
         for server in self.servers() {
-            if !seen.insert(server) {
+            if !seen.insert(address(server)) {
                 return Err(PoolError::Twice(server.to_owned()));
             }
         }
@@ -131,7 +148,7 @@ impl Pool {
 
     /// The slot that this server serves.
     pub fn slot_of(&self, server: &str) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.server.as_deref() == Some(server))
+        self.slots.iter().position(|slot| slot.is_served_by(server))
     }
 
     /// The pool as a router's configuration writes one that is to be inherited from. Hashes by name see the slot, not the server.
@@ -185,6 +202,20 @@ mod tests {
         for text in ["", "[]", r#"{"slots": [{"sever": "a:1"}]}"#, r#"{"slots": [{}], "more": 1}"#] {
             assert!(matches!(pool(text), Err(PoolError::Unreadable(_))), "{text}");
         }
+    }
+
+    #[test]
+    fn a_server_is_the_same_whatever_is_said_about_the_way_to_it() {
+        let pool = pool(r#"{"slots": [{}, {"server": "a:1:ascii:ssl"}, {"server": "[::1]:1"}]}"#).unwrap();
+        for (server, expected) in
+            [("a:1", Some(1)), ("a:1:ascii", Some(1)), ("a:11", None), ("[::1]:1", Some(2)), ("b:1", None)]
+        {
+            assert_eq!(pool.slot_of(server), expected, "{server}");
+        }
+        assert_eq!(
+            super::tests::pool(r#"{"slots": [{"server": "a:1"}, {"server": "a:1:ascii"}]}"#),
+            Err(PoolError::Twice("a:1:ascii".to_owned()))
+        );
     }
 
     #[test]

@@ -77,8 +77,15 @@ pub struct Registration {
 pub struct View {
     pools: BTreeMap<String, (Result<Pool, PoolError>, i64)>,
     registered: Vec<Registration>,
-    leader: Option<(String, i64)>,
+    leader: Option<Leader>,
     revision: i64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Leader {
+    name: String,
+    revision: i64,
+    lease: i64,
 }
 
 impl View {
@@ -92,7 +99,8 @@ impl View {
             {
                 view.registered.extend(registration(pool, server, &entry));
             } else if key == LEADER {
-                view.leader = Some((String::from_utf8_lossy(&entry.value).into_owned(), entry.revision));
+                let name = String::from_utf8_lossy(&entry.value).into_owned();
+                view.leader = Some(Leader { name, revision: entry.revision, lease: entry.lease });
             }
         }
         view
@@ -122,7 +130,7 @@ impl View {
 
     /// The member that replaces lost servers.
     pub fn leader(&self) -> Option<&str> {
-        self.leader.as_ref().map(|(name, _)| name.as_str())
+        self.leader.as_ref().map(|leader| leader.name.as_str())
     }
 
     /// As of when.
@@ -310,9 +318,9 @@ pub struct Leadership {
 }
 
 impl View {
-    /// Whether the leader is `name`, and since when.
-    pub(crate) fn led_by(&self, name: &str) -> Option<Leadership> {
-        let (leader, revision) = self.leader.as_ref()?;
-        (leader == name).then_some(Leadership { revision: *revision })
+    /// Whether the leader is the member that has this lease, and since when.
+    pub(crate) fn led_by(&self, lease: i64) -> Option<Leadership> {
+        let leader = self.leader.as_ref().filter(|leader| leader.lease == lease)?;
+        Some(Leadership { revision: leader.revision })
     }
 }

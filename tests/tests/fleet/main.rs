@@ -8,5 +8,6 @@ mod members;
 mod region;
 mod routers;
 mod secured;
+mod spares;
 
 use region::Region;

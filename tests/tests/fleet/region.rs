@@ -86,8 +86,14 @@ impl Region {
     /// Starts a member beside a server.
     #[track_caller]
     pub(crate) fn member(&self, server: &Server) -> ServerProcess {
+        self.member_of(POOL, server)
+    }
+
+    /// Starts a member of another pool.
+    #[track_caller]
+    pub(crate) fn member_of(&self, pool: &str, server: &Server) -> ServerProcess {
         let mut member = Command::new(guira_binary());
-        member.args(["fleet", "--etcd", &self.etcd.url(), "join", "--pool", POOL, "-v"]);
+        member.args(["fleet", "--etcd", &self.etcd.url(), "join", "--pool", pool, "-v"]);
         member.args(["--server", &name(server), &format!("--lease={LEASE_S}s")]);
         spawn(member)
     }

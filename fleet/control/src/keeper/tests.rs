@@ -101,10 +101,10 @@ fn as_many_are_replaced_within_a_hold_down_as_the_rules_say() {
     assert_eq!(given(&verdict), [(3, "x:1"), (4, "y:1")]);
     for proposal in &verdict.proposals {
         pool.slots[proposal.slot].server = Some(proposal.spare.server.clone());
-        keeper.replaced(seconds(60));
     }
     let mut rest = without(&pool, &[3, 4, 5]);
     rest.push(spare("z", None));
+    assert_eq!(given(&keeper.decide(&pool, &rest, seconds(60))), []);
     assert_eq!(given(&keeper.decide(&pool, &rest, seconds(119))), []);
     assert_eq!(given(&keeper.decide(&pool, &rest, HOLD * 2)), [(5, "z:1")]);
 }
