@@ -41,6 +41,8 @@ impl Client {
             Kind::MariaDb => {
                 let (mut packets, _version) = mariadb::connect(&database.server)?;
                 mariadb::execute(&mut packets, "SET SESSION TRANSACTION READ ONLY")?;
+                // Each query is to see what was committed before it, and not what the first one saw.
+                mariadb::execute(&mut packets, "SET SESSION autocommit = 1")?;
                 mariadb::execute(&mut packets, &format!("USE {}", mariadb::identifier(&database.name)))?;
                 Ok(Client::MariaDb(packets))
             }

@@ -1,5 +1,6 @@
 //! A pool: its slots, and what serves them.
 
+use guira_client::text::Endpoint;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -83,6 +84,9 @@ pub enum PoolError {
     /// Keys of two slots would be kept in one server.
     #[error("server {0} is in two slots")]
     Twice(String),
+    /// Routers refuse the pool, and its servers must not be flushed for it.
+    #[error("'{0}' is no server: give HOST:PORT or unix:PATH")]
+    Address(String),
     /// Hashes need all or none.
     #[error("slot {0} has a weight and others have none: give all of them one, or none")]
     Weights(usize),
@@ -118,6 +122,9 @@ impl Pool {
         }
         let mut seen = HashSet::new();
         for server in self.servers() {
+            if address(server).parse::<Endpoint>().is_err() {
+                return Err(PoolError::Address(server.to_owned()));
+            }
             if !seen.insert(address(server)) {
                 return Err(PoolError::Twice(server.to_owned()));
             }
@@ -196,6 +203,10 @@ mod tests {
         assert_eq!(
             pool(r#"{"slots": [{"server": "a:1"}, {}, {"server": "a:1"}]}"#),
             Err(PoolError::Twice("a:1".to_owned()))
+        );
+        assert_eq!(
+            pool(r#"{"slots": [{"server": "nonsense:port"}]}"#),
+            Err(PoolError::Address("nonsense:port".to_owned()))
         );
         assert_eq!(pool(r#"{"slots": [{}, {"weight": 1.0}]}"#), Err(PoolError::Weights(1)));
         assert_eq!(pool(r#"{"slots": [{"weight": 1.5}]}"#), Err(PoolError::Weight(0)));

@@ -2,8 +2,9 @@
 
 use crate::{OWN, System, address, examples, key, wait_until};
 use guira_harness::server::ServerProcess;
+use guira_tests::Client;
 use guira_tests::deadline::PATIENCE;
-use guira_tests::server::{guira_binary, spawn};
+use guira_tests::server::{Address, guira_binary, spawn};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
@@ -67,6 +68,27 @@ fn nothing_is_found_where_there_is_no_bug() {
     println!("seed {SEED}: {late} late after 1 s\n{}", report.join("\n"));
     let after_4_s = |line: &&String| !line.contains("after 1s to 1s the cache");
     assert_eq!(examples(&report).into_iter().find(after_4_s), None, "seed {SEED}");
+}
+
+#[test]
+fn each_query_sees_what_is_committed_also_where_sessions_do_not_commit_by_themselves() {
+    let Some(system) = System::start() else { return };
+    // Root, who changes rows here, is spared.
+    system.database.execute("SET GLOBAL init_connect = 'SET autocommit = 0'");
+    let checker = system.checker(system.addresses());
+    let path = checker.hints.strip_prefix("unix:").expect("a socket");
+    let mut hints = Client::connect(&Address::Unix(path.into()));
+    for (version, name) in [(0, "old"), (1, "new")] {
+        if version > 0 {
+            system.set_own(name);
+        }
+        (0..2).for_each(|node| store(&system, node, name, version));
+        hints.exchange(format!("md {}\r\n", key(OWN)), "NF\r\n");
+        wait_until("the end of the sample", || checker.metric("guira_checker_under_way") == 0);
+    }
+    drop(hints);
+    let report = checker.end();
+    assert_eq!(examples(&report), [""; 0], "{report:?}");
 }
 
 #[test]

@@ -41,16 +41,15 @@ fn a_pool_that_is_gone_or_broken_changes_nothing() {
 }
 
 #[test]
-fn a_server_that_no_address_can_be_is_refused_and_the_pool_before_stays() {
+fn a_server_that_no_address_can_be_is_refused_and_nobody_is_flushed_for_it() {
     let Some(mut region) = Region::start(1) else { return };
     region.join(1);
     let router = region.router(&[]);
     let mut client = router.connect();
     fill(&mut client);
     put(&region, r#"{"slots": [{"server": "nonsense:port"}]}"#);
-    wait_for("a refusal", || {
-        router.process.errors().contains("the configuration stays as it was").then_some(())
-    });
+    wait_for("a refusal", || router.process.errors().contains("'nonsense:port' is no server").then_some(()));
+    wait_for("a refusal by the member", || region.said("'nonsense:port' is no server").then_some(()));
     assert_eq!(misses(&mut client), [""; 0]);
 }
 
