@@ -40,7 +40,7 @@ pub fn start(settings: &[&str]) -> Option<MariaDb> {
     let folder = folder()?;
     let place = Place::new();
     let mut install = command(&folder);
-    install.args([&place.data(), "--initialize-insecure"]);
+    install.args(place.folders()).arg("--initialize-insecure");
     as_root(&mut install);
     let installed = install.output().expect("mysqld can be run");
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));

@@ -16,6 +16,8 @@ use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Signal, Spec};
 use guira_harness::statements::statements_to;
 
+/// The folder of temporary files.
+const TEMPORARY: &str = "temporary";
 /// How long a database may take to begin, and to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -46,8 +48,11 @@ impl Place {
     #[expect(clippy::new_without_default, reason = "each is another one")]
     pub fn new() -> Self {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let scratch = Scratch::new();
+        // A server that starts removes what it takes for its temporary files: in a folder of all, those of others.
+        std::fs::create_dir(scratch.file(TEMPORARY)).expect("a scratch folder can be written");
         Place {
-            scratch: Scratch::new(),
+            scratch,
             address: free.expect("a port is free"),
             certificate: Authority::new().expect("a certificate"),
         }
@@ -58,9 +63,10 @@ impl Place {
         self.scratch.file(name)
     }
 
-    /// The option that names the folder of its files.
-    pub fn data(&self) -> String {
-        format!("--datadir={}", self.file("data").display())
+    /// The options that name the folders of its files.
+    pub fn folders(&self) -> [String; 2] {
+        [("datadir", "data"), ("tmpdir", TEMPORARY)]
+            .map(|(option, name)| format!("--{option}={}", self.file(name).display()))
     }
 
     /// Starts a server there, which listens and logs as all do.
@@ -69,7 +75,7 @@ impl Place {
     /// If it does not start.
     #[track_caller]
     pub fn start(self, mut server: Command) -> MariaDb {
-        server.arg(self.data());
+        server.args(self.folders());
         server.args(["--bind-address=127.0.0.1", &format!("--port={}", self.address.port())]);
         server.arg(format!("--socket={}", self.file("socket").display()));
         server.args(["--log-bin=binlog", "--binlog-row-metadata=FULL", "--innodb-buffer-pool-size=16M"]);
@@ -121,7 +127,7 @@ impl MariaDb {
         version.ok().filter(|status| status.success())?;
         let place = Place::new();
         let mut install = command("mariadb-install-db");
-        install.args([&place.data(), "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        install.args(place.folders()).args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
         as_root(&mut install);
         let installed = install.output().expect("mariadb-install-db can be run");
         let told = [&installed.stdout[..], &installed.stderr].concat();
