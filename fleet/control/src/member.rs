@@ -165,13 +165,17 @@ impl Member {
                 ));
                 return Ok(false);
             }
-            // A spare, or what serves: neither changes.
-            Some(known) if known.is_empty || serves => return Ok(true),
+            Some(known) if serves && !known.is_empty => return Ok(true),
+            // Somebody has written it into the pool: it has items from now on, and is no spare if it is written out of it again.
             _ => {}
         }
+        // A spare is flushed for as long as it is one: a router that learns late that the slot is another server's may still fill it.
         if !serves && let Err(error) = self.ask(&self.options.target, "flush_all", "OK") {
             self.tell(&format!("{} cannot be a spare: it does not flush: {error}", self.server));
             return Ok(false);
+        }
+        if !serves && known.is_some_and(|known| known.is_empty) {
+            return Ok(true);
         }
         let registration = Registration {
             pool,
