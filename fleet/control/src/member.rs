@@ -180,8 +180,9 @@ impl Member {
                 ));
                 return Ok(false);
             }
-            Some(_) if serves => return Ok(true),
-            Some(known) if known.is_empty && self.flushed.elapsed() < LOOK => return Ok(true),
+            // One that was written into the pool by hand has items from now on: it is no spare if it is written out again.
+            Some(known) if serves && !known.is_empty => return Ok(true),
+            Some(known) if !serves && known.is_empty && self.flushed.elapsed() < LOOK => return Ok(true),
             _ => {}
         }
         // A spare too, again and again: routers that do not know yet that it has lost its slot go on filling it.

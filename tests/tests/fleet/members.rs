@@ -1,7 +1,7 @@
 //! Who takes which slot, and who loses one.
 
 use crate::Region;
-use crate::region::{HOLD_DOWN_S, LEASE_S, fill, misses, routes};
+use crate::region::{HOLD_DOWN_S, LEASE_S, POOL, fill, kept, misses, put, routes};
 use guira_harness::server::Signal;
 use guira_tests::server::wait_for;
 use std::thread::sleep;
@@ -48,6 +48,35 @@ fn a_server_that_answers_keeps_its_slot_without_its_member() {
     region.nodes[1].member = region.member(&region.nodes[1].server);
     region.wait_for_state(&names[1], "serves");
     client.expect_value("kept", "here");
+}
+
+#[test]
+fn what_a_late_router_stores_in_a_spare_is_gone_before_the_spare_takes_a_slot() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(2);
+    region.fleet(&["replace", POOL, "0"]);
+    let former = region.nodes[0].name();
+    region.wait_for_state(&former, "spare");
+    let mut late = guira_tests::Client::connect(region.nodes[0].server.address());
+    late.set("key", "old");
+    wait_for("a spare without items", || late.value("key").is_none().then_some(()));
+}
+
+#[test]
+fn a_server_that_was_written_into_a_pool_and_out_of_it_is_emptied() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(2);
+    let (first, second) = (region.nodes[0].name(), region.nodes[1].name());
+    let before = kept(&region);
+    put(&region, &before.replace(&first, &second));
+    region.wait_for_state(&second, "serves");
+    let members = format!("/guira/members/{POOL}/{second}");
+    let is_known =
+        || region.etcd.control(&["get", "--print-value-only", &members]).contains("false").then_some(());
+    wait_for("the knowledge that it has items", is_known);
+    put(&region, &before);
+    region.wait_for_state(&second, "spare");
+    region.wait_for_state(&first, "serves");
 }
 
 #[test]

@@ -182,3 +182,13 @@ pub(crate) fn routes(client: &mut Client) -> Vec<String> {
     };
     keys().map(route).collect()
 }
+
+/// The pool as it is kept.
+pub(crate) fn kept(region: &Region) -> String {
+    region.etcd.control(&["get", "--print-value-only", "/guira/pools/cache"]).trim().to_owned()
+}
+
+/// Has it be another one, as by hand.
+pub(crate) fn put(region: &Region, text: &str) {
+    region.etcd.control(&["put", "/guira/pools/cache", text]);
+}

@@ -1,18 +1,9 @@
 //! What routers do with pools of etcd.
 
 use crate::Region;
-use crate::region::{POOL, fill, misses, routes};
+use crate::region::{POOL, fill, kept, misses, put, routes};
 use guira_tests::server::{guira_binary, wait_for};
 use std::process::Command;
-
-/// The pool as it is kept.
-fn kept(region: &Region) -> String {
-    region.etcd.control(&["get", "--print-value-only", "/guira/pools/cache"]).trim().to_owned()
-}
-
-fn put(region: &Region, text: &str) {
-    region.etcd.control(&["put", "/guira/pools/cache", text]);
-}
 
 #[test]
 fn a_pool_that_is_gone_or_broken_changes_nothing() {

@@ -1,7 +1,7 @@
 //! A connection from its beginning on.
 
 use super::dump::Dump;
-use super::position::Position;
+use super::position::{Position, Start};
 use super::{mariadb, mysql};
 use crate::source::{Changes, Log, Place, SourceError, Until};
 use guira_databases::mariadb::{Packets, PasswordKey, connect_with, refusal};
@@ -60,13 +60,15 @@ impl BinaryLog {
             Product::MariaDb => mariadb::check(&mut packets, options.reads)?,
             Product::MySql => mysql::check(&mut packets, options.reads)?,
         };
-        let position = Position::parse(product, position.unwrap_or(&end))?;
+        let mut start = Start::parse(product, position.unwrap_or(&end))?;
         let last = match &options.until {
             Until::Position(last) => Some(Position::parse(product, last)?),
             Until::Forever | Until::End => None,
         };
         let is_waiting = options.until == Until::Forever;
-        match &position {
+        // Who reads a part once more wants all of it.
+        start.read = start.read.filter(|_| is_waiting);
+        match &*start.from {
             Position::MariaDb(position) => {
                 mariadb::ask(&mut packets, position, is_waiting.then_some(options.server_id))?;
             }
@@ -75,7 +77,7 @@ impl BinaryLog {
                 mysql::ask(&mut packets, set, is_waiting.then_some(options.server_id))?;
             }
         }
-        Ok(BinaryLog { packets, dump: Dump::new(position), until: options.until.clone(), last })
+        Ok(BinaryLog { packets, dump: Dump::new(start), until: options.until.clone(), last })
     }
 }
 

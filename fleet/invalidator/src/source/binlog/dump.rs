@@ -5,7 +5,7 @@ use super::event::{Checksum, Event, Query, kind, query};
 use super::gtid;
 use super::gtid_set;
 use super::payload::{Payload, PayloadFlaw};
-use super::position::{Gtid, Position};
+use super::position::{Gtid, Position, Start};
 use super::rows::RowEvent;
 use super::statement::{first_words, is_unseen};
 use super::table::{self, Table};
@@ -28,6 +28,8 @@ const EVENTS_MAX: u32 = 1024;
 pub(super) struct Dump {
     /// The end of the last transaction that was read.
     position: Position,
+    /// What was read before, if that is more.
+    read: Option<Position>,
     /// The end of the last event.
     place: Place,
     checksum: Checksum,
@@ -49,9 +51,10 @@ struct Transaction {
 }
 
 impl Dump {
-    pub(super) fn new(position: Position) -> Self {
+    pub(super) fn new(start: Start<'_>) -> Self {
         Dump {
-            position,
+            position: start.from.into_owned(),
+            read: start.read.map(Cow::into_owned),
             place: Place::default(),
             checksum: Checksum::None,
             transaction: None,
@@ -62,8 +65,17 @@ impl Dump {
     }
 
     /// Where the log would be read on.
-    pub(super) fn position(&self) -> Cow<'_, Position> {
-        self.prepared.held_back(&self.position).map_or(Cow::Borrowed(&self.position), Cow::Owned)
+    pub(super) fn position(&self) -> Start<'_> {
+        match self.prepared.held_back(&self.position) {
+            Some(held) => {
+                let read = self.position.joined(self.read.as_ref());
+                Start { from: Cow::Owned(held), read: read.map(Cow::Owned) }
+            }
+            None => {
+                let read = self.read.as_ref().filter(|read| !self.position.has_reached(read));
+                Start { from: Cow::Borrowed(&self.position), read: read.map(Cow::Borrowed) }
+            }
+        }
     }
 
     /// Whether everything that is in `last` was read.
@@ -202,7 +214,7 @@ impl Dump {
     fn end(&mut self, event: &Event<'_>, changes: &mut dyn Changes) -> Result<(), SourceError> {
         let ended = self.ended()?;
         self.position.advance(&ended.gtid)?;
-        Ok(changes.committed(&*self.position(), event.when)?)
+        Ok(changes.committed(&self.position(), event.when)?)
     }
 
     /// A transaction is prepared, or, if that is all there is to be done, committed.
@@ -247,9 +259,11 @@ impl Dump {
         changes: &mut dyn Changes,
     ) -> Result<(), SourceError> {
         let xid = named(statement).ok_or(SourceError::Malformed("an XA transaction"))?;
+        let gtid = self.transaction.as_ref().map(|transaction| &transaction.gtid);
+        let was_read = self.read.as_ref().zip(gtid).is_some_and(|(read, gtid)| read.contains(gtid));
         match self.prepared.end(&xid) {
             Some(kept) if is_commit => self.tell_kept(kept, event, changes),
-            None if is_commit => {
+            None if is_commit && !was_read => {
                 let gtid = self.transaction.as_ref().map(|it| format!(" by {}", it.gtid)).unwrap_or_default();
                 Err(SourceError::Gap(format!(
                     "XA transaction {xid} was committed{gtid}, and prepared before the log was read"

@@ -31,6 +31,20 @@ impl Position {
         };
     }
 
+    /// What this or `other` has read.
+    pub(super) fn join(&mut self, other: &Position) {
+        for (domain, last) in &other.0 {
+            let own = self.0.entry(*domain).or_insert(*last);
+            if own.1 < last.1 {
+                *own = *last;
+            }
+        }
+    }
+
+    pub(super) fn contains(&self, gtid: &Gtid) -> bool {
+        self.0.get(&gtid.domain).is_some_and(|(_, sequence)| *sequence >= gtid.sequence)
+    }
+
     /// Whether this is at `other` or behind it.
     pub(super) fn has_reached(&self, other: &Position) -> bool {
         other
@@ -116,6 +130,17 @@ mod tests {
         position.put_back(0, &before);
         position.put_back(2, &before);
         assert_eq!(position.to_string(), "0-1-5,1-1-6");
+    }
+
+    #[test]
+    fn two_positions_have_what_either_has() {
+        let mut position: Position = "0-1-5,1-1-6".parse().unwrap();
+        position.join(&"0-2-7,1-1-5,2-1-1".parse().unwrap());
+        assert_eq!(position.to_string(), "0-2-7,1-1-6,2-1-1");
+        for (sequence, expected) in [(7, true), (8, false)] {
+            assert_eq!(position.contains(&Gtid { domain: 0, server: 1, sequence }), expected);
+        }
+        assert!(!position.contains(&Gtid { domain: 3, server: 1, sequence: 1 }));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::client::Product;
 use super::gtid;
 use super::gtid_set::{self, GtidSet};
 use crate::source::SourceError;
+use std::borrow::Cow;
 use std::fmt;
 
 /// A transaction.
@@ -50,6 +51,21 @@ impl Position {
         }
     }
 
+    /// What was read until now, or before, if a position that is held back does not say so itself.
+    pub(super) fn joined(&self, before: Option<&Position>) -> Option<Position> {
+        let Position::MariaDb(position) = self else { return None };
+        let mut joined = position.clone();
+        if let Some(Position::MariaDb(before)) = before {
+            joined.join(before);
+        }
+        Some(Position::MariaDb(joined))
+    }
+
+    /// Whether this transaction was read.
+    pub(super) fn contains(&self, gtid: &Gtid) -> bool {
+        matches!((self, gtid), (Position::MariaDb(position), Gtid::MariaDb(gtid)) if position.contains(gtid))
+    }
+
     /// Whether everything that is in `other` was read.
     pub(super) fn has_reached(&self, other: &Position) -> bool {
         match (self, other) {
@@ -57,6 +73,33 @@ impl Position {
             (Position::MySql(set), Position::MySql(other)) => set.contains(other),
             _ => false,
         }
+    }
+}
+
+/// Where a log is read on, as `0-1-270`, or `0-1-270/0-1-300`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Start<'p> {
+    pub(super) from: Cow<'p, Position>,
+    /// What was read before of what is behind `from`. MariaDB's log has to be read again from before a transaction that is prepared, and may have
+    /// ends of others there that were prepared still earlier.
+    pub(super) read: Option<Cow<'p, Position>>,
+}
+
+impl Start<'_> {
+    pub(super) fn parse(product: Product, text: &str) -> Result<Self, SourceError> {
+        let (from, read) = match text.split_once('/') {
+            Some((from, read)) if product == Product::MariaDb => (from, Some(read)),
+            _ => (text, None),
+        };
+        let position = |text| Position::parse(product, text).map(Cow::Owned);
+        Ok(Start { from: position(from)?, read: read.map(position).transpose()? })
+    }
+}
+
+impl fmt::Display for Start<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.from.fmt(formatter)?;
+        self.read.as_ref().map_or(Ok(()), |read| write!(formatter, "/{read}"))
     }
 }
 

@@ -83,7 +83,7 @@ fn take(dump: &mut Dump, events: &[Vec<u8>]) -> (Vec<String>, Result<(), SourceE
 }
 
 fn dump() -> Dump {
-    Dump::new(Position::parse(Product::MariaDb, "0-1-5,7-2-3").unwrap())
+    Dump::new(Start::parse(Product::MariaDb, "0-1-5,7-2-3").unwrap())
 }
 
 /// What is told of these events, all of which are understood.
@@ -307,11 +307,30 @@ fn what_was_prepared_is_told_when_it_is_committed() {
     let events = [&prepared(6)[..], &simple(7)].concat();
     let (told, taken) = take(&mut dump, &events);
     taken.unwrap();
-    assert_eq!(told, ["7: end at 0-1-5,7-2-3"], "it is read again from before the preparation");
+    assert_eq!(told, ["7: end at 0-1-5,7-2-3/0-1-7,7-2-3"], "it is read again from before the preparation");
     assert!(dump.has_reached(&Position::parse(Product::MariaDb, "0-1-7").unwrap()));
     let (told, taken) = take(&mut dump, &[gtid(8, 0x8d), statement("", "XA COMMIT X'6a6b',X'',1")]);
     taken.unwrap();
     assert_eq!(told, ["7: /* mc: a */ DELETE", "2 -> none", "7: end at 0-1-8,7-2-3"]);
+}
+
+#[test]
+fn what_was_committed_while_another_one_is_prepared_is_no_gap_when_it_is_read_again() {
+    let other = [&[0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0][..], b"k"].concat();
+    let (first, second) = (prepared(6), [gtid(7, 0x4c), event(kind::XA_PREPARE, &other)]);
+    let commit = [gtid(8, 0x8d), statement("", "XA COMMIT X'6a6b',X'',1")];
+    let mut dump = dump();
+    let (told, taken) = take(&mut dump, &[&first[..], &second, &commit].concat());
+    taken.unwrap();
+    let held = "0-1-6,7-2-3/0-1-8,7-2-3";
+    assert_eq!(told[2], format!("7: end at {held}"));
+    let mut again = Dump::new(Start::parse(Product::MariaDb, held).unwrap());
+    let (told, taken) = take(&mut again, &[&second[..], &commit].concat());
+    taken.unwrap();
+    assert_eq!(told, [format!("7: end at {held}")]);
+    let later = [gtid(9, 0x8d), statement("", "XA COMMIT X'6a6b',X'',1")];
+    let error = take(&mut again, &later).1.unwrap_err();
+    assert!(error.to_string().contains("was committed by 0-1-9, and prepared before"), "{error}");
 }
 
 #[test]
@@ -347,7 +366,7 @@ fn of_what_is_prepared_no_more_is_kept_than_16_mib() {
     [gtid(9, 0x8d), rollback].iter().for_each(|event| dump.take(event, true, &mut told).unwrap());
     dump.take(&gtid(10, 0x4c), true, &mut told).unwrap();
     dump.take(&long, true, &mut told).unwrap();
-    assert_eq!(dump.position().to_string(), "0-1-5,7-2-3");
+    assert_eq!(dump.position().to_string(), "0-1-5,7-2-3/0-1-9,7-2-3");
 }
 
 mod mysql;

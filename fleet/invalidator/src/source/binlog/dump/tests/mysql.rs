@@ -15,7 +15,7 @@ const TABLE: &str = "6c000000000001000473686f70000575736572730013030d08080ffefef
 const WRITTEN: &str = "6c00000000001100020013ffffff00000000286bee7efbffffffffffffffffffffffffffffff04005a6fc3ab03616263027ffffff3fea6000000000000f83f99b8c431051a7c
     695735a50a587080a2cc22d40f0400626c6f620005030d0000000001000c000b00010005010061c890eefefeff0702000000";
 fn dump() -> Dump {
-    Dump::new(Position::parse(Product::MySql, &format!("{SERVER}:1-5:t:1")).unwrap())
+    Dump::new(Start::parse(Product::MySql, &format!("{SERVER}:1-5:t:1")).unwrap())
 }
 
 fn gtid(number: u8) -> Vec<u8> {
