@@ -120,7 +120,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ),
     ("guira-harness", Only(&["guira-contract", "guira-sync"])),
     ("guira-netns", Only(&["guira-sync"])),
-    ("guira-regions", Only(&["guira-harness", "guira-client", "guira-sync"])),
+    ("guira-regions", AnythingBelowTheLab),
     ("guira-oracle", Only(&["guira-protocol"])),
     ("guira-workload", Only(&["guira-protocol"])),
     ("guira-load", AnythingBelowTheLab),
