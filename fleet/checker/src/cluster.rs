@@ -62,8 +62,9 @@ impl Cluster {
                 }
             }
             self.counts.add(ClusterCount::Reads, batch.len() as u64);
-            self.counts.add(ClusterCount::Failures, (batch.len() - heard.len()) as u64);
             heard.resize(batch.len(), Cached::Failed);
+            let failed = heard.iter().filter(|cached| **cached == Cached::Failed).count();
+            self.counts.add(ClusterCount::Failures, failed as u64);
             for ((tag, _), cached) in batch.into_iter().zip(heard) {
                 if self.answers.send(Answer::Cache { tag, cluster: self.number, cached }).is_err() {
                     return;
@@ -136,11 +137,19 @@ fn number(digits: &[u8]) -> Option<u64> {
     str::from_utf8(digits).ok()?.parse().ok()
 }
 
+/// Whether a line refuses one key, such as of a router whose server is down: the answers behind it are for others.
+fn is_refusal(line: &[u8]) -> bool {
+    [&b"SERVER_ERROR"[..], b"CLIENT_ERROR"].iter().any(|error| line.starts_with(error))
+}
+
 /// Reads an answer to `mg`; none is that it makes no sense.
 fn meta(connection: &mut Connection, won: impl FnOnce()) -> Result<Option<Cached>, TextError> {
     let line = connection.line()?;
     if line == b"EN" {
         return Ok(Some(Cached::Miss));
+    }
+    if is_refusal(line) {
+        return Ok(Some(Cached::Failed));
     }
     let mut words = line.split(|byte| *byte == b' ');
     if words.next() != Some(b"VA") {
@@ -171,6 +180,9 @@ fn classic(connection: &mut Connection) -> Result<Option<Cached>, TextError> {
     if line == b"END" {
         return Ok(Some(Cached::Miss));
     }
+    if is_refusal(line) {
+        return Ok(Some(Cached::Failed));
+    }
     let mut words = line.split(|byte| *byte == b' ');
     let (word, _key) = (words.next(), words.next());
     let numbers = words.next().and_then(number).zip(words.next().and_then(number));
@@ -182,4 +194,63 @@ fn classic(connection: &mut Connection) -> Result<Option<Cached>, TextError> {
     let data = connection.block(length as usize)?;
     let is_ended = connection.line()? == b"END";
     Ok(is_ended.then(|| Cached::Item(Content::of_item(flags as u32, data))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_databases::Security;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// What a cluster is said to have under three keys when its cache answers this.
+    fn asked(dialect: Dialect, answers: &'static str) -> (Vec<Cached>, u64) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = listener.local_addr().unwrap().to_string().parse().unwrap();
+        let cache = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut requests = Vec::new();
+            while requests.iter().filter(|byte| **byte == b'\n').count() < 3 {
+                let mut bytes = [0; 100];
+                let length = socket.read(&mut bytes).unwrap();
+                requests.extend_from_slice(&bytes[..length]);
+            }
+            socket.write_all(answers.as_bytes()).unwrap();
+        });
+        let way =
+            Way { endpoint, timeout: Duration::from_secs(30), security: Security::Plain, login_file: None };
+        let ((ask, asks), (answers, told), counts) = (channel(), channel(), Arc::<ClusterCounts>::default());
+        let (name, prefix) = ("east".to_owned(), String::new());
+        let cluster = Cluster { number: 0, name, way, dialect, prefix, counts: counts.clone(), answers };
+        for key in [&b"a"[..], b"b", b"c"] {
+            ask.send((Tag::default(), key.into())).unwrap();
+        }
+        drop(ask);
+        cluster.run(&asks);
+        cache.join().unwrap();
+        let told = told.iter().map(|answer| match answer {
+            Answer::Cache { cached, .. } => cached,
+            other => panic!("{other:?}"),
+        });
+        (told.collect(), counts.get(ClusterCount::Failures))
+    }
+
+    #[test]
+    fn a_key_that_is_refused_says_nothing_of_the_others() {
+        let item = || Cached::Item(Content::of_item(0, b"x".to_vec()));
+        let expected = (vec![Cached::Miss, Cached::Failed, item()], 1);
+        let answers = "EN\r\nSERVER_ERROR unavailable\r\nVA 1 f0\r\nx\r\n";
+        assert_eq!(asked(Dialect::Meta, answers), expected);
+        let answers = "END\r\nCLIENT_ERROR bad command line format\r\nVALUE c 0 1\r\nx\r\nEND\r\n";
+        assert_eq!(asked(Dialect::Classic, answers), expected);
+    }
+
+    #[test]
+    fn what_is_no_answer_ends_what_is_known() {
+        let expected = (vec![Cached::Miss, Cached::Failed, Cached::Failed], 2);
+        assert_eq!(asked(Dialect::Meta, "EN\r\nERROR\r\nEN\r\n"), expected);
+        assert_eq!(asked(Dialect::Classic, "END\r\nnonsense\r\nEND\r\n"), expected);
+    }
 }

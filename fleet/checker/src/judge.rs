@@ -48,7 +48,7 @@ pub(crate) struct Settings {
 }
 
 /// Which question an answer belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Tag {
     sample: u64,
     round: u32,

@@ -5,7 +5,7 @@ use crate::etcd::{Etcd, EtcdError, EtcdOptions, Outcome};
 use crate::keeper::{Keeper, Proposal};
 use crate::pool::address;
 use crate::store::{Leadership, Registration, Store, StoreError, View};
-use guira_client::text::{Connection, Endpoint, Target, TextError};
+use guira_client::text::{Connection, Endpoint, EndpointError, Target, TextError};
 use guira_sync::clock::Stopwatch;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub enum MemberError {
 enum AskError {
     #[error(transparent)]
     Text(#[from] TextError),
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
     #[error("it answers '{0}'")]
     Answer(String),
 }
@@ -162,8 +164,7 @@ impl Member {
                 return Ok(false);
             }
         };
-        let other = view.names().find(|name| *name != pool && self.serves(view, name));
-        if let Some(other) = other.filter(|_| !serves) {
+        if let Some(other) = view.other_pool_of(&self.server, &pool).filter(|_| !serves) {
             self.give_up();
             self.tell(&format!(
                 "{} serves pool {other}: it is no spare of {pool}, and not flushed",
@@ -214,10 +215,6 @@ impl Member {
         Ok(false)
     }
 
-    fn serves(&self, view: &View, pool: &str) -> bool {
-        view.pool(pool).is_ok_and(|pool| pool.slot_of(&self.server).is_some())
-    }
-
     fn lead(&mut self, view: &View, lease: i64) -> Result<(), EtcdError> {
         // Two members of one server do not exist: the second one is not registered.
         let name = format!("{}/{}", self.options.pool, self.server);
@@ -230,7 +227,10 @@ impl Member {
         };
         for name in view.names() {
             let Ok(pool) = view.pool(name) else { continue };
-            let registered: Vec<Registration> = view.registered(name).cloned().collect();
+            // A spare of several pools is none any more once one of them has given it a slot.
+            let is_free =
+                |one: &&Registration| !one.is_empty || view.other_pool_of(&one.server, name).is_none();
+            let registered: Vec<Registration> = view.registered(name).filter(is_free).cloned().collect();
             let now = self.since.elapsed();
             let verdict = self.keepers.entry(name.to_owned()).or_default().decide(pool, &registered, now);
             if verdict.too_many {
@@ -265,6 +265,11 @@ impl Member {
             ));
             return Ok(false);
         }
+        // A router that has not heard yet of an earlier change may have filled it since its member has flushed it; and it may be gone.
+        if let Err(error) = self.empty(&spare.server) {
+            self.tell(&format!("{} of pool {name} is not given slot {slot}: {error}", spare.server));
+            return Ok(false);
+        }
         match self.store.give(view, name, *slot, spare, Some(leadership)) {
             Ok(()) => {}
             Err(StoreError::Etcd(error)) => return Err(error),
@@ -287,6 +292,11 @@ impl Member {
     fn is_there(&self, server: &str) -> bool {
         let Ok(endpoint) = endpoint_of(server) else { return true };
         self.ask(&self.options.target.at(endpoint), "version", "VERSION").is_ok()
+    }
+
+    fn empty(&self, server: &str) -> Result<(), AskError> {
+        let endpoint = endpoint_of(server)?;
+        self.ask(&self.options.target.at(endpoint), "flush_all", "OK")
     }
 
     fn ask(&self, target: &Target, command: &str, expected: &str) -> Result<(), AskError> {
@@ -317,7 +327,7 @@ impl Member {
     }
 }
 
-fn endpoint_of(server: &str) -> Result<Endpoint, guira_client::text::EndpointError> {
+fn endpoint_of(server: &str) -> Result<Endpoint, EndpointError> {
     address(server).parse()
 }
 

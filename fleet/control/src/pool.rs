@@ -90,6 +90,9 @@ pub enum PoolError {
     /// Hashes need all or none.
     #[error("slot {0} has a weight and others have none: give all of them one, or none")]
     Weights(usize),
+    /// Then there would be no bound on how many are replaced.
+    #[error("hold_down_s is 0: a server has to be gone for a second at least")]
+    HoldDown,
     /// Not between 0 and 1.
     #[error("slot {0} has a weight that is not between 0 and 1")]
     Weight(usize),
@@ -119,6 +122,9 @@ impl Pool {
     pub fn check(&self) -> Result<(), PoolError> {
         if self.slots.is_empty() {
             return Err(PoolError::Empty);
+        }
+        if self.rules.hold_down_s == 0 {
+            return Err(PoolError::HoldDown);
         }
         let mut seen = HashSet::new();
         for server in self.servers() {
@@ -200,6 +206,7 @@ mod tests {
     #[test]
     fn a_pool_that_cannot_be_used_is_refused() {
         assert_eq!(pool(r#"{"slots": []}"#), Err(PoolError::Empty));
+        assert_eq!(pool(r#"{"slots": [{}], "rules": {"hold_down_s": 0}}"#), Err(PoolError::HoldDown));
         assert_eq!(
             pool(r#"{"slots": [{"server": "a:1"}, {}, {"server": "a:1"}]}"#),
             Err(PoolError::Twice("a:1".to_owned()))

@@ -93,7 +93,7 @@ impl View {
         let mut view = View { revision: snapshot.revision, ..View::default() };
         for entry in snapshot.entries {
             let Some(key) = entry.key.strip_prefix(prefix) else { continue };
-            if let Some(name) = key.strip_prefix(POOLS) {
+            if let Some(name) = key.strip_prefix(POOLS).filter(|name| is_name(name)) {
                 view.pools.insert(name.to_owned(), (Pool::parse(&entry.value), entry.revision));
             } else if let Some((pool, server)) = key.strip_prefix(MEMBERS).and_then(|key| key.split_once('/'))
             {
@@ -128,6 +128,12 @@ impl View {
         self.registered.iter().filter(move |one| one.pool == pool)
     }
 
+    /// Another pool than `pool` that this server has a slot of.
+    pub(crate) fn other_pool_of(&self, server: &str, pool: &str) -> Option<&str> {
+        let serves = |name: &str| self.pool(name).is_ok_and(|pool| pool.slot_of(server).is_some());
+        self.names().find(|name| *name != pool && serves(name))
+    }
+
     /// The member that replaces lost servers.
     pub fn leader(&self) -> Option<&str> {
         self.leader.as_ref().map(|leader| leader.name.as_str())
@@ -137,6 +143,12 @@ impl View {
     pub fn revision(&self) -> i64 {
         self.revision
     }
+}
+
+/// Whether a pool may have this name. Others are not looked at: what is behind a slash of theirs would be taken for a server.
+fn is_name(name: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(is_good)
 }
 
 impl Registration {
@@ -207,8 +219,7 @@ impl Store {
     /// # Errors
     /// There is one, its name or itself cannot be used, or etcd does not answer.
     pub fn create(&mut self, name: &str, pool: &Pool) -> Result<(), StoreError> {
-        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_good) {
+        if !is_name(name) {
             return Err(StoreError::Name(name.to_owned()));
         }
         pool.check().map_err(|error| StoreError::Pool { name: name.to_owned(), error })?;
@@ -322,5 +333,46 @@ impl View {
     pub(crate) fn led_by(&self, lease: i64) -> Option<Leadership> {
         let leader = self.leader.as_ref().filter(|leader| leader.lease == lease)?;
         Some(Leadership { revision: leader.revision })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(entries: &[(&str, &str)]) -> View {
+        let entry = |(key, value): &(&str, &str)| Entry {
+            key: format!("/guira/{key}"),
+            value: value.as_bytes().to_vec(),
+            revision: 3,
+            lease: 0,
+        };
+        View::of("/guira/", Snapshot { revision: 7, entries: entries.iter().map(entry).collect() })
+    }
+
+    #[test]
+    fn a_server_has_a_slot_of_another_pool_or_of_none() {
+        let view = view(&[
+            ("pools/a", r#"{"slots": [{"server": "x:1:ascii"}, {}]}"#),
+            ("pools/b", r#"{"slots": [{"server": "y:1"}]}"#),
+            ("pools/broken", "nonsense"),
+        ]);
+        for (server, pool, expected) in [
+            ("x:1", "a", None),
+            ("x:1", "b", Some("a")),
+            ("y:1", "a", Some("b")),
+            ("z:1", "a", None),
+            ("y:1", "broken", Some("b")),
+        ] {
+            assert_eq!(view.other_pool_of(server, pool), expected, "{server} of {pool}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_pool_can_have_are_not_looked_at() {
+        let view = view(&[("pools/a/b", r#"{"slots": [{}]}"#), ("members/a/unix:/run/x", "{}")]);
+        assert_eq!(view.names().count(), 0);
+        let servers: Vec<&str> = view.registered("a").map(|one| one.server.as_str()).collect();
+        assert_eq!(servers, ["unix:/run/x"]);
     }
 }

@@ -210,7 +210,9 @@ impl Etcd {
         for _ in 0..self.options.endpoints.len() {
             let endpoint = self.endpoint();
             match self.answer(&endpoint, name, request) {
-                Ok((200, text)) => return serde_json::from_str(&text).map_err(|_| EtcdError::Nonsense(text)),
+                Ok((200, text)) => {
+                    return serde_json::from_str(&text).map_err(|_| EtcdError::Nonsense(wire::reason(&text)));
+                }
                 // A member without a leader cannot help, but another one may.
                 Ok((503 | 504, text)) => last = Some(self.refused(name, &text)),
                 Ok((_, text)) => return Err(self.refused(name, &text)),
@@ -277,7 +279,7 @@ impl Etcd {
 }
 
 fn nonsense(answer: &Value) -> EtcdError {
-    EtcdError::Nonsense(answer.to_string())
+    EtcdError::Nonsense(wire::reason(&answer.to_string()))
 }
 
 fn encode(text: &str) -> String {
