@@ -31,8 +31,8 @@ pub(crate) fn step(root: &Path) -> Work {
         return Work::Skip("cargo-fuzz cannot list the targets".into());
     };
     let format = cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]);
-    let runs = targets.split_whitespace().map(|target| run(root, &fuzz, target)).collect();
-    Work::Together(vec![format, fuzz(&["build"])], runs)
+    let runs = targets.split_whitespace().map(|target| run(root, &fuzz, target));
+    Work::Commands([format, fuzz(&["build"])].into_iter().chain(runs).collect())
 }
 
 /// The program: the installed one, or one of our own among what cargo builds.

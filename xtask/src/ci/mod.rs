@@ -10,10 +10,8 @@ pub(crate) mod soak;
 pub(crate) mod steps;
 pub(crate) mod tools;
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::tidy;
@@ -22,8 +20,6 @@ use crate::tidy;
 pub(crate) enum Work {
     /// Runs these programs in order, as long as they succeed.
     Commands(Vec<Command>),
-    /// Runs the first programs in order, and if they succeed all others, as many at once as there are processors.
-    Together(Vec<Command>, Vec<Command>),
     /// Does this in this process.
     Call(Box<dyn FnOnce() -> Result<(), String>>),
     /// Checks the rules of the house in this process.
@@ -106,52 +102,22 @@ fn execute(root: &Path, step: &Step, unable: Unable) -> Outcome {
                 Outcome::Failed(Vec::new())
             }
         }
-        Work::Commands(commands) => in_order(root, step.name, commands),
-        Work::Together(first, others) => in_order_and_together(root, step.name, first, others),
-    }
-}
-
-fn in_order_and_together(root: &Path, step: &str, first: Vec<Command>, others: Vec<Command>) -> Outcome {
-    match in_order(root, step, first) {
-        Outcome::Passed => together(root, step, others),
-        failed => failed,
-    }
-}
-
-fn in_order(root: &Path, step: &str, commands: impl IntoIterator<Item = Command>) -> Outcome {
-    let mut outcomes = commands.into_iter().map(|command| run_command(root, step, command));
-    outcomes.find(|outcome| *outcome != Outcome::Passed).unwrap_or(Outcome::Passed)
-}
-
-/// All of them, also if some fail. The first failure counts.
-fn together(root: &Path, step: &str, commands: Vec<Command>) -> Outcome {
-    let commands = Mutex::new(commands.into_iter());
-    let next = || commands.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let worker = || {
-        let outcomes: Vec<Outcome> =
-            std::iter::from_fn(next).map(|command| run_command(root, step, command)).collect();
-        outcomes.into_iter().find(|outcome| *outcome != Outcome::Passed)
-    };
-    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let failed = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(worker)).collect();
-        let outcomes = workers.into_iter().map(|worker| worker.join().expect("a step does not panic"));
-        outcomes.collect::<Vec<_>>().into_iter().flatten().next()
-    });
-    failed.unwrap_or(Outcome::Passed)
-}
-
-fn run_command(root: &Path, step: &str, mut command: Command) -> Outcome {
-    println!("== {step}: {}", tools::describe(&command));
-    match output::run(command.current_dir(root)) {
-        Ok((status, _)) if status.success() => Outcome::Passed,
-        Ok((status, lines)) => {
-            println!("== {step}: {} ended with {status}", tools::describe(&command));
-            Outcome::Failed(lines)
-        }
-        Err(error) => {
-            println!("== {step}: {} cannot be run: {error}", tools::describe(&command));
-            Outcome::Failed(Vec::new())
+        Work::Commands(commands) => {
+            for mut command in commands {
+                println!("== {}: {}", step.name, tools::describe(&command));
+                match output::run(command.current_dir(root)) {
+                    Ok((status, _)) if status.success() => {}
+                    Ok((status, lines)) => {
+                        println!("== {}: ended with {status}", step.name);
+                        return Outcome::Failed(lines);
+                    }
+                    Err(error) => {
+                        println!("== {}: cannot run: {error}", step.name);
+                        return Outcome::Failed(Vec::new());
+                    }
+                }
+            }
+            Outcome::Passed
         }
     }
 }
@@ -202,20 +168,6 @@ mod tests {
             execute(root, &step("none", |_| program("no-such-program-anywhere")), Unable::Skips),
             failed
         );
-    }
-
-    #[test]
-    fn commands_run_together_once_the_first_have_passed_and_all_count() {
-        let root = Path::new("/");
-        let commands = |names: &[&str]| names.iter().map(Command::new).collect::<Vec<_>>();
-        let outcome = |first: &[&str], others: &[&str]| {
-            in_order_and_together(root, "step", commands(first), commands(others))
-        };
-        let failed = Outcome::Failed(Vec::new());
-        assert_eq!(outcome(&["true"], &["true"; 5]), Outcome::Passed);
-        assert_eq!(outcome(&["true"], &[]), Outcome::Passed);
-        assert_eq!(outcome(&["false"], &["true"]), failed);
-        assert_eq!(outcome(&["true"], &["true", "true", "false", "true"]), failed);
     }
 
     #[test]
