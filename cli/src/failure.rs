@@ -38,9 +38,6 @@ pub(crate) enum Failure {
     /// A pool in etcd cannot be read or changed.
     #[error(transparent)]
     Pools(#[from] guira_control::StoreError),
-    /// A server cannot be registered.
-    #[error(transparent)]
-    Member(#[from] guira_control::MemberError),
     /// Logged deletes cannot be replayed.
     #[error(transparent)]
     Replay(#[from] guira_router::ReplayError),

@@ -55,6 +55,34 @@ pub struct Family {
     pub kind: &'static str,
 }
 
+impl Family {
+    /// That of a row of counters, with these labels.
+    pub fn counter(row: &Metric, labels: &'static [&'static str]) -> Self {
+        Family { name: row.exported.unwrap_or(row.name), labels, meaning: row.meaning, kind: "counter" }
+    }
+}
+
+/// Makes a constant for each family, and the list of all, whose name and visibility come first:
+///
+/// ```
+/// guira_web::families! {
+///     ALL;
+///     UP = "example_up" [], "gauge", "1: it answers.";
+///     DELETES = "example_deletes_total" ["target"], "counter", "Deletes that the target has acknowledged.";
+/// }
+/// assert_eq!(ALL[1].name, DELETES.name);
+/// ```
+#[macro_export]
+macro_rules! families {
+    ($(#[$about:meta])* $visible:vis $ALL:ident;
+     $($NAME:ident = $name:literal [$($label:literal),*], $kind:literal, $meaning:literal;)*) => {
+        $(const $NAME: $crate::Family =
+            $crate::Family { name: $name, labels: &[$($label),*], meaning: $meaning, kind: $kind };)*
+        $(#[$about])*
+        $visible const $ALL: &[$crate::Family] = &[$($NAME),*];
+    };
+}
+
 /// Families, in the order in which they were first named.
 #[derive(Debug, Default)]
 pub struct Exposition {

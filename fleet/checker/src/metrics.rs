@@ -3,19 +3,10 @@
 use crate::counters::{ClusterCount, Count};
 use crate::report::Tally;
 use crate::running::Shared;
-use guira_sync::metrics::Metric;
 use guira_web::{Exposition, Family, Form};
 
-/// Makes a constant for each family, and the list of all.
-macro_rules! families {
-    ($($NAME:ident = $name:literal [$($label:literal),*], $kind:literal, $meaning:literal;)*) => {
-        $(const $NAME: Family =
-            Family { name: $name, labels: &[$($label),*], meaning: $meaning, kind: $kind };)*
-        const FAMILIES: &[Family] = &[$($NAME),*];
-    };
-}
-
-families! {
+guira_web::families! {
+    FAMILIES;
     UP = "guira_checker_up" [], "gauge", "1: the checker answers.";
     READY = "guira_checker_ready" [], "gauge", "Whether /ready says so.";
     LOOKS = "guira_checker_looks_total" ["delay", "cluster", "outcome"], "counter", "Sampled hints by the delay in seconds, the cluster and what was found; of all clusters together without a cluster. `consistent`: it has what the database has; `missing`: it has nothing, or what is marked as stale; `inconsistent`: something else; `unknown`: it, or the database, could not be asked; `superseded`: the key was changed again.";
@@ -32,14 +23,9 @@ families! {
 
 /// All metrics, for docs/metrics.md.
 pub fn families() -> Vec<Family> {
-    let rows = Count::ROWS.iter().map(|row| family(row, &[]));
-    let of_clusters = ClusterCount::ROWS.iter().map(|row| family(row, &["cluster"]));
+    let rows = Count::ROWS.iter().map(|row| Family::counter(row, &[]));
+    let of_clusters = ClusterCount::ROWS.iter().map(|row| Family::counter(row, &["cluster"]));
     FAMILIES.iter().copied().chain(rows).chain(of_clusters).collect()
-}
-
-/// Rows here have their whole name.
-fn family(row: &Metric, labels: &'static [&'static str]) -> Family {
-    Family { name: row.exported.unwrap_or(row.name), labels, meaning: row.meaning, kind: "counter" }
 }
 
 /// The whole text.
@@ -78,12 +64,12 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
         out.sample(CONNECTED, &[], u32::from(shared.counts.is_up()));
     }
     for (counter, row) in Count::ALL.into_iter().zip(Count::ROWS) {
-        out.sample(family(row, &[]), &[], shared.counts.get(counter));
+        out.sample(Family::counter(row, &[]), &[], shared.counts.get(counter));
     }
     for cluster in &shared.clusters {
         out.sample(CLUSTER_UP, &[&cluster.name], u32::from(cluster.counts.is_up()));
         for (counter, row) in ClusterCount::ALL.into_iter().zip(ClusterCount::ROWS) {
-            out.sample(family(row, &["cluster"]), &[&cluster.name], cluster.counts.get(counter));
+            out.sample(Family::counter(row, &["cluster"]), &[&cluster.name], cluster.counts.get(counter));
         }
     }
     out.text(form)

@@ -14,6 +14,6 @@ mod store;
 pub use counts::{ControlCount, ControlCounts};
 pub use etcd::{Etcd, EtcdError, EtcdOptions, EtcdTls};
 pub use follower::{ETCD, Follower};
-pub use member::{Member, MemberError, MemberOptions};
+pub use member::{Member, MemberOptions};
 pub use pool::{Pool, PoolError, Rules, Slot};
-pub use store::{Change, Leadership, Registration, Store, StoreError, View};
+pub use store::{Leadership, Registration, Store, StoreError, View};

@@ -37,14 +37,6 @@ pub struct MemberOptions {
     pub lease: Duration,
 }
 
-/// Why a member cannot begin.
-#[derive(Debug, thiserror::Error)]
-pub enum MemberError {
-    /// Its certificates cannot be used.
-    #[error(transparent)]
-    Etcd(#[from] EtcdError),
-}
-
 /// Why a server does not count as answering.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
@@ -83,7 +75,7 @@ impl Member {
     ///
     /// # Errors
     /// When certificates cannot be read.
-    pub fn new(options: MemberOptions) -> Result<Self, MemberError> {
+    pub fn new(options: MemberOptions) -> Result<Self, EtcdError> {
         let etcd = Etcd::new(options.etcd.clone(), Arc::new(ControlCounts::default()))?;
         Ok(Member {
             server: options.server.to_string(),

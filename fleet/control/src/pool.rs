@@ -108,7 +108,7 @@ impl Pool {
     ///
     /// # Errors
     /// It has another form, or cannot be used as it is.
-    pub fn parse(text: &[u8]) -> Result<Self, PoolError> {
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, PoolError> {
         let pool: Pool =
             serde_json::from_slice(text).map_err(|error| PoolError::Unreadable(error.to_string()))?;
         pool.check()?;
@@ -119,7 +119,7 @@ impl Pool {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn check(&self) -> Result<(), PoolError> {
+    pub(crate) fn check(&self) -> Result<(), PoolError> {
         if self.slots.is_empty() {
             return Err(PoolError::Empty);
         }
@@ -150,12 +150,12 @@ impl Pool {
     }
 
     /// As it is kept.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
     /// What serves its slots.
-    pub fn servers(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
         self.slots.iter().filter_map(|slot| slot.server.as_deref())
     }
 
@@ -165,7 +165,7 @@ impl Pool {
     }
 
     /// The pool as a router's configuration writes one that is to be inherited from. Hashes by name see the slot, not the server.
-    pub fn definition(&self, name: &str) -> String {
+    pub(crate) fn definition(&self, name: &str) -> String {
         let servers = self.slots.iter().map(|slot| match &slot.server {
             Some(server) => serde_json::Value::from(server.as_str()),
             // As a server that is down.

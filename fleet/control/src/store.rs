@@ -164,17 +164,6 @@ fn registration(pool: &str, server: &str, entry: &Entry) -> Option<Registration>
     Some(Registration { pool: pool.to_owned(), server: server.to_owned(), revision, lease, ..read })
 }
 
-/// A change of a pool, and what it rests on.
-#[derive(Debug)]
-pub struct Change<'v> {
-    /// The pool's name.
-    pub name: &'v str,
-    /// What was known of it.
-    pub view: &'v View,
-    /// What becomes of it.
-    pub pool: &'v Pool,
-}
-
 /// Pools, servers and leader in etcd.
 #[derive(Debug)]
 pub struct Store {
@@ -231,18 +220,10 @@ impl Store {
         }
     }
 
-    /// Changes a pool if it still is what it was.
-    ///
-    /// # Errors
-    /// It is not, what becomes of it cannot be used, or etcd does not answer.
-    pub fn change(&mut self, change: &Change<'_>) -> Result<(), StoreError> {
-        self.change_with(change, &[], &[])
-    }
-
     /// Gives a slot to a spare if all is as it was, the spare is still there, and `leader`, if it is one who asks, still leads.
     ///
     /// # Errors
-    /// As [`Store::change`].
+    /// Something is not as it was, what becomes of the pool cannot be used, or etcd does not answer.
     pub fn give(
         &mut self,
         view: &View,
@@ -257,30 +238,24 @@ impl Store {
         if spare.zone.is_some() {
             place.zone.clone_from(&spare.zone);
         }
-        let (leader_key, member_key) = (self.key(LEADER, ""), self.member_key(name, &spare.server));
-        let mut conditions = vec![Condition::IsUnchanged(&member_key, spare.revision)];
+        pool.check().map_err(|error| StoreError::Pool { name: name.to_owned(), error })?;
+        let (_, revision) = view.pools.get(name).ok_or_else(|| StoreError::Unknown(name.to_owned()))?;
+        let (pool_key, leader_key) = (self.key(POOLS, name), self.key(LEADER, ""));
+        let member_key = self.member_key(name, &spare.server);
+        let mut conditions = vec![
+            Condition::IsUnchanged(&pool_key, *revision),
+            Condition::IsUnchanged(&member_key, spare.revision),
+        ];
         conditions.extend(leader.map(|leader| Condition::IsUnchanged(&leader_key, leader.revision)));
         // From now on it has items: if it loses the slot at once, it is no spare before it was emptied.
         let serving = Registration { is_empty: false, ..spare.clone() }.text();
-        let put = Put { key: &member_key, value: &serving, lease: Some(spare.lease) };
-        self.change_with(&Change { name, view, pool: &pool }, &conditions, &[put])
-    }
-
-    fn change_with(
-        &mut self,
-        change: &Change<'_>,
-        conditions: &[Condition<'_>],
-        puts: &[Put<'_>],
-    ) -> Result<(), StoreError> {
-        let Change { name, view, pool } = change;
-        pool.check().map_err(|error| StoreError::Pool { name: (*name).to_owned(), error })?;
-        let (_, revision) = view.pools.get(*name).ok_or_else(|| StoreError::Unknown((*name).to_owned()))?;
-        let (key, text) = (self.key(POOLS, name), pool.text());
-        let conditions = [&[Condition::IsUnchanged(&key, *revision)], conditions].concat();
-        let puts = [&[Put { key: &key, value: &text, lease: None }], puts].concat();
+        let puts = [
+            Put { key: &pool_key, value: &pool.text(), lease: None },
+            Put { key: &member_key, value: &serving, lease: Some(spare.lease) },
+        ];
         match self.etcd.change(&conditions, &puts)? {
             Outcome::Done => Ok(()),
-            Outcome::Refused => Err(StoreError::Changed((*name).to_owned())),
+            Outcome::Refused => Err(StoreError::Changed(name.to_owned())),
         }
     }
 

@@ -2,19 +2,10 @@
 
 use crate::counters::{Count, TargetCount};
 use crate::running::Shared;
-use guira_sync::metrics::Metric;
 use guira_web::{Exposition, Family, Form};
 
-/// Makes a constant for each family, and the list of all.
-macro_rules! families {
-    ($($NAME:ident = $name:literal [$($label:literal),*], $kind:literal, $meaning:literal;)*) => {
-        $(const $NAME: Family =
-            Family { name: $name, labels: &[$($label),*], meaning: $meaning, kind: $kind };)*
-        const FAMILIES: &[Family] = &[$($NAME),*];
-    };
-}
-
-families! {
+guira_web::families! {
+    FAMILIES;
     UP = "guira_invalidator_up" [], "gauge", "1: the invalidator answers.";
     READY = "guira_invalidator_ready" [], "gauge", "Whether /ready says so.";
     CONNECTED = "guira_invalidator_source_connected" [], "gauge", "Whether the log of the database is being read.";
@@ -27,14 +18,9 @@ families! {
 
 /// All metrics, for docs/metrics.md.
 pub fn families() -> Vec<Family> {
-    let rows = Count::ROWS.iter().map(|row| family(row, &[]));
-    let of_targets = TargetCount::ROWS.iter().map(|row| family(row, &["target"]));
+    let rows = Count::ROWS.iter().map(|row| Family::counter(row, &[]));
+    let of_targets = TargetCount::ROWS.iter().map(|row| Family::counter(row, &["target"]));
     FAMILIES.iter().copied().chain(rows).chain(of_targets).collect()
-}
-
-/// Rows here have their whole name.
-fn family(row: &Metric, labels: &'static [&'static str]) -> Family {
-    Family { name: row.exported.unwrap_or(row.name), labels, meaning: row.meaning, kind: "counter" }
 }
 
 /// How many seconds deletes are behind the database.
@@ -66,13 +52,13 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> Str
     }
     out.sample(RETAINED, &[], shared.counts.retained());
     for (counter, row) in Count::ALL.into_iter().zip(Count::ROWS) {
-        out.sample(family(row, &[]), &[], shared.counts.get(counter));
+        out.sample(Family::counter(row, &[]), &[], shared.counts.get(counter));
     }
     for target in &view.targets {
         out.sample(TARGET_UP, &[target.name()], u32::from(target.is_up()));
         out.sample(SPOOL, &[target.name()], target.spool());
         for (counter, row) in TargetCount::ALL.into_iter().zip(TargetCount::ROWS) {
-            out.sample(family(row, &["target"]), &[target.name()], target.get(counter));
+            out.sample(Family::counter(row, &["target"]), &[target.name()], target.get(counter));
         }
     }
     out.text(form)

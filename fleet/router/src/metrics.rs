@@ -12,20 +12,12 @@ use guira_routing::Outcome;
 use guira_serving::TrafficCount;
 use guira_sync::atomic::Ordering;
 use guira_sync::metrics::{Kind, Metric, Unit};
-use guira_web::{Exposition, Family, Form, MetricTable, metric_name};
+use guira_web::{Exposition, Form, MetricTable, metric_name};
 use std::collections::HashSet;
 
-/// Makes a constant for each family, and the list of all.
-macro_rules! families {
-    ($($NAME:ident = $name:literal [$($label:literal),*], $kind:literal, $meaning:literal;)*) => {
-        $(const $NAME: Family =
-            Family { name: $name, labels: &[$($label),*], meaning: $meaning, kind: $kind };)*
-        /// All families that no line of `stats` has.
-        pub const FAMILIES: &[Family] = &[$($NAME),*];
-    };
-}
-
-families! {
+guira_web::families! {
+    /// All families that no line of `stats` has.
+    pub FAMILIES;
     UP = "guira_router_up" [], "gauge", "1: the router answers.";
     READY = "guira_router_ready" [], "gauge", "Whether /ready says so.";
     INFO = "guira_router_info" ["version", "service", "router"], "gauge", "1: the version, and what the router is called.";
@@ -151,21 +143,9 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
             out.row(&stat.metric, &name, help(stat), &[], &(stat.value)(&figures));
         }
     }
-    for (counter, row) in LogCount::ALL.into_iter().zip(LogCount::ROWS) {
-        if let Some(name) = metric_name(row, PREFIX) {
-            out.row(row, &name, row.meaning, &[], &shared.log.get(counter).to_string());
-        }
-    }
-    for (counter, row) in NameCount::ALL.into_iter().zip(NameCount::ROWS) {
-        if let Some(name) = metric_name(row, PREFIX) {
-            out.row(row, &name, row.meaning, &[], &shared.names.get(counter).to_string());
-        }
-    }
-    for (counter, row) in ControlCount::ALL.into_iter().zip(ControlCount::ROWS) {
-        if let Some(name) = metric_name(row, PREFIX) {
-            out.row(row, &name, row.meaning, &[], &shared.pools.get(counter).to_string());
-        }
-    }
+    add_counters(&mut out, LogCount::ROWS, LogCount::ALL.map(|counter| shared.log.get(counter)));
+    add_counters(&mut out, NameCount::ROWS, NameCount::ALL.map(|counter| shared.names.get(counter)));
+    add_counters(&mut out, ControlCount::ROWS, ControlCount::ALL.map(|counter| shared.pools.get(counter)));
     add_clients(&mut out, &figures);
     add_config(&mut out, &figures);
     for (state, connections) in STATES.iter().zip(figures.states) {
@@ -177,6 +157,14 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
     add_servers(&mut out, &figures.plan);
     add_pools(&mut out, &figures);
     out.text(form)
+}
+
+fn add_counters(out: &mut Exposition, rows: &[Metric], values: impl IntoIterator<Item = u64>) {
+    for (row, value) in rows.iter().zip(values) {
+        if let Some(name) = metric_name(row, PREFIX) {
+            out.row(row, &name, row.meaning, &[], &value.to_string());
+        }
+    }
 }
 
 /// Rows of one family have one meaning.
