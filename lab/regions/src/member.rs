@@ -11,6 +11,8 @@ use guira_client::text::{Connection, Endpoint, Target, TextError};
 use guira_harness::deadline::Deadline;
 use guira_harness::server::{ServerProcess, Signal, Spec};
 
+use crate::http;
+
 /// How long a server may take to begin.
 const START_MAX: Duration = Duration::from_secs(30);
 
@@ -138,6 +140,11 @@ impl Member {
     /// A connection for a client of tests, which is patient.
     fn open(&self) -> Result<Connection, TextError> {
         Connection::open(&self.target(START_MAX))
+    }
+
+    /// What its admin listener, if that is its socket, has at this path; `None` unless it answers 200.
+    pub fn page(&self, path: &str) -> Option<String> {
+        http::page(&self.socket, path)
     }
 
     /// The value of `key`, by a plain get.

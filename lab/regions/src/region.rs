@@ -119,6 +119,8 @@ pub struct Settings {
     pub tables: String,
     /// Whether a gap flushes the nodes in place of their router.
     pub flush: Flush,
+    /// Where a checker takes hints.
+    pub hints: Option<String>,
 }
 
 /// What is flushed after a gap.
@@ -188,6 +190,9 @@ impl Region {
             // Those of writes whose change is still to come are of use after a gap.
             target("markers", markers, Some(&[]));
         }
+        if let Some(hints) = &settings.hints {
+            text += &format!("[[target]]\nname = \"checker\"\naddress = \"{hints}\"\nagain-after-ms = 0\n");
+        }
         let file = scratch.write("invalidator.toml", &text);
         let guira = guira.to_owned();
         let invalidator = Member::start(scratch.file("admin"), move |_| {
@@ -203,12 +208,12 @@ impl Region {
 
     /// Whether the invalidator reads the log.
     pub fn is_read(&self) -> bool {
-        http::page(self.invalidator.socket(), "/ready").is_some()
+        self.invalidator.page("/ready").is_some()
     }
 
     /// A metric of the invalidator, summed over targets; `None` while it is away.
     pub fn metric(&self, name: &str) -> Option<u64> {
-        http::metric(&http::page(self.invalidator.socket(), "/metrics")?, name)
+        http::metric(&self.invalidator.page("/metrics")?, name)
     }
 
     /// Whether all deletes of the log up to this position, the number behind the last dash of a GTID, have come to all caches of one cluster: its target has
@@ -217,7 +222,7 @@ impl Region {
         let saved = fs::read_to_string(self.scratch.file("position")).ok();
         let saved = saved.and_then(|text| text.trim_end().rsplit('-').next()?.parse::<u64>().ok());
         let spool = format!("guira_invalidator_spool_bytes{{target=\"cluster-{cluster}\"}} 0");
-        let page = || http::page(self.invalidator.socket(), "/metrics");
+        let page = || self.invalidator.page("/metrics");
         // In this order: the position counts what is in the spool as acknowledged, and the spool what the router has logged.
         saved.is_some_and(|saved| saved >= position)
             && page().is_some_and(|page| page.lines().any(|line| line == spool))

@@ -2,6 +2,7 @@
 
 use super::judge::lock;
 use super::world::{Door, ROWS, World, wait_for};
+use guira_regions::database::MariaDb;
 use guira_regions::{Member, Region};
 use guira_tests::deadline::Deadline;
 use guira_tests::random::Random;
@@ -22,8 +23,10 @@ pub(super) const CACHES: &[Kind] = &[
 
 /// Of databases: one at a time, since a replica that is away needs its master's log.
 pub(super) const DATABASES: &[Kind] = &[
-    ("master restarted", |world, _| restart(world, 0)),
-    ("replica restarted", |world, _| restart(world, 1)),
+    ("master restarted", |world, _| interrupt(world, 0, MariaDb::restart)),
+    ("replica restarted", |world, _| interrupt(world, 1, MariaDb::restart)),
+    ("master killed", |world, _| interrupt(world, 0, MariaDb::crash)),
+    ("replica killed", |world, _| interrupt(world, 1, MariaDb::crash)),
     ("log purged", purge),
     ("table altered", alter),
     ("many rows", |world, _| change_all(world)),
@@ -93,9 +96,9 @@ fn of_markers(world: &World, random: &mut Random, harm: Harm) {
     to(world, random, &[1, 2], markers, harm, Duration::from_secs(3));
 }
 
-fn restart(world: &World, region: usize) {
+fn interrupt(world: &World, region: usize, how: impl FnOnce(&MariaDb)) {
     let database = &world.regions[region].database;
-    database.restart();
+    how(database);
     wait_for(database);
 }
 

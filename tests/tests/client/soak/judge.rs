@@ -5,7 +5,7 @@ use guira_sync::clock::Stopwatch;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Commits of a row that are remembered.
 const COMMITS_MAX: usize = 64;
@@ -33,12 +33,17 @@ impl fmt::Display for Commit {
 #[derive(Debug)]
 pub(super) struct History {
     clock: Stopwatch,
+    began: SystemTime,
     rows: Vec<Mutex<VecDeque<Commit>>>,
 }
 
 impl History {
     pub(super) fn of(rows: usize) -> Self {
-        History { clock: Stopwatch::start(), rows: (0..rows).map(|_| Mutex::default()).collect() }
+        History { clock: Stopwatch::start(), began: SystemTime::now(), rows: (0..rows).map(|_| Mutex::default()).collect() }
+    }
+
+    pub(super) fn began(&self) -> SystemTime {
+        self.began
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -88,6 +93,8 @@ struct Trouble {
 pub(super) struct Sight {
     /// The version of each row whose deletes have all come to this cluster, as its invalidator and its router say.
     delivered: Vec<AtomicU64>,
+    /// When each row had these versions delivered.
+    course: Vec<Mutex<Vec<(Duration, u64)>>>,
     /// The version of each row whose writer was told by this cluster that it has deleted the key, and the time without trouble that it was in.
     told: Vec<Mutex<(u64, u64)>>,
     trouble: Mutex<Trouble>,
@@ -104,6 +111,7 @@ impl Sight {
     pub(super) fn of(rows: usize) -> Self {
         Sight {
             delivered: (0..rows).map(|_| AtomicU64::new(0)).collect(),
+            course: (0..rows).map(|_| Mutex::default()).collect(),
             told: (0..rows).map(|_| Mutex::default()).collect(),
             trouble: Mutex::default(),
         }
@@ -131,14 +139,22 @@ impl Sight {
         (trouble.faults == 0 && trouble.settled == trouble.generation).then_some(trouble.generation)
     }
 
-    /// All deletes of these versions have arrived, and those of this generation.
-    pub(super) fn arrived(&self, versions: &[u64], calms: Option<u64>) {
-        for (delivered, version) in self.delivered.iter().zip(versions) {
-            delivered.fetch_max(*version, Ordering::SeqCst);
+    /// All deletes of these versions have arrived by `now`, and those of this generation.
+    pub(super) fn arrived(&self, versions: &[u64], calms: Option<u64>, now: Duration) {
+        for ((delivered, course), version) in self.delivered.iter().zip(&self.course).zip(versions) {
+            if delivered.fetch_max(*version, Ordering::SeqCst) < *version {
+                lock(course).push((now, *version));
+            }
         }
         if let Some(generation) = calms {
             lock(&self.trouble).settled = generation;
         }
+    }
+
+    /// The version that had been delivered at this time.
+    pub(super) fn delivered_at(&self, row: usize, time: Duration) -> u64 {
+        let course = lock(&self.course[row]);
+        course[..course.partition_point(|(at, _)| *at <= time)].last().map_or(0, |(_, version)| *version)
     }
 
     /// A writer has deleted the key of what it has written, in this time without trouble.
@@ -172,9 +188,19 @@ fn what_a_writer_was_told_counts_in_its_time_without_trouble() {
     assert_eq!((sight.still(before), sight.calms()), (None, None));
     sight.fault_ends();
     assert_eq!((sight.still(sight.least(0)), sight.calm()), (None, None), "its deletes may not have arrived");
-    sight.arrived(&[7], sight.calms());
+    sight.arrived(&[7], sight.calms(), Duration::from_secs(3));
     let after = sight.least(0);
     assert_eq!((after.delivered, sight.still(after), sight.calm().is_some()), (7, None, true));
+}
+
+#[test]
+fn what_was_delivered_is_known_for_each_time() {
+    let sight = Sight::of(1);
+    for (second, version) in [(1, 4), (2, 4), (3, 9)] {
+        sight.arrived(&[version], None, Duration::from_secs(second));
+    }
+    let found = [0, 1, 2, 3, 4].map(|second| sight.delivered_at(0, Duration::from_secs(second)));
+    assert_eq!(found, [0, 4, 4, 9, 9]);
 }
 
 #[test]

@@ -7,8 +7,10 @@
 //! replica ─► invalidator ─┬► router ──► a node                   two clusters of the replica's region
 //!                         ├► router ──► a node
 //!                         └► the pool of their remote markers
+//! both invalidators ──► the checker, which looks at all clusters
 //! ```
 
+mod checker;
 mod harm;
 mod judge;
 mod user;
@@ -40,7 +42,8 @@ fn a_random_history_of_two_regions_leaves_nothing_old() {
     };
     println!("{seconds} s, seed {seed}");
     std::thread::scope(|scope| {
-        let world = &world;
+        let (world, began) = (&world, world.history.began());
+        scope.spawn(move || world.guarded(|| world.checker.watch(world, began)));
         for cluster in 0..world.clusters() {
             scope.spawn(move || world.guarded(|| world.follow(cluster)));
             for number in 0..USERS_OF_CLUSTER {
@@ -54,6 +57,7 @@ fn a_random_history_of_two_regions_leaves_nothing_old() {
         world.wait(Duration::from_secs(seconds));
         world.end_users();
         world.guarded(|| world.settle());
+        world.guarded(|| world.checker.finish(world, began));
         world.end();
     });
     world.compare();

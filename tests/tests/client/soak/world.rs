@@ -1,5 +1,6 @@
 //! Two regions, what was committed in them, and what their clusters have acknowledged.
 
+use super::checker::Checker;
 use super::judge::{History, Sight, lock};
 use super::user::Sums;
 use guira_regions::database::{MariaDb, Session, Unanswered};
@@ -81,8 +82,13 @@ pub(super) struct World {
     ended: AtomicBool,
     followed: Vec<AtomicU64>,
     slowest_ms: AtomicU64,
+    /// What looks at changed keys beside the users.
+    pub(super) checker: Checker,
     _scratch: Scratch,
 }
+
+/// The names of clusters.
+const NAMES: [&str; 3] = ["home", "west", "east"];
 
 /// The rows, in their first version, and a table for what tells how far the log was followed.
 fn tables() -> String {
@@ -123,12 +129,17 @@ impl World {
         let folder = scratch.path().to_owned();
         let spools = disk.as_ref().map_or_else(|| folder.clone(), |disk| disk.file(""));
         let markers = Member::node(&guira_binary(), folder.join("markers"), &["--disable-evictions"]);
-        let [home, west, east] = [("home", 2), ("west", 1), ("east", 1)]
-            .map(|(name, nodes)| cluster(&folder, &spools, name, nodes));
+        let [home, west, east] = [(0, 2), (1, 1), (2, 1)]
+            .map(|(place, nodes)| cluster(&folder, &spools, NAMES[place], nodes));
+        databases[0].execute("CREATE USER checker@'127.0.0.1' IDENTIFIED BY 'secret'; GRANT SELECT ON shop.* TO checker@'127.0.0.1'");
+        let places = [&home, &west, &east].map(|cluster| cluster.entrance().address());
+        let places: Vec<(&str, String)> = NAMES.into_iter().zip(places).collect();
+        let checker = Checker::start(&folder, &databases[0].address().to_string(), &places);
+        let hints = Checker::hints(&folder);
         let mut parts = [(vec![home], None), (vec![west, east], Some(markers))].into_iter().enumerate();
         let regions = databases.map(|database| {
             let (number, (clusters, markers)) = parts.next().expect("there are two");
-            Region::start(&guira_binary(), database, clusters, markers, &settings(&spools, number))
+            Region::start(&guira_binary(), database, clusters, markers, &settings(&spools, number, &hints))
         });
         Some(World {
             seed,
@@ -144,8 +155,17 @@ impl World {
             ended: AtomicBool::new(false),
             followed: (0..3).map(|_| AtomicU64::new(0)).collect(),
             slowest_ms: AtomicU64::new(0),
+            checker,
             _scratch: scratch,
         })
+    }
+
+    pub(super) fn names(&self) -> [&'static str; 3] {
+        NAMES
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 
     pub(super) fn clusters(&self) -> usize {
@@ -232,7 +252,7 @@ impl World {
     pub(super) fn follow(&self, cluster: usize) {
         let (region, number) = self.place(cluster);
         let mut master = Door::of(&self.regions[0].database);
-        while !self.ended.load(Ordering::Relaxed) {
+        while !self.has_ended() {
             let (calms, versions, time) =
                 (self.sights[cluster].calms(), self.history.versions(), Stopwatch::start());
             let Ok(position) = master.row("INSERT INTO shop.marks VALUES (NULL); SELECT @@last_gtid") else {
@@ -245,12 +265,12 @@ impl World {
                     self.fail(fault);
                     return self.end();
                 }
-                if self.ended.load(Ordering::Relaxed) {
+                if self.has_ended() {
                     return;
                 }
                 std::thread::sleep(Duration::from_millis(50));
             }
-            self.sights[cluster].arrived(&versions, calms);
+            self.sights[cluster].arrived(&versions, calms, self.history.now());
             self.followed[cluster].fetch_add(1, Ordering::Relaxed);
             self.slowest_ms.fetch_max(time.elapsed().as_millis() as u64, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(200));
@@ -349,7 +369,7 @@ fn differences(rows: &[(String, &str)], cluster: &Cluster) -> (usize, Vec<String
     (found, differences)
 }
 
-fn settings(spools: &Path, region: usize) -> Settings {
+fn settings(spools: &Path, region: usize, hints: &str) -> Settings {
     let spool: PathBuf = spools.join(format!("spool-{region}"));
     Settings {
         process: format!(
@@ -358,6 +378,7 @@ fn settings(spools: &Path, region: usize) -> Settings {
         targets: "linger-ms = 5\nagain-after-ms = 300\ntimeout-ms = 3000".to_owned(),
         tables: "[[template]]\ndatabase = \"shop\"\ntable = \"rows\"\nkeys = [\"row:{name}\"]".to_owned(),
         flush: Flush::Nodes,
+        hints: Some(hints.to_owned()),
     }
 }
 
