@@ -7,6 +7,7 @@
 
 mod access;
 mod bench;
+mod capacity;
 mod check;
 mod container;
 mod docs;
@@ -26,6 +27,7 @@ mod probe;
 mod process;
 mod relay;
 mod replay;
+mod requests;
 mod router;
 mod run;
 mod serve;
@@ -87,6 +89,8 @@ enum Task {
     Replay(replay::Args),
     /// Simulate replacement policies on a trace or a generated stream, and print their hit ratios.
     Sim(sim::Args),
+    /// Tell how many nodes a load takes, what a lost one costs and how long an empty pool takes to fill, by a model.
+    Capacity(capacity::Args),
     /// Compare servers under the project's loads, by operations per second of server processor time.
     Bench(bench::Args),
     /// Serve as a no-cache server that only moves the bytes (used by `bench`).
@@ -177,6 +181,7 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Sim(args) => sim::run(&args),
+        Task::Capacity(args) => capacity::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Floor(args) => floor::run(&args),
         Task::Relay(args) => relay::run(&args),

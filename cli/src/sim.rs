@@ -1,27 +1,22 @@
 //! `guira sim`: hit ratios of replacement policies, simulated.
 
-mod source;
-
 use std::path::PathBuf;
 use std::thread;
 
-use clap::ValueEnum;
 use guira_load::LoadError;
 use guira_load::clock::{Clock, MonotonicClock};
 use guira_sim::report::{compare, note_uncertainty};
 use guira_sim::{
-    Choice, Means, Measure, OnMiss, Point, Reading, Report, Rules, Sample, Simulated, Size, Stream, Sweep,
-    Writes, plot, policies as all_policies,
+    Choice, Means, Point, Report, Rules, Sample, Simulated, Size, Stream, Sweep, plot,
+    policies as all_policies,
 };
 use guira_workload::recipe;
-use guira_workload::trace::Format;
 use indicatif::{ProgressBar, ProgressStyle};
-use source::Source;
 
 use crate::failure::Failure;
+use crate::requests::RequestArgs;
 use crate::show;
-use crate::units::{Bytes, Count};
-use crate::workload::{BrokenLine, formats};
+use crate::workload::formats;
 
 /// What there is, and examples.
 fn after_help() -> String {
@@ -48,21 +43,11 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Args {
-    /// The trace, plain or compressed with zstd.
-    #[arg(required_unless_present_any = ["workload", "list"])]
-    trace: Option<PathBuf>,
-    /// Requests that are made up instead, as NAME[:key=value,...].
-    #[arg(long, value_name = "WORKLOAD", conflicts_with = "trace")]
-    workload: Option<String>,
+    #[command(flatten)]
+    requests: RequestArgs,
     /// Tell which policies, workloads and formats there are, and do nothing else.
     #[arg(long, conflicts_with_all = ["trace", "workload"])]
     list: bool,
-    /// How the trace is written; guessed from its first bytes when left out.
-    #[arg(long, value_name = "FORMAT", conflicts_with = "workload")]
-    format: Option<Format>,
-    /// What a broken line of the trace leads to.
-    #[arg(long, value_name = "WHAT", default_value = "refuse")]
-    broken: BrokenLine,
     /// Policies, separated by commas, each as NAME[:key=value,...], or all.
     #[arg(long, value_name = "POLICIES", default_value = "clock,exact-lru,belady")]
     policy: String,
@@ -72,24 +57,6 @@ pub(crate) struct Args {
     /// So many sizes instead, from a thousandth of the keys to all of them: a miss-ratio curve.
     #[arg(long, value_name = "N", conflicts_with = "sizes", value_parser = clap::value_parser!(u16).range(2..))]
     curve: Option<u16>,
-    /// Simulate only the first requests.
-    #[arg(long, value_name = "N")]
-    limit: Option<Count>,
-    /// What a miss leads to; workloads know it themselves.
-    #[arg(long, value_name = "WHAT")]
-    on_miss: Option<MissAction>,
-    /// What a request that writes is.
-    #[arg(long, value_name = "WHAT", default_value = "store")]
-    writes: WriteMeaning,
-    /// Bytes of key and value where the trace does not tell, for sizes in bytes.
-    #[arg(long, value_name = "BYTES", default_value = "1000")]
-    value_size: Bytes,
-    /// Bytes that the cache needs for an object beside its key and value, for sizes in bytes.
-    #[arg(long, value_name = "BYTES", default_value = "16")]
-    overhead: Bytes,
-    /// Simulate a sample of the keys: a share such as 1%, or a number such as 8k, which bounds memory.
-    #[arg(long, value_name = "SAMPLE")]
-    shards: Option<Sample>,
     /// Simulate all keys beside the sample, and tell how far off it is.
     #[arg(long, requires = "shards")]
     exact: bool,
@@ -104,22 +71,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MissAction {
-    /// The key is stored, as a look-aside client does.
-    Fill,
-    /// Nothing: the trace itself holds the sets that followed misses.
-    Leave,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum WriteMeaning {
-    /// It stores, and is neither a hit nor a miss.
-    Store,
-    /// It asks, as one that reads: a block cache, in whose traces every request counts.
-    Ask,
-}
-
 /// Parts of a sample that are simulated by themselves, to learn how uncertain it is.
 const PARTS: u64 = 4;
 
@@ -131,40 +82,6 @@ impl Args {
             return Err(Failure::Usage("sizes must be all in bytes, or none".to_owned()));
         }
         Ok(sizes)
-    }
-
-    fn rules(&self, source: &Source, sizes: &[Size]) -> Result<Rules, Failure> {
-        let bytes = |Bytes(bytes): Bytes| {
-            u32::try_from(bytes)
-                .map_err(|_| Failure::Usage(format!("{bytes} bytes are too many for an object")))
-        };
-        let on_miss = match self.on_miss {
-            Some(MissAction::Fill) => OnMiss::Fill,
-            Some(MissAction::Leave) => OnMiss::Leave,
-            None => source.on_miss(),
-        };
-        let measure = if sizes.iter().any(|size| size.is_bytes()) {
-            Measure::Bytes { size: bytes(self.value_size)?, overhead: bytes(self.overhead)? }
-        } else {
-            Measure::Objects
-        };
-        Ok(Rules { on_miss, measure })
-    }
-
-    fn reading(&self, sample: Sample) -> Reading {
-        let writes = match self.writes {
-            WriteMeaning::Store => Writes::Store,
-            WriteMeaning::Ask => Writes::Ask,
-        };
-        Reading { writes, sample, limit: self.limit.map_or(u64::MAX, |Count(limit)| limit) }
-    }
-
-    fn source(&self) -> Result<Source, Failure> {
-        match (&self.workload, &self.trace) {
-            (Some(text), _) => Source::workload(text),
-            (None, Some(path)) => Ok(Source::trace(path.clone(), self.format, self.broken.into())),
-            (None, None) => Err(Failure::Usage("there is neither a trace nor a workload".to_owned())),
-        }
     }
 }
 
@@ -201,19 +118,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         print!("{}", list());
         return Ok(());
     }
-    let source = args.source()?;
+    let source = args.requests.source()?;
     let sizes = args.sizes()?;
     let plan = Plan {
         policies: Choice::parse_list(&args.policy).map_err(|error| Failure::Usage(error.to_string()))?,
-        rules: args.rules(&source, &sizes)?,
+        rules: args.requests.rules(&source, sizes.iter().any(|size| size.is_bytes()))?,
         sizes,
         threads: args.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
     };
-    let sample = args.shards.unwrap_or(Sample::All);
-    let read = source.read(args.reading(sample))?;
-    if read.stream.is_empty() {
-        return Err(Failure::Usage(format!("{}: there are no requests to simulate", source.name())));
-    }
+    let sample = args.requests.sample();
+    let read = source.read(args.requests.reading(sample))?;
     let mut points = plan.run(&read.stream)?;
     if sample != Sample::All {
         let parts: Result<Vec<_>, _> =
@@ -221,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         note_uncertainty(&mut points, &parts?);
     }
     let exact = match args.exact {
-        true => plan.run(&source.read(args.reading(Sample::All))?.stream)?,
+        true => plan.run(&source.read(args.requests.reading(Sample::All))?.stream)?,
         false => Vec::new(),
     };
     let report = Report {

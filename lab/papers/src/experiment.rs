@@ -65,6 +65,9 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &facebook::markers::EXPERIMENT,
     &facebook::rates::EXPERIMENT,
     &facebook::balance::EXPERIMENT,
+    &facebook::capacity::EXPERIMENT,
+    &facebook::pages::EXPERIMENT,
+    &facebook::sizes::EXPERIMENT,
     &facebook::delivery::EXPERIMENT,
     &freshness::EXPERIMENT,
 ];

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod distinct;
+pub mod fleet;
 pub mod plot;
 pub mod policy;
 pub mod registry;

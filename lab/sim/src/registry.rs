@@ -66,6 +66,22 @@ impl KeeperUser for Simulated<'_> {
     }
 }
 
+/// Makes a cache of a policy of the engine for some of the keys.
+struct Node<'a> {
+    limit: u64,
+    stream: &'a Stream,
+    keys: usize,
+    pace: u64,
+}
+
+impl<'a> KeeperUser for Node<'a> {
+    type Output = Box<dyn crate::policy::Policy + 'a>;
+
+    fn with<K: Keeper + std::fmt::Debug + Send + 'static>(self, keeper: K) -> Self::Output {
+        Box::new(Engine::of_keys(keeper, self.limit, self.stream, self.pace, self.keys))
+    }
+}
+
 /// A row.
 #[derive(Clone, Copy)]
 pub struct Entry {
@@ -207,6 +223,26 @@ impl Choice {
     #[must_use]
     pub fn name(&self) -> String {
         self.spec.to_string()
+    }
+
+    /// A cache of it that is one of several, each of which has some of the keys of the stream. Only an engine has nodes.
+    pub(crate) fn node<'a>(
+        &self,
+        limit: u64,
+        stream: &'a Stream,
+        keys: usize,
+    ) -> Result<Box<dyn crate::policy::Policy + 'a>, OptionError> {
+        match self.entry.made {
+            Made::InEngine => {
+                let (policy, pace) = read_engine_policy(&self.spec)?;
+                Ok(policy.keep(0, Node { limit, stream, keys, pace }))
+            }
+            Made::Here(..) => {
+                let known: Vec<&str> = Policy::all().map(|(policy, _)| policy.name()).collect();
+                let name = self.entry.name.to_owned();
+                Err(OptionError::Unknown { what: "policy of an engine", name, known: known.join(", ") })
+            }
+        }
     }
 
     /// Simulates it.

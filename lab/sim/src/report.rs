@@ -148,6 +148,16 @@ fn table(title: &str, points: &[Point], rate: f64) -> String {
         });
         rows.push(first.into_iter().flatten().chain(ratios).collect());
     }
+    aligned(&rows)
+}
+
+/// A table with these titles.
+pub(crate) fn grid(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    aligned(&[vec![cells(head)], rows.into_iter().collect()].concat())
+}
+
+/// Rows in columns, each as wide as its widest cell.
+fn aligned(rows: &[Vec<String>]) -> String {
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..rows[0].len()).map(|column| width(column).unwrap_or(0)).collect();
@@ -164,7 +174,7 @@ fn cells(policies: &[&str]) -> Vec<String> {
 }
 
 /// A number with its digits in threes.
-fn grouped(number: usize) -> String {
+pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

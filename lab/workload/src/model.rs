@@ -1,5 +1,6 @@
 //! A whole workload: which key, how it is spelled, how long its value is and lives, and what is done with it.
 
+use crate::popularity::PageLoad;
 use crate::rng::{Rng, mix64};
 use crate::{KeyShape, Mix, Operation, Popularity, SizeModel};
 
@@ -64,21 +65,15 @@ pub struct Model {
 pub struct Generator {
     model: Model,
     rng: Rng,
-    page: Option<Page>,
-}
-
-/// A page that is being put together.
-#[derive(Debug, Clone)]
-struct Page {
-    items: Rng,
-    left: u32,
+    /// What is left of the load of a page.
+    load: Option<PageLoad>,
 }
 
 impl Generator {
     /// The stream that `model` and `rng` give.
     #[must_use]
     pub const fn new(model: Model, rng: Rng) -> Self {
-        Self { model, rng, page: None }
+        Self { model, rng, load: None }
     }
 
     /// What is drawn from.
@@ -106,14 +101,11 @@ impl Generator {
     /// The next item of the page, or the first of another.
     fn id_of_page(&mut self) -> u64 {
         let Popularity::Pages(pages) = &self.model.popularity else { return 0 };
-        let mut page = self.page.take().filter(|page| page.left > 0).unwrap_or_else(|| {
-            let (number, left) = pages.draw_page(&mut self.rng);
-            Page { items: Rng::part(number, 0x7061_6765), left }
-        });
-        page.left -= 1;
-        let id = page.items.below(pages.count());
-        self.page = Some(page);
-        id
+        if let Some(id) = self.load.as_mut().and_then(Iterator::next) {
+            return id;
+        }
+        let load = self.load.insert(pages.draw_load(&mut self.rng));
+        load.next().unwrap_or(0)
     }
 }
 

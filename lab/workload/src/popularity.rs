@@ -136,14 +136,27 @@ impl Pages {
         Ok(Self { count, pages: Zipf::new(pages, theta)?, fan_out })
     }
 
-    /// The number of keys.
-    pub(crate) const fn count(&self) -> u64 {
-        self.count
+    /// Draws a load of a page: the numbers of the keys that it asks for.
+    pub fn draw_load(&self, rng: &mut Rng) -> PageLoad {
+        let (page, left) = (self.pages.draw(rng), self.fan_out.of(rng.next_u64()).max(1));
+        PageLoad { items: Rng::part(page, 0x7061_6765), left, count: self.count }
     }
+}
 
-    /// Draws a page, and how many keys this load of it asks for.
-    pub(crate) fn draw_page(&self, rng: &mut Rng) -> (u64, u32) {
-        (self.pages.draw(rng), self.fan_out.of(rng.next_u64()).max(1))
+/// The keys that a load of a page asks for, one after the other.
+#[derive(Debug, Clone)]
+pub struct PageLoad {
+    items: Rng,
+    left: u32,
+    count: u64,
+}
+
+impl Iterator for PageLoad {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.left = self.left.checked_sub(1)?;
+        Some(self.items.below(self.count))
     }
 }
 

@@ -62,9 +62,22 @@ impl Node {
     }
 
     pub(super) fn gets(&self) -> Result<Gets, Failure> {
+        let [asked, found] = self.counts(["cmd_get", "get_hits"])?;
+        Ok(Gets { asked, found })
+    }
+
+    /// How many items it has.
+    pub(super) fn items(&self) -> Result<u64, Failure> {
+        self.counts(["curr_items"]).map(|[items]| items)
+    }
+
+    fn counts<const N: usize>(&self, names: [&str; N]) -> Result<[u64; N], Failure> {
         let stats = stats(self.address, "").map_err(failed)?;
-        let count = |name| number(&stats, name).ok_or_else(|| failed(format!("its stats lack {name}")));
-        Ok(Gets { asked: count("cmd_get")?, found: count("get_hits")? })
+        let mut counts = [0; N];
+        for (count, name) in counts.iter_mut().zip(names) {
+            *count = number(&stats, name).ok_or_else(|| failed(format!("its stats lack {name}")))?;
+        }
+        Ok(counts)
     }
 
     /// Processor time so far, in seconds.

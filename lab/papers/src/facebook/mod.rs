@@ -2,6 +2,7 @@
 
 pub(crate) mod balance;
 pub(crate) mod batches;
+pub(crate) mod capacity;
 mod classes;
 pub(crate) mod cold;
 mod database;
@@ -11,7 +12,9 @@ mod fleet;
 pub(crate) mod gutter;
 pub(crate) mod herd;
 pub(crate) mod markers;
+pub(crate) mod pages;
 pub(crate) mod rates;
 pub(crate) mod regional;
 pub(crate) mod rehash;
 pub(crate) mod replicas;
+pub(crate) mod sizes;

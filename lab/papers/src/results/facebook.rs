@@ -4,6 +4,19 @@ use super::{Row, row};
 
 pub(super) const ROWS: &[Row] = &[
     row(
+        "S1",
+        "facebook-pages",
+        "items of a popular page (model); keys in a batch",
+        "521, p95 1,740; 24, p95 95",
+        |answer| {
+            let [items, most, batch, batch_most, servers] = answer.after("popular pages:")?;
+            let text = format!(
+                "{items:.0}, p95 {most:.0}; {batch:.1} keys, p95 {batch_most:.0}, for a server of {servers:.0}"
+            );
+            Some((text, vec![(items / 521.0 - 1.0).abs() < 0.1, batch >= 20.0]))
+        },
+    ),
+    row(
         "S5",
         "facebook-herd",
         "leases against herds: peak queries of the database",
@@ -174,6 +187,43 @@ pub(super) const ROWS: &[Row] = &[
                 "recovered after {paper:.2} fills (ours {ours:.2}, one LRU {one:.2}), {behind:.2} points behind one LRU (ours {behind_ours:.2})"
             );
             Some((text, vec![paper < 1.2 * one, behind < 1.0]))
+        },
+    ),
+    row(
+        "S20",
+        "facebook-pages",
+        "servers that a page asks (model)",
+        "56 % of loads < 20; popular pages > 100",
+        |answer| {
+            let [few, _, servers, many] = answer.after("")?;
+            let text = format!("{few:.0} % of loads < 20 of {servers:.0}, {many:.0} % > 100");
+            Some((text, vec![(50.0..65.0).contains(&few), many >= 20.0]))
+        },
+    ),
+    row(
+        "S21",
+        "facebook-sizes",
+        "sizes of responses (workload model, ten wildcard servers beside one of each other pool)",
+        "median 135 B, mean 954 B",
+        |answer| {
+            let [median] = answer.after("median")?;
+            let [mean] = answer.after("mean")?;
+            Some((
+                format!("{median:.0} B, {mean:.0} B"),
+                vec![(mean / 954.0 - 1.0).abs() < 0.1, (median / 135.0 - 1.0).abs() < 0.1],
+            ))
+        },
+    ),
+    row(
+        "S24",
+        "facebook-sizes",
+        "sizes of items in four pools (workload model)",
+        "tables of percentiles and means",
+        |answer| {
+            let [percentiles] = answer.after("percentile is off by")?;
+            let [means] = answer.after("worst mean by")?;
+            let text = format!("percentiles off by {percentiles:.1} %, means by {means:.1} % at the worst");
+            Some((text, vec![percentiles < 10.0, means < 10.0]))
         },
     ),
     row(

@@ -26,7 +26,12 @@ pub struct Engine<'a, K> {
 impl<'a, K: Keeper> Engine<'a, K> {
     /// A cache for `stream`, of which `pace` requests take a second if it tells no time.
     pub fn new(keeper: K, limit: u64, stream: &'a Stream, pace: u64) -> Self {
-        let cache = Miniature::new(keeper, limit).with_keys(stream.keys());
+        Self::of_keys(keeper, limit, stream, pace, stream.keys())
+    }
+
+    /// The same for a cache that has only so many keys, which it numbers itself.
+    pub(crate) fn of_keys(keeper: K, limit: u64, stream: &'a Stream, pace: u64, keys: usize) -> Self {
+        let cache = Miniature::new(keeper, limit).with_keys(keys);
         Self { cache, stream, pace, number: 0 }
     }
 

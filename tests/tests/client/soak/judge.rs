@@ -39,7 +39,11 @@ pub(super) struct History {
 
 impl History {
     pub(super) fn of(rows: usize) -> Self {
-        History { clock: Stopwatch::start(), began: SystemTime::now(), rows: (0..rows).map(|_| Mutex::default()).collect() }
+        History {
+            clock: Stopwatch::start(),
+            began: SystemTime::now(),
+            rows: (0..rows).map(|_| Mutex::default()).collect(),
+        }
     }
 
     pub(super) fn began(&self) -> SystemTime {

@@ -129,8 +129,8 @@ impl World {
         let folder = scratch.path().to_owned();
         let spools = disk.as_ref().map_or_else(|| folder.clone(), |disk| disk.file(""));
         let markers = Member::node(&guira_binary(), folder.join("markers"), &["--disable-evictions"]);
-        let [home, west, east] = [(0, 2), (1, 1), (2, 1)]
-            .map(|(place, nodes)| cluster(&folder, &spools, NAMES[place], nodes));
+        let [home, west, east] =
+            [(0, 2), (1, 1), (2, 1)].map(|(place, nodes)| cluster(&folder, &spools, NAMES[place], nodes));
         databases[0].execute("CREATE USER checker@'127.0.0.1' IDENTIFIED BY 'secret'; GRANT SELECT ON shop.* TO checker@'127.0.0.1'");
         let places = [&home, &west, &east].map(|cluster| cluster.entrance().address());
         let places: Vec<(&str, String)> = NAMES.into_iter().zip(places).collect();

@@ -14,16 +14,16 @@ use crate::show;
 use crate::workload;
 
 /// A trace or a workload.
-pub(super) enum Source {
+pub(crate) enum Source {
     Trace { path: PathBuf, format: Option<Format>, broken: Broken },
     Workload(Box<Recipe>),
 }
 
 /// What was read.
-pub(super) struct Read {
-    pub(super) stream: Stream,
+pub(crate) struct Read {
+    pub(crate) stream: Stream,
     /// What it is.
-    pub(super) about: String,
+    pub(crate) about: String,
 }
 
 impl Source {
@@ -36,7 +36,7 @@ impl Source {
     }
 
     /// The file's name, or the workload as it was written.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Trace { path, .. } => {
                 path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
@@ -53,12 +53,12 @@ impl Source {
         }
     }
 
-    /// Reads the requests; tells of broken ones that were skipped.
-    pub(super) fn read(&self, reading: Reading) -> Result<Read, Failure> {
+    /// Reads the requests, of which there are some; tells of broken ones that were skipped.
+    pub(crate) fn read(&self, reading: Reading) -> Result<Read, Failure> {
         match self {
             Self::Workload(recipe) => {
                 let Ok(stream) = Stream::read(Watched::new(recipe.requests()), reading);
-                Ok(Read { stream, about: recipe.about.clone() })
+                self.not_empty(Read { stream, about: recipe.about.clone() })
             }
             Self::Trace { path, format, broken } => {
                 let fail = |error| LoadError::Trace(Box::new(error));
@@ -69,9 +69,16 @@ impl Source {
                 if let (skipped, Some(first)) = trace.skipped() {
                     show::skipped(skipped, first);
                 }
-                Ok(Read { stream, about: format!("a trace written as {}", trace.format()) })
+                self.not_empty(Read { stream, about: format!("a trace written as {}", trace.format()) })
             }
         }
+    }
+
+    fn not_empty(&self, read: Read) -> Result<Read, Failure> {
+        if read.stream.is_empty() {
+            return Err(Failure::Usage(format!("{}: there are no requests to simulate", self.name())));
+        }
+        Ok(read)
     }
 }
 
