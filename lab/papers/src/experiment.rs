@@ -68,6 +68,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &facebook::capacity::EXPERIMENT,
     &facebook::pages::EXPERIMENT,
     &facebook::sizes::EXPERIMENT,
+    &facebook::pools::EXPERIMENT,
     &facebook::delivery::EXPERIMENT,
     &freshness::EXPERIMENT,
 ];

@@ -13,6 +13,7 @@ pub(crate) mod gutter;
 pub(crate) mod herd;
 pub(crate) mod markers;
 pub(crate) mod pages;
+pub(crate) mod pools;
 pub(crate) mod rates;
 pub(crate) mod regional;
 pub(crate) mod rehash;

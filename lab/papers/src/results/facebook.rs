@@ -215,6 +215,19 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        "S23",
+        "facebook-pools",
+        "processors that the peak rates of the paper's servers take: wildcard, app, replicated, regional",
+        "a server each",
+        |answer| {
+            let ours: [f64; 4] = answer.after("take")?;
+            let theirs: [f64; 4] = answer.from("Guira and")?.after("")?;
+            let list = |all: [f64; 4]| all.map(|cores| format!("{cores:.2}")).join(", ");
+            let is_less = ours.iter().zip(theirs).all(|(ours, theirs)| *ours < theirs);
+            Some((format!("{} (memcached {})", list(ours), list(theirs)), vec![is_less]))
+        },
+    ),
+    row(
         "S24",
         "facebook-sizes",
         "sizes of items in four pools (workload model)",
