@@ -138,12 +138,24 @@ fn the_manifest_starts_a_server_with_options_that_there_are() {
 /// Those of the manifest are tried above; the others depend on values.
 #[test]
 fn the_chart_names_options_that_there_are() {
-    let template = read("deploy/helm/guira/templates/statefulset.yaml");
-    let named: Vec<&str> =
-        template.lines().filter_map(|line| line.trim().strip_prefix("- --")?.split('=').next()).collect();
-    assert!(named.len() > 9, "{named:?}");
-    for name in named {
+    let named = |template: &str| -> Vec<String> {
+        let text = read(&format!("deploy/helm/guira/templates/{template}"));
+        text.split("\"--")
+            .skip(1)
+            .filter_map(|after| Some(after.split(['=', '"']).next()?.to_owned()))
+            .collect()
+    };
+    let servers = named("_servers.tpl");
+    assert!(servers.len() > 9, "{servers:?}");
+    for name in servers {
         assert!(guira_server::OPTIONS.iter().any(|row| row.name == name), "--{name}");
+    }
+    let help = Command::new(GUIRA).args(["router", "--help"]).output().expect("the binary was built");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let router = named("_router.tpl");
+    assert!(router.len() > 14, "{router:?}");
+    for name in router {
+        assert!(help.contains(&format!("--{name} ")) || help.contains(&format!("--{name}\n")), "--{name}");
     }
 }
 
