@@ -101,21 +101,108 @@ fn the_example_of_a_configuration_is_understood_with_all_that_is_commented_out()
     }
 }
 
-/// What the unit starts, with the example and all that is commented out in it.
+/// What a unit starts.
+fn start_of(unit: &str) -> String {
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/guira "));
+    line.expect("a command").to_owned()
+}
+
+/// What a file of variables says.
+fn variable<'a>(text: &'a str, name: &str) -> &'a str {
+    let mut said =
+        text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(name)?.strip_prefix('='));
+    said.next_back().unwrap_or_default()
+}
+
+/// Runs the binary with a command line that has to be right.
+fn accepts(start: &str, and: &[&str]) -> Output {
+    let words = start.split(' ').filter(|word| !word.is_empty());
+    let output = Command::new(GUIRA).args(words).args(and).output().expect("the binary was built");
+    assert!(output.status.success(), "{start}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// A unit that runs a command with a configuration, of which there is an example, with all that is commented out in it.
+fn starts_with_its_example(unit: &str, example: &str, secrets: &[&str]) {
+    let folder = Scratch::new();
+    let own = folder.write("secret", "secret\n");
+    let mut text = uncommented(&read(&format!("deploy/systemd/{example}")));
+    for secret in secrets {
+        text = text.replace(secret, &own.to_string_lossy());
+    }
+    let configuration = folder.write(example, &text);
+    let start = start_of(&read(&format!("deploy/systemd/{unit}")));
+    accepts(&start.replace(&format!("/etc/guira/{example}"), &configuration.to_string_lossy()), &["--check"]);
+}
+
+#[test]
+fn the_unit_of_the_checker_starts_it_with_its_example() {
+    starts_with_its_example(
+        "guira-checker.service",
+        "checker.toml",
+        &["/etc/guira/check-password", "/etc/guira/admin-token"],
+    );
+}
+
+#[test]
+fn the_unit_of_the_router_starts_it_with_its_examples_and_without_options() {
+    let unit = read("deploy/systemd/guira-router.service");
+    let configuration = file("deploy/systemd/router.json");
+    let start = start_of(&unit).replace("/etc/guira/router.json", &configuration.to_string_lossy());
+    let by_default =
+        unit.lines().find_map(|line| line.strip_prefix("Environment=\"OPTIONS=")?.strip_suffix('"'));
+    let example = read("deploy/systemd/router.env");
+    for options in [by_default.expect("what holds without a file"), variable(&example, "OPTIONS")] {
+        assert!(options.contains("--listen 127.0.0.1:"), "{options}: nobody else is let in");
+        accepts(&start.replace("$OPTIONS", options), &["--validate-config"]);
+    }
+    let made = unit.lines().find_map(|line| line.strip_prefix("StateDirectory=")).expect("folders");
+    for option in ["--config-dump-root", "--async-dir"] {
+        let folder = start.split(' ').skip_while(|word| *word != option).nth(1).expect(option);
+        assert!(made.split(' ').any(|made| folder == format!("/var/lib/{made}")), "{folder} is not made");
+    }
+}
+
+#[test]
+fn the_unit_of_a_member_joins_with_its_example() {
+    let start = start_of(&read("deploy/systemd/guira-member.service"));
+    let example = read("deploy/systemd/member.env");
+    let mut line = start.replace("${ETCD}", variable(&example, "ETCD"));
+    for name in ["POOL", "SERVER"] {
+        line = line.replace(&format!("${{{name}}}"), variable(&example, name));
+    }
+    // The longer name first.
+    for name in ["ETCD_OPTIONS", "OPTIONS"] {
+        assert!(!variable(&example, name).is_empty(), "{name} has no example");
+        line = line.replace(&format!("${name}"), variable(&example, name));
+    }
+    assert!(!line.contains('$'), "{line}: a variable is not in the example");
+    accepts(&line, &["--help"]);
+}
+
+/// What one unit restricts the others do, but for what the line before says.
+#[test]
+fn units_are_restricted_alike() {
+    let restricted = |name: &str| -> Vec<String> {
+        let unit = read(&format!("deploy/systemd/{name}"));
+        let from = unit.split_once("NoNewPrivileges=yes\n").expect("the first of them").1;
+        let lines = from.lines().take_while(|line| !line.starts_with("[Install]"));
+        lines.filter(|line| !line.starts_with('#') && *line != "ProcSubset=pid").map(str::to_owned).collect()
+    };
+    let server = restricted("guira.service");
+    assert!(server.len() > 20, "{server:?}");
+    for other in
+        ["guira-router.service", "guira-member.service", "guira-invalidator.service", "guira-checker.service"]
+    {
+        assert_eq!(restricted(other), server, "{other}");
+    }
+}
+
 #[test]
 fn the_unit_of_the_invalidator_starts_it_with_its_example() {
-    let folder = Scratch::new();
+    starts_with_its_example("guira-invalidator.service", "invalidator.toml", &["/etc/guira/db-password"]);
     let unit = read("deploy/systemd/guira-invalidator.service");
-    let start =
-        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/guira ")).expect("a command");
-    let password = folder.write("db-password", "secret\n");
-    let text = read("deploy/systemd/invalidator.toml")
-        .replace("/etc/guira/db-password", &password.to_string_lossy());
-    let configuration = folder.write("invalidator.toml", &uncommented(&text));
-    let start = start.replace("/etc/guira/invalidator.toml", &configuration.to_string_lossy());
-    let output =
-        Command::new(GUIRA).args(start.split(' ')).arg("--check").output().expect("the binary was built");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = read("deploy/systemd/invalidator.toml");
     let state = unit.lines().find_map(|line| line.strip_prefix("StateDirectory=")).expect("a folder");
     for setting in ["position", "spool"] {
         let place = format!("{setting} = \"/var/lib/{state}/");
@@ -138,12 +225,24 @@ fn the_manifest_starts_a_server_with_options_that_there_are() {
 /// Those of the manifest are tried above; the others depend on values.
 #[test]
 fn the_chart_names_options_that_there_are() {
-    let template = read("deploy/helm/guira/templates/statefulset.yaml");
-    let named: Vec<&str> =
-        template.lines().filter_map(|line| line.trim().strip_prefix("- --")?.split('=').next()).collect();
-    assert!(named.len() > 9, "{named:?}");
-    for name in named {
+    let named = |template: &str| -> Vec<String> {
+        let text = read(&format!("deploy/helm/guira/templates/{template}"));
+        text.split("\"--")
+            .skip(1)
+            .filter_map(|after| Some(after.split(['=', '"']).next()?.to_owned()))
+            .collect()
+    };
+    let servers = named("_servers.tpl");
+    assert!(servers.len() > 9, "{servers:?}");
+    for name in servers {
         assert!(guira_server::OPTIONS.iter().any(|row| row.name == name), "--{name}");
+    }
+    let help = Command::new(GUIRA).args(["router", "--help"]).output().expect("the binary was built");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let router = named("_router.tpl");
+    assert!(router.len() > 14, "{router:?}");
+    for name in router {
+        assert!(help.contains(&format!("--{name} ")) || help.contains(&format!("--{name}\n")), "--{name}");
     }
 }
 

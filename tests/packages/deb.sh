@@ -58,10 +58,13 @@ done
 cp "$deb" "$root/tmp/guira.deb"
 listing >"$stage/before"
 
+# Services that have to be told what to do.
+others="guira-router.service guira-member.service guira-invalidator.service guira-checker.service"
+
 say "install: $(basename "$deb")"
 dpkg_ --install /tmp/guira.deb
 for file in /usr/bin/guira /etc/guira/guira.toml /usr/lib/systemd/system/guira.service /usr/lib/systemd/system/guira.socket \
-    /usr/lib/systemd/system/guira-invalidator.service /usr/share/doc/guira/examples/invalidator.toml \
+    /usr/share/doc/guira/examples/{invalidator.toml,checker.toml,router.json,router.env,member.env} /usr/share/doc/guira/router.md \
     /usr/lib/sysusers.d/guira.conf /usr/lib/guira/memcached-options /usr/share/man/man1/guira.1.gz /usr/share/man/man1/guira-serve.1.gz \
     /usr/share/bash-completion/completions/guira /usr/share/zsh/vendor-completions/_guira \
     /usr/share/fish/vendor_completions.d/guira.fish /usr/share/doc/guira/copyright \
@@ -72,7 +75,10 @@ licenses <(gzip -cd "$root/usr/share/doc/guira/THIRD-PARTY-LICENSES.gz")
 in_root getent passwd guira >/dev/null || fail "there is no user guira"
 enabled=/etc/systemd/system/multi-user.target.wants/guira.service
 [ -L "$root$enabled" ] || fail "guira.service is not enabled"
-[ ! -L "$root/etc/systemd/system/multi-user.target.wants/guira-invalidator.service" ] || fail "guira-invalidator.service is enabled"
+for unit in $others; do
+    [ -e "$root/usr/lib/systemd/system/$unit" ] || fail "$unit is not installed"
+    [ ! -L "$root/etc/systemd/system/multi-user.target.wants/$unit" ] || fail "$unit is enabled"
+done
 [ ! -e "$root/etc/systemd/system/sockets.target.wants/guira.socket" ] || fail "guira.socket is enabled"
 [ "$(in_root readlink -f /usr/bin/memcached)" = /usr/bin/guira ] || fail "memcached is no alternative"
 [ "$(in_root readlink -f /usr/share/man/man1/memcached.1.gz)" = /usr/share/man/man1/guira-memcached.1.gz ] || fail "the man page is no slave"
@@ -162,26 +168,26 @@ expect() {
     rm -f "$root/tmp/asked"
 }
 dpkg_ --install /tmp/guira.deb
-expect "a first installation" "start guira.socket guira.service guira-invalidator.service"
+expect "a first installation" "start guira.socket guira.service $others"
 dpkg_ --install /tmp/guira.deb
-expect "an upgrade" "try-restart guira.service guira-invalidator.service"
+expect "an upgrade" "try-restart guira.service $others"
 dpkg_ --remove guira
-expect "a removal" "stop guira.socket guira.service guira-invalidator.service"
+expect "a removal" "stop guira.socket guira.service $others"
 dpkg_ --install /tmp/guira.deb
-expect "an installation after a removal" "start guira.socket guira.service guira-invalidator.service"
+expect "an installation after a removal" "start guira.socket guira.service $others"
 sed -i 's/^#takeover = /takeover = /' "$root/etc/guira/guira.toml"
 grep -q '^takeover = ' "$root/etc/guira/guira.toml" || fail "the configuration names no takeover"
 dpkg_ --install --force-confold /tmp/guira.deb
-expect "an upgrade with a takeover" "systemctl kill --kill-who=main --signal=USR2 guira.service;try-restart guira-invalidator.service"
+expect "an upgrade with a takeover" "systemctl kill --kill-who=main --signal=USR2 guira.service;try-restart $others"
 dpkg_ --remove guira
 rm -f "$root/tmp/asked"
 dpkg_ --install --force-confold /tmp/guira.deb
-expect "an installation after a removal, with a takeover" "start guira.socket guira.service guira-invalidator.service"
+expect "an installation after a removal, with a takeover" "start guira.socket guira.service $others"
 script prerm remove
 [ ! -e "$root/usr/bin/memcached" ] || fail "prerm leaves the alternative"
 script postinst abort-remove
 [ "$(in_root readlink -f /usr/bin/memcached)" = /usr/bin/guira ] || fail "the alternative is gone after a removal that was given up"
-expect "a removal that was given up" "stop guira.socket guira.service guira-invalidator.service;start guira.socket guira.service guira-invalidator.service"
+expect "a removal that was given up" "stop guira.socket guira.service $others;start guira.socket guira.service $others"
 script prerm upgrade 9.9
 script postinst abort-upgrade 9.9
 script prerm deconfigure in-favour other 1

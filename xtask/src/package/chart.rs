@@ -1,13 +1,13 @@
 //! The Helm chart, and the manifest that comes of its defaults.
 //!
-//! Rendering takes helm's own library, which Go needs a minute to build, so it is done when the chart is changed (`cargo xtask chart`) and in
+//! Rendering takes helm's own library, which Go needs minutes to build, so it is done when the chart is changed (`cargo xtask chart`) and in
 //! `make soak`. The manifest carries the digest of the chart that it was rendered from; continuous integration compares that.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::ci::tools::{command, installed, target_folder, works};
+use crate::ci::tools::{cargo, command, installed, target_folder, works};
 use crate::ci::{Step, Work};
 use crate::workspace;
 
@@ -80,8 +80,14 @@ fn with_go(root: &Path, then: fn(&Path, &str) -> Result<(), String>) -> Work {
 }
 
 fn render(root: &Path, folder: &Path) -> Result<String, String> {
-    let chart = root.join(CHART).to_string_lossy().into_owned();
-    let output = go(root, folder, &["run", ".", &chart]).output().map_err(|error| format!("go: {error}"))?;
+    // What is rendered are command lines and configurations, which the binary is asked about.
+    if !works(cargo(&["build", "--workspace", "--bin", "guira"])) {
+        return Err("cargo build --workspace --bin guira fails".into());
+    }
+    let path = |below: &Path| root.join(below).to_string_lossy().into_owned();
+    let (chart, binary) = (path(Path::new(CHART)), path(&target_folder(root).join("debug/guira")));
+    let output =
+        go(root, folder, &["run", ".", &chart, &binary]).output().map_err(|error| format!("go: {error}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }

@@ -55,7 +55,11 @@ fn describe(kit: &Kit, tree: &Tree, version: &str) -> Result<(), String> {
     tree.write("DEBIAN/control", 0o644, control)?;
     tree.write("DEBIAN/conffiles", 0o644, configuration)?;
     tree.write("DEBIAN/md5sums", 0o644, sums + "\n")?;
-    SCRIPTS.iter().try_for_each(|name| tree.copy(&source.join(name), &format!("DEBIAN/{name}"), 0o755))
+    SCRIPTS.iter().try_for_each(|name| {
+        let script = std::fs::read_to_string(source.join(name)).map_err(|error| error.to_string())?;
+        let script = script.replace("@OTHERS@", &files::other_services());
+        tree.write(&format!("DEBIAN/{name}"), 0o755, script)
+    })
 }
 
 /// The packages of the libraries that the binary needs, in the versions that have what it uses of them.

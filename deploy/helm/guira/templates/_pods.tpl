@@ -1,0 +1,182 @@
+{{- /*
+The StatefulSet of a part: beside root, part and values, the dict has
+  replicas, memory, grace   memory in MiB is the container's limit, grace in seconds how long the pod may take to end
+  args, ports               of the container, ports by their names; that of the admin listener is added
+  secrets                   what is mounted at /etc/guira/FOLDER: names of Secrets by folder; the token of the admin listener is added
+and may have
+  service                   the name of the Service that governs it, if it is not that of the part
+  config                    the name of a ConfigMap, mounted at /etc/guira/PART
+  state                     a folder that it writes to
+  drain                     seconds for which a pod that is to end goes on as before
+  port                      the port that says whether the container lives
+*/ -}}
+{{- define "guira.statefulset" -}}
+{{- $metrics := .root.Values.metrics -}}
+{{- $secrets := .secrets -}}
+{{- if and $metrics.enabled $metrics.token.secretName -}}
+{{- $secrets = merge (dict "admin" $metrics.token.secretName) $secrets -}}
+{{- end -}}
+{{- $claim := and .state .values.storage.size -}}
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  {{- include "guira.metadata" . | nindent 2 }}
+spec:
+  serviceName: {{ .service | default (include "guira.name" .) }}
+  replicas: {{ .replicas }}
+  # The pods do not know each other.
+  podManagementPolicy: Parallel
+  selector:
+    matchLabels:
+      {{- include "guira.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "guira.labels" . | nindent 8 }}
+        {{- with .values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with .values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      automountServiceAccountToken: false
+      terminationGracePeriodSeconds: {{ .grace }}
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 11211
+        runAsGroup: 11211
+        {{- if or $secrets .state }}
+        # For the files of Secrets, which others cannot read, and for volumes that are written to.
+        fsGroup: 11211
+        {{- end }}
+        seccompProfile:
+          type: RuntimeDefault
+      {{- with include "guira.placement" . }}
+      {{- . | nindent 6 }}
+      {{- end }}
+      containers:
+        - name: guira
+          image: "{{ .root.Values.image.repository }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}"
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          args:
+            - guira
+            {{- range concat .args (.values.extraArgs | default list) }}
+            - {{ toYaml . | trim }}
+            {{- end }}
+          {{- if or .ports $metrics.enabled }}
+          ports:
+            {{- range $name, $port := .ports }}
+            - name: {{ $name }}
+              containerPort: {{ $port }}
+            {{- end }}
+            {{- if $metrics.enabled }}
+            - name: metrics
+              containerPort: {{ $metrics.port }}
+            {{- end }}
+          {{- end }}
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]
+          {{- if or $secrets .config .state }}
+          volumeMounts:
+            {{- range $folder, $name := $secrets }}
+            - { name: {{ $folder }}, mountPath: /etc/guira/{{ $folder }}, readOnly: true }
+            {{- end }}
+            {{- if .config }}
+            - { name: config, mountPath: /etc/guira/{{ .part }}, readOnly: true }
+            {{- end }}
+            {{- with .state }}
+            - { name: state, mountPath: {{ . }} }
+            {{- end }}
+          {{- end }}
+          resources:
+            requests:
+              cpu: {{ .values.cpu | quote }}
+              memory: {{ .memory }}Mi
+            limits:
+              memory: {{ .memory }}Mi
+          {{- with include "guira.probes" . | trim }}
+          {{- . | nindent 10 }}
+          {{- end }}
+          {{- if and .drain (semverCompare ">=1.30.0-0" .root.Capabilities.KubeVersion.Version) }}
+          # It goes on serving while its address is taken out of the Service.
+          lifecycle:
+            preStop:
+              sleep: { seconds: {{ .drain }} }
+          {{- end }}
+      {{- if or $secrets .config (and .state (not $claim)) }}
+      volumes:
+        {{- range $folder, $name := $secrets }}
+        - name: {{ $folder }}
+          secret: { secretName: {{ $name | quote }}, defaultMode: 0440 }
+        {{- end }}
+        {{- with .config }}
+        - name: config
+          configMap: { name: {{ . }} }
+        {{- end }}
+        {{- if and .state (not $claim) }}
+        - name: state
+          emptyDir: {}
+        {{- end }}
+      {{- end }}
+  {{- if $claim }}
+  volumeClaimTemplates:
+    - metadata:
+        name: state
+      spec:
+        accessModes: [ReadWriteOnce]
+        {{- with .values.storage.className }}
+        storageClassName: {{ . | quote }}
+        {{- end }}
+        resources:
+          requests:
+            storage: {{ .values.storage.size | quote }}
+  {{- end }}
+{{- end -}}
+
+{{- /* Which nodes the pods come to, and how their image is fetched. A spread without a labelSelector is that of the part's own pods. */ -}}
+{{- define "guira.placement" -}}
+{{- $spreads := list -}}
+{{- range .values.topologySpreadConstraints -}}
+{{- $own := dict "labelSelector" (dict "matchLabels" (include "guira.selector" $ | fromYaml)) -}}
+{{- $spreads = append $spreads (hasKey . "labelSelector" | ternary . (merge $own .)) -}}
+{{- end -}}
+{{- $all := dict -}}
+{{- with .root.Values.imagePullSecrets }}{{ $_ := set $all "imagePullSecrets" . }}{{ end -}}
+{{- range list "priorityClassName" "nodeSelector" "tolerations" "affinity" -}}
+{{- $name := . -}}
+{{- with get $.values $name }}{{ $_ := set $all $name . }}{{ end -}}
+{{- end -}}
+{{- with $spreads }}{{ $_ := set $all "topologySpreadConstraints" . }}{{ end -}}
+{{- with $all }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
+{{- define "guira.probes" -}}
+{{- if .port -}}
+startupProbe:
+  tcpSocket: { port: {{ .port }} }
+  periodSeconds: 1
+  failureThreshold: 60
+{{- end }}
+{{- if or .port .root.Values.metrics.enabled }}
+readinessProbe:
+  {{- if .root.Values.metrics.enabled }}
+  httpGet: { path: /ready, port: metrics{{ if include "guira.metricsTls" . }}, scheme: HTTPS{{ end }} }
+  {{- else }}
+  tcpSocket: { port: {{ .port }} }
+  {{- end }}
+  periodSeconds: 5
+{{- end }}
+{{- if .port }}
+# What it serves, not the admin listener: a pod is not ended for what only its figures suffer from.
+livenessProbe:
+  tcpSocket: { port: {{ .port }} }
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 3
+{{- end }}
+{{- end -}}

@@ -1,0 +1,42 @@
+{{- /* What caches and a gutter are alike in: servers with the same certificates and users, found by the names of their pods. */ -}}
+{{- define "guira.servers" -}}
+{{- $all := .root.Values -}}
+{{- $secrets := dict -}}
+{{- $args := list "serve"
+  (printf "--listen=%s0.0.0.0:%d" (ternary "mtls:" "" $all.tls.clientCertificates) (int $all.service.port))
+  (printf "--memory=%dMiB" (int .values.memory))
+  (printf "--workers=%d" (int .values.workers))
+  (printf "--max-connections=%d" (int .values.maxConnections)) -}}
+{{- if $all.metrics.enabled -}}
+{{- $kind := empty $all.tls.secretName | ternary "" (empty (include "guira.metricsTls" .) | ternary "notls:" "btls:") -}}
+{{- $args = append $args (printf "--admin=%s0.0.0.0:%d" $kind (int $all.metrics.port)) -}}
+{{- $args = concat $args (include "guira.token" . | fromJsonArray) -}}
+{{- end -}}
+{{- with $all.tls.secretName -}}
+{{- $_ := set $secrets "tls" . -}}
+{{- $args = concat $args (list "--tls-cert=/etc/guira/tls/tls.crt" "--tls-key=/etc/guira/tls/tls.key") -}}
+{{- if $all.tls.clientCertificates }}{{ $args = append $args "--tls-ca=/etc/guira/tls/ca.crt" }}{{ end -}}
+{{- end -}}
+{{- with $all.users.secretName -}}
+{{- $_ := set $secrets "users" . -}}
+{{- $args = append $args (printf "--auth-file=/etc/guira/users/%s" $all.users.key) -}}
+{{- end -}}
+{{- $ports := dict "memcached" $all.service.port -}}
+{{ include "guira.headless" (merge (dict "ports" $ports "ready" "all") .) }}
+---
+{{- /* Nothing is done before a pod ends: nobody else has its keys, and whoever asks for them finds out at the end in any case. The server
+gives connections drain-timeout (five seconds). */}}
+{{ include "guira.statefulset" (merge (dict "replicas" .values.replicas "memory" (add .values.memory 256) "grace" 30
+  "args" $args "ports" $ports "secrets" $secrets "port" "memcached") .) }}
+---
+{{ include "guira.budget" . }}
+---
+{{ include "guira.monitor" . }}
+{{- end -}}
+
+{{- /* The option by which an admin listener learns of its token, in a list. */ -}}
+{{- define "guira.token" -}}
+{{- with .root.Values.metrics.token -}}
+{{- empty .secretName | ternary list (list (printf "--admin-token-file=/etc/guira/admin/%s" .key)) | toJson -}}
+{{- end -}}
+{{- end -}}
