@@ -1,10 +1,11 @@
 //! What a router says of itself to `get __mcrouter__.…`, in mcrouter's words.
 
-use crate::config::{Source, host_id};
+use crate::config::Source;
 use crate::explain::Told;
 use crate::shared::Shared;
 use guira_routing::{Answer, Dialect, Facts, Item, Line, Op, Outcome, Request, Tree};
 use guira_sync::clock::wall_clock;
+use guira_upstream::host_id;
 
 /// Clients look for `mcrouter` at its beginning.
 macro_rules! version {

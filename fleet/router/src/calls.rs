@@ -1,11 +1,11 @@
 //! Clients' requests that are under way, and their replies.
 
-use crate::equal::are_equal;
 use crate::flow::Ticket;
 use crate::render::{self, Asked, Form, Uniques};
-use crate::upstream::{Value, found};
 use guira_routing::{Answer, Outcome};
 use guira_serving::{ReplyTo, SlotId};
+use guira_upstream::answers::found;
+use guira_upstream::{Value, are_equal};
 use std::ops::Range;
 
 /// What clients have asked and were not answered.

@@ -12,7 +12,6 @@ use crate::running::Flushes;
 use crate::service::NoPin;
 use crate::shared::Shared;
 use crate::stats;
-use crate::upstream::VALUE_MAX;
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{
     BAD_FORMAT, Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Keys, Line, Meta,
@@ -22,6 +21,7 @@ use guira_routing::hash::spooky;
 use guira_routing::{Answer, Dialect, Op, Outcome, Request, Sink as _, Walks};
 use guira_serving::Access;
 use guira_serving::{CloseReason, Conversation, Outbox, ReplyTo, Slice, Speaks, Stopped};
+use guira_upstream::VALUE_MAX;
 use std::net::IpAddr;
 use window::Window;
 

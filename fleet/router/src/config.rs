@@ -4,17 +4,17 @@ use crate::cluster;
 use crate::etcd_pools::EtcdPools;
 use crate::records::{PATIENCE, Records};
 use crate::running::{RouterOptions, ServerTls};
-use crate::upstream::{Addresses, Secure, Server};
+use crate::upstream::Server;
 use guira_control::ETCD;
 use guira_names::{NameCounts, Names, NamesOptions, News};
 use guira_routing::config::{
     Address as Named, ConfigError, Globals, Json, Loaded, Place, SRV, Security, Sources, Value, load,
 };
-use guira_routing::hash::spooky;
 use guira_routing::{BuiltPool, DestinationSpec, Destinations, Settings, Tree, build};
 use guira_serving::Causes;
 use guira_sync::atomic::AtomicU32;
 use guira_transport::{Address, TlsConnector, TlsError};
+use guira_upstream::{Addresses, Secure, host_id};
 use md5::{Digest, Md5};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -492,11 +492,6 @@ fn globals(options: &RouterOptions) -> Globals {
         .with("service-name", text(&options.identity.service))
         .with("num-proxies", Value::Integer(options.workers as i64))
         .with_local_addresses(local_addresses())
-}
-
-/// A number that tells hosts apart.
-pub(crate) fn host_id() -> u32 {
-    spooky::hash32(rustix::system::uname().nodename().to_bytes(), 0)
 }
 
 /// As the system lists them.

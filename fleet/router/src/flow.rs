@@ -1,22 +1,21 @@
 //! The two ends of a worker's requests: servers, and clients who wait.
 
 use crate::calls::{Calls, KeyCount};
-use crate::config::host_id;
 use crate::counters::{Counters, Event};
 use crate::render::Form;
-use crate::running::{FailedGets, Health};
+use crate::running::FailedGets;
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, Waiting, Written};
 use crate::throttle::Throttle;
-use crate::upstream::{
-    Connections, Destination, GivenUp, Heard, Intake, Lost, Server, Undelivered, can_be_sent,
-};
+use crate::upstream::{Connections, Destination, GivenUp, Heard, Lost, Server, Undelivered};
 use crate::waits::Waits;
 use guira_routing::{
     Answer, DestinationId, Destinations, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
 };
 use guira_serving::{ReplyTo, SlotId, service_token};
 use guira_transport::{Interest, Poll};
+use guira_upstream::wire::can_be_sent;
+use guira_upstream::{Health, Intake, host_id};
 use std::io;
 use std::sync::Arc;
 

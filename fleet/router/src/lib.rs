@@ -18,7 +18,6 @@ mod client;
 mod cluster;
 mod config;
 mod counters;
-mod equal;
 mod etcd_pools;
 mod explain;
 mod flow;
@@ -41,7 +40,6 @@ mod upstream;
 mod waits;
 mod watch;
 mod web;
-mod words;
 
 pub use cluster::{ClusterNode, ClusterNodeError};
 /// What the fuzz target `replies` does with an input.
@@ -52,10 +50,11 @@ pub fn obey_laws_of_replies(input: &[u8]) {
 
 pub use config::{LoadError, Source, check};
 pub use explain::{ExplainError, Explanation, explain};
+pub use guira_upstream::Health;
 pub use metrics::{FAMILIES, metric_tables};
 pub use reload::{Reloading, Watches};
 pub use running::{
-    FailedGets, Flushes, Health, Identity, Limits, RouterOptions, Running, ServerTls, StartError, start,
+    FailedGets, Flushes, Identity, Limits, RouterOptions, Running, ServerTls, StartError, start,
 };
 pub use spool::{
     FileEnd, FileFate, FileReport, Left, LeftReason, LogOptions, LogSync, LogVersion, Remarks, ReplayError,

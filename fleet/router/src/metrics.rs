@@ -5,13 +5,14 @@ use crate::counters::GROUPS;
 use crate::shared::Shared;
 use crate::spool::LogCount;
 use crate::stats::{Figures, OPS, OUTCOMES, STATS, Shown, Stat};
-use crate::upstream::{Meters, STATES, Server, ServerCount, Tko};
+use crate::upstream::{Meters, STATES, Server, ServerCount};
 use guira_control::ControlCount;
 use guira_names::NameCount;
 use guira_routing::Outcome;
 use guira_serving::TrafficCount;
 use guira_sync::atomic::Ordering;
 use guira_sync::metrics::{Kind, Metric, Unit};
+use guira_upstream::Tko;
 use guira_web::{Exposition, Form, MetricTable, metric_name};
 use std::collections::HashSet;
 

@@ -1,9 +1,9 @@
 //! Replies, as clients read them.
 
 use crate::packet_reply::{self, Echo};
-use crate::words::{has_flag, words};
 use guira_protocol::{KeyBuffer, Noreply, encode_key};
 use guira_routing::{Answer, Group, Item, Op, Outcome};
+use guira_upstream::{has_flag, words};
 use std::ops::Range;
 
 /// What a client expects.

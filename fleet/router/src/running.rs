@@ -20,12 +20,12 @@ use guira_serving::{
 use guira_transport::{
     Address, ListenOptions, Listener, Mailbox, TlsAcceptor, TlsClientOptions, TlsError, TlsName, TlsOptions,
 };
+use guira_upstream::Health;
 use guira_web::{Token, TokenError};
 use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -82,19 +82,6 @@ pub struct ServerTls {
 pub struct Identity {
     pub service: String,
     pub router: String,
-}
-
-/// When servers count as down, and how they are tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Health {
-    /// Off if there is none.
-    pub timeouts_until_tko: Option<u32>,
-    /// How many servers may be down for their timeouts at once; any number if 0.
-    pub soft_tkos_max: u32,
-    pub probe_initial: Duration,
-    pub probe_max: Duration,
-    /// A connection that is not used for so long is closed; never if it is zero.
-    pub inactive_after: Duration,
 }
 
 /// How much may be under way; without limit where it is 0.
@@ -305,7 +292,7 @@ fn service(
     let log = log.map(DeleteLog::new).transpose()?;
     let mut flow = Flow::new(shared.counters(index), &shared, log);
     flow.add_servers(&plan.servers, plan.named());
-    Ok(RouterService::new(Walks::new(Rc::new(tree), index as u64), flow, mailboxes, sockets, shared))
+    Ok(RouterService::new(Walks::new(tree, index as u64), flow, mailboxes, sockets, shared))
 }
 
 impl Running {

@@ -15,7 +15,6 @@ use guira_transport::{Interest, Mailbox, Poll};
 use std::collections::VecDeque;
 use std::io;
 use std::net::UdpSocket;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -245,9 +244,8 @@ impl RouterService {
             match change {
                 Change::Plan(plan, tree) => {
                     self.flow.add_servers(&plan.servers, plan.named());
-                    let before = self.walks.replace(Rc::new(*tree));
-                    if let Ok(tree) = Rc::try_unwrap(before) {
-                        self.mailboxes.wishes.send(Wish::Free(Box::new(tree)));
+                    if let Some(before) = self.walks.replace(*tree) {
+                        self.mailboxes.wishes.send(Wish::Free(before));
                     }
                 }
                 Change::Moved(servers) => self.flow.relocate(&servers, &mut self.walks, poll),

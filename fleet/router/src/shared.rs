@@ -5,7 +5,7 @@ use crate::config::{LoadError, Loader, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
 use crate::pools::Pools;
 use crate::records::Records;
-use crate::running::{FailedGets, Flushes, Health, Identity, RouterOptions};
+use crate::running::{FailedGets, Flushes, Identity, RouterOptions};
 use crate::spool::LogCounts;
 use crate::throttle::Throttle;
 use guira_control::ControlCounts;
@@ -14,6 +14,7 @@ use guira_routing::Settings;
 use guira_serving::Host;
 use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_transport::Address;
+use guira_upstream::Health;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug)]

@@ -5,9 +5,10 @@ use crate::counters::GROUPS;
 use crate::metrics::{SHOWN_MAX, errors, named};
 use crate::shared::Shared;
 use crate::stats::{Figures, OPS, OUTCOMES, STATS};
-use crate::upstream::{STATES, Server, ServerCount, Tko};
+use crate::upstream::{STATES, Server, ServerCount};
 use guira_routing::Outcome;
 use guira_sync::metrics::Unit;
+use guira_upstream::Tko;
 use serde_json::{Map, Value, json};
 
 /// The state of the router; `fault` is why it is not ready, if it is not.

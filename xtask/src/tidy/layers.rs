@@ -72,16 +72,21 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
             "guira-sync",
         ]),
     ),
-    ("guira-client", Only(&["guira-protocol", "guira-transport", "guira-sync"])),
+    ("guira-routing", Only(&[])),
+    ("guira-upstream", Only(&["guira-routing", "guira-protocol", "guira-transport", "guira-sync"])),
+    (
+        "guira-client",
+        Only(&["guira-upstream", "guira-routing", "guira-protocol", "guira-transport", "guira-sync"]),
+    ),
     ("guira-probe", Only(&["guira-client", "guira-protocol", "guira-sync"])),
     ("guira-top", Only(&["guira-client", "guira-sync"])),
     ("guira-names", Only(&["guira-sync"])),
     ("guira-control", Only(&["guira-client", "guira-sync"])),
-    ("guira-routing", Only(&[])),
     (
         "guira-router",
         Only(&[
             "guira-routing",
+            "guira-upstream",
             "guira-control",
             "guira-names",
             "guira-client",

@@ -1,36 +1,6 @@
 //! What a client has done.
 
-use guira_sync::atomic::{AtomicU64, Ordering};
-
-macro_rules! counters {
-    ($($name:ident $about:literal)*) => {
-        /// What a client and its clones have done since the first of them was made.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub struct Counters {
-            $(#[doc = $about] pub $name: u64,)*
-        }
-
-        impl Counters {
-            /// The counters with their names, for metrics.
-            #[must_use]
-            pub fn named(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($name), self.$name)),*]
-            }
-        }
-
-        #[derive(Debug, Default)]
-        pub(super) struct Counts {
-            $(pub(super) $name: Count,)*
-        }
-
-        impl Counts {
-            pub(super) fn told(&self) -> Counters {
-                Counters { $($name: self.$name.0.load(Ordering::Relaxed),)* }
-            }
-        }
-    };
-}
+use crate::counters::counters;
 
 counters! {
     hits "Keys that the cache had, those among them of which it knew that the database has nothing."
@@ -49,14 +19,4 @@ counters! {
     marker_failures "Keys of which it could not be known whether they are marked."
     unmarked_writes "Writes for which a marker could not be set: their clients may read what was before."
     failed_deletes "Keys whose delete was not acknowledged. The cache may have an old value until the invalidator deletes it."
-}
-
-/// One counter.
-#[derive(Debug, Default)]
-pub(super) struct Count(AtomicU64);
-
-impl Count {
-    pub(super) fn add(&self, number: usize) {
-        self.0.fetch_add(number as u64, Ordering::Relaxed);
-    }
 }

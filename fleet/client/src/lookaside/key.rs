@@ -1,15 +1,10 @@
 //! Which keys are sent.
 
-/// The longest key that memcached takes, in bytes.
-const KEY_MAX: usize = 250;
+use crate::key::can_be_sent;
 
 /// Whether a key can be sent, and can stand in a comment of a statement.
 pub(super) fn is_good(key: &str) -> bool {
-    let is_word = |byte: u8| byte > b' ' && byte != 0x7f;
-    (1..=KEY_MAX).contains(&key.len())
-        && key.bytes().all(is_word)
-        && !key.contains("*/")
-        && !key.contains("/*")
+    can_be_sent(key.as_bytes()) && !key.contains("*/") && !key.contains("/*")
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use crate::packet_reply::Echo;
 use crate::render::Form;
 use crate::running::Flushes;
 use crate::stats;
-use crate::upstream::VALUE_MAX;
 use guira_protocol::binary::{
     Binary, BinaryFault, HEADER_BYTES, ItemOperation, Packet, PacketStore, Quiet, REQUEST_MAGIC,
     ServerOperation, Shown, Status, reply_body, reply_stat_lines, reply_status, reply_text,
@@ -15,6 +14,7 @@ use guira_protocol::binary::{
 use guira_protocol::{Direction, ReplyBuffer, Verb};
 use guira_routing::{Dialect, Op, Request};
 use guira_serving::{CloseReason, Slice, Stopped};
+use guira_upstream::VALUE_MAX;
 use std::io::Write;
 
 /// What is asked for an item by mg: the value comes last.

@@ -6,13 +6,14 @@ use crate::config::{Plan, SharedPlan};
 use crate::counters::{Average, Event, Sums};
 use crate::pools::Pools;
 use crate::shared::{ConfigReport, Shared};
-use crate::upstream::{STATES, Server, ServerCount, Tko};
+use crate::upstream::{STATES, Server, ServerCount};
 use guira_names::NameGauge;
 use guira_routing::{Outcome, WarmUpCount};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::wall_clock;
 use guira_sync::metrics::{Kind, Metric, Unit};
 use guira_transport::TlsCounters;
+use guira_upstream::Tko;
 use guira_web::Usage;
 use std::sync::Arc;
 

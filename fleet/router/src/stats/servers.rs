@@ -2,7 +2,8 @@
 
 use super::OUTCOMES;
 use crate::config::Plan;
-use crate::upstream::{STATES, Server, Tko};
+use crate::upstream::{STATES, Server};
+use guira_upstream::Tko;
 use std::fmt::Write as _;
 
 /// Each server with its connections, one for each worker, and what has become of requests to it.
@@ -58,9 +59,10 @@ pub(super) fn suspects(plan: &Plan, put: &mut impl FnMut(&str, &str)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::{Addresses, Meter};
+    use crate::upstream::Meter;
     use guira_routing::Outcome;
     use guira_transport::Address;
+    use guira_upstream::Addresses;
     use std::sync::Arc;
     use std::time::Duration;
 

@@ -1,15 +1,12 @@
 //! One server: what it was asked, in order, and the connection over which it answers.
 
-use super::health::{Prober, Probes, Standing, Tko};
-use super::link::{Link, Secure};
 use super::meter::{Meter, ServerCount, State};
-use super::way::Way;
-use super::{Intake, Server, Undelivered, wire};
+use super::{Server, Undelivered};
 use crate::counters::Counters;
 use crate::flow::Ticket;
-use crate::running::Health;
 use guira_routing::{Answer, Dialect, Group, LogName, Op, Origin, Outcome, Request};
 use guira_transport::{Interest, Poll, Progress, Token};
+use guira_upstream::{Health, Intake, Link, Prober, Probes, Secure, Standing, Tko, Way, wire};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -528,27 +525,14 @@ impl Destination {
         }
     }
 
-    /// Where it is read to, behind what was kept: a long reply stays where it is, and for others there is one buffer, which all servers use.
+    /// Where it is read to, behind what was kept.
     pub(crate) fn take_intake(&mut self, shared: &mut Option<Intake>) -> Intake {
-        let rest = std::mem::take(&mut self.rest);
-        if rest.is_long() {
-            return rest;
-        }
-        let mut intake = shared.take().unwrap_or_default();
-        if !rest.is_empty() {
-            intake.put_back(&rest);
-        }
-        intake
+        Intake::lent(&mut self.rest, shared)
     }
 
     /// Keeps what is no whole reply until more comes, and gives the buffer back if it is that of all.
-    pub(crate) fn keep_intake(&mut self, mut intake: Intake, shared: &mut Option<Intake>) {
-        if shared.is_some() {
-            self.rest = intake;
-            return;
-        }
-        self.rest = intake.take_rest();
-        *shared = Some(intake);
+    pub(crate) fn keep_intake(&mut self, intake: Intake, shared: &mut Option<Intake>) {
+        intake.keep(&mut self.rest, shared);
     }
 
     /// A request that has failed. What it has asked is still there.

@@ -1,12 +1,13 @@
 //! What must hold whatever a server says to known requests: for tests, and the fuzz target `replies`.
 
-use super::{Addresses, Destination, Heard, Intake, Lost, Server, found};
+use super::{Destination, Heard, Lost, Server};
 use crate::counters::Counters;
 use crate::flow::Ticket;
-use crate::running::Health;
 use guira_protocol::{KeyBuffer, encode_key};
 use guira_routing::{Answer, Dialect, Op, Origin, Outcome, Request};
 use guira_transport::Address;
+use guira_upstream::answers::found;
+use guira_upstream::{Addresses, Health, Intake};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 //! `mg` with N makes an empty item on a miss and lets one client win. The token is the item's cas unique, which a store with C has to match: there is
 //! another one, or none, once the key was deleted or stored in between.
 
-use crate::words::words;
 use guira_protocol::number_from;
 use guira_routing::{Answer, Dialect, Item, Outcome, Request};
+use guira_upstream::words;
 
 /// Seconds until another client may fill a key: mcrouter's, and the node's unless it is told otherwise.
 macro_rules! interval {
@@ -123,9 +123,9 @@ pub(super) enum Filled {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answers;
     use super::*;
     use guira_routing::Op;
+    use guira_upstream::answers;
 
     fn answer<'a>(line: &'a str, value: Option<&'a str>) -> Answer<'a> {
         answers::of_meta(Op::LeaseGet, line.as_bytes(), value.map(str::as_bytes)).unwrap()

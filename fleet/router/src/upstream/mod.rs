@@ -1,41 +1,25 @@
 //! Servers, as one worker sees them.
 
-mod answers;
 mod connections;
 mod destination;
-mod health;
-mod intake;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod laws;
 mod leases;
-mod link;
 mod meter;
-mod reply;
 mod undelivered;
-mod way;
-mod wire;
 
-pub(crate) use answers::found;
 pub(crate) use connections::Connections;
 pub(crate) use destination::{Destination, GivenUp, Heard, Lost};
-pub(crate) use health::{Standing, Tko};
-pub(crate) use intake::Intake;
-pub(crate) use link::Secure;
 #[cfg(test)]
 pub(crate) use meter::State;
 pub(crate) use meter::{Meter, Meters, OUTCOMES, STATES, ServerCount};
-pub(crate) use reply::Value;
 pub(crate) use undelivered::Undelivered;
-pub(crate) use way::Addresses;
-pub(crate) use wire::can_be_sent;
 
 use guira_routing::config::Leases;
 use guira_sync::atomic::AtomicU32;
+use guira_upstream::{Addresses, Secure, Standing};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The longest value that clients may store, and are sent.
-pub(crate) const VALUE_MAX: u32 = 64 << 20;
 
 /// A server, as all workers know it.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Deletes that a server was not told, or has not carried out.
 
-use super::wire;
 use guira_protocol::{Command, Cut, KeyBuffer, Meta, cut, parse};
 use guira_routing::{LogName, Request};
+use guira_upstream::wire;
 
 /// A delete that is to be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]

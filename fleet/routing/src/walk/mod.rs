@@ -10,16 +10,17 @@ use crate::step::{
     Ask, Cx, DestinationId, Facts, Flags, Holds, Hop, LogName, NodeId, State, Step, Then, Wait, Wanted,
 };
 use crate::tree::Tree;
-use std::rc::Rc;
 
 mod apply;
 mod done;
 mod kept;
+mod trees;
 
 pub(crate) use apply::{RewriteBuffer, apply};
 
 use done::Done;
 use kept::{Kept, Pieces};
+use trees::{Inside, Planted, Trees};
 
 /// What a client is told whose key has a routing prefix that leads nowhere.
 const NO_ROUTE: &[u8] = b"no route for this prefix";
@@ -76,8 +77,8 @@ pub enum Origin<T> {
 
 #[derive(Debug)]
 struct Frame<T> {
-    /// The tree that the request is in, which may have been replaced meanwhile.
-    tree: Option<Rc<Tree>>,
+    /// The number of the tree that the request is in, which may have been replaced meanwhile. None if the frame is vacant.
+    tree: Option<u32>,
     node: NodeId,
     facts: Facts,
     origin: Origin<T>,
@@ -104,8 +105,14 @@ const NO_ANSWER: Answer<'static> = Answer::of(Outcome::NotFound);
 /// All requests of a worker that are under way.
 #[derive(Debug)]
 pub struct Walks<T> {
-    tree: Rc<Tree>,
+    trees: Trees,
+    under_way: UnderWay<T>,
+}
+
+#[derive(Debug)]
+struct UnderWay<T> {
     frames: Vec<Frame<T>>,
+    inside: Inside,
     vacant: Vec<u32>,
     /// What handles ask for: a stack, of which each uses the end.
     asks: Vec<Ask>,
@@ -130,24 +137,22 @@ fn hops(tree: &Tree, mut node: NodeId, request: &Request<'_>) -> Hop {
 }
 
 impl<T: Copy> Walks<T> {
-    pub fn new(tree: Rc<Tree>, seed: u64) -> Self {
-        let (frames, vacant, asks, scratch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (waits, kept) = (Vec::new(), Kept::default());
-        Walks { tree, frames, vacant, asks, scratch, waits, random: seed, kept }
+    pub fn new(tree: Tree, seed: u64) -> Self {
+        Walks { trees: Trees::new(tree), under_way: UnderWay::new(seed) }
     }
 
-    /// Requests go through another tree from now on. Those that are under way stay in theirs.
-    pub fn replace(&mut self, tree: Rc<Tree>) -> Rc<Tree> {
-        std::mem::replace(&mut self.tree, tree)
+    /// Requests go through another tree from now on. Those that are under way stay in theirs. Returns the tree before, if nothing is in it.
+    pub fn replace(&mut self, tree: Tree) -> Option<Box<Tree>> {
+        self.trees.replace(tree, &self.under_way.inside)
     }
 
     pub fn tree(&self) -> &Tree {
-        &self.tree
+        self.trees.current().tree
     }
 
     /// How many handles remember something.
     pub fn frames(&self) -> usize {
-        self.frames.len() - self.vacant.len()
+        self.under_way.frames.len() - self.under_way.vacant.len()
     }
 
     /// Sends a client's request on its way. Its key may have a routing prefix.
@@ -159,7 +164,8 @@ impl<T: Copy> Walks<T> {
         ticket: T,
         sink: &mut S,
     ) {
-        let Some((root, prefix)) = self.tree.root(request.key) else {
+        let planted = self.trees.current();
+        let Some((root, prefix)) = planted.tree.root(request.key) else {
             return sink.refuse(ticket, &Answer { line: NO_ROUTE, ..Answer::of(Outcome::LocalError) });
         };
         let (prefix, key) = request.key.split_at(prefix);
@@ -172,17 +178,14 @@ impl<T: Copy> Walks<T> {
             bare = Request { key, prefix, ..*request };
             request = &bare;
         }
-        match hops(&self.tree, root, request) {
+        match hops(planted.tree, root, request) {
             // Most requests meet no handle that does more.
             Hop::Send(destination, log) => {
                 if let Err(why) = sink.send(destination, request, log, Origin::Client(ticket)) {
                     sink.answer(ticket, &Answer::of(why));
                 }
             }
-            Hop::To(node) => {
-                let tree = Rc::clone(&self.tree);
-                self.enter(&tree, node, request, facts, ticket, sink);
-            }
+            Hop::To(node) => self.under_way.enter(planted, node, request, facts, ticket, sink),
         }
     }
 
@@ -194,21 +197,35 @@ impl<T: Copy> Walks<T> {
         ticket: T,
         sink: &mut S,
     ) {
-        let tree = Rc::clone(&self.tree);
-        self.enter(&tree, tree.everywhere(), request, facts, ticket, sink);
+        let planted = self.trees.current();
+        self.under_way.enter(planted, planted.tree.everywhere(), request, facts, ticket, sink);
+    }
+
+    /// A server has answered what it was sent for `origin`.
+    pub fn answer<S: Sink<Ticket = T>>(&mut self, origin: Origin<T>, answer: &Answer<'_>, sink: &mut S) {
+        self.under_way.answer(&self.trees, origin, answer, sink);
+        self.trees.forget_empty(&self.under_way.inside);
+    }
+}
+
+impl<T: Copy> UnderWay<T> {
+    fn new(seed: u64) -> Self {
+        let (frames, vacant, asks, scratch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (inside, waits, kept) = (Inside::default(), Vec::new(), Kept::default());
+        UnderWay { frames, inside, vacant, asks, scratch, waits, random: seed, kept }
     }
 
     /// Sends a client's request to a handle, and answers it if that has its answer at once.
     fn enter<S: Sink<Ticket = T>>(
         &mut self,
-        tree: &Rc<Tree>,
+        planted: Planted<'_>,
         node: NodeId,
         request: &Request<'_>,
         facts: &Facts,
         ticket: T,
         sink: &mut S,
     ) {
-        if let Some(done) = self.descend(tree, node, request, facts, Origin::Client(ticket), sink) {
+        if let Some(done) = self.descend(planted, node, request, facts, Origin::Client(ticket), sink) {
             done.with(&NO_ANSWER, |answer| sink.answer(ticket, answer));
         }
         self.scratch.clear();
@@ -217,7 +234,7 @@ impl<T: Copy> Walks<T> {
     /// Sends a request to a handle. Returns its answer, if it has one at once; otherwise that goes to `origin`.
     fn descend<S: Sink<Ticket = T>>(
         &mut self,
-        tree: &Rc<Tree>,
+        planted: Planted<'_>,
         mut node: NodeId,
         request: &Request<'_>,
         facts: &Facts,
@@ -225,7 +242,7 @@ impl<T: Copy> Walks<T> {
         sink: &mut S,
     ) -> Option<Done> {
         loop {
-            match hops(tree, node, request) {
+            match hops(planted.tree, node, request) {
                 Hop::To(handle) => node = handle,
                 Hop::Send(destination, log) => {
                     return sink.send(destination, request, log, origin).err().map(Done::Made);
@@ -235,11 +252,11 @@ impl<T: Copy> Walks<T> {
                 return Some(Done::Made(Outcome::Busy));
             }
             let first = self.asks.len();
-            let Walks { asks, scratch, random, waits, .. } = self;
+            let UnderWay { asks, scratch, random, waits, .. } = self;
             let mut cx = Cx { facts: *facts, asks, scratch, random, waits, holds: Holds::No };
-            let step = tree.handle(node).enter(&mut cx, request);
+            let step = planted.tree.handle(node).enter(&mut cx, request);
             if self.asks.len() > first && !matches!(step, Step::Await(_)) {
-                self.tell(tree, first, request, facts, sink);
+                self.tell(planted, first, request, facts, sink);
             }
             match step {
                 Step::Tail(next) => node = next,
@@ -252,11 +269,11 @@ impl<T: Copy> Walks<T> {
                     let Some(changed) = apply(&self.scratch, &rewrite, request, &NO_ANSWER, &mut key) else {
                         return Some(Done::Made(Outcome::LocalError));
                     };
-                    return self.descend(tree, next, &changed, facts, origin, sink);
+                    return self.descend(planted, next, &changed, facts, origin, sink);
                 }
                 Step::Await(state) => {
-                    let frame = self.open(tree, node, request, facts, origin, state);
-                    let done = self.pump(tree, frame, first, request, (Then::Wait, &NO_ANSWER), sink);
+                    let frame = self.open(planted, node, request, facts, origin, state);
+                    let done = self.pump(planted, frame, first, request, (Then::Wait, &NO_ANSWER), sink);
                     if done.is_some() {
                         self.settle(frame);
                     }
@@ -270,7 +287,7 @@ impl<T: Copy> Walks<T> {
     #[cold]
     fn tell<S: Sink<Ticket = T>>(
         &mut self,
-        tree: &Rc<Tree>,
+        planted: Planted<'_>,
         first: usize,
         request: &Request<'_>,
         facts: &Facts,
@@ -281,7 +298,7 @@ impl<T: Copy> Walks<T> {
             next += 1;
             let mut key = RewriteBuffer::new();
             if let Some(changed) = apply(&self.scratch, &ask.rewrite, request, &NO_ANSWER, &mut key) {
-                self.descend(tree, ask.node, &changed, facts, Origin::Nobody, sink);
+                self.descend(planted, ask.node, &changed, facts, Origin::Nobody, sink);
             }
         }
         self.asks.truncate(first);
@@ -291,7 +308,7 @@ impl<T: Copy> Walks<T> {
     /// handle answers, if it is satisfied, which it may be by those that have answered at once.
     fn pump<S: Sink<Ticket = T>>(
         &mut self,
-        tree: &Rc<Tree>,
+        planted: Planted<'_>,
         frame: u32,
         first: usize,
         request: &Request<'_>,
@@ -301,7 +318,7 @@ impl<T: Copy> Walks<T> {
         let facts = self.frames[frame as usize].facts;
         let mut done = self.conclude(frame, then, Done::Present);
         if !self.waits.is_empty() {
-            done = self.pump_waits(tree, frame, request, sink);
+            done = self.pump_waits(planted, frame, request, sink);
         }
         // What is asked for because of an answer that comes meanwhile has nothing to do with this one.
         let of_answer = self.asks.len();
@@ -313,14 +330,14 @@ impl<T: Copy> Walks<T> {
             let changed = apply(&self.scratch, &ask.rewrite, request, answer, &mut key);
             let Wanted::By(child) = ask.answer else {
                 if let Some(changed) = changed {
-                    self.descend(tree, ask.node, &changed, &facts, Origin::Nobody, sink);
+                    self.descend(planted, ask.node, &changed, &facts, Origin::Nobody, sink);
                 }
                 continue;
             };
             self.frames[frame as usize].outstanding += 1;
             let at_once = match changed {
                 Some(changed) => {
-                    self.descend(tree, ask.node, &changed, &facts, Origin::Frame { frame, child }, sink)
+                    self.descend(planted, ask.node, &changed, &facts, Origin::Frame { frame, child }, sink)
                 }
                 None => Some(Done::Made(Outcome::LocalError)),
             };
@@ -328,18 +345,22 @@ impl<T: Copy> Walks<T> {
                 None => {}
                 Some(_) if done.is_some() => self.frames[frame as usize].outstanding -= 1,
                 Some(at_once) => {
-                    let then =
-                        at_once.with(answer, |answer| self.resume(tree, frame, child, request, answer));
+                    let then = at_once
+                        .with(answer, |answer| self.resume(planted.tree, frame, child, request, answer));
                     done = self.conclude(frame, then, at_once);
                     if !self.waits.is_empty() {
-                        done = self.pump_waits(tree, frame, request, sink);
+                        done = self.pump_waits(planted, frame, request, sink);
                     }
                 }
             }
         }
         self.asks.truncate(first);
         let is_lost = done.is_none() && self.frames[frame as usize].outstanding == 0;
-        debug_assert!(!is_lost, "{:?} waits for nobody", tree.handle(self.frames[frame as usize].node));
+        debug_assert!(
+            !is_lost,
+            "{:?} waits for nobody",
+            planted.tree.handle(self.frames[frame as usize].node)
+        );
         if is_lost { Some(Done::Made(Outcome::LocalError)) } else { done }
     }
 
@@ -347,7 +368,7 @@ impl<T: Copy> Walks<T> {
     #[cold]
     fn pump_waits<S: Sink<Ticket = T>>(
         &mut self,
-        tree: &Rc<Tree>,
+        planted: Planted<'_>,
         frame: u32,
         request: &Request<'_>,
         sink: &mut S,
@@ -360,7 +381,7 @@ impl<T: Copy> Walks<T> {
                 self.frames[frame as usize].outstanding -= 1;
                 continue;
             }
-            let then = self.resume(tree, frame, child, request, &Answer::of(why));
+            let then = self.resume(planted.tree, frame, child, request, &Answer::of(why));
             done = self.conclude(frame, then, Done::Made(why));
         }
         done
@@ -375,7 +396,7 @@ impl<T: Copy> Walks<T> {
         request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
-        let Walks { frames, asks, scratch, random, waits, kept, .. } = self;
+        let UnderWay { frames, asks, scratch, random, waits, kept, .. } = self;
         let it = &mut frames[frame as usize];
         it.outstanding -= 1;
         it.state.answers += 1;
@@ -429,7 +450,13 @@ impl<T: Copy> Walks<T> {
     }
 
     /// A server has answered what it was sent for `origin`.
-    pub fn answer<S: Sink<Ticket = T>>(&mut self, origin: Origin<T>, answer: &Answer<'_>, sink: &mut S) {
+    fn answer<S: Sink<Ticket = T>>(
+        &mut self,
+        trees: &Trees,
+        origin: Origin<T>,
+        answer: &Answer<'_>,
+        sink: &mut S,
+    ) {
         let (mut origin, mut done) = (origin, Done::Present);
         loop {
             let (frame, child) = match origin {
@@ -442,7 +469,7 @@ impl<T: Copy> Walks<T> {
             };
             let it = &self.frames[frame as usize];
             let above = it.origin;
-            match done.with(answer, |answer| self.answer_frame(frame, child, answer, sink)) {
+            match done.with(answer, |answer| self.answer_frame(trees, frame, child, answer, sink)) {
                 None => break,
                 Some(Done::Present) => {}
                 Some(Done::Renumbered(number)) => done = done.renumbered(number),
@@ -457,13 +484,15 @@ impl<T: Copy> Walks<T> {
     /// A child of a frame has answered. Returns what its handle answers, if it is satisfied now.
     fn answer_frame<S: Sink<Ticket = T>>(
         &mut self,
+        trees: &Trees,
         frame: u32,
         child: u32,
         answer: &Answer<'_>,
         sink: &mut S,
     ) -> Option<Done> {
         let it = &mut self.frames[frame as usize];
-        let Some(tree) = it.tree.clone().filter(|_| it.phase == Phase::Open) else {
+        let open = it.tree.filter(|_| it.phase == Phase::Open);
+        let Some(planted) = open.and_then(|number| trees.numbered(number)) else {
             it.outstanding -= 1;
             if it.outstanding == 0 {
                 self.close(frame);
@@ -472,21 +501,22 @@ impl<T: Copy> Walks<T> {
         };
         let request = std::mem::take(&mut it.request);
         let first = self.asks.len();
-        let then = self.resume(&tree, frame, child, &request.request(), answer);
-        let done = self.pump(&tree, frame, first, &request.request(), (then, answer), sink);
+        let then = self.resume(planted.tree, frame, child, &request.request(), answer);
+        let done = self.pump(planted, frame, first, &request.request(), (then, answer), sink);
         self.frames[frame as usize].request = request;
         done
     }
 
     fn open(
         &mut self,
-        tree: &Rc<Tree>,
+        planted: Planted<'_>,
         node: NodeId,
         request: &Request<'_>,
         facts: &Facts,
         origin: Origin<T>,
         state: State,
     ) -> u32 {
+        self.inside.enters(planted.number);
         let number = self.vacant.pop().unwrap_or(self.frames.len() as u32);
         if number as usize == self.frames.len() {
             self.frames.push(Frame {
@@ -505,7 +535,7 @@ impl<T: Copy> Walks<T> {
         }
         let it = &mut self.frames[number as usize];
         it.request.keep(request);
-        (it.tree, it.node, it.facts, it.origin) = (Some(Rc::clone(tree)), node, *facts, origin);
+        (it.tree, it.node, it.facts, it.origin) = (Some(planted.number), node, *facts, origin);
         (it.state, it.held, it.outstanding, it.phase) = (state, None, 0, Phase::Open);
         it.bytes = request.bytes();
         self.kept.adds(it.bytes);
@@ -523,7 +553,9 @@ impl<T: Copy> Walks<T> {
 
     fn close(&mut self, frame: u32) {
         let it = &mut self.frames[frame as usize];
-        it.tree = None;
+        if let Some(tree) = it.tree.take() {
+            self.inside.leaves(tree);
+        }
         it.held = None;
         it.pieces = Pieces::default();
         it.request.forget();

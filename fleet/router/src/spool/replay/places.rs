@@ -1,12 +1,12 @@
 //! Where logged deletes go: to the server that they were logged for, as long as there is one.
 
 use super::super::entry::Entry;
-use crate::config::{SharedPlan, host_id};
-use crate::upstream::Secure;
+use crate::config::SharedPlan;
 use guira_client::text::{Endpoint, Target};
 use guira_routing::config::{Address, ConfigError};
 use guira_routing::{DestinationId, Facts, Settings, Tree};
 use guira_sync::clock::wall_clock;
+use guira_upstream::{Secure, host_id};
 use std::collections::HashMap;
 use std::time::Duration;
 

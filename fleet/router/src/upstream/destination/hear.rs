@@ -2,10 +2,9 @@
 
 use super::{AfterValue, Awaited, Destination, Expected, Heard, Kind, Next};
 use crate::flow::Ticket;
-use crate::upstream::answers;
-use crate::upstream::reply::{self, Read, Reply, Value};
-use crate::words::words;
 use guira_routing::{Answer, Dialect, Group, Op, Origin, Outcome};
+use guira_upstream::reply::{self, Read, Reply, Value};
+use guira_upstream::{answers, words};
 
 /// What ends the reply to a get.
 const END: &[u8] = b"END\r\n";

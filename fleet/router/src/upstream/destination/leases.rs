@@ -1,15 +1,15 @@
 //! Leases: a server is asked for them as its pool says. What is stored with them is sent only once the server was seen to know what it is stored
 //! by: one that does not would take the values for commands.
 
-use super::{Destination, Expected, Heard, Kind, Next, wire};
+use super::{Destination, Expected, Heard, Kind, Next};
 use crate::counters::Event;
 use crate::flow::Ticket;
-use crate::upstream::answers;
 use crate::upstream::leases::{self, Filled, NO_LEASES, NO_META, UNCLEAR, interval};
 use crate::upstream::meter::ServerCount;
-use crate::upstream::reply::{Reply, Value};
 use guira_routing::config::Leases;
 use guira_routing::{Answer, Dialect, Group, Op, Origin, Outcome, Request};
+use guira_upstream::reply::{Reply, Value};
+use guira_upstream::{answers, wire};
 
 /// What a server was asked about leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

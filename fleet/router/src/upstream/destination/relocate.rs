@@ -1,10 +1,9 @@
 //! A server that has moved to another address.
 
-use super::{Destination, Link, Outcome};
+use super::{Destination, Outcome};
 use crate::upstream::meter::{Meter, ServerCount, State};
-use crate::upstream::way::Whereabouts;
-use crate::upstream::{Intake, Standing};
 use guira_transport::{Poll, Token};
+use guira_upstream::{Intake, Link, Standing, Whereabouts};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;

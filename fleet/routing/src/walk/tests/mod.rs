@@ -27,7 +27,6 @@ use crate::step::{DestinationId, Facts, LogName};
 use crate::{Built, Destinations, Settings, build};
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -197,7 +196,7 @@ impl Router {
         let (built, servers, log_names) = made.unwrap_or_else(|error| panic!("{error}\n{config}"));
         let facts = Facts { now_s: 1_800_000_000, ..Facts::default() };
         let script = Script { servers, log_names, ..Script::default() };
-        Router { walks: Walks::new(Rc::new(built.tree), 1), script, facts, asked: 0 }
+        Router { walks: Walks::new(built.tree, 1), script, facts, asked: 0 }
     }
 
     fn start(&mut self, request: &Request<'_>) -> u32 {

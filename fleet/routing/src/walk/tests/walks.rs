@@ -58,7 +58,7 @@ fn requests_under_way_stay_in_their_tree() {
         build(&known.json, &NoFiles, &settings(), &mut destinations).unwrap();
     }
     let built = build(&new.json, &NoFiles, &settings(), &mut destinations).unwrap();
-    router.walks.replace(Rc::new(built.tree));
+    assert!(router.walks.replace(built.tree).is_none(), "a request is in it");
     let young = router.get("k");
     assert_eq!(router.sent(), ["a get k", "b get k"]);
     router.reply("a", Outcome::Timeout);

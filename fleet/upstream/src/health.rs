@@ -1,16 +1,29 @@
-//! Whether a server is sent requests: all workers know what one has found out.
+//! Whether a server is sent requests: all threads that ask it know what one has found out.
 //!
 //! A server that has not answered several requests in a row, or cannot be connected to, is *out* (mcrouter: TKO): requests for it fail at once, and the
-//! worker that has found out asks it from time to time whether it is there again. Any reply says that it is.
+//! one that has found out asks it from time to time whether it is there again. Any reply says that it is.
 
-use crate::running::Health;
 use guira_sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// What is known of a server. The orderings are Relaxed: nothing else is published by it, and a worker that learns a little later sends a request
+/// When servers count as down, and how they are tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Off if there is none.
+    pub timeouts_until_tko: Option<u32>,
+    /// How many servers may be down for their timeouts at once; any number if 0.
+    pub soft_tkos_max: u32,
+    pub probe_initial: Duration,
+    pub probe_max: Duration,
+    /// A connection that is not used for so long is closed; never if it is zero.
+    pub inactive_after: Duration,
+}
+
+/// What is known of a server. The orderings are Relaxed: nothing else is published by it, and a thread that learns a little later sends a request
 /// more.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
+pub struct Standing {
     /// Failures in a row: requests that were not answered in time, or by nonsense, and attempts to connect.
     failures: AtomicU32,
     /// `IN`, or why it is out.
@@ -25,7 +38,7 @@ const GONE: u32 = 2;
 
 /// Why a server is out, as mcrouter has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tko {
+pub enum Tko {
     /// It has not answered in time, or made no sense, several times in a row.
     Soft,
     /// It cannot be connected to.
@@ -34,7 +47,7 @@ pub(crate) enum Tko {
 
 /// Who asks a server whether it is back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Prober {
+pub enum Prober {
     /// Who was told this.
     You,
     SomebodyElse,
@@ -42,17 +55,17 @@ pub(crate) enum Prober {
 
 impl Standing {
     /// A server of a router of which `slow` are out for their timeouts.
-    pub(crate) fn new(slow: Arc<AtomicU32>) -> Self {
+    pub fn new(slow: Arc<AtomicU32>) -> Self {
         Standing { slow, ..Standing::default() }
     }
 
     #[inline]
-    pub(crate) fn is_in(&self) -> bool {
+    pub fn is_in(&self) -> bool {
         self.state.load(Ordering::Relaxed) == IN
     }
 
     /// A request was not answered in time, or by what makes no sense. `None` if it is sent more all the same.
-    pub(crate) fn timed_out(&self, options: &Health) -> Option<Prober> {
+    pub fn timed_out(&self, options: &Health) -> Option<Prober> {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
         if options.timeouts_until_tko.is_none_or(|most| failures < most) {
             return None;
@@ -72,7 +85,7 @@ impl Standing {
     }
 
     /// It cannot be connected to.
-    pub(crate) fn unreachable(&self, options: &Health) -> Option<Prober> {
+    pub fn unreachable(&self, options: &Health) -> Option<Prober> {
         self.failures.fetch_add(1, Ordering::Relaxed);
         options.timeouts_until_tko?;
         if self.turns(SLOW, GONE) {
@@ -86,7 +99,7 @@ impl Standing {
     }
 
     /// Why it is out, if it is.
-    pub(crate) fn tko(&self) -> Option<Tko> {
+    pub fn tko(&self) -> Option<Tko> {
         match self.state.load(Ordering::Relaxed) {
             SLOW => Some(Tko::Soft),
             GONE => Some(Tko::Hard),
@@ -95,13 +108,13 @@ impl Standing {
     }
 
     /// How often it has failed since it has last answered.
-    pub(crate) fn failures(&self) -> u32 {
+    pub fn failures(&self) -> u32 {
         self.failures.load(Ordering::Relaxed)
     }
 
     /// It has answered.
     #[inline]
-    pub(crate) fn heard(&self) {
+    pub fn heard(&self) {
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
@@ -113,20 +126,20 @@ impl Standing {
 
 /// When a server that is out is asked next, by the worker that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Probes {
-    pub(crate) next_ms: u64,
+pub struct Probes {
+    pub next_ms: u64,
     gap_ms: u32,
 }
 
 impl Probes {
-    pub(crate) fn begin(now_ms: u64, options: &Health) -> Self {
+    pub fn begin(now_ms: u64, options: &Health) -> Self {
         let gap_ms = options.probe_initial.as_millis() as u32;
         Probes { next_ms: now_ms + u64::from(gap_ms), gap_ms }
     }
 
     /// It was asked. The next time is half as long away again, and a part of that which is different for each, so that servers which have
     /// failed together are not asked together.
-    pub(crate) fn asked(&mut self, now_ms: u64, options: &Health, random: u32) {
+    pub fn asked(&mut self, now_ms: u64, options: &Health, random: u32) {
         let gap = u64::from(self.gap_ms) * 3 / 2;
         self.gap_ms = gap.min(options.probe_max.as_millis() as u64) as u32;
         // From 5 to 50 % more.
@@ -138,7 +151,6 @@ impl Probes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     /// mcrouter's.
     const OPTIONS: Health = Health {

@@ -36,7 +36,7 @@ const STORE_FLAGS_MAX: usize = 16;
 
 /// Whether a line can have the request's key and flags: a server that refuses the line of a store may take the value behind it for commands.
 #[inline]
-pub(crate) fn can_be_sent(request: &Request<'_>) -> bool {
+pub fn can_be_sent(request: &Request<'_>) -> bool {
     request.dialect == Dialect::Classic || fits_in_a_line(request)
 }
 
@@ -50,7 +50,7 @@ fn fits_in_a_line(request: &Request<'_>) -> bool {
 }
 
 /// Appends a request.
-pub(crate) fn write(request: &Request<'_>, out: &mut Vec<u8>) {
+pub fn write(request: &Request<'_>, out: &mut Vec<u8>) {
     match request.dialect {
         Dialect::Classic => classic(request, out),
         Dialect::Meta => meta(request, out),

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The addresses of a server, as they were looked up last. None if its name is unknown.
 #[derive(Debug)]
-pub(crate) struct Addresses {
+pub struct Addresses {
     /// LOCK: server_addresses. Leaf.
     list: Mutex<Arc<[Address]>>,
 }
 
 impl Addresses {
-    pub(crate) fn new(list: impl Into<Arc<[Address]>>) -> Self {
+    pub fn new(list: impl Into<Arc<[Address]>>) -> Self {
         Addresses { list: Mutex::new(list.into()) }
     }
 
@@ -21,7 +21,7 @@ impl Addresses {
     }
 
     /// Whether these are others than before.
-    pub(crate) fn replace(&self, list: impl Into<Arc<[Address]>>) -> bool {
+    pub fn replace(&self, list: impl Into<Arc<[Address]>>) -> bool {
         let mut known = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let list = list.into();
         let is_new = *known != list;
@@ -32,14 +32,14 @@ impl Addresses {
 
 /// Whether a server is at the address at which a worker has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whereabouts {
+pub enum Whereabouts {
     Same,
     Moved,
 }
 
 /// The address of a server that a worker's connection goes to: the first that can be connected to.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub struct Way {
     shared: Arc<Addresses>,
     list: Arc<[Address]>,
     at: usize,
@@ -48,12 +48,12 @@ pub(super) struct Way {
 }
 
 impl Way {
-    pub(super) fn new(shared: &Arc<Addresses>) -> Self {
+    pub fn new(shared: &Arc<Addresses>) -> Self {
         Way { shared: shared.clone(), list: shared.list(), at: 0, failed: 0 }
     }
 
     /// The present one.
-    pub(super) fn address(&self) -> Option<&Address> {
+    pub fn address(&self) -> Option<&Address> {
         self.list.get(self.at)
     }
 
@@ -61,7 +61,7 @@ impl Way {
     ///
     /// # Errors
     /// What the system says about the last one.
-    pub(super) fn connect(&mut self, service: u8) -> io::Result<Stream> {
+    pub fn connect(&mut self, service: u8) -> io::Result<Stream> {
         if self.failed >= self.list.len() {
             self.failed = 0;
         }
@@ -80,24 +80,24 @@ impl Way {
     }
 
     /// The present address cannot be connected to: turns to the next. Whether that was not tried yet.
-    pub(super) fn turn(&mut self) -> bool {
+    pub fn turn(&mut self) -> bool {
         self.failed += 1;
         self.at = (self.at + 1) % self.list.len().max(1);
         self.failed < self.list.len()
     }
 
     /// Whether some addresses have failed and others were not tried.
-    pub(super) fn is_halfway(&self) -> bool {
+    pub fn is_halfway(&self) -> bool {
         (1..self.list.len()).contains(&self.failed)
     }
 
     /// The present address was connected to.
-    pub(super) fn reached(&mut self) {
+    pub fn reached(&mut self) {
         self.failed = 0;
     }
 
     /// Takes over what was looked up since.
-    pub(super) fn refresh(&mut self) -> Whereabouts {
+    pub fn refresh(&mut self) -> Whereabouts {
         let list = self.shared.list();
         let same = self.address().and_then(|present| list.iter().position(|address| address == present));
         (self.list, self.at, self.failed) = (list, same.unwrap_or(0), 0);

@@ -8,7 +8,7 @@ const KEPT_MAX: usize = 1 << 20;
 /// A buffer that is read into, behind what was left over. Mostly nothing is: then all servers of a worker use one after the other, and a long
 /// reply has its own until it is there.
 #[derive(Debug, Default)]
-pub(crate) struct Intake {
+pub struct Intake {
     bytes: Vec<u8>,
     filled: usize,
     /// The first reply has so many bytes, as far as is known.
@@ -16,12 +16,36 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Where it is read to, behind what was kept of one server: a long reply stays where it is, and for others there is one buffer, which all
+    /// servers use.
+    pub fn lent(rest: &mut Intake, shared: &mut Option<Intake>) -> Intake {
+        let rest = std::mem::take(rest);
+        if rest.is_long() {
+            return rest;
+        }
+        let mut intake = shared.take().unwrap_or_default();
+        if !rest.is_empty() {
+            intake.put_back(&rest);
+        }
+        intake
+    }
+
+    /// Keeps what is no whole reply until more comes, and gives the buffer back if it is that of all.
+    pub fn keep(mut self, rest: &mut Intake, shared: &mut Option<Intake>) {
+        if shared.is_some() {
+            *rest = self;
+            return;
+        }
+        *rest = self.take_rest();
+        *shared = Some(self);
+    }
+
+    pub fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
     /// Space to read into: of a long reply for no more than has come of it, so that no memory is taken for what a server only announces.
-    pub(crate) fn space(&mut self) -> &mut [u8] {
+    pub fn space(&mut self) -> &mut [u8] {
         let least = if self.is_long() {
             self.wanted.min(self.filled + KEPT_MAX.max(self.filled))
         } else {
@@ -34,17 +58,17 @@ impl Intake {
     }
 
     /// So many bytes were read.
-    pub(crate) fn filled(&mut self, bytes: usize) {
+    pub fn filled(&mut self, bytes: usize) {
         self.filled += bytes;
     }
 
     /// What may have a whole reply.
-    pub(crate) fn input(&self) -> &[u8] {
+    pub fn input(&self) -> &[u8] {
         if self.filled < self.wanted { &[] } else { &self.bytes[..self.filled] }
     }
 
     /// So many bytes were dealt with, and the next reply has `wanted` bytes.
-    pub(crate) fn taken(&mut self, bytes: usize, wanted: usize) {
+    pub fn taken(&mut self, bytes: usize, wanted: usize) {
         if self.filled < self.wanted {
             return;
         }
@@ -58,19 +82,19 @@ impl Intake {
     }
 
     /// Whether the reply is so long that it is read to where it stays.
-    pub(crate) fn is_long(&self) -> bool {
+    pub fn is_long(&self) -> bool {
         self.wanted > READ_BYTES.max(self.filled)
     }
 
     /// Puts what was left over in front. It is empty.
-    pub(crate) fn put_back(&mut self, rest: &Intake) {
+    pub fn put_back(&mut self, rest: &Intake) {
         let bytes = &rest.bytes[..rest.filled];
         self.space()[..bytes.len()].copy_from_slice(bytes);
         (self.filled, self.wanted) = (rest.filled, rest.wanted);
     }
 
     /// Takes what is left over out, for a server of its own.
-    pub(crate) fn take_rest(&mut self) -> Intake {
+    pub fn take_rest(&mut self) -> Intake {
         if self.is_empty() {
             return Intake::default();
         }

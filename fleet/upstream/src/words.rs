@@ -1,11 +1,11 @@
 //! Words of a line.
 
 /// What blanks separate.
-pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
 /// Whether a flag is among those of a meta command.
-pub(crate) fn has_flag(flags: &[u8], letter: u8) -> bool {
+pub fn has_flag(flags: &[u8], letter: u8) -> bool {
     words(flags).any(|flag| flag[0] == letter)
 }

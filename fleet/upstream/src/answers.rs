@@ -13,12 +13,12 @@ const HOT: u64 = 1;
 
 /// What was found, or what a miss of a lease-get tells.
 #[inline]
-pub(crate) fn found<'i>(value: &Value<'i>) -> Answer<'i> {
+pub fn found<'i>(value: &Value<'i>) -> Answer<'i> {
     hit(Outcome::Found, value)
 }
 
 /// What a lease-get is told about a key that is missing.
-pub(super) fn lease<'i>(value: &Value<'i>) -> Answer<'i> {
+pub fn lease<'i>(value: &Value<'i>) -> Answer<'i> {
     let outcome = match value.number {
         Some(HOT) if value.value.is_empty() => Outcome::NotFoundHot,
         Some(HOT) => Outcome::FoundStale,
@@ -55,22 +55,22 @@ fn failure(line: &[u8]) -> Option<Outcome> {
 }
 
 /// The failure that a line tells; `None` if it is no failure.
-pub(super) fn failed(line: &[u8]) -> Option<Answer<'_>> {
+pub fn failed(line: &[u8]) -> Option<Answer<'_>> {
     failure(line).map(|outcome| Answer { line, ..Answer::of(outcome) })
 }
 
 /// Whether a server that says this to a store has dealt with its value, and not taken it for requests: it has understood the line in front of it.
-pub(super) fn has_passed_over_value(line: &[u8]) -> bool {
+pub fn has_passed_over_value(line: &[u8]) -> bool {
     line != b"ERROR" && !line.starts_with(b"CLIENT_ERROR")
 }
 
 /// The same of a store in a meta command. When memcached looks at the flags it knows how long the value is.
-pub(super) fn has_passed_over_meta_value(line: &[u8]) -> bool {
+pub fn has_passed_over_meta_value(line: &[u8]) -> bool {
     line == b"CLIENT_ERROR invalid flag" || has_passed_over_value(line)
 }
 
 /// What the line of a classic command says; `None` if none of this kind is answered so.
-pub(super) fn of_line(op: Op, line: &[u8]) -> Option<Answer<'_>> {
+pub fn of_line(op: Op, line: &[u8]) -> Option<Answer<'_>> {
     let outcome = match (line, op) {
         (b"STORED", Op::Set | Op::Add | Op::Replace | Op::Append | Op::Prepend | Op::Cas | Op::LeaseSet) => {
             Outcome::Stored
@@ -98,7 +98,7 @@ pub(super) fn of_line(op: Op, line: &[u8]) -> Option<Answer<'_>> {
 }
 
 /// What the line of a meta command says, and the value behind it; `None` if none of this kind is answered so.
-pub(super) fn of_meta<'i>(op: Op, line: &'i [u8], value: Option<&'i [u8]>) -> Option<Answer<'i>> {
+pub fn of_meta<'i>(op: Op, line: &'i [u8], value: Option<&'i [u8]>) -> Option<Answer<'i>> {
     use guira_routing::Group::{Arithmetic, Delete, Get, Touch, Update};
     let code = words(line).next().unwrap_or_default();
     let outcome = match (code, op.group()) {
@@ -121,7 +121,7 @@ pub(super) fn of_meta<'i>(op: Op, line: &'i [u8], value: Option<&'i [u8]>) -> Op
 
 /// Whether the reply to a meta command can be that to this request: it has the key and the opaque that it was asked for, and a value if
 /// that was wanted. A miss may leave out what it would repeat, as earlier versions of memcached do.
-pub(super) fn belongs(request: &[u8], line: &[u8], has_value: bool) -> bool {
+pub fn belongs(request: &[u8], line: &[u8], has_value: bool) -> bool {
     let mut asked = words(request);
     let (Some(verb), Some(key)) = (asked.next(), asked.next()) else { return false };
     let flag = |letter: u8| words(request).skip(2).find(|flag| flag[0] == letter);
@@ -149,7 +149,7 @@ fn is_key(told: &[u8], asked: &[u8]) -> bool {
 }
 
 /// Whether a server that was asked for its version is there.
-pub(super) fn is_of_probe(reply: &Reply<'_>) -> bool {
+pub fn is_of_probe(reply: &Reply<'_>) -> bool {
     matches!(reply, Reply::Line(line) if line.starts_with(b"VERSION") || failure(line).is_some())
 }
 

@@ -5,13 +5,13 @@ use std::io;
 
 /// How a server is spoken to over TLS.
 #[derive(Clone, Debug)]
-pub(crate) struct Secure {
-    pub(crate) connector: TlsConnector,
-    pub(crate) name: TlsName,
+pub struct Secure {
+    pub connector: TlsConnector,
+    pub name: TlsName,
 }
 
 #[derive(Debug)]
-pub(super) enum Link {
+pub enum Link {
     Closed,
     Connecting(Stream),
     /// Connected, and in the middle of a TLS handshake.
@@ -21,11 +21,11 @@ pub(super) enum Link {
 
 impl Link {
     /// Whether it is neither closed nor up.
-    pub(super) fn is_beginning(&self) -> bool {
+    pub fn is_beginning(&self) -> bool {
         matches!(self, Link::Connecting(_) | Link::Securing(_))
     }
 
-    pub(super) fn stream(&self) -> Option<&Stream> {
+    pub fn stream(&self) -> Option<&Stream> {
         match self {
             Link::Closed => None,
             Link::Connecting(stream) | Link::Securing(stream) | Link::Up(stream) => Some(stream),
@@ -36,7 +36,7 @@ impl Link {
     ///
     /// # Errors
     /// Why it cannot be connected to. The link is closed then.
-    pub(super) fn go_on(&mut self, secure: Option<&Secure>) -> io::Result<()> {
+    pub fn go_on(&mut self, secure: Option<&Secure>) -> io::Result<()> {
         let mut stream = match std::mem::replace(self, Link::Closed) {
             Link::Connecting(stream) => {
                 stream.take_error()?;

@@ -5,7 +5,7 @@ use memchr::memchr;
 
 /// A reply, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reply<'a> {
+pub enum Reply<'a> {
     /// A hit of a classic get.
     Value(Value<'a>),
     /// What a lease-get says of a key that is missing: a token, and the stale value if there is one.
@@ -20,19 +20,19 @@ pub(crate) enum Reply<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Value<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) flags: u32,
+pub struct Value<'a> {
+    pub key: &'a [u8],
+    pub flags: u32,
     /// The cas unique, if there is one, or the token of a lease.
-    pub(crate) number: Option<u64>,
-    pub(crate) value: &'a [u8],
+    pub number: Option<u64>,
+    pub value: &'a [u8],
     /// All of it.
-    pub(crate) block: &'a [u8],
+    pub block: &'a [u8],
 }
 
 /// What can be read of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Read<'a> {
+pub enum Read<'a> {
     Reply(Reply<'a>, usize),
     /// More has to come: so many bytes in all, as far as is known.
     Unfinished(usize),
@@ -49,13 +49,13 @@ pub(crate) enum Read<'a> {
 /// A line is no longer.
 const LINE_MAX: usize = 4 << 10;
 /// What clients are sent has no longer values, as what they store has none …
-const VALUE_MAX: u64 = super::VALUE_MAX as u64;
+const VALUE_MAX: u64 = crate::VALUE_MAX as u64;
 /// … and servers have no longer ones.
 const LENGTH_MAX: u64 = 1 << 40;
 
 /// Reads the first reply.
 #[inline]
-pub(crate) fn read(input: &[u8]) -> Read<'_> {
+pub fn read(input: &[u8]) -> Read<'_> {
     let Some(end) = memchr(b'\n', input) else {
         return if input.len() > LINE_MAX { Read::Broken } else { Read::Unfinished(0) };
     };
@@ -141,7 +141,7 @@ const LINE_END: &[u8] = b"\r\n";
 
 /// The first reply, if it is an item with this key that has arrived altogether. What most replies are is read faster so.
 #[inline(always)]
-pub(crate) fn value_of<'a>(input: &'a [u8], key: &[u8]) -> Option<(Value<'a>, usize)> {
+pub fn value_of<'a>(input: &'a [u8], key: &[u8]) -> Option<(Value<'a>, usize)> {
     let named = input.strip_prefix(b"VALUE ")?;
     let (name, mut rest) = named.split_at_checked(key.len())?;
     if !are_equal(name, key) {

@@ -2,7 +2,7 @@
 
 /// Whether two texts are the same. Keys are short, and for them this takes fewer instructions than the call that `==` is.
 #[inline(always)]
-pub(crate) fn are_equal(one: &[u8], other: &[u8]) -> bool {
+pub fn are_equal(one: &[u8], other: &[u8]) -> bool {
     let (words, rest) = one.as_chunks::<8>();
     let (others, _) = other.as_chunks::<8>();
     let are_words = one.len() == other.len() && words.iter().zip(others).all(|(one, other)| one == other);

@@ -1,0 +1,146 @@
+//! What is asked, and what answers mean for an application: the same for the blocking and for the async client.
+
+use super::compress::Compression;
+use super::core::Reply;
+use super::counters::Counts;
+use super::error::Error;
+use super::item::{Cas, Item, Store};
+use crate::key::can_be_sent;
+use guira_routing::{Op, Outcome, Request};
+use guira_upstream::VALUE_MAX;
+use std::borrow::Cow;
+
+/// A request about one key.
+#[derive(Clone, Debug)]
+pub(super) struct Ask<'a> {
+    op: Op,
+    key: Cow<'a, [u8]>,
+    value: Cow<'a, [u8]>,
+    flags: u32,
+    expiry: i32,
+    number: u64,
+}
+
+/// Whether items have their uniques.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Uniques {
+    Told,
+    Omitted,
+}
+
+impl<'a> Ask<'a> {
+    /// Nothing but a key.
+    pub(super) fn of(op: Op, key: &'a [u8]) -> Self {
+        Self { op, key: key.into(), value: Cow::Borrowed(b""), flags: 0, expiry: 0, number: 0 }
+    }
+
+    pub(super) fn expiring(op: Op, key: &'a [u8], expiry: i32) -> Self {
+        Self { expiry, ..Self::of(op, key) }
+    }
+
+    pub(super) fn counting(op: Op, key: &'a [u8], number: u64) -> Self {
+        Self { number, ..Self::of(op, key) }
+    }
+
+    /// A store, compressed if its size says so.
+    ///
+    /// # Errors
+    /// If it cannot be stored so.
+    pub(super) fn store(
+        op: Op,
+        store: &Store<'a>,
+        unique: u64,
+        how: Compression,
+        counts: &Counts,
+    ) -> Result<Self, Error> {
+        if store.value.len() > VALUE_MAX as usize {
+            return Err(Error::TooLarge);
+        }
+        let (value, flags) = how.pack(store.value, store.flags)?;
+        counts.compressed.add(usize::from(matches!(value, Cow::Owned(_))));
+        Ok(Self { value, flags, expiry: store.expiry, number: unique, ..Self::of(op, store.key) })
+    }
+
+    /// What is put before or behind a value.
+    ///
+    /// # Errors
+    /// If the value may be compressed: it would be damaged.
+    pub(super) fn joining(op: Op, key: &'a [u8], value: &'a [u8], how: Compression) -> Result<Self, Error> {
+        if value.len() > VALUE_MAX as usize {
+            return Err(Error::TooLarge);
+        }
+        if how.is_on() {
+            return Err(Error::Refused("a client that compresses does not append".to_owned()));
+        }
+        Ok(Self { value: value.into(), ..Self::of(op, key) })
+    }
+
+    pub(super) fn into_owned(self) -> Ask<'static> {
+        let (key, value) = (Cow::Owned(self.key.into_owned()), Cow::Owned(self.value.into_owned()));
+        Ask { op: self.op, key, value, flags: self.flags, expiry: self.expiry, number: self.number }
+    }
+
+    /// Whether its key can be sent.
+    pub(super) fn is_good(&self) -> bool {
+        self.op == Op::FlushAll || can_be_sent(&self.key)
+    }
+
+    pub(super) fn request(&self) -> Request<'_> {
+        Request {
+            flags: self.flags,
+            exptime: self.expiry,
+            number: self.number,
+            value: &self.value,
+            ..Request::classic(self.op, &self.key)
+        }
+    }
+}
+
+/// Counts what came of gets, and of changes.
+pub(super) fn count(asks: &[Ask<'_>], replies: &[Reply], counts: &Counts) {
+    for (ask, reply) in asks.iter().zip(replies) {
+        let is_get = matches!(ask.op, Op::Get | Op::Gets | Op::Gat | Op::Gats);
+        let (all, failed) = if is_get {
+            (&counts.keys, &counts.failed_keys)
+        } else {
+            (&counts.changes, &counts.failed_changes)
+        };
+        all.add(1);
+        match reply {
+            Err(_) => failed.add(1),
+            Ok(told) => counts.hits.add(usize::from(is_get && told.item.is_some())),
+        }
+    }
+}
+
+/// What was found.
+pub(super) fn item(reply: Reply, uniques: Uniques, how: Compression) -> Result<Option<Item>, Error> {
+    let told = reply?;
+    let Some((value, flags)) = told.item else { return Ok(None) };
+    let (value, flags) = how.unpack(value, flags)?;
+    let unique = (uniques == Uniques::Told).then_some(told.number);
+    Ok(Some(Item { value, flags, unique }))
+}
+
+/// Whether something was changed.
+pub(super) fn is_done(reply: Reply) -> Result<bool, Error> {
+    Ok(!matches!(reply?.outcome, Outcome::NotStored | Outcome::NotFound | Outcome::Exists))
+}
+
+pub(super) fn number(reply: Reply) -> Result<Option<u64>, Error> {
+    let told = reply?;
+    Ok((told.outcome == Outcome::Found).then_some(told.number))
+}
+
+pub(super) fn cas(reply: Reply) -> Result<Cas, Error> {
+    Ok(match reply?.outcome {
+        Outcome::Exists => Cas::Changed,
+        Outcome::NotFound | Outcome::NotStored => Cas::Missing,
+        _ => Cas::Stored,
+    })
+}
+
+/// The only reply.
+pub(super) fn only(replies: Vec<Reply>) -> Reply {
+    replies.into_iter().next().unwrap_or(Err(Error::Broken))
+}

@@ -1,0 +1,381 @@
+//! The blocking client: the thread that calls does the I/O.
+
+use super::ask::{self, Ask, Uniques};
+use super::core::Reply;
+use super::counters::{Counters, Counts};
+use super::error::Error;
+use super::item::{Cas, Item, Store};
+use super::plan::{Builder, Plan, Server, SetupError};
+use super::session::Session;
+use super::turnstile::Turnstile;
+use super::work::{Places, Work};
+use crate::text::{Connection, Endpoint, StatsReply, Target, TextError};
+use guira_routing::Op;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A client of many servers that routes by itself. Its clones are the same client, for any number of threads.
+#[derive(Clone, Debug)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    plan: Arc<Plan>,
+    counts: Arc<Counts>,
+    turnstile: Turnstile,
+    /// LOCK: pool_sessions. Leaf.
+    sessions: Mutex<Sessions>,
+    returned: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Sessions {
+    /// Those that nobody uses, the one that was used last at the end.
+    idle: Vec<Session>,
+    /// How many there are.
+    open: usize,
+}
+
+/// A session that a thread uses. It is given back in any case.
+struct Lent<'c> {
+    shared: &'c Shared,
+    session: Option<Session>,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let mut sessions = self.shared.sessions();
+        match self.session.take() {
+            Some(session) => sessions.idle.push(session),
+            None => sessions.open -= 1,
+        }
+        drop(sessions);
+        self.shared.returned.notify_one();
+    }
+}
+
+impl Shared {
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lend(&self) -> Result<Lent<'_>, Error> {
+        let most = self.plan.connections;
+        let is_busy = |sessions: &mut Sessions| sessions.idle.is_empty() && sessions.open >= most;
+        let waited = self.returned.wait_timeout_while(self.sessions(), self.plan.timeout, is_busy);
+        let (mut sessions, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = sessions.idle.pop() {
+            return Ok(Lent { shared: self, session: Some(session) });
+        }
+        if waited.timed_out() {
+            return Err(Error::Busy);
+        }
+        sessions.open += 1;
+        drop(sessions);
+        let mut lent = Lent { shared: self, session: None };
+        // The configuration was good before: what may be missing is a descriptor.
+        lent.session =
+            Some(Session::new(&self.plan, &self.counts, self.turnstile.era()).map_err(|_| Error::Busy)?);
+        Ok(lent)
+    }
+}
+
+impl Client {
+    /// A client with this configuration, in mcrouter's language, and otherwise as usual.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, or with a server that it names.
+    pub fn from_config(text: &str) -> Result<Self, SetupError> {
+        Self::new(&Builder::config(text))
+    }
+
+    /// The client that a builder describes.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, or with a server that it names.
+    pub fn new(builder: &Builder) -> Result<Self, SetupError> {
+        let plan = Arc::new(Plan::new(builder)?);
+        plan.tree()?;
+        let (counts, turnstile) = (Arc::default(), Turnstile::default());
+        let (sessions, returned) = (Mutex::default(), Condvar::new());
+        Ok(Self { shared: Arc::new(Shared { plan, counts, turnstile, sessions, returned }) })
+    }
+
+    /// What the client has done, by name: for metrics.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.shared.counts.told()
+    }
+
+    /// How many keys may be outstanding now: the window that all calls share.
+    #[must_use]
+    pub fn window(&self) -> u32 {
+        self.shared.turnstile.size()
+    }
+
+    fn ask_all(&self, asks: Vec<Ask<'_>>) -> Vec<Reply> {
+        let keys = asks.len();
+        match self.shared.lend() {
+            Ok(mut lent) => {
+                let done = lent.session.as_mut().and_then(|session| self.shared.work(session, asks));
+                done.unwrap_or_else(|| {
+                    // The system has nothing to wait with: what was asked is not known, and nor is what comes of it.
+                    lent.session = None;
+                    vec![Err(Error::Busy); keys]
+                })
+            }
+            Err(error) => {
+                let replies = vec![Err(error); keys];
+                ask::count(&asks, &replies, &self.shared.counts);
+                replies
+            }
+        }
+    }
+
+    fn ask(&self, ask: Ask<'_>) -> Reply {
+        ask::only(self.ask_all(vec![ask]))
+    }
+
+    fn store(&self, op: Op, store: &Store<'_>, unique: u64) -> Reply {
+        let Shared { plan, counts, .. } = &*self.shared;
+        self.ask(Ask::store(op, store, unique, plan.compression, counts)?)
+    }
+
+    fn items(&self, asks: Vec<Ask<'_>>, uniques: Uniques) -> Vec<Result<Option<Item>, Error>> {
+        let how = self.shared.plan.compression;
+        self.ask_all(asks).into_iter().map(|reply| ask::item(reply, uniques, how)).collect()
+    }
+
+    /// The item of a key, if there is one.
+    ///
+    /// # Errors
+    /// If no server has said anything about the key: it is to be read from where it comes from, and not to be stored.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Item>, Error> {
+        ask::item(self.ask(Ask::of(Op::Get, key)), Uniques::Omitted, self.shared.plan.compression)
+    }
+
+    /// The same with the item's unique, for [`Client::cas`].
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn gets(&self, key: &[u8]) -> Result<Option<Item>, Error> {
+        ask::item(self.ask(Ask::of(Op::Gets, key)), Uniques::Told, self.shared.plan.compression)
+    }
+
+    /// The items of many keys, in their order. All servers are asked at once, each for all of its keys together, as far as the window allows.
+    #[must_use]
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Item>, Error>> {
+        self.items(keys.iter().map(|key| Ask::of(Op::Get, key.as_ref())).collect(), Uniques::Omitted)
+    }
+
+    /// The same with the items' uniques.
+    #[must_use]
+    pub fn gets_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Item>, Error>> {
+        self.items(keys.iter().map(|key| Ask::of(Op::Gets, key.as_ref())).collect(), Uniques::Told)
+    }
+
+    /// The item of a key, which expires at another time from now on ([`Store::expiry`]).
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn gat(&self, key: &[u8], expiry: i32) -> Result<Option<Item>, Error> {
+        let reply = self.ask(Ask::expiring(Op::Gat, key, expiry));
+        ask::item(reply, Uniques::Omitted, self.shared.plan.compression)
+    }
+
+    /// Has an item expire at another time. False if there is none.
+    ///
+    /// # Errors
+    /// If no server has acknowledged it.
+    pub fn touch(&self, key: &[u8], expiry: i32) -> Result<bool, Error> {
+        ask::is_done(self.ask(Ask::expiring(Op::Touch, key, expiry)))
+    }
+
+    /// Stores an item, whether or not there is one. False if the configuration has it stored nowhere.
+    ///
+    /// # Errors
+    /// If no server has acknowledged it: it may be stored all the same.
+    pub fn set(&self, store: &Store<'_>) -> Result<bool, Error> {
+        ask::is_done(self.store(Op::Set, store, 0))
+    }
+
+    /// Stores an item if there is none. False if there is one.
+    ///
+    /// # Errors
+    /// As [`Client::set`].
+    pub fn add(&self, store: &Store<'_>) -> Result<bool, Error> {
+        ask::is_done(self.store(Op::Add, store, 0))
+    }
+
+    /// Stores an item if there is one already. False if there is none.
+    ///
+    /// # Errors
+    /// As [`Client::set`].
+    pub fn replace(&self, store: &Store<'_>) -> Result<bool, Error> {
+        ask::is_done(self.store(Op::Replace, store, 0))
+    }
+
+    /// Stores an item in place of the one that had this unique.
+    ///
+    /// # Errors
+    /// As [`Client::set`].
+    pub fn cas(&self, store: &Store<'_>, unique: u64) -> Result<Cas, Error> {
+        ask::cas(self.store(Op::Cas, store, unique))
+    }
+
+    /// Puts more behind the value of an item. False if there is none.
+    ///
+    /// # Errors
+    /// As [`Client::set`]; also if the client compresses.
+    pub fn append(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
+        ask::is_done(self.ask(Ask::joining(Op::Append, key, more, self.shared.plan.compression)?))
+    }
+
+    /// Puts more before the value of an item. False if there is none.
+    ///
+    /// # Errors
+    /// As [`Client::append`].
+    pub fn prepend(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
+        ask::is_done(self.ask(Ask::joining(Op::Prepend, key, more, self.shared.plan.compression)?))
+    }
+
+    /// Deletes an item. False if there is none.
+    ///
+    /// # Errors
+    /// If no server has acknowledged it: the old item may be there, and may have to be deleted again.
+    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        ask::is_done(self.ask(Ask::of(Op::Delete, key)))
+    }
+
+    /// Deletes many items at once; the results are in the order of the keys.
+    #[must_use = "a delete that has failed leaves an old value"]
+    pub fn delete_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<bool, Error>> {
+        let asks = keys.iter().map(|key| Ask::of(Op::Delete, key.as_ref())).collect();
+        self.ask_all(asks).into_iter().map(ask::is_done).collect()
+    }
+
+    /// Adds to a number in decimal digits. Returns the sum; `None` if there is no item.
+    ///
+    /// # Errors
+    /// If no server has acknowledged it, or the item is no number.
+    pub fn incr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
+        ask::number(self.ask(Ask::counting(Op::Incr, key, by)))
+    }
+
+    /// Subtracts from a number, down to 0. Otherwise as [`Client::incr`].
+    ///
+    /// # Errors
+    /// As [`Client::incr`].
+    pub fn decr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
+        ask::number(self.ask(Ask::counting(Op::Decr, key, by)))
+    }
+
+    /// Has all servers of the configuration drop all items.
+    ///
+    /// # Errors
+    /// If a server has not acknowledged it: what the worst has answered.
+    pub fn flush_all(&self) -> Result<(), Error> {
+        self.ask(Ask::of(Op::FlushAll, b"")).map(|_| ())
+    }
+
+    /// The versions of all servers, each over a connection of its own.
+    #[must_use]
+    pub fn versions(&self) -> Vec<(String, Result<String, Error>)> {
+        self.each(|connection| {
+            connection.send(b"version\r\n")?;
+            let line = connection.line()?;
+            let version = line.strip_prefix(b"VERSION ").ok_or(TextError::Closed)?;
+            Ok(version.escape_ascii().to_string())
+        })
+    }
+
+    /// What all servers say of themselves, as pairs of names and values: with "" what `stats` says, and otherwise what `stats` with that says.
+    #[must_use]
+    pub fn stats(&self, about: &str) -> Vec<(String, Result<Vec<(String, String)>, Error>)> {
+        let is_word = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+        self.each(|connection| {
+            let mut all = Vec::new();
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            if !about.bytes().all(is_word) {
+                return Err(TextError::TooLong);
+            }
+            match connection.stats(about, |name, value| all.push((text(name), text(value))))? {
+                StatsReply::Told => Ok(all),
+                StatsReply::Refused(line) => Err(TextError::Login(text(&line))),
+            }
+        })
+    }
+
+    fn each<T>(
+        &self,
+        ask: impl Fn(&mut Connection) -> Result<T, TextError>,
+    ) -> Vec<(String, Result<T, Error>)> {
+        let servers = self.shared.plan.servers().iter();
+        let asked = servers.map(|server| {
+            let told = target(server).and_then(|target| {
+                let mut connection = Connection::open(&target)?;
+                ask(&mut connection)
+            });
+            (server.name.clone(), told.map_err(|error| of_text(&error)))
+        });
+        asked.collect()
+    }
+}
+
+/// A server for a connection of its own.
+fn target(server: &Server) -> Result<Target, TextError> {
+    let endpoint: Endpoint = server.name.parse().map_err(|_| TextError::Closed)?;
+    let target = Target::new(endpoint, Duration::from_millis(server.timeout_ms));
+    Ok(match &server.secure {
+        Some(secure) => target.with_connector(secure.connector.clone(), secure.name.clone()),
+        None => target,
+    })
+}
+
+fn of_text(error: &TextError) -> Error {
+    match error {
+        TextError::Connect(_) => Error::Unreachable,
+        TextError::Late => Error::Timeout,
+        TextError::Login(line) => Error::Refused(line.clone()),
+        TextError::Io(_) | TextError::Closed | TextError::TooLong => Error::Broken,
+    }
+}
+
+impl Shared {
+    /// Asks, and waits for all replies. `None` if the session is of no use any more.
+    fn work(&self, session: &mut Session, asks: Vec<Ask<'_>>) -> Option<Vec<Reply>> {
+        let mut work = Work::default();
+        // What the system says is said again when it is waited for.
+        let _ = session.begin();
+        work.settle(session, &self.turnstile, &self.counts);
+        let call = work.begin(session, asks);
+        let mut waits = 0;
+        loop {
+            let places = work.start(session, &self.turnstile);
+            work.settle(session, &self.turnstile, &self.counts);
+            if let Some((_, replies)) =
+                work.take_done(session, &self.counts).into_iter().find(|(number, _)| *number == call)
+            {
+                return Some(replies);
+            }
+            if places == Places::Enough {
+                if session.turn(Duration::MAX).is_err() {
+                    work.forget(&self.turnstile);
+                    return None;
+                }
+            } else if waits < WAITS_MAX {
+                waits += 1;
+                self.counts.window_waits.add(1);
+                self.turnstile.wait(self.plan.timeout);
+            } else {
+                work.refuse(session);
+            }
+            work.settle(session, &self.turnstile, &self.counts);
+        }
+    }
+}
+
+/// So often a call waits for a place that others take then, before its keys fail.
+const WAITS_MAX: u32 = 16;

@@ -1,0 +1,375 @@
+//! Gets by UDP: memcached's frame around requests and replies. What is lost or comes in another order is noticed, and is an error; nothing is asked
+//! for again (*Scaling Memcache at Facebook*, section 3.1).
+//!
+//! A frame is the number of the request, the place of the datagram among those of an answer, how many these are, and 0; each has two bytes. An
+//! answer has the replies to all keys of a datagram (Guira), or to one of them each (memcached).
+
+use super::lane::Ticket;
+use super::text;
+use crate::pools::window::Era;
+use guira_routing::{Answer, Dialect, Op, Origin, Request};
+use guira_upstream::answers;
+use guira_upstream::reply::{Read, Reply, read};
+use std::collections::HashMap;
+
+/// The frame in front of a datagram.
+const FRAME: usize = 8;
+/// A datagram with requests is no longer, so that it is one packet.
+const DATAGRAM_MAX: usize = 1400;
+/// Datagrams of a server that are under way.
+const UNDER_WAY_MAX: usize = 1 << 12;
+
+/// What a server was asked by UDP and has not answered.
+#[derive(Debug, Default)]
+pub(super) struct Datagrams {
+    /// The datagram that takes further keys, and those that are complete.
+    open: Option<Open>,
+    ready: Vec<Vec<u8>>,
+    asked: HashMap<u16, Asked>,
+    next_id: u16,
+    opaque: u32,
+}
+
+#[derive(Debug)]
+struct Open {
+    id: u16,
+    bytes: Vec<u8>,
+}
+
+/// The keys of one datagram.
+#[derive(Debug)]
+struct Asked {
+    keys: Vec<Key>,
+    asked_ms: u64,
+    era: Era,
+    /// The answer that has begun to come.
+    part: Part,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Key {
+    opaque: u32,
+    origin: Origin<Ticket>,
+}
+
+/// An answer of several datagrams, of which the first have come.
+#[derive(Debug, Default)]
+struct Part {
+    bytes: Vec<u8>,
+    next: u16,
+    total: u16,
+}
+
+/// What has come with a datagram.
+#[derive(Debug)]
+pub(super) enum Arrived {
+    /// Nothing yet, or what nobody waits for.
+    Nothing,
+    /// All of an answer to the request with this number.
+    Whole(u16, Vec<u8>),
+    /// A part of an answer is missing.
+    Lost(Lost),
+}
+
+/// What an answer goes on with.
+#[derive(Debug)]
+pub(super) enum Next<'i> {
+    Answer(Origin<Ticket>, Answer<'i>, usize),
+    /// An error, which is the answer about all of these.
+    Failed(Vec<Origin<Ticket>>, Answer<'i>),
+    End,
+    /// It makes no sense.
+    Lost(Arrived),
+}
+
+/// Keys whose answers do not come any more.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) keys: Vec<Origin<Ticket>>,
+    pub(super) era: Era,
+}
+
+/// Whether a frame is the one that was to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Kept,
+    Broken,
+}
+
+impl Part {
+    /// Takes the next datagram of an answer. Returns whether it was that, and whether the answer is complete now.
+    fn take(&mut self, place: u16, total: u16, payload: &[u8]) -> (Order, bool) {
+        if self.next == 0 {
+            self.total = total;
+        }
+        if place != self.next || total != self.total || total == 0 {
+            return (Order::Broken, false);
+        }
+        self.bytes.extend_from_slice(payload);
+        self.next += 1;
+        (Order::Kept, self.next == self.total)
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}
+
+impl Datagrams {
+    /// Whether a request can go by UDP.
+    pub(super) fn takes(request: &Request<'_>) -> bool {
+        request.dialect == Dialect::Classic && matches!(request.op, Op::Get | Op::Gets)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.asked.len() >= UNDER_WAY_MAX
+    }
+
+    /// Appends a get.
+    pub(super) fn push(&mut self, request: &Request<'_>, origin: Origin<Ticket>, now_ms: u64, era: Era) {
+        let opaque = self.opaque;
+        self.opaque = opaque.wrapping_add(1);
+        let mut line = Vec::with_capacity(request.key.len() + 24);
+        text::write(request, opaque, &mut line);
+        if self.open.as_ref().is_some_and(|open| open.bytes.len() + line.len() > DATAGRAM_MAX) {
+            self.close();
+        }
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => self.begin(now_ms, era),
+        };
+        let open = self.open.insert(open);
+        open.bytes.extend_from_slice(&line);
+        if let Some(asked) = self.asked.get_mut(&open.id) {
+            asked.keys.push(Key { opaque, origin });
+        }
+    }
+
+    fn begin(&mut self, asked_ms: u64, era: Era) -> Open {
+        // There are fewer under way than there are numbers.
+        while self.asked.contains_key(&self.next_id) {
+            self.next_id = self.next_id.wrapping_add(1);
+        }
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        self.asked.insert(id, Asked { keys: Vec::new(), asked_ms, era, part: Part::default() });
+        let [high, low] = id.to_be_bytes();
+        Open { id, bytes: vec![high, low, 0, 0, 0, 1, 0, 0] }
+    }
+
+    fn close(&mut self) {
+        self.ready.extend(self.open.take().map(|open| open.bytes));
+    }
+
+    /// The datagrams that are to be sent.
+    pub(super) fn take_ready(&mut self) -> Vec<Vec<u8>> {
+        self.close();
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Takes a datagram of the server.
+    pub(super) fn take(&mut self, datagram: &[u8]) -> Arrived {
+        let numbers = [number(datagram, 0), number(datagram, 2), number(datagram, 4)];
+        let ([Some(id), Some(place), Some(total)], Some(payload)) = (numbers, datagram.get(FRAME..)) else {
+            return Arrived::Nothing;
+        };
+        // What was given up comes late, and is nobody's.
+        let Some(asked) = self.asked.get_mut(&id) else { return Arrived::Nothing };
+        match asked.part.take(place, total, payload) {
+            (Order::Broken, _) => self.lose(id),
+            (Order::Kept, false) => Arrived::Nothing,
+            (Order::Kept, true) => Arrived::Whole(id, std::mem::take(&mut asked.part).bytes),
+        }
+    }
+
+    /// The next reply in what is left of an answer. Each has to name a key that waits.
+    pub(super) fn next<'i>(&mut self, id: u16, rest: &'i [u8]) -> Next<'i> {
+        let Some(asked) = self.asked.get_mut(&id) else { return Next::End };
+        if rest.is_empty() {
+            if asked.keys.is_empty() {
+                self.asked.remove(&id);
+            }
+            return Next::End;
+        }
+        let (line, value, taken) = match read(rest) {
+            Read::Reply(Reply::MetaValue { line, value }, taken) => (line, Some(value), taken),
+            Read::Reply(Reply::Line(line), taken) => (line, None, taken),
+            _ => return Next::Lost(self.lose(id)),
+        };
+        if let Some(failed) = answers::failed(line).filter(|_| value.is_none()) {
+            // It does not say to which key: none of those that wait are answered any more.
+            let keys = self.asked.remove(&id).map(|asked| asked.keys).unwrap_or_default();
+            return Next::Failed(keys.iter().map(|key| key.origin).collect(), failed);
+        }
+        // All are gets. One that has asked for no unique is told none.
+        let said = text::read(Op::Gets, Dialect::Classic, line, value);
+        let place = said.and_then(|said| asked.keys.iter().position(|key| Some(key.opaque) == said.opaque));
+        match (said, place) {
+            (Some(said), Some(place)) => Next::Answer(asked.keys.remove(place).origin, said.answer, taken),
+            _ => Next::Lost(self.lose(id)),
+        }
+    }
+
+    fn lose(&mut self, id: u16) -> Arrived {
+        self.remove(id).map_or(Arrived::Nothing, Arrived::Lost)
+    }
+
+    fn remove(&mut self, id: u16) -> Option<Lost> {
+        let Asked { keys, era, .. } = self.asked.remove(&id)?;
+        Some(Lost { keys: keys.iter().map(|key| key.origin).collect(), era })
+    }
+
+    /// When the first datagram is to be given up, each of which may wait for so long.
+    pub(super) fn deadline(&self, patience_ms: u64) -> Option<u64> {
+        self.asked.values().map(|asked| asked.asked_ms + patience_ms).min()
+    }
+
+    /// Gives up a datagram whose time is over.
+    pub(super) fn give_up(&mut self, now_ms: u64, patience_ms: u64) -> Option<Lost> {
+        let is_over = |asked: &Asked| asked.asked_ms + patience_ms <= now_ms;
+        let (id, _) = self.asked.iter().find(|(_, asked)| is_over(asked))?;
+        let id = *id;
+        self.remove(id)
+    }
+
+    /// Nothing can be sent. Returns who waits for answers.
+    pub(super) fn fail(&mut self) -> Vec<Origin<Ticket>> {
+        (self.open, self.ready) = (None, Vec::new());
+        self.asked.drain().flat_map(|(_, asked)| asked.keys).map(|key| key.origin).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pools::window::Window;
+    use guira_routing::Outcome;
+
+    fn asked(keys: usize) -> Datagrams {
+        let mut datagrams = Datagrams::default();
+        for part in 0..keys {
+            let key = format!("key{part}");
+            let origin = Origin::Client(Ticket { call: 0, part: part as u32 });
+            datagrams.push(&Request::classic(Op::Get, key.as_bytes()), origin, 100, Window::default().era());
+        }
+        datagrams
+    }
+
+    fn frame(id: u16, place: u16, total: u16, payload: &str) -> Vec<u8> {
+        let frame = [id, place, total, 0].map(u16::to_be_bytes).concat();
+        [frame.as_slice(), payload.as_bytes()].concat()
+    }
+
+    /// What comes of datagrams: who is answered what, and who has lost.
+    fn hear(datagrams: &mut Datagrams, all: &[Vec<u8>]) -> (Vec<(u32, Outcome)>, Vec<u32>) {
+        let part = |origin: Origin<Ticket>| match origin {
+            Origin::Client(ticket) => ticket.part,
+            other => panic!("{other:?}"),
+        };
+        let (mut told, mut gone) = (Vec::new(), Vec::new());
+        for datagram in all {
+            let (id, bytes) = match datagrams.take(datagram) {
+                Arrived::Whole(id, bytes) => (id, bytes),
+                Arrived::Lost(lost) => {
+                    gone.extend(lost.keys.into_iter().map(part));
+                    continue;
+                }
+                Arrived::Nothing => continue,
+            };
+            let mut at = 0;
+            loop {
+                match datagrams.next(id, &bytes[at..]) {
+                    Next::Answer(origin, answer, taken) => {
+                        told.push((part(origin), answer.outcome));
+                        at += taken;
+                    }
+                    Next::Failed(keys, answer) => {
+                        told.extend(keys.into_iter().map(|origin| (part(origin), answer.outcome)));
+                    }
+                    Next::Lost(Arrived::Lost(lost)) => gone.extend(lost.keys.into_iter().map(part)),
+                    Next::Lost(_) | Next::End => break,
+                }
+            }
+        }
+        (told, gone)
+    }
+
+    #[test]
+    fn keys_share_a_datagram_as_far_as_there_is_room() {
+        let all = asked(200).take_ready();
+        assert!(all.len() > 1 && all.iter().all(|datagram| datagram.len() <= DATAGRAM_MAX));
+        assert_eq!(&all[0][..24], b"\0\0\0\0\0\x01\0\0mg key0 v f O0\r\n".as_slice().get(..24).unwrap());
+        assert_eq!(number(&all[1], 0), Some(1));
+        let lines: usize = all.iter().map(|one| one.iter().filter(|byte| **byte == b'\n').count()).sum();
+        assert_eq!(lines, 200);
+    }
+
+    #[test]
+    fn an_answer_is_put_together_of_its_datagrams() {
+        let mut datagrams = asked(2);
+        datagrams.take_ready();
+        let parts = [frame(0, 0, 2, "VA 3 f0 O0\r\nab"), frame(0, 1, 2, "c\r\nEN O1\r\n")];
+        let (told, lost) = hear(&mut datagrams, &parts);
+        assert_eq!((told, lost), (vec![(0, Outcome::Found), (1, Outcome::NotFound)], vec![]));
+        assert!(datagrams.asked.is_empty());
+    }
+
+    #[test]
+    fn each_key_may_have_an_answer_of_its_own() {
+        let mut datagrams = asked(2);
+        datagrams.take_ready();
+        let parts =
+            [frame(0, 0, 1, "EN O0\r\n"), frame(0, 0, 2, "VA 3 f0 O1\r\nab"), frame(0, 1, 2, "c\r\n")];
+        assert_eq!(hear(&mut datagrams, &parts).0, [(0, Outcome::NotFound), (1, Outcome::Found)]);
+    }
+
+    #[test]
+    fn what_comes_without_a_part_or_in_another_order_is_lost_and_what_follows_is_nobodys() {
+        let (one, two, three) =
+            (frame(0, 0, 3, "VA 3 f0 O0\r\na"), frame(0, 1, 3, "b"), frame(0, 2, 3, "c\r\nEN O1\r\n"));
+        for order in [[&two, &one, &three], [&one, &three, &two], [&three, &one, &two], [&one, &one, &two]] {
+            let mut datagrams = asked(2);
+            datagrams.take_ready();
+            let (told, lost) = hear(&mut datagrams, &order.map(Clone::clone));
+            assert_eq!((told, lost), (vec![], vec![0, 1]), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_to_another_request_or_to_another_key_is_not_taken() {
+        for payload in [
+            "VA 3 f0 O9\r\nabc\r\n",
+            "VA 3 f0\r\nabc\r\n",
+            "EN\r\n",
+            "HD O0\r\n",
+            "\r\n",
+            "VA 9 f0 O0\r\nabc\r\n",
+        ] {
+            let mut datagrams = asked(1);
+            datagrams.take_ready();
+            assert_eq!(hear(&mut datagrams, &[frame(0, 0, 1, payload)]), (vec![], vec![0]), "{payload}");
+        }
+        let mut datagrams = asked(1);
+        datagrams.take_ready();
+        let strange = [frame(7, 0, 1, "EN O0\r\n"), b"short".to_vec(), Vec::new()];
+        assert_eq!(hear(&mut datagrams, &strange), (vec![], vec![]));
+        assert_eq!(hear(&mut datagrams, &[frame(0, 0, 1, "EN O0\r\n")]).0, [(0, Outcome::NotFound)]);
+    }
+
+    #[test]
+    fn what_is_given_up_is_not_answered_by_what_comes_late() {
+        let mut datagrams = asked(2);
+        datagrams.take_ready();
+        assert!(datagrams.give_up(149, 50).is_none());
+        assert_eq!(datagrams.give_up(150, 50).map(|lost| lost.keys.len()), Some(2));
+        assert_eq!(hear(&mut datagrams, &[frame(0, 0, 1, "EN O0\r\nEN O1\r\n")]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn an_error_answers_all_keys_of_its_datagram() {
+        let mut datagrams = asked(2);
+        datagrams.take_ready();
+        let (told, _) = hear(&mut datagrams, &[frame(0, 0, 1, "SERVER_ERROR out of memory\r\n")]);
+        assert_eq!(told, [(0, Outcome::RemoteError), (1, Outcome::RemoteError)]);
+    }
+}

@@ -1,0 +1,138 @@
+//! What servers say, and connections that end.
+
+use super::datagrams::{Arrived, Lost, Next};
+use super::lane::Heard;
+use super::{Core, Fault, HEALTH, Link};
+use guira_routing::{Answer, Outcome};
+use guira_upstream::{Prober, Probes};
+
+/// What was made of some input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::pools) enum Understood {
+    /// So many bytes were dealt with, and the next reply has `wanted`, as far as is known.
+    Yes { taken: usize, wanted: usize },
+    /// The connection is of no use any more.
+    No,
+}
+
+impl Core {
+    /// A server has said this over its connection, from what was not dealt with before on.
+    pub(in crate::pools) fn hear(&mut self, server: u32, input: &[u8]) -> Understood {
+        let mut at = 0;
+        loop {
+            let it = &mut self.flow.servers[server as usize];
+            match it.lane.next(&input[at..]) {
+                Heard::Answer(origin, answer, taken) => {
+                    it.is_heard();
+                    self.walks.answer(origin, &answer, &mut self.flow);
+                    at += taken;
+                }
+                Heard::Alive(taken) => {
+                    it.is_heard();
+                    at += taken;
+                }
+                Heard::Late(taken) => {
+                    self.flow.counts.late_answers.add(1);
+                    at += taken;
+                }
+                Heard::Silence(wanted) => return Understood::Yes { taken: at, wanted },
+                Heard::Garbage => return Understood::No,
+            }
+        }
+    }
+
+    /// So many bytes were read from a server.
+    pub(in crate::pools) fn note_read(&mut self, server: u32, bytes: usize) {
+        let now_ms = self.flow.facts.now_ms;
+        self.flow.servers[server as usize].lane.note_work(bytes, now_ms);
+    }
+
+    /// A datagram has come from a server.
+    pub(in crate::pools) fn hear_datagram(&mut self, server: u32, datagram: &[u8]) {
+        let arrived = match self.flow.servers[server as usize].datagrams.take(datagram) {
+            Arrived::Whole(id, bytes) => self.hear_answer(server, id, &bytes),
+            arrived => arrived,
+        };
+        if let Arrived::Lost(lost) = arrived {
+            self.flow.counts.udp_disordered.add(lost.keys.len());
+            self.lose(lost);
+        }
+    }
+
+    /// Deals with a whole answer. Returns what is lost of it.
+    fn hear_answer(&mut self, server: u32, id: u16, answer: &[u8]) -> Arrived {
+        let mut at = 0;
+        loop {
+            let it = &mut self.flow.servers[server as usize];
+            match it.datagrams.next(id, &answer[at..]) {
+                Next::Answer(origin, answer, taken) => {
+                    it.is_heard();
+                    self.walks.answer(origin, &answer, &mut self.flow);
+                    at += taken;
+                }
+                Next::Failed(keys, answer) => {
+                    it.is_heard();
+                    keys.into_iter().for_each(|origin| self.walks.answer(origin, &answer, &mut self.flow));
+                    return Arrived::Nothing;
+                }
+                Next::Lost(lost) => return lost,
+                Next::End => return Arrived::Nothing,
+            }
+        }
+    }
+
+    /// Answers to these keys do not come any more.
+    pub(super) fn lose(&mut self, lost: Lost) {
+        self.flow.leaving.lost.push(lost.era);
+        for origin in lost.keys {
+            self.walks.answer(origin, &Answer::of(Outcome::Timeout), &mut self.flow);
+        }
+    }
+
+    /// Nothing can be sent to a server by UDP.
+    pub(in crate::pools) fn close_datagrams(&mut self, server: u32) {
+        for origin in self.flow.servers[server as usize].datagrams.fail() {
+            self.flow.counts.unreachable.add(1);
+            self.walks.answer(origin, &Answer::of(Outcome::ConnectError), &mut self.flow);
+        }
+    }
+
+    /// A connection is closed.
+    pub(in crate::pools) fn close(&mut self, server: u32, fault: Fault) {
+        let now_ms = self.flow.facts.now_ms;
+        let it = &mut self.flow.servers[server as usize];
+        let (why, prober) = match fault {
+            Fault::Unreachable => (Outcome::ConnectError, it.known.standing.unreachable(&HEALTH)),
+            Fault::ConnectTimeout => (Outcome::ConnectTimeout, it.known.standing.unreachable(&HEALTH)),
+            Fault::Gone => (Outcome::RemoteError, None),
+            Fault::Nonsense => (Outcome::RemoteError, it.known.standing.timed_out(&HEALTH)),
+        };
+        it.put_out(prober, now_ms);
+        (it.link, it.sweeps) = (Link::Closed, 0);
+        let lost = it.lane.fail();
+        let counts = &self.flow.counts;
+        counts.nonsense.add(usize::from(fault == Fault::Nonsense));
+        counts.unreachable.add(lost.len());
+        for origin in lost {
+            self.walks.answer(origin, &Answer::of(why), &mut self.flow);
+        }
+    }
+}
+
+impl super::Upstream {
+    /// It has answered.
+    fn is_heard(&mut self) {
+        self.sweeps = 0;
+        if self.known.standing.failures() != 0 {
+            self.known.standing.heard();
+            *self.known.probes() = None;
+        }
+    }
+
+    /// It has failed; if it is out for that, it is to be asked whether it is back.
+    pub(super) fn put_out(&mut self, prober: Option<Prober>, now_ms: u64) {
+        if prober == Some(Prober::You) {
+            *self.known.probes() = Some(Probes::begin(now_ms, &HEALTH));
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Requests of the application on their way through the tree to servers, and back, without I/O: bytes for each server, and replies by key.
+
+mod calls;
+mod datagrams;
+mod hear;
+mod lane;
+mod patience;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub(super) use calls::Reply;
+pub(super) use hear::Understood;
+pub(super) use lane::Ticket;
+
+use super::counters::Counts;
+use super::plan::{Plan, Server};
+use super::window::Era;
+use calls::Calls;
+use datagrams::Datagrams;
+use guira_routing::{Answer, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Tree, Walks};
+use guira_upstream::Health;
+use lane::Lane;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When servers count as down: mcrouter's number of timeouts, and shorter pauses, since here it is each application that has to find out.
+pub(super) const HEALTH: Health = Health {
+    timeouts_until_tko: Some(3),
+    soft_tkos_max: 0,
+    probe_initial: Duration::from_secs(1),
+    probe_max: Duration::from_secs(10),
+    inactive_after: Duration::ZERO,
+};
+
+/// What requests of one thread are at, and where they go.
+#[derive(Debug)]
+pub(super) struct Core {
+    walks: Walks<Ticket>,
+    flow: Flow,
+}
+
+#[derive(Debug)]
+struct Flow {
+    servers: Vec<Upstream>,
+    calls: Calls,
+    facts: Facts,
+    era: Era,
+    /// What handles wait for, with when it is over.
+    waits: Vec<(u64, Origin<Ticket>)>,
+    leaving: Leaving,
+    /// Servers that were asked something since they were last sent what they are asked.
+    dirty: Vec<u32>,
+    random: u32,
+    counts: Arc<Counts>,
+}
+
+/// Keys that have left the window since this was asked last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Leaving {
+    pub(super) answered: u32,
+    pub(super) put_back: u32,
+    /// When those were asked for that were not answered in time.
+    pub(super) lost: Vec<Era>,
+}
+
+/// A server, as this thread sees it.
+#[derive(Debug)]
+struct Upstream {
+    known: Server,
+    lane: Lane,
+    datagrams: Datagrams,
+    link: Link,
+    /// Sweeps in a row that have given something up, since the connection has last brought something.
+    sweeps: usize,
+}
+
+/// Whether there is a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    Closed,
+    /// It is connected to since then.
+    Begins(u64),
+    Up,
+}
+
+/// Why a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It cannot be connected to.
+    Unreachable,
+    /// That took too long.
+    ConnectTimeout,
+    /// It was closed, or has failed.
+    Gone,
+    /// The server has said what makes no sense.
+    Nonsense,
+}
+
+impl Sink for Flow {
+    type Ticket = Ticket;
+
+    fn send(
+        &mut self,
+        destination: DestinationId,
+        request: &Request<'_>,
+        _log: Option<LogName>,
+        origin: Origin<Ticket>,
+    ) -> Result<(), Outcome> {
+        let Some(it) = self.servers.get_mut(destination.0 as usize) else { return Err(Outcome::LocalError) };
+        if !it.known.standing.is_in() {
+            self.counts.down.add(1);
+            return Err(Outcome::Tko);
+        }
+        let now_ms = self.facts.now_ms;
+        if it.known.udp.is_some() && Datagrams::takes(request) {
+            if it.datagrams.is_full() {
+                return Err(Outcome::Busy);
+            }
+            self.counts.udp_keys.add(1);
+            self.dirty.push(destination.0);
+            it.datagrams.push(request, origin, now_ms, self.era);
+            return Ok(());
+        }
+        if it.lane.is_full() {
+            return Err(Outcome::Busy);
+        }
+        if it.lane.unsent().is_empty() {
+            self.dirty.push(destination.0);
+        }
+        let is_sent = it.lane.push(request, origin, now_ms, self.era);
+        if is_sent { Ok(()) } else { Err(Outcome::ClientError) }
+    }
+
+    fn wait(&mut self, ms: u32, origin: Origin<Ticket>) -> Result<(), Outcome> {
+        self.waits.push((self.facts.now_ms + u64::from(ms), origin));
+        Ok(())
+    }
+
+    fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
+        match answer.outcome {
+            // These say nothing about the way to the server.
+            Outcome::Tko | Outcome::Busy | Outcome::LocalError => self.leaving.put_back += 1,
+            outcome if outcome.is_error() && answer.line.is_empty() => self.leaving.put_back += 1,
+            _ => self.leaving.answered += 1,
+        }
+        self.calls.answer(ticket, answer);
+    }
+}
+
+impl Core {
+    pub(super) fn new(plan: &Plan, tree: Tree, seed: u64, counts: Arc<Counts>, era: Era) -> Self {
+        let servers = plan.servers().iter().map(|known| Upstream {
+            known: known.clone(),
+            lane: Lane::default(),
+            datagrams: Datagrams::default(),
+            link: Link::Closed,
+            sweeps: 0,
+        });
+        let flow = Flow {
+            servers: servers.collect(),
+            calls: Calls::default(),
+            facts: Facts { client: plan.host(), host: plan.host(), ..Facts::default() },
+            era,
+            waits: Vec::new(),
+            leaving: Leaving::default(),
+            dirty: Vec::new(),
+            random: seed as u32,
+            counts,
+        };
+        Core { walks: Walks::new(tree, seed), flow }
+    }
+
+    /// Tells the time: UNIX time in seconds, and milliseconds that never go back.
+    pub(super) fn set_time(&mut self, now_s: u64, now_ms: u64) {
+        (self.flow.facts.now_s, self.flow.facts.now_ms) = (now_s, now_ms);
+    }
+
+    /// Begins a call about so many keys, each of which is to be started.
+    pub(super) fn begin(&mut self, keys: usize) -> u32 {
+        self.flow.calls.begin(keys)
+    }
+
+    /// Sends a key's request on its way, which has its place in the window since `era`.
+    pub(super) fn start(&mut self, ticket: Ticket, request: &Request<'_>, era: Era) {
+        let Core { walks, flow } = self;
+        flow.era = era;
+        let facts = flow.facts;
+        match request.op {
+            Op::FlushAll => walks.broadcast(request, &facts, ticket, flow),
+            _ => walks.start(request, &facts, ticket, flow),
+        }
+    }
+
+    /// A key is not asked for after all, and has no place in the window.
+    pub(super) fn settle(&mut self, ticket: Ticket, reply: Reply) {
+        self.flow.calls.settle(ticket, reply);
+    }
+
+    /// Whether keys were answered since that was asked last.
+    pub(super) fn has_news(&self) -> bool {
+        let Leaving { answered, put_back, .. } = self.flow.leaving;
+        answered + put_back > 0 || self.flow.calls.has_done()
+    }
+
+    /// Calls whose keys were all answered since this was asked last.
+    pub(super) fn take_done(&mut self) -> Vec<u32> {
+        self.flow.calls.take_done()
+    }
+
+    /// The replies of a call that is done, in the order of its keys.
+    pub(super) fn take(&mut self, call: u32) -> Vec<Reply> {
+        self.flow.calls.take(call)
+    }
+
+    /// Keys that have left the window since this was asked last.
+    pub(super) fn take_leaving(&mut self) -> Leaving {
+        std::mem::take(&mut self.flow.leaving)
+    }
+
+    /// Servers that have something to be sent.
+    pub(super) fn take_dirty(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.flow.dirty)
+    }
+
+    /// What is to be sent to a server over its connection.
+    pub(super) fn unsent(&self, server: u32) -> &[u8] {
+        self.flow.servers[server as usize].lane.unsent()
+    }
+
+    /// What of it may be sent in one record of TLS.
+    pub(super) fn unsent_record(&self, server: u32) -> &[u8] {
+        self.flow.servers[server as usize].lane.unsent_record()
+    }
+
+    /// So much of it was sent.
+    pub(super) fn sent(&mut self, server: u32, bytes: usize) {
+        let now_ms = self.flow.facts.now_ms;
+        self.flow.servers[server as usize].lane.sent(bytes, now_ms);
+    }
+
+    /// What is to be sent to a server by UDP.
+    pub(super) fn take_datagrams(&mut self, server: u32) -> Vec<Vec<u8>> {
+        self.flow.servers[server as usize].datagrams.take_ready()
+    }
+
+    /// It is begun to connect to a server.
+    pub(super) fn connecting(&mut self, server: u32) {
+        let now_ms = self.flow.facts.now_ms;
+        self.flow.servers[server as usize].link = Link::Begins(now_ms);
+    }
+
+    /// A server is connected to.
+    pub(super) fn connected(&mut self, server: u32) {
+        self.flow.counts.opened.add(1);
+        self.flow.servers[server as usize].link = Link::Up;
+    }
+}

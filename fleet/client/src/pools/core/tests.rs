@@ -1,0 +1,310 @@
+//! Requests and replies through the tree, without a server.
+
+use super::*;
+use crate::pools::error::Error;
+use crate::pools::plan::Builder;
+use crate::pools::window::Window;
+use guira_routing::Request;
+
+/// A core with its time, in milliseconds.
+struct Bench {
+    core: Core,
+    plan: Plan,
+}
+
+const TWO: [&str; 2] = ["127.0.0.1:1", "127.0.0.1:2"];
+
+fn bench(builder: Builder) -> Bench {
+    let plan = Plan::new(&builder.timeout(Duration::from_millis(50))).unwrap();
+    let counts = Arc::default();
+    let mut core = Core::new(&plan, plan.tree().unwrap(), 1, counts, Window::default().era());
+    core.set_time(1_800_000_000, 100);
+    Bench { core, plan }
+}
+
+fn failover() -> Builder {
+    Builder::config(
+        r#"{"pools": {"a": {"servers": ["127.0.0.1:1"]}, "b": {"servers": ["127.0.0.1:2"]}},
+            "route": {"type": "FailoverRoute", "children": ["PoolRoute|a", "PoolRoute|b"]}}"#,
+    )
+}
+
+impl Bench {
+    /// Asks for these keys.
+    fn get(&mut self, keys: &[&str]) -> u32 {
+        let call = self.core.begin(keys.len());
+        for (part, key) in keys.iter().enumerate() {
+            let ticket = Ticket { call, part: part as u32 };
+            self.core.start(ticket, &Request::classic(Op::Get, key.as_bytes()), Window::default().era());
+        }
+        call
+    }
+
+    /// What servers are sent, with their numbers.
+    fn sent(&mut self) -> Vec<(u32, String)> {
+        let mut all = Vec::new();
+        for server in self.core.take_dirty() {
+            let text = String::from_utf8(self.core.unsent(server).to_vec()).unwrap();
+            self.core.sent(server, text.len());
+            self.core.connected(server);
+            all.push((server, text));
+        }
+        all
+    }
+
+    fn values(&mut self, call: u32) -> Vec<Result<Option<Vec<u8>>, Error>> {
+        assert_eq!(self.core.take_done(), [call]);
+        let replies = self.core.take(call);
+        replies.into_iter().map(|reply| Ok(reply?.item.map(|(value, _)| value))).collect()
+    }
+
+    fn at(&mut self, now_ms: u64) {
+        self.core.set_time(1_800_000_000, now_ms);
+    }
+}
+
+/// What a server says that has all keys: as values, their names.
+fn found(requests: &str) -> Vec<u8> {
+    let lines = requests.lines().map(|line| {
+        let mut words = line.split(' ');
+        let (key, opaque) = (words.nth(1).unwrap(), words.next_back().unwrap());
+        format!("VA {} f0 {opaque}\r\n{key}\r\n", key.len())
+    });
+    lines.collect::<String>().into_bytes()
+}
+
+#[test]
+fn each_server_is_asked_once_for_all_of_its_keys_and_answers_are_in_the_order_of_the_keys() {
+    let mut bench = bench(Builder::servers(&TWO));
+    let keys: Vec<String> = (0..24).map(|number| format!("key{number}")).collect();
+    let names: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let call = bench.get(&names);
+    let mut sent = bench.sent();
+    assert_eq!(sent.len(), 2);
+    assert_eq!(sent.iter().map(|(_, text)| text.lines().count()).sum::<usize>(), 24);
+    sent.reverse();
+    for (server, text) in sent {
+        assert!(bench.core.take_done().is_empty());
+        let reply = found(&text);
+        assert_eq!(bench.core.hear(server, &reply), Understood::Yes { taken: reply.len(), wanted: 0 });
+    }
+    let values = bench.values(call);
+    assert!(values.iter().zip(&names).all(|(value, name)| *value == Ok(Some(name.as_bytes().to_vec()))));
+    let leaving = bench.core.take_leaving();
+    assert_eq!((leaving.answered, leaving.put_back, leaving.lost.len()), (24, 0, 0));
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_passed_over_and_its_window_shrinks() {
+    let mut bench = bench(failover());
+    let call = bench.get(&["k"]);
+    assert_eq!(bench.sent(), [(0, "mg k v f O0\r\n".to_owned())]);
+    assert_eq!(bench.core.deadline(), Some(150));
+    bench.at(150);
+    assert_eq!(bench.core.expire(), []);
+    assert_eq!(bench.sent(), [(1, "mg k v f O0\r\n".to_owned())]);
+    bench.core.hear(1, b"VA 1 f0 O0\r\nx\r\n");
+    assert_eq!(bench.values(call), [Ok(Some(b"x".to_vec()))]);
+    let leaving = bench.core.take_leaving();
+    assert_eq!((leaving.answered, leaving.lost.len()), (1, 1));
+    // What comes late is nobody's.
+    let call = bench.get(&["l"]);
+    assert_eq!(bench.sent(), [(0, "mg l v f O1\r\n".to_owned())]);
+    bench.core.hear(0, b"VA 1 f0 O0\r\nx\r\n");
+    assert!(bench.core.take_done().is_empty());
+    bench.core.hear(0, b"EN\r\n");
+    assert_eq!(bench.values(call), [Ok(None)]);
+}
+
+#[test]
+fn a_server_is_out_after_three_batches_without_an_answer_and_in_once_it_answers() {
+    let mut bench = bench(failover());
+    for round in 0..3 {
+        let keys = ["a", "b", "c", "d"];
+        bench.get(&keys);
+        assert_eq!(bench.sent().len(), 1, "round {round}");
+        bench.at(100 + 50 * (round + 1));
+        let closed = bench.core.expire();
+        assert_eq!(closed.len(), usize::from(round == 2), "round {round}");
+        closed.into_iter().for_each(|(server, fault)| bench.core.close(server, fault));
+        let second = bench.sent();
+        assert_eq!(second.len(), 1, "round {round}");
+        bench.core.hear(1, &found(&second[0].1));
+        bench.core.take_done();
+    }
+    let call = bench.get(&["k"]);
+    let sent = bench.sent();
+    assert_eq!((sent.len(), sent[0].0), (1, 1), "it is out");
+    bench.core.hear(1, &found(&sent[0].1));
+    assert_eq!(bench.values(call), [Ok(Some(b"k".to_vec()))]);
+    bench.at(250 + 999);
+    bench.core.probe();
+    assert!(bench.sent().is_empty());
+    bench.at(250 + 1000);
+    bench.core.probe();
+    assert_eq!(bench.sent(), [(0, "mn\r\n".to_owned())]);
+    bench.core.hear(0, b"MN\r\n");
+    bench.get(&["k"]);
+    assert_eq!(bench.sent()[0].0, 0);
+}
+
+#[test]
+fn a_server_that_cannot_be_connected_to_is_down_at_once_for_all_threads() {
+    let mut bench = bench(Builder::servers(&TWO[..1]));
+    let call = bench.get(&["a", "b"]);
+    bench.core.connecting(0);
+    bench.at(150);
+    assert_eq!(bench.core.expire(), [(0, Fault::ConnectTimeout)]);
+    bench.core.close(0, Fault::ConnectTimeout);
+    assert_eq!(bench.values(call), [Err(Error::Unreachable), Err(Error::Unreachable)]);
+    let tree = bench.plan.tree().unwrap();
+    bench.core = Core::new(&bench.plan, tree, 2, Arc::default(), Window::default().era());
+    let call = bench.get(&["a"]);
+    assert_eq!(bench.values(call), [Err(Error::Down)]);
+    let leaving = bench.core.take_leaving();
+    assert_eq!((leaving.answered, leaving.put_back, leaving.lost.len()), (0, 1, 0));
+}
+
+#[test]
+fn nonsense_fails_what_is_outstanding_and_nothing_else() {
+    for nonsense in
+        ["\0\0\0\0\r\n", "VALUE a 0 1\r\nx\r\n", "VA -1 f0\r\n", "HD O9\r\n", "VA 99999999999999 f0 O0\r\n"]
+    {
+        let mut bench = bench(Builder::servers(&TWO[..1]));
+        let call = bench.get(&["a", "b"]);
+        bench.sent();
+        assert_eq!(bench.core.hear(0, nonsense.as_bytes()), Understood::No, "{nonsense:?}");
+        bench.core.close(0, Fault::Nonsense);
+        assert_eq!(bench.values(call), [Err(Error::Broken), Err(Error::Broken)], "{nonsense:?}");
+        let call = bench.get(&["a"]);
+        let text = bench.sent().remove(0).1;
+        bench.core.hear(0, &found(&text));
+        assert_eq!(bench.values(call), [Ok(Some(b"a".to_vec()))], "{nonsense:?}");
+    }
+}
+
+#[test]
+fn gets_by_udp_fail_over_as_others_do_and_stores_go_by_tcp() {
+    let mut bench = bench(failover().udp_gets());
+    let call = bench.get(&["k"]);
+    let set = Request { value: b"v", ..Request::classic(Op::Set, b"k") };
+    let stored = bench.core.begin(1);
+    bench.core.start(Ticket { call: stored, part: 0 }, &set, Window::default().era());
+    assert_eq!(bench.core.take_datagrams(0), [b"\0\0\0\0\0\x01\0\0mg k v f O0\r\n".to_vec()]);
+    assert_eq!(bench.core.unsent(0), b"ms k 1 F0 O0\r\nv\r\n");
+    bench.core.hear_datagram(0, b"\0\0\0\x01\0\x02\0\0the second of two\r\n");
+    assert_eq!(bench.core.take_datagrams(1), [b"\0\0\0\0\0\x01\0\0mg k v f O0\r\n".to_vec()]);
+    bench.core.hear_datagram(1, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
+    assert_eq!(bench.values(call), [Ok(None)]);
+    assert_eq!(bench.core.take_leaving().lost.len(), 1);
+}
+
+/// Whatever a server says, nobody is answered twice, nobody by another key's value, and nothing panics.
+#[test]
+fn any_bytes_are_dealt_with() {
+    const SEED: u64 = 1;
+    // What is damaged below makes none of these of another one.
+    const KEYS: [&str; 3] = ["aaaa", "bbbb", "cccc"];
+    let mut state = SEED;
+    let mut below = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % bound
+    };
+    for round in 0..2000 {
+        let mut bench = bench(Builder::servers(&TWO[..1]));
+        let call = bench.get(&KEYS);
+        let text = bench.sent().remove(0).1;
+        let mut reply = found(&text);
+        for _ in 0..below(4) {
+            let at = below(reply.len());
+            match below(3) {
+                0 => reply[at] = b" \r\nVAEO019"[below(10)],
+                1 => drop(reply.remove(at)),
+                _ => reply.truncate(at),
+            }
+            if reply.is_empty() {
+                break;
+            }
+        }
+        let (mut rest, mut kept) = (reply.as_slice(), Vec::new());
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(1 + below(rest.len()));
+            kept.extend_from_slice(now);
+            rest = later;
+            match bench.core.hear(0, &kept) {
+                Understood::Yes { taken, .. } => drop(kept.drain(..taken)),
+                Understood::No => break,
+            }
+        }
+        bench.core.close(0, Fault::Gone);
+        for (value, key) in bench.values(call).iter().zip(KEYS) {
+            if let Ok(Some(value)) = value {
+                let is_other = KEYS.iter().any(|other| *other != key && value == other.as_bytes());
+                assert!(!is_other, "seed {SEED}, round {round}: {key} {value:?}");
+            }
+        }
+    }
+}
+
+/// Prints how many keys one core routes, writes and matches with their answers: `cargo test -p guira-client --lib -- --ignored --nocapture`.
+#[test]
+#[ignore = "it measures"]
+fn rate_of_keys() {
+    const ROUNDS: usize = 4000;
+    const BATCH: usize = 24;
+    let servers: Vec<String> = (1..=16).map(|port| format!("127.0.0.1:{port}")).collect();
+    let keys: Vec<String> =
+        (0..ROUNDS * BATCH).map(|number| format!("user:{}:name", number * 7919 % 100_000)).collect();
+    let value = "v".repeat(100);
+    let ask = |bench: &mut Bench, round: usize| {
+        let call = bench.core.begin(BATCH);
+        for (part, key) in (0..).zip(&keys[round * BATCH..(round + 1) * BATCH]) {
+            let ticket = Ticket { call, part };
+            bench.core.start(ticket, &Request::classic(Op::Get, key.as_bytes()), Window::default().era());
+        }
+        call
+    };
+    // What servers will say, of a client that asks the same.
+    let mut twin = bench(Builder::servers(&servers));
+    let mut replies: Vec<Vec<(u32, Vec<u8>)>> = Vec::new();
+    for round in 0..ROUNDS {
+        let call = ask(&mut twin, round);
+        let mut of_round = Vec::new();
+        for (server, text) in twin.sent() {
+            let opaques = text.lines().filter_map(|line| line.split(' ').next_back());
+            let reply: String = opaques.map(|opaque| format!("VA 100 f0 {opaque}\r\n{value}\r\n")).collect();
+            twin.core.hear(server, reply.as_bytes());
+            of_round.push((server, reply.into_bytes()));
+        }
+        assert_eq!(twin.core.take_done(), [call]);
+        twin.core.take(call);
+        replies.push(of_round);
+    }
+    let mut bench = bench(Builder::servers(&servers));
+    // Others use the processor too.
+    let worked = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let begin = worked();
+    let mut found = 0;
+    for (round, replies) in replies.iter().enumerate() {
+        let call = ask(&mut bench, round);
+        for server in bench.core.take_dirty() {
+            let bytes = bench.core.unsent(server).len();
+            bench.core.sent(server, bytes);
+        }
+        for (server, reply) in replies {
+            bench.core.hear(*server, reply);
+        }
+        bench.core.take_done();
+        found += bench
+            .core
+            .take(call)
+            .iter()
+            .filter(|reply| matches!(reply, Ok(told) if told.item.is_some()))
+            .count();
+    }
+    let end = worked();
+    let seconds = (end.tv_sec - begin.tv_sec) as f64 + (end.tv_nsec - begin.tv_nsec) as f64 / 1e9;
+    let rate = found as f64 / seconds / 1e6;
+    assert_eq!(found, ROUNDS * BATCH);
+    println!("{rate:.2} million keys in a second of a core, {BATCH} at once over {} servers", servers.len());
+}

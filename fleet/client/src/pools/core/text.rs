@@ -1,0 +1,274 @@
+//! Requests and replies as text: meta commands, each with an opaque of its own.
+//!
+//! The opaque is why these and not the classic ones: a reply says which request it answers, so that one that comes late, twice or out of order is
+//! known by itself. It also keeps the keys of a batch apart, of which a classic get has one failure for all.
+
+use guira_protocol::number_from;
+use guira_routing::{Answer, Dialect, Item, Op, Outcome, Request};
+use guira_upstream::{answers, wire, words};
+
+/// Appends a request. False if this client does not send such requests.
+pub(super) fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) -> bool {
+    if request.dialect == Dialect::Meta {
+        let meta = [request.meta, format!(" O{opaque}").as_bytes()].concat();
+        wire::write(&Request { meta: &meta, ..*request }, out);
+        return true;
+    }
+    let (verb, flags): (&[u8], &[u8]) = match request.op {
+        Op::Get => (b"mg ", b" v f O"),
+        Op::Gets => (b"mg ", b" v f c O"),
+        Op::Gat => (b"mg ", b" v f T"),
+        Op::Gats => (b"mg ", b" v f c T"),
+        Op::Touch => (b"mg ", b" T"),
+        Op::Delete => (b"md ", b" O"),
+        Op::Incr => (b"ma ", b" v D"),
+        Op::Decr => (b"ma ", b" v MD D"),
+        Op::Set => return store(request, b"", opaque, out),
+        Op::Add => return store(request, b" ME", opaque, out),
+        Op::Replace => return store(request, b" MR", opaque, out),
+        Op::Append => return store(request, b" MA", opaque, out),
+        Op::Prepend => return store(request, b" MP", opaque, out),
+        Op::Cas => return store(request, b" C", opaque, out),
+        Op::FlushAll => {
+            wire::write(request, out);
+            return true;
+        }
+        Op::LeaseGet | Op::LeaseSet | Op::MetaGet => return false,
+    };
+    out.extend_from_slice(verb);
+    out.extend_from_slice(request.key);
+    out.extend_from_slice(flags);
+    match request.op {
+        Op::Gat | Op::Gats | Op::Touch => {
+            out.extend_from_slice(itoa::Buffer::new().format(request.exptime).as_bytes());
+            out.extend_from_slice(b" O");
+        }
+        Op::Incr | Op::Decr => {
+            put(request.number, out);
+            out.extend_from_slice(b" O");
+        }
+        _ => {}
+    }
+    put(opaque, out);
+    out.extend_from_slice(b"\r\n");
+    true
+}
+
+fn store(request: &Request<'_>, mode: &[u8], opaque: u32, out: &mut Vec<u8>) -> bool {
+    out.extend_from_slice(b"ms ");
+    out.extend_from_slice(request.key);
+    out.push(b' ');
+    put(request.value.len() as u64, out);
+    out.extend_from_slice(mode);
+    if request.op == Op::Cas {
+        put(request.number, out);
+    }
+    // What is appended leaves the item its flags and its time.
+    if !matches!(request.op, Op::Append | Op::Prepend) {
+        out.extend_from_slice(b" F");
+        put(request.flags, out);
+        if request.exptime != 0 {
+            out.extend_from_slice(b" T");
+            out.extend_from_slice(itoa::Buffer::new().format(request.exptime).as_bytes());
+        }
+    }
+    out.extend_from_slice(b" O");
+    put(opaque, out);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(request.value);
+    out.extend_from_slice(b"\r\n");
+    true
+}
+
+fn put(number: impl Into<u64>, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number.into()).as_bytes());
+}
+
+/// What a reply says, and which request it names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said<'i> {
+    pub(super) answer: Answer<'i>,
+    /// Errors name none, nor do misses of earlier versions of memcached.
+    pub(super) opaque: Option<u32>,
+}
+
+/// What a line, with the value behind it, says about a request of this kind; `None` if none of this kind is answered so.
+#[inline]
+pub(super) fn read<'i>(
+    op: Op,
+    dialect: Dialect,
+    line: &'i [u8],
+    value: Option<&'i [u8]>,
+) -> Option<Said<'i>> {
+    if op == Op::FlushAll {
+        let answer = answers::of_line(op, line).filter(|_| value.is_none())?;
+        return Some(Said { answer, opaque: None });
+    }
+    let mut said = Said { answer: answers::of_meta(op, line, value)?, opaque: None };
+    if said.answer.outcome.is_error() {
+        return Some(said);
+    }
+    let mut number = None;
+    for flag in words(line).skip(1 + usize::from(value.is_some())) {
+        match flag[0] {
+            b'O' => said.opaque = Some(u32::try_from(number_from(&flag[1..])?).ok()?),
+            b'c' => number = number_from(&flag[1..]),
+            _ => {}
+        }
+    }
+    if dialect == Dialect::Meta {
+        return Some(said);
+    }
+    let item = said.answer.item;
+    let (outcome, item, number) = match (said.answer.outcome, op) {
+        (Outcome::Found, Op::Set | Op::Add | Op::Replace | Op::Append | Op::Prepend | Op::Cas) => {
+            (Outcome::Stored, None, 0)
+        }
+        (Outcome::Found, Op::Delete) => (Outcome::Deleted, None, 0),
+        (Outcome::Found, Op::Touch) => (Outcome::Touched, None, 0),
+        (Outcome::Found, Op::Incr | Op::Decr) => {
+            (Outcome::Found, None, number_from(value?.trim_ascii_end())?)
+        }
+        // A get was answered without the flags or the value that it has asked for.
+        (Outcome::Found, _) => (Outcome::Found, Some(item?), number.unwrap_or(0)),
+        (outcome, _) => (outcome, None, 0),
+    };
+    said.answer = Answer { item: item.map(|item: Item<'i>| item), number, ..Answer::of(outcome) };
+    Some(said)
+}
+
+/// A hit of a get in front of `input`, with how long it is, if it has arrived altogether and looks as it mostly does: what most replies are is read
+/// faster so. Anything else is left to [`read`].
+#[inline]
+pub(super) fn hit(input: &[u8]) -> Option<(Said<'_>, usize)> {
+    let (length, rest) = digits(input.strip_prefix(b"VA ")?)?;
+    let (flags, rest) = digits(rest.strip_prefix(b" f")?)?;
+    let (number, rest) = match rest.strip_prefix(b" c") {
+        Some(rest) => digits(rest)?,
+        None => (0, rest),
+    };
+    let (opaque, rest) = digits(rest.strip_prefix(b" O")?)?;
+    let rest = rest.strip_prefix(b"\r\n")?;
+    let (value, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    let rest = rest.strip_prefix(b"\r\n")?;
+    let item = Some(Item { flags: u32::try_from(flags).ok()?, value });
+    let answer = Answer { item, number, ..Answer::of(Outcome::Found) };
+    Some((Said { answer, opaque: Some(u32::try_from(opaque).ok()?) }, input.len() - rest.len()))
+}
+
+/// The digits in front of a text as a number, if they are so few that they fit.
+#[inline]
+fn digits(text: &[u8]) -> Option<(u64, &[u8])> {
+    const MOST: usize = 19;
+    let (mut number, mut count) = (0_u64, 0);
+    while let Some(digit) = text.get(count).map(|byte| byte.wrapping_sub(b'0'))
+        && digit < 10
+        && count < MOST
+    {
+        number = number * 10 + u64::from(digit);
+        count += 1;
+    }
+    (count > 0).then(|| (number, &text[count..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_meta_commands_with_their_opaque() {
+        let text = |op| {
+            let mut out = Vec::new();
+            let it = Request::classic(op, b"key");
+            let request = Request { flags: 7, exptime: 60, number: 9, value: b"abc", ..it };
+            assert!(write(&request, 5, &mut out));
+            String::from_utf8(out).unwrap()
+        };
+        for (op, expected) in [
+            (Op::Get, "mg key v f O5\r\n"),
+            (Op::Gets, "mg key v f c O5\r\n"),
+            (Op::Gat, "mg key v f T60 O5\r\n"),
+            (Op::Touch, "mg key T60 O5\r\n"),
+            (Op::Set, "ms key 3 F7 T60 O5\r\nabc\r\n"),
+            (Op::Add, "ms key 3 ME F7 T60 O5\r\nabc\r\n"),
+            (Op::Replace, "ms key 3 MR F7 T60 O5\r\nabc\r\n"),
+            (Op::Append, "ms key 3 MA O5\r\nabc\r\n"),
+            (Op::Prepend, "ms key 3 MP O5\r\nabc\r\n"),
+            (Op::Cas, "ms key 3 C9 F7 T60 O5\r\nabc\r\n"),
+            (Op::Delete, "md key O5\r\n"),
+            (Op::Incr, "ma key v D9 O5\r\n"),
+            (Op::Decr, "ma key v MD D9 O5\r\n"),
+            (Op::FlushAll, "flush_all 60\r\n"),
+        ] {
+            assert_eq!(text(op), expected);
+        }
+        assert!(!write(&Request::classic(Op::LeaseGet, b"key"), 5, &mut Vec::new()));
+    }
+
+    #[test]
+    fn a_hit_is_read_alike_in_both_ways_and_not_before_it_is_whole() {
+        for (line, value) in
+            [("VA 3 f7 O5", "abc"), ("VA 3 f7 c18446744073709551 O5", "abc"), ("VA 0 f0 O0", "")]
+        {
+            let whole = format!("{line}\r\n{value}\r\nrest");
+            let (said, taken) = hit(whole.as_bytes()).unwrap();
+            let other = read(Op::Gets, Dialect::Classic, line.as_bytes(), Some(value.as_bytes())).unwrap();
+            let of = |said: &Said<'_>| {
+                (
+                    said.answer.item.map(|item| (item.flags, item.value.to_vec())),
+                    said.answer.number,
+                    said.opaque,
+                )
+            };
+            assert_eq!((of(&said), taken), (of(&other), whole.len() - 4));
+            assert!((0..taken).all(|length| hit(&whole.as_bytes()[..length]).is_none()));
+        }
+        for other in [
+            "VA 3 f7 O5\r\nabcd\r\n",
+            "VA 3 s3 f7 O5\r\nabc\r\n",
+            "VA 3 f7 O5 W\r\nabc\r\n",
+            "EN\r\n",
+            "VA 3 f99999999999 O5\r\nabc\r\n",
+        ] {
+            assert!(hit(other.as_bytes()).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn replies_are_read_as_those_to_classic_commands() {
+        let of = |op, line: &'static str, value: Option<&'static str>| {
+            let said = read(op, Dialect::Classic, line.as_bytes(), value.map(str::as_bytes))?;
+            let item = said.answer.item.map(|item| (item.flags, item.value));
+            Some((said.answer.outcome, item, said.answer.number, said.opaque))
+        };
+        let item = Some((3, b"abc".as_slice()));
+        for (op, line, value, expected) in [
+            (Op::Get, "VA 3 f3 O5", Some("abc"), (Outcome::Found, item, 0, Some(5))),
+            (Op::Gets, "VA 3 f3 c77 O5", Some("abc"), (Outcome::Found, item, 77, Some(5))),
+            (Op::Get, "EN O5", None, (Outcome::NotFound, None, 0, Some(5))),
+            (Op::Get, "EN", None, (Outcome::NotFound, None, 0, None)),
+            (Op::Set, "HD O5", None, (Outcome::Stored, None, 0, Some(5))),
+            (Op::Add, "NS O5", None, (Outcome::NotStored, None, 0, Some(5))),
+            (Op::Cas, "EX O5", None, (Outcome::Exists, None, 0, Some(5))),
+            (Op::Cas, "NF O5", None, (Outcome::NotFound, None, 0, Some(5))),
+            (Op::Delete, "HD O5", None, (Outcome::Deleted, None, 0, Some(5))),
+            (Op::Touch, "HD O5", None, (Outcome::Touched, None, 0, Some(5))),
+            (Op::Incr, "VA 3 O5", Some("10 "), (Outcome::Found, None, 10, Some(5))),
+            (Op::FlushAll, "OK", None, (Outcome::Ok, None, 0, None)),
+        ] {
+            assert_eq!(of(op, line, value), Some(expected), "{op:?} {line}");
+        }
+        for (op, line, value) in [
+            (Op::Get, "HD O5", None),
+            (Op::Get, "VA 3 O5", Some("abc")),
+            (Op::Get, "VA 3 f3 Ox", Some("abc")),
+            (Op::Get, "VA 3 f3 O99999999999", Some("abc")),
+            (Op::Set, "EN O5", None),
+            (Op::Incr, "VA 1 O5", Some("x")),
+            (Op::Get, "", None),
+            (Op::FlushAll, "HD", None),
+        ] {
+            assert_eq!(of(op, line, value), None, "{op:?} {line}");
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Futures for any runtime: a thread of their own does the I/O of all of them, over one connection to each server.
+
+use super::ask::{self, Ask, Uniques};
+use super::core::Reply;
+use super::counters::{Counters, Counts};
+use super::error::Error;
+use super::item::{Cas, Item, Store};
+use super::plan::{Builder, Plan, SetupError};
+use super::session::{OWNERS, Session};
+use super::turnstile::Turnstile;
+use super::work::{Places, Work};
+use guira_routing::Op;
+use guira_transport::{Interest, Mailbox};
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A client of many servers that routes by itself, whose calls are futures. They go on whether or not they are polled: the thread of the client has
+/// them. Its clones are the same client; the thread ends with the last of them and of its futures.
+#[derive(Clone, Debug)]
+pub struct AsyncClient {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    plan: Arc<Plan>,
+    counts: Arc<Counts>,
+    turnstile: Arc<Turnstile>,
+    mailbox: Arc<Mailbox<Job>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.mailbox.send(Job::Stop);
+    }
+}
+
+#[derive(Debug)]
+enum Job {
+    Ask(Vec<Ask<'static>>, Arc<Promise>),
+    Stop,
+}
+
+/// The replies of a call, once they are there.
+#[derive(Debug, Default)]
+struct Promise {
+    /// LOCK: pool_promise. Leaf.
+    state: Mutex<Promised>,
+}
+
+#[derive(Debug, Default)]
+struct Promised {
+    replies: Option<Vec<Reply>>,
+    waker: Option<Waker>,
+}
+
+impl Promise {
+    fn state(&self) -> MutexGuard<'_, Promised> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, replies: Vec<Reply>) {
+        let mut state = self.state();
+        state.replies = Some(replies);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// A call that is under way.
+struct Pending {
+    promise: Arc<Promise>,
+    /// The thread lives as long as somebody waits.
+    _client: Arc<Shared>,
+}
+
+impl Future for Pending {
+    type Output = Vec<Reply>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<Reply>> {
+        let mut state = self.promise.state();
+        match state.replies.take() {
+            Some(replies) => Poll::Ready(replies),
+            None => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// The thread of a client.
+struct Driver {
+    session: Session,
+    mailbox: Arc<Mailbox<Job>>,
+    turnstile: Arc<Turnstile>,
+    counts: Arc<Counts>,
+    work: Work<'static>,
+    /// Who waits for calls, and how many keys these have.
+    promises: HashMap<u32, (Arc<Promise>, usize)>,
+}
+
+/// Whether a thread goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goes {
+    On,
+    Ends,
+}
+
+impl Driver {
+    fn run(mut self) {
+        while self.round() == Goes::On {}
+        // Nobody is left who waits, unless the system has nothing to wait with.
+        for job in self.mailbox.take() {
+            if let Job::Ask(asks, promise) = job {
+                promise.keep(vec![Err(Error::Broken); asks.len()]);
+            }
+        }
+        self.promises.drain().for_each(|(_, (promise, keys))| promise.keep(vec![Err(Error::Broken); keys]));
+    }
+
+    fn round(&mut self) -> Goes {
+        let mut goes = Goes::On;
+        for job in self.mailbox.take() {
+            match job {
+                Job::Ask(asks, promise) => {
+                    let keys = asks.len();
+                    let call = self.work.begin(&mut self.session, asks);
+                    self.promises.insert(call, (promise, keys));
+                }
+                Job::Stop => goes = Goes::Ends,
+            }
+        }
+        self.session.core.probe();
+        // All places are this thread's: if none is free, some keys are under way.
+        let places = self.work.start(&mut self.session, &self.turnstile);
+        debug_assert_eq!(places, Places::Enough, "the window has room for a key if none is under way");
+        let turned = if goes == Goes::On { self.session.turn(Duration::MAX) } else { Ok(()) };
+        self.work.settle(&mut self.session, &self.turnstile, &self.counts);
+        for (call, replies) in self.work.take_done(&mut self.session, &self.counts) {
+            if let Some((promise, _)) = self.promises.remove(&call) {
+                promise.keep(replies);
+            }
+        }
+        if turned.is_err() { Goes::Ends } else { goes }
+    }
+}
+
+impl AsyncClient {
+    /// A client with this configuration, in mcrouter's language, and otherwise as usual.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, or with a server that it names.
+    pub fn from_config(text: &str) -> Result<Self, SetupError> {
+        Self::new(&Builder::config(text))
+    }
+
+    /// The client that a builder describes.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, or with a server that it names; or the system has no thread.
+    pub fn new(builder: &Builder) -> Result<Self, SetupError> {
+        let plan = Arc::new(Plan::new(builder)?);
+        let (counts, turnstile) = (Arc::default(), Arc::new(Turnstile::default()));
+        let mailbox = Arc::new(Mailbox::new()?);
+        let session = Session::new(&plan, &counts, turnstile.era())?;
+        session.poll.add(&*mailbox, OWNERS, Interest::Read)?;
+        let driver = Driver {
+            session,
+            mailbox: Arc::clone(&mailbox),
+            turnstile: Arc::clone(&turnstile),
+            counts: Arc::clone(&counts),
+            work: Work::default(),
+            promises: HashMap::new(),
+        };
+        std::thread::Builder::new().name("guira-client".to_owned()).spawn(move || driver.run())?;
+        Ok(Self { shared: Arc::new(Shared { plan, counts, turnstile, mailbox }) })
+    }
+
+    /// What the client has done, by name: for metrics.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.shared.counts.told()
+    }
+
+    /// How many keys may be outstanding now: the window that all calls share.
+    #[must_use]
+    pub fn window(&self) -> u32 {
+        self.shared.turnstile.size()
+    }
+
+    /// Begins a call at once.
+    fn ask_all(&self, asks: Vec<Ask<'_>>) -> Pending {
+        let promise = Arc::<Promise>::default();
+        let asks = asks.into_iter().map(Ask::into_owned).collect();
+        self.shared.mailbox.send(Job::Ask(asks, Arc::clone(&promise)));
+        Pending { promise, _client: Arc::clone(&self.shared) }
+    }
+
+    async fn ask(&self, ask: Result<Ask<'_>, Error>) -> Reply {
+        ask::only(self.ask_all(vec![ask?]).await)
+    }
+
+    async fn store(&self, op: Op, store: &Store<'_>, unique: u64) -> Reply {
+        let Shared { plan, counts, .. } = &*self.shared;
+        self.ask(Ask::store(op, store, unique, plan.compression, counts)).await
+    }
+
+    async fn items<K: AsRef<[u8]>>(
+        &self,
+        op: Op,
+        keys: &[K],
+        uniques: Uniques,
+    ) -> Vec<Result<Option<Item>, Error>> {
+        let asks = keys.iter().map(|key| Ask::of(op, key.as_ref())).collect();
+        let how = self.shared.plan.compression;
+        self.ask_all(asks).await.into_iter().map(|reply| ask::item(reply, uniques, how)).collect()
+    }
+
+    /// As [`super::Client::get`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Item>, Error> {
+        let reply = self.ask(Ok(Ask::of(Op::Get, key))).await;
+        ask::item(reply, Uniques::Omitted, self.shared.plan.compression)
+    }
+
+    /// As [`super::Client::gets`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn gets(&self, key: &[u8]) -> Result<Option<Item>, Error> {
+        let reply = self.ask(Ok(Ask::of(Op::Gets, key))).await;
+        ask::item(reply, Uniques::Told, self.shared.plan.compression)
+    }
+
+    /// As [`super::Client::get_many`].
+    pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Item>, Error>> {
+        self.items(Op::Get, keys, Uniques::Omitted).await
+    }
+
+    /// As [`super::Client::gets_many`].
+    pub async fn gets_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Item>, Error>> {
+        self.items(Op::Gets, keys, Uniques::Told).await
+    }
+
+    /// As [`super::Client::gat`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn gat(&self, key: &[u8], expiry: i32) -> Result<Option<Item>, Error> {
+        let reply = self.ask(Ok(Ask::expiring(Op::Gat, key, expiry))).await;
+        ask::item(reply, Uniques::Omitted, self.shared.plan.compression)
+    }
+
+    /// As [`super::Client::touch`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn touch(&self, key: &[u8], expiry: i32) -> Result<bool, Error> {
+        ask::is_done(self.ask(Ok(Ask::expiring(Op::Touch, key, expiry))).await)
+    }
+
+    /// As [`super::Client::set`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn set(&self, store: &Store<'_>) -> Result<bool, Error> {
+        ask::is_done(self.store(Op::Set, store, 0).await)
+    }
+
+    /// As [`super::Client::add`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn add(&self, store: &Store<'_>) -> Result<bool, Error> {
+        ask::is_done(self.store(Op::Add, store, 0).await)
+    }
+
+    /// As [`super::Client::replace`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn replace(&self, store: &Store<'_>) -> Result<bool, Error> {
+        ask::is_done(self.store(Op::Replace, store, 0).await)
+    }
+
+    /// As [`super::Client::cas`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn cas(&self, store: &Store<'_>, unique: u64) -> Result<Cas, Error> {
+        ask::cas(self.store(Op::Cas, store, unique).await)
+    }
+
+    /// As [`super::Client::append`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn append(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
+        let ask = Ask::joining(Op::Append, key, more, self.shared.plan.compression);
+        ask::is_done(self.ask(ask).await)
+    }
+
+    /// As [`super::Client::prepend`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn prepend(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
+        let ask = Ask::joining(Op::Prepend, key, more, self.shared.plan.compression);
+        ask::is_done(self.ask(ask).await)
+    }
+
+    /// As [`super::Client::delete`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        ask::is_done(self.ask(Ok(Ask::of(Op::Delete, key))).await)
+    }
+
+    /// As [`super::Client::delete_many`].
+    #[must_use = "a delete that has failed leaves an old value"]
+    pub async fn delete_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<bool, Error>> {
+        let asks = keys.iter().map(|key| Ask::of(Op::Delete, key.as_ref())).collect();
+        self.ask_all(asks).await.into_iter().map(ask::is_done).collect()
+    }
+
+    /// As [`super::Client::incr`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn incr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
+        ask::number(self.ask(Ok(Ask::counting(Op::Incr, key, by))).await)
+    }
+
+    /// As [`super::Client::decr`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn decr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
+        ask::number(self.ask(Ok(Ask::counting(Op::Decr, key, by))).await)
+    }
+
+    /// As [`super::Client::flush_all`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn flush_all(&self) -> Result<(), Error> {
+        self.ask(Ok(Ask::of(Op::FlushAll, b""))).await.map(|_| ())
+    }
+}

@@ -1,0 +1,331 @@
+//! One connection to each server, and the requests of one thread over them: what drives the core.
+
+use super::core::{Core, Fault, Understood};
+use super::counters::Counts;
+use super::plan::{Plan, Server, SetupError};
+use super::window::Era;
+use guira_sync::clock::wall_clock;
+use guira_transport::{Event, Interest, Poll, Progress, Token};
+use guira_upstream::{Intake, Link, Way};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The token of what its owner listens to.
+pub(super) const OWNERS: Token = Token(u64::MAX);
+
+/// The longest datagram.
+const DATAGRAM_MAX: usize = 64 << 10;
+/// So often a connection is read before others have their turn.
+const READS_MAX: usize = 16;
+/// Nothing waits for longer than this before it looks at its deadlines again.
+const LOOK: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) core: Core,
+    plan: Arc<Plan>,
+    wires: Vec<Wire>,
+    pub(super) poll: Poll,
+    events: Vec<Event>,
+    /// What is read into, of all servers.
+    intake: Option<Intake>,
+    datagram: Vec<u8>,
+}
+
+/// The ways to one server.
+#[derive(Debug)]
+struct Wire {
+    link: Link,
+    way: Way,
+    interest: Interest,
+    /// What was read and is no whole reply.
+    rest: Intake,
+    udp: Option<UdpSocket>,
+}
+
+fn of_connection(server: u32) -> Token {
+    Token(u64::from(server) * 2)
+}
+
+fn of_datagrams(server: u32) -> Token {
+    Token(u64::from(server) * 2 + 1)
+}
+
+impl Session {
+    pub(super) fn new(plan: &Arc<Plan>, counts: &Arc<Counts>, era: Era) -> Result<Self, SetupError> {
+        // Handles that choose at random choose differently in each session.
+        let seed = RandomState::new().build_hasher().finish();
+        let core = Core::new(plan, plan.tree()?, seed, Arc::clone(counts), era);
+        let wires = plan.servers().iter().map(|server| Wire {
+            link: Link::Closed,
+            way: Way::new(&server.addresses),
+            interest: Interest::Read,
+            rest: Intake::default(),
+            udp: None,
+        });
+        Ok(Session {
+            core,
+            wires: wires.collect(),
+            plan: Arc::clone(plan),
+            poll: Poll::new()?,
+            events: Vec::new(),
+            intake: Some(Intake::default()),
+            datagram: Vec::new(),
+        })
+    }
+
+    /// Begins some work: the time is told, and connections are closed that servers have closed meanwhile.
+    pub(super) fn begin(&mut self) -> io::Result<()> {
+        self.turn(Duration::ZERO)?;
+        self.core.probe();
+        Ok(())
+    }
+
+    /// Sends what is asked, waits until something happens, or so long at most, and deals with it.
+    ///
+    /// # Errors
+    /// The system has nothing to wait with.
+    pub(super) fn turn(&mut self, patience: Duration) -> io::Result<()> {
+        self.flush();
+        let now_ms = self.plan.now_ms();
+        let left = self.core.deadline().map(|due| Duration::from_millis(due.saturating_sub(now_ms)));
+        // What could not be sent is answered already.
+        let patience =
+            if self.core.has_news() { Duration::ZERO } else { patience.min(left.unwrap_or(LOOK)).min(LOOK) };
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        let waited = self.poll.wait(Some(patience), &mut events);
+        self.core.set_time(wall_clock(), self.plan.now_ms());
+        for event in &events {
+            if event.token == OWNERS {
+                continue;
+            }
+            let server = (event.token.0 / 2) as u32;
+            if event.token == of_connection(server) {
+                self.happens(server)
+            } else {
+                self.hear_datagrams(server)
+            }
+        }
+        self.events = events;
+        for (server, fault) in self.core.expire() {
+            self.close(server, fault);
+        }
+        self.flush();
+        waited
+    }
+
+    /// Sends servers what they are asked.
+    fn flush(&mut self) {
+        loop {
+            let dirty = self.core.take_dirty();
+            if dirty.is_empty() {
+                return;
+            }
+            for server in dirty {
+                self.send_datagrams(server);
+                if let Err(fault) = self.send(server) {
+                    self.close(server, fault);
+                }
+            }
+        }
+    }
+
+    fn server(&self, server: u32) -> &Server {
+        &self.plan.servers()[server as usize]
+    }
+
+    /// Sends what a server is asked over its connection; connects first, if need be.
+    fn send(&mut self, server: u32) -> Result<(), Fault> {
+        if self.core.unsent(server).is_empty() {
+            return Ok(());
+        }
+        if let Link::Closed = self.wires[server as usize].link {
+            self.connect(server)?;
+        }
+        let is_secure = self.server(server).secure.is_some();
+        let Session { core, wires, poll, .. } = self;
+        let wire = &mut wires[server as usize];
+        let Link::Up(stream) = &mut wire.link else { return Ok(()) };
+        loop {
+            let bytes = if is_secure { core.unsent_record(server) } else { core.unsent(server) };
+            if bytes.is_empty() {
+                return wire.listen(poll, server, Interest::Read);
+            }
+            match stream.write(bytes) {
+                Ok(Progress::Moved(sent)) => core.sent(server, sent),
+                Ok(Progress::Blocked) => return wire.listen(poll, server, Interest::ReadWrite),
+                Ok(Progress::Ended) | Err(_) => return Err(Fault::Gone),
+            }
+        }
+    }
+
+    fn connect(&mut self, server: u32) -> Result<(), Fault> {
+        let known = &self.plan.servers()[server as usize];
+        let wire = &mut self.wires[server as usize];
+        if !known.standing.is_in() {
+            known.look_up_again();
+            wire.way.refresh();
+        }
+        let stream = wire.way.connect(known.service).map_err(|_| Fault::Unreachable)?;
+        let token = of_connection(server);
+        self.poll.add(&stream, token, Interest::ReadWrite).map_err(|_| Fault::Unreachable)?;
+        (wire.link, wire.interest) = (Link::Connecting(stream), Interest::ReadWrite);
+        self.core.connecting(server);
+        Ok(())
+    }
+
+    /// Something has happened to a connection.
+    fn happens(&mut self, server: u32) {
+        let is_beginning = self.wires[server as usize].link.is_beginning();
+        let done = if is_beginning {
+            self.go_on(server)
+        } else {
+            self.send(server).and_then(|()| self.read(server))
+        };
+        if let Err(fault) = done {
+            self.close(server, fault);
+        }
+    }
+
+    /// Goes on connecting.
+    fn go_on(&mut self, server: u32) -> Result<(), Fault> {
+        let secure = self.plan.servers()[server as usize].secure.as_ref();
+        let wire = &mut self.wires[server as usize];
+        if wire.link.go_on(secure).is_err() {
+            wire.link = Link::Closed;
+            return if wire.way.turn() { self.send(server) } else { Err(Fault::Unreachable) };
+        }
+        match wire.link {
+            Link::Securing(_) => wire.listen(&self.poll, server, Interest::Read),
+            _ => {
+                wire.way.reached();
+                self.core.connected(server);
+                self.send(server)
+            }
+        }
+    }
+
+    fn read(&mut self, server: u32) -> Result<(), Fault> {
+        for _ in 0..READS_MAX {
+            let Session { core, wires, intake, .. } = self;
+            let wire = &mut wires[server as usize];
+            let Link::Up(stream) = &mut wire.link else { return Ok(()) };
+            let mut input = Intake::lent(&mut wire.rest, intake);
+            let space = input.space();
+            let most = space.len();
+            let progress = stream.read(space);
+            let has_more = stream.has_input();
+            let bytes = match progress {
+                Ok(Progress::Moved(bytes)) => bytes,
+                Ok(Progress::Blocked) => 0,
+                Ok(Progress::Ended) | Err(_) => {
+                    input.keep(&mut wire.rest, intake);
+                    return Err(Fault::Gone);
+                }
+            };
+            input.filled(bytes);
+            core.note_read(server, bytes);
+            let understood = core.hear(server, input.input());
+            if let Understood::Yes { taken, wanted } = understood {
+                input.taken(taken, wanted);
+            }
+            input.keep(&mut wire.rest, intake);
+            if understood == Understood::No {
+                return Err(Fault::Nonsense);
+            }
+            if bytes == 0 || (bytes < most && !has_more) {
+                break;
+            }
+        }
+        // TLS may have sent something, or have something left to send.
+        let is_secure = self.server(server).secure.is_some();
+        let is_clean = self.core.unsent(server).is_empty();
+        let interest = if is_clean { Interest::Read } else { Interest::ReadWrite };
+        if is_secure { self.wires[server as usize].listen(&self.poll, server, interest) } else { Ok(()) }
+    }
+
+    fn close(&mut self, server: u32, fault: Fault) {
+        let wire = &mut self.wires[server as usize];
+        if let Some(stream) = wire.link.stream() {
+            // Closing the socket does the same.
+            let _ = self.poll.remove(stream);
+        }
+        (wire.link, wire.rest) = (Link::Closed, Intake::default());
+        self.core.close(server, fault);
+    }
+
+    fn send_datagrams(&mut self, server: u32) {
+        let all = self.core.take_datagrams(server);
+        for datagram in all {
+            let sent = self.socket(server).and_then(|socket| socket.send(&datagram));
+            match sent {
+                // There is no room for it, which is as if it was lost.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return self.close_datagrams(server),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// The socket for datagrams to a server, and from it alone.
+    fn socket(&mut self, server: u32) -> io::Result<&UdpSocket> {
+        let target = self.server(server).udp;
+        let wire = &mut self.wires[server as usize];
+        let socket = match wire.udp.take() {
+            Some(socket) => socket,
+            None => {
+                let target = target.ok_or(io::ErrorKind::AddrNotAvailable)?;
+                let any: SocketAddr = if target.is_ipv4() {
+                    (Ipv4Addr::UNSPECIFIED, 0).into()
+                } else {
+                    (Ipv6Addr::UNSPECIFIED, 0).into()
+                };
+                let socket = UdpSocket::bind(any)?;
+                socket.set_nonblocking(true)?;
+                socket.connect(target)?;
+                self.poll.add(&socket, of_datagrams(server), Interest::Read)?;
+                socket
+            }
+        };
+        Ok(wire.udp.insert(socket))
+    }
+
+    fn hear_datagrams(&mut self, server: u32) {
+        self.datagram.resize(DATAGRAM_MAX, 0);
+        loop {
+            let Session { core, wires, datagram, .. } = self;
+            let Some(socket) = &wires[server as usize].udp else { return };
+            match socket.recv(datagram) {
+                Ok(bytes) => core.hear_datagram(server, &datagram[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Its port is closed.
+                Err(_) => return self.close_datagrams(server),
+            }
+        }
+    }
+
+    fn close_datagrams(&mut self, server: u32) {
+        if let Some(socket) = self.wires[server as usize].udp.take() {
+            // Closing the socket does the same.
+            let _ = self.poll.remove(&socket);
+        }
+        self.core.close_datagrams(server);
+    }
+}
+
+impl Wire {
+    fn listen(&mut self, poll: &Poll, server: u32, interest: Interest) -> Result<(), Fault> {
+        let (Link::Securing(stream) | Link::Up(stream)) = &self.link else { return Ok(()) };
+        let interest = stream.wants(interest);
+        if self.interest != interest {
+            self.interest = interest;
+            poll.change(stream, of_connection(server), interest).map_err(|_| Fault::Gone)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! How many keys a client asks for at once: a window that slides over all of its servers together.
+//!
+//! When many servers answer one client at the same time, their answers meet in the last switch before it, whose buffers are small, and some are
+//! lost (*incast*). So a client asks for no more keys at once than its window allows. As in TCP's congestion control the window grows slowly while
+//! answers come, and is halved when one does not; other than there it is one for all servers (*Scaling Memcache at Facebook*, section 3.1).
+
+/// The window. What it is told decides all that it does: it has no clock and no lock.
+#[derive(Clone, Debug)]
+pub struct Window {
+    size: f64,
+    least: f64,
+    most: f64,
+    outstanding: u32,
+    era: u32,
+}
+
+/// Since which loss a key has been outstanding. Keys that were asked for before the window was halved say nothing about the halved one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Era(u32);
+
+/// The first window: some batches of 24 keys, which is the mean of the paper.
+const FIRST: f64 = 96.0;
+/// A window is never smaller: with one key at a time a client that has lost one answer would wait for each of the next …
+const LEAST: f64 = 8.0;
+/// … nor larger, so that what one client asks for at once has an end.
+const MOST: f64 = 4096.0;
+
+impl Default for Window {
+    fn default() -> Self {
+        Window { size: FIRST, least: LEAST, most: MOST, outstanding: 0, era: 0 }
+    }
+}
+
+impl Window {
+    /// One that has always the same size, which is at least 1: what the others are compared with.
+    #[must_use]
+    pub fn fixed(size: u32) -> Self {
+        let size = f64::from(size.max(1));
+        Window { size, least: size, most: size, outstanding: 0, era: 0 }
+    }
+
+    /// Takes places for as many of `wanted` keys as there is room for.
+    pub fn take(&mut self, wanted: u32) -> u32 {
+        let taken = wanted.min(self.room());
+        self.outstanding += taken;
+        taken
+    }
+
+    /// How many keys may be asked for beside those that are outstanding.
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        (self.size as u32).saturating_sub(self.outstanding)
+    }
+
+    /// What is told of a key when it is lost.
+    #[must_use]
+    pub fn era(&self) -> Era {
+        Era(self.era)
+    }
+
+    /// A key was answered, and its place is free again. The window grows by about one when all keys of a window were answered, but not while there
+    /// is much more room than is asked for.
+    pub fn answered(&mut self) {
+        let is_used = f64::from(self.outstanding) * 2.0 >= self.size;
+        if is_used {
+            self.size = (self.size + 1.0 / self.size).min(self.most);
+        }
+        self.put_back();
+    }
+
+    /// A place is free again, and nothing was learned: its key was not sent, or its server is not there.
+    pub fn put_back(&mut self) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+    }
+
+    /// A key that was asked for in this era was not answered. The window is halved once for all that were lost together. True if it was.
+    pub fn lost(&mut self, asked: Era) -> bool {
+        let is_news = asked == self.era();
+        if is_news {
+            self.era = self.era.wrapping_add(1);
+            self.size = (self.size / 2.0).max(self.least);
+        }
+        is_news
+    }
+
+    /// How many keys may be outstanding.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.size as u32
+    }
+
+    /// How many are.
+    #[must_use]
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asks for as many keys as there is room for, all of which are answered.
+    fn round(window: &mut Window) {
+        let taken = window.take(u32::MAX);
+        (0..taken).for_each(|_| window.answered());
+        assert_eq!(window.outstanding(), 0);
+    }
+
+    #[test]
+    fn no_more_keys_are_outstanding_than_the_window_allows() {
+        let mut window = Window::default();
+        let size = window.size();
+        assert_eq!((window.take(10), window.take(1000), window.take(1)), (10, size - 10, 0));
+        window.put_back();
+        assert_eq!((window.room(), window.outstanding()), (1, size - 1));
+    }
+
+    #[test]
+    fn it_grows_by_about_half_of_what_is_answered_at_each_round_and_has_an_end() {
+        let mut window = Window::default();
+        let first = window.size();
+        for rounds in 1..=100 {
+            round(&mut window);
+            let grown = window.size() - first;
+            assert!((rounds / 3..=rounds).contains(&grown), "{grown} after {rounds} rounds");
+        }
+        (0..20_000).for_each(|_| round(&mut window));
+        assert_eq!(window.size(), MOST as u32);
+    }
+
+    #[test]
+    fn one_that_is_hardly_used_does_not_grow() {
+        let mut window = Window::default();
+        let first = window.size();
+        for _ in 0..10_000 {
+            window.take(1);
+            window.answered();
+        }
+        assert_eq!(window.size(), first);
+    }
+
+    #[test]
+    fn answers_that_are_lost_together_halve_it_once() {
+        let mut window = Window::default();
+        let (size, era) = (window.size(), window.era());
+        assert!(window.lost(era) && !window.lost(era));
+        assert_eq!(window.size(), size / 2);
+        let era = window.era();
+        assert!(window.lost(era));
+        assert_eq!(window.size(), size / 4);
+        for _ in 0..100 {
+            window.lost(window.era());
+        }
+        assert_eq!(window.size(), LEAST as u32);
+        round(&mut window);
+        assert!(window.take(u32::MAX) >= LEAST as u32);
+    }
+
+    #[test]
+    fn a_fixed_one_stays_as_it_is() {
+        let mut window = Window::fixed(3);
+        round(&mut window);
+        window.lost(window.era());
+        assert_eq!((window.size(), Window::fixed(0).size()), (3, 1));
+    }
+}

@@ -1,0 +1,124 @@
+//! Calls in a session: their keys are asked for as the window allows.
+
+use super::ask::Ask;
+use super::core::{Reply, Ticket};
+use super::counters::Counts;
+use super::error::Error;
+use super::session::Session;
+use super::turnstile::{Turnstile, UnderWay};
+use super::window::Era;
+use std::collections::VecDeque;
+
+/// The calls of one session that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Work<'a> {
+    /// Those whose keys were not all started, in their order: their first key that was not.
+    waiting: VecDeque<(u32, usize)>,
+    calls: Vec<(u32, Vec<Ask<'a>>)>,
+    /// Keys that are asked for.
+    under_way: u32,
+}
+
+/// Whether keys wait for places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Places {
+    Enough,
+    /// No key is under way, and there is no place for one.
+    None,
+}
+
+impl<'a> Work<'a> {
+    /// Begins a call. Returns its number.
+    pub(super) fn begin(&mut self, session: &mut Session, asks: Vec<Ask<'a>>) -> u32 {
+        let call = session.core.begin(asks.len());
+        if !asks.is_empty() {
+            self.waiting.push_back((call, 0));
+        }
+        self.calls.push((call, asks));
+        call
+    }
+
+    /// Asks for as many keys as there are places for.
+    pub(super) fn start(&mut self, session: &mut Session, turnstile: &Turnstile) -> Places {
+        while let Some((call, next)) = self.waiting.front().copied() {
+            let asks =
+                self.calls.iter().find(|(number, _)| *number == call).map_or(&[][..], |(_, asks)| asks);
+            let wanted = (asks.len() - next) as u32;
+            let under_way = if self.under_way > 0 { UnderWay::Something } else { UnderWay::Nothing };
+            let (taken, era) = turnstile.take(wanted, under_way);
+            for (part, ask) in (next..).zip(&asks[next..]).take(taken as usize) {
+                let ticket = Ticket { call, part: part as u32 };
+                start(session, turnstile, ticket, ask, era, &mut self.under_way);
+            }
+            match self.waiting.front_mut() {
+                Some(first) if taken < wanted => first.1 = next + taken as usize,
+                _ => drop(self.waiting.pop_front()),
+            }
+            if taken < wanted {
+                return if self.under_way > 0 { Places::Enough } else { Places::None };
+            }
+        }
+        Places::Enough
+    }
+
+    /// Takes what was answered out of the window.
+    pub(super) fn settle(&mut self, session: &mut Session, turnstile: &Turnstile, counts: &Counts) {
+        let leaving = session.core.take_leaving();
+        for era in &leaving.lost {
+            counts.window_shrinks.add(usize::from(turnstile.lost(*era)));
+        }
+        let left = leaving.answered + leaving.put_back;
+        if left > 0 {
+            self.under_way -= left.min(self.under_way);
+            turnstile.leave(leaving.answered, leaving.put_back);
+        }
+    }
+
+    /// The session is given up, with all that is under way.
+    pub(super) fn forget(self, turnstile: &Turnstile) {
+        turnstile.leave(0, self.under_way);
+    }
+
+    /// The keys that wait for places fail: nothing is under way that could make room.
+    pub(super) fn refuse(&mut self, session: &mut Session) {
+        for (call, next) in self.waiting.drain(..) {
+            let asks =
+                self.calls.iter().find(|(number, _)| *number == call).map_or(0, |(_, asks)| asks.len());
+            for part in next..asks {
+                session.core.settle(Ticket { call, part: part as u32 }, Err(Error::Busy));
+            }
+        }
+    }
+
+    /// Calls that are done, with their replies.
+    pub(super) fn take_done(&mut self, session: &mut Session, counts: &Counts) -> Vec<(u32, Vec<Reply>)> {
+        let mut done = Vec::new();
+        for call in session.core.take_done() {
+            let replies = session.core.take(call);
+            if let Some(place) = self.calls.iter().position(|(number, _)| *number == call) {
+                let (_, asks) = self.calls.swap_remove(place);
+                super::ask::count(&asks, &replies, counts);
+            }
+            done.push((call, replies));
+        }
+        done
+    }
+}
+
+/// Sends a key's request on its way.
+fn start(
+    session: &mut Session,
+    turnstile: &Turnstile,
+    ticket: Ticket,
+    ask: &Ask<'_>,
+    era: Era,
+    under_way: &mut u32,
+) {
+    if ask.is_good() {
+        *under_way += 1;
+        session.core.start(ticket, &ask.request(), era);
+    } else {
+        turnstile.leave(0, 1);
+        session.core.settle(ticket, Err(Error::BadKey));
+    }
+}
