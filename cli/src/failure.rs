@@ -38,6 +38,12 @@ pub(crate) enum Failure {
     /// A pool in etcd cannot be read or changed.
     #[error(transparent)]
     Pools(#[from] guira_control::StoreError),
+    /// A server of a pool does not do what it is asked to.
+    #[error("{server}: {error}")]
+    Server { server: String, error: guira_control::AskError },
+    /// What was begun with a pool cannot go on.
+    #[error("{0}")]
+    Pool(String),
     /// Logged deletes cannot be replayed.
     #[error(transparent)]
     Replay(#[from] guira_router::ReplayError),

@@ -19,14 +19,17 @@ pub(super) struct Args {
     /// How many are replaced within that time; when more are gone, or a tenth of the pool, none is. 0: none ever is.
     #[arg(long, value_name = "N", default_value = "1")]
     at_once: u32,
+    /// The fewest servers that drain, resize and upgrade leave in service.
+    #[arg(long, value_name = "N", default_value = "0")]
+    minimum: u32,
 }
 
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
-    let hold_down_s = u32::try_from(args.hold_down.0.as_secs())
-        .ok()
-        .filter(|seconds| *seconds > 0)
-        .ok_or_else(|| Failure::Usage("--hold-down is at least one second".to_owned()))?;
-    let pool = Pool::of_empty_slots(args.slots as usize, Rules { hold_down_s, at_once: args.at_once });
+    let hold_down_s = super::hold_down_s(args.hold_down)?;
+    let pool = Pool::of_empty_slots(
+        args.slots as usize,
+        Rules { hold_down_s, at_once: args.at_once, minimum: args.minimum },
+    );
     store.create(&args.pool, &pool)?;
     print(&format!("pool {} has {} slots, which have no servers yet\n", args.pool, args.slots))
 }

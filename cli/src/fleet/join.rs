@@ -31,6 +31,9 @@ pub(super) struct Args {
     /// How long the registration stays when this process is gone.
     #[arg(long, value_name = "TIME", default_value = "15s")]
     lease: Span,
+    /// What /bin/sh is given when `guira fleet upgrade` comes to this server, such as `systemctl reload guira`.
+    #[arg(long, value_name = "COMMAND")]
+    upgrade_command: Option<String>,
     /// Log more: -v what happens, -vv details.
     #[arg(long, short, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -45,7 +48,8 @@ pub(super) fn run(args: &Args, etcd: EtcdOptions) -> Result<(), Failure> {
     }
     let target = self::target(args)?;
     let (pool, server, zone) = (args.pool.clone(), args.server.clone(), args.zone.clone());
-    let mut member = Member::new(MemberOptions { etcd, pool, target, server, zone, lease: args.lease.0 })?;
+    let (lease, upgrade_command) = (args.lease.0, args.upgrade_command.clone());
+    let mut member = Member::new(MemberOptions { etcd, pool, target, server, zone, lease, upgrade_command })?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::system("cannot wait for signals"))?;
     member.run(|| signals.pending().next().is_some());
     Ok(())

@@ -1,13 +1,21 @@
 //! `guira fleet`: pools in etcd, and the servers that serve their slots.
 
+mod course;
 mod create;
+mod drain;
 mod join;
 mod replace;
+mod resize;
+mod rules;
+mod shares;
 mod status;
+mod upgrade;
+mod weight;
 
 use crate::etcd::EtcdArgs;
 use crate::failure::Failure;
-use guira_control::{Etcd, Store};
+use crate::units::Span;
+use guira_control::{Etcd, Registration, Rules, Store, View};
 use std::sync::Arc;
 
 const NOTES: &str = "A pool has slots, to which keys belong, and each slot has a server. A member, `guira fleet join`, runs beside
@@ -39,8 +47,20 @@ enum Task {
     Join(join::Args),
     /// Show pools: who serves which slot, who is gone, and who is spare.
     Status(status::Args),
-    /// Give a slot to another server.
+    /// Give a slot to an empty server: its keys are misses then.
     Replace(replace::Args),
+    /// Give a slot to a spare that is filled from its server first: its keys are kept.
+    Drain(drain::Args),
+    /// Give a pool more or fewer slots: the keys that move are kept.
+    Resize(resize::Args),
+    /// Give a pool more slots, which spares take.
+    Add(resize::AddArgs),
+    /// Have the members upgrade their servers, one after the other.
+    Upgrade(upgrade::Args),
+    /// Give slots weights, for hashes that know them.
+    Weight(weight::Args),
+    /// Show or change when servers are replaced, and how many stay.
+    Rules(rules::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -51,5 +71,35 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Task::Join(task) => join::run(task, etcd),
         Task::Status(task) => status::run(task, &mut store()?),
         Task::Replace(task) => replace::run(task, &mut store()?),
+        Task::Drain(task) => drain::run(task, &mut store()?),
+        Task::Resize(task) => resize::run(task, &mut store()?),
+        Task::Add(task) => resize::add(task, &mut store()?),
+        Task::Upgrade(task) => upgrade::run(task, &mut store()?),
+        Task::Weight(task) => weight::run(task, &mut store()?),
+        Task::Rules(task) => rules::run(task, &mut store()?),
     }
+}
+
+/// The seconds of a hold-down.
+fn hold_down_s(time: Span) -> Result<u32, Failure> {
+    let seconds = u32::try_from(time.0.as_secs()).ok().filter(|seconds| *seconds > 0);
+    seconds.ok_or_else(|| Failure::Usage("--hold-down is at least one second".to_owned()))
+}
+
+/// Rules as they are told.
+fn told(rules: Rules) -> String {
+    let Rules { hold_down_s, at_once, minimum } = rules;
+    let minimum = if minimum == 0 { String::new() } else { format!(", at least {minimum} servers") };
+    format!("replaced after {hold_down_s} s, {at_once} at once{minimum}")
+}
+
+/// The spare of this name, or the first one.
+fn spare<'v>(view: &'v View, pool: &str, server: Option<&str>) -> Result<&'v Registration, Failure> {
+    let found = view.spares(pool).find(|one| server.is_none_or(|server| one.server == server));
+    found.ok_or_else(|| {
+        let which = server.unwrap_or("any server");
+        Failure::Usage(format!(
+            "{which} is no spare of pool {pool}: a spare is registered, empty and without a slot"
+        ))
+    })
 }

@@ -26,20 +26,10 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     let Some(slot) = pool.slots.get(args.slot) else {
         return Err(Failure::Usage(format!("pool {} has the slots 0 to {}", args.pool, slots - 1)));
     };
-    let mut spares =
-        view.registered(&args.pool).filter(|one| one.is_empty && pool.slot_of(&one.server).is_none());
-    let spare = match &args.with {
-        Some(server) => spares.find(|one| one.server == *server),
-        None => spares.next(),
-    };
-    let Some(spare) = spare else {
-        let which = args.with.as_deref().unwrap_or("any server");
-        let reason = format!(
-            "{which} is no spare of pool {}: a spare is registered, empty and without a slot",
-            args.pool
-        );
-        return Err(Failure::Usage(reason));
-    };
+    if slot.handover.is_some() {
+        return Err(Failure::Usage(format!("slot {} is being drained: `drain` goes on with it", args.slot)));
+    }
+    let spare = super::spare(&view, &args.pool, args.with.as_deref())?;
     let former = slot.server.as_deref().unwrap_or("nobody");
     let what = format!(
         "slot {} of pool {}: {former} -> {}, which is empty: the keys of the slot, 1 of {slots}, are misses until they are filled; no other keys move\n",

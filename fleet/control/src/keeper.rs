@@ -2,9 +2,10 @@
 //!
 //! A registration that is missing says little: its lease may have ended because etcd, or the network to it, was away. So a server has
 //! to be missing for the *hold-down*, all of it while etcd has answered; when many are missing at once nobody is replaced; and who asks for
-//! a replacement first asks the server itself ([`Proposal::former`]).
+//! a replacement first asks the server itself ([`Proposal::lost`]).
 
-use crate::pool::Pool;
+use crate::change::Stage;
+use crate::pool::{Pool, Slot, is_same};
 use crate::store::Registration;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ const SHARE: usize = 10;
 pub(crate) struct Keeper {
     /// By slot: the server that has gone from it, and since when.
     missing: Vec<Option<Missing>>,
+    /// The same for servers that slots move to or from.
+    others: Vec<Option<Missing>>,
     /// When servers were replaced, within the last hold-down.
     replaced: Vec<Duration>,
 }
@@ -26,13 +29,23 @@ struct Missing {
     since: Duration,
 }
 
-/// A server for a slot.
+/// What is to be done about a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proposal {
     pub(crate) slot: usize,
-    /// Who has it, and is to be asked first: one that answers keeps its slot.
-    pub(crate) former: Option<String>,
-    pub(crate) spare: Registration,
+    /// Who is gone, and is to be asked first: one that answers keeps what it has.
+    pub(crate) lost: Option<String>,
+    pub(crate) remedy: Remedy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// A spare takes it.
+    Give(Registration),
+    /// Who has handed it over has it again: it has heard of each change of its keys.
+    TakeBack(Registration),
+    /// Its keys stay where they are.
+    GiveUp,
 }
 
 /// What is to be done about a pool.
@@ -59,23 +72,28 @@ impl Keeper {
         let mut left = (pool.rules.at_once as usize).saturating_sub(self.replaced.len());
         let mut proposals = Vec::new();
         for (number, slot) in pool.slots.iter().enumerate() {
-            let due = match (&slot.server, &self.missing[number]) {
+            let is_due = |missing: &Missing| now >= missing.since + hold;
+            let is_lost = match (&slot.server, &self.missing[number]) {
                 (None, _) => true,
-                (Some(_), Some(missing)) => !too_many && left > 0 && now >= missing.since + hold,
+                (Some(_), Some(missing)) => !too_many && left > 0 && is_due(missing),
                 (Some(_), None) => false,
             };
-            let Some(spare) = due.then(|| take(&mut spares, slot.zone.as_deref())).flatten() else {
-                continue;
-            };
-            left -= usize::from(slot.server.is_some());
-            proposals.push(Proposal { slot: number, former: slot.server.clone(), spare: spare.clone() });
+            if is_lost {
+                let Some(remedy) = remedy(slot, registered, &mut spares) else { continue };
+                left -= usize::from(slot.server.is_some());
+                proposals.push(Proposal { slot: number, lost: slot.server.clone(), remedy });
+            } else if let Some(other) = self.others[number].as_ref().filter(|other| is_due(other)) {
+                let lost = Some(other.server.clone());
+                proposals.push(Proposal { slot: number, lost, remedy: Remedy::GiveUp });
+            }
         }
         Verdict { proposals, missing, too_many }
     }
 
     /// A server that is not registered has answered: it is as if it were.
-    pub(crate) fn answered(&mut self, slot: usize) {
-        if let Some(missing) = self.missing.get_mut(slot) {
+    pub(crate) fn answered(&mut self, server: &str) {
+        let all = self.missing.iter_mut().chain(&mut self.others);
+        for missing in all.filter(|missing| missing.as_ref().is_some_and(|one| one.server == server)) {
             *missing = None;
         }
     }
@@ -83,13 +101,13 @@ impl Keeper {
     /// etcd has not answered: nobody knows any more how long who is missing has been.
     pub(crate) fn lost_contact(&mut self) {
         self.missing.clear();
+        self.others.clear();
     }
 
     fn look(&mut self, pool: &Pool, registered: &[Registration], now: Duration) {
         self.missing.resize(pool.slots.len(), None);
+        self.others.resize(pool.slots.len(), None);
         for (slot, missing) in pool.slots.iter().zip(&mut self.missing) {
-            let is_there = registered.iter().any(|one| slot.is_served_by(&one.server));
-            let gone = slot.server.as_ref().filter(|_| !is_there);
             // Whoever has replaced it, and whether or not etcd's answer was heard.
             if missing
                 .as_ref()
@@ -97,13 +115,37 @@ impl Keeper {
             {
                 self.replaced.push(now);
             }
-            match gone {
-                None => *missing = None,
-                Some(server) if missing.as_ref().is_some_and(|missing| missing.server == *server) => {}
-                Some(server) => *missing = Some(Missing { server: server.clone(), since: now }),
-            }
+            update(missing, slot.server.as_deref(), registered, now);
+        }
+        for (slot, missing) in pool.slots.iter().zip(&mut self.others) {
+            let other = slot.handover.as_ref().map(|handover| handover.other.as_str());
+            update(missing, other, registered, now);
         }
     }
+}
+
+/// What is known of one server.
+fn update(missing: &mut Option<Missing>, server: Option<&str>, registered: &[Registration], now: Duration) {
+    let gone = server.filter(|server| !registered.iter().any(|one| is_same(&one.server, server)));
+    match gone {
+        None => *missing = None,
+        Some(server) if missing.as_ref().is_some_and(|missing| missing.server == server) => {}
+        Some(server) => *missing = Some(Missing { server: server.to_owned(), since: now }),
+    }
+}
+
+/// Who takes a slot whose server is gone: of two that have to do with its keys, the other one, if it is there.
+fn remedy(slot: &Slot, registered: &[Registration], spares: &mut Vec<&Registration>) -> Option<Remedy> {
+    if let Some(handover) = &slot.handover
+        && let Some(other) = registered.iter().find(|one| is_same(&one.server, &handover.other))
+    {
+        return Some(match handover.stage {
+            // It has no items yet.
+            Stage::Announced => Remedy::Give(other.clone()),
+            Stage::Warming | Stage::Ending => Remedy::TakeBack(other.clone()),
+        });
+    }
+    take(spares, slot.zone.as_deref()).map(|spare| Remedy::Give(spare.clone()))
 }
 
 /// A spare of the zone, or any.

@@ -3,17 +3,24 @@
 //! decides, which has no I/O. docs/membership.md tells it to operators.
 #![forbid(unsafe_code)]
 
+mod change;
 mod counts;
 mod etcd;
 mod follower;
 mod keeper;
 mod member;
+mod order;
 mod pool;
+mod servers;
 mod store;
+mod upgrade;
 
+pub use change::{Handover, Resize, Stage};
 pub use counts::{ControlCount, ControlCounts};
 pub use etcd::{Etcd, EtcdError, EtcdOptions, EtcdTls};
 pub use follower::{ETCD, Follower};
 pub use member::{Member, MemberOptions};
+pub use order::{Order, OrderState};
 pub use pool::{Pool, PoolError, Rules, Slot};
-pub use store::{Leadership, Registration, Store, StoreError, View};
+pub use servers::{AskError, Key, Servers};
+pub use store::{Leadership, Lease, Registration, Store, StoreError, View};

@@ -2,10 +2,11 @@
 
 use crate::counts::ControlCounts;
 use crate::etcd::{Etcd, EtcdError, EtcdOptions, Outcome};
-use crate::keeper::{Keeper, Proposal};
-use crate::pool::address;
+use crate::keeper::{Keeper, Proposal, Remedy};
+use crate::servers::Servers;
 use crate::store::{Leadership, Registration, Store, StoreError, View};
-use guira_client::text::{Connection, Endpoint, EndpointError, Target, TextError};
+use crate::upgrade::Upgrades;
+use guira_client::text::{Endpoint, Target};
 use guira_sync::clock::Stopwatch;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,17 +36,8 @@ pub struct MemberOptions {
     pub zone: Option<String>,
     /// How long the registration stays when this process is gone.
     pub lease: Duration,
-}
-
-/// Why a server does not count as answering.
-#[derive(Debug, thiserror::Error)]
-enum AskError {
-    #[error(transparent)]
-    Text(#[from] TextError),
-    #[error(transparent)]
-    Endpoint(#[from] EndpointError),
-    #[error("it answers '{0}'")]
-    Answer(String),
+    /// What the shell is given when the server is to be upgraded.
+    pub upgrade_command: Option<String>,
 }
 
 /// What a member does for a server.
@@ -53,6 +45,8 @@ enum AskError {
 pub struct Member {
     options: MemberOptions,
     server: String,
+    servers: Servers,
+    upgrades: Upgrades,
     store: Store,
     lease: Option<Lease>,
     /// When the server was flushed last.
@@ -79,6 +73,8 @@ impl Member {
         let etcd = Etcd::new(options.etcd.clone(), Arc::new(ControlCounts::default()))?;
         Ok(Member {
             server: options.server.to_string(),
+            servers: Servers::like(options.target.clone()),
+            upgrades: Upgrades::new(options.upgrade_command.clone()),
             options,
             store: Store::new(etcd),
             lease: None,
@@ -111,7 +107,11 @@ impl Member {
                 return Err(error);
             }
         };
-        if let Err(error) = self.ask(&self.options.target, "version", "VERSION") {
+        // Also of a server that does not answer because of it.
+        if let Some(order) = view.order(&self.options.pool, &self.server) {
+            self.upgrades.obey(&mut self.store, order)?;
+        }
+        if let Err(error) = self.servers.ask_target("version", &["VERSION"]) {
             self.give_up();
             self.tell(&format!("{} is not registered: it does not answer: {error}", self.server));
             std::thread::sleep(RETRY);
@@ -180,7 +180,7 @@ impl Member {
         }
         // A spare too, again and again: routers that do not know yet that it has lost its slot go on filling it.
         if !serves {
-            if let Err(error) = self.ask(&self.options.target, "flush_all", "OK") {
+            if let Err(error) = self.servers.ask_target("flush_all", &["OK"]) {
                 self.give_up();
                 self.tell(&format!("{} cannot be a spare: it does not flush: {error}", self.server));
                 return Ok(false);
@@ -195,6 +195,7 @@ impl Member {
             server: self.server.clone(),
             zone: self.options.zone.clone(),
             is_empty: !serves,
+            can_upgrade: self.upgrades.are_possible(),
             revision: 0,
             lease,
         };
@@ -247,22 +248,42 @@ impl Member {
         proposal: &Proposal,
         leadership: Leadership,
     ) -> Result<bool, EtcdError> {
-        let Proposal { slot, former, spare } = proposal;
-        if let Some(former) = former
-            && self.is_there(former)
+        let Proposal { slot, lost, remedy } = proposal;
+        if let Some(lost) = lost
+            && self.servers.is_there(lost)
         {
-            self.keepers.entry(name.to_owned()).or_default().answered(*slot);
-            self.tell(&format!(
-                "{former} of pool {name} is not registered, but answers: it keeps slot {slot}"
-            ));
+            self.keepers.entry(name.to_owned()).or_default().answered(lost);
+            self.tell(&format!("{lost} of pool {name} is not registered, but answers: it keeps slot {slot}"));
             return Ok(false);
         }
-        // A router that has not heard yet of an earlier change may have filled it since its member has flushed it; and it may be gone.
-        if let Err(error) = self.empty(&spare.server) {
-            self.tell(&format!("{} of pool {name} is not given slot {slot}: {error}", spare.server));
-            return Ok(false);
-        }
-        match self.store.give(view, name, *slot, spare, Some(leadership)) {
+        let done = match remedy {
+            Remedy::Give(spare) => {
+                // A router that has not heard yet of an earlier change may have filled it since its member has flushed it; and it may be gone.
+                if let Err(error) = self.servers.flush(&spare.server) {
+                    let server = &spare.server;
+                    self.tell(&format!("{server} of pool {name} is not given slot {slot}: {error}"));
+                    return Ok(false);
+                }
+                self.store.give(view, name, *slot, spare, Some(leadership))
+            }
+            Remedy::TakeBack(former) => {
+                if let Err(error) = self.servers.greet(&former.server) {
+                    let server = &former.server;
+                    self.tell(&format!("{server} of pool {name} does not take slot {slot} back: {error}"));
+                    return Ok(false);
+                }
+                self.store.give(view, name, *slot, former, Some(leadership))
+            }
+            Remedy::GiveUp => match view.pool(name) {
+                Ok(pool) => {
+                    let mut pool = pool.clone();
+                    pool.give_up_handover(*slot);
+                    self.store.change(view, name, &pool, &[], Some(leadership))
+                }
+                Err(error) => Err(error),
+            },
+        };
+        match done {
             Ok(()) => {}
             Err(StoreError::Etcd(error)) => return Err(error),
             Err(error) => {
@@ -270,35 +291,23 @@ impl Member {
                 return Ok(true);
             }
         }
-        let server = &spare.server;
-        match former {
-            Some(former) => {
-                tracing::warn!(pool = name, slot, "{former} is gone: {server} takes its slot");
+        match (lost, remedy) {
+            (Some(lost), Remedy::Give(spare)) => {
+                tracing::warn!(pool = name, slot, "{lost} is gone: {} takes its slot", spare.server);
             }
-            None => tracing::info!(pool = name, slot, "{server} takes the slot, which nobody had"),
+            (None, Remedy::Give(spare)) => {
+                tracing::info!(pool = name, slot, "{} takes the slot, which nobody had", spare.server);
+            }
+            (lost, Remedy::TakeBack(former)) => {
+                let (lost, server) = (lost.as_deref().unwrap_or_default(), &former.server);
+                tracing::warn!(pool = name, slot, "{lost} is gone: {server} has its slot again, which moved");
+            }
+            (lost, Remedy::GiveUp) => {
+                let lost = lost.as_deref().unwrap_or_default();
+                tracing::warn!(pool = name, slot, "{lost} is gone: its slot does not move from or to it");
+            }
         }
         Ok(true)
-    }
-
-    /// Whether a server answers that is not registered. What cannot be asked is taken to be there.
-    fn is_there(&self, server: &str) -> bool {
-        let Ok(endpoint) = endpoint_of(server) else { return true };
-        self.ask(&self.options.target.at(endpoint), "version", "VERSION").is_ok()
-    }
-
-    fn empty(&self, server: &str) -> Result<(), AskError> {
-        let endpoint = endpoint_of(server)?;
-        self.ask(&self.options.target.at(endpoint), "flush_all", "OK")
-    }
-
-    fn ask(&self, target: &Target, command: &str, expected: &str) -> Result<(), AskError> {
-        let mut connection = Connection::open(target)?;
-        connection.send(format!("{command}\r\n").as_bytes())?;
-        let line = connection.line()?;
-        if line.starts_with(expected.as_bytes()) {
-            return Ok(());
-        }
-        Err(AskError::Answer(String::from_utf8_lossy(line).into_owned()))
     }
 
     /// Takes the registration back, and what goes with it.
@@ -316,28 +325,5 @@ impl Member {
             tracing::warn!("{what}");
             self.told = Some(what.to_owned());
         }
-    }
-}
-
-fn endpoint_of(server: &str) -> Result<Endpoint, EndpointError> {
-    address(server).parse()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_is_found_as_a_configuration_writes_it() {
-        for (written, expected) in [
-            ("10.0.0.1:11211", "10.0.0.1:11211"),
-            ("10.0.0.1:11211:ascii:ssl", "10.0.0.1:11211"),
-            ("[::1]:11211", "[::1]:11211"),
-            ("[::1]:11211:ascii", "[::1]:11211"),
-            ("unix:/run/a", "unix:/run/a"),
-        ] {
-            assert_eq!(endpoint_of(written).map(|endpoint| endpoint.to_string()), Ok(expected.to_owned()));
-        }
-        assert!(endpoint_of("nonsense").is_err());
     }
 }

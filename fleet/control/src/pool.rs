@@ -1,5 +1,6 @@
 //! A pool: its slots, and what serves them.
 
+use crate::change::{Handover, Resize};
 use guira_client::text::Endpoint;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -15,6 +16,9 @@ pub struct Pool {
     /// When a lost server is replaced.
     #[serde(default)]
     pub rules: Rules,
+    /// While it becomes larger or smaller; `slots` are those of the larger one then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resize: Option<Resize>,
 }
 
 /// A slot, and what serves it.
@@ -30,13 +34,25 @@ pub struct Slot {
     /// What fails together with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
+    /// While its keys move to another server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover: Option<Handover>,
 }
 
 impl Slot {
     /// Whether it has this server, whatever is said about the way to it.
     pub fn is_served_by(&self, server: &str) -> bool {
-        self.server.as_deref().is_some_and(|own| address(own) == address(server))
+        self.server.as_deref().is_some_and(|own| is_same(own, server))
     }
+
+    /// Whether its keys move to this server, or from it.
+    pub fn is_handed_over_with(&self, server: &str) -> bool {
+        self.handover.as_ref().is_some_and(|handover| is_same(&handover.other, server))
+    }
+}
+
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    address(one) == address(other)
 }
 
 /// Where a server is that a pool names with protocol, security or compression behind its port.
@@ -58,11 +74,13 @@ pub struct Rules {
     /// The most servers that are replaced within this time. When more are gone at once, or more than a tenth of the pool, none is:
     /// then it is more likely that something between them and etcd has failed.
     pub at_once: u32,
+    /// The fewest servers that are left with slots when people take some away.
+    pub minimum: u32,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { hold_down_s: 60, at_once: 1 }
+        Rules { hold_down_s: 60, at_once: 1, minimum: 0 }
     }
 }
 
@@ -96,12 +114,24 @@ pub enum PoolError {
     /// Not between 0 and 1.
     #[error("slot {0} has a weight that is not between 0 and 1")]
     Weight(usize),
+    /// It would forbid everything.
+    #[error("the minimum is {0} servers, there are {1} slots")]
+    Minimum(u32, usize),
+    /// There is nothing to hand over.
+    #[error("slot {0} is handed over and has no server")]
+    Handover(usize),
+    /// Routers could not read it.
+    #[error("it is resized from {0} slots to {1} and has {2}")]
+    Resize(usize, usize, usize),
+    /// Which keys move where would not be clear.
+    #[error("it is resized and slot {0} is handed over: only one of them at a time")]
+    Both(usize),
 }
 
 impl Pool {
     /// A pool of so many slots that nothing serves yet.
     pub fn of_empty_slots(number: usize, rules: Rules) -> Self {
-        Pool { slots: vec![Slot::default(); number], rules }
+        Pool { slots: vec![Slot::default(); number], rules, resize: None }
     }
 
     /// Reads what [`Pool::text`] has written.
@@ -127,7 +157,12 @@ impl Pool {
             return Err(PoolError::HoldDown);
         }
         let mut seen = HashSet::new();
-        for server in self.servers() {
+        if self.rules.minimum as usize > self.slots.len() {
+            return Err(PoolError::Minimum(self.rules.minimum, self.slots.len()));
+        }
+        self.check_changes()?;
+        let others = self.slots.iter().filter_map(|slot| Some(slot.handover.as_ref()?.other.as_str()));
+        for server in self.servers().chain(others) {
             if address(server).parse::<Endpoint>().is_err() {
                 return Err(PoolError::Address(server.to_owned()));
             }
@@ -149,6 +184,25 @@ impl Pool {
         Ok(())
     }
 
+    fn check_changes(&self) -> Result<(), PoolError> {
+        let slots = self.slots.len();
+        if let Some(Resize { from, to, .. }) = self.resize
+            && (from == to || from.min(to) == 0 || from.max(to) != slots)
+        {
+            return Err(PoolError::Resize(from, to, slots));
+        }
+        let handed_over = self.slots.iter().enumerate().filter(|(_, slot)| slot.handover.is_some());
+        for (number, slot) in handed_over {
+            if self.resize.is_some() {
+                return Err(PoolError::Both(number));
+            }
+            if slot.server.is_none() {
+                return Err(PoolError::Handover(number));
+            }
+        }
+        Ok(())
+    }
+
     /// As it is kept.
     pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
@@ -159,9 +213,9 @@ impl Pool {
         self.slots.iter().filter_map(|slot| slot.server.as_deref())
     }
 
-    /// The slot that this server serves.
+    /// The slot whose keys this server has, or has had or will have while they move.
     pub fn slot_of(&self, server: &str) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.is_served_by(server))
+        self.slots.iter().position(|slot| slot.is_served_by(server) || slot.is_handed_over_with(server))
     }
 
     /// The pool as a router's configuration writes one that is to be inherited from. Hashes by name see the slot, not the server.
@@ -181,6 +235,16 @@ impl Pool {
         if let Some(zones) = zones {
             definition["failure_domains"] = zones.into();
         }
+        if self.slots.iter().any(|slot| slot.handover.is_some()) {
+            let handovers = self.slots.iter().map(|slot| slot.handover.as_ref());
+            let texts = handovers.map(|handover| {
+                handover.map(|one| serde_json::json!({"other": one.other, "stage": one.stage}))
+            });
+            definition["handovers"] = texts.collect::<Vec<_>>().into();
+        }
+        if let Some(Resize { from, to, stage, .. }) = self.resize {
+            definition["resize"] = serde_json::json!({"from": from, "to": to, "stage": stage});
+        }
         definition.to_string()
     }
 }
@@ -195,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_pool_is_read_as_it_was_written() {
-        let mut expected = Pool::of_empty_slots(3, Rules { hold_down_s: 7, at_once: 2 });
+        let mut expected = Pool::of_empty_slots(3, Rules { hold_down_s: 7, at_once: 2, minimum: 1 });
         expected.slots[1].server = Some("10.0.0.1:11211".to_owned());
         expected.slots[1].zone = Some("east".to_owned());
         assert_eq!(pool(&expected.text()), Ok(expected.clone()));

@@ -5,8 +5,11 @@
 //! | `pools/POOL` | a [`Pool`] | none: it stays when everything else is gone |
 //! | `members/POOL/SERVER` | a [`Registration`] | that of the member beside the server |
 //! | `leader` | the member that replaces servers | that of this member |
+//! | `orders/POOL/SERVER` | an [`Order`] | that of who gives it |
+//! | `upgraded/POOL` | the servers that an upgrade of the pool has done so far | none |
 
 use crate::etcd::{Condition, Entry, Etcd, EtcdError, Outcome, Put, Snapshot};
+use crate::order::{Order, OrderState};
 use crate::pool::{Pool, PoolError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,6 +18,8 @@ use std::time::Duration;
 const POOLS: &str = "pools/";
 const MEMBERS: &str = "members/";
 const LEADER: &str = "leader";
+const ORDERS: &str = "orders/";
+const UPGRADED: &str = "upgraded/";
 /// Bytes of the name of a pool.
 const NAME_MAX: usize = 100;
 
@@ -41,6 +46,9 @@ pub enum StoreError {
     /// Somebody else was faster.
     #[error("pool {0} was changed meanwhile: look at it, and try again")]
     Changed(String),
+    /// Somebody else upgrades it.
+    #[error("{0} is being upgraded already; an order that nobody looks after ends within a minute")]
+    Ordered(String),
     /// No such slot.
     #[error("pool {0} has no slot {1}")]
     Slot(String, usize),
@@ -64,6 +72,9 @@ pub struct Registration {
     /// It was emptied since it last served a slot: it may take another one.
     #[serde(default)]
     pub is_empty: bool,
+    /// Its member was told how to upgrade it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_upgrade: bool,
     /// When it was registered.
     #[serde(skip)]
     pub(crate) revision: i64,
@@ -77,6 +88,9 @@ pub struct Registration {
 pub struct View {
     pools: BTreeMap<String, (Result<Pool, PoolError>, i64)>,
     registered: Vec<Registration>,
+    orders: Vec<Order>,
+    /// By pool.
+    upgraded: BTreeMap<String, Vec<String>>,
     leader: Option<Leader>,
     revision: i64,
 }
@@ -98,6 +112,12 @@ impl View {
             } else if let Some((pool, server)) = key.strip_prefix(MEMBERS).and_then(|key| key.split_once('/'))
             {
                 view.registered.extend(registration(pool, server, &entry));
+            } else if let Some((pool, server)) = key.strip_prefix(ORDERS).and_then(|key| key.split_once('/'))
+            {
+                view.orders.extend(Order::read(pool, server, &entry));
+            } else if let Some(pool) = key.strip_prefix(UPGRADED) {
+                view.upgraded
+                    .insert(pool.to_owned(), serde_json::from_slice(&entry.value).unwrap_or_default());
             } else if key == LEADER {
                 let name = String::from_utf8_lossy(&entry.value).into_owned();
                 view.leader = Some(Leader { name, revision: entry.revision, lease: entry.lease });
@@ -126,6 +146,29 @@ impl View {
     /// Servers that are there for a pool.
     pub fn registered(&self, pool: &str) -> impl Iterator<Item = &Registration> {
         self.registered.iter().filter(move |one| one.pool == pool)
+    }
+
+    /// Servers of a pool that are registered, empty and without a slot of any.
+    pub fn spares(&self, pool: &str) -> impl Iterator<Item = &Registration> {
+        let serves = |server: &str| {
+            self.names().any(|name| self.pool(name).is_ok_and(|pool| pool.slot_of(server).is_some()))
+        };
+        self.registered(pool).filter(move |one| one.is_empty && !serves(&one.server))
+    }
+
+    /// Whether the server of a slot, or a spare, is registered.
+    pub fn is_registered(&self, pool: &str, server: &str) -> bool {
+        self.registered(pool).any(|one| crate::pool::is_same(&one.server, server))
+    }
+
+    /// What the member of a server was asked to do.
+    pub fn order(&self, pool: &str, server: &str) -> Option<&Order> {
+        self.orders.iter().find(|order| order.pool == pool && order.server == server)
+    }
+
+    /// The servers that an upgrade of a pool which has not ended has done.
+    pub fn upgraded(&self, pool: &str) -> &[String] {
+        self.upgraded.get(pool).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Another pool than `pool` that this server has a slot of.
@@ -220,7 +263,8 @@ impl Store {
         }
     }
 
-    /// Gives a slot to a spare if all is as it was, the spare is still there, and `leader`, if it is one who asks, still leads.
+    /// Gives a slot to a spare if all is as it was, the spare is still there, and `leader`, if it is one who asks, still leads. Who was
+    /// about to hand the slot over is not any more.
     ///
     /// # Errors
     /// Something is not as it was, what becomes of the pool cannot be used, or etcd does not answer.
@@ -235,28 +279,108 @@ impl Store {
         let mut pool = view.pool(name)?.clone();
         let place = pool.slots.get_mut(slot).ok_or_else(|| StoreError::Slot(name.to_owned(), slot))?;
         place.server = Some(spare.server.clone());
+        place.handover = None;
         if spare.zone.is_some() {
             place.zone.clone_from(&spare.zone);
         }
+        self.change(view, name, &pool, &[spare], leader)
+    }
+
+    /// Has a pool be another one if it is as it was, the spares that it takes are still there, and `leader`, if it is one who asks,
+    /// still leads.
+    ///
+    /// # Errors
+    /// Something is not as it was, the pool cannot be used, or etcd does not answer.
+    pub fn change(
+        &mut self,
+        view: &View,
+        name: &str,
+        pool: &Pool,
+        taken: &[&Registration],
+        leader: Option<Leadership>,
+    ) -> Result<(), StoreError> {
         pool.check().map_err(|error| StoreError::Pool { name: name.to_owned(), error })?;
         let (_, revision) = view.pools.get(name).ok_or_else(|| StoreError::Unknown(name.to_owned()))?;
         let (pool_key, leader_key) = (self.key(POOLS, name), self.key(LEADER, ""));
-        let member_key = self.member_key(name, &spare.server);
-        let mut conditions = vec![
-            Condition::IsUnchanged(&pool_key, *revision),
-            Condition::IsUnchanged(&member_key, spare.revision),
-        ];
+        let text = pool.text();
+        let mut conditions = vec![Condition::IsUnchanged(&pool_key, *revision)];
+        let mut puts = vec![Put { key: &pool_key, value: &text, lease: None }];
+        // From now on they have items: who loses the slot at once is no spare before it was emptied.
+        let serving = |spare: &&Registration| Registration { is_empty: false, ..(*spare).clone() }.text();
+        let members =
+            taken.iter().map(|spare| (*spare, self.member_key(name, &spare.server), serving(spare)));
+        let members: Vec<_> = members.collect();
+        for (spare, key, value) in &members {
+            conditions.push(Condition::IsUnchanged(key, spare.revision));
+            puts.push(Put { key, value, lease: Some(spare.lease) });
+        }
         conditions.extend(leader.map(|leader| Condition::IsUnchanged(&leader_key, leader.revision)));
-        // From now on it has items: if it loses the slot at once, it is no spare before it was emptied.
-        let serving = Registration { is_empty: false, ..spare.clone() }.text();
-        let puts = [
-            Put { key: &pool_key, value: &pool.text(), lease: None },
-            Put { key: &member_key, value: &serving, lease: Some(spare.lease) },
-        ];
         match self.etcd.change(&conditions, &puts)? {
             Outcome::Done => Ok(()),
             Outcome::Refused => Err(StoreError::Changed(name.to_owned())),
         }
+    }
+
+    /// Asks the member of a server to upgrade it. The order goes when `lease` ends.
+    ///
+    /// # Errors
+    /// There is such an order already, or etcd does not answer.
+    pub fn ask_for_upgrade(&mut self, pool: &str, server: &str, lease: Lease) -> Result<(), StoreError> {
+        let order = Order::asked(pool, server);
+        let key = self.order_key(&order);
+        let put = Put { key: &key, value: &order.text(), lease: Some(lease.0) };
+        match self.etcd.change(&[Condition::IsAbsent(&key)], &[put])? {
+            Outcome::Done => Ok(()),
+            Outcome::Refused => Err(StoreError::Ordered(server.to_owned())),
+        }
+    }
+
+    /// Has an order that is as it was be in another state.
+    pub(crate) fn report(
+        &mut self,
+        order: &Order,
+        state: OrderState,
+        said: &str,
+    ) -> Result<Outcome, EtcdError> {
+        let key = self.order_key(order);
+        let next = Order { state, said: said.to_owned(), ..order.clone() };
+        let put = Put { key: &key, value: &next.text(), lease: Some(order.lease) };
+        self.etcd.change(&[Condition::IsUnchanged(&key, order.revision)], &[put])
+    }
+
+    /// Keeps which servers of a pool were upgraded.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub fn keep_upgraded(&mut self, pool: &str, servers: &[String]) -> Result<(), StoreError> {
+        let key = self.key(UPGRADED, pool);
+        let text = serde_json::json!(servers).to_string();
+        self.etcd.change(&[], &[Put { key: &key, value: &text, lease: None }])?;
+        Ok(())
+    }
+
+    /// A lease that ends `time` after it was last kept alive.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub fn lease(&mut self, time: Duration) -> Result<Lease, EtcdError> {
+        self.etcd.grant(time).map(Lease)
+    }
+
+    /// Keeps a lease alive.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub fn keep_alive(&mut self, lease: Lease) -> Result<(), EtcdError> {
+        self.etcd.keep_alive(lease.0).map(drop)
+    }
+
+    /// Ends a lease, and what has it goes.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub fn revoke(&mut self, lease: Lease) -> Result<(), EtcdError> {
+        self.etcd.revoke(lease.0)
     }
 
     /// Registers a server that nobody else has registered, or changes what was registered with the same lease.
@@ -292,10 +416,18 @@ impl Store {
         format!("{}{folder}{name}", self.etcd.prefix())
     }
 
+    fn order_key(&self, order: &Order) -> String {
+        format!("{}{ORDERS}{}/{}", self.etcd.prefix(), order.pool, order.server)
+    }
+
     fn member_key(&self, pool: &str, server: &str) -> String {
         format!("{}{MEMBERS}{pool}/{server}", self.etcd.prefix())
     }
 }
+
+/// A lease of etcd's.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease(i64);
 
 /// That a member is the leader, as it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

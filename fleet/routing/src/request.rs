@@ -145,6 +145,11 @@ impl<'a> Request<'a> {
         self.key.len() + self.prefix.len() + self.meta.len() + self.value.len()
     }
 
+    /// Whether the key of a meta command is in base64 on its way.
+    pub(crate) fn has_encoded_key(&self) -> bool {
+        self.meta.split(|byte| *byte == b' ').any(|flag| flag == b"b")
+    }
+
     /// The part of the key that is hashed.
     #[inline]
     pub(crate) fn routing_key(&self) -> &'a [u8] {

@@ -3,11 +3,15 @@
 #![forbid(unsafe_code)]
 
 mod command_line;
+mod drains;
 mod etcd_away;
 mod members;
+mod model;
 mod region;
+mod resizes;
 mod routers;
 mod secured;
 mod spares;
+mod upgrades;
 
 use region::Region;

@@ -6,7 +6,11 @@ const HOLD: Duration = Duration::from_secs(60);
 /// `slots` slots, served by `s0`, `s1` …
 fn pool(slots: usize, at_once: u32) -> Pool {
     let slot = |number| Slot { server: Some(format!("s{number}:1")), ..Slot::default() };
-    Pool { slots: (0..slots).map(slot).collect(), rules: Rules { hold_down_s: 60, at_once } }
+    Pool {
+        slots: (0..slots).map(slot).collect(),
+        rules: Rules { hold_down_s: 60, at_once, minimum: 0 },
+        resize: None,
+    }
 }
 
 fn there(server: &str) -> Registration {
@@ -15,6 +19,7 @@ fn there(server: &str) -> Registration {
         server: format!("{server}:1"),
         zone: None,
         is_empty: false,
+        can_upgrade: false,
         revision: 1,
         lease: 1,
     }
@@ -38,7 +43,14 @@ fn seconds(seconds: u64) -> Duration {
 
 /// The slots that are given away.
 fn given(verdict: &Verdict) -> Vec<(usize, &str)> {
-    verdict.proposals.iter().map(|one| (one.slot, one.spare.server.as_str())).collect()
+    verdict.proposals.iter().map(|one| (one.slot, spare_of(one).server.as_str())).collect()
+}
+
+fn spare_of(proposal: &Proposal) -> &Registration {
+    match &proposal.remedy {
+        Remedy::Give(spare) => spare,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -52,7 +64,7 @@ fn a_server_is_replaced_when_it_has_been_gone_for_the_hold_down_and_not_before()
     }
     let verdict = keeper.decide(&pool, &gone, seconds(160));
     assert_eq!(given(&verdict), [(2, "x:1")]);
-    assert_eq!(verdict.proposals[0].former.as_deref(), Some("s2:1"));
+    assert_eq!(verdict.proposals[0].lost.as_deref(), Some("s2:1"));
 }
 
 #[test]
@@ -61,7 +73,7 @@ fn who_comes_back_or_answers_or_was_out_of_sight_is_waited_for_anew() {
     let (all, gone) = (without(&pool, &[]), without(&pool, &[2]));
     let breaks: [fn(&mut Keeper, &Pool, &[Registration]); 3] = [
         |keeper, pool, all| drop(keeper.decide(pool, all, seconds(50))),
-        |keeper, _, _| keeper.answered(2),
+        |keeper, _, _| keeper.answered("s2:1"),
         |keeper, _, _| keeper.lost_contact(),
     ];
     for (number, come_back) in breaks.iter().enumerate() {
@@ -100,7 +112,7 @@ fn as_many_are_replaced_within_a_hold_down_as_the_rules_say() {
     let verdict = keeper.decide(&pool, &gone, seconds(60));
     assert_eq!(given(&verdict), [(3, "x:1"), (4, "y:1")]);
     for proposal in &verdict.proposals {
-        pool.slots[proposal.slot].server = Some(proposal.spare.server.clone());
+        pool.slots[proposal.slot].server = Some(spare_of(proposal).server.clone());
     }
     let mut rest = without(&pool, &[3, 4, 5]);
     rest.push(spare("z", None));
@@ -126,4 +138,52 @@ fn who_is_not_empty_or_serves_a_slot_is_no_spare() {
     pool.slots[0].server = Some("a:1".to_owned());
     let mut keeper = Keeper::default();
     assert_eq!(given(&keeper.decide(&pool, &[spare("a", None), there("b")], seconds(0))), []);
+}
+
+/// Slot 1 of four moves from `s1` to `n`, or did.
+fn moving(steps: usize) -> Pool {
+    let mut pool = pool(4, 1);
+    pool.announce_handover(1, &spare("n", None), 7);
+    (0..steps).for_each(|_| pool.step_handover(1, None, 7));
+    pool
+}
+
+/// What is proposed once these are gone for the hold-down, and others are there.
+fn proposed(pool: &Pool, there_is: &[&str]) -> Vec<Proposal> {
+    let mut registered: Vec<_> = there_is.iter().map(|server| there(server)).collect();
+    registered.push(spare("x", None));
+    let mut keeper = Keeper::default();
+    keeper.decide(pool, &registered, seconds(0));
+    assert_eq!(keeper.decide(pool, &registered, seconds(59)).proposals, []);
+    keeper.decide(pool, &registered, HOLD).proposals
+}
+
+#[test]
+fn a_slot_that_moves_goes_to_the_one_of_its_two_servers_that_is_left() {
+    let lost = |server: &str| Some(format!("{server}:1"));
+    for (steps, there_is, expected) in [
+        // It is announced: the new one has no items yet.
+        (0, ["s0", "n", "s2", "s3"].as_slice(), Some((lost("s1"), Remedy::Give(there("n"))))),
+        (0, &["s0", "s1", "s2", "s3"], Some((lost("n"), Remedy::GiveUp))),
+        // The new one is filled, or was.
+        (1, &["s0", "s1", "s2", "s3"], Some((lost("n"), Remedy::TakeBack(there("s1"))))),
+        (2, &["s0", "s1", "s2", "s3"], Some((lost("n"), Remedy::TakeBack(there("s1"))))),
+        (1, &["s0", "n", "s2", "s3"], Some((lost("s1"), Remedy::GiveUp))),
+        (2, &["s0", "n", "s2", "s3"], Some((lost("s1"), Remedy::GiveUp))),
+        // Both are gone.
+        (1, &["s0", "s2", "s3"], Some((lost("n"), Remedy::Give(spare("x", None))))),
+        (1, &["s0", "s1", "n", "s2", "s3"], None),
+    ] {
+        let proposals = proposed(&moving(steps), there_is);
+        let expected = expected.map(|(lost, remedy)| Proposal { slot: 1, lost, remedy });
+        assert_eq!(proposals, Vec::from_iter(expected), "{steps} steps, {there_is:?}");
+    }
+}
+
+#[test]
+fn servers_that_a_slot_moves_between_are_no_spares() {
+    let mut pool = moving(1);
+    pool.slots[3].server = None;
+    let all = ["s0", "s1", "n", "s2"].map(|server| spare(server, None));
+    assert_eq!(Keeper::default().decide(&pool, &all, seconds(0)).proposals, []);
 }

@@ -2,8 +2,8 @@
 
 use super::{Builder, PoolHandles};
 use crate::KEY_MAX;
-use crate::config::{ConfigError, Json, Object, Value};
-use crate::handle::{AnyHandle, Children};
+use crate::config::{ConfigError, Json, Object, Pool, Stage, Value};
+use crate::handle::{AnyHandle, Children, Handover};
 use crate::hash::Selector;
 use crate::leases::LeaseTokens;
 use crate::step::{LogName, NodeId};
@@ -108,17 +108,18 @@ impl<'j> Members<'_, '_, 'j> {
 
     /// Cold clusters of all workers.
     pub(crate) fn warm_ups(&self) -> &WarmUps {
-        &self.build.settings.warm_ups
+        self.build.warm_ups()
+    }
+
+    /// Keys that move between two places.
+    pub(crate) fn handover(&mut self, old: NodeId, new: NodeId, stage: Stage, name: &str) -> NodeId {
+        let handle = Handover::between(self.build, old, new, stage, name);
+        self.add(AnyHandle::Handover(handle))
     }
 
     /// The log with this name.
     pub(crate) fn log(&mut self, name: &Arc<str>) -> LogName {
         self.build.destinations.log(name)
-    }
-
-    /// The same servers, whose deletes are logged when they fail. Children that are no servers stay as they are.
-    pub(crate) fn logged(&mut self, children: &[NodeId], log: LogName) -> Children {
-        children.iter().map(|child| self.build.logged(*child, log)).collect()
     }
 
     /// What was logged is sent to this handle, unless another one has the name.
@@ -220,7 +221,30 @@ impl<'j> Members<'_, '_, 'j> {
     /// The same for the servers of a pool, as the pool and the route say.
     pub(crate) fn hash_of_pool(&mut self, pool: &PoolHandles) -> Result<Selector, ConfigError> {
         let hash = self.json("hash");
-        pool.selector(self.json, hash)
+        pool.selector(self.json, hash, pool.children().len())
+    }
+
+    /// The same for the first servers of a pool that changes.
+    pub(crate) fn hash_of_first(
+        &mut self,
+        pool: &PoolHandles,
+        servers: usize,
+    ) -> Result<Selector, ConfigError> {
+        let hash = self.json("hash");
+        pool.selector(self.json, hash, servers)
+    }
+
+    /// Servers of a pool and those beside them, whose deletes are logged when they fail if there is a name for it.
+    pub(super) fn servers_of(
+        &mut self,
+        pool: &Pool,
+        servers: &[(NodeId, Option<NodeId>)],
+        log: Option<LogName>,
+    ) -> Children {
+        let mut logged = |node| log.map_or(node, |log| self.build.logged(node, log));
+        let servers: Vec<_> =
+            servers.iter().map(|(server, other)| (logged(*server), other.map(&mut logged))).collect();
+        self.build.handed_over(pool, &servers)
     }
 
     /// By rendezvous hashing among children with these tags.

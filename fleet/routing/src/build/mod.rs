@@ -192,6 +192,11 @@ impl<'c> Builder<'c> {
         if servers.is_empty() { self.null() } else { self.add(AnyHandle::AllSync(AllSync::new(servers))) }
     }
 
+    /// Cold clusters of all workers.
+    pub(crate) fn warm_ups(&self) -> &WarmUps {
+        &self.settings.warm_ups
+    }
+
     pub(crate) fn domain(&self, node: NodeId) -> Option<u32> {
         self.domains.get(&node).copied()
     }

@@ -1,18 +1,21 @@
 //! The servers of pools, as handles.
 
-use super::{Builder, BuiltPool, DefaultQos, Settings, Timeouts};
-use crate::config::{Address, ConfigError, Json, Pool, Qos, Target, Value};
+use super::{Builder, BuiltPool, DefaultQos, Members, Settings, Timeouts};
+use crate::config::{Address, ConfigError, Json, Pool, Qos, Resize, Stage, Target, Value};
 use crate::destinations::DestinationSpec;
-use crate::handle::{AnyHandle, Children, Destination, KeepPrefix};
+use crate::handle::{AnyHandle, Children, Destination, Handover, KeepPrefix};
 use crate::hash::{HashKind, Selector, ServerIdentity};
 use crate::prefix;
-use crate::step::{DestinationId, NodeId};
+use crate::step::{DestinationId, LogName, NodeId};
 use std::sync::Arc;
 
 /// A pool, whose servers are handles.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolHandles {
     pool: Arc<Pool>,
+    /// One a slot, and beside it the one that has or gets the same keys, if there is one.
+    servers: Arc<[(NodeId, Option<NodeId>)]>,
+    /// The same as routes see them that choose none by the hash of a key.
     children: Arc<[NodeId]>,
     destinations: Arc<[DestinationId]>,
 }
@@ -25,42 +28,73 @@ impl Builder<'_> {
             self.reach_again(json, &built.children, self.depth + 1)?;
             return Ok(built);
         }
-        let timeout = timeout(&pool, self.settings);
-        let connect_timeout = pool.connect_timeout.unwrap_or(timeout);
-        let mut children = Vec::new();
+        let mut servers = Vec::new();
         let mut destinations = Vec::new();
         for server in &pool.servers {
-            let node = match &server.target {
-                Target::Route(route) => self.node(route)?,
-                Target::Server { address, security } => {
-                    let number = self.destinations.number(DestinationSpec {
-                        address: address.clone(),
-                        security: *security,
-                        timeout,
-                        connect_timeout,
-                        service: self.settings.qos.map_or(0, |default| service(pool.qos, default)),
-                        leases: pool.leases,
-                    });
-                    destinations.push(number);
-                    let node = self.add(AnyHandle::Destination(Destination::new(number)));
-                    if pool.keep_routing_prefix {
-                        self.add(AnyHandle::KeepPrefix(KeepPrefix(node)))
-                    } else {
-                        node
-                    }
+            let targets = [Some(&server.target), server.handover.as_ref().map(|handover| &handover.other)];
+            let mut nodes = [None; 2];
+            for (target, node) in targets.into_iter().zip(&mut nodes) {
+                let Some(target) = target else { continue };
+                let made = self.server(&pool, target, &mut destinations)?;
+                if let Some(domain) = &server.failure_domain {
+                    self.in_domain(made, domain);
                 }
-            };
-            if let Some(domain) = &server.failure_domain {
-                self.in_domain(node, domain);
+                *node = Some(made);
             }
-            children.push(node);
+            servers.extend(nodes[0].map(|node| (node, nodes[1])));
         }
         destinations.sort();
         destinations.dedup();
-        let (children, destinations) = (children.into(), destinations.into());
-        let built = PoolHandles { pool: pool.clone(), children, destinations };
+        let children = self.handed_over(&pool, &servers);
+        let present = pool.resize.map_or(children.len(), Resize::present);
+        let (servers, destinations) = (servers.into(), destinations.into());
+        let built =
+            PoolHandles { pool: pool.clone(), servers, children: children[..present].into(), destinations };
         self.built_pools.insert(pool.name.clone(), built.clone());
         Ok(built)
+    }
+
+    fn server(
+        &mut self,
+        pool: &Pool,
+        target: &Target,
+        destinations: &mut Vec<DestinationId>,
+    ) -> Result<NodeId, ConfigError> {
+        let (address, security) = match target {
+            Target::Route(route) => return self.node(route),
+            Target::Server { address, security } => (address.clone(), *security),
+        };
+        let timeout = timeout(pool, self.settings);
+        let number = self.destinations.number(DestinationSpec {
+            address,
+            security,
+            timeout,
+            connect_timeout: pool.connect_timeout.unwrap_or(timeout),
+            service: self.settings.qos.map_or(0, |default| service(pool.qos, default)),
+            leases: pool.leases,
+        });
+        destinations.push(number);
+        let node = self.add(AnyHandle::Destination(Destination::new(number)));
+        Ok(if pool.keep_routing_prefix { self.add(AnyHandle::KeepPrefix(KeepPrefix(node))) } else { node })
+    }
+
+    /// Servers of a pool, with what becomes of keys of those that are about to be others.
+    pub(super) fn handed_over(&mut self, pool: &Pool, servers: &[(NodeId, Option<NodeId>)]) -> Children {
+        let mut children: Children = servers.iter().map(|(present, _)| *present).collect();
+        for ((child, (_, other)), server) in children.iter_mut().zip(servers).zip(&pool.servers) {
+            let (Some(other), Some(handover)) = (other, &server.handover) else { continue };
+            let [old, new] = match handover.stage {
+                Stage::Announced => [*child, *other],
+                Stage::Warming | Stage::Ending => [*other, *child],
+            };
+            let name = format!("{} of pool {}", server.name.as_deref().unwrap_or("a server"), pool.name);
+            let handle = Handover::between(self, old, new, handover.stage, &name);
+            *child = self.add(AnyHandle::Handover(handle));
+            if let Some(domain) = &server.failure_domain {
+                self.in_domain(*child, domain);
+            }
+        }
+        children
     }
 }
 
@@ -91,6 +125,11 @@ impl PoolHandles {
         self.children[..].into()
     }
 
+    /// All servers with what becomes of their keys; deletes that fail are logged under this name.
+    pub(crate) fn logged(&self, members: &mut Members<'_, '_, '_>, log: Option<LogName>) -> Children {
+        members.servers_of(&self.pool, &self.servers, log)
+    }
+
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -99,11 +138,16 @@ impl PoolHandles {
         BuiltPool { name: self.pool.name.clone(), destinations: self.destinations.to_vec() }
     }
 
-    /// How a server is chosen: `hash` is the name of a hash, or an object with what is needed.
-    pub(super) fn selector(&self, at: &Json, hash: Option<&Json>) -> Result<Selector, ConfigError> {
+    /// How one of the first `servers` is chosen: `hash` is the name of a hash, or an object with what is needed.
+    pub(super) fn selector(
+        &self,
+        at: &Json,
+        hash: Option<&Json>,
+        servers: usize,
+    ) -> Result<Selector, ConfigError> {
         let addresses: Vec<String> = self.pool.servers.iter().map(text_of).collect();
         let mut identities: Vec<ServerIdentity<'_>> = Vec::new();
-        for (number, server) in self.pool.servers.iter().enumerate() {
+        for (number, server) in self.pool.servers.iter().enumerate().take(servers) {
             let tag = self.pool.tags.as_ref().and_then(|tags| tags.get(number));
             let mut identity = match server.name.as_deref().or(tag.map(|tag| &**tag)) {
                 Some(name) => ServerIdentity::named(name),

@@ -19,5 +19,6 @@ pub use json::{ConfigError, Json, Place, Value};
 pub use load::{Loaded, Sources, load};
 pub use object::Object;
 pub use pools::{
-    Address, FailureDomain, Leases, Pool, Pools, PoolsRead, Qos, SRV, Security, Server, Target, TkoThresholds,
+    Address, FailureDomain, Handover, Leases, Pool, Pools, PoolsRead, Qos, Resize, SRV, Security, Server,
+    Stage, Target, TkoThresholds,
 };

@@ -163,6 +163,8 @@ handles! {
     latency_injection: LatencyInjection = "LatencyInjectionRoute";
     big_value: BigValue = "BigValueRoute";
     l1_l2_size_split: L1L2SizeSplit = "L1L2SizeSplitRoute";
+    handover: Handover = "Handover";
+    resize: Resize = "Resize";
 }
 
 pub use big_value::{BigFlag, BigValues};

@@ -1,6 +1,6 @@
 //! A server of a pool by the hash of the key.
 
-use super::{AnyHandle, EjectHosts, Handle, HashRoute, OutstandingLimit, RateLimit, Shadow, ShardSplit, SlowWarmUp};
+use super::{AnyHandle, EjectHosts, Handle, HashRoute, OutstandingLimit, RateLimit, Resize, Shadow, ShardSplit, SlowWarmUp};
 use crate::build::{Builder, Members, PoolHandles};
 use crate::config::{ConfigError, Json};
 use crate::request::Request;
@@ -20,10 +20,7 @@ impl PoolRoute {
     /// Reads all members but the pool. What a request passes, from the outside: splits, rates, hash, shadows, warm-up, limit, server.
     pub(crate) fn read(members: &mut Members<'_, '_, '_>, pool: &PoolHandles) -> Result<Self, ConfigError> {
         let log = Self::read_log(members, pool)?.map(|name| members.log(&name));
-        let mut children = pool.children();
-        if let Some(log) = log {
-            children = members.logged(&children, log);
-        }
+        let mut children = pool.logged(members, log);
         let most = members.integer("max_outstanding", 0..=i64::MAX)?.map(i64::unsigned_abs);
         if let Some(most) = most.filter(|most| *most > 0).or(pool.pool().max_outstanding) {
             for child in &mut children {
@@ -44,14 +41,8 @@ impl PoolRoute {
             let error_on_empty = pool.pool().error_on_empty;
             members.add(if error_on_empty { AnyHandle::error() } else { AnyHandle::null() })
         } else {
-            let hash = members.hash_of_pool(pool)?;
-            if EjectHosts::is_wanted(pool, &hash)? {
-                let unlogged = log.map(|_| pool.children());
-                members.add(AnyHandle::EjectHosts(EjectHosts::new(children, unlogged, hash)))
-            } else {
-                let route = HashRoute::new(members.build(), children, hash);
-                members.add(AnyHandle::HashRoute(route))
-            }
+            let unlogged = log.map(|_| pool.logged(members, None));
+            Self::by_hash(members, pool, &children, unlogged.as_deref())?
         };
         if let Some(rates) = members.json("rates") {
             let limit = RateLimit::read(members, node, rates)?;
@@ -75,6 +66,41 @@ impl PoolRoute {
             members.refuse(name, OF_META)?;
         }
         Ok(PoolRoute { node, pool: pool.pool().name.clone() })
+    }
+
+    /// A child by the hash of the key; while the pool changes, with what becomes of the keys that move.
+    fn by_hash(
+        members: &mut Members<'_, '_, '_>,
+        pool: &PoolHandles,
+        children: &[NodeId],
+        unlogged: Option<&[NodeId]>,
+    ) -> Result<NodeId, ConfigError> {
+        let Some(resize) = pool.pool().resize else {
+            return Self::by_hash_of_first(members, pool, children, unlogged);
+        };
+        let first = |servers: usize| (&children[..servers], unlogged.map(|unlogged| &unlogged[..servers]));
+        let ((before, unlogged_before), (after, unlogged_after)) = (first(resize.from), first(resize.to));
+        let old = Self::by_hash_of_first(members, pool, before, unlogged_before)?;
+        let new = Self::by_hash_of_first(members, pool, after, unlogged_after)?;
+        let moved = members.handover(old, new, resize.stage, &format!("keys of pool {} that move", pool.pool().name));
+        let hashes = [resize.from, resize.to].map(|servers| members.hash_of_first(pool, servers));
+        let [before, after] = hashes;
+        Ok(members.add(AnyHandle::Resize(Resize::new(before?, after?, new, moved))))
+    }
+
+    fn by_hash_of_first(
+        members: &mut Members<'_, '_, '_>,
+        pool: &PoolHandles,
+        children: &[NodeId],
+        unlogged: Option<&[NodeId]>,
+    ) -> Result<NodeId, ConfigError> {
+        let hash = members.hash_of_first(pool, children.len())?;
+        let handle = if EjectHosts::is_wanted(pool, &hash)? {
+            AnyHandle::EjectHosts(EjectHosts::new(children.into(), unlogged.map(Into::into), hash))
+        } else {
+            AnyHandle::HashRoute(HashRoute::new(members.build(), children.into(), hash))
+        };
+        Ok(members.add(handle))
     }
 
     /// The name under which deletes that fail are logged, unless they are not to be.

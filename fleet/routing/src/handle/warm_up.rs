@@ -58,6 +58,18 @@ const NO_META: &str = "the warm cluster does not know meta commands, which \"ena
      Say \"exptime\" instead";
 
 impl WarmUp {
+    /// Keys that move from one server to another one, or from some servers of a pool to others: what `name` and `text` say is told and
+    /// counted as of a route that says so. Copies live as long as their items, and deletes hold off.
+    pub(crate) fn of_moved_keys(
+        build: &Builder<'_>,
+        [cold, warm]: [NodeId; 2],
+        [name, text]: [&str; 2],
+        fills: Fills,
+    ) -> Self {
+        let meter = build.warm_ups().part(name, text, fills);
+        WarmUp { cold, warm, lifetime: Lifetime::Left, hold_off: Some(HoldOff::NATIVE), meter }
+    }
+
     fn end(members: &mut Members<'_, '_, '_>) -> Result<Option<End>, ConfigError> {
         let Some(json) = members.json("end") else { return Ok(None) };
         let mut object = json.object("end")?;

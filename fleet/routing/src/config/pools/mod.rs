@@ -1,5 +1,6 @@
 //! Pools: the servers that keys are spread over, and how to talk to them.
 
+mod changes;
 mod read;
 mod server;
 mod service;
@@ -14,6 +15,7 @@ use super::limits::{Budget, POOL_ANCESTORS, SERVER_STEPS};
 use super::load::Sources;
 use super::parse::parse;
 
+pub use changes::{Handover, Resize, Stage};
 pub use server::{Address, Security};
 pub use service::SRV;
 
@@ -45,6 +47,8 @@ pub struct Pool {
     pub leases: Leases,
     /// For hashes that need them: a tag a server.
     pub tags: Option<Vec<Arc<str>>>,
+    /// Ours: it becomes larger or smaller.
+    pub resize: Option<Resize>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,6 +63,8 @@ pub struct Server {
     pub name: Option<Arc<str>>,
     /// Ours: what hashes by position take for this server's position.
     pub slot: Option<u32>,
+    /// Ours: another one has or gets the same keys.
+    pub handover: Option<Handover>,
 }
 
 #[derive(Clone, Debug)]

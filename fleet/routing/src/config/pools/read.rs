@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::super::json::{ConfigError, Json, Place, Value};
 use super::super::object::Object;
 use super::server::{self, Address, NO_COMPRESSION, Security};
-use super::{FailureDomain, Leases, Pool, Qos, Server, Target, TkoThresholds};
+use super::{FailureDomain, Handover, Leases, Pool, Qos, Server, Target, TkoThresholds, changes};
 
 /// Slots are positions for hashes, which have no more than this.
 const SLOT_MAX: i64 = (1 << 23) - 1;
@@ -69,7 +69,7 @@ impl<'d> Definitions<'d> {
 }
 
 /// Lists with one item for each server.
-const COLUMNS: [&str; 6] = ["hostnames", "failure_domains", "names", "slots", "tags", "weights"];
+const COLUMNS: [&str; 7] = ["failure_domains", "handovers", "hostnames", "names", "slots", "tags", "weights"];
 
 /// `of_record` are the servers, if they come from an SRV record.
 pub(super) fn read(
@@ -115,9 +115,11 @@ pub(super) fn read(
             .flatten(),
         leases: members.optional_as("leases", leases)?.unwrap_or_default(),
         tags: members.column("tags", servers.len())?.map(texts).transpose()?,
+        resize: members.optional_as("resize", |json, name| changes::resize(json, name, servers.len()))?,
         place,
     };
     columns(&mut pool.servers, &mut members, warnings)?;
+    handovers(&mut pool.servers, &mut members, &transport)?;
     weights(&mut pool.servers, &mut members, warnings)?;
     repeated(&pool.servers, warnings);
     for (name, reason) in WITHOUT_EFFECT {
@@ -203,6 +205,7 @@ impl Transport {
             hostname: None,
             name: None,
             slot: None,
+            handover: None,
         })
     }
 }
@@ -283,6 +286,25 @@ fn columns(
         let slot = json.integer("slots", 0..=SLOT_MAX)?;
         only_one(&mut slots, slot, json, "slot")?;
         server.slot = Some(u32::try_from(slot).expect("the range is within 32 bits"));
+    }
+    Ok(())
+}
+
+/// Which servers have others beside them that have or get the same keys; null for those that have none.
+fn handovers(
+    servers: &mut [Server],
+    members: &mut Definitions<'_>,
+    transport: &Transport,
+) -> Result<(), ConfigError> {
+    let column = members.column("handovers", servers.len())?.unwrap_or_default();
+    for (server, json) in servers.iter_mut().zip(column) {
+        if matches!(json.value, Value::Null) {
+            continue;
+        }
+        let mut object = json.object("handovers")?;
+        let other = transport.server(object.required("other")?)?.target;
+        let stage = object.required_as("stage", changes::stage)?;
+        server.handover = Some(Handover { other, stage });
     }
     Ok(())
 }

@@ -48,6 +48,8 @@ pub(super) fn form_of_key(request: &Request<'_>) -> &'static [u8] {
 }
 
 impl HoldOff {
+    pub(super) const NATIVE: HoldOff = HoldOff { how: How::Native, seconds: SECONDS };
+
     pub(super) fn read(how: Option<&Json>, seconds: Option<i64>) -> Result<Option<Self>, ConfigError> {
         let Some(json) = how else { return Ok(None) };
         let how = match json.text("hold_off")? {

@@ -9,6 +9,8 @@ mod ejections;
 mod explained;
 mod failovers;
 mod fan_outs;
+mod handover_model;
+mod handovers;
 mod keys;
 mod limits;
 mod logs;

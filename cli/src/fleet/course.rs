@@ -1,0 +1,211 @@
+//! A change of a pool that takes its time: what it waits for, and how far it is.
+
+use crate::access::Access;
+use crate::failure::Failure;
+use crate::run::print;
+use crate::units::Span;
+use guira_client::text::Endpoint;
+use guira_control::{AskError, Pool, Servers, View};
+use guira_sync::clock::Stopwatch;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How long a server may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// How often it is looked how far it is.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often that is told where there is no terminal.
+const TELL: Duration = Duration::from_secs(30);
+/// Looks that a share is made of.
+const WINDOW: usize = 5;
+/// With fewer gets than this in a window nothing is known.
+const LEAST_GETS: u64 = 1000;
+
+/// How fast it goes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Pace {
+    /// How long it may take until every router that etcd reaches has heard of a change and has ended what it had begun: longer than three
+    /// times the time that routers give servers.
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub(super) settle: Span,
+    /// How long the former server is asked for what the new one does not have.
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    pub(super) within: Span,
+    /// Only say what would be done.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// Servers, and how they are reached from here.
+pub(super) fn servers(access: &Access, pool: &Pool) -> Result<Servers, Failure> {
+    // Each is asked at its own address; all have this in common.
+    let any = pool.slots.iter().find_map(|slot| slot.server.as_deref()?.parse::<Endpoint>().ok());
+    let any = any.map_or_else(|| "localhost:11211".parse(), Ok);
+    let any = any.map_err(|error: guira_client::text::EndpointError| Failure::Usage(error.to_string()))?;
+    Ok(Servers::like(access.target(&any, TIMEOUT)?))
+}
+
+/// A failure of a server.
+pub(super) fn failed(server: &str) -> impl FnOnce(AskError) -> Failure {
+    let server = server.to_owned();
+    move |error| Failure::Server { server, error }
+}
+
+/// That a server can be filled: it knows deletes that hold keys off.
+pub(super) fn can_be_filled(servers: &Servers, server: &str) -> Result<(), Failure> {
+    servers.ask(server, "md guira:probe H1", &["NF", "HD"]).map_err(|error| match error {
+        AskError::Answer(_) => Failure::Usage(format!(
+            "{server} does not know deletes that hold keys off (md with H): only a node of Guira can be filled while keys are deleted"
+        )),
+        error => failed(server)(error),
+    })
+}
+
+/// That a server tells how long its items live.
+pub(super) fn can_be_copied_from(servers: &Servers, server: &str) -> Result<(), Failure> {
+    servers.ask(server, "mg guira:probe t", &["EN", "HD"]).map_err(|error| match error {
+        AskError::Answer(_) => Failure::Usage(format!(
+            "{server} does not know meta commands: nobody can tell how long its items live"
+        )),
+        error => failed(server)(error),
+    })
+}
+
+/// Slots below `slots`, but those that are left out, whose servers are registered and answer.
+pub(super) fn serving(
+    view: &View,
+    name: &str,
+    servers: &Servers,
+    slots: impl Iterator<Item = usize>,
+) -> usize {
+    let Ok(pool) = view.pool(name) else { return 0 };
+    let serves = |server: &str| view.is_registered(name, server) && servers.greet(server).is_ok();
+    slots.filter(|slot| pool.slots[*slot].server.as_deref().is_some_and(serves)).count()
+}
+
+/// Refuses what would leave too few servers.
+pub(super) fn check_minimum(pool: &Pool, left: usize) -> Result<(), Failure> {
+    let minimum = pool.rules.minimum as usize;
+    if left >= minimum {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{left} servers would be left that are registered and answer: the minimum is {minimum}"
+    )))
+}
+
+/// What a person sees of it.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    told: Option<Stopwatch>,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+            bar.set_style(style);
+        }
+        Progress { bar, told: None }
+    }
+
+    /// What has happened.
+    pub(super) fn tell(&mut self, what: &str) -> Result<(), Failure> {
+        self.told = Some(Stopwatch::start());
+        self.bar.suspend(|| print(&format!("{what}\n")))
+    }
+
+    /// How far it is.
+    pub(super) fn show(&mut self, what: &str) -> Result<(), Failure> {
+        if !self.bar.is_hidden() {
+            self.bar.set_message(what.to_owned());
+            self.bar.tick();
+            return Ok(());
+        }
+        let is_due = self.told.as_ref().is_none_or(|told| told.elapsed() >= TELL);
+        if is_due { self.tell(what) } else { Ok(()) }
+    }
+
+    /// Waits until routers have heard of a step.
+    pub(super) fn settle(&mut self, pace: &Pace, what: &str) -> Result<(), Failure> {
+        let since = Stopwatch::start();
+        while since.elapsed() < pace.settle.0 {
+            let left = pace.settle.0.saturating_sub(since.elapsed());
+            self.show(&format!("{what}: routers hear of it, {} s", left.as_secs() + 1))?;
+            std::thread::sleep(left.min(LOOK));
+        }
+        Ok(())
+    }
+
+    pub(super) fn wait(&self) {
+        std::thread::sleep(LOOK);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Of what either of two servers has had, what the new one has had, over the last looks.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    looks: VecDeque<[u64; 2]>,
+}
+
+impl Share {
+    /// Another look: hits of the new server and of the former one.
+    pub(super) fn look(&mut self, hits: [u64; 2]) {
+        // Counters that fall are those of a server that was started anew.
+        if self.looks.back().is_some_and(|last| last[0] > hits[0] || last[1] > hits[1]) {
+            self.looks.clear();
+        }
+        self.looks.push_back(hits);
+        if self.looks.len() > WINDOW + 1 {
+            self.looks.pop_front();
+        }
+    }
+
+    /// The share, and the number of gets that it is made of; nothing if there were none.
+    pub(super) fn now(&self) -> Option<(f64, u64)> {
+        let (first, last) = (self.looks.front()?, self.looks.back()?);
+        let (new, old) = (last[0] - first[0], last[1] - first[1]);
+        (new + old > 0).then(|| (new as f64 / (new + old) as f64, new + old))
+    }
+
+    /// Whether it is known to be as much as `wanted`.
+    pub(super) fn has_reached(&self, wanted: f64) -> bool {
+        self.looks.len() > WINDOW
+            && self.now().is_some_and(|(share, gets)| share >= wanted && gets >= LEAST_GETS)
+    }
+}
+
+/// Gets that a server has found something for.
+pub(super) fn hits(servers: &Servers, server: &str) -> Result<u64, AskError> {
+    let stats = servers.stats(server)?;
+    Ok(stats.get("get_hits").and_then(|hits| hits.parse().ok()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_one_of_the_last_looks_and_counts_when_there_were_enough() {
+        let mut share = Share::default();
+        assert_eq!(share.now(), None);
+        for look in 0..=WINDOW as u64 {
+            assert!(!share.has_reached(0.9));
+            share.look([300 * look, 20 * look]);
+        }
+        assert_eq!(share.now().map(|(_, gets)| gets), Some(1600));
+        assert!(share.has_reached(0.9) && !share.has_reached(0.95));
+        (0..WINDOW).for_each(|_| share.look([1500, 100]));
+        assert_eq!(share.now(), None, "the last looks have found nothing");
+        // A server that was started anew.
+        share.look([3, 100]);
+        assert_eq!(share.now(), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! `guira fleet drain`.
+
+use super::course::{self, Pace, Progress, Share};
+use super::shares::{self, Hashing};
+use crate::access::Access;
+use crate::failure::Failure;
+use crate::run::print;
+use guira_control::{Handover, Pool, Registration, Servers, Stage, Store, StoreError, View};
+use guira_sync::clock::{Stopwatch, wall_clock};
+
+/// Arguments of `guira fleet drain`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The pool.
+    pool: String,
+    /// The slot whose server is to leave.
+    slot: usize,
+    /// The spare that takes it; without it, the first one there is.
+    #[arg(long, value_name = "SERVER")]
+    with: Option<String>,
+    /// The former server is let go once the new one has had this share of what either has had.
+    #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = share)]
+    until: f64,
+    #[command(flatten)]
+    pace: Pace,
+    #[command(flatten)]
+    hashing: Hashing,
+    #[command(flatten)]
+    access: Access,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "give a number between 0 and 1".to_owned())
+}
+
+pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
+    let view = store.view()?;
+    let pool = view.pool(&args.pool)?;
+    let servers = course::servers(&args.access, pool)?;
+    let mut drain = Drain { args, servers, progress: Progress::new() };
+    let Some(slot) = pool.slots.get(args.slot) else {
+        return Err(Failure::Usage(format!(
+            "pool {} has the slots 0 to {}",
+            args.pool,
+            pool.slots.len() - 1
+        )));
+    };
+    let (former, new) = match (&slot.server, &slot.handover) {
+        (None, _) => {
+            return Err(Failure::Usage(format!("slot {} of pool {} has no server", args.slot, args.pool)));
+        }
+        (Some(server), Some(Handover { other, stage, .. })) => {
+            let [former, new] = if *stage == Stage::Announced { [server, other] } else { [other, server] };
+            if args.with.as_ref().is_some_and(|with| with != new) {
+                return Err(Failure::Usage(format!("slot {} goes to {new} already", args.slot)));
+            }
+            if args.pace.dry_run {
+                return print(&format!(
+                    "slot {} of pool {}: {former} -> {new} would go on\n",
+                    args.slot, args.pool
+                ));
+            }
+            (former.clone(), new.clone())
+        }
+        (Some(former), None) => {
+            let spare = drain.spare(&view, pool)?;
+            drain.check(&view, pool, former, spare)?;
+            print(&drain.plan(pool, former, spare)?)?;
+            if args.pace.dry_run {
+                return Ok(());
+            }
+            let mut announced = pool.clone();
+            announced.announce_handover(args.slot, spare, wall_clock());
+            store.change(&view, &args.pool, &announced, &[spare], None)?;
+            (former.clone(), spare.server.clone())
+        }
+    };
+    drain.go_on(store, &former, &new)
+}
+
+struct Drain<'a> {
+    args: &'a Args,
+    servers: Servers,
+    progress: Progress,
+}
+
+impl Drain<'_> {
+    fn spare<'v>(&self, view: &'v View, pool: &Pool) -> Result<&'v Registration, Failure> {
+        let args = self.args;
+        if let Some(resize) = pool.resize {
+            let reason = format!(
+                "pool {} is resized from {} to {} slots: end that first",
+                args.pool, resize.from, resize.to
+            );
+            return Err(Failure::Usage(reason));
+        }
+        super::spare(view, &args.pool, args.with.as_deref())
+    }
+
+    fn check(&self, view: &View, pool: &Pool, former: &str, spare: &Registration) -> Result<(), Failure> {
+        course::can_be_copied_from(&self.servers, former)?;
+        course::can_be_filled(&self.servers, &spare.server)?;
+        let others = (0..pool.slots.len()).filter(|slot| *slot != self.args.slot);
+        let left = course::serving(view, &self.args.pool, &self.servers, others) + 1;
+        course::check_minimum(pool, left)?;
+        if self.args.pace.dry_run {
+            return Ok(());
+        }
+        // A router that has not heard of an earlier change may have filled it since its member has emptied it.
+        self.servers.flush(&spare.server).map_err(course::failed(&spare.server))
+    }
+
+    fn plan(&self, pool: &Pool, former: &str, spare: &Registration) -> Result<String, Failure> {
+        let Args { pool: name, slot, hashing, .. } = self.args;
+        let selector = hashing.selector(name, &pool.slots)?;
+        let share = shares::percent(shares::of_slot(&selector, *slot));
+        Ok(format!(
+            "slot {slot} of pool {name}: {former} -> {}: {share} of the keys by {} move with it, no others do. A get that the new server misses is asked of the former one, and what that has is added to the new one; a change of a key is a request to both, until it is over\n",
+            spare.server,
+            hashing.name()
+        ))
+    }
+
+    /// From wherever it is to its end.
+    fn go_on(&mut self, store: &mut Store, former: &str, new: &str) -> Result<(), Failure> {
+        loop {
+            let view = store.view()?;
+            let pool = view.pool(&self.args.pool)?;
+            let number = self.args.slot;
+            let slot = pool.slots.get(number);
+            let Some(Handover { stage, .. }) = slot.and_then(|slot| slot.handover.clone()) else {
+                return self.end(slot.and_then(|slot| slot.server.as_deref()), former, new);
+            };
+            let what = format!("slot {number} of pool {}", self.args.pool);
+            match stage {
+                Stage::Announced => {
+                    self.progress.settle(&self.args.pace, &format!("{what} goes to {new}"))?
+                }
+                Stage::Warming => {
+                    self.progress.tell(&format!("{what}: {new} serves it, and is filled from {former}"))?;
+                    if !self.fill(store, former, new)? {
+                        continue;
+                    }
+                }
+                Stage::Ending => {
+                    self.progress.tell(&format!("{what}: {former} is not asked any more"))?;
+                    self.progress.settle(&self.args.pace, &format!("{what} leaves {former}"))?;
+                    // Whoever still reads it then finds nothing old.
+                    if let Err(error) = self.servers.flush(former) {
+                        self.progress.tell(&format!(
+                            "{former} is not emptied: {error}. Its member does it when it is back"
+                        ))?;
+                    }
+                }
+            }
+            let mut next = pool.clone();
+            let zone = view.registered(&self.args.pool).find(|one| one.server == new);
+            let zone = zone.and_then(|one| one.zone.clone());
+            next.step_handover(number, zone.as_deref(), wall_clock());
+            match store.change(&view, &self.args.pool, &next, &[], None) {
+                // It is looked at what there is now.
+                Ok(()) | Err(StoreError::Changed(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Until the new server is warm; `false` if something has come between.
+    fn fill(&mut self, store: &mut Store, former: &str, new: &str) -> Result<bool, Failure> {
+        let (args, since) = (self.args, Stopwatch::start());
+        let mut share = Share::default();
+        while since.elapsed() < args.pace.within.0 {
+            let view = store.view()?;
+            let slot = view.pool(&args.pool)?.slots.get(args.slot);
+            let stage = slot.and_then(|slot| slot.handover.as_ref()).map(|handover| handover.stage);
+            if stage != Some(Stage::Warming) {
+                return Ok(false);
+            }
+            let hits = |server: &str| {
+                course::hits(&self.servers, server).map_err(|error| format!("{server}: {error}"))
+            };
+            let far = match (hits(new), hits(former)) {
+                (Ok(new), Ok(former)) => {
+                    share.look([new, former]);
+                    far(&share)
+                }
+                (Err(error), _) | (_, Err(error)) => error,
+            };
+            if share.has_reached(args.until) {
+                self.progress.tell(&format!("slot {} of pool {}: {far}", args.slot, args.pool))?;
+                break;
+            }
+            self.progress.show(&format!("slot {} of pool {}: {far}", args.slot, args.pool))?;
+            self.progress.wait();
+        }
+        Ok(true)
+    }
+
+    fn end(&mut self, server: Option<&str>, former: &str, new: &str) -> Result<(), Failure> {
+        let (slot, pool) = (self.args.slot, &self.args.pool);
+        if server != Some(new) {
+            let server = server.unwrap_or("nobody");
+            let reason = format!(
+                "slot {slot} of pool {pool} was given to {server} meanwhile: the leader's log says why"
+            );
+            return Err(Failure::Pool(reason));
+        }
+        self.progress.tell(&format!("slot {slot} of pool {pool} is served by {new}; {former} is let go"))
+    }
+}
+
+/// How far the new server is.
+pub(super) fn far(share: &Share) -> String {
+    match share.now() {
+        None => "no gets so far that either server had something for".to_owned(),
+        Some((share, gets)) => {
+            format!("the new server has had {} of what either had, {gets} gets", shares::percent(share))
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a member is asked to do with its server, and what came of it.
+
+use crate::etcd::Entry;
+use serde::{Deserialize, Serialize};
+
+/// That a server is to be upgraded, by the command that its member was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    #[serde(skip)]
+    pub(crate) pool: String,
+    #[serde(skip)]
+    pub(crate) server: String,
+    /// How far it is.
+    pub state: OrderState,
+    /// Why it has failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub said: String,
+    #[serde(skip)]
+    pub(crate) revision: i64,
+    /// That of who has given the order.
+    #[serde(skip)]
+    pub(crate) lease: i64,
+}
+
+/// How far an order is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderState {
+    /// Its member has not heard of it.
+    Asked,
+    /// The command runs.
+    Running,
+    /// The command has ended well.
+    Done,
+    /// It has not.
+    Failed,
+}
+
+impl Order {
+    pub(crate) fn asked(pool: &str, server: &str) -> Self {
+        let (pool, server, state) = (pool.to_owned(), server.to_owned(), OrderState::Asked);
+        Order { pool, server, state, said: String::new(), revision: 0, lease: 0 }
+    }
+
+    pub(crate) fn read(pool: &str, server: &str, entry: &Entry) -> Option<Self> {
+        let read: Order = serde_json::from_slice(&entry.value).ok()?;
+        let (pool, server) = (pool.to_owned(), server.to_owned());
+        Some(Order { pool, server, revision: entry.revision, lease: entry.lease, ..read })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}

@@ -1,0 +1,195 @@
+//! Servers of pools, asked directly.
+
+use crate::pool::address;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use guira_client::text::{Connection, Endpoint, EndpointError, StatsReply, Target, TextError};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Deletes that are sent before their answers are read.
+const DELETED_AT_ONCE: usize = 500;
+
+/// Why a server does not count as answering.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// It cannot be talked to.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// A pool names it so that nobody can find it.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// It says something else.
+    #[error("it answers '{0}'")]
+    Answer(String),
+}
+
+/// A key that a server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// As meta commands write it, with the flag of base64 if it is in that.
+    written: Box<[u8]>,
+}
+
+impl Key {
+    fn of(written: &[u8]) -> Self {
+        Key { written: written.into() }
+    }
+
+    /// Itself.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        let encoded = self.written.strip_suffix(b" b");
+        match encoded.and_then(|encoded| STANDARD.decode(encoded).ok()) {
+            Some(bytes) => bytes.into(),
+            None => Cow::Borrowed(&self.written),
+        }
+    }
+}
+
+/// Servers that are reached in the same way.
+#[derive(Clone, Debug)]
+pub struct Servers {
+    target: Target,
+}
+
+impl Servers {
+    /// Those that are reached as `target` is.
+    pub fn like(target: Target) -> Self {
+        Servers { target }
+    }
+
+    /// Whether a server answers, whatever it is.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn greet(&self, server: &str) -> Result<(), AskError> {
+        self.ask(server, "version", &["VERSION"])
+    }
+
+    /// Takes all items of a server away.
+    ///
+    /// # Errors
+    /// It does not answer, or refuses.
+    pub fn flush(&self, server: &str) -> Result<(), AskError> {
+        self.ask(server, "flush_all", &["OK"])
+    }
+
+    /// Sends a server a line; its answer begins with one of `expected`.
+    ///
+    /// # Errors
+    /// It does not answer, or something else.
+    pub fn ask(&self, server: &str, line: &str, expected: &[&str]) -> Result<(), AskError> {
+        ask(self.open(server)?, line, expected)
+    }
+
+    /// Asks the one that `target` names.
+    pub(crate) fn ask_target(&self, line: &str, expected: &[&str]) -> Result<(), AskError> {
+        ask(Connection::open(&self.target)?, line, expected)
+    }
+
+    /// What a server says of itself.
+    ///
+    /// # Errors
+    /// It does not answer, or refuses.
+    pub fn stats(&self, server: &str) -> Result<HashMap<String, String>, AskError> {
+        let mut all = HashMap::new();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let reply = self.open(server)?.stats("", |name, value| drop(all.insert(text(name), text(value))))?;
+        match reply {
+            StatsReply::Told => Ok(all),
+            StatsReply::Refused(line) => Err(AskError::Answer(text(&line))),
+        }
+    }
+
+    /// Passes all keys of a server on, each once or, if it is stored anew meanwhile, more often.
+    ///
+    /// # Errors
+    /// It does not answer, or lists no keys.
+    pub fn keys(&self, server: &str, mut pass: impl FnMut(Key)) -> Result<(), AskError> {
+        let mut connection = self.open(server)?;
+        connection.send(b"lru_crawler mgdump all\r\n")?;
+        loop {
+            let line = connection.line()?;
+            match line.strip_prefix(b"mg ") {
+                Some(key) => pass(Key::of(key)),
+                None if line == b"EN" => return Ok(()),
+                None if line == b"OK" => {}
+                None => return Err(AskError::Answer(String::from_utf8_lossy(line).into_owned())),
+            }
+        }
+    }
+
+    /// Takes keys away from a server.
+    ///
+    /// # Errors
+    /// It does not answer, or refuses.
+    pub fn delete(&self, server: &str, keys: &[Key]) -> Result<(), AskError> {
+        let mut connection = self.open(server)?;
+        for keys in keys.chunks(DELETED_AT_ONCE) {
+            let mut requests = Vec::new();
+            for key in keys {
+                requests.extend([b"md ", &*key.written, b" q\r\n"].concat());
+            }
+            requests.extend(b"mn\r\n");
+            connection.send(&requests)?;
+            loop {
+                let line = connection.line()?;
+                if line == b"MN" {
+                    break;
+                }
+                // Those that are gone already may be told of.
+                if line != b"NF" {
+                    return Err(AskError::Answer(String::from_utf8_lossy(line).into_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&self, server: &str) -> Result<Connection, AskError> {
+        Ok(Connection::open(&self.target.at(endpoint_of(server)?))?)
+    }
+
+    /// As [`Servers::greet`]; what cannot be asked is taken to be there.
+    pub(crate) fn is_there(&self, server: &str) -> bool {
+        !matches!(self.greet(server), Err(AskError::Text(_) | AskError::Answer(_)))
+    }
+}
+
+fn ask(mut connection: Connection, line: &str, expected: &[&str]) -> Result<(), AskError> {
+    connection.send(format!("{line}\r\n").as_bytes())?;
+    let line = connection.line()?;
+    if expected.iter().any(|expected| line.starts_with(expected.as_bytes())) {
+        return Ok(());
+    }
+    Err(AskError::Answer(String::from_utf8_lossy(line).into_owned()))
+}
+
+fn endpoint_of(server: &str) -> Result<Endpoint, EndpointError> {
+    address(server).parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_what_it_stands_for() {
+        assert_eq!(&*Key::of(b"key").bytes(), b"key");
+        assert_eq!(&*Key::of(b"YSBi b").bytes(), b"a b");
+    }
+
+    #[test]
+    fn a_server_is_found_as_a_configuration_writes_it() {
+        for (written, expected) in [
+            ("10.0.0.1:11211", "10.0.0.1:11211"),
+            ("10.0.0.1:11211:ascii:ssl", "10.0.0.1:11211"),
+            ("[::1]:11211", "[::1]:11211"),
+            ("[::1]:11211:ascii", "[::1]:11211"),
+            ("unix:/run/a", "unix:/run/a"),
+        ] {
+            assert_eq!(endpoint_of(written).map(|endpoint| endpoint.to_string()), Ok(expected.to_owned()));
+        }
+        assert!(endpoint_of("nonsense").is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! A member upgrades its server when it is asked to: by a command of the operator's, once for each order.
+
+use crate::etcd::{EtcdError, Outcome};
+use crate::order::{Order, OrderState};
+use crate::store::Store;
+use std::process::{Child, Command, Stdio};
+
+/// What a member knows about it.
+#[derive(Debug)]
+pub(crate) struct Upgrades {
+    command: Option<String>,
+    running: Option<Child>,
+}
+
+impl Upgrades {
+    pub(crate) fn new(command: Option<String>) -> Self {
+        Upgrades { command, running: None }
+    }
+
+    pub(crate) fn are_possible(&self) -> bool {
+        self.command.is_some()
+    }
+
+    /// Goes on with an order for the server.
+    pub(crate) fn obey(&mut self, store: &mut Store, order: &Order) -> Result<(), EtcdError> {
+        match (order.state, &mut self.running) {
+            (OrderState::Asked, None) => self.begin(store, order),
+            (OrderState::Running, Some(child)) => {
+                let ended = match child.try_wait() {
+                    Ok(None) => return Ok(()),
+                    Ok(Some(status)) if status.success() => Ok(()),
+                    Ok(Some(status)) => Err(status.to_string()),
+                    Err(error) => Err(error.to_string()),
+                };
+                self.running = None;
+                end(store, order, ended)
+            }
+            (OrderState::Running, None) => {
+                end(store, order, Err("the member was started anew meanwhile: look at the server".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, store: &mut Store, order: &Order) -> Result<(), EtcdError> {
+        let Some(command) = &self.command else {
+            return end(store, order, Err("the member has no --upgrade-command".to_owned()));
+        };
+        // First said, then done: it is done once, whatever happens to this process.
+        if store.report(order, OrderState::Running, "")? == Outcome::Refused {
+            return Ok(());
+        }
+        tracing::info!(server = order.server, "upgrade: {command}");
+        let mut shell = Command::new("/bin/sh");
+        let child = shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        match child {
+            Ok(child) => self.running = Some(child),
+            // The order is seen to run, and by nobody, in the next turn.
+            Err(error) => tracing::error!("{command} cannot be run: {error}"),
+        }
+        Ok(())
+    }
+}
+
+fn end(store: &mut Store, order: &Order, ended: Result<(), String>) -> Result<(), EtcdError> {
+    let (state, said) = match ended {
+        Ok(()) => (OrderState::Done, String::new()),
+        Err(said) => (OrderState::Failed, said),
+    };
+    tracing::info!(server = order.server, "the upgrade command has ended: {state:?} {said}");
+    store.report(order, state, &said).map(drop)
+}

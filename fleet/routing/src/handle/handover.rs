@@ -1,0 +1,106 @@
+//! Keys that move from where they were to where they will be. Routers hear of it at different times, so what one of them takes away is taken
+//! away from both places: whichever another router still reads, it finds nothing older.
+
+use super::{AnyHandle, Handle, WarmUp};
+use crate::build::Builder;
+use crate::config::{ConfigError, Json, Stage};
+use crate::outcome::{Answer, Outcome};
+use crate::request::{Dialect, Group, Op, Request};
+use crate::step::{Content, Cx, NodeId, Rewrite, State, Step, Then};
+use crate::warm_ups::Fills;
+
+#[derive(Debug)]
+pub(crate) struct Handover {
+    /// Who has the keys now.
+    present: NodeId,
+    /// Who had them, or will have them: it is sent a delete with each change of a key.
+    other: NodeId,
+}
+
+const PRESENT: u32 = 0;
+const OTHER: u32 = 1;
+
+/// In a state: what is held is the failure of the other place, or that it has deleted something.
+const HAS_FAILED: u32 = 1;
+const HAS_DELETED: u32 = 2;
+
+impl Handover {
+    /// From `old` to `new`, whose deletes hold off: another router may fill it from the old place. `name` is told when `new` is filled.
+    pub(crate) fn between(build: &mut Builder<'_>, old: NodeId, new: NodeId, stage: Stage, name: &str) -> Self {
+        let fills = if stage == Stage::Warming { Fills::Yes } else { Fills::No };
+        let text = format!("{name}: {stage:?}");
+        let warm_up = WarmUp::of_moved_keys(build, [new, old], [name, &text], fills);
+        let new = build.add(AnyHandle::WarmUp(warm_up));
+        let [present, other] = if stage == Stage::Announced { [old, new] } else { [new, old] };
+        Handover { present, other }
+    }
+}
+
+impl Handle for Handover {
+    fn parse(_build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        Err(json.error("Handover is part of a pool with 'handovers' or 'resize'"))
+    }
+
+    fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
+        // A touch changes nothing that anybody could read.
+        if matches!(request.op.group(), Group::Get | Group::Flush | Group::Touch) {
+            return Step::Tail(self.present);
+        }
+        cx.ask(self.present, Rewrite::NONE, PRESENT);
+        let delete = delete(cx, request);
+        cx.ask(self.other, delete, OTHER);
+        Step::Await(State::default())
+    }
+
+    fn resume(
+        &self,
+        cx: &mut Cx<'_>,
+        state: &mut State,
+        child: u32,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        let is_delete = request.op.group() == Group::Delete;
+        // The words of meta commands are those of the present place.
+        let is_classic_delete = is_delete && request.dialect == Dialect::Classic;
+        let outcome = answer.outcome;
+        match (child, state.answers) {
+            (PRESENT, 1) => {
+                if outcome == Outcome::NotFound {
+                    state.a = HAS_DELETED;
+                }
+                cx.hold();
+                Then::Wait
+            }
+            (PRESENT, _) => match state.a {
+                HAS_FAILED if !outcome.is_error() => Then::Held,
+                HAS_DELETED if outcome == Outcome::NotFound => Then::Held,
+                _ => Then::Pass,
+            },
+            (_, 1) => {
+                if is_delete && outcome.is_error() {
+                    cx.hold();
+                    state.a = HAS_FAILED;
+                } else if is_classic_delete && outcome == Outcome::Deleted {
+                    cx.hold();
+                    state.a = HAS_DELETED;
+                }
+                Then::Wait
+            }
+            // What is stored is stored: only a delete promises that nobody has the key any more.
+            _ if is_delete && outcome.is_error() => Then::Pass,
+            _ if is_classic_delete && outcome == Outcome::Deleted && state.a == HAS_DELETED => Then::Pass,
+            _ => Then::Held,
+        }
+    }
+}
+
+/// Takes the key away, whatever the request does with it: a cas unique, or a mark that the item is stale, is the present place's.
+fn delete(cx: &mut Cx<'_>, request: &Request<'_>) -> Rewrite {
+    let (op, number, exptime) = (Some(Op::Delete), Some(0), Some(0));
+    let rewrite = Rewrite { op, number, exptime, ..Rewrite::NONE };
+    if request.dialect == Dialect::Meta && request.has_encoded_key() {
+        return Rewrite { meta: Some(cx.text(&[b"b"])), ..rewrite };
+    }
+    Rewrite { content: Content::Fixed { flags: 0, value: b"" }, ..rewrite }
+}
