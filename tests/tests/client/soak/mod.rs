@@ -10,7 +10,6 @@
 //! ```
 
 mod harm;
-mod judge;
 mod user;
 mod world;
 
