@@ -1,9 +1,11 @@
 //! `guira fleet`: pools in etcd, and the servers that serve their slots.
 
+mod break_;
 mod create;
 mod join;
 mod replace;
 mod status;
+mod up;
 
 use crate::etcd::EtcdArgs;
 use crate::failure::Failure;
@@ -41,9 +43,22 @@ enum Task {
     Status(status::Args),
     /// Give a slot to another server.
     Replace(replace::Args),
+    /// Start a small region on this machine, to be looked at and broken: users, nodes, routers, etcd and a database.
+    Up(up::Args),
+    /// Break something of the region that `up` has started.
+    Break(break_::Args),
+    /// Become a program that ends with the process that has started it (used by `up`).
+    #[command(hide = true)]
+    Child(up::ChildArgs),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match &args.task {
+        Task::Up(task) => return up::run(task),
+        Task::Break(task) => return break_::run(task),
+        Task::Child(task) => return up::become_child(task),
+        _ => {}
+    }
     let etcd = args.etcd.options()?;
     let store = || Etcd::new(etcd.clone(), Arc::default()).map(Store::new).map_err(Failure::from);
     match &args.task {
@@ -51,5 +66,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Task::Join(task) => join::run(task, etcd),
         Task::Status(task) => status::run(task, &mut store()?),
         Task::Replace(task) => replace::run(task, &mut store()?),
+        Task::Up(_) | Task::Break(_) | Task::Child(_) => unreachable!("they need no etcd"),
     }
 }
