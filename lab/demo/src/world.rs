@@ -40,6 +40,9 @@ const NO_ETCD: &str =
     "etcd is not installed (Debian: etcd-server): the pool is a list of four nodes, and nobody replaces one";
 const NO_MARIADB: &str = "MariaDB is not installed (Debian: mariadb-server): rows are a table of this process, which deletes what was changed itself";
 
+/// What a thread does.
+type Work = Box<dyn FnOnce(&Arc<World>) + Send>;
+
 /// Everything that runs.
 pub(crate) struct World {
     pub(crate) home: Home,
@@ -168,7 +171,7 @@ impl World {
 
     /// Lets users and everybody else begin.
     pub(crate) fn begin(self: &Arc<Self>) -> io::Result<()> {
-        let go = |name: String, work: Box<dyn FnOnce(&Arc<World>) + Send>| {
+        let go = |name: String, work: Work| {
             let world = self.clone();
             thread::Builder::new().name(name).spawn(move || work(&world)).map(drop)
         };
