@@ -45,7 +45,7 @@ impl EtcdFiles {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct EtcdArgs {
     /// A member of etcd, as http:// or https://HOST:PORT; several with commas between.
-    #[arg(long = "etcd", value_name = "URL", value_delimiter = ',', required = true)]
+    #[arg(long = "etcd", value_name = "URL", value_delimiter = ',')]
     endpoints: Vec<String>,
     /// What all keys begin with.
     #[arg(long = "etcd-prefix", value_name = "TEXT", default_value = "/guira/")]
@@ -56,6 +56,11 @@ pub(crate) struct EtcdArgs {
 
 impl EtcdArgs {
     pub(crate) fn options(&self) -> Result<EtcdOptions, Failure> {
+        if self.endpoints.is_empty() {
+            return Err(Failure::Usage(
+                "--etcd is missing: a member of etcd, as http:// or https://HOST:PORT".to_owned(),
+            ));
+        }
         self.files.options(self.endpoints.clone(), self.prefix.clone())
     }
 }

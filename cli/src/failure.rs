@@ -95,6 +95,15 @@ pub(crate) enum Failure {
     /// Servers that were asked did not answer.
     #[error("{silent} of {all} nodes did not answer")]
     Unanswered { silent: usize, all: usize },
+    /// A region for demonstration cannot be started.
+    #[error(transparent)]
+    Demo(#[from] guira_demo::DemoError),
+    /// Nothing can be broken.
+    #[error(transparent)]
+    Control(#[from] guira_demo::ControlError),
+    /// Users have read, or caches have, what they must not.
+    #[error("{0} answers or values in caches are wrong")]
+    WrongAnswers(usize),
     /// A system call failed.
     #[error("{action}")]
     System { action: &'static str, source: std::io::Error },
@@ -132,7 +141,7 @@ impl Failure {
         eprintln!("{text}");
         ExitCode::from(match self {
             _ if self.is_usage() => 2,
-            Self::Load(LoadError::WrongReplies { .. }) => 3,
+            Self::Load(LoadError::WrongReplies { .. }) | Self::WrongAnswers(_) => 3,
             _ => 1,
         })
     }

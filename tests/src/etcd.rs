@@ -1,11 +1,12 @@
 //! An etcd of a test's own.
 
 use std::net::{SocketAddr, TcpListener};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Signal};
+use guira_regions::etcd;
 
 use crate::deadline::Deadline;
 use crate::server::spawn;
@@ -45,10 +46,8 @@ impl Etcd {
 
     #[track_caller]
     fn start_with(certificate: Option<Certificate>) -> Option<Self> {
-        for program in ["etcd", "etcdctl"] {
-            let known =
-                Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status();
-            known.ok().filter(|status| status.success())?;
+        if !["etcd", "etcdctl"].into_iter().all(etcd::has) {
+            return None;
         }
         let free = || {
             let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
@@ -66,12 +65,7 @@ impl Etcd {
     /// If it does not start.
     #[track_caller]
     pub fn run_again(&mut self) {
-        let (clients, peers) = (self.url(), format!("http://{}", self.peers));
-        let mut server = Command::new("etcd");
-        server.arg("--data-dir").arg(self.scratch.file("data"));
-        server.args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients]);
-        server.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
-        server.args(["--initial-cluster", &format!("default={peers}"), "--logger=zap", "--log-level=error"]);
+        let mut server = etcd::daemon(&self.scratch.file("data"), &self.url(), self.peers);
         if let Some(certificate) = &self.certificate {
             server.arg("--cert-file").arg(certificate.chain()).arg("--key-file").arg(certificate.key());
             server.arg("--client-cert-auth").arg("--trusted-ca-file").arg(certificate.root());

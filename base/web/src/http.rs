@@ -1,7 +1,8 @@
-//! HTTP/1.1, as much of it as the admin listener needs: heads of GET and HEAD in, replies out. Nothing is kept of a request.
+//! HTTP/1.1, as much of it as the admin listener needs: heads of GET, HEAD and, where something can be done, POST in, replies out. Nothing is kept of a request.
 
 use guira_protocol::ReplyBuffer;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 /// The longest head of a request.
 pub(crate) const HEAD_MAX: usize = 8 << 10;
@@ -12,17 +13,26 @@ const HEADERS_MAX: usize = 64;
 pub(crate) struct Request<'a> {
     /// Without what comes behind a question mark.
     pub(crate) path: &'a str,
+    /// What comes behind it.
+    pub(crate) query: &'a str,
     pub(crate) method: Method,
     pub(crate) after: After,
     pub(crate) accept: &'a [u8],
     pub(crate) authorization: &'a [u8],
+    pub(crate) host: &'a [u8],
+    /// It has the field that pages of other origins cannot send.
+    pub(crate) is_deliberate: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Get,
     Head,
+    Post,
 }
+
+/// Who wants something done sends this field: a browser lets pages of other origins do so only if it is allowed, which it is not here.
+const DELIBERATE: &str = "x-guira";
 
 /// What comes after a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +49,7 @@ impl Status {
     pub(crate) const OK: Status = Status("200 OK");
     pub(crate) const BAD_REQUEST: Status = Status("400 Bad Request");
     pub(crate) const UNAUTHORIZED: Status = Status("401 Unauthorized");
+    pub(crate) const FORBIDDEN: Status = Status("403 Forbidden");
     pub(crate) const NOT_FOUND: Status = Status("404 Not Found");
     pub(crate) const METHOD_NOT_ALLOWED: Status = Status("405 Method Not Allowed");
     pub(crate) const TIMEOUT: Status = Status("408 Request Timeout");
@@ -63,11 +74,11 @@ const fn bad(why: &'static str) -> Fault {
     Fault { status: Status::BAD_REQUEST, why }
 }
 
-/// Reads the head at the beginning of `input`: the request and how long it is, or `None` if it has not arrived altogether.
+/// Reads the head at the beginning of `input`: the request and how long it is, or `None` if it has not arrived altogether. `actions` are the paths of POST.
 ///
 /// # Errors
 /// Why it is none that is answered.
-pub(crate) fn read(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Fault> {
+pub(crate) fn read<'i>(input: &'i [u8], actions: &[&str]) -> Result<Option<(Request<'i>, usize)>, Fault> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
     let length = match head.parse(input) {
@@ -83,22 +94,31 @@ pub(crate) fn read(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Fault> 
         Err(_) => return Err(bad("this is no request of HTTP")),
     };
     let is_new = head.version == Some(1);
+    let (path, query) = parts_of(head.path.unwrap_or_default());
     let mut request = Request {
-        path: head.path.unwrap_or_default(),
+        path,
+        query,
         method: Method::Get,
         after: if is_new { After::KeepsOpen } else { After::Closes },
         accept: b"",
         authorization: b"",
+        host: b"",
+        is_deliberate: false,
     };
     request.method = match head.method {
         Some("GET") => Method::Get,
         Some("HEAD") => Method::Head,
+        Some("POST") if actions.contains(&path) => Method::Post,
         _ => return Err(Fault { status: Status::METHOD_NOT_ALLOWED, why: "only GET and HEAD are answered" }),
     };
     let mut hosts = 0;
     for header in head.headers.iter() {
         match header.name.to_ascii_lowercase().as_str() {
-            "host" => hosts += 1,
+            "host" => {
+                hosts += 1;
+                request.host = header.value;
+            }
+            DELIBERATE => request.is_deliberate = true,
             "accept" => request.accept = header.value,
             "authorization" => request.authorization = header.value,
             "connection" if has_word(header.value, b"close") => request.after = After::Closes,
@@ -110,23 +130,31 @@ pub(crate) fn read(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Fault> 
     if is_new && hosts != 1 {
         return Err(bad("a request of HTTP/1.1 has one Host"));
     }
-    request.path = path_of(request.path);
     Ok(Some((request, length)))
 }
 
-/// The path of a target, which a client that takes this server for a proxy sends with scheme and host (RFC 9112, section 3.2.2): they are
+/// Whether a request was sent to an address, or to this host by its own name. A page of another site that has its name lead here (DNS rebinding) names that.
+pub(crate) fn is_address(host: &[u8]) -> bool {
+    let host = std::str::from_utf8(host).unwrap_or_default();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+/// The path and the query of a target, which a client that takes this server for a proxy sends with scheme and host (RFC 9112, section 3.2.2): they are
 /// passed over.
-fn path_of(target: &str) -> &str {
+fn parts_of(target: &str) -> (&str, &str) {
     let is_scheme =
         |scheme: &str| scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
     let target = match target.split_once("://") {
         Some((scheme, rest)) if is_scheme(scheme) => &rest[rest.find(['/', '?']).unwrap_or(rest.len())..],
         _ => target,
     };
-    match target.split('?').next() {
-        None | Some("") => "/",
-        Some(path) => path,
-    }
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    (if path.is_empty() { "/" } else { path }, query)
 }
 
 const HAS_BODY: Fault = Fault { status: Status::HAS_BODY, why: "a request has no body here" };
@@ -162,6 +190,8 @@ pub(crate) fn preference(accept: &[u8], media: &str) -> u32 {
     wanted.max().unwrap_or(0)
 }
 
+pub(crate) const PLAIN: &str = "text/plain; charset=utf-8";
+
 /// A reply.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
@@ -175,7 +205,7 @@ pub(crate) struct Reply<'a> {
 impl<'a> Reply<'a> {
     /// A line of text.
     pub(crate) fn line(status: Status, body: &'a str) -> Self {
-        Reply { status, content_type: "text/plain; charset=utf-8", headers: "", body }
+        Reply { status, content_type: PLAIN, headers: "", body }
     }
 
     /// Writes it. Returns how many bytes were made, those of a body that HEAD does without as well.
@@ -190,7 +220,7 @@ impl<'a> Reply<'a> {
         }
         head.push_str("\r\n");
         out.put(head.as_bytes());
-        if method == Method::Get {
+        if method != Method::Head {
             out.put(body.as_bytes());
         }
         head.len() + body.len()
@@ -226,22 +256,42 @@ mod tests {
     use super::*;
 
     fn fault(input: &[u8]) -> &'static str {
-        read(input).unwrap_err().status.0
+        read(input, &[]).unwrap_err().status.0
     }
 
     #[test]
     fn a_request_is_read_when_it_is_whole() {
         let text = b"GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\nACCEPT: a\r\nAuthorization: Bearer t\r\nConnection: x, Close\r\n\r\nGET";
         for length in 0..text.len() - 3 {
-            assert_eq!(read(&text[..length]), Ok(None), "{length}");
+            assert_eq!(read(&text[..length], &[]), Ok(None), "{length}");
         }
-        let (request, length) = read(text).unwrap().unwrap();
+        let (request, length) = read(text, &[]).unwrap().unwrap();
         assert_eq!((length, request.path, request.after), (text.len() - 3, "/metrics", After::Closes));
         assert_eq!((request.accept, request.authorization), (&b"a"[..], &b"Bearer t"[..]));
-        let old = read(b"HEAD / HTTP/1.0\n\n").unwrap().unwrap().0;
+        let old = read(b"HEAD / HTTP/1.0\n\n", &[]).unwrap().unwrap().0;
         assert_eq!((old.method, old.after), (Method::Head, After::Closes));
-        let new = read(b"\r\nGET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").unwrap().unwrap().0;
+        let new =
+            read(b"\r\nGET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", &[]).unwrap().unwrap().0;
         assert_eq!((new.method, new.after), (Method::Get, After::KeepsOpen));
+    }
+
+    #[test]
+    fn what_can_be_done_is_asked_for_by_post() {
+        let text = b"POST /do?what=x&for=5 HTTP/1.1\r\nHost: localhost:1\r\nX-Guira: 1\r\n\r\n";
+        let (request, _) = read(text, &["/do"]).unwrap().unwrap();
+        assert_eq!((request.method, request.path, request.query), (Method::Post, "/do", "what=x&for=5"));
+        assert!(request.is_deliberate && is_address(request.host));
+        assert!(read(text, &["/other"]).unwrap_err().status.0.starts_with("405"));
+    }
+
+    #[test]
+    fn a_host_is_an_address_or_this_one() {
+        for own in ["127.0.0.1:80", "127.0.0.1", "[::1]:80", "[::1]", "LocalHost:9"] {
+            assert!(is_address(own.as_bytes()), "{own}");
+        }
+        for other in ["example.com", "127.0.0.1.example.com:80", "localhost.example.com", "", "\u{e4}"] {
+            assert!(!is_address(other.as_bytes()), "{other}");
+        }
     }
 
     #[test]
@@ -257,7 +307,7 @@ mod tests {
             ("*", "*"),
         ] {
             let text = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
-            assert_eq!(read(text.as_bytes()).unwrap().unwrap().0.path, path, "{target}");
+            assert_eq!(read(text.as_bytes(), &[]).unwrap().unwrap().0.path, path, "{target}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The service that answers HTTP, on a worker of its own.
 
-use crate::http::{self, After, Fault, HEAD_MAX, HeadEnd, Method, Reply, Request, Status};
+use crate::http::{self, After, Fault, HEAD_MAX, HeadEnd, Method, PLAIN, Reply, Request, Status};
 use crate::{Form, Page, Token};
 use guira_memory::{MIB, ValuePin};
 use guira_protocol::{Replies, ReplyBuffer};
@@ -21,6 +21,8 @@ pub trait Site: fmt::Debug + Send + 'static {
     const PAGE: Page;
     /// The paths of [`Site::json`].
     const JSON: &'static [&'static str];
+    /// The paths of [`Site::act`].
+    const ACTIONS: &'static [&'static str] = &[];
     /// Bytes that all connections together may hold of requests and replies: a reply that is longer is never sent.
     const TRAFFIC_BYTES: usize = TRAFFIC_BYTES;
 
@@ -38,6 +40,14 @@ pub trait Site: fmt::Debug + Send + 'static {
 
     /// What is at one of the paths, as JSON.
     fn json(&mut self, path: &str) -> Option<String>;
+
+    /// Does what a POST to one of these paths asks for; the query is as it was sent. Returns JSON.
+    ///
+    /// # Errors
+    /// Why that is not done.
+    fn act(&mut self, path: &str, _query: &str) -> Result<String, String> {
+        Err(format!("nothing is done at {path}"))
+    }
 }
 
 /// Connections at the same time: the next one takes the place of the one that has asked for nothing for longest.
@@ -205,7 +215,7 @@ impl<S: Site> Service for WebService<S> {
                 return (taken, Stopped::SliceOver);
             }
             let rest = &input[taken..];
-            match http::read(rest) {
+            match http::read(rest, S::ACTIONS) {
                 Ok(None) => return (taken, Stopped::NeedsInput),
                 Ok(Some((request, length))) => {
                     // What a HEAD is about is made as well as for a GET.
@@ -264,8 +274,11 @@ fn refuse(fault: Fault, input: &[u8], outbox: &mut Outbox<NoPin>) -> (usize, Sto
 impl<S: Site> WebService<S> {
     /// Answers a request. Returns how many bytes were made for that.
     fn answer(&mut self, request: &Request<'_>, outbox: &mut Outbox<NoPin>) -> usize {
-        let Request { path, method, after, accept, authorization } = *request;
+        let Request { path, method, after, accept, authorization, .. } = *request;
         let out = outbox.buffer();
+        if method == Method::Post {
+            return self.act(request, out);
+        }
         // Whether the server is well is no secret, and who asks for it often cannot show a token.
         match path {
             "/health" => return Reply::line(Status::OK, "ok\n").write(method, after, out),
@@ -280,10 +293,8 @@ impl<S: Site> WebService<S> {
             "/" => return self.page(method, after, out),
             _ => {}
         }
-        if self.token.as_ref().is_some_and(|token| !token.is_shown(authorization)) {
-            let headers = "WWW-Authenticate: Bearer realm=\"guira\"\r\n";
-            let reply = Reply { headers, ..Reply::line(Status::UNAUTHORIZED, "this needs the token\n") };
-            return reply.write(method, after, out);
+        if self.wants_token(authorization) {
+            return NEEDS_TOKEN.write(method, after, out);
         }
         match path {
             "/metrics" => {
@@ -303,12 +314,39 @@ impl<S: Site> WebService<S> {
         }
     }
 
+    fn wants_token(&self, authorization: &[u8]) -> bool {
+        self.token.as_ref().is_some_and(|token| !token.is_shown(authorization))
+    }
+
+    /// Does something for whoever shows the token; without one, for whoever comes neither from a page of another site nor by its name.
+    fn act(&mut self, request: &Request<'_>, out: &mut ReplyBuffer) -> usize {
+        let Request { path, query, method, after, authorization, host, is_deliberate, .. } = *request;
+        if self.wants_token(authorization) {
+            return NEEDS_TOKEN.write(method, after, out);
+        }
+        if !is_deliberate || self.token.is_none() && !http::is_address(host) {
+            let why = "this needs the field X-Guira, and a Host that is an address, localhost, or a token\n";
+            return Reply::line(Status::FORBIDDEN, why).write(method, after, out);
+        }
+        match self.site.act(path, query) {
+            Ok(body) => json(&body).write(method, after, out),
+            Err(why) => Reply::line(Status::BAD_REQUEST, &format!("{why}\n")).write(method, after, out),
+        }
+    }
+
     fn page(&self, method: Method, after: After, out: &mut ReplyBuffer) -> usize {
         let (headers, body) = S::PAGE.reply(self.now.0.into());
         let content_type = "text/html; charset=utf-8";
         Reply { status: Status::OK, content_type, headers: &headers, body: &body }.write(method, after, out)
     }
 }
+
+const NEEDS_TOKEN: Reply<'static> = Reply {
+    status: Status::UNAUTHORIZED,
+    content_type: PLAIN,
+    headers: "WWW-Authenticate: Bearer realm=\"guira\"\r\n",
+    body: "this needs the token\n",
+};
 
 fn json(body: &str) -> Reply<'_> {
     Reply { status: Status::OK, content_type: "application/json", headers: "", body }

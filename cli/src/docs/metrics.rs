@@ -59,6 +59,15 @@ What `/metrics` of [`guira check`](checker.md) shows. Counters are since the sta
 |---|---|---|---|
 ";
 
+const DEMO_HEAD: &str = "
+# Metrics of the region that is there to be broken
+
+What `/metrics` of [`guira fleet up`](demonstration.md) shows. Counters are since the start.
+
+| name | what it is | labels | type |
+|---|---|---|---|
+";
+
 fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Count => "count",
@@ -83,6 +92,8 @@ pub(super) fn markdown() -> String {
     add_families(&mut text, &guira_invalidator::families());
     text.push_str(CHECKER_HEAD);
     add_families(&mut text, &guira_checker::families());
+    text.push_str(DEMO_HEAD);
+    add_families(&mut text, &guira_demo::families());
     text
 }
 

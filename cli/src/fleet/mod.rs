@@ -1,5 +1,6 @@
 //! `guira fleet`: pools in etcd, and the servers that serve their slots.
 
+mod break_;
 mod course;
 mod create;
 mod drain;
@@ -9,6 +10,7 @@ mod resize;
 mod rules;
 mod shares;
 mod status;
+mod up;
 mod upgrade;
 mod weight;
 
@@ -61,9 +63,22 @@ enum Task {
     Weight(weight::Args),
     /// Show or change when servers are replaced, and how many stay.
     Rules(rules::Args),
+    /// Start a small region on this machine, to be looked at and broken: users, nodes, routers, etcd and a database.
+    Up(up::Args),
+    /// Break something of the region that `up` has started.
+    Break(break_::Args),
+    /// Become a program that ends with the process that has started it (used by `up`).
+    #[command(hide = true)]
+    Child(up::ChildArgs),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match &args.task {
+        Task::Up(task) => return up::run(task),
+        Task::Break(task) => return break_::run(task),
+        Task::Child(task) => return up::become_child(task),
+        _ => {}
+    }
     let etcd = args.etcd.options()?;
     let store = || Etcd::new(etcd.clone(), Arc::default()).map(Store::new).map_err(Failure::from);
     match &args.task {
@@ -77,6 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Task::Upgrade(task) => upgrade::run(task, &mut store()?),
         Task::Weight(task) => weight::run(task, &mut store()?),
         Task::Rules(task) => rules::run(task, &mut store()?),
+        Task::Up(_) | Task::Break(_) | Task::Child(_) => unreachable!("they need no etcd"),
     }
 }
 

@@ -78,7 +78,7 @@ impl Place {
         server.args(self.folders());
         server.args(["--bind-address=127.0.0.1", &format!("--port={}", self.address.port())]);
         server.arg(format!("--socket={}", self.file("socket").display()));
-        server.args(["--log-bin=binlog", "--binlog-row-metadata=FULL", "--innodb-buffer-pool-size=16M"]);
+        logging(&mut server);
         // A kill of the process loses no commit, and nothing waits for a disk.
         server.arg("--innodb-flush-log-at-trx-commit=2");
         server.arg(format!("--ssl-cert={}", self.certificate.certificate().display()));
@@ -97,6 +97,37 @@ fn command(program: &str) -> Command {
     let mut command = Command::new(program);
     command.arg("--no-defaults");
     command
+}
+
+/// Whether MariaDB is installed.
+pub fn is_installed() -> bool {
+    let version = command("mariadbd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
+}
+
+/// Makes the first files of a MariaDB, where these options say.
+///
+/// # Errors
+/// What the program says that makes them.
+pub fn install(folders: &[String]) -> Result<(), String> {
+    let mut install = command("mariadb-install-db");
+    install.args(folders).args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
+    as_root(&mut install);
+    let installed = install.output().map_err(|error| format!("mariadb-install-db: {error}"))?;
+    let told = [&installed.stdout[..], &installed.stderr].concat();
+    if installed.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&told).into_owned()) }
+}
+
+/// A MariaDB with this number among those that replicate from each other, without its place.
+pub fn daemon(id: u32) -> Command {
+    let mut server = command("mariadbd");
+    server.args(["--log-slave-updates", "--binlog-format=ROW", &format!("--server-id={id}")]);
+    server
+}
+
+/// Has a server write a log of rows with the names of columns, and be small.
+pub fn logging(server: &mut Command) {
+    server.args(["--log-bin=binlog", "--binlog-row-metadata=FULL", "--innodb-buffer-pool-size=16M"]);
 }
 
 /// Has a server accept to be root's.
@@ -123,19 +154,12 @@ impl MariaDb {
     /// If it does not start.
     #[track_caller]
     pub fn start_as(id: u32) -> Option<Self> {
-        let version =
-            command("mariadbd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        version.ok().filter(|status| status.success())?;
+        if !is_installed() {
+            return None;
+        }
         let place = Place::new();
-        let mut install = command("mariadb-install-db");
-        install.args(place.folders()).args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
-        as_root(&mut install);
-        let installed = install.output().expect("mariadb-install-db can be run");
-        let told = [&installed.stdout[..], &installed.stderr].concat();
-        assert!(installed.status.success(), "{}", String::from_utf8_lossy(&told));
-        let mut server = command("mariadbd");
-        server.args(["--log-slave-updates", "--binlog-format=ROW", &format!("--server-id={id}")]);
-        Some(place.start(server))
+        install(&place.folders()).unwrap_or_else(|error| panic!("{error}"));
+        Some(place.start(daemon(id)))
     }
 
     /// Starts its process, and waits until that answers.

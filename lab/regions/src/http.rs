@@ -9,7 +9,7 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The body of a page, if it is to be had: the answer says 200.
-pub(crate) fn page(socket: &Path, path: &str) -> Option<String> {
+pub fn page(socket: &Path, path: &str) -> Option<String> {
     let mut stream = UnixStream::connect(socket).ok()?;
     stream.set_read_timeout(Some(TIMEOUT)).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -21,7 +21,7 @@ pub(crate) fn page(socket: &Path, path: &str) -> Option<String> {
 }
 
 /// The sum of a metric over its labels, if there is one.
-pub(crate) fn metric(page: &str, name: &str) -> Option<u64> {
+pub fn metric(page: &str, name: &str) -> Option<u64> {
     let values = page.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
         let value =

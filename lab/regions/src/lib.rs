@@ -4,10 +4,14 @@
 #![forbid(unsafe_code)]
 
 pub mod database;
-mod http;
+pub mod etcd;
+pub mod http;
+pub mod judge;
 mod member;
+mod progress;
 mod region;
 pub mod users;
 
 pub use member::Member;
+pub use progress::{Progress, has_files};
 pub use region::{Cluster, Flush, Region, Settings, pair, prepare, replicate};

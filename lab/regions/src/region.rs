@@ -13,6 +13,7 @@ use guira_harness::scratch::Scratch;
 use crate::database::MariaDb;
 use crate::http;
 use crate::member::Member;
+use crate::progress::{Progress, has_files};
 
 /// How long databases may take until one has what the other says.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -97,15 +98,6 @@ impl Cluster {
     pub fn owes_deletes(&self) -> bool {
         self.logged.as_deref().is_some_and(has_files)
     }
-}
-
-/// Whether there is a file with something in it in this folder, or in one below it.
-fn has_files(folder: &Path) -> bool {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| match entry.metadata() {
-        Ok(found) if found.is_dir() => has_files(&entry.path()),
-        found => found.is_ok_and(|found| found.len() > 0),
-    })
 }
 
 /// What the configuration of an invalidator says beside its source and its targets.
@@ -219,13 +211,10 @@ impl Region {
     /// Whether all deletes of the log up to this position, the number behind the last dash of a GTID, have come to all caches of one cluster: its target has
     /// acknowledged them, for the second time too, and its router has none of them left.
     pub fn has_delivered_to(&self, cluster: usize, position: u64) -> bool {
-        let saved = fs::read_to_string(self.scratch.file("position")).ok();
-        let saved = saved.and_then(|text| text.trim_end().rsplit('-').next()?.parse::<u64>().ok());
-        let spool = format!("guira_invalidator_spool_bytes{{target=\"cluster-{cluster}\"}} 0");
-        let page = || self.invalidator.page("/metrics");
-        // In this order: the position counts what is in the spool as acknowledged, and the spool what the router has logged.
-        saved.is_some_and(|saved| saved >= position)
-            && page().is_some_and(|page| page.lines().any(|line| line == spool))
+        let progress =
+            Progress { position: self.scratch.file("position"), admin: self.invalidator.socket().to_owned() };
+        // The spools of an invalidator count what a router has logged as delivered: so these are looked at last.
+        progress.has_delivered(&format!("cluster-{cluster}"), position)
             && !self.clusters[cluster].owes_deletes()
     }
 }

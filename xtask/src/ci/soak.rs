@@ -30,6 +30,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "invalidator-kills", work: |_| Work::Commands(ignored_tests("invalidator")) },
         Step { name: "mysql", work: mysql::tests },
         Step { name: "regions", work: |_| Work::Commands(ignored_tests("client")) },
+        Step { name: "demo", work: demo },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
     ]
 }
@@ -66,6 +67,14 @@ fn takeovers(root: &Path) -> Work {
 fn router(root: &Path) -> Work {
     let build = cargo(&["build", "--release", "-p", "guira-cli", "-p", "guira-soak"]);
     Work::Commands(vec![build, program(root, "release", &["router"])])
+}
+
+/// Ten minutes of random faults of the region that people look at.
+fn demo(root: &Path) -> Work {
+    let guira = target_folder(root).join("release/guira").to_string_lossy().into_owned();
+    let seed = seed().unwrap_or_else(|| "1".to_owned());
+    let build = cargo(&["build", "--release", "-p", "guira-cli"]);
+    Work::Commands(vec![build, command(&[&guira, "fleet", "up", "--chaos", "10m", SEED, &seed])])
 }
 
 /// A part of the soak as it is released, with the first engine and with the others.

@@ -32,8 +32,21 @@ pub fn connect(server: &Server) -> Result<(Packets<Wire>, String), SourceError> 
 
 /// The same, with what may encrypt the password.
 pub fn connect_with(server: &Server, key: &PasswordKey) -> Result<(Packets<Wire>, String), SourceError> {
+    open(server, key, SILENCE_MAX)
+}
+
+/// Connects as one who gives the server up when it says nothing for so long.
+pub fn connect_within(server: &Server, silence_max: Duration) -> Result<Packets<Wire>, SourceError> {
+    open(server, &PasswordKey::Missing, silence_max).map(|(packets, _)| packets)
+}
+
+fn open(
+    server: &Server,
+    key: &PasswordKey,
+    silence_max: Duration,
+) -> Result<(Packets<Wire>, String), SourceError> {
     let login = server.credentials.read()?;
-    let mut packets = Packets::new(Wire::connect(&server.endpoint, SILENCE_MAX)?);
+    let mut packets = Packets::new(Wire::connect(&server.endpoint, silence_max)?);
     let tls = server.security.tls();
     let encrypt = tls.map(|(connector, name)| move |wire: &mut Wire| wire.start_tls(connector, name));
     let reach = match server.endpoint {

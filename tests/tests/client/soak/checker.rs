@@ -1,6 +1,6 @@
 //! `guira check` beside the users: each inconsistency that it tells of has to be one that had not been delivered yet.
 
-use super::judge::lock;
+use guira_regions::judge::lock;
 use super::world::{World, row_of};
 use guira_regions::Member;
 use guira_tests::deadline::Deadline;

@@ -1,8 +1,8 @@
 //! What goes wrong.
 
-use super::judge::lock;
 use super::world::{Door, ROWS, World, wait_for};
 use guira_regions::database::MariaDb;
+use guira_regions::judge::lock;
 use guira_regions::{Member, Region};
 use guira_tests::deadline::Deadline;
 use guira_tests::random::Random;

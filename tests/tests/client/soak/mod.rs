@@ -12,7 +12,6 @@
 
 mod checker;
 mod harm;
-mod judge;
 mod user;
 mod world;
 

@@ -1,9 +1,9 @@
 //! Two regions, what was committed in them, and what their clusters have acknowledged.
 
 use super::checker::Checker;
-use super::judge::{History, Sight, lock};
 use super::user::Sums;
 use guira_regions::database::{MariaDb, Session, Unanswered};
+use guira_regions::judge::{History, Sight, lock};
 use guira_regions::{Cluster, Flush, Member, Region, Settings, pair};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;

@@ -10,17 +10,20 @@ use std::time::{Duration, SystemTime};
 /// Commits of a row that are remembered.
 const COMMITS_MAX: usize = 64;
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// The guard, whoever has panicked.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A version of a row that has been committed for sure.
 #[derive(Clone, Debug)]
-pub(super) struct Commit {
-    pub(super) version: u64,
+pub struct Commit {
+    /// Its number.
+    pub version: u64,
     /// When that was known, since the beginning.
-    pub(super) at: Duration,
-    pub(super) writer: String,
+    pub at: Duration,
+    /// Who has written it.
+    pub writer: String,
 }
 
 impl fmt::Display for Commit {
@@ -31,14 +34,15 @@ impl fmt::Display for Commit {
 
 /// All that was committed.
 #[derive(Debug)]
-pub(super) struct History {
+pub struct History {
     clock: Stopwatch,
     began: SystemTime,
     rows: Vec<Mutex<VecDeque<Commit>>>,
 }
 
 impl History {
-    pub(super) fn of(rows: usize) -> Self {
+    /// That of so many rows, which begins now.
+    pub fn of(rows: usize) -> Self {
         History {
             clock: Stopwatch::start(),
             began: SystemTime::now(),
@@ -46,15 +50,18 @@ impl History {
         }
     }
 
-    pub(super) fn began(&self) -> SystemTime {
+    /// When it began.
+    pub fn began(&self) -> SystemTime {
         self.began
     }
 
-    pub(super) fn now(&self) -> Duration {
+    /// The time since the beginning.
+    pub fn now(&self) -> Duration {
         self.clock.elapsed()
     }
 
-    pub(super) fn committed(&self, row: usize, version: u64, writer: &str) {
+    /// Takes note of a version that has been committed.
+    pub fn committed(&self, row: usize, version: u64, writer: &str) {
         let mut commits = lock(&self.rows[row]);
         let at = self.now();
         if commits.len() == COMMITS_MAX {
@@ -66,17 +73,22 @@ impl History {
     }
 
     /// The highest version of each row.
-    pub(super) fn versions(&self) -> Vec<u64> {
+    pub fn versions(&self) -> Vec<u64> {
         (0..self.rows.len()).map(|row| self.newest(row).map_or(0, |commit| commit.version)).collect()
     }
 
     /// The last commit of a row.
-    pub(super) fn newest(&self, row: usize) -> Option<Commit> {
+    pub fn newest(&self, row: usize) -> Option<Commit> {
         lock(&self.rows[row]).back().cloned()
     }
 
+    /// The highest version that was committed by then, as far as it is remembered.
+    pub fn version_at(&self, row: usize, at: Duration) -> u64 {
+        lock(&self.rows[row]).iter().rev().find(|commit| commit.at <= at).map_or(0, |commit| commit.version)
+    }
+
     /// The first commit that is newer than this version.
-    pub(super) fn newer(&self, row: usize, version: u64) -> Option<Commit> {
+    pub fn newer(&self, row: usize, version: u64) -> Option<Commit> {
         lock(&self.rows[row]).iter().find(|commit| commit.version > version).cloned()
     }
 }
@@ -94,7 +106,7 @@ struct Trouble {
 
 /// What the readers of a cluster must see.
 #[derive(Debug)]
-pub(super) struct Sight {
+pub struct Sight {
     /// The version of each row whose deletes have all come to this cluster, as its invalidator and its router say.
     delivered: Vec<AtomicU64>,
     /// When each row had these versions delivered.
@@ -106,13 +118,15 @@ pub(super) struct Sight {
 
 /// What a read that begins now must see.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Least {
-    pub(super) delivered: u64,
+pub struct Least {
+    /// What has come to the cluster.
+    pub delivered: u64,
     told: Option<(u64, u64)>,
 }
 
 impl Sight {
-    pub(super) fn of(rows: usize) -> Self {
+    /// That of a cluster of these rows.
+    pub fn of(rows: usize) -> Self {
         Sight {
             delivered: (0..rows).map(|_| AtomicU64::new(0)).collect(),
             course: (0..rows).map(|_| Mutex::default()).collect(),
@@ -121,30 +135,32 @@ impl Sight {
         }
     }
 
-    pub(super) fn fault_begins(&self) {
+    /// Something that its clients rely on is in trouble.
+    pub fn fault_begins(&self) {
         let mut trouble = lock(&self.trouble);
         trouble.faults += 1;
         trouble.generation += 1;
     }
 
-    pub(super) fn fault_ends(&self) {
+    /// It is not any more.
+    pub fn fault_ends(&self) {
         lock(&self.trouble).faults -= 1;
     }
 
     /// The present generation, if there is no fault: to be settled once all deletes until now have arrived.
-    pub(super) fn calms(&self) -> Option<u64> {
+    pub fn calms(&self) -> Option<u64> {
         let trouble = lock(&self.trouble);
         (trouble.faults == 0).then_some(trouble.generation)
     }
 
     /// The present time without trouble, if it is one.
-    pub(super) fn calm(&self) -> Option<u64> {
+    pub fn calm(&self) -> Option<u64> {
         let trouble = lock(&self.trouble);
         (trouble.faults == 0 && trouble.settled == trouble.generation).then_some(trouble.generation)
     }
 
     /// All deletes of these versions have arrived by `now`, and those of this generation.
-    pub(super) fn arrived(&self, versions: &[u64], calms: Option<u64>, now: Duration) {
+    pub fn arrived(&self, versions: &[u64], calms: Option<u64>, now: Duration) {
         for ((delivered, course), version) in self.delivered.iter().zip(&self.course).zip(versions) {
             if delivered.fetch_max(*version, Ordering::SeqCst) < *version {
                 lock(course).push((now, *version));
@@ -156,61 +172,83 @@ impl Sight {
     }
 
     /// The version that had been delivered at this time.
-    pub(super) fn delivered_at(&self, row: usize, time: Duration) -> u64 {
+    pub fn delivered_at(&self, row: usize, time: Duration) -> u64 {
         let course = lock(&self.course[row]);
         course[..course.partition_point(|(at, _)| *at <= time)].last().map_or(0, |(_, version)| *version)
     }
 
     /// A writer has deleted the key of what it has written, in this time without trouble.
-    pub(super) fn told(&self, row: usize, version: u64, calm: u64) {
+    pub fn told(&self, row: usize, version: u64, calm: u64) {
         let mut told = lock(&self.told[row]);
         if told.1 != calm || told.0 < version {
             *told = (version, calm);
         }
     }
 
-    pub(super) fn least(&self, row: usize) -> Least {
+    /// What a read that begins now must see.
+    pub fn least(&self, row: usize) -> Least {
         let delivered = self.delivered[row].load(Ordering::SeqCst);
         let (version, generation) = *lock(&self.told[row]);
         Least { delivered, told: self.calm().filter(|calm| *calm == generation).map(|calm| (version, calm)) }
     }
 
     /// What a read that has ended had to see because its cluster has told a writer, if there was no trouble meanwhile.
-    pub(super) fn still(&self, least: Least) -> Option<u64> {
+    pub fn still(&self, least: Least) -> Option<u64> {
         least.told.filter(|(_, calm)| self.calm() == Some(*calm)).map(|(version, _)| version)
     }
 }
 
-#[test]
-fn what_a_writer_was_told_counts_in_its_time_without_trouble() {
-    let sight = Sight::of(1);
-    let calm = sight.calm().expect("nothing has happened");
-    sight.told(0, 5, calm);
-    let before = sight.least(0);
-    assert_eq!(sight.still(before), Some(5));
-    sight.fault_begins();
-    assert_eq!((sight.still(before), sight.calms()), (None, None));
-    sight.fault_ends();
-    assert_eq!((sight.still(sight.least(0)), sight.calm()), (None, None), "its deletes may not have arrived");
-    sight.arrived(&[7], sight.calms(), Duration::from_secs(3));
-    let after = sight.least(0);
-    assert_eq!((after.delivered, sight.still(after), sight.calm().is_some()), (7, None, true));
-}
+#[cfg(test)]
+mod tests {
+    use super::{History, Sight};
+    use std::time::Duration;
 
-#[test]
-fn what_was_delivered_is_known_for_each_time() {
-    let sight = Sight::of(1);
-    for (second, version) in [(1, 4), (2, 4), (3, 9)] {
-        sight.arrived(&[version], None, Duration::from_secs(second));
+    #[test]
+    fn what_a_writer_was_told_counts_in_its_time_without_trouble() {
+        let sight = Sight::of(1);
+        let calm = sight.calm().expect("nothing has happened");
+        sight.told(0, 5, calm);
+        let before = sight.least(0);
+        assert_eq!(sight.still(before), Some(5));
+        sight.fault_begins();
+        assert_eq!((sight.still(before), sight.calms()), (None, None));
+        sight.fault_ends();
+        assert_eq!(
+            (sight.still(sight.least(0)), sight.calm()),
+            (None, None),
+            "its deletes may not have arrived"
+        );
+        sight.arrived(&[7], sight.calms(), Duration::from_secs(3));
+        let after = sight.least(0);
+        assert_eq!((after.delivered, sight.still(after), sight.calm().is_some()), (7, None, true));
     }
-    let found = [0, 1, 2, 3, 4].map(|second| sight.delivered_at(0, Duration::from_secs(second)));
-    assert_eq!(found, [0, 4, 4, 9, 9]);
-}
 
-#[test]
-fn commits_are_in_the_order_of_their_versions() {
-    let history = History::of(1);
-    [2, 3, 1].into_iter().for_each(|version| history.committed(0, version, "x"));
-    assert_eq!((history.versions(), history.newer(0, 1).map(|commit| commit.version)), (vec![3], Some(2)));
-    assert!(history.newer(0, 3).is_none());
+    #[test]
+    fn what_was_delivered_is_known_for_each_time() {
+        let sight = Sight::of(1);
+        for (second, version) in [(1, 4), (2, 4), (3, 9)] {
+            sight.arrived(&[version], None, Duration::from_secs(second));
+        }
+        let found = [0, 1, 2, 3, 4].map(|second| sight.delivered_at(0, Duration::from_secs(second)));
+        assert_eq!(found, [0, 4, 4, 9, 9]);
+    }
+
+    #[test]
+    fn commits_are_in_the_order_of_their_versions() {
+        let history = History::of(1);
+        [2, 3, 1].into_iter().for_each(|version| history.committed(0, version, "x"));
+        assert_eq!(
+            (history.versions(), history.newer(0, 1).map(|commit| commit.version)),
+            (vec![3], Some(2))
+        );
+        assert!(history.newer(0, 3).is_none());
+    }
+
+    #[test]
+    fn what_was_committed_by_some_time_is_the_highest_version_until_then() {
+        let history = History::of(1);
+        assert_eq!(history.version_at(0, Duration::from_secs(9)), 0);
+        history.committed(0, 4, "x");
+        assert_eq!((history.version_at(0, Duration::ZERO), history.version_at(0, history.now())), (0, 4));
+    }
 }

@@ -1,0 +1,90 @@
+//! Processes that end when this one does, however it ends.
+//!
+//! The system kills a process whose parent has ended, if the process has asked for it (`PR_SET_PDEATHSIG`). So each program is started by this binary's own hidden
+//! subcommand, which asks, and becomes the program. What counts is the *thread* that has started it: all are started by one that never ends.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
+
+/// Becomes the program of `words`, which is killed when the process `parent` ends. Returns only if that cannot be.
+pub fn become_bound(parent: u32, words: &[OsString]) -> io::Error {
+    let Some((program, arguments)) = words.split_first() else {
+        return io::Error::other("no program is named");
+    };
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return error.into();
+    }
+    // It may have ended before it was asked for.
+    let is_there = getppid().is_some_and(|pid| pid.as_raw_nonzero().get().unsigned_abs() == parent);
+    if !is_there {
+        return io::Error::other("the process that has started this one has ended");
+    }
+    Command::new(program).args(arguments).exec()
+}
+
+/// What is to be started, and who is told.
+struct Order {
+    command: Command,
+    told: Sender<io::Result<Child>>,
+}
+
+/// Starts bound processes.
+#[derive(Debug)]
+pub(crate) struct Nursery {
+    guira: PathBuf,
+    orders: Sender<Order>,
+}
+
+impl Nursery {
+    /// One that starts programs by way of this binary.
+    ///
+    /// # Errors
+    /// When there is no thread left.
+    pub(crate) fn open(guira: PathBuf) -> io::Result<Self> {
+        let (orders, taken) = channel::<Order>();
+        std::thread::Builder::new().name("nursery".to_owned()).spawn(move || {
+            for Order { mut command, told } in taken {
+                // Nobody who has asked is gone before it is answered.
+                let _ = told.send(command.spawn());
+            }
+            // Its children would be killed: they end with the process.
+            loop {
+                std::thread::park();
+            }
+        })?;
+        Ok(Nursery { guira, orders })
+    }
+
+    /// The binary itself.
+    pub(crate) fn guira(&self) -> &Path {
+        &self.guira
+    }
+
+    /// Starts the program of `words`, whose output goes to the file `log`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(crate) fn start(&self, words: &[OsString], log: &Path) -> io::Result<Child> {
+        let log = OpenOptions::new().create(true).append(true).open(log)?;
+        let mut command = Command::new(&self.guira);
+        command.args(["fleet", "child", "--parent", &number(getpid()).to_string(), "--"]).args(words);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        // A signal that the terminal sends to all that run in it is for this process alone.
+        command.process_group(0);
+        let (told, answer) = channel();
+        let gone = || io::Error::other("nothing is started any more");
+        self.orders.send(Order { command, told }).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())?
+    }
+}
+
+fn number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
+}

@@ -1,0 +1,161 @@
+//! What users have seen.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use guira_client::lookaside::{Counters, LookAside};
+use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::histogram::{Histogram, Times};
+
+guira_sync::counters! {
+    /// Counters of users.
+    pub(crate) enum Count {
+        Reads = "reads", Count, "Reads that were answered." as "guira_demo_reads_total";
+        Writes = "writes", Count, "Writes that the database has acknowledged." as "guira_demo_writes_total";
+        Failed = "failed", Count, "Reads and writes that have failed, since the database did not answer." as "guira_demo_failed_total";
+        Retries = "retries", Count, "Times that a user has gone to the other router, since its own did not answer as it should." as "guira_demo_retries_total";
+        Stale = "stale", Count, "Reads that were older than the last commit when they began." as "guira_demo_stale_total";
+        Judged = "judged", Count, "Reads of a row of which it was known that all caches had been told of a write." as "guira_demo_judged_total";
+        Wrong = "wrong", Count, "Reads that were older than the documented bounds allow, or of another row." as "guira_demo_wrong_total";
+    }
+}
+
+/// Counters of all users together.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    /// Relaxed: they are only printed.
+    values: [AtomicU64; Count::COUNT],
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Counts { values: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+}
+
+impl Counts {
+    pub(crate) fn add(&self, count: Count) {
+        self.values[count as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self, count: Count) -> u64 {
+        self.values[count as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// What belongs to one user: its clients of both routers, and how long it has waited.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) caches: [LookAside; 2],
+    pub(crate) reads: Times,
+    pub(crate) writes: Times,
+}
+
+/// How far everything was counted at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct Sums {
+    pub(crate) counts: Vec<u64>,
+    /// Of the clients of users, by the names of [`Counters`].
+    pub(crate) clients: Vec<(&'static str, u64)>,
+    pub(crate) reads: Histogram,
+    pub(crate) writes: Histogram,
+}
+
+impl Sums {
+    pub(crate) fn of(counts: &Counts, seats: &[Seat]) -> Self {
+        let mut clients = Counters::default().named();
+        for named in seats.iter().flat_map(|seat| &seat.caches).map(|cache| cache.counters().named()) {
+            clients.iter_mut().zip(named).for_each(|(sum, (_, value))| sum.1 += value);
+        }
+        Sums {
+            counts: Count::ALL.map(|count| counts.get(count)).to_vec(),
+            clients,
+            reads: Histogram::sum(seats.iter().map(|seat| &seat.reads)),
+            writes: Histogram::sum(seats.iter().map(|seat| &seat.writes)),
+        }
+    }
+
+    pub(crate) fn client(&self, name: &str) -> u64 {
+        self.clients.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value)
+    }
+}
+
+/// What users have seen between two times.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) failed: u64,
+    pub(crate) misses: u64,
+    pub(crate) retries: u64,
+    pub(crate) stale: u64,
+    pub(crate) wrong: u64,
+    /// Of reads: half of them, and 99 %, took no longer.
+    pub(crate) median: Option<Duration>,
+    pub(crate) p99: Option<Duration>,
+}
+
+impl Seen {
+    pub(crate) fn between(then: &Sums, now: &Sums) -> Self {
+        let count = |count: Count| now.counts[count as usize] - then.counts[count as usize];
+        let client = |name| now.client(name) - then.client(name);
+        let before: BTreeMap<u64, u64> = then.reads.buckets().collect();
+        let times: Vec<(u64, u64)> = now
+            .reads
+            .buckets()
+            .map(|(bound, times)| (bound, times - before.get(&bound).copied().unwrap_or(0)))
+            .collect();
+        let all: u64 = times.iter().map(|(_, times)| times).sum();
+        let quantile = |percent: u64| {
+            let (wanted, mut passed) = ((all * percent).div_ceil(100), 0);
+            let found = times.iter().find(|(_, times)| {
+                passed += times;
+                all > 0 && passed >= wanted
+            });
+            found.map(|(bound, _)| Duration::from_nanos(*bound))
+        };
+        Seen {
+            reads: count(Count::Reads),
+            writes: count(Count::Writes),
+            failed: count(Count::Failed),
+            // What a cache did not answer costs a query as well.
+            misses: client("misses") + client("failures") + client("unleased"),
+            retries: count(Count::Retries),
+            stale: count(Count::Stale),
+            wrong: count(Count::Wrong),
+            median: quantile(50),
+            p99: quantile(99),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Count, Counts, Seat, Seen, Sums};
+    use guira_client::lookaside::LookAside;
+    use guira_client::text::{Endpoint, Target};
+    use guira_sync::histogram::Times;
+    use std::time::Duration;
+
+    #[test]
+    fn what_was_seen_lies_between_two_times() {
+        let nobody = || {
+            let target = Target::new(Endpoint::Unix("nowhere".into()), Duration::from_millis(1));
+            LookAside::new(target)
+        };
+        let caches = [nobody(), nobody()];
+        let (counts, seats) =
+            (Counts::default(), [Seat { caches, reads: Times::default(), writes: Times::default() }]);
+        seats[0].reads.note(5, Duration::from_secs(1));
+        counts.add(Count::Failed);
+        let then = Sums::of(&counts, &seats);
+        seats[0].reads.note(98, Duration::from_micros(1));
+        seats[0].reads.note(2, Duration::from_millis(1));
+        counts.add(Count::Failed);
+        let seen = Seen::between(&then, &Sums::of(&counts, &seats));
+        assert_eq!((seen.failed, seen.wrong), (1, 0));
+        assert!(seen.median < Some(Duration::from_micros(2)), "{seen:?}");
+        assert!(seen.p99 > Some(Duration::from_micros(900)), "{seen:?}");
+        assert_eq!(Seen::between(&then, &then).p99, None);
+    }
+}

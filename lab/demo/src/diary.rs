@@ -1,0 +1,153 @@
+//! What has happened: faults with what users have seen of them, and everything else.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use guira_regions::judge::lock;
+use guira_sync::clock::{Stopwatch, wall_clock_millis};
+
+use crate::counts::{Seen, Sums};
+
+/// Events and faults that are remembered, and wrong answers.
+const EVENTS_MAX: usize = 200;
+const FAULTS_MAX: usize = 50;
+const WRONG_MAX: usize = 20;
+
+/// Something that has happened.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    /// Milliseconds since 1970.
+    pub(crate) at_ms: u64,
+    pub(crate) what: String,
+}
+
+/// Something that was broken.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    number: u64,
+    pub(crate) at_ms: u64,
+    /// Such as `kill node-1`.
+    pub(crate) what: String,
+    pub(crate) part: String,
+    pub(crate) state: &'static str,
+    since: Stopwatch,
+    before: Sums,
+    /// How long it lasted, and what users saw meanwhile; none while it goes on.
+    pub(crate) after: Option<(Duration, Seen)>,
+}
+
+impl Fault {
+    /// How long it has lasted, and what users have seen.
+    pub(crate) fn seen(&self, now: &Sums) -> (Duration, Seen) {
+        self.after.clone().unwrap_or_else(|| (self.since.elapsed(), Seen::between(&self.before, now)))
+    }
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(crate) struct Diary {
+    /// LOCK: demo_diary. Leaf.
+    pages: Mutex<Pages>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    events: VecDeque<Event>,
+    faults: VecDeque<Fault>,
+    wrong: Vec<String>,
+    number: u64,
+}
+
+impl Pages {
+    fn event(&mut self, what: String) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(Event { at_ms: wall_clock_millis(), what });
+    }
+}
+
+impl Diary {
+    pub(crate) fn event(&self, what: impl Into<String>) {
+        lock(&self.pages).event(what.into());
+    }
+
+    /// An answer that must not be.
+    pub(crate) fn wrong(&self, what: String) {
+        let mut pages = lock(&self.pages);
+        if pages.wrong.len() < WRONG_MAX {
+            pages.event(format!("wrong: {what}"));
+            pages.wrong.push(what);
+        }
+    }
+
+    /// Wrong answers, up to twenty.
+    pub(crate) fn all_wrong(&self) -> Vec<String> {
+        lock(&self.pages).wrong.clone()
+    }
+
+    /// A fault begins. Returns its number.
+    pub(crate) fn begins(&self, verb: &str, part: &str, state: &'static str, before: Sums) -> u64 {
+        let mut pages = lock(&self.pages);
+        pages.number += 1;
+        let (number, what) = (pages.number, format!("{verb} {part}"));
+        pages.event(format!("{what}: begins"));
+        if pages.faults.len() == FAULTS_MAX {
+            pages.faults.pop_front();
+        }
+        let (at_ms, since, part) = (wall_clock_millis(), Stopwatch::start(), part.to_owned());
+        pages.faults.push_back(Fault { number, at_ms, what, part, state, since, before, after: None });
+        number
+    }
+
+    /// It is over.
+    pub(crate) fn ends(&self, number: u64, now: &Sums) {
+        let mut pages = lock(&self.pages);
+        let Some(fault) = pages.faults.iter_mut().find(|fault| fault.number == number) else { return };
+        let (lasted, seen) = fault.seen(now);
+        let what = format!(
+            "{}: is over after {:.1} s; {} of {} requests have failed, {} were older than the last commit",
+            fault.what,
+            lasted.as_secs_f64(),
+            seen.failed,
+            seen.reads + seen.writes + seen.failed,
+            seen.stale
+        );
+        fault.after = Some((lasted, seen));
+        pages.event(what);
+    }
+
+    /// What is broken at the moment, by part.
+    pub(crate) fn state_of(&self, part: &str) -> Option<&'static str> {
+        let pages = lock(&self.pages);
+        pages.faults.iter().rev().find(|fault| fault.after.is_none() && fault.part == part).map(|it| it.state)
+    }
+
+    /// Events, the last one first.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        lock(&self.pages).events.iter().rev().cloned().collect()
+    }
+
+    /// Tells of faults, the last one first.
+    pub(crate) fn each_fault<T>(&self, tell: impl Fn(&Fault) -> T) -> Vec<T> {
+        lock(&self.pages).faults.iter().rev().map(tell).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Diary;
+    use crate::counts::{Counts, Sums};
+
+    #[test]
+    fn a_fault_is_a_state_of_its_part_until_it_is_over() {
+        let (diary, sums) = (Diary::default(), Sums::of(&Counts::default(), &[]));
+        let number = diary.begins("kill", "node-1", "killed", sums.clone());
+        assert_eq!((diary.state_of("node-1"), diary.state_of("node-2")), (Some("killed"), None));
+        diary.ends(number, &sums);
+        assert_eq!(diary.state_of("node-1"), None);
+        assert!(diary.events()[0].what.starts_with("kill node-1: is over"));
+        assert!(diary.each_fault(|fault| fault.after.is_some())[0]);
+    }
+}

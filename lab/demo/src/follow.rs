@@ -1,0 +1,68 @@
+//! How far deletes have come: what all caches have been told of for sure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use guira_sync::atomic::{AtomicU64, Ordering};
+
+use crate::programs::TARGET;
+use crate::rows::{Door, Rows, key};
+use crate::world::World;
+
+/// How often it is looked at, and how long it rests when it has come to the end.
+const LOOK: Duration = Duration::from_millis(50);
+const REST: Duration = Duration::from_millis(200);
+
+/// How far, where no invalidator says so; and how often the end was reached.
+#[derive(Debug, Default)]
+pub(crate) struct Followed {
+    /// Relaxed: it only tells how far it is.
+    place: AtomicU64,
+    /// Relaxed: the same.
+    pub(crate) rounds: AtomicU64,
+}
+
+impl World {
+    /// Whether all deletes before this place of the log have come to the caches.
+    fn has_delivered(&self, place: u64) -> bool {
+        let acknowledged = match &self.progress {
+            Some(progress) => progress.has_delivered(TARGET, place),
+            None => self.followed.place.load(Ordering::Relaxed) >= place,
+        };
+        acknowledged && !self.owes_deletes()
+    }
+}
+
+/// Learns again and again what has come to the caches.
+pub(crate) fn follow(world: &Arc<World>) {
+    let (mut door, sight) = (Door::of(&world.rows), &world.truth.sight);
+    while world.stop.check().is_ok() {
+        let (calms, versions) = (sight.calms(), world.truth.history.versions());
+        let Ok(place) = door.place() else { continue };
+        while !world.has_delivered(place) {
+            if world.stop.wait(LOOK).is_err() {
+                return;
+            }
+        }
+        sight.arrived(&versions, calms, world.truth.history.now());
+        world.followed.rounds.fetch_add(1, Ordering::Relaxed);
+        let _ = world.stop.wait(REST);
+    }
+}
+
+/// Deletes what was changed in the table of this process, as an invalidator does by the log of a database.
+pub(crate) fn invalidate(world: &Arc<World>) {
+    let Rows::Table(table) = &world.rows else { return };
+    let mut place = 0;
+    while world.stop.wait(LOOK).is_ok() {
+        for row in table.changed_since(place) {
+            while !world.deleter.delete(&[&key(row)]) {
+                if world.stop.wait(LOOK).is_err() {
+                    return;
+                }
+            }
+            place += 1;
+            world.followed.place.store(place as u64, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Ways to break a part for a while.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use guira_harness::random::Random;
+use rustix::process::Signal;
+
+use crate::part::{Part, Role};
+use crate::programs::open;
+use crate::relay::Flow;
+use crate::world::World;
+
+/// How much later each piece of bytes comes on a slow way.
+const DELAY: Duration = Duration::from_millis(50);
+/// How long something may be broken.
+pub(crate) const LENGTHS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(600);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    Kill,
+    Freeze,
+    Slow,
+    Cut,
+    Empty,
+    Fill,
+}
+
+/// A way to break something.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// What it is called.
+    pub verb: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    state: &'static str,
+    roles: &'static [Role],
+    does: Does,
+}
+
+const ON_A_WAY: &[Role] = &[Role::Etcd, Role::Node, Role::Gutter, Role::Router, Role::Database];
+
+/// All of them.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        verb: "kill",
+        about: "ends the process as kill -9 does; it is started again afterwards",
+        state: "killed",
+        roles: &Role::ALL,
+        does: Does::Kill,
+    },
+    Kind {
+        verb: "freeze",
+        about: "stops the process (SIGSTOP): it has its connections, and answers nothing",
+        state: "frozen",
+        roles: &Role::ALL,
+        does: Does::Freeze,
+    },
+    Kind {
+        verb: "slow",
+        about: "has all bytes to and from it come 50 ms late",
+        state: "slow",
+        roles: ON_A_WAY,
+        does: Does::Slow,
+    },
+    Kind {
+        verb: "cut",
+        about: "cuts it off from all others: nothing comes through, and nothing is refused",
+        state: "cut off",
+        roles: ON_A_WAY,
+        does: Does::Cut,
+    },
+    Kind {
+        verb: "empty",
+        about: "empties the cache at once (flush_all), and looks what comes of it",
+        state: "emptied",
+        roles: &[Role::Node, Role::Gutter],
+        does: Does::Empty,
+    },
+    Kind {
+        verb: "fill",
+        about: "fills its disk: no file of the process can grow, so that it can log no deletes and save no position",
+        state: "without disk",
+        roles: &[Role::Router, Role::Invalidator],
+        does: Does::Fill,
+    },
+];
+
+impl Kind {
+    /// The names of what it can break.
+    pub fn roles(&self) -> impl Iterator<Item = &'static str> {
+        self.roles.iter().map(|role| role.name())
+    }
+
+    pub(crate) fn breaks(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
+
+    /// The way that is called so.
+    ///
+    /// # Errors
+    /// Which ones there are.
+    pub(crate) fn named(verb: &str) -> Result<&'static Self, String> {
+        KINDS.iter().find(|kind| kind.verb == verb).ok_or_else(|| {
+            let verbs: Vec<&str> = KINDS.iter().map(|kind| kind.verb).collect();
+            format!("'{verb}' is nothing that can be done: there are {}", verbs.join(", "))
+        })
+    }
+}
+
+/// Picks and holds a part that `what` names, which is a part, a role, or without a name anything that can be broken so.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn take<'w>(
+    world: &'w World,
+    kind: &Kind,
+    what: Option<&str>,
+    random: &mut Random,
+) -> Result<&'w Part, String> {
+    let names = |part: &&Part| what.is_none_or(|what| part.name == what || part.role().name() == what);
+    let named: Vec<&Part> = world.parts.iter().filter(names).collect();
+    if named.is_empty() {
+        let all: Vec<&str> = world.parts.iter().map(|part| part.name.as_str()).collect();
+        return Err(format!("there is no '{}' here: there are {}", what.unwrap_or_default(), all.join(", ")));
+    }
+    let mut fit: Vec<&Part> = named.into_iter().filter(|part| kind.breaks(part.role())).collect();
+    if fit.is_empty() {
+        let roles: Vec<&str> = kind.roles().collect();
+        let what = what.unwrap_or_default();
+        return Err(format!("{} is not for {what}: it is for {}", kind.verb, roles.join(", ")));
+    }
+    while !fit.is_empty() {
+        let part = fit.swap_remove(random.below(fit.len() as u64) as usize);
+        if part.hold() {
+            return Ok(part);
+        }
+    }
+    Err("it is broken already, or being started".to_owned())
+}
+
+/// Breaks a part that is held, for so long, and lets it go.
+pub(crate) fn suffer(world: &World, kind: &Kind, part: &Part, length: Duration) {
+    // Of databases and their log no reader of a cache sees anything that it must not.
+    let concerns_readers = !matches!(part.role(), Role::Database | Role::Invalidator);
+    if concerns_readers {
+        world.truth.sight.fault_begins();
+    }
+    let number = world.diary.begins(kind.verb, &part.name, kind.state, world.sums());
+    harm(kind.does, part);
+    let _ = world.stop.wait(length);
+    if world.stop.check().is_ok() {
+        if let Err(why) = heal(kind.does, part) {
+            world.diary.event(why);
+        }
+        world.diary.ends(number, &world.sums());
+    }
+    if concerns_readers {
+        world.truth.sight.fault_ends();
+    }
+    part.let_go();
+}
+
+fn harm(does: Does, part: &Part) {
+    match does {
+        Does::Kill => part.kill(),
+        Does::Freeze => part.signal(Signal::STOP),
+        Does::Slow => part.flow(Flow::Slow(DELAY)),
+        Does::Cut => part.flow(Flow::Cut),
+        Does::Empty => {
+            // One that does not answer has nothing to be emptied for anybody.
+            let emptied = part.socket().and_then(|socket| open(socket));
+            if let Some(mut connection) = emptied {
+                let _ = connection.send(b"flush_all\r\n").and_then(|()| connection.line().map(drop));
+            }
+        }
+        Does::Fill => part.limit_files(Some(0)),
+    }
+}
+
+fn heal(does: Does, part: &Part) -> Result<(), String> {
+    match does {
+        Does::Kill => part.start()?,
+        Does::Freeze => part.signal(Signal::CONT),
+        Does::Slow | Does::Cut => part.flow(Flow::Open),
+        Does::Empty => {}
+        Does::Fill => part.limit_files(None),
+    }
+    Ok(())
+}
+
+/// Breaks something in a thread of its own. Returns the name of the part.
+///
+/// # Errors
+/// Why that cannot be.
+pub(crate) fn begin(
+    world: &Arc<World>,
+    verb: &str,
+    what: Option<&str>,
+    length: Duration,
+    random: &mut Random,
+) -> Result<String, String> {
+    let kind = Kind::named(verb)?;
+    if !LENGTHS.contains(&length) {
+        return Err(format!("something is broken for {:?} to {:?}", LENGTHS.start(), LENGTHS.end()));
+    }
+    let part = take(world, kind, what, random)?;
+    let (name, world) = (part.name.clone(), world.clone());
+    let taken = name.clone();
+    let thread = thread::Builder::new().name("harm".to_owned()).spawn({
+        let world = world.clone();
+        move || {
+            if let Some(part) = world.parts.iter().find(|part| part.name == taken) {
+                suffer(&world, kind, part, length);
+            }
+        }
+    });
+    if let Err(error) = thread {
+        world.parts.iter().filter(|part| part.name == name).for_each(Part::let_go);
+        return Err(error.to_string());
+    }
+    Ok(name)
+}

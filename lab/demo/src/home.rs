@@ -1,0 +1,112 @@
+//! The folder of a region.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// What temporary folders of regions begin with.
+pub(crate) const PREFIX: &str = "guira-fleet-";
+/// The admin listener for those who know the folder.
+pub(crate) const CONTROL: &str = "control";
+/// The path of a socket has room for so many bytes; names in the folder take up to 16.
+const PATH_MAX: usize = 107 - 16;
+
+/// The folder that everything is in. A temporary one is to be cleared in the end.
+#[derive(Clone, Debug)]
+pub(crate) struct Home {
+    path: PathBuf,
+    is_temporary: bool,
+}
+
+impl Home {
+    /// The folder that was named, which has to be empty or not there yet, or a new one.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub(crate) fn open(named: Option<&Path>) -> io::Result<Self> {
+        let path = match named {
+            Some(path) => path.to_owned(),
+            None => std::env::temp_dir().join(format!("{PREFIX}{}", std::process::id())),
+        };
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700);
+        match builder.create(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && named.is_some() => {
+                if fs::read_dir(&path)?.next().is_some() {
+                    return Err(io::Error::other("there is something in it already"));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        let home = Home { path: fs::canonicalize(&path)?, is_temporary: named.is_none() };
+        if home.path.as_os_str().len() > PATH_MAX {
+            return Err(io::Error::other(format!(
+                "sockets in it have no names: it is longer than {PATH_MAX} bytes"
+            )));
+        }
+        Ok(home)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: &str) -> io::Result<PathBuf> {
+        let path = self.file(name);
+        fs::write(&path, contents)?;
+        Ok(path)
+    }
+
+    /// Makes a folder in it.
+    pub(crate) fn folder(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.file(name);
+        fs::create_dir_all(&path)?;
+        Ok(path)
+    }
+}
+
+impl Home {
+    /// Removes it, if it is temporary.
+    pub(crate) fn clear(&self) {
+        if self.is_temporary {
+            // What is left behind does no harm.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Home;
+    use guira_harness::scratch::Scratch;
+
+    #[test]
+    fn a_folder_that_was_named_is_empty_at_first_and_stays() {
+        let scratch = Scratch::new();
+        let path = scratch.file("region");
+        Home::open(Some(&path)).unwrap().clear();
+        let home = Home::open(Some(&path)).unwrap();
+        home.write("x", "y").unwrap();
+        home.clear();
+        assert!(path.exists());
+        let why = Home::open(Some(&path)).unwrap_err().to_string();
+        assert!(why.contains("already"), "{why}");
+        let why = Home::open(Some(&scratch.file(&"x".repeat(100)))).unwrap_err().to_string();
+        assert!(why.contains("longer"), "{why}");
+    }
+
+    #[test]
+    fn a_temporary_one_is_removed() {
+        let home = Home::open(None).unwrap();
+        let path = home.path().to_owned();
+        assert!(path.exists());
+        home.clear();
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,45 @@
+//! A small region on this machine, for people who want to see what becomes of it when something breaks: etcd, nodes with their members and a spare, a gutter, routers,
+//! a database and its invalidator as real processes, users whose every answer is judged, a page, and ways to break each of them.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | child.rs | processes that end with this one |
+//! | relay.rs, part.rs, programs.rs | the way to a process, the process, and how each is started |
+//! | world.rs | all of it: how it begins and ends |
+//! | rows.rs, user.rs, truth.rs, follow.rs | the database, who uses it, and whether what they read is right |
+//! | harm.rs, chaos.rs | faults, and random ones with what comes of them in the end |
+//! | counts.rs, diary.rs, picture.rs | what was seen |
+//! | status.rs, metrics.rs, web.rs | what is told of it |
+//! | control.rs | the side of those who talk to a region that runs |
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
+
+mod chaos;
+mod child;
+mod control;
+mod counts;
+mod diary;
+mod follow;
+mod harm;
+mod home;
+mod metrics;
+mod part;
+mod picture;
+mod programs;
+mod relay;
+mod rows;
+mod status;
+mod truth;
+mod up;
+mod user;
+mod web;
+mod world;
+
+pub use chaos::Outcome;
+pub use child::become_bound;
+pub use control::{ControlError, Region, Wanted};
+pub use harm::{KINDS, Kind};
+pub use metrics::families;
+pub use up::{Chance, DemoError, Settings, up};
+pub use web::LENGTH;

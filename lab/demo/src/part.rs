@@ -1,0 +1,203 @@
+//! A part of the region: a process, and the way to it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use guira_harness::deadline::Deadline;
+use guira_sync::atomic::{AtomicBool, Ordering};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+
+use crate::child::Nursery;
+use crate::relay::{Flow, Relay};
+
+/// How long a program may take to begin.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// What a part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Etcd,
+    Node,
+    Member,
+    Gutter,
+    Router,
+    Database,
+    Invalidator,
+}
+
+impl Role {
+    pub(crate) const ALL: [Role; 7] =
+        [Role::Etcd, Role::Node, Role::Member, Role::Gutter, Role::Router, Role::Database, Role::Invalidator];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Role::Etcd => "etcd",
+            Role::Node => "node",
+            Role::Member => "member",
+            Role::Gutter => "gutter",
+            Role::Router => "router",
+            Role::Database => "database",
+            Role::Invalidator => "invalidator",
+        }
+    }
+}
+
+/// How a part is started.
+pub(crate) struct Plan {
+    pub(crate) role: Role,
+    /// Its number among those of its role; none if there is one.
+    pub(crate) number: Option<usize>,
+    pub(crate) words: Vec<OsString>,
+    /// The socket that it listens at, if it is one in the file system: one that was killed leaves it behind.
+    pub(crate) socket: Option<PathBuf>,
+    /// The way by which others reach it.
+    pub(crate) relay: Option<Relay>,
+    /// Whether it does what it is for.
+    pub(crate) answers: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+/// A process that can be killed, stopped and started again.
+pub(crate) struct Part {
+    pub(crate) name: String,
+    plan: Plan,
+    log: PathBuf,
+    nursery: Arc<Nursery>,
+    /// LOCK: demo_part. Leaf.
+    process: Mutex<Option<Child>>,
+    /// Somebody wants it to be as it is: it is not started when it has ended.
+    is_held: AtomicBool,
+}
+
+impl Part {
+    pub(crate) fn new(plan: Plan, folder: &std::path::Path, nursery: &Arc<Nursery>) -> Self {
+        let role = plan.role.name();
+        let name = plan.number.map_or_else(|| role.to_owned(), |number| format!("{role}-{number}"));
+        let log = folder.join(format!("{name}.log"));
+        let nursery = nursery.clone();
+        Part { name, plan, log, nursery, process: Mutex::default(), is_held: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.plan.role
+    }
+
+    pub(crate) fn relay(&self) -> Option<&Relay> {
+        self.plan.relay.as_ref()
+    }
+
+    pub(crate) fn socket(&self) -> Option<&PathBuf> {
+        self.plan.socket.as_ref()
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Child>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts it if it does not run, and waits until it answers.
+    ///
+    /// # Errors
+    /// What it has said, if it does not.
+    pub(crate) fn start(&self) -> Result<(), String> {
+        self.launch().map_err(|error| format!("{} cannot be started: {error}", self.name))?;
+        let answers = || match self.ended() {
+            Some(how) => Some(Err(how)),
+            None => (self.plan.answers)().then_some(Ok(())),
+        };
+        let why = match Deadline::after(START_MAX).poll(answers) {
+            Some(Ok(())) => {
+                self.flow(Flow::Open);
+                return Ok(());
+            }
+            Some(Err(how)) => how,
+            None => format!("it does not answer within {START_MAX:?}"),
+        };
+        Err(format!("{} does not start, {why}: {}", self.name, self.last_words()))
+    }
+
+    fn launch(&self) -> io::Result<()> {
+        let mut process = self.process();
+        if process.is_some() {
+            return Ok(());
+        }
+        if let Some(socket) = &self.plan.socket {
+            // There is none at first.
+            let _ = fs::remove_file(socket);
+        }
+        *process = Some(self.nursery.start(&self.plan.words, &self.log)?);
+        Ok(())
+    }
+
+    /// How it has ended, if it was started and has. Then it can be started again.
+    pub(crate) fn ended(&self) -> Option<String> {
+        let mut process = self.process();
+        let status = process.as_mut()?.try_wait().ok().flatten()?;
+        *process = None;
+        Some(format!("it has ended with {status}"))
+    }
+
+    fn last_words(&self) -> String {
+        let said = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(5)..].join("\n")
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.process().is_some()
+    }
+
+    /// Kills it, whatever it does.
+    pub(crate) fn kill(&self) {
+        let taken = self.process().take();
+        if let Some(mut process) = taken {
+            // It may have ended by itself.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        self.flow(Flow::Closed);
+    }
+
+    /// Sends it a signal, if it runs.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid() {
+            // It may have ended by itself.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        let id = i32::try_from(self.process().as_ref()?.id()).ok()?;
+        Pid::from_raw(id)
+    }
+
+    /// Has none of its files grow, or lets them: as on a disk that is full. What it is told then is EFBIG.
+    pub(crate) fn limit_files(&self, limit: Option<u64>) {
+        let Some(pid) = self.pid() else { return };
+        // The hard limit stays as it was inherited, so that everything can be as before.
+        let maximum = getrlimit(Resource::Fsize).maximum;
+        let _ = prlimit(Some(pid), Resource::Fsize, Rlimit { current: limit.or(maximum), maximum });
+    }
+
+    pub(crate) fn flow(&self, flow: Flow) {
+        if let Some(relay) = &self.plan.relay {
+            relay.set(flow);
+        }
+    }
+
+    /// Keeps others from breaking it, and from starting it again, until it is let go. Returns whether nobody else does.
+    pub(crate) fn hold(&self) -> bool {
+        !self.is_held.swap(true, Ordering::SeqCst)
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.is_held.store(false, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,156 @@
+//! A region from its beginning to its end.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use guira_sync::clock::Stopwatch;
+use guira_web::AdminError;
+
+use crate::chaos::{self, Outcome};
+use crate::counts::Count;
+use crate::harm::KINDS;
+use crate::home::{CONTROL, Home};
+use crate::web;
+use crate::world::World;
+
+/// How often it is asked whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How a region is started.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This binary, by which everything is started.
+    pub guira: PathBuf,
+    /// Where everything lies, if not in a temporary folder.
+    pub folder: Option<PathBuf>,
+    /// The port of the page; 0 is any.
+    pub port: u16,
+    /// Who shows the token of this file sees figures, and breaks something.
+    pub token_file: Option<PathBuf>,
+    /// Of all random choices.
+    pub seed: u64,
+    /// Random faults, after which it ends.
+    pub chance: Option<Chance>,
+}
+
+/// Random faults for a while.
+#[derive(Clone, Copy, Debug)]
+pub struct Chance {
+    pub length: Duration,
+}
+
+/// Why there is no region.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    #[error("the folder cannot be used: {0}")]
+    Folder(io::Error),
+    #[error("{0}")]
+    Start(String),
+    #[error(transparent)]
+    Page(#[from] AdminError),
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Starts a region, tells `say` what there is to be seen, and waits until `is_over`, or until random faults are over; all that it has started has ended then.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn up(
+    settings: &Settings,
+    mut is_over: impl FnMut() -> bool,
+    mut say: impl FnMut(&str),
+) -> Result<Option<Outcome>, DemoError> {
+    let time = Stopwatch::start();
+    let home = Home::open(settings.folder.as_deref()).map_err(DemoError::Folder)?;
+    say(&format!("a region in {}", home.path().display()));
+    let outcome = start(settings, home.clone(), time, &mut is_over, &mut say);
+    match &outcome {
+        // Whoever looks for the reason needs what the parts have said.
+        Ok(Some(found)) if !found.wrong.is_empty() => {
+            say(&format!("its logs are kept in {}", home.path().display()));
+        }
+        _ => home.clear(),
+    }
+    outcome
+}
+
+fn start(
+    settings: &Settings,
+    home: Home,
+    time: Stopwatch,
+    is_over: &mut impl FnMut() -> bool,
+    say: &mut impl FnMut(&str),
+) -> Result<Option<Outcome>, DemoError> {
+    let (told, started) = channel();
+    let (guira, seed) = (settings.guira.clone(), settings.seed);
+    thread::Builder::new().name("start".to_owned()).spawn(move || {
+        // Nobody waits any more if it was told to end meanwhile: the process ends, and its children do.
+        let _ = told.send(World::start(home, &guira, seed));
+    })?;
+    let world = loop {
+        match started.recv_timeout(LOOK) {
+            Ok(world) => break world.map_err(DemoError::Start)?,
+            Err(RecvTimeoutError::Timeout) if is_over() => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(DemoError::Start("the region has panicked".to_owned()));
+            }
+        }
+    };
+    let outcome = run(settings, &world, time, is_over, say);
+    world.end();
+    let events = world.diary.events();
+    let lines: Vec<String> =
+        events.iter().rev().map(|event| format!("{} {}\n", event.at_ms, event.what)).collect();
+    // Without it the region has been all the same.
+    let _ = world.home.write("events.log", &lines.concat());
+    outcome
+}
+
+fn run(
+    settings: &Settings,
+    world: &Arc<World>,
+    time: Stopwatch,
+    is_over: &mut impl FnMut() -> bool,
+    say: &mut impl FnMut(&str),
+) -> Result<Option<Outcome>, DemoError> {
+    world.begin()?;
+    let place = format!("127.0.0.1:{}", settings.port);
+    let page = web::serve(&place, settings.token_file.as_deref(), world)?;
+    // Whoever may use the folder may do everything.
+    let control = web::serve(&format!("unix:{}", world.home.file(CONTROL).display()), None, world)?;
+    world.left_out.iter().for_each(|what| say(&format!("left out: {what}")));
+    say(&format!("page: http://{}/", page.address()));
+    while world.counts.get(Count::Reads) == 0 && !is_over() {
+        thread::sleep(LOOK);
+    }
+    say(&format!("the first request was answered after {:.1} s", time.elapsed().as_secs_f64()));
+    hints(say);
+    if let Some(chance) = settings.chance {
+        chaos::begin(world, settings.seed, chance.length).map_err(DemoError::Start)?;
+    }
+    let outcome = loop {
+        let outcome = world.chaos().and_then(|chaos| chaos.outcome).filter(|_| settings.chance.is_some());
+        if outcome.is_some() || is_over() {
+            break outcome;
+        }
+        thread::sleep(LOOK);
+    };
+    control.end();
+    page.end();
+    Ok(outcome)
+}
+
+fn hints(say: &mut impl FnMut(&str)) {
+    let verbs: Vec<&str> = KINDS.iter().map(|kind| kind.verb).collect();
+    say("break something by the page, or from another terminal:");
+    say("  guira fleet break kill node --for 10s");
+    say("  guira fleet break random --for 1m");
+    say(&format!("  ({}: guira fleet break --list)", verbs.join(", ")));
+    say("Ctrl-C ends everything");
+}

@@ -1,0 +1,132 @@
+//! The page, and how something is broken by it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use guira_harness::random::Random;
+use guira_sync::clock::{CoarseClock, Seconds, wall_clock_millis};
+use guira_web::{Admin, AdminError, Form, Page, Site};
+use serde_json::json;
+
+use crate::world::World;
+use crate::{chaos, harm, metrics, status};
+
+/// What something is broken for that has no other length.
+pub const LENGTH: Duration = Duration::from_secs(10);
+/// Where it is asked for.
+pub(crate) const BREAK: &str = "/break";
+pub(crate) const STATUS: &str = "/status.json";
+/// The kind of fault that is many of them.
+pub(crate) const RANDOM: &str = "random";
+
+/// Serves the region at `at`.
+///
+/// # Errors
+/// When the place cannot be had.
+pub(crate) fn serve(at: &str, token_file: Option<&Path>, world: &Arc<World>) -> Result<Admin, AdminError> {
+    let world = world.clone();
+    Admin::serve(at, token_file, ", and breaks what runs here", move || DemoSite {
+        world,
+        clock: CoarseClock::system(),
+        random: Random::new(wall_clock_millis()),
+    })
+}
+
+struct DemoSite {
+    world: Arc<World>,
+    clock: CoarseClock,
+    /// Picks one of several parts.
+    random: Random,
+}
+
+impl std::fmt::Debug for DemoSite {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("DemoSite").finish_non_exhaustive()
+    }
+}
+
+impl Site for DemoSite {
+    const PAGE: Page = Page {
+        title: "Guira region",
+        grid: include_str!("web/grid.html"),
+        script: include_str!("web/page.js"),
+    };
+    const JSON: &'static [&'static str] = &[STATUS];
+    const ACTIONS: &'static [&'static str] = &[BREAK];
+
+    fn now(&self) -> Seconds {
+        self.clock.now()
+    }
+
+    fn look(&mut self) {}
+
+    fn fault(&mut self) -> Option<String> {
+        self.world.trouble()
+    }
+
+    fn metrics(&mut self, form: Form) -> String {
+        metrics::text(&self.world, form)
+    }
+
+    fn json(&mut self, path: &str) -> Option<String> {
+        (path == STATUS).then(|| status::json(&self.world).to_string())
+    }
+
+    fn act(&mut self, _path: &str, query: &str) -> Result<String, String> {
+        let wish = Wish::read(query)?;
+        if wish.kind == RANDOM {
+            let seed = wish.seed.unwrap_or_else(|| self.random.below(1 << 20));
+            chaos::begin(&self.world, seed, wish.length)?;
+            return Ok(json!({ "seed": seed }).to_string());
+        }
+        let part = harm::begin(&self.world, wish.kind, wish.what, wish.length, &mut self.random)?;
+        Ok(json!({ "part": part, "for_ms": wish.length.as_millis() as u64 }).to_string())
+    }
+}
+
+/// What is asked for: `kind=kill&what=node-1&for_ms=5000`. All words are of letters, digits and dashes, so that nothing is escaped.
+#[derive(Debug, PartialEq, Eq)]
+struct Wish<'q> {
+    kind: &'q str,
+    what: Option<&'q str>,
+    length: Duration,
+    seed: Option<u64>,
+}
+
+impl<'q> Wish<'q> {
+    fn read(query: &'q str) -> Result<Self, String> {
+        let mut wish = Wish { kind: "", what: None, length: LENGTH, seed: None };
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let number = || value.parse::<u64>().map_err(|_| format!("{name} is a number, not '{value}'"));
+            match name {
+                "kind" => wish.kind = value,
+                "what" => wish.what = Some(value).filter(|value| !value.is_empty()),
+                "for_ms" => wish.length = Duration::from_millis(number()?),
+                "seed" => wish.seed = Some(number()?),
+                other => return Err(format!("there is no '{other}': there are kind, what, for_ms and seed")),
+            }
+        }
+        if wish.kind.is_empty() { Err("a kind is missing".to_owned()) } else { Ok(wish) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LENGTH, Wish};
+    use std::time::Duration;
+
+    #[test]
+    fn a_wish_is_read_or_refused_in_words() {
+        let wish = Wish::read("kind=kill&what=node-1&for_ms=5000").unwrap();
+        let length = Duration::from_secs(5);
+        assert_eq!(wish, Wish { kind: "kill", what: Some("node-1"), length, seed: None });
+        let random = Wish::read("kind=random&seed=7&what=").unwrap();
+        assert_eq!((random.seed, random.what, random.length), (Some(7), None, LENGTH));
+        for (query, why) in [("", "missing"), ("kind=a&for_ms=x", "a number"), ("kind=a&who=b", "no 'who'")] {
+            let told = Wish::read(query).unwrap_err();
+            assert!(told.contains(why), "{query}: {told}");
+        }
+    }
+}

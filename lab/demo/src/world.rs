@@ -1,0 +1,277 @@
+//! The region: its parts, its users, and what is known of them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use guira_client::lookaside::LookAside;
+use guira_client::text::{Endpoint, Target};
+use guira_control::{Etcd, EtcdOptions, Pool, Rules, Store};
+use guira_databases::Stop;
+use guira_harness::deadline::Deadline;
+use guira_regions::judge::lock;
+use guira_regions::{Progress, database, has_files};
+use guira_sync::histogram::Times;
+
+use crate::chaos::Chaos;
+use crate::child::Nursery;
+use crate::counts::{Counts, Seat, Sums};
+use crate::diary::Diary;
+use crate::follow::{self, Followed};
+use crate::home::Home;
+use crate::part::{Part, Role};
+use crate::picture::Picture;
+use crate::programs::{
+    HOLD_DOWN_S, Installed, Made, POOL, ROUTERS, SLOTS, Workshop, admin_of_invalidator, database_folders,
+    open, position_of_invalidator, spool,
+};
+use crate::rows::{self, Rows, Table};
+use crate::truth::Truth;
+use crate::user::{self, CACHE_MAX, USERS};
+
+/// How long the pool may take until all slots have servers.
+const JOINED_MAX: Duration = Duration::from_secs(60);
+/// How often parts that have ended are looked for.
+const WATCH: Duration = Duration::from_millis(200);
+/// What is left out, and what takes its place.
+const NO_ETCD: &str =
+    "etcd is not installed (Debian: etcd-server): the pool is a list of four nodes, and nobody replaces one";
+const NO_MARIADB: &str = "MariaDB is not installed (Debian: mariadb-server): rows are a table of this process, which deletes what was changed itself";
+
+/// What a thread does.
+type Work = Box<dyn FnOnce(&Arc<World>) + Send>;
+
+/// Everything that runs.
+pub(crate) struct World {
+    pub(crate) home: Home,
+    pub(crate) seed: u64,
+    /// What is not there, and what takes its place.
+    pub(crate) left_out: Vec<&'static str>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) rows: Rows,
+    /// How far the invalidator is, if there is one.
+    pub(crate) progress: Option<Progress>,
+    pub(crate) followed: Followed,
+    pub(crate) truth: Truth,
+    pub(crate) counts: Counts,
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) diary: Diary,
+    /// What was seen of the parts last.
+    /// LOCK: demo_picture. Leaf.
+    pub(crate) picture: Mutex<Picture>,
+    /// LOCK: demo_chaos. Leaf.
+    pub(crate) chaos: Mutex<Option<Chaos>>,
+    pub(crate) stop: Stop,
+    /// Where this process asks etcd itself.
+    pub(crate) etcd: Option<EtcdOptions>,
+    spools: Vec<PathBuf>,
+    /// By which the table of this process has its changes deleted.
+    pub(crate) deleter: LookAside,
+}
+
+impl World {
+    /// Starts all parts, and waits until all serve. Nobody uses them yet.
+    ///
+    /// # Errors
+    /// What a part says that does not start.
+    pub(crate) fn start(home: Home, guira: &Path, seed: u64) -> Result<Arc<Self>, String> {
+        let told = |error: io::Error| format!("the region cannot be made: {error}");
+        let installed = Installed::look();
+        let nursery = Arc::new(Nursery::open(guira.to_owned()).map_err(told)?);
+        let Made { parts, etcd, database, routers } =
+            Workshop { home: &home, nursery }.make(installed).map_err(told)?;
+        let mut left_out = Vec::new();
+        left_out.extend((!installed.etcd).then_some(NO_ETCD));
+        left_out.extend((!installed.mariadb).then_some(NO_MARIADB));
+        let progress = installed.mariadb.then(|| Progress {
+            position: position_of_invalidator(&home),
+            admin: admin_of_invalidator(&home),
+        });
+        let spools = (0..ROUTERS).map(|router| spool(&home, router)).collect();
+        let world = World {
+            home,
+            seed,
+            left_out,
+            parts,
+            rows: database.map_or_else(|| Rows::Table(Table::new()), Rows::MariaDb),
+            progress,
+            followed: Followed::default(),
+            truth: Truth::new(),
+            counts: Counts::default(),
+            seats: (0..USERS).map(|_| seat(&routers)).collect(),
+            diary: Diary::default(),
+            picture: Mutex::default(),
+            chaos: Mutex::default(),
+            stop: Stop::default(),
+            etcd,
+            spools,
+            deleter: client(&routers[0]),
+        };
+        world.start_parts()?;
+        Ok(Arc::new(world))
+    }
+
+    fn of_role(&self, role: Role) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(move |part| part.role() == role)
+    }
+
+    /// The database takes longest: it comes up beside the others.
+    fn start_parts(&self) -> Result<(), String> {
+        thread::scope(|scope| {
+            let database = scope.spawn(|| self.start_database());
+            self.start_caches()?;
+            database.join().map_err(|_| "the database has panicked".to_owned())?
+        })
+    }
+
+    fn start_all(&self, role: Role) -> Result<(), String> {
+        self.of_role(role).try_for_each(Part::start)
+    }
+
+    fn start_caches(&self) -> Result<(), String> {
+        self.start_all(Role::Etcd)?;
+        if let Some(etcd) = &self.etcd {
+            let rules = Rules { hold_down_s: HOLD_DOWN_S, at_once: 1 };
+            let etcd = Etcd::new(etcd.clone(), Arc::default());
+            let made = etcd.map_err(|error| error.to_string()).and_then(|etcd| {
+                Store::new(etcd)
+                    .create(POOL, &Pool::of_empty_slots(SLOTS, rules))
+                    .map_err(|error| error.to_string())
+            });
+            made.map_err(|error| format!("the pool cannot be made: {error}"))?;
+        }
+        for role in [Role::Node, Role::Gutter] {
+            self.start_all(role)?;
+        }
+        self.join()?;
+        self.start_all(Role::Router)
+    }
+
+    /// The last member comes when all slots have servers: its node is spare.
+    fn join(&self) -> Result<(), String> {
+        self.of_role(Role::Member).take(SLOTS).try_for_each(Part::start)?;
+        let joined = || self.look_at_slots().then_some(());
+        if Deadline::after(JOINED_MAX).poll(joined).is_none() {
+            return Err("the nodes do not take their slots".to_owned());
+        }
+        self.of_role(Role::Member).skip(SLOTS).try_for_each(Part::start)
+    }
+
+    fn start_database(&self) -> Result<(), String> {
+        let Some(database) = self.of_role(Role::Database).next() else { return Ok(()) };
+        database::install(&database_folders(&self.home))?;
+        database.start()?;
+        if let Some(socket) = database.socket() {
+            rows::prepare(&Endpoint::Unix(socket.clone())).map_err(|error| error.to_string())?;
+        }
+        self.start_all(Role::Invalidator)
+    }
+
+    /// Lets users and everybody else begin.
+    pub(crate) fn begin(self: &Arc<Self>) -> io::Result<()> {
+        let go = |name: String, work: Work| {
+            let world = self.clone();
+            thread::Builder::new().name(name).spawn(move || work(&world)).map(drop)
+        };
+        self.truth.note_gutter(self.given_to_gutter());
+        for number in 0..USERS {
+            let seed = self.seed;
+            go(format!("user-{number}"), Box::new(move |world| user::live(world, number, seed)))?;
+        }
+        go("follow".to_owned(), Box::new(follow::follow))?;
+        go("invalidate".to_owned(), Box::new(follow::invalidate))?;
+        go("watch".to_owned(), Box::new(watch))?;
+        go("look".to_owned(), Box::new(|world| world.look()))
+    }
+
+    /// Ends all parts.
+    pub(crate) fn end(&self) {
+        self.stop.set();
+        self.parts.iter().for_each(Part::kill);
+    }
+
+    /// Whether a router has logged deletes that it has not delivered.
+    pub(crate) fn owes_deletes(&self) -> bool {
+        self.spools.iter().any(|spool| has_files(spool))
+    }
+
+    /// How many items the gutter was given until now, if it says so.
+    pub(crate) fn given_to_gutter(&self) -> Option<u64> {
+        let gutter = self.of_role(Role::Gutter).next()?;
+        let mut given = None;
+        open(gutter.socket()?)?
+            .stats("", |name, value| {
+                if name == b"total_items" {
+                    given = std::str::from_utf8(value).ok().and_then(|number| number.parse().ok());
+                }
+            })
+            .ok()?;
+        given
+    }
+
+    /// What users have seen until now.
+    pub(crate) fn sums(&self) -> Sums {
+        Sums::of(&self.counts, &self.seats)
+    }
+
+    /// What is said of how the region is, if not all is well: what is broken, or has ended.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let broken = self.parts.iter().find_map(|part| match self.diary.state_of(&part.name) {
+            Some(state) => Some(format!("{} is {state}", part.name)),
+            None => (!part.is_running()).then(|| format!("{} is down", part.name)),
+        });
+        let wrong = self.counts.get(crate::counts::Count::Wrong);
+        if wrong > 0 { Some(format!("{wrong} wrong answers")) } else { broken }
+    }
+
+    /// What was seen of the parts last.
+    pub(crate) fn picture(&self) -> Picture {
+        lock(&self.picture).clone()
+    }
+
+    /// What is kept of random faults.
+    pub(crate) fn chaos(&self) -> Option<Chaos> {
+        lock(&self.chaos).clone()
+    }
+}
+
+fn client(router: &Endpoint) -> LookAside {
+    LookAside::new(Target::new(router.clone(), CACHE_MAX)).expiry(Duration::from_secs(600))
+}
+
+fn seat(routers: &[Endpoint]) -> Seat {
+    // Clients of its own: what they count is what this user has met.
+    let caches = [client(&routers[0]), client(&routers[1])];
+    Seat { caches, reads: Times::default(), writes: Times::default() }
+}
+
+/// Starts parts again that have ended by themselves, as a host does.
+fn watch(world: &Arc<World>) {
+    while world.stop.wait(WATCH).is_ok() {
+        for number in 0..world.parts.len() {
+            let part = &world.parts[number];
+            let how = part.ended();
+            let is_down = how.is_some() || !part.is_running();
+            if part.is_held() || !is_down || !part.hold() {
+                continue;
+            }
+            if let Some(how) = how {
+                part.flow(crate::relay::Flow::Closed);
+                world.diary.event(format!("{}: {how}; it is started again", part.name));
+            }
+            let kept = world.clone();
+            let started = thread::Builder::new().spawn(move || {
+                let part = &kept.parts[number];
+                if let Err(why) = part.start() {
+                    kept.diary.event(why);
+                }
+                part.let_go();
+            });
+            if started.is_err() {
+                part.let_go();
+            }
+        }
+    }
+}
