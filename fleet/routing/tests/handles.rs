@@ -1,7 +1,6 @@
 //! The examples of docs/router-handles.md.
 
 use std::fmt::Write;
-use std::rc::Rc;
 use std::time::Duration;
 
 use guira_routing::config::{Globals, Sources, load};
@@ -115,7 +114,7 @@ fn walks(route: &str) -> Result<(Walks<()>, Servers), String> {
     assert!(built.warnings.is_empty(), "{route}: {:?}", built.warnings);
     let names = destinations.specs().iter().map(|spec| spec.address.to_string());
     let names = names.map(|name| name.trim_end_matches(":1").to_owned()).collect();
-    Ok((Walks::new(Rc::new(built.tree), 1), Servers { names, ..Servers::default() }))
+    Ok((Walks::new(built.tree, 1), Servers { names, ..Servers::default() }))
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl World {
     fn start_caches(&self) -> Result<(), String> {
         self.start_all(Role::Etcd)?;
         if let Some(etcd) = &self.etcd {
-            let rules = Rules { hold_down_s: HOLD_DOWN_S, at_once: 1 };
+            let rules = Rules { hold_down_s: HOLD_DOWN_S, ..Rules::default() };
             let etcd = Etcd::new(etcd.clone(), Arc::default());
             let made = etcd.map_err(|error| error.to_string()).and_then(|etcd| {
                 Store::new(etcd)

@@ -54,6 +54,8 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &mica::paths::EXPERIMENT,
     &mica::spread::EXPERIMENT,
     &mica::model::EXPERIMENT,
+    &facebook::udp::EXPERIMENT,
+    &facebook::window::EXPERIMENT,
     &facebook::herd::EXPERIMENT,
     &facebook::replicas::EXPERIMENT,
     &facebook::gutter::EXPERIMENT,

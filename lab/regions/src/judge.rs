@@ -1,11 +1,11 @@
 //! What a read may return: what was committed, when, by whom, and from when on no read of a cluster may be older.
 
 use guira_sync::atomic::{AtomicU64, Ordering};
-use guira_sync::clock::Stopwatch;
+use guira_sync::clock::{Stopwatch, wall_clock_millis};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Commits of a row that are remembered.
 const COMMITS_MAX: usize = 64;
@@ -36,7 +36,7 @@ impl fmt::Display for Commit {
 #[derive(Debug)]
 pub struct History {
     clock: Stopwatch,
-    began: SystemTime,
+    began: Duration,
     rows: Vec<Mutex<VecDeque<Commit>>>,
 }
 
@@ -45,13 +45,13 @@ impl History {
     pub fn of(rows: usize) -> Self {
         History {
             clock: Stopwatch::start(),
-            began: SystemTime::now(),
+            began: Duration::from_millis(wall_clock_millis()),
             rows: (0..rows).map(|_| Mutex::default()).collect(),
         }
     }
 
-    /// When it began.
-    pub fn began(&self) -> SystemTime {
+    /// When it began, since 1970.
+    pub fn began(&self) -> Duration {
         self.began
     }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod command_line;
+mod demonstration;
 mod drains;
 mod etcd_away;
 mod members;

@@ -70,22 +70,7 @@ fn call(client: &Client, items: &mut Items, random: &mut Random, what: &str) {
             assert_eq!(client.delete(name.as_bytes()), Ok(known.is_some()), "{what}");
             items.remove(&name);
         }
-        6 => {
-            let found = client.gets(name.as_bytes()).unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert_eq!(found.as_ref().map(|item| (item.value.clone(), item.flags)), known, "{what}");
-            let unique = found.and_then(|item| item.unique).unwrap_or(7);
-            let is_old = random.once_in(3);
-            let expected = match (&known, is_old) {
-                (None, _) => Cas::Missing,
-                (Some(_), true) => Cas::Changed,
-                (Some(_), false) => Cas::Stored,
-            };
-            let unique = if is_old { unique + 1_000_000 } else { unique };
-            assert_eq!(client.cas(&store, unique), Ok(expected), "{what}");
-            if expected == Cas::Stored {
-                items.insert(name, (bytes, flags));
-            }
-        }
+        6 => compare_and_set(client, items, (name, bytes, flags), random, what),
         7 => {
             let text = random.below(1000).to_string().into_bytes();
             assert_eq!(client.set(&Store::new(name.as_bytes(), &text)), Ok(true), "{what}");
@@ -111,19 +96,43 @@ fn call(client: &Client, items: &mut Items, random: &mut Random, what: &str) {
             let found = client.gat(name.as_bytes(), 1000).unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(found.map(|item| (item.value, item.flags)), known, "{what}");
         }
-        11 => {
-            let names: Vec<String> = (0..random.below(8)).map(|_| key(random)).collect();
-            let gone: Vec<bool> = names.iter().map(|name| items.remove(name).is_some()).collect();
-            let deleted: Vec<bool> =
-                client.delete_many(&names).into_iter().map(|one| one == Ok(true)).collect();
-            assert_eq!(
-                deleted.iter().filter(|one| **one).count(),
-                gone.iter().filter(|one| **one).count(),
-                "{what}"
-            );
-        }
+        11 => delete_some(client, items, random, what),
         _ => look(client, items, random, what),
     }
+}
+
+/// Stores over what is there, by its unique or by one that it never had.
+fn compare_and_set(
+    client: &Client,
+    items: &mut Items,
+    (name, bytes, flags): (String, Vec<u8>, u32),
+    random: &mut Random,
+    what: &str,
+) {
+    let known = items.get(&name).cloned();
+    let found = client.gets(name.as_bytes()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(found.as_ref().map(|item| (item.value.clone(), item.flags)), known, "{what}");
+    let unique = found.and_then(|item| item.unique).unwrap_or(7);
+    let is_old = random.once_in(3);
+    let expected = match (&known, is_old) {
+        (None, _) => Cas::Missing,
+        (Some(_), true) => Cas::Changed,
+        (Some(_), false) => Cas::Stored,
+    };
+    let unique = if is_old { unique + 1_000_000 } else { unique };
+    let store = Store::new(name.as_bytes(), &bytes).flags(flags);
+    assert_eq!(client.cas(&store, unique), Ok(expected), "{what}");
+    if expected == Cas::Stored {
+        items.insert(name, (bytes, flags));
+    }
+}
+
+/// Several keys at once, some of which are there.
+fn delete_some(client: &Client, items: &mut Items, random: &mut Random, what: &str) {
+    let names: Vec<String> = (0..random.below(8)).map(|_| key(random)).collect();
+    let gone: Vec<bool> = names.iter().map(|name| items.remove(name).is_some()).collect();
+    let deleted: Vec<bool> = client.delete_many(&names).into_iter().map(|one| one == Ok(true)).collect();
+    assert_eq!(deleted.iter().filter(|one| **one).count(), gone.iter().filter(|one| **one).count(), "{what}");
 }
 
 /// All keys at once, some of them twice.

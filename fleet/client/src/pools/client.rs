@@ -14,6 +14,9 @@ use guira_routing::Op;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Names and values that a server says of itself.
+pub type Stats = Vec<(String, String)>;
+
 /// A client of many servers that routes by itself. Its clones are the same client, for any number of threads.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -293,7 +296,7 @@ impl Client {
 
     /// What all servers say of themselves, as pairs of names and values: with "" what `stats` says, and otherwise what `stats` with that says.
     #[must_use]
-    pub fn stats(&self, about: &str) -> Vec<(String, Result<Vec<(String, String)>, Error>)> {
+    pub fn stats(&self, about: &str) -> Vec<(String, Result<Stats, Error>)> {
         let is_word = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
         self.each(|connection| {
             let mut all = Vec::new();

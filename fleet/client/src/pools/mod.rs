@@ -36,7 +36,7 @@ mod turnstile;
 mod window;
 mod work;
 
-pub use client::Client;
+pub use client::{Client, Stats};
 pub use compress::COMPRESSED;
 pub use counters::Counters;
 pub use error::Error;

@@ -5,7 +5,6 @@ use super::*;
 use crate::flow::Ticket;
 use guira_routing::{Dialect, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Poll, Stream, Token};
-use guira_upstream::{Intake, Tko};
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Nodes, a router in front of them, and clients.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -49,6 +49,17 @@ impl Node {
     pub(super) fn start(context: &Context, memory: &str) -> Result<Self, Failure> {
         let mut command = Command::new(&context.guira);
         command.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--memory", memory]);
+        let (process, address) = start(command)?;
+        Ok(Node { process, address })
+    }
+
+    /// One that takes memcached's datagrams too, at the port that it has for TCP.
+    pub(super) fn with_datagrams(context: &Context, memory: &str) -> Result<Self, Failure> {
+        // Somebody else may take the port meanwhile: then it does not start.
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(failed)?;
+        let mut command = Command::new(&context.guira);
+        let free = free.to_string();
+        command.args(["serve", "--listen", &free, "--udp", &free, "--workers", "1", "--memory", memory]);
         let (process, address) = start(command)?;
         Ok(Node { process, address })
     }

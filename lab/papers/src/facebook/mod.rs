@@ -19,3 +19,5 @@ pub(crate) mod regional;
 pub(crate) mod rehash;
 pub(crate) mod replicas;
 pub(crate) mod sizes;
+pub(crate) mod udp;
+pub(crate) mod window;

@@ -17,6 +17,36 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        "S2",
+        "facebook-udp",
+        "UDP directly against TCP through the router: latency of a get, mean / median / p95",
+        "−20 %",
+        |answer| {
+            let one = answer.after::<3>("of a get of one key are")?;
+            let many = answer.from("one key are")?.from("keys")?.after::<3>("")?;
+            let text = |less: [f64; 3]| less.map(|less| format!("{:+.0}", -less)).join(" / ");
+            let fifth = |less: [f64; 3]| less.iter().all(|less| *less >= 20.0);
+            let shown = format!("{} %; of 24 keys at once {} %", text(one), text(many));
+            Some((shown, vec![fifth(one), fifth(many)]))
+        },
+    ),
+    row(
+        "S4",
+        "facebook-window",
+        "the sliding window: how long requests wait for a web server (model of a switch)",
+        "least between small and large windows",
+        |answer| {
+            let [first] = answer.after("pages wait")?;
+            let [least, best] = answer.after("the smallest window,")?;
+            let [last] = answer.from("with one of")?.after(",")?;
+            let [slides] = answer.after("the largest;")?;
+            let text = format!(
+                "{first:.0} ms with the smallest, {least:.1} with {best:.0} keys, {last:.0} with the largest; {slides:.1} as it slides"
+            );
+            Some((text, vec![first > 1.5 * least, last > 1.5 * least]))
+        },
+    ),
+    row(
         "S5",
         "facebook-herd",
         "leases against herds: peak queries of the database",

@@ -121,7 +121,7 @@ fn pages_fan_out_as_figure_9_says() {
     let model = recipe("fb-page").unwrap().model;
     let crate::Popularity::Pages(pages) = &model.popularity else { panic!("pages") };
     let mut rng = crate::Rng::new(9);
-    let mut loads: Vec<u32> = (0..200_000).map(|_| pages.draw_page(&mut rng).1).collect();
+    let mut loads: Vec<u32> = (0..200_000).map(|_| pages.draw_load(&mut rng).count() as u32).collect();
     loads.sort_unstable();
     let below_20 = loads.partition_point(|&items| items < 20) as f64 / loads.len() as f64;
     assert!((below_20 - 0.56).abs() < 0.01, "{below_20}");

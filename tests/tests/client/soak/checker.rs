@@ -1,8 +1,8 @@
 //! `guira check` beside the users: each inconsistency that it tells of has to be one that had not been delivered yet.
 
-use guira_regions::judge::lock;
 use super::world::{World, row_of};
 use guira_regions::Member;
+use guira_regions::judge::lock;
 use guira_tests::deadline::Deadline;
 use guira_tests::server::guira_binary;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// When it looks. The replica lags by a second.
 const DELAYS_MS: [u64; 3] = [1000, 3000, 15_000];
@@ -74,7 +74,7 @@ impl Checker {
     }
 
     /// Judges what it tells until the world ends.
-    pub(super) fn watch(&self, world: &World, began: SystemTime) {
+    pub(super) fn watch(&self, world: &World, began: Duration) {
         while !world.has_ended() {
             if let Some(fault) = self.process.fault() {
                 world.fail(fault);
@@ -88,7 +88,7 @@ impl Checker {
     }
 
     /// Waits until nothing is under way, and judges the rest.
-    pub(super) fn finish(&self, world: &World, began: SystemTime) {
+    pub(super) fn finish(&self, world: &World, began: Duration) {
         let is_idle = || self.status().is_some_and(|status| status["under_way"] == 0).then_some(());
         if Deadline::after(WAIT_MAX).poll(is_idle).is_none() {
             world.fail("samples of the checker stay under way".to_owned());
@@ -107,7 +107,7 @@ impl Checker {
     }
 
     /// How many examples there are.
-    fn judge(&self, world: &World, began: SystemTime) -> usize {
+    fn judge(&self, world: &World, began: Duration) -> usize {
         let Some(status) = self.status() else { return 0 };
         let mut present = lock(&self.present);
         let examples = status["examples"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -141,7 +141,7 @@ impl Checker {
 }
 
 /// Whether what a cluster had could be there still.
-fn judge(world: &World, began: SystemTime, example: &Value) {
+fn judge(world: &World, began: Duration, example: &Value) {
     let text = |name: &str| example[name].as_str().unwrap_or_default();
     let versions = ["cache", "truth"].map(|name| {
         let (_, rest) = text(name).rsplit_once("version ")?;
@@ -152,9 +152,9 @@ fn judge(world: &World, began: SystemTime, example: &Value) {
         return world.fail(format!("the checker tells of no row: {example}"));
     };
     // Seconds are cut off, so that the look was no sooner than this.
-    let told = SystemTime::UNIX_EPOCH + Duration::from_secs(example["told"].as_u64().unwrap_or(0));
+    let told = Duration::from_secs(example["told"].as_u64().unwrap_or(0));
     let seen = Duration::from_secs_f64(example["seen"][1].as_f64().unwrap_or(0.0));
-    let time = (told + seen).duration_since(began).unwrap_or_default();
+    let time = (told + seen).saturating_sub(began);
     let delivered = world.sights[cluster].delivered_at(row_of(text("key")), time);
     if cached < delivered {
         world.fail(format!("the checker has found what was deleted: {delivered} was delivered, {example}"));
