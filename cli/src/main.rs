@@ -99,6 +99,9 @@ enum Task {
     /// Serve as a proxy that moves bytes between clients and servers and looks at none of them (used by `bench`).
     #[command(hide = true)]
     Relay(relay::Args),
+    /// Become a program that ends with the process that has started it (used by `fleet up`).
+    #[command(hide = true)]
+    Child(fleet::ChildArgs),
     /// Write the documents that are made of tables in the code (used by `cargo xtask docs`).
     #[command(hide = true)]
     Docs(docs::Args),
@@ -178,6 +181,7 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         Task::Invalidate(args) => invalidate::run(&args),
         Task::Check(args) => check::run(&args),
         Task::Fleet(args) => fleet::run(&args),
+        Task::Child(args) => fleet::become_child(&args),
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Sim(args) => sim::run(&args),

@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenOptions {
@@ -169,7 +170,9 @@ fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     if is_left_over(path) {
         std::fs::remove_file(path)?;
     }
-    // The permissions must be right from the start, or another user could connect in between.
+    // The permissions must be right from the start, or another user could connect in between. The umask is that of all threads.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));
     let socket = UnixListener::bind(path);
     rustix::process::umask(before);

@@ -14,6 +14,8 @@ mod up;
 mod upgrade;
 mod weight;
 
+pub(crate) use up::{ChildArgs, become_child};
+
 use crate::etcd::EtcdArgs;
 use crate::failure::Failure;
 use crate::units::Span;
@@ -67,23 +69,16 @@ enum Task {
     Up(up::Args),
     /// Break something of the region that `up` has started.
     Break(break_::Args),
-    /// Become a program that ends with the process that has started it (used by `up`).
-    #[command(hide = true)]
-    Child(up::ChildArgs),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let etcd = || args.etcd.options();
+    let store = || Ok::<_, Failure>(Store::new(Etcd::new(etcd()?, Arc::default())?));
     match &args.task {
-        Task::Up(task) => return up::run(task),
-        Task::Break(task) => return break_::run(task),
-        Task::Child(task) => return up::become_child(task),
-        _ => {}
-    }
-    let etcd = args.etcd.options()?;
-    let store = || Etcd::new(etcd.clone(), Arc::default()).map(Store::new).map_err(Failure::from);
-    match &args.task {
+        Task::Up(task) => up::run(task),
+        Task::Break(task) => break_::run(task),
         Task::Create(task) => create::run(task, &mut store()?),
-        Task::Join(task) => join::run(task, etcd),
+        Task::Join(task) => join::run(task, etcd()?),
         Task::Status(task) => status::run(task, &mut store()?),
         Task::Replace(task) => replace::run(task, &mut store()?),
         Task::Drain(task) => drain::run(task, &mut store()?),
@@ -92,7 +87,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Task::Upgrade(task) => upgrade::run(task, &mut store()?),
         Task::Weight(task) => weight::run(task, &mut store()?),
         Task::Rules(task) => rules::run(task, &mut store()?),
-        Task::Up(_) | Task::Break(_) | Task::Child(_) => unreachable!("they need no etcd"),
     }
 }
 

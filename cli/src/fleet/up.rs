@@ -43,9 +43,9 @@ pub(super) struct Args {
     seed: u64,
 }
 
-/// Arguments of `guira fleet child`.
+/// Arguments of `guira child`.
 #[derive(Debug, clap::Args)]
-pub(super) struct ChildArgs {
+pub(crate) struct ChildArgs {
     #[arg(long)]
     parent: u32,
     #[arg(last = true, required = true)]
@@ -83,6 +83,6 @@ pub(super) fn tell(summary: &str, wrong: &[String]) -> Result<(), Failure> {
     if wrong.is_empty() { Ok(()) } else { Err(Failure::WrongAnswers(wrong.len())) }
 }
 
-pub(super) fn become_child(args: &ChildArgs) -> Result<(), Failure> {
+pub(crate) fn become_child(args: &ChildArgs) -> Result<(), Failure> {
     Err(Failure::system("cannot become a part of the region")(become_bound(args.parent, &args.words)))
 }

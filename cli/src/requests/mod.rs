@@ -106,7 +106,9 @@ impl RequestArgs {
         match (&self.workload, &self.trace) {
             (Some(text), _) => Source::workload(text),
             (None, Some(path)) => Ok(Source::trace(path.clone(), self.format, self.broken.into())),
-            (None, None) => Err(Failure::Usage("there is neither a trace nor a workload".to_owned())),
+            (None, None) => Err(Failure::Usage(
+                "there is neither a trace nor a workload: give <TRACE>, or --workload".to_owned(),
+            )),
         }
     }
 }

@@ -72,7 +72,7 @@ impl Follower {
     pub fn definition(&self, name: &str, patience: Duration) -> Result<String, String> {
         let mut state = self.shared.state();
         let since = Stopwatch::start();
-        while !state.has_answered && state.failure.is_none() {
+        while !state.has_answered {
             let left = patience.saturating_sub(since.elapsed());
             if left.is_zero() {
                 break;

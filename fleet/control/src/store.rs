@@ -278,12 +278,14 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut pool = view.pool(name)?.clone();
         let place = pool.slots.get_mut(slot).ok_or_else(|| StoreError::Slot(name.to_owned(), slot))?;
+        // Who leads gives away what nobody is registered for: a server that has just come back keeps its slot.
+        let lost = leader.and(place.server.clone());
         place.server = Some(spare.server.clone());
         place.handover = None;
         if spare.zone.is_some() {
             place.zone.clone_from(&spare.zone);
         }
-        self.change(view, name, &pool, &[spare], leader)
+        self.change_without(lost.as_deref(), view, name, &pool, &[spare], leader)
     }
 
     /// Has a pool be another one if it is as it was, the spares that it takes are still there, and `leader`, if it is one who asks,
@@ -299,8 +301,22 @@ impl Store {
         taken: &[&Registration],
         leader: Option<Leadership>,
     ) -> Result<(), StoreError> {
+        self.change_without(None, view, name, pool, taken, leader)
+    }
+
+    /// The same, if this server is not registered.
+    fn change_without(
+        &mut self,
+        lost: Option<&str>,
+        view: &View,
+        name: &str,
+        pool: &Pool,
+        taken: &[&Registration],
+        leader: Option<Leadership>,
+    ) -> Result<(), StoreError> {
         pool.check().map_err(|error| StoreError::Pool { name: name.to_owned(), error })?;
         let (_, revision) = view.pools.get(name).ok_or_else(|| StoreError::Unknown(name.to_owned()))?;
+        let lost_key = lost.map(|server| self.member_key(name, server));
         let (pool_key, leader_key) = (self.key(POOLS, name), self.key(LEADER, ""));
         let text = pool.text();
         let mut conditions = vec![Condition::IsUnchanged(&pool_key, *revision)];
@@ -315,6 +331,7 @@ impl Store {
             puts.push(Put { key, value, lease: Some(spare.lease) });
         }
         conditions.extend(leader.map(|leader| Condition::IsUnchanged(&leader_key, leader.revision)));
+        conditions.extend(lost_key.as_deref().map(Condition::IsAbsent));
         match self.etcd.change(&conditions, &puts)? {
             Outcome::Done => Ok(()),
             Outcome::Refused => Err(StoreError::Changed(name.to_owned())),

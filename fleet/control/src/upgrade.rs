@@ -38,6 +38,14 @@ impl Upgrades {
             (OrderState::Running, None) => {
                 end(store, order, Err("the member was started anew meanwhile: look at the server".to_owned()))
             }
+            // That of an order which has ended with its lease.
+            (OrderState::Asked, Some(child)) => match child.try_wait() {
+                Ok(None) => Ok(()),
+                _ => {
+                    self.running = None;
+                    self.begin(store, order)
+                }
+            },
             _ => Ok(()),
         }
     }

@@ -232,9 +232,10 @@ impl Flow {
     fn forgo(&mut self, number: u32, lost: Lost, answer: &Answer<'_>, walks: &mut Walks<Ticket>) {
         let Lost { origin, delete } = lost;
         let number = self.destinations.server_of(number);
+        let is_to_be_logged = delete.is_some() && self.log.is_some();
         let is_logged = delete.is_some_and(|delete| self.is_taken(number, delete, origin, answer.outcome));
         if !is_logged {
-            walks.answer(origin, answer, self);
+            walks.answer(origin, &Answer { is_final: is_to_be_logged, ..*answer }, self);
         }
     }
 
@@ -244,7 +245,7 @@ impl Flow {
         for (Waiting { origin, why, reply }, written) in settled {
             let answer = match written {
                 Written::Yes => Answer { line: &reply, ..Answer::of(Outcome::NotFound) },
-                Written::No => Answer { line: NOT_LOGGED, ..Answer::of(why) },
+                Written::No => Answer { line: NOT_LOGGED, is_final: true, ..Answer::of(why) },
             };
             walks.answer(origin, &answer, self);
         }

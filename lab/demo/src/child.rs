@@ -74,7 +74,7 @@ impl Nursery {
     pub(crate) fn start(&self, words: &[OsString], log: &Path) -> io::Result<Child> {
         let log = OpenOptions::new().create(true).append(true).open(log)?;
         let mut command = Command::new(&self.guira);
-        command.args(["fleet", "child", "--parent", &number(getpid()).to_string(), "--"]).args(words);
+        command.args(["child", "--parent", &number(getpid()).to_string(), "--"]).args(words);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // A signal that the terminal sends to all that run in it is for this process alone.
         command.process_group(0);

@@ -61,12 +61,12 @@ fn a_wrong_one_leaves_everything_as_it_was(fleet: &Fleet, invalidator: &Invalida
     // This one is right, but what it names cannot be used.
     let text = fs::read_to_string(&file).expect("it was written").replace("queue-batches = 0", "");
     let position = fleet.scratch.file("position");
-    fs::write(&file, text.replacen(&format!("{position:?}"), "\"/nowhere/position\"", 1))
+    fs::write(&file, text.replacen(&format!("{position:?}"), "\"/dev/null/position\"", 1))
         .expect("it can be written");
     invalidator.process.signal(Signal::HUP);
     wait_for(admin, "guira_invalidator_reload_failures_total", 2);
     let errors = invalidator.process.errors();
-    for expected in ["the configuration stays as it was", "line 5", "cannot open /nowhere/position.lock"] {
+    for expected in ["the configuration stays as it was", "line 5", "cannot open /dev/null/position.lock"] {
         assert!(errors.contains(expected), "{expected}: {errors}");
     }
     fleet.catch_up("third");

@@ -205,6 +205,25 @@ fn other_requests_fail_as_they_did_and_a_delete_that_is_logged_goes_to_no_other_
 }
 
 #[test]
+fn a_delete_that_could_not_be_logged_fails_though_a_gutter_could_be_asked() {
+    let (gutter, scratch) = (Server::start(), Scratch::new());
+    let config = format!(
+        r#"{{"pools": {{"P": {{"servers": ["{}"]}}, "G": {{"servers": ["{}"]}}}},
+            "route": {{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|P", "failover": "PoolRoute|G", "failover_exptime": 60}}}}"#,
+        nobody(),
+        name(&gutter)
+    );
+    let router = start(&scratch.file("missing"), &config, &[]);
+    let mut client = router.connect();
+    client.exchange("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.exchange(
+        "delete a\r\nmd a\r\n",
+        "SERVER_ERROR unavailable: the delete could not be logged\r\n".repeat(2),
+    );
+    client.exchange("get a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");
+}
+
+#[test]
 fn deletes_that_nobody_waits_for_are_logged_too() {
     let (node, scratch) = (Server::start(), Scratch::new());
     let config = format!(

@@ -111,7 +111,7 @@ impl Handle for Failover {
         if let Some(limit) = self.limit.as_ref().filter(|_| child == 0) {
             limit.count();
         }
-        if !self.failures.has(request.op.group(), outcome) {
+        if answer.is_final || !self.failures.has(request.op.group(), outcome) {
             return match &self.pairing {
                 Some(pairing) if pairing.concerns(request, Op::LeaseGet) => pairing.give(cx, child, answer),
                 _ => Then::Pass,

@@ -12,6 +12,7 @@ use crate::running::{FailedGets, Flushes, Identity, Limits, RouterOptions, Serve
 use crate::{Source, spool::replay::lines::HeldLog};
 use guira_routing::Settings;
 use guira_routing::config::Address;
+use guira_sync::atomic::{AtomicU8, Ordering};
 use guira_transport::{NameCheck, Resumption, TlsClientOptions};
 use guira_upstream::Health;
 use std::fs;
@@ -60,10 +61,11 @@ impl Fake {
     }
 }
 
-/// Where nobody listens.
+/// Where nobody listens: a free port of 127.0.0.1 could be the next server's. Another place each time.
 fn nobody() -> Address {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    Address::Tcp { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() }
+    static LAST: AtomicU8 = AtomicU8::new(0);
+    let last = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    Address::Tcp { host: format!("127.1.1.{last}").into(), port: 21_211 }
 }
 
 struct Folder(PathBuf);
@@ -195,8 +197,8 @@ fn what_a_server_is_not_there_for_is_kept_and_only_that_is_delivered_later() {
     let (report, _) = pass(&mut folder.replay(as_logged()));
     assert_eq!((report.delivered, report.left, up.take().len()), (0, 7, 0));
     assert_eq!(fs::read(&path).unwrap(), content, "the file is as it was");
-    let Address::Tcp { port, .. } = down else { panic!("a port") };
-    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let Address::Tcp { host, port } = down else { panic!("a port") };
+    let listener = TcpListener::bind((&*host, port)).unwrap();
     let back = thread::spawn(move || {
         let mut heard = Vec::new();
         // A connection for each file would be one too many.
