@@ -146,6 +146,10 @@ impl Drain<'_> {
                 Stage::Ending => {
                     self.progress.tell(&format!("{what}: {former} is not asked any more"))?;
                     self.progress.settle(&self.args.pace, &format!("{what} leaves {former}"))?;
+                    // The leader may have given the slot back to it meanwhile.
+                    if store.view()?.pool(&self.args.pool)?.slots.get(number) != slot {
+                        continue;
+                    }
                     // Whoever still reads it then finds nothing old.
                     if let Err(error) = self.servers.flush(former) {
                         self.progress.tell(&format!(

@@ -8,6 +8,7 @@ use super::lane::Ticket;
 use super::text;
 use crate::pools::window::Era;
 use guira_routing::{Answer, Dialect, Op, Origin, Request};
+use guira_upstream::VALUE_MAX;
 use guira_upstream::answers;
 use guira_upstream::reply::{Read, Reply, read};
 use std::collections::HashMap;
@@ -102,7 +103,8 @@ impl Part {
         if self.next == 0 {
             self.total = total;
         }
-        if place != self.next || total != self.total || total == 0 {
+        let is_too_long = self.bytes.len() + payload.len() > VALUE_MAX as usize;
+        if place != self.next || total != self.total || total == 0 || is_too_long {
             return (Order::Broken, false);
         }
         self.bytes.extend_from_slice(payload);
@@ -312,6 +314,16 @@ mod tests {
         let (told, lost) = hear(&mut datagrams, &parts);
         assert_eq!((told, lost), (vec![(0, Outcome::Found), (1, Outcome::NotFound)], vec![]));
         assert!(datagrams.asked.is_empty());
+    }
+
+    #[test]
+    fn an_answer_that_is_longer_than_any_value_is_lost() {
+        let mut datagrams = asked(1);
+        datagrams.take_ready();
+        let payload = "x".repeat(60_000);
+        let parts = (0..2000).map(|place| frame(0, place, 2000, &payload));
+        let lost = parts.into_iter().position(|part| hear(&mut datagrams, &[part]).1 == [0]);
+        assert_eq!(lost, Some(VALUE_MAX as usize / 60_000));
     }
 
     #[test]
