@@ -3,7 +3,6 @@
 use guira_routing::hash::HashKind;
 use guira_sim::fleet::{Costs, Pool, Report, simulate};
 use guira_sim::{Choice, Rules, Simulated, Size, Stream};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
 use crate::requests::RequestArgs;
@@ -139,11 +138,7 @@ fn simulated(
     rules: Rules,
 ) -> Result<Vec<guira_sim::fleet::Found>, Failure> {
     let passes: u64 = pools.iter().map(Pool::passes).sum();
-    let bar = ProgressBar::new(stream.len() as u64 * passes);
-    if let Ok(style) = ProgressStyle::with_template("simulating {bar:40} {percent} %, {per_sec}, {eta} left")
-    {
-        bar.set_style(style);
-    }
+    let bar = show::simulating(stream.len() as u64 * passes);
     let found = pools.iter().map(|pool| simulate(pool, stream, rules, &|count| bar.inc(count)));
     let found = found.collect::<Result<_, _>>().map_err(usage);
     bar.finish_and_clear();

@@ -11,6 +11,16 @@ use crate::failure::Failure;
 /// An open loop that is less behind in the end has kept its rate.
 const BEHIND_S_MIN: f64 = 0.1;
 
+/// How far a simulation of so many requests is, on a terminal.
+pub(crate) fn simulating(requests: u64) -> ProgressBar {
+    let bar = ProgressBar::new(requests);
+    if let Ok(style) = ProgressStyle::with_template("simulating {bar:40} {percent} %, {per_sec}, {eta} left")
+    {
+        bar.set_style(style);
+    }
+    bar
+}
+
 /// Shows progress on a terminal; nothing where there is none.
 pub(crate) struct Bar {
     bar: ProgressBar,

@@ -11,7 +11,6 @@ use guira_sim::{
     policies as all_policies,
 };
 use guira_workload::recipe;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
 use crate::requests::RequestArgs;
@@ -96,12 +95,7 @@ struct Plan {
 impl Plan {
     /// Simulates all of it, with a bar that tells how far it is.
     fn run(&self, stream: &Stream) -> Result<Vec<Point>, Failure> {
-        let bar = ProgressBar::new((stream.len() * self.sizes.len() * self.policies.len()) as u64);
-        if let Ok(style) =
-            ProgressStyle::with_template("simulating {bar:40} {percent} %, {per_sec}, {eta} left")
-        {
-            bar.set_style(style);
-        }
+        let bar = show::simulating((stream.len() * self.sizes.len() * self.policies.len()) as u64);
         let clock = MonotonicClock::start();
         let means =
             Means { threads: self.threads, now_ns: &|| clock.now_ns(), progress: &|count| bar.inc(count) };

@@ -1,5 +1,6 @@
 //! A change of a pool that takes its time: what it waits for, and how far it is.
 
+use super::shares::Hashing;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::run::print;
@@ -37,6 +38,17 @@ pub(super) struct Pace {
     pub(super) dry_run: bool,
 }
 
+/// How keys are moved.
+#[derive(Debug, clap::Args)]
+pub(super) struct How {
+    #[command(flatten)]
+    pub(super) pace: Pace,
+    #[command(flatten)]
+    pub(super) hashing: Hashing,
+    #[command(flatten)]
+    pub(super) access: Access,
+}
+
 /// Servers, and how they are reached from here.
 pub(super) fn servers(access: &Access, pool: &Pool) -> Result<Servers, Failure> {
     // Each is asked at its own address; all have this in common.
@@ -72,7 +84,7 @@ pub(super) fn can_be_copied_from(servers: &Servers, server: &str) -> Result<(), 
     })
 }
 
-/// Slots below `slots`, but those that are left out, whose servers are registered and answer.
+/// How many of these slots have servers that are registered and answer.
 pub(super) fn serving(
     view: &View,
     name: &str,

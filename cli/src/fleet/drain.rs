@@ -1,8 +1,7 @@
 //! `guira fleet drain`.
 
-use super::course::{self, Pace, Progress, Share};
-use super::shares::{self, Hashing};
-use crate::access::Access;
+use super::course::{self, How, Progress, Share};
+use super::shares;
 use crate::failure::Failure;
 use crate::run::print;
 use guira_control::{Handover, Pool, Registration, Servers, Stage, Store, StoreError, View};
@@ -22,11 +21,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = share)]
     until: f64,
     #[command(flatten)]
-    pace: Pace,
-    #[command(flatten)]
-    hashing: Hashing,
-    #[command(flatten)]
-    access: Access,
+    how: How,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -37,7 +32,7 @@ fn share(text: &str) -> Result<f64, String> {
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     let view = store.view()?;
     let pool = view.pool(&args.pool)?;
-    let servers = course::servers(&args.access, pool)?;
+    let servers = course::servers(&args.how.access, pool)?;
     let mut drain = Drain { args, servers, progress: Progress::new() };
     let Some(slot) = pool.slots.get(args.slot) else {
         return Err(Failure::Usage(format!(
@@ -55,7 +50,7 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
             if args.with.as_ref().is_some_and(|with| with != new) {
                 return Err(Failure::Usage(format!("slot {} goes to {new} already", args.slot)));
             }
-            if args.pace.dry_run {
+            if args.how.pace.dry_run {
                 return print(&format!(
                     "slot {} of pool {}: {former} -> {new} would go on\n",
                     args.slot, args.pool
@@ -67,7 +62,7 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
             let spare = drain.spare(&view, pool)?;
             drain.check(&view, pool, former, spare)?;
             print(&drain.plan(pool, former, spare)?)?;
-            if args.pace.dry_run {
+            if args.how.pace.dry_run {
                 return Ok(());
             }
             let mut announced = pool.clone();
@@ -104,7 +99,7 @@ impl Drain<'_> {
         let others = (0..pool.slots.len()).filter(|slot| *slot != self.args.slot);
         let left = course::serving(view, &self.args.pool, &self.servers, others) + 1;
         course::check_minimum(pool, left)?;
-        if self.args.pace.dry_run {
+        if self.args.how.pace.dry_run {
             return Ok(());
         }
         // A router that has not heard of an earlier change may have filled it since its member has emptied it.
@@ -112,7 +107,7 @@ impl Drain<'_> {
     }
 
     fn plan(&self, pool: &Pool, former: &str, spare: &Registration) -> Result<String, Failure> {
-        let Args { pool: name, slot, hashing, .. } = self.args;
+        let Args { pool: name, slot, how: How { hashing, .. }, .. } = self.args;
         let selector = hashing.selector(name, &pool.slots)?;
         let share = shares::percent(shares::of_slot(&selector, *slot));
         Ok(format!(
@@ -135,7 +130,7 @@ impl Drain<'_> {
             let what = format!("slot {number} of pool {}", self.args.pool);
             match stage {
                 Stage::Announced => {
-                    self.progress.settle(&self.args.pace, &format!("{what} goes to {new}"))?
+                    self.progress.settle(&self.args.how.pace, &format!("{what} goes to {new}"))?
                 }
                 Stage::Warming => {
                     self.progress.tell(&format!("{what}: {new} serves it, and is filled from {former}"))?;
@@ -145,7 +140,7 @@ impl Drain<'_> {
                 }
                 Stage::Ending => {
                     self.progress.tell(&format!("{what}: {former} is not asked any more"))?;
-                    self.progress.settle(&self.args.pace, &format!("{what} leaves {former}"))?;
+                    self.progress.settle(&self.args.how.pace, &format!("{what} leaves {former}"))?;
                     // The leader may have given the slot back to it meanwhile.
                     if store.view()?.pool(&self.args.pool)?.slots.get(number) != slot {
                         continue;
@@ -174,7 +169,7 @@ impl Drain<'_> {
     fn fill(&mut self, store: &mut Store, former: &str, new: &str) -> Result<bool, Failure> {
         let (args, since) = (self.args, Stopwatch::start());
         let mut share = Share::default();
-        while since.elapsed() < args.pace.within.0 {
+        while since.elapsed() < args.how.pace.within.0 {
             let view = store.view()?;
             let slot = view.pool(&args.pool)?.slots.get(args.slot);
             let stage = slot.and_then(|slot| slot.handover.as_ref()).map(|handover| handover.stage);

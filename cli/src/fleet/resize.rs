@@ -1,8 +1,7 @@
 //! `guira fleet resize` and `guira fleet add`.
 
-use super::course::{self, Pace, Progress};
-use super::shares::{self, Hashing};
-use crate::access::Access;
+use super::course::{self, How, Progress};
+use super::shares;
 use crate::failure::Failure;
 use crate::run::print;
 use guira_control::{Key, Pool, Registration, Resize, Servers, Slot, Stage, Store, StoreError, View};
@@ -35,16 +34,6 @@ pub(super) struct AddArgs {
     slots: u32,
     #[command(flatten)]
     how: How,
-}
-
-#[derive(Debug, clap::Args)]
-struct How {
-    #[command(flatten)]
-    pace: Pace,
-    #[command(flatten)]
-    hashing: Hashing,
-    #[command(flatten)]
-    access: Access,
 }
 
 pub(super) fn add(args: &AddArgs, store: &mut Store) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use guira_demo::{Chance, Outcome, Settings, become_bound};
+use guira_demo::{Outcome, Settings, become_bound};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         port: args.port,
         token_file: args.admin_token_file.clone(),
         seed: args.seed,
-        chance: args.chaos.map(|length| Chance { length: length.0 }),
+        chaos: args.chaos.map(|length| length.0),
     };
     // Nobody may read what it says.
     let say = |line: &str| drop(print(&format!("{line}\n")));

@@ -13,7 +13,7 @@ use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 
 use crate::counts::{Count, Seen, Sums};
-use crate::harm::{KINDS, LENGTHS, suffer, take};
+use crate::faults::{KINDS, LENGTHS, inflict, take};
 use crate::part::Role;
 use crate::programs::open;
 use crate::rows::{Door, ROWS, key};
@@ -70,7 +70,7 @@ pub(crate) fn begin(world: &Arc<World>, seed: u64, length: Duration) -> Result<(
 }
 
 fn run(world: &Arc<World>, seed: u64, length: Duration) -> Outcome {
-    world.diary.event(format!("random faults for {length:?}, seed {seed}"));
+    world.events.event(format!("random faults for {length:?}, seed {seed}"));
     let (before, time) = (world.sums(), Stopwatch::start());
     let done = Mutex::new(BTreeMap::<String, u64>::new());
     thread::scope(|scope| {
@@ -86,13 +86,13 @@ fn run(world: &Arc<World>, seed: u64, length: Duration) -> Outcome {
     let after = world.sums();
     let (held, differences) = compare(world);
     wrong.extend(differences);
-    let mut all = world.diary.all_wrong();
+    let mut all = world.events.all_wrong();
     all.extend(wrong);
     if Seen::between(&before, &after).reads == 0 || count(&before, &after, Count::Judged) == 0 {
         all.push("nothing was judged".to_owned());
     }
     let summary = summary(seed, time.elapsed(), &before, &after, held, &lock(&done));
-    world.diary.event("random faults are over".to_owned());
+    world.events.event("random faults are over".to_owned());
     Outcome { summary, wrong: all }
 }
 
@@ -122,7 +122,7 @@ fn lane(
         // There may be no database here.
         if let Ok(part) = take(world, kind, Some(role.name()), &mut random) {
             *lock(done).entry(format!("{} {}", kind.verb, role.name())).or_default() += 1;
-            suffer(world, kind, part, fault);
+            inflict(world, kind, part, fault);
         }
     }
 }
@@ -151,7 +151,7 @@ fn compare(world: &World) -> (usize, Vec<String>) {
     if let Err(why) = settle(world) {
         return (0, vec![why]);
     }
-    let have_places = || (world.look_at_slots() && world.picture().has_place_for_all(world)).then_some(());
+    let have_places = || (world.look_at_slots() && world.snapshot().has_place_for_all(world)).then_some(());
     if Deadline::after(SETTLING_MAX).poll(have_places).is_none() {
         return (0, vec!["in the end not every node serves a slot or is a spare".to_owned()]);
     }
@@ -169,7 +169,7 @@ fn compare(world: &World) -> (usize, Vec<String>) {
                 differences.push(format!(
                     "{} ({}) has version {version} of row {row} in the end, and the database {}: a delete was lost",
                     part.name,
-                    world.picture().duty(part),
+                    world.snapshot().duty(part),
                     versions[row]
                 ));
             }

@@ -37,19 +37,19 @@ struct Order {
 
 /// Starts bound processes.
 #[derive(Debug)]
-pub(crate) struct Nursery {
+pub(crate) struct Spawner {
     guira: PathBuf,
     orders: Sender<Order>,
 }
 
-impl Nursery {
+impl Spawner {
     /// One that starts programs by way of this binary.
     ///
     /// # Errors
     /// When there is no thread left.
     pub(crate) fn open(guira: PathBuf) -> io::Result<Self> {
         let (orders, taken) = channel::<Order>();
-        std::thread::Builder::new().name("nursery".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             for Order { mut command, told } in taken {
                 // Nobody who has asked is gone before it is answered.
                 let _ = told.send(command.spawn());
@@ -59,7 +59,7 @@ impl Nursery {
                 std::thread::park();
             }
         })?;
-        Ok(Nursery { guira, orders })
+        Ok(Spawner { guira, orders })
     }
 
     /// The binary itself.

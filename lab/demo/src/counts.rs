@@ -45,7 +45,7 @@ impl Counts {
 
 /// What belongs to one user: its clients of both routers, and how long it has waited.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct UserState {
     pub(crate) caches: [LookAside; 2],
     pub(crate) reads: Times,
     pub(crate) writes: Times,
@@ -62,16 +62,17 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    pub(crate) fn of(counts: &Counts, seats: &[Seat]) -> Self {
+    pub(crate) fn of(counts: &Counts, user_states: &[UserState]) -> Self {
         let mut clients = Counters::default().named();
-        for named in seats.iter().flat_map(|seat| &seat.caches).map(|cache| cache.counters().named()) {
+        for named in user_states.iter().flat_map(|state| &state.caches).map(|cache| cache.counters().named())
+        {
             clients.iter_mut().zip(named).for_each(|(sum, (_, value))| sum.1 += value);
         }
         Sums {
             counts: Count::ALL.map(|count| counts.get(count)).to_vec(),
             clients,
-            reads: Histogram::sum(seats.iter().map(|seat| &seat.reads)),
-            writes: Histogram::sum(seats.iter().map(|seat| &seat.writes)),
+            reads: Histogram::sum(user_states.iter().map(|state| &state.reads)),
+            writes: Histogram::sum(user_states.iter().map(|state| &state.writes)),
         }
     }
 
@@ -131,7 +132,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use super::{Count, Counts, Seat, Seen, Sums};
+    use super::{Count, Counts, Seen, Sums, UserState};
     use guira_client::lookaside::LookAside;
     use guira_client::text::{Endpoint, Target};
     use guira_sync::histogram::Times;
@@ -144,15 +145,15 @@ mod tests {
             LookAside::new(target)
         };
         let caches = [nobody(), nobody()];
-        let (counts, seats) =
-            (Counts::default(), [Seat { caches, reads: Times::default(), writes: Times::default() }]);
-        seats[0].reads.note(5, Duration::from_secs(1));
+        let (counts, user_states) =
+            (Counts::default(), [UserState { caches, reads: Times::default(), writes: Times::default() }]);
+        user_states[0].reads.note(5, Duration::from_secs(1));
         counts.add(Count::Failed);
-        let then = Sums::of(&counts, &seats);
-        seats[0].reads.note(98, Duration::from_micros(1));
-        seats[0].reads.note(2, Duration::from_millis(1));
+        let then = Sums::of(&counts, &user_states);
+        user_states[0].reads.note(98, Duration::from_micros(1));
+        user_states[0].reads.note(2, Duration::from_millis(1));
         counts.add(Count::Failed);
-        let seen = Seen::between(&then, &Sums::of(&counts, &seats));
+        let seen = Seen::between(&then, &Sums::of(&counts, &user_states));
         assert_eq!((seen.failed, seen.wrong), (1, 0));
         assert!(seen.median < Some(Duration::from_micros(2)), "{seen:?}");
         assert!(seen.p99 > Some(Duration::from_micros(900)), "{seen:?}");

@@ -7,8 +7,8 @@
 //! | relay.rs, part.rs, programs.rs | the way to a process, the process, and how each is started |
 //! | world.rs | all of it: how it begins and ends |
 //! | rows.rs, user.rs, truth.rs, follow.rs | the database, who uses it, and whether what they read is right |
-//! | harm.rs, chaos.rs | faults, and random ones with what comes of them in the end |
-//! | counts.rs, diary.rs, picture.rs | what was seen |
+//! | faults.rs, chaos.rs | faults, and random ones with what comes of them in the end |
+//! | counts.rs, events.rs, snapshot.rs | what was seen |
 //! | status.rs, metrics.rs, web.rs | what is told of it |
 //! | control.rs | the side of those who talk to a region that runs |
 
@@ -19,16 +19,16 @@ mod chaos;
 mod child;
 mod control;
 mod counts;
-mod diary;
+mod events;
+mod faults;
 mod follow;
-mod harm;
 mod home;
 mod metrics;
 mod part;
-mod picture;
 mod programs;
 mod relay;
 mod rows;
+mod snapshot;
 mod status;
 mod truth;
 mod up;
@@ -39,7 +39,7 @@ mod world;
 pub use chaos::Outcome;
 pub use child::become_bound;
 pub use control::{ControlError, Region, Wanted};
-pub use harm::{KINDS, Kind};
+pub use faults::{KINDS, Kind};
 pub use metrics::families;
-pub use up::{Chance, DemoError, Settings, up};
+pub use up::{DemoError, Settings, up};
 pub use web::LENGTH;

@@ -24,7 +24,7 @@ pub fn families() -> Vec<Family> {
 
 /// Whether a part runs, and nobody has broken it.
 fn is_well(world: &World, part: &Part) -> bool {
-    part.is_running() && world.diary.state_of(&part.name).is_none()
+    part.is_running() && world.events.state_of(&part.name).is_none()
 }
 
 pub(crate) fn text(world: &World, form: Form) -> String {
@@ -39,13 +39,13 @@ pub(crate) fn text(world: &World, form: Form) -> String {
     for part in &world.parts {
         out.sample(PART, &[&part.name], u32::from(is_well(world, part)));
     }
-    let picture = world.picture();
-    for (slot, part) in picture.slots.iter().enumerate() {
+    let snapshot = world.snapshot();
+    for (slot, part) in snapshot.slots.iter().enumerate() {
         if let Some(part) = part {
             out.sample(SLOT, &[&slot.to_string(), part], 1);
         }
     }
-    if let Some(lag) = picture.lag_s {
+    if let Some(lag) = snapshot.lag_s {
         out.sample(LAG, &[], lag);
     }
     for (count, row) in Count::ALL.into_iter().zip(Count::ROWS) {

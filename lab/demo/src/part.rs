@@ -12,7 +12,7 @@ use guira_harness::deadline::Deadline;
 use guira_sync::atomic::{AtomicBool, Ordering};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
-use crate::child::Nursery;
+use crate::child::Spawner;
 use crate::relay::{Flow, Relay};
 
 /// How long a program may take to begin.
@@ -66,7 +66,7 @@ pub(crate) struct Part {
     pub(crate) name: String,
     plan: Plan,
     log: PathBuf,
-    nursery: Arc<Nursery>,
+    spawner: Arc<Spawner>,
     /// LOCK: demo_part. Leaf.
     process: Mutex<Option<Child>>,
     /// Somebody wants it to be as it is: it is not started when it has ended.
@@ -74,12 +74,12 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(crate) fn new(plan: Plan, folder: &std::path::Path, nursery: &Arc<Nursery>) -> Self {
+    pub(crate) fn new(plan: Plan, folder: &std::path::Path, spawner: &Arc<Spawner>) -> Self {
         let role = plan.role.name();
         let name = plan.number.map_or_else(|| role.to_owned(), |number| format!("{role}-{number}"));
         let log = folder.join(format!("{name}.log"));
-        let nursery = nursery.clone();
-        Part { name, plan, log, nursery, process: Mutex::default(), is_held: AtomicBool::new(false) }
+        let spawner = spawner.clone();
+        Part { name, plan, log, spawner, process: Mutex::default(), is_held: AtomicBool::new(false) }
     }
 
     pub(crate) fn role(&self) -> Role {
@@ -128,7 +128,7 @@ impl Part {
             // There is none at first.
             let _ = fs::remove_file(socket);
         }
-        *process = Some(self.nursery.start(&self.plan.words, &self.log)?);
+        *process = Some(self.spawner.start(&self.plan.words, &self.log)?);
         Ok(())
     }
 

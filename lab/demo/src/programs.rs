@@ -14,7 +14,7 @@ use guira_databases::{Server, mariadb};
 use guira_regions::{database, etcd, http};
 use serde_json::json;
 
-use crate::child::Nursery;
+use crate::child::Spawner;
 use crate::home::Home;
 use crate::part::{Part, Plan, Role};
 use crate::relay::{Behind, Relay};
@@ -49,9 +49,9 @@ impl Installed {
 }
 
 /// Makes parts.
-pub(crate) struct Workshop<'h> {
+pub(crate) struct Builder<'h> {
     pub(crate) home: &'h Home,
-    pub(crate) nursery: Arc<Nursery>,
+    pub(crate) spawner: Arc<Spawner>,
 }
 
 /// A place of parts that are to be told to others.
@@ -65,7 +65,7 @@ pub(crate) struct Made {
     pub(crate) routers: Vec<Endpoint>,
 }
 
-impl Workshop<'_> {
+impl Builder<'_> {
     /// All parts, none of which runs.
     ///
     /// # Errors
@@ -102,11 +102,11 @@ impl Workshop<'_> {
     }
 
     fn part(&self, plan: Plan) -> Part {
-        Part::new(plan, self.home.path(), &self.nursery)
+        Part::new(plan, self.home.path(), &self.spawner)
     }
 
     fn guira(&self, words: &[&str]) -> Vec<OsString> {
-        let guira = self.nursery.guira().as_os_str().to_owned();
+        let guira = self.spawner.guira().as_os_str().to_owned();
         std::iter::once(guira).chain(words.iter().map(OsString::from)).collect()
     }
 

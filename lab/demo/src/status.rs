@@ -4,16 +4,16 @@ use guira_sync::histogram::Histogram;
 use serde_json::{Value, json};
 
 use crate::counts::Seen;
-use crate::harm::KINDS;
+use crate::faults::KINDS;
 use crate::metrics::named;
 use crate::part::Part;
-use crate::picture::Picture;
+use crate::snapshot::Snapshot;
 use crate::world::World;
 
 pub(crate) fn json(world: &World) -> Value {
-    let (sums, picture) = (world.sums(), world.picture());
-    let parts = world.parts.iter().map(|part| part_json(world, &picture, part));
-    let faults = world.diary.each_fault(|fault| {
+    let (sums, snapshot) = (world.sums(), world.snapshot());
+    let parts = world.parts.iter().map(|part| part_json(world, &snapshot, part));
+    let faults = world.events.each_fault(|fault| {
         let (lasted, seen) = fault.seen(&sums);
         json!({
             "at_ms": fault.at_ms,
@@ -23,7 +23,7 @@ pub(crate) fn json(world: &World) -> Value {
             "seen": seen_json(&seen),
         })
     });
-    let events = world.diary.events();
+    let events = world.events.events();
     let events = events.iter().map(|event| json!({ "at_ms": event.at_ms, "what": event.what }));
     let chaos = world.chaos().map(|chaos| {
         let outcome = chaos.outcome.as_ref();
@@ -42,15 +42,15 @@ pub(crate) fn json(world: &World) -> Value {
         "left_out": world.left_out,
         "stats": named(&sums),
         "latency": { "get": buckets(&sums.reads), "write": buckets(&sums.writes) },
-        "slots": picture.slots,
-        "leader": picture.leader,
-        "lag_s": picture.lag_s,
+        "slots": snapshot.slots,
+        "leader": snapshot.leader,
+        "lag_s": snapshot.lag_s,
         "owes_deletes": world.owes_deletes(),
         "parts": parts.collect::<Vec<_>>(),
         "kinds": KINDS.iter().map(|kind| json!({ "verb": kind.verb, "about": kind.about })).collect::<Vec<_>>(),
         "faults": faults,
         "events": events.collect::<Vec<_>>(),
-        "wrong": world.diary.all_wrong(),
+        "wrong": world.events.all_wrong(),
         "chaos": chaos,
     })
 }
@@ -74,9 +74,9 @@ fn seen_json(seen: &Seen) -> Value {
     })
 }
 
-fn part_json(world: &World, picture: &Picture, part: &Part) -> Value {
+fn part_json(world: &World, snapshot: &Snapshot, part: &Part) -> Value {
     let figures =
-        picture.caches.iter().find(|(name, _)| *name == part.name).and_then(|(_, figures)| *figures);
+        snapshot.caches.iter().find(|(name, _)| *name == part.name).and_then(|(_, figures)| *figures);
     let figures = figures.map(|[items, hits, misses, evictions]| {
         json!({ "items": items, "hits": hits, "misses": misses, "evictions": evictions })
     });
@@ -85,9 +85,9 @@ fn part_json(world: &World, picture: &Picture, part: &Part) -> Value {
         "name": part.name,
         "role": part.role().name(),
         "address": part.relay().map(|relay| relay.address().to_string()),
-        "state": world.diary.state_of(&part.name).unwrap_or(running),
-        "duty": picture.duty(part),
-        "is_registered": picture.registered.contains(&part.name),
+        "state": world.events.state_of(&part.name).unwrap_or(running),
+        "duty": snapshot.duty(part),
+        "is_registered": snapshot.registered.contains(&part.name),
         "figures": figures,
         "verbs": KINDS.iter().filter(|kind| kind.breaks(part.role())).map(|kind| kind.verb).collect::<Vec<_>>(),
     })

@@ -12,7 +12,7 @@ use guira_web::AdminError;
 
 use crate::chaos::{self, Outcome};
 use crate::counts::Count;
-use crate::harm::KINDS;
+use crate::faults::KINDS;
 use crate::home::{CONTROL, Home};
 use crate::web;
 use crate::world::World;
@@ -33,14 +33,8 @@ pub struct Settings {
     pub token_file: Option<PathBuf>,
     /// Of all random choices.
     pub seed: u64,
-    /// Random faults, after which it ends.
-    pub chance: Option<Chance>,
-}
-
-/// Random faults for a while.
-#[derive(Clone, Copy, Debug)]
-pub struct Chance {
-    pub length: Duration,
+    /// For how long there are random faults, after which it ends.
+    pub chaos: Option<Duration>,
 }
 
 /// Why there is no region.
@@ -104,7 +98,7 @@ fn start(
     };
     let outcome = run(settings, &world, time, is_over, say);
     world.end();
-    let events = world.diary.events();
+    let events = world.events.events();
     let lines: Vec<String> =
         events.iter().rev().map(|event| format!("{} {}\n", event.at_ms, event.what)).collect();
     // Without it the region has been all the same.
@@ -131,11 +125,11 @@ fn run(
     }
     say(&format!("the first request was answered after {:.1} s", time.elapsed().as_secs_f64()));
     hints(say);
-    if let Some(chance) = settings.chance {
-        chaos::begin(world, settings.seed, chance.length).map_err(DemoError::Start)?;
+    if let Some(length) = settings.chaos {
+        chaos::begin(world, settings.seed, length).map_err(DemoError::Start)?;
     }
     let outcome = loop {
-        let outcome = world.chaos().and_then(|chaos| chaos.outcome).filter(|_| settings.chance.is_some());
+        let outcome = world.chaos().and_then(|chaos| chaos.outcome).filter(|_| settings.chaos.is_some());
         if outcome.is_some() || is_over() {
             break outcome;
         }

@@ -7,7 +7,7 @@ use guira_client::lookaside::{LookAside, Value};
 use guira_harness::random::Random;
 use guira_sync::clock::Stopwatch;
 
-use crate::counts::{Count, Seat};
+use crate::counts::{Count, UserState};
 use crate::rows::{Door, ROWS, Unanswered, key, text};
 use crate::world::World;
 
@@ -24,7 +24,7 @@ const PAUSE_MAX_MS: u64 = 16;
 
 struct User<'w> {
     world: &'w World,
-    seat: &'w Seat,
+    state: &'w UserState,
     name: String,
     /// Which of the routers it asks.
     router: usize,
@@ -35,9 +35,9 @@ struct User<'w> {
 /// Lives until everything ends.
 pub(crate) fn live(world: &Arc<World>, number: usize, seed: u64) {
     let random = Random::new(seed * 1000 + number as u64);
-    let (seat, name) = (&world.seats[number], format!("user {number}"));
-    let router = number % seat.caches.len();
-    let mut user = User { world, seat, name, router, door: Door::of(&world.rows), random };
+    let (state, name) = (&world.user_states[number], format!("user {number}"));
+    let router = number % state.caches.len();
+    let mut user = User { world, state, name, router, door: Door::of(&world.rows), random };
     loop {
         let pause = Duration::from_millis(user.random.below(PAUSE_MAX_MS));
         if world.stop.wait(pause).is_err() {
@@ -51,7 +51,7 @@ pub(crate) fn live(world: &Arc<World>, number: usize, seed: u64) {
 
 impl User<'_> {
     fn cache(&self) -> &LookAside {
-        &self.seat.caches[self.router]
+        &self.state.caches[self.router]
     }
 
     fn write(&mut self, row: usize) {
@@ -62,7 +62,7 @@ impl User<'_> {
             world.truth.history.committed(row, version, &self.name);
             Ok::<u64, Unanswered>(version)
         });
-        self.seat.writes.note(1, time.elapsed());
+        self.state.writes.note(1, time.elapsed());
         let after = cache.counters();
         let is_told = after.failed_deletes == before.failed_deletes;
         if !is_told {
@@ -83,7 +83,7 @@ impl User<'_> {
             let (version, text) = self.door.read(row)?;
             Ok::<_, Unanswered>(Some(Value::new(text).with_version(version)))
         });
-        self.seat.reads.note(1, time.elapsed());
+        self.state.reads.note(1, time.elapsed());
         if cache.counters().failures > before.failures {
             self.go_to_the_other_router();
         }
@@ -107,11 +107,11 @@ impl User<'_> {
 
     fn wrong(&self, why: String) {
         self.world.counts.add(Count::Wrong);
-        self.world.diary.wrong(format!("{} at router-{}: {why}", self.name, self.router));
+        self.world.events.wrong(format!("{} at router-{}: {why}", self.name, self.router));
     }
 
     fn go_to_the_other_router(&mut self) {
         self.world.counts.add(Count::Retries);
-        self.router = (self.router + 1) % self.seat.caches.len();
+        self.router = (self.router + 1) % self.state.caches.len();
     }
 }

@@ -10,7 +10,7 @@ use guira_web::{Admin, AdminError, Form, Page, Site};
 use serde_json::json;
 
 use crate::world::World;
-use crate::{chaos, harm, metrics, status};
+use crate::{chaos, faults, metrics, status};
 
 /// What something is broken for that has no other length.
 pub const LENGTH: Duration = Duration::from_secs(10);
@@ -74,58 +74,58 @@ impl Site for DemoSite {
     }
 
     fn act(&mut self, _path: &str, query: &str) -> Result<String, String> {
-        let wish = Wish::read(query)?;
-        if wish.kind == RANDOM {
-            let seed = wish.seed.unwrap_or_else(|| self.random.below(1 << 20));
-            chaos::begin(&self.world, seed, wish.length)?;
+        let request = FaultRequest::read(query)?;
+        if request.kind == RANDOM {
+            let seed = request.seed.unwrap_or_else(|| self.random.below(1 << 20));
+            chaos::begin(&self.world, seed, request.length)?;
             return Ok(json!({ "seed": seed }).to_string());
         }
-        let part = harm::begin(&self.world, wish.kind, wish.what, wish.length, &mut self.random)?;
-        Ok(json!({ "part": part, "for_ms": wish.length.as_millis() as u64 }).to_string())
+        let part = faults::begin(&self.world, request.kind, request.what, request.length, &mut self.random)?;
+        Ok(json!({ "part": part, "for_ms": request.length.as_millis() as u64 }).to_string())
     }
 }
 
 /// What is asked for: `kind=kill&what=node-1&for_ms=5000`. All words are of letters, digits and dashes, so that nothing is escaped.
 #[derive(Debug, PartialEq, Eq)]
-struct Wish<'q> {
+struct FaultRequest<'q> {
     kind: &'q str,
     what: Option<&'q str>,
     length: Duration,
     seed: Option<u64>,
 }
 
-impl<'q> Wish<'q> {
+impl<'q> FaultRequest<'q> {
     fn read(query: &'q str) -> Result<Self, String> {
-        let mut wish = Wish { kind: "", what: None, length: LENGTH, seed: None };
+        let mut request = FaultRequest { kind: "", what: None, length: LENGTH, seed: None };
         for part in query.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let number = || value.parse::<u64>().map_err(|_| format!("{name} is a number, not '{value}'"));
             match name {
-                "kind" => wish.kind = value,
-                "what" => wish.what = Some(value).filter(|value| !value.is_empty()),
-                "for_ms" => wish.length = Duration::from_millis(number()?),
-                "seed" => wish.seed = Some(number()?),
+                "kind" => request.kind = value,
+                "what" => request.what = Some(value).filter(|value| !value.is_empty()),
+                "for_ms" => request.length = Duration::from_millis(number()?),
+                "seed" => request.seed = Some(number()?),
                 other => return Err(format!("there is no '{other}': there are kind, what, for_ms and seed")),
             }
         }
-        if wish.kind.is_empty() { Err("a kind is missing".to_owned()) } else { Ok(wish) }
+        if request.kind.is_empty() { Err("a kind is missing".to_owned()) } else { Ok(request) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LENGTH, Wish};
+    use super::{FaultRequest, LENGTH};
     use std::time::Duration;
 
     #[test]
     fn a_wish_is_read_or_refused_in_words() {
-        let wish = Wish::read("kind=kill&what=node-1&for_ms=5000").unwrap();
+        let request = FaultRequest::read("kind=kill&what=node-1&for_ms=5000").unwrap();
         let length = Duration::from_secs(5);
-        assert_eq!(wish, Wish { kind: "kill", what: Some("node-1"), length, seed: None });
-        let random = Wish::read("kind=random&seed=7&what=").unwrap();
+        assert_eq!(request, FaultRequest { kind: "kill", what: Some("node-1"), length, seed: None });
+        let random = FaultRequest::read("kind=random&seed=7&what=").unwrap();
         assert_eq!((random.seed, random.what, random.length), (Some(7), None, LENGTH));
         for (query, why) in [("", "missing"), ("kind=a&for_ms=x", "a number"), ("kind=a&who=b", "no 'who'")] {
-            let told = Wish::read(query).unwrap_err();
+            let told = FaultRequest::read(query).unwrap_err();
             assert!(told.contains(why), "{query}: {told}");
         }
     }

@@ -16,18 +16,18 @@ use guira_regions::{Progress, database, has_files};
 use guira_sync::histogram::Times;
 
 use crate::chaos::Chaos;
-use crate::child::Nursery;
-use crate::counts::{Counts, Seat, Sums};
-use crate::diary::Diary;
+use crate::child::Spawner;
+use crate::counts::{Counts, Sums, UserState};
+use crate::events::Events;
 use crate::follow::{self, Followed};
 use crate::home::Home;
 use crate::part::{Part, Role};
-use crate::picture::Picture;
 use crate::programs::{
-    HOLD_DOWN_S, Installed, Made, POOL, ROUTERS, SLOTS, Workshop, admin_of_invalidator, database_folders,
+    Builder, HOLD_DOWN_S, Installed, Made, POOL, ROUTERS, SLOTS, admin_of_invalidator, database_folders,
     open, position_of_invalidator, spool,
 };
 use crate::rows::{self, Rows, Table};
+use crate::snapshot::Snapshot;
 use crate::truth::Truth;
 use crate::user::{self, CACHE_MAX, USERS};
 
@@ -56,11 +56,11 @@ pub(crate) struct World {
     pub(crate) followed: Followed,
     pub(crate) truth: Truth,
     pub(crate) counts: Counts,
-    pub(crate) seats: Vec<Seat>,
-    pub(crate) diary: Diary,
+    pub(crate) user_states: Vec<UserState>,
+    pub(crate) events: Events,
     /// What was seen of the parts last.
-    /// LOCK: demo_picture. Leaf.
-    pub(crate) picture: Mutex<Picture>,
+    /// LOCK: demo_snapshot. Leaf.
+    pub(crate) snapshot: Mutex<Snapshot>,
     /// LOCK: demo_chaos. Leaf.
     pub(crate) chaos: Mutex<Option<Chaos>>,
     pub(crate) stop: Stop,
@@ -79,9 +79,9 @@ impl World {
     pub(crate) fn start(home: Home, guira: &Path, seed: u64) -> Result<Arc<Self>, String> {
         let told = |error: io::Error| format!("the region cannot be made: {error}");
         let installed = Installed::look();
-        let nursery = Arc::new(Nursery::open(guira.to_owned()).map_err(told)?);
+        let spawner = Arc::new(Spawner::open(guira.to_owned()).map_err(told)?);
         let Made { parts, etcd, database, routers } =
-            Workshop { home: &home, nursery }.make(installed).map_err(told)?;
+            Builder { home: &home, spawner }.make(installed).map_err(told)?;
         let mut left_out = Vec::new();
         left_out.extend((!installed.etcd).then_some(NO_ETCD));
         left_out.extend((!installed.mariadb).then_some(NO_MARIADB));
@@ -100,9 +100,9 @@ impl World {
             followed: Followed::default(),
             truth: Truth::new(),
             counts: Counts::default(),
-            seats: (0..USERS).map(|_| seat(&routers)).collect(),
-            diary: Diary::default(),
-            picture: Mutex::default(),
+            user_states: (0..USERS).map(|_| state(&routers)).collect(),
+            events: Events::default(),
+            snapshot: Mutex::default(),
             chaos: Mutex::default(),
             stop: Stop::default(),
             etcd,
@@ -213,12 +213,12 @@ impl World {
 
     /// What users have seen until now.
     pub(crate) fn sums(&self) -> Sums {
-        Sums::of(&self.counts, &self.seats)
+        Sums::of(&self.counts, &self.user_states)
     }
 
     /// What is said of how the region is, if not all is well: what is broken, or has ended.
     pub(crate) fn trouble(&self) -> Option<String> {
-        let broken = self.parts.iter().find_map(|part| match self.diary.state_of(&part.name) {
+        let broken = self.parts.iter().find_map(|part| match self.events.state_of(&part.name) {
             Some(state) => Some(format!("{} is {state}", part.name)),
             None => (!part.is_running()).then(|| format!("{} is down", part.name)),
         });
@@ -227,8 +227,8 @@ impl World {
     }
 
     /// What was seen of the parts last.
-    pub(crate) fn picture(&self) -> Picture {
-        lock(&self.picture).clone()
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        lock(&self.snapshot).clone()
     }
 
     /// What is kept of random faults.
@@ -241,10 +241,10 @@ fn client(router: &Endpoint) -> LookAside {
     LookAside::new(Target::new(router.clone(), CACHE_MAX)).expiry(Duration::from_secs(600))
 }
 
-fn seat(routers: &[Endpoint]) -> Seat {
+fn state(routers: &[Endpoint]) -> UserState {
     // Clients of its own: what they count is what this user has met.
     let caches = [client(&routers[0]), client(&routers[1])];
-    Seat { caches, reads: Times::default(), writes: Times::default() }
+    UserState { caches, reads: Times::default(), writes: Times::default() }
 }
 
 /// Starts parts again that have ended by themselves, as a host does.
@@ -259,13 +259,13 @@ fn watch(world: &Arc<World>) {
             }
             if let Some(how) = how {
                 part.flow(crate::relay::Flow::Closed);
-                world.diary.event(format!("{}: {how}; it is started again", part.name));
+                world.events.event(format!("{}: {how}; it is started again", part.name));
             }
             let kept = world.clone();
             let started = thread::Builder::new().spawn(move || {
                 let part = &kept.parts[number];
                 if let Err(why) = part.start() {
-                    kept.diary.event(why);
+                    kept.events.event(why);
                 }
                 part.let_go();
             });

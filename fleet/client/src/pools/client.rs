@@ -7,7 +7,7 @@ use super::error::Error;
 use super::item::{Cas, Item, Store};
 use super::plan::{Builder, Plan, Server, SetupError};
 use super::session::Session;
-use super::turnstile::Turnstile;
+use super::shared_window::SharedWindow;
 use super::work::{Places, Work};
 use crate::text::{Connection, Endpoint, StatsReply, Target, TextError};
 use guira_routing::Op;
@@ -27,7 +27,7 @@ pub struct Client {
 struct Shared {
     plan: Arc<Plan>,
     counts: Arc<Counts>,
-    turnstile: Turnstile,
+    window: SharedWindow,
     /// LOCK: pool_sessions. Leaf.
     sessions: Mutex<Sessions>,
     returned: Condvar,
@@ -80,7 +80,7 @@ impl Shared {
         let mut lent = Lent { shared: self, session: None };
         // The configuration was good before: what may be missing is a descriptor.
         lent.session =
-            Some(Session::new(&self.plan, &self.counts, self.turnstile.era()).map_err(|_| Error::Busy)?);
+            Some(Session::new(&self.plan, &self.counts, self.window.era()).map_err(|_| Error::Busy)?);
         Ok(lent)
     }
 }
@@ -101,9 +101,9 @@ impl Client {
     pub fn new(builder: &Builder) -> Result<Self, SetupError> {
         let plan = Arc::new(Plan::new(builder)?);
         plan.tree()?;
-        let (counts, turnstile) = (Arc::default(), Turnstile::default());
+        let (counts, window) = (Arc::default(), SharedWindow::default());
         let (sessions, returned) = (Mutex::default(), Condvar::new());
-        Ok(Self { shared: Arc::new(Shared { plan, counts, turnstile, sessions, returned }) })
+        Ok(Self { shared: Arc::new(Shared { plan, counts, window, sessions, returned }) })
     }
 
     /// What the client has done, by name: for metrics.
@@ -115,7 +115,7 @@ impl Client {
     /// How many keys may be outstanding now: the window that all calls share.
     #[must_use]
     pub fn window(&self) -> u32 {
-        self.shared.turnstile.size()
+        self.shared.window.size()
     }
 
     fn ask_all(&self, asks: Vec<Ask<'_>>) -> Vec<Reply> {
@@ -289,7 +289,7 @@ impl Client {
         self.each(|connection| {
             connection.send(b"version\r\n")?;
             let line = connection.line()?;
-            let version = line.strip_prefix(b"VERSION ").ok_or(TextError::Closed)?;
+            let version = line.strip_prefix(b"VERSION ").ok_or(Error::Broken)?;
             Ok(version.escape_ascii().to_string())
         })
     }
@@ -298,38 +298,33 @@ impl Client {
     #[must_use]
     pub fn stats(&self, about: &str) -> Vec<(String, Result<Stats, Error>)> {
         let is_word = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+        let is_good = about.bytes().all(is_word);
         self.each(|connection| {
+            if !is_good {
+                return Err(Error::BadKey);
+            }
             let mut all = Vec::new();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            if !about.bytes().all(is_word) {
-                return Err(TextError::TooLong);
-            }
             match connection.stats(about, |name, value| all.push((text(name), text(value))))? {
                 StatsReply::Told => Ok(all),
-                StatsReply::Refused(line) => Err(TextError::Login(text(&line))),
+                StatsReply::Refused(line) => Err(Error::Refused(text(&line))),
             }
         })
     }
 
-    fn each<T>(
-        &self,
-        ask: impl Fn(&mut Connection) -> Result<T, TextError>,
-    ) -> Vec<(String, Result<T, Error>)> {
+    fn each<T>(&self, ask: impl Fn(&mut Connection) -> Result<T, Error>) -> Vec<(String, Result<T, Error>)> {
         let servers = self.shared.plan.servers().iter();
         let asked = servers.map(|server| {
-            let told = target(server).and_then(|target| {
-                let mut connection = Connection::open(&target)?;
-                ask(&mut connection)
-            });
-            (server.name.clone(), told.map_err(|error| of_text(&error)))
+            let told = target(server).and_then(|target| ask(&mut Connection::open(&target)?));
+            (server.name.clone(), told)
         });
         asked.collect()
     }
 }
 
 /// A server for a connection of its own.
-fn target(server: &Server) -> Result<Target, TextError> {
-    let endpoint: Endpoint = server.name.parse().map_err(|_| TextError::Closed)?;
+fn target(server: &Server) -> Result<Target, Error> {
+    let endpoint: Endpoint = server.name.parse().map_err(|_| Error::Unreachable)?;
     let target = Target::new(endpoint, Duration::from_millis(server.timeout_ms));
     Ok(match &server.secure {
         Some(secure) => target.with_connector(secure.connector.clone(), secure.name.clone()),
@@ -337,12 +332,14 @@ fn target(server: &Server) -> Result<Target, TextError> {
     })
 }
 
-fn of_text(error: &TextError) -> Error {
-    match error {
-        TextError::Connect(_) => Error::Unreachable,
-        TextError::Late => Error::Timeout,
-        TextError::Login(line) => Error::Refused(line.clone()),
-        TextError::Io(_) | TextError::Closed | TextError::TooLong => Error::Broken,
+impl From<TextError> for Error {
+    fn from(error: TextError) -> Self {
+        match error {
+            TextError::Connect(_) => Error::Unreachable,
+            TextError::Late => Error::Timeout,
+            TextError::Login(line) => Error::Refused(line),
+            TextError::Io(_) | TextError::Closed | TextError::TooLong => Error::Broken,
+        }
     }
 }
 
@@ -352,12 +349,12 @@ impl Shared {
         let mut work = Work::default();
         // What the system says is said again when it is waited for.
         let _ = session.begin();
-        work.settle(session, &self.turnstile, &self.counts);
+        work.settle(session, &self.window, &self.counts);
         let call = work.begin(session, asks);
         let mut waits = 0;
         loop {
-            let places = work.start(session, &self.turnstile);
-            work.settle(session, &self.turnstile, &self.counts);
+            let places = work.start(session, &self.window);
+            work.settle(session, &self.window, &self.counts);
             if let Some((_, replies)) =
                 work.take_done(session, &self.counts).into_iter().find(|(number, _)| *number == call)
             {
@@ -365,17 +362,17 @@ impl Shared {
             }
             if places == Places::Enough {
                 if session.turn(Duration::MAX).is_err() {
-                    work.forget(&self.turnstile);
+                    work.forget(&self.window);
                     return None;
                 }
             } else if waits < WAITS_MAX {
                 waits += 1;
                 self.counts.window_waits.add(1);
-                self.turnstile.wait(self.plan.timeout);
+                self.window.wait(self.plan.timeout);
             } else {
                 work.refuse(session);
             }
-            work.settle(session, &self.turnstile, &self.counts);
+            work.settle(session, &self.window, &self.counts);
         }
     }
 }

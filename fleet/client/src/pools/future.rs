@@ -7,9 +7,10 @@ use super::error::Error;
 use super::item::{Cas, Item, Store};
 use super::plan::{Builder, Plan, SetupError};
 use super::session::{OWNERS, Session};
-use super::turnstile::Turnstile;
+use super::shared_window::SharedWindow;
 use super::work::{Places, Work};
 use guira_routing::Op;
+use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_transport::{Interest, Mailbox};
 use std::collections::HashMap;
 use std::future::Future;
@@ -29,8 +30,10 @@ pub struct AsyncClient {
 struct Shared {
     plan: Arc<Plan>,
     counts: Arc<Counts>,
-    turnstile: Arc<Turnstile>,
+    window: Arc<SharedWindow>,
     mailbox: Arc<Mailbox<Job>>,
+    /// The thread has ended: it answers nobody any more. Relaxed: the lock of the mailbox orders it.
+    has_ended: Arc<AtomicBool>,
 }
 
 impl Drop for Shared {
@@ -74,6 +77,15 @@ impl Promise {
     }
 }
 
+/// Answers those who wait in the mailbox of a thread that has ended.
+fn give_up(mailbox: &Mailbox<Job>) {
+    for job in mailbox.take() {
+        if let Job::Ask(asks, promise) = job {
+            promise.keep(vec![Err(Error::Broken); asks.len()]);
+        }
+    }
+}
+
 /// A call that is under way.
 struct Pending {
     promise: Arc<Promise>,
@@ -100,11 +112,21 @@ impl Future for Pending {
 struct Driver {
     session: Session,
     mailbox: Arc<Mailbox<Job>>,
-    turnstile: Arc<Turnstile>,
+    window: Arc<SharedWindow>,
     counts: Arc<Counts>,
     work: Work<'static>,
     /// Who waits for calls, and how many keys these have.
     promises: HashMap<u32, (Arc<Promise>, usize)>,
+    has_ended: Arc<AtomicBool>,
+}
+
+/// Whatever ends the thread, nobody waits for it any more.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+        give_up(&self.mailbox);
+        self.promises.drain().for_each(|(_, (promise, keys))| promise.keep(vec![Err(Error::Broken); keys]));
+    }
 }
 
 /// Whether a thread goes on.
@@ -117,13 +139,6 @@ enum Goes {
 impl Driver {
     fn run(mut self) {
         while self.round() == Goes::On {}
-        // Nobody is left who waits, unless the system has nothing to wait with.
-        for job in self.mailbox.take() {
-            if let Job::Ask(asks, promise) = job {
-                promise.keep(vec![Err(Error::Broken); asks.len()]);
-            }
-        }
-        self.promises.drain().for_each(|(_, (promise, keys))| promise.keep(vec![Err(Error::Broken); keys]));
     }
 
     fn round(&mut self) -> Goes {
@@ -140,10 +155,10 @@ impl Driver {
         }
         self.session.core.probe();
         // All places are this thread's: if none is free, some keys are under way.
-        let places = self.work.start(&mut self.session, &self.turnstile);
+        let places = self.work.start(&mut self.session, &self.window);
         debug_assert_eq!(places, Places::Enough, "the window has room for a key if none is under way");
         let turned = if goes == Goes::On { self.session.turn(Duration::MAX) } else { Ok(()) };
-        self.work.settle(&mut self.session, &self.turnstile, &self.counts);
+        self.work.settle(&mut self.session, &self.window, &self.counts);
         for (call, replies) in self.work.take_done(&mut self.session, &self.counts) {
             if let Some((promise, _)) = self.promises.remove(&call) {
                 promise.keep(replies);
@@ -168,20 +183,21 @@ impl AsyncClient {
     /// What is wrong with the configuration, or with a server that it names; or the system has no thread.
     pub fn new(builder: &Builder) -> Result<Self, SetupError> {
         let plan = Arc::new(Plan::new(builder)?);
-        let (counts, turnstile) = (Arc::default(), Arc::new(Turnstile::default()));
-        let mailbox = Arc::new(Mailbox::new()?);
-        let session = Session::new(&plan, &counts, turnstile.era())?;
+        let (counts, window) = (Arc::default(), Arc::new(SharedWindow::default()));
+        let (mailbox, has_ended) = (Arc::new(Mailbox::new()?), Arc::<AtomicBool>::default());
+        let session = Session::new(&plan, &counts, window.era())?;
         session.poll.add(&*mailbox, OWNERS, Interest::Read)?;
         let driver = Driver {
             session,
             mailbox: Arc::clone(&mailbox),
-            turnstile: Arc::clone(&turnstile),
+            window: Arc::clone(&window),
             counts: Arc::clone(&counts),
             work: Work::default(),
             promises: HashMap::new(),
+            has_ended: Arc::clone(&has_ended),
         };
         std::thread::Builder::new().name("guira-client".to_owned()).spawn(move || driver.run())?;
-        Ok(Self { shared: Arc::new(Shared { plan, counts, turnstile, mailbox }) })
+        Ok(Self { shared: Arc::new(Shared { plan, counts, window, mailbox, has_ended }) })
     }
 
     /// What the client has done, by name: for metrics.
@@ -193,7 +209,7 @@ impl AsyncClient {
     /// How many keys may be outstanding now: the window that all calls share.
     #[must_use]
     pub fn window(&self) -> u32 {
-        self.shared.turnstile.size()
+        self.shared.window.size()
     }
 
     /// Begins a call at once.
@@ -201,6 +217,10 @@ impl AsyncClient {
         let promise = Arc::<Promise>::default();
         let asks = asks.into_iter().map(Ask::into_owned).collect();
         self.shared.mailbox.send(Job::Ask(asks, Arc::clone(&promise)));
+        // The thread has either found it there or said before that it has ended.
+        if self.shared.has_ended.load(Ordering::Relaxed) {
+            give_up(&self.shared.mailbox);
+        }
         Pending { promise, _client: Arc::clone(&self.shared) }
     }
 

@@ -32,7 +32,7 @@ mod future;
 mod item;
 mod plan;
 mod session;
-mod turnstile;
+mod shared_window;
 mod window;
 mod work;
 

@@ -20,6 +20,8 @@ pub(super) const OWNERS: Token = Token(u64::MAX);
 const DATAGRAM_MAX: usize = 64 << 10;
 /// So often a connection is read before others have their turn.
 const READS_MAX: usize = 16;
+/// So many datagrams of a server are taken before deadlines are looked at.
+const DATAGRAMS_MAX: usize = 512;
 /// Nothing waits for longer than this before it looks at its deadlines again.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -296,7 +298,7 @@ impl Session {
 
     fn hear_datagrams(&mut self, server: u32) {
         self.datagram.resize(DATAGRAM_MAX, 0);
-        loop {
+        for _ in 0..DATAGRAMS_MAX {
             let Session { core, wires, datagram, .. } = self;
             let Some(socket) = &wires[server as usize].udp else { return };
             match socket.recv(datagram) {

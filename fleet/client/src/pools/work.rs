@@ -5,16 +5,16 @@ use super::core::{Reply, Ticket};
 use super::counters::Counts;
 use super::error::Error;
 use super::session::Session;
-use super::turnstile::{Turnstile, UnderWay};
+use super::shared_window::{SharedWindow, UnderWay};
 use super::window::Era;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 /// The calls of one session that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Work<'a> {
     /// Those whose keys were not all started, in their order: their first key that was not.
     waiting: VecDeque<(u32, usize)>,
-    calls: Vec<(u32, Vec<Ask<'a>>)>,
+    calls: HashMap<u32, Vec<Ask<'a>>>,
     /// Keys that are asked for.
     under_way: u32,
 }
@@ -34,21 +34,20 @@ impl<'a> Work<'a> {
         if !asks.is_empty() {
             self.waiting.push_back((call, 0));
         }
-        self.calls.push((call, asks));
+        self.calls.insert(call, asks);
         call
     }
 
     /// Asks for as many keys as there are places for.
-    pub(super) fn start(&mut self, session: &mut Session, turnstile: &Turnstile) -> Places {
+    pub(super) fn start(&mut self, session: &mut Session, window: &SharedWindow) -> Places {
         while let Some((call, next)) = self.waiting.front().copied() {
-            let asks =
-                self.calls.iter().find(|(number, _)| *number == call).map_or(&[][..], |(_, asks)| asks);
+            let asks = self.calls.get(&call).map_or(&[][..], Vec::as_slice);
             let wanted = (asks.len() - next) as u32;
             let under_way = if self.under_way > 0 { UnderWay::Something } else { UnderWay::Nothing };
-            let (taken, era) = turnstile.take(wanted, under_way);
+            let (taken, era) = window.take(wanted, under_way);
             for (part, ask) in (next..).zip(&asks[next..]).take(taken as usize) {
                 let ticket = Ticket { call, part: part as u32 };
-                start(session, turnstile, ticket, ask, era, &mut self.under_way);
+                start(session, window, ticket, ask, era, &mut self.under_way);
             }
             match self.waiting.front_mut() {
                 Some(first) if taken < wanted => first.1 = next + taken as usize,
@@ -62,28 +61,27 @@ impl<'a> Work<'a> {
     }
 
     /// Takes what was answered out of the window.
-    pub(super) fn settle(&mut self, session: &mut Session, turnstile: &Turnstile, counts: &Counts) {
+    pub(super) fn settle(&mut self, session: &mut Session, window: &SharedWindow, counts: &Counts) {
         let leaving = session.core.take_leaving();
         for era in &leaving.lost {
-            counts.window_shrinks.add(usize::from(turnstile.lost(*era)));
+            counts.window_shrinks.add(usize::from(window.lost(*era)));
         }
         let left = leaving.answered + leaving.put_back;
         if left > 0 {
             self.under_way -= left.min(self.under_way);
-            turnstile.leave(leaving.answered, leaving.put_back);
+            window.leave(leaving.answered, leaving.put_back);
         }
     }
 
     /// The session is given up, with all that is under way.
-    pub(super) fn forget(self, turnstile: &Turnstile) {
-        turnstile.leave(0, self.under_way);
+    pub(super) fn forget(self, window: &SharedWindow) {
+        window.leave(0, self.under_way);
     }
 
     /// The keys that wait for places fail: nothing is under way that could make room.
     pub(super) fn refuse(&mut self, session: &mut Session) {
         for (call, next) in self.waiting.drain(..) {
-            let asks =
-                self.calls.iter().find(|(number, _)| *number == call).map_or(0, |(_, asks)| asks.len());
+            let asks = self.calls.get(&call).map_or(0, Vec::len);
             for part in next..asks {
                 session.core.settle(Ticket { call, part: part as u32 }, Err(Error::Busy));
             }
@@ -95,8 +93,7 @@ impl<'a> Work<'a> {
         let mut done = Vec::new();
         for call in session.core.take_done() {
             let replies = session.core.take(call);
-            if let Some(place) = self.calls.iter().position(|(number, _)| *number == call) {
-                let (_, asks) = self.calls.swap_remove(place);
+            if let Some(asks) = self.calls.remove(&call) {
                 super::ask::count(&asks, &replies, counts);
             }
             done.push((call, replies));
@@ -108,7 +105,7 @@ impl<'a> Work<'a> {
 /// Sends a key's request on its way.
 fn start(
     session: &mut Session,
-    turnstile: &Turnstile,
+    window: &SharedWindow,
     ticket: Ticket,
     ask: &Ask<'_>,
     era: Era,
@@ -118,7 +115,7 @@ fn start(
         *under_way += 1;
         session.core.start(ticket, &ask.request(), era);
     } else {
-        turnstile.leave(0, 1);
+        window.leave(0, 1);
         session.core.settle(ticket, Err(Error::BadKey));
     }
 }

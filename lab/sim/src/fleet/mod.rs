@@ -137,12 +137,12 @@ pub fn simulate(
     rules: Rules,
     progress: &dyn Fn(u64),
 ) -> Result<Found, PoolError> {
-    let usual = Course::of(pool, stream, rules, None, progress)?;
+    let usual = Pass::of(pool, stream, rules, None, progress)?;
     let loads = usual.loads();
     let busiest = (0..loads.len()).max_by(|a, b| loads[*a].keys.total_cmp(&loads[*b].keys)).unwrap_or(0);
     let losses = pool.ways().into_iter().map(|way| {
-        let course = Course::of(pool, stream, rules, Some((busiest, way)), progress)?;
-        Ok(course.loss(&usual, busiest, way))
+        let pass = Pass::of(pool, stream, rules, Some((busiest, way)), progress)?;
+        Ok(pass.loss(&usual, busiest, way))
     });
     let losses = losses.collect::<Result<_, PoolError>>()?;
     let steady = usual.steady();
@@ -213,7 +213,7 @@ struct Work {
 
 /// The requests, driven through a pool once.
 #[derive(Debug)]
-struct Course {
+struct Pass {
     windows: Vec<Window>,
     /// Of nodes, and behind these of those of the gutter.
     works: Vec<Work>,
@@ -221,7 +221,7 @@ struct Course {
     keys_at_once: usize,
 }
 
-impl Course {
+impl Pass {
     fn of(
         pool: &Pool<'_>,
         stream: &Stream,
@@ -233,7 +233,7 @@ impl Course {
         let mut nodes = Nodes::new(pool, stream, &places)?;
         run::run(&mut nodes, stream, rules, progress);
         let (windows, works) = nodes.counted();
-        Ok(Course { windows, works, nodes: pool.nodes, keys_at_once: pool.keys_at_once })
+        Ok(Pass { windows, works, nodes: pool.nodes, keys_at_once: pool.keys_at_once })
     }
 
     fn steady(&self) -> Window {
@@ -265,7 +265,7 @@ impl Course {
         (Some(before.keys), before.misses() as f64 - before.reads as f64 * (1.0 - warm))
     }
 
-    fn loss(&self, usual: &Course, lost: usize, way: Way) -> Loss {
+    fn loss(&self, usual: &Pass, lost: usize, way: Way) -> Loss {
         let (before, after) = (usual.loads(), self.loads());
         let others = before.iter().zip(&after).enumerate().filter(|(node, _)| *node != lost);
         let growth = others.filter(|(_, (before, _))| before.keys > 0.0);

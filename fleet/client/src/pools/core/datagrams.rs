@@ -2,7 +2,7 @@
 //! for again (*Scaling Memcache at Facebook*, section 3.1).
 //!
 //! A frame is the number of the request, the place of the datagram among those of an answer, how many these are, and 0; each has two bytes. An
-//! answer has the replies to all keys of a datagram (Guira), or to one of them each (memcached).
+//! answer has the reply to one key (memcached, and Guira for the first 64 keys of a datagram), or to several.
 
 use super::lane::Ticket;
 use super::text;

@@ -46,20 +46,20 @@ impl Fault {
 
 /// All of it.
 #[derive(Debug, Default)]
-pub(crate) struct Diary {
-    /// LOCK: demo_diary. Leaf.
-    pages: Mutex<Pages>,
+pub(crate) struct Events {
+    /// LOCK: demo_events. Leaf.
+    remembered: Mutex<Remembered>,
 }
 
 #[derive(Debug, Default)]
-struct Pages {
+struct Remembered {
     events: VecDeque<Event>,
     faults: VecDeque<Fault>,
     wrong: Vec<String>,
     number: u64,
 }
 
-impl Pages {
+impl Remembered {
     fn event(&mut self, what: String) {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
@@ -68,43 +68,43 @@ impl Pages {
     }
 }
 
-impl Diary {
+impl Events {
     pub(crate) fn event(&self, what: impl Into<String>) {
-        lock(&self.pages).event(what.into());
+        lock(&self.remembered).event(what.into());
     }
 
     /// An answer that must not be.
     pub(crate) fn wrong(&self, what: String) {
-        let mut pages = lock(&self.pages);
-        if pages.wrong.len() < WRONG_MAX {
-            pages.event(format!("wrong: {what}"));
-            pages.wrong.push(what);
+        let mut remembered = lock(&self.remembered);
+        if remembered.wrong.len() < WRONG_MAX {
+            remembered.event(format!("wrong: {what}"));
+            remembered.wrong.push(what);
         }
     }
 
     /// Wrong answers, up to twenty.
     pub(crate) fn all_wrong(&self) -> Vec<String> {
-        lock(&self.pages).wrong.clone()
+        lock(&self.remembered).wrong.clone()
     }
 
     /// A fault begins. Returns its number.
     pub(crate) fn begins(&self, verb: &str, part: &str, state: &'static str, before: Sums) -> u64 {
-        let mut pages = lock(&self.pages);
-        pages.number += 1;
-        let (number, what) = (pages.number, format!("{verb} {part}"));
-        pages.event(format!("{what}: begins"));
-        if pages.faults.len() == FAULTS_MAX {
-            pages.faults.pop_front();
+        let mut remembered = lock(&self.remembered);
+        remembered.number += 1;
+        let (number, what) = (remembered.number, format!("{verb} {part}"));
+        remembered.event(format!("{what}: begins"));
+        if remembered.faults.len() == FAULTS_MAX {
+            remembered.faults.pop_front();
         }
         let (at_ms, since, part) = (wall_clock_millis(), Stopwatch::start(), part.to_owned());
-        pages.faults.push_back(Fault { number, at_ms, what, part, state, since, before, after: None });
+        remembered.faults.push_back(Fault { number, at_ms, what, part, state, since, before, after: None });
         number
     }
 
     /// It is over.
     pub(crate) fn ends(&self, number: u64, now: &Sums) {
-        let mut pages = lock(&self.pages);
-        let Some(fault) = pages.faults.iter_mut().find(|fault| fault.number == number) else { return };
+        let mut remembered = lock(&self.remembered);
+        let Some(fault) = remembered.faults.iter_mut().find(|fault| fault.number == number) else { return };
         let (lasted, seen) = fault.seen(now);
         let what = format!(
             "{}: is over after {:.1} s; {} of {} requests have failed, {} were older than the last commit",
@@ -115,39 +115,44 @@ impl Diary {
             seen.stale
         );
         fault.after = Some((lasted, seen));
-        pages.event(what);
+        remembered.event(what);
     }
 
     /// What is broken at the moment, by part.
     pub(crate) fn state_of(&self, part: &str) -> Option<&'static str> {
-        let pages = lock(&self.pages);
-        pages.faults.iter().rev().find(|fault| fault.after.is_none() && fault.part == part).map(|it| it.state)
+        let remembered = lock(&self.remembered);
+        remembered
+            .faults
+            .iter()
+            .rev()
+            .find(|fault| fault.after.is_none() && fault.part == part)
+            .map(|it| it.state)
     }
 
     /// Events, the last one first.
     pub(crate) fn events(&self) -> Vec<Event> {
-        lock(&self.pages).events.iter().rev().cloned().collect()
+        lock(&self.remembered).events.iter().rev().cloned().collect()
     }
 
     /// Tells of faults, the last one first.
     pub(crate) fn each_fault<T>(&self, tell: impl Fn(&Fault) -> T) -> Vec<T> {
-        lock(&self.pages).faults.iter().rev().map(tell).collect()
+        lock(&self.remembered).faults.iter().rev().map(tell).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Diary;
+    use super::Events;
     use crate::counts::{Counts, Sums};
 
     #[test]
     fn a_fault_is_a_state_of_its_part_until_it_is_over() {
-        let (diary, sums) = (Diary::default(), Sums::of(&Counts::default(), &[]));
-        let number = diary.begins("kill", "node-1", "killed", sums.clone());
-        assert_eq!((diary.state_of("node-1"), diary.state_of("node-2")), (Some("killed"), None));
-        diary.ends(number, &sums);
-        assert_eq!(diary.state_of("node-1"), None);
-        assert!(diary.events()[0].what.starts_with("kill node-1: is over"));
-        assert!(diary.each_fault(|fault| fault.after.is_some())[0]);
+        let (events, sums) = (Events::default(), Sums::of(&Counts::default(), &[]));
+        let number = events.begins("kill", "node-1", "killed", sums.clone());
+        assert_eq!((events.state_of("node-1"), events.state_of("node-2")), (Some("killed"), None));
+        events.ends(number, &sums);
+        assert_eq!(events.state_of("node-1"), None);
+        assert!(events.events()[0].what.starts_with("kill node-1: is over"));
+        assert!(events.each_fault(|fault| fault.after.is_some())[0]);
     }
 }

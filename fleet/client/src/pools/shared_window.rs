@@ -5,8 +5,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug, Default)]
-pub(super) struct Turnstile {
-    /// LOCK: turnstile. Leaf.
+pub(super) struct SharedWindow {
+    /// LOCK: pool_window. Leaf.
     state: Mutex<State>,
     freed: Condvar,
 }
@@ -25,7 +25,7 @@ pub(super) enum UnderWay {
     Something,
 }
 
-impl Turnstile {
+impl SharedWindow {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,32 +81,32 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_goes_first() {
-        let turnstile = Arc::new(Turnstile::default());
-        let size = turnstile.size();
-        assert_eq!(turnstile.take(u32::MAX, UnderWay::Nothing).0, size);
+        let window = Arc::new(SharedWindow::default());
+        let size = window.size();
+        assert_eq!(window.take(u32::MAX, UnderWay::Nothing).0, size);
         let other = {
-            let turnstile = turnstile.clone();
+            let window = window.clone();
             std::thread::spawn(move || {
-                turnstile.wait(Duration::from_secs(60));
-                turnstile.take(1, UnderWay::Nothing).0
+                window.wait(Duration::from_secs(60));
+                window.take(1, UnderWay::Nothing).0
             })
         };
-        while turnstile.state().waiting == 0 {
+        while window.state().waiting == 0 {
             std::thread::yield_now();
         }
-        turnstile.leave(0, 0);
-        assert_eq!(turnstile.take(1, UnderWay::Something).0, 0, "there is no room");
-        turnstile.state().window.put_back();
-        assert_eq!(turnstile.take(1, UnderWay::Something).0, 0, "the other thread waits for it");
-        turnstile.leave(0, 0);
+        window.leave(0, 0);
+        assert_eq!(window.take(1, UnderWay::Something).0, 0, "there is no room");
+        window.state().window.put_back();
+        assert_eq!(window.take(1, UnderWay::Something).0, 0, "the other thread waits for it");
+        window.leave(0, 0);
         assert_eq!(other.join().unwrap(), 1);
     }
 
     #[test]
     fn nobody_waits_for_longer_than_wanted() {
-        let turnstile = Turnstile::default();
-        turnstile.take(u32::MAX, UnderWay::Nothing);
-        turnstile.wait(Duration::from_millis(1));
-        assert_eq!(turnstile.state().waiting, 0);
+        let window = SharedWindow::default();
+        window.take(u32::MAX, UnderWay::Nothing);
+        window.wait(Duration::from_millis(1));
+        assert_eq!(window.state().waiting, 0);
     }
 }

@@ -18,7 +18,7 @@ const FIGURES: [&str; 4] = ["curr_items", "get_hits", "get_misses", "evictions"]
 
 /// What was seen last.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Picture {
+pub(crate) struct Snapshot {
     /// The part that serves each slot.
     pub(crate) slots: Vec<Option<String>>,
     /// Nodes that are registered, and those of them that are empty and wait for a slot.
@@ -32,7 +32,7 @@ pub(crate) struct Picture {
     pub(crate) lag_s: Option<f64>,
 }
 
-impl Picture {
+impl Snapshot {
     /// What a node does, as a person says it.
     pub(crate) fn duty(&self, part: &Part) -> String {
         if part.role() != Role::Node {
@@ -64,9 +64,9 @@ impl World {
             let caches = caches.map(|part| (part.name.clone(), figures(part))).collect();
             let lag_s = self.progress.as_ref().and_then(|progress| lag(&progress.admin));
             {
-                let mut picture = lock(&self.picture);
-                picture.caches = caches;
-                picture.lag_s = lag_s;
+                let mut snapshot = lock(&self.snapshot);
+                snapshot.caches = caches;
+                snapshot.lag_s = lag_s;
             }
             self.truth.note_gutter(self.given_to_gutter());
         }
@@ -76,25 +76,25 @@ impl World {
     pub(crate) fn look_at_slots(&self) -> bool {
         let Some(etcd) = &self.etcd else {
             let nodes = self.parts.iter().filter(|part| part.role() == Role::Node);
-            lock(&self.picture).slots = nodes.map(|part| Some(part.name.clone())).collect();
+            lock(&self.snapshot).slots = nodes.map(|part| Some(part.name.clone())).collect();
             return true;
         };
         let Some(seen) = view(etcd).and_then(|view| self.slots_of(&view)) else { return false };
-        let mut picture = lock(&self.picture);
+        let mut snapshot = lock(&self.snapshot);
         for (slot, now) in seen.slots.iter().enumerate() {
-            let before = picture.slots.get(slot).cloned().flatten();
+            let before = snapshot.slots.get(slot).cloned().flatten();
             if let (Some(before), Some(now)) = (&before, now)
                 && before != now
             {
-                self.diary.event(format!("slot {slot} changes hands: {before} is replaced by {now}"));
+                self.events.event(format!("slot {slot} changes hands: {before} is replaced by {now}"));
             }
         }
         let is_full = seen.slots.len() == SLOTS && seen.slots.iter().all(Option::is_some);
-        *picture = Picture { caches: picture.caches.clone(), lag_s: picture.lag_s, ..seen };
+        *snapshot = Snapshot { caches: snapshot.caches.clone(), lag_s: snapshot.lag_s, ..seen };
         is_full
     }
 
-    fn slots_of(&self, view: &View) -> Option<Picture> {
+    fn slots_of(&self, view: &View) -> Option<Snapshot> {
         let pool = view.pool(POOL).ok()?;
         let part_at = |server: &str| {
             let is_at = |part: &&Part| {
@@ -103,13 +103,12 @@ impl World {
             };
             self.parts.iter().find(is_at).map(|part| part.name.clone())
         };
-        let spares = view.registered(POOL).filter(|one| one.is_empty && pool.slot_of(&one.server).is_none());
-        Some(Picture {
+        Some(Snapshot {
             slots: pool.slots.iter().map(|slot| part_at(slot.server.as_deref()?)).collect(),
             registered: view.registered(POOL).filter_map(|one| part_at(&one.server)).collect(),
-            spares: spares.filter_map(|one| part_at(&one.server)).collect(),
+            spares: view.spares(POOL).filter_map(|one| part_at(&one.server)).collect(),
             leader: view.leader().and_then(|leader| part_at(leader.rsplit('/').next()?)),
-            ..Picture::default()
+            ..Snapshot::default()
         })
     }
 }

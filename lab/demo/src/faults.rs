@@ -142,20 +142,20 @@ pub(crate) fn take<'w>(
 }
 
 /// Breaks a part that is held, for so long, and lets it go.
-pub(crate) fn suffer(world: &World, kind: &Kind, part: &Part, length: Duration) {
+pub(crate) fn inflict(world: &World, kind: &Kind, part: &Part, length: Duration) {
     // Of databases and their log no reader of a cache sees anything that it must not.
     let concerns_readers = !matches!(part.role(), Role::Database | Role::Invalidator);
     if concerns_readers {
         world.truth.sight.fault_begins();
     }
-    let number = world.diary.begins(kind.verb, &part.name, kind.state, world.sums());
+    let number = world.events.begins(kind.verb, &part.name, kind.state, world.sums());
     harm(kind.does, part);
     let _ = world.stop.wait(length);
     if world.stop.check().is_ok() {
         if let Err(why) = heal(kind.does, part) {
-            world.diary.event(why);
+            world.events.event(why);
         }
-        world.diary.ends(number, &world.sums());
+        world.events.ends(number, &world.sums());
     }
     if concerns_readers {
         world.truth.sight.fault_ends();
@@ -209,11 +209,11 @@ pub(crate) fn begin(
     let part = take(world, kind, what, random)?;
     let (name, world) = (part.name.clone(), world.clone());
     let taken = name.clone();
-    let thread = thread::Builder::new().name("harm".to_owned()).spawn({
+    let thread = thread::Builder::new().name("fault".to_owned()).spawn({
         let world = world.clone();
         move || {
             if let Some(part) = world.parts.iter().find(|part| part.name == taken) {
-                suffer(&world, kind, part, length);
+                inflict(&world, kind, part, length);
             }
         }
     });
