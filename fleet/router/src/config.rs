@@ -83,11 +83,29 @@ impl Sources for Texts {
     }
 }
 
+/// What is looked up and followed: SRV records and pools of etcd.
+struct Followed {
+    records: Arc<Records>,
+    pools: Arc<EtcdPools>,
+}
+
+impl Followed {
+    /// What such a name stands for now. `None` of a file.
+    fn text(&self, name: &str) -> Option<Result<String, String>> {
+        if name.starts_with(SRV) {
+            Some(self.records.text(name))
+        } else if name.starts_with(ETCD) {
+            Some(self.pools.text(name, PATIENCE))
+        } else {
+            None
+        }
+    }
+}
+
 /// Reads files, SRV records and pools of etcd, and keeps what it has read.
 struct Files {
     folder: PathBuf,
-    records: Arc<Records>,
-    pools: Arc<EtcdPools>,
+    names: Followed,
     texts: RefCell<Texts>,
     seen: RefCell<Vec<(PathBuf, Option<String>)>>,
 }
@@ -97,14 +115,7 @@ impl Sources for Files {
         if let Some(known) = self.texts.borrow().others.get(name) {
             return known.clone();
         }
-        let looked_up = if name.starts_with(SRV) {
-            Some(self.records.text(name))
-        } else if name.starts_with(ETCD) {
-            Some(self.pools.text(name, PATIENCE))
-        } else {
-            None
-        };
-        if let Some(text) = looked_up {
+        if let Some(text) = self.names.text(name) {
             self.texts.borrow_mut().others.insert(name.to_owned(), text.clone());
             return text;
         }
@@ -306,8 +317,20 @@ impl Loader {
             }
         };
         let texts = RefCell::new(Texts { main: main.clone(), others: BTreeMap::new() });
-        let (records, pools) = (self.records.clone(), self.pools.clone());
-        Ok((main, Files { folder, records, pools, texts, seen: RefCell::default() }))
+        Ok((main, Files { folder, names: self.followed(), texts, seen: RefCell::default() }))
+    }
+
+    fn followed(&self) -> Followed {
+        Followed { records: self.records.clone(), pools: self.pools.clone() }
+    }
+
+    /// Makes the plan of what these texts were made of, with the SRV records and the pools of etcd as they are now.
+    pub(crate) fn load_again(&mut self, texts: &Texts) -> Result<Plan, LoadError> {
+        let names = self.followed();
+        let now =
+            |name: &String, text: &Result<String, String>| names.text(name).unwrap_or_else(|| text.clone());
+        let others = texts.others.iter().map(|(name, text)| (name.clone(), now(name, text))).collect();
+        self.load_kept(Texts { main: texts.main.clone(), others })
     }
 
     /// Makes the plan of texts that were kept.

@@ -207,35 +207,32 @@ impl Flow {
         }
     }
 
-    /// A request cannot be sent. A delete is answered when it is logged.
+    /// A request cannot be sent. A delete is answered when it is logged, or could not be.
     #[cold]
     fn not_sent(
         &mut self,
         why: Outcome,
         destination: DestinationId,
         request: &Request<'_>,
-        log: Option<LogName>,
+        name: Option<LogName>,
         origin: Origin<Ticket>,
     ) -> Result<(), Outcome> {
-        let log = log.filter(|_| request.op == Op::Delete && self.log.is_some());
-        let delete = log.and_then(|log| Undelivered::of(request, log));
-        let is_logged = delete.is_some_and(|delete| self.is_taken(destination.0, delete, origin, why));
-        if is_logged { Ok(()) } else { self.destinations[destination.0 as usize].refuse(why) }
+        if let (Op::Delete, Some(name), Some(log)) = (request.op, name, &mut self.log)
+            && let Some(delete) = Undelivered::of(request, name)
+        {
+            log.take(destination, delete, origin, why);
+            return Ok(());
+        }
+        self.destinations[destination.0 as usize].refuse(why)
     }
 
-    /// Whether a delete is on its way to the log.
-    fn is_taken(&mut self, number: u32, delete: Undelivered, origin: Origin<Ticket>, why: Outcome) -> bool {
-        self.log.as_mut().is_some_and(|log| log.take(DestinationId(number), delete, origin, why))
-    }
-
-    /// A request has failed: a delete is answered when it is logged, and others at once.
+    /// A request has failed: a delete is answered when it is logged, or could not be, and others at once.
     fn forgo(&mut self, number: u32, lost: Lost, answer: &Answer<'_>, walks: &mut Walks<Ticket>) {
         let Lost { origin, delete } = lost;
-        let number = self.destinations.server_of(number);
-        let is_to_be_logged = delete.is_some() && self.log.is_some();
-        let is_logged = delete.is_some_and(|delete| self.is_taken(number, delete, origin, answer.outcome));
-        if !is_logged {
-            walks.answer(origin, &Answer { is_final: is_to_be_logged, ..*answer }, self);
+        let server = DestinationId(self.destinations.server_of(number));
+        match (delete, &mut self.log) {
+            (Some(delete), Some(log)) => log.take(server, delete, origin, answer.outcome),
+            _ => walks.answer(origin, answer, self),
         }
     }
 

@@ -203,17 +203,31 @@ impl Reloader {
     }
 
     fn reload(&mut self) {
-        let plan = match self.loader.load() {
-            Ok(plan) => plan,
+        match self.loader.load() {
+            Ok(plan) if plan.texts == self.shared.plan().texts => {
+                tracing::info!("the configuration was read again and is the same");
+                self.shared.kept_as_it_is();
+            }
+            Ok(plan) => self.put_to_use(plan),
             Err(error) => {
                 tracing::error!("the configuration stays as it was: {error}");
-                return self.shared.refused(&error);
+                self.follow_pools();
+                self.shared.refused(&error);
             }
-        };
-        if plan.texts == self.shared.plan().texts {
-            tracing::info!("the configuration was read again and is the same");
-            return self.shared.kept_as_it_is();
         }
+    }
+
+    /// What is new cannot be used. Pools of the configuration in use have other servers all the same.
+    fn follow_pools(&mut self) {
+        let in_use = self.shared.plan();
+        match self.loader.load_again(&in_use.texts) {
+            Ok(plan) if plan.texts != in_use.texts => self.put_to_use(plan),
+            Ok(_) => {}
+            Err(error) => tracing::error!("pools stay as they were: {error}"),
+        }
+    }
+
+    fn put_to_use(&mut self, plan: Plan) {
         for warning in &plan.warnings {
             tracing::warn!("{warning}");
         }

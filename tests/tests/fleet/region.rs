@@ -7,6 +7,7 @@ use guira_tests::etcd::Etcd;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::{Address, guira_binary, run_guira, spawn, wait_for};
 use guira_tests::{Server, Setup, skip};
+use std::path::Path;
 use std::process::Command;
 
 /// Seconds for which a server of the pool is gone before it is replaced.
@@ -108,9 +109,20 @@ impl Region {
     /// A router with this configuration.
     #[track_caller]
     pub(crate) fn router_of(&self, config: &str, options: &[&str]) -> Router {
+        self.router_by("--config-str", config, options)
+    }
+
+    /// A router with the configuration in this file.
+    #[track_caller]
+    pub(crate) fn router_of_file(&self, config: &Path, options: &[&str]) -> Router {
+        self.router_by("--config", &config.to_string_lossy(), options)
+    }
+
+    #[track_caller]
+    fn router_by(&self, by: &str, config: &str, options: &[&str]) -> Router {
         let mut command = Command::new(guira_binary());
         command.args(["router", "--listen", "127.0.0.1:0", "--etcd", &self.etcd.url()]);
-        command.args(["--config-str", config, "--disable-miss-on-get-errors", "--server-timeout-ms=2000"]);
+        command.args([by, config, "--disable-miss-on-get-errors", "--server-timeout-ms=2000"]);
         command.args(["--probe-timeout-initial-ms=100", "--probe-timeout-max-ms=100"]).args(options);
         let mut process = spawn(command);
         let address = process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}"));

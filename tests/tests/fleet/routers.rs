@@ -32,6 +32,26 @@ fn a_pool_that_is_gone_or_broken_changes_nothing() {
 }
 
 #[test]
+fn a_pool_is_followed_while_the_configuration_in_the_file_is_wrong() {
+    let Some(mut region) = Region::start(2) else { return };
+    region.join(2);
+    let file = region.scratch.file("router.json");
+    std::fs::write(&file, format!(r#"{{"route": "PoolRoute|etcd:{POOL}"}}"#)).expect("a file");
+    let router = region.router_of_file(&file, &["--reconfiguration-delay-ms=0"]);
+    let mut client = router.connect();
+    let error = |client: &mut guira_tests::Client| {
+        let name = "__mcrouter__.config_error";
+        client.value(name).map(|error| String::from_utf8_lossy(&error.data).into_owned()).unwrap_or_default()
+    };
+    std::fs::write(&file, "{").expect("a file");
+    wait_for("a refusal", || error(&mut client).contains("router.json").then_some(()));
+    let before = routes(&mut client);
+    put(&region, &format!(r#"{{"slots": [{{"server": "{}"}}]}}"#, region.nodes[1].name()));
+    wait_for("the other server", || (routes(&mut client) != before).then_some(()));
+    assert!(error(&mut client).contains("router.json"), "it is still told that the file is wrong");
+}
+
+#[test]
 fn a_server_that_no_address_can_be_is_refused_and_nobody_is_flushed_for_it() {
     let Some(mut region) = Region::start(1) else { return };
     region.join(1);

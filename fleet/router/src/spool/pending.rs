@@ -40,6 +40,8 @@ pub(crate) struct DeleteLog {
     sent: VecDeque<Sent>,
     told: Arc<Mailbox<Written>>,
     waiting: usize,
+    /// Those that too much has waited for. They are told so later, like others that could not be written.
+    refused: Vec<Waiting>,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +77,7 @@ impl DeleteLog {
             sent: VecDeque::new(),
             told: Arc::new(Mailbox::new()?),
             waiting: 0,
+            refused: Vec::new(),
         })
     }
 
@@ -90,18 +93,20 @@ impl DeleteLog {
         self.names.extend(all.logs().iter().skip(self.names.len()).cloned());
     }
 
-    /// Logs a delete at the end of the round. False if too much waits to be written: then it has failed.
+    /// Logs a delete at the end of the round, or lets it fail if too much waits to be written. [`Self::settled`] tells which.
     pub(crate) fn take(
         &mut self,
         server: DestinationId,
         delete: Undelivered,
         origin: Origin<Ticket>,
         why: Outcome,
-    ) -> bool {
+    ) {
         self.access.counts.add(LogCount::Requests, 1);
+        let waiting = Waiting { origin, why, reply: delete.reply };
         if self.waiting > WAITING_MAX {
             self.access.counts.add(LogCount::NotWritten, 1);
-            return false;
+            self.refused.push(waiting);
+            return self.told.ring();
         }
         let before = self.present.lines.len();
         let server = &self.servers[server.0 as usize];
@@ -110,13 +115,12 @@ impl DeleteLog {
         entry.write(self.access.version, &self.access.author, wall_clock_millis(), &mut self.present.lines);
         self.waiting += self.present.lines.len() - before + EACH;
         self.present.servers.insert(entry.server);
-        self.present.asked.push(Waiting { origin, why, reply: delete.reply });
-        true
+        self.present.asked.push(waiting);
     }
 
     /// Whether no delete waits to be logged.
     pub(crate) fn is_idle(&self) -> bool {
-        self.present.asked.is_empty() && self.sent.is_empty()
+        self.present.asked.is_empty() && self.sent.is_empty() && self.refused.is_empty()
     }
 
     /// Sends the thread what this round has logged.
@@ -141,7 +145,7 @@ impl DeleteLog {
 
     /// The deletes that were written, or were not, since this was last asked.
     pub(crate) fn settled(&mut self) -> Vec<(Waiting, Written)> {
-        let mut settled = Vec::new();
+        let mut settled: Vec<_> = self.refused.drain(..).map(|waiting| (waiting, Written::No)).collect();
         for written in self.told.take() {
             let Some(Sent { asked, bytes }) = self.sent.pop_front() else { continue };
             self.waiting -= bytes;
@@ -186,10 +190,10 @@ mod tests {
         let client = |call| Origin::Client(Ticket { call, part: 0 });
         for (server, call) in [(1, 7), (0, 8)] {
             let delete = delete(name, &format!("k{call}"));
-            assert!(log.take(DestinationId(server), delete, client(call), Outcome::Tko));
+            log.take(DestinationId(server), delete, client(call), Outcome::Tko);
         }
         log.end_round();
-        assert!(log.take(DestinationId(0), delete(name, "k9"), client(9), Outcome::Timeout));
+        log.take(DestinationId(0), delete(name, "k9"), client(9), Outcome::Timeout);
         log.end_round();
         let (first, second) = (batch(orders.recv().unwrap()), batch(orders.recv().unwrap()));
         assert_eq!((first.count, second.count, first.servers.len()), (2, 1, 2));
@@ -214,20 +218,28 @@ mod tests {
     fn what_waits_to_be_written_is_bounded() {
         let (mut log, orders, name) = log();
         let key = "k".repeat(250);
-        let mut taken = 0;
-        while log.take(DestinationId(0), delete(name, &key), Origin::Nobody, Outcome::Tko) {
-            taken += 1;
-            if taken % 100 == 0 {
+        let take = |log: &mut DeleteLog| {
+            log.take(DestinationId(0), delete(name, &key), Origin::Nobody, Outcome::Tko);
+        };
+        let mut asked = 0;
+        while log.refused.is_empty() {
+            take(&mut log);
+            asked += 1;
+            if asked % 100 == 0 {
                 log.end_round();
             }
         }
+        let taken = asked - 1;
         assert!((10_000..40_000).contains(&taken), "{taken}");
         assert_eq!(log.access.counts.get(LogCount::NotWritten), 1);
+        let refused: Vec<_> = log.settled().iter().map(|(_, written)| *written).collect();
+        assert_eq!((refused, log.settled().len()), (vec![Written::No], 0));
         log.end_round();
         for order in orders.try_iter() {
             batch(order).to.send(Written::Yes);
         }
         assert_eq!(log.settled().len(), taken);
-        assert!(log.take(DestinationId(0), delete(name, &key), Origin::Nobody, Outcome::Tko));
+        take(&mut log);
+        assert!(log.refused.is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! What a route says of itself.
 
+use super::pools::timeout;
 use super::{Builder, PoolHandles};
 use crate::KEY_MAX;
 use crate::config::{ConfigError, Json, Object, Pool, Stage, Value};
@@ -111,9 +112,11 @@ impl<'j> Members<'_, '_, 'j> {
         self.build.warm_ups()
     }
 
-    /// Keys that move between two places.
-    pub(crate) fn handover(&mut self, old: NodeId, new: NodeId, stage: Stage, name: &str) -> NodeId {
-        let handle = Handover::between(self.build, old, new, stage, name);
+    /// Keys of a pool that move between two places.
+    pub(crate) fn handover(&mut self, places: [NodeId; 2], stage: Stage, pool: &Pool) -> NodeId {
+        let timeout = timeout(pool, self.build.settings);
+        let name = format!("keys of pool {} that move", pool.name);
+        let handle = Handover::between(self.build, places, stage, &name, timeout);
         self.add(AnyHandle::Handover(handle))
     }
 

@@ -88,7 +88,8 @@ impl Builder<'_> {
                 Stage::Warming | Stage::Ending => [*other, *child],
             };
             let name = format!("{} of pool {}", server.name.as_deref().unwrap_or("a server"), pool.name);
-            let handle = Handover::between(self, old, new, handover.stage, &name);
+            let handle =
+                Handover::between(self, [old, new], handover.stage, &name, timeout(pool, self.settings));
             *child = self.add(AnyHandle::Handover(handle));
             if let Some(domain) = &server.failure_domain {
                 self.in_domain(*child, domain);
@@ -105,7 +106,7 @@ fn service(qos: Qos, default: DefaultQos) -> u8 {
 }
 
 /// How long servers of a pool may take.
-fn timeout(pool: &Pool, settings: &Settings) -> std::time::Duration {
+pub(super) fn timeout(pool: &Pool, settings: &Settings) -> std::time::Duration {
     let Timeouts { server, within_cluster, cross_cluster, cross_region } = settings.timeouts;
     let by_pool = pool.server_timeout.unwrap_or(server);
     let home = prefix::parts(&settings.default_route);

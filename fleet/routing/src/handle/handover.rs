@@ -8,6 +8,7 @@ use crate::outcome::{Answer, Outcome};
 use crate::request::{Dialect, Group, Op, Request};
 use crate::step::{Content, Cx, NodeId, Rewrite, State, Step, Then};
 use crate::warm_ups::Fills;
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Handover {
@@ -26,10 +27,17 @@ const HAS_DELETED: u32 = 2;
 
 impl Handover {
     /// From `old` to `new`, whose deletes hold off: another router may fill it from the old place. `name` is told when `new` is filled.
-    pub(crate) fn between(build: &mut Builder<'_>, old: NodeId, new: NodeId, stage: Stage, name: &str) -> Self {
+    /// No request takes a server longer than `timeout`.
+    pub(crate) fn between(
+        build: &mut Builder<'_>,
+        [old, new]: [NodeId; 2],
+        stage: Stage,
+        name: &str,
+        timeout: Duration,
+    ) -> Self {
         let fills = if stage == Stage::Warming { Fills::Yes } else { Fills::No };
         let text = format!("{name}: {stage:?}");
-        let warm_up = WarmUp::of_moved_keys(build, [new, old], [name, &text], fills);
+        let warm_up = WarmUp::of_moved_keys(build, [new, old], [name, &text], fills, timeout);
         let new = build.add(AnyHandle::WarmUp(warm_up));
         let [present, other] = if stage == Stage::Announced { [old, new] } else { [new, old] };
         Handover { present, other }

@@ -82,7 +82,7 @@ impl PoolRoute {
         let ((before, unlogged_before), (after, unlogged_after)) = (first(resize.from), first(resize.to));
         let old = Self::by_hash_of_first(members, pool, before, unlogged_before)?;
         let new = Self::by_hash_of_first(members, pool, after, unlogged_after)?;
-        let moved = members.handover(old, new, resize.stage, &format!("keys of pool {} that move", pool.pool().name));
+        let moved = members.handover([old, new], resize.stage, pool.pool());
         let hashes = [resize.from, resize.to].map(|servers| members.hash_of_first(pool, servers));
         let [before, after] = hashes;
         Ok(members.add(AnyHandle::Resize(Resize::new(before?, after?, new, moved))))

@@ -12,6 +12,7 @@ use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
 use crate::warm_ups::{End, Fills, Meter, WarmUpCount};
 use hold_off::{HoldOff, How, SECONDS_MAX, Sign};
 use lifetime::Lifetime;
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct WarmUp {
@@ -65,9 +66,10 @@ impl WarmUp {
         [cold, warm]: [NodeId; 2],
         [name, text]: [&str; 2],
         fills: Fills,
+        timeout: Duration,
     ) -> Self {
         let meter = build.warm_ups().part(name, text, fills);
-        WarmUp { cold, warm, lifetime: Lifetime::Left, hold_off: Some(HoldOff::NATIVE), meter }
+        WarmUp { cold, warm, lifetime: Lifetime::Left, hold_off: Some(HoldOff::while_filled(timeout)), meter }
     }
 
     fn end(members: &mut Members<'_, '_, '_>) -> Result<Option<End>, ConfigError> {

@@ -5,6 +5,7 @@ use crate::config::{ConfigError, Json};
 use crate::outcome::{Answer, Outcome};
 use crate::request::{Dialect, Group, Op, Request};
 use crate::step::{Content, Cx, Rewrite};
+use std::time::Duration;
 
 /// How the cold cluster's servers are told, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,12 @@ pub(super) fn form_of_key(request: &Request<'_>) -> &'static [u8] {
 }
 
 impl HoldOff {
-    pub(super) const NATIVE: HoldOff = HoldOff { how: How::Native, seconds: SECONDS };
+    /// For as long as somebody may fill a key who has read it before: a get of the cold place, one of the warm place, and an add, none of which
+    /// takes longer than `timeout`.
+    pub(super) fn while_filled(timeout: Duration) -> Self {
+        let seconds = u32::try_from((timeout * 3).as_millis().div_ceil(1000)).unwrap_or(SECONDS_MAX);
+        HoldOff { how: How::Native, seconds: seconds.clamp(SECONDS, SECONDS_MAX) }
+    }
 
     pub(super) fn read(how: Option<&Json>, seconds: Option<i64>) -> Result<Option<Self>, ConfigError> {
         let Some(json) = how else { return Ok(None) };
