@@ -28,8 +28,8 @@ bench:
 	$(CARGO) run --release --package guira-cli -- bench
 
 papers: prerequisites
-	$(CARGO) build --release --package guira-cli
-	$(CARGO) run --release --package guira-papers
+	$(CARGO) build --release --workspace --bin guira --bin guira-papers
+	$(CARGO) run --release --workspace --bin guira-papers
 
 package:
 	$(CARGO) xtask package

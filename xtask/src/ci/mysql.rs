@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Work;
+use super::soak::build_released;
 use super::tools::{cargo, command, installed, target_folder, works};
 
 const SOURCE: &str = "deb http://deb.debian.org/debian sid main\n";
@@ -15,10 +16,10 @@ pub(super) fn tests(root: &Path) -> Work {
         Ok(prefix) => prefix,
         Err(reason) => return Work::Skip(reason),
     };
-    let words = ["test", "--release", "-p", "guira-tests", "--test", "invalidator", "--"];
+    let words = ["test", "--release", "--workspace", "--test", "invalidator", "--"];
     let mut test = cargo(&[&words[..], &["mysql", "--include-ignored", "--nocapture"]].concat());
     test.env("GUIRA_MYSQL", prefix);
-    Work::Commands(vec![cargo(&["build", "--release", "-p", "guira-cli"]), test])
+    Work::Commands(vec![build_released(&["guira"]), test])
 }
 
 /// The folder that has it, or why there is none.

@@ -16,7 +16,10 @@ const ENGINES: [&str; 7] = ["memc3", "classic", "fleec", "memclock", "mica", "mi
 /// All steps.
 pub(crate) fn steps() -> Vec<Step> {
     vec![
-        Step { name: "build", work: |_| Work::Commands(vec![cargo(&["build", "--package", "guira-cli"])]) },
+        Step {
+            name: "build",
+            work: |_| Work::Commands(vec![cargo(&["build", "--workspace", "--bin", "guira"])]),
+        },
         Step { name: "clients", work: clients::others },
         Step { name: "page", work: clients::page },
         Step { name: "load", work: load },
@@ -65,16 +68,17 @@ fn takeovers(root: &Path) -> Work {
 
 /// A router before servers that misbehave: which engine they have does not matter.
 fn router(root: &Path) -> Work {
-    let build = cargo(&["build", "--release", "-p", "guira-cli", "-p", "guira-soak"]);
-    Work::Commands(vec![build, program(root, "release", &["router"])])
+    Work::Commands(vec![build_released(&["guira", "guira-soak"]), program(root, "release", &["router"])])
 }
 
 /// Ten minutes of random faults of the region that people look at.
 fn demo(root: &Path) -> Work {
     let guira = target_folder(root).join("release/guira").to_string_lossy().into_owned();
     let seed = seed().unwrap_or_else(|| "1".to_owned());
-    let build = cargo(&["build", "--release", "-p", "guira-cli"]);
-    Work::Commands(vec![build, command(&[&guira, "fleet", "up", "--chaos", "10m", SEED, &seed])])
+    Work::Commands(vec![
+        build_released(&["guira"]),
+        command(&[&guira, "fleet", "up", "--chaos", "10m", SEED, &seed]),
+    ])
 }
 
 /// A part of the soak as it is released, with the first engine and with the others.
@@ -83,7 +87,7 @@ fn released(root: &Path, part: &str, first: &[&str], others: &[&str]) -> Work {
         let amounts = if *engine == ENGINES[0] { first } else { others };
         program(root, "release", &[&[part, "--engine", engine], amounts].concat())
     };
-    let build = cargo(&["build", "--release", "-p", "guira-cli", "-p", "guira-soak"]);
+    let build = build_released(&["guira", "guira-soak"]);
     Work::Commands(std::iter::once(build).chain(ENGINES.iter().map(program)).collect())
 }
 
@@ -100,8 +104,7 @@ fn ignored_tests(program: &str) -> Vec<Command> {
     let test = [
         "test",
         "--release",
-        "-p",
-        "guira-tests",
+        "--workspace",
         "--test",
         program,
         "--",
@@ -113,7 +116,14 @@ fn ignored_tests(program: &str) -> Vec<Command> {
     if let Some(seed) = seed() {
         tests.env("GUIRA_CLIENT_SEED", seed);
     }
-    vec![cargo(&["build", "--release", "-p", "guira-cli"]), tests]
+    vec![build_released(&["guira"]), tests]
+}
+
+/// Builds programs as they are released, with what all of the workspace wants of dependencies, so that one step does not compile again what another
+/// one has.
+pub(super) fn build_released(programs: &[&str]) -> Command {
+    let programs = programs.iter().flat_map(|name| ["--bin", name]);
+    cargo(&["build", "--release", "--workspace"].into_iter().chain(programs).collect::<Vec<_>>())
 }
 
 /// Less of everything with every engine, against the debug build, whose assertions hold as well; always with the same seed.

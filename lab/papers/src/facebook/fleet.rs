@@ -47,8 +47,15 @@ impl std::iter::Sum for Gets {
 
 impl Node {
     pub(super) fn start(context: &Context, memory: &str) -> Result<Self, Failure> {
+        Self::with(context, memory, &[])
+    }
+
+    /// One with further options.
+    pub(super) fn with(context: &Context, memory: &str, options: &[&str]) -> Result<Self, Failure> {
         let mut command = Command::new(&context.guira);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--memory", memory]);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--memory", memory])
+            .args(options);
         let (process, address) = start(command)?;
         Ok(Node { process, address })
     }
@@ -94,6 +101,17 @@ impl Node {
     /// Processor time so far, in seconds.
     pub(super) fn cpu_s(&self) -> Result<f64, Failure> {
         Ok(self.process.process().cpu_ns().map_err(failed)? as f64 / 1e9)
+    }
+
+    /// Ends it in order.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        self.process.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// Waits until it has ended by itself.
+    pub(super) fn wait(mut self) -> Result<(), Failure> {
+        self.process.wait(WAIT_MAX).map(drop).map_err(failed)
     }
 
     /// Ends its process: the system closes its connections.

@@ -31,6 +31,19 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        "S3",
+        "facebook-discards",
+        "gets by UDP that are discarded, where as much is lost as the paper found",
+        "0.25 %: 80 % late or lost, 20 % out of order",
+        |answer| {
+            let [discarded, lost, disordered, wrong, misses] = answer.after("")?;
+            let text = format!(
+                "{discarded:.2} %: {lost:.0} % late or lost, {disordered:.0} % out of order; {wrong:.0} wrong values"
+            );
+            Some((text, vec![discarded > 0.0, wrong + misses == 0.0]))
+        },
+    ),
+    row(
         "S4",
         "facebook-window",
         "the sliding window: how long requests wait for a web server (model of a switch)",
@@ -57,6 +70,19 @@ pub(super) const ROWS: &[Row] = &[
                 "{plain:.0} → {leases:.0} a second, {ratio:.1} ×; {outdated} outdated values without leases, {with} with"
             );
             Some((text, vec![ratio >= 13.0, with == 0.0]))
+        },
+    ),
+    row(
+        "S6",
+        "facebook-churn",
+        "working set of a week, of one that churns and of another one, in those of a day",
+        "far above, and near",
+        |answer| {
+            let [high] = answer.after("weekly set is")?;
+            let [low] = answer.after("high churn,")?;
+            let [off] = answer.after("off by")?;
+            let text = format!("{high:.1} ×, {low:.2} ×; the sample is off by {off:.0} % at most");
+            Some((text, vec![high >= 3.0, low <= 1.3, off <= 10.0]))
         },
     ),
     row(
@@ -220,6 +246,37 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        "S18",
+        "facebook-short-lived",
+        "what a family of keys that live for a second takes of the items",
+        "6 % → 0.3 %, at the same hit rate",
+        |answer| {
+            let [without] = answer.after("family takes")?;
+            let [with] = answer.after("without,")?;
+            let [hits, hits_with] = answer.after("others hit")?;
+            let text = format!("{without:.1} → {with:.2} %; the others hit {hits:.1} → {hits_with:.1} %");
+            Some((text, vec![with <= without / 10.0, hits_with >= hits - 0.5]))
+        },
+    ),
+    row(
+        "S19",
+        "facebook-upgrades",
+        "upgrades: how soon 90 % of the hit rate before",
+        "hours without shared memory, at once with it",
+        |answer| {
+            let anew = answer.after::<1>("%) after");
+            let [before] = answer.after("rate before (")?;
+            let [region] = answer.after("requests hit")?;
+            let [takeover] = answer.after("with the region,")?;
+            let [ended, took] = answer.after("served for")?;
+            let anew = anew.map_or("more".to_owned(), |[requests]| format!("{:.0} K", requests / 1e3));
+            let text = format!(
+                "{anew} requests when begun with nothing; at once with the region ({ended:.0} ms) and by takeover ({took:.0} ms)"
+            );
+            Some((text, vec![region >= 0.9 * before, takeover >= 0.9 * before]))
+        },
+    ),
+    row(
         "S20",
         "facebook-pages",
         "servers that a page asks (model)",
@@ -242,6 +299,19 @@ pub(super) const ROWS: &[Row] = &[
                 format!("{median:.0} B, {mean:.0} B"),
                 vec![(mean / 954.0 - 1.0).abs() < 0.1, (median / 135.0 - 1.0).abs() < 0.1],
             ))
+        },
+    ),
+    row(
+        "S22",
+        "facebook-latencies",
+        "a get through a router, p50 / p75 / p95, idle and busy (no network, two processors)",
+        "178 / 219 / 374 and 333 / 475 / 1,135 µs",
+        |answer| {
+            let [p50, p75, p95] = answer.after("p95")?;
+            let busy: [f64; 3] = answer.after("idle,")?;
+            let [b50, b75, b95] = busy;
+            let text = format!("{p50:.0} / {p75:.0} / {p95:.0} and {b50:.0} / {b75:.0} / {b95:.0} µs");
+            Some((text, vec![p50 < 178.0, b50 > p50 && b75 > p75 && b95 > p95]))
         },
     ),
     row(
