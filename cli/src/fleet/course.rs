@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::run::print;
 use crate::units::Span;
 use guira_client::text::Endpoint;
-use guira_control::{AskError, Pool, Servers, View};
+use guira_control::{AskError, Pool, Servers, Store, View};
 use guira_sync::clock::Stopwatch;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::VecDeque;
@@ -16,6 +16,9 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// How often it is looked how far it is.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often etcd is asked while routers hear of a step, and how long it may take without having been away.
+const ASK: Duration = Duration::from_millis(200);
+const ASK_MAX: Duration = Duration::from_millis(500);
 /// How often that is told where there is no terminal.
 const TELL: Duration = Duration::from_secs(30);
 /// Looks that a share is made of.
@@ -84,6 +87,15 @@ pub(super) fn can_be_copied_from(servers: &Servers, server: &str) -> Result<(), 
     })
 }
 
+/// That a server is there that is about to have keys of its own.
+pub(super) fn answers(servers: &Servers, server: &str, what: &str) -> Result<(), Failure> {
+    servers.greet(server).map_err(|error| {
+        Failure::Pool(format!(
+            "{what} stays as it is, since {server} does not answer: {error}. Call it again when it is back"
+        ))
+    })
+}
+
 /// How many of these slots have servers that are registered and answer.
 pub(super) fn serving(
     view: &View,
@@ -139,15 +151,25 @@ impl Progress {
         if is_due { self.tell(what) } else { Ok(()) }
     }
 
-    /// Waits until routers have heard of a step.
-    pub(super) fn settle(&mut self, pace: &Pace, what: &str) -> Result<(), Failure> {
-        let since = Stopwatch::start();
-        while since.elapsed() < pace.settle.0 {
+    /// Waits until routers have heard of a step. The time begins anew if etcd does not answer: they hear nothing either.
+    pub(super) fn settle(&mut self, store: &mut Store, pace: &Pace, what: &str) -> Result<(), Failure> {
+        let mut since = Stopwatch::start();
+        loop {
             let left = pace.settle.0.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
             self.show(&format!("{what}: routers hear of it, {} s", left.as_secs() + 1))?;
-            std::thread::sleep(left.min(LOOK));
+            std::thread::sleep(left.min(ASK));
+            let asked = Stopwatch::start();
+            let answer = store.view();
+            if let Err(error) = &answer {
+                self.show(&format!("{what}: {error}"))?;
+            }
+            if answer.is_err() || asked.elapsed() > ASK_MAX {
+                since = Stopwatch::start();
+            }
         }
-        Ok(())
     }
 
     pub(super) fn wait(&self) {

@@ -45,8 +45,8 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
         (None, _) => {
             return Err(Failure::Usage(format!("slot {} of pool {} has no server", args.slot, args.pool)));
         }
-        (Some(server), Some(Handover { other, stage, .. })) => {
-            let [former, new] = if *stage == Stage::Announced { [server, other] } else { [other, server] };
+        (Some(server), Some(handover)) => {
+            let [former, new] = places(server, handover);
             if args.with.as_ref().is_some_and(|with| with != new) {
                 return Err(Failure::Usage(format!("slot {} goes to {new} already", args.slot)));
             }
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
                     args.slot, args.pool
                 ));
             }
-            (former.clone(), new.clone())
+            (former.to_owned(), new.to_owned())
         }
         (Some(former), None) => {
             let spare = drain.spare(&view, pool)?;
@@ -72,6 +72,11 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
         }
     };
     drain.go_on(store, &former, &new)
+}
+
+/// Who leaves the slot of `server`, and who takes it.
+fn places<'a>(server: &'a str, Handover { other, stage, .. }: &'a Handover) -> [&'a str; 2] {
+    if *stage == Stage::Announced { [server, other] } else { [other, server] }
 }
 
 struct Drain<'a> {
@@ -124,23 +129,33 @@ impl Drain<'_> {
             let pool = view.pool(&self.args.pool)?;
             let number = self.args.slot;
             let slot = pool.slots.get(number);
-            let Some(Handover { stage, .. }) = slot.and_then(|slot| slot.handover.clone()) else {
-                return self.end(slot.and_then(|slot| slot.server.as_deref()), former, new);
+            let server = slot.and_then(|slot| slot.server.as_deref());
+            let Some(handover) = slot.and_then(|slot| slot.handover.as_ref()) else {
+                return self.end(server, former, new);
             };
             let what = format!("slot {number} of pool {}", self.args.pool);
+            let stage = handover.stage;
+            if server.map(|server| places(server, handover)) != Some([former, new]) {
+                return Err(Failure::Pool(format!(
+                    "{what} is drained by somebody else: {former} is let go no more"
+                )));
+            }
             match stage {
                 Stage::Announced => {
-                    self.progress.settle(&self.args.how.pace, &format!("{what} goes to {new}"))?
+                    self.progress.settle(store, &self.args.how.pace, &format!("{what} goes to {new}"))?;
+                    course::answers(&self.servers, new, &what)?;
                 }
                 Stage::Warming => {
                     self.progress.tell(&format!("{what}: {new} serves it, and is filled from {former}"))?;
                     if !self.fill(store, former, new)? {
                         continue;
                     }
+                    course::answers(&self.servers, new, &what)?;
                 }
                 Stage::Ending => {
                     self.progress.tell(&format!("{what}: {former} is not asked any more"))?;
-                    self.progress.settle(&self.args.how.pace, &format!("{what} leaves {former}"))?;
+                    self.progress.settle(store, &self.args.how.pace, &format!("{what} leaves {former}"))?;
+                    course::answers(&self.servers, new, &what)?;
                     // The leader may have given the slot back to it meanwhile.
                     if store.view()?.pool(&self.args.pool)?.slots.get(number) != slot {
                         continue;

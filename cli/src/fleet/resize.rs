@@ -58,6 +58,7 @@ fn resize(name: &str, to: usize, how: &How, store: &mut Store) -> Result<(), Fai
             return Err(Failure::Usage(reason));
         }
         let mut course = Course::new(name, how, &servers, &pool.slots, resize)?;
+        course.survey()?;
         if how.pace.dry_run {
             return print(&format!(
                 "pool {name}: the resize from {} to {to} slots would go on\n",
@@ -174,12 +175,17 @@ impl<'a> Course<'a> {
 
     /// Whether the keys that servers have are where this hash has them.
     fn survey(&self) -> Result<(), Failure> {
-        for (slot, server) in self.staying(|(_, to)| *to) {
+        let mut servers = self.staying(|(_, to)| *to);
+        servers.extend(self.staying(|(from, _)| *from));
+        servers.sort();
+        servers.dedup();
+        for (slot, server) in servers {
             let (mut all, mut strangers) = (0_usize, 0_usize);
             self.servers
                 .keys(&server, |key| {
                     all += 1;
-                    strangers += usize::from(!belongs(&self.before, &key, slot));
+                    let is_known = [&self.before, &self.after].iter().any(|hash| belongs(hash, &key, slot));
+                    strangers += usize::from(!is_known);
                 })
                 .map_err(course::failed(&server))?;
             if strangers as f64 > all as f64 * STRANGERS_MAX {
@@ -224,14 +230,27 @@ impl<'a> Course<'a> {
         loop {
             let view = store.view()?;
             let pool = view.pool(name)?;
-            let Some(Resize { stage, .. }) = pool.resize else {
-                return self.progress.tell(&format!("pool {name} has {} slots", pool.slots.len()));
+            let stage = match pool.resize {
+                Some(resize) if (resize.from, resize.to) == (from, to) => resize.stage,
+                None if pool.slots.len() == to => {
+                    return self.progress.tell(&format!("pool {name} has {to} slots"));
+                }
+                _ => {
+                    let reason = format!(
+                        "somebody else has resized pool {name} meanwhile, which has {} slots",
+                        pool.slots.len()
+                    );
+                    return Err(Failure::Pool(reason));
+                }
             };
+            for server in pool.slots.iter().take(to).filter_map(|slot| slot.server.as_deref()) {
+                course::answers(self.servers, server, &format!("pool {name}"))?;
+            }
             self.slots.clone_from(&pool.slots);
             let what = format!("pool {name}");
             match stage {
                 Stage::Announced => {
-                    self.progress.settle(&self.how.pace, &what)?;
+                    self.progress.settle(store, &self.how.pace, &what)?;
                     self.prune(self.staying(|(_, to)| *to), stage)?;
                 }
                 Stage::Warming => {
@@ -244,7 +263,7 @@ impl<'a> Course<'a> {
                 }
                 Stage::Ending => {
                     self.progress.tell(&format!("{what}: the slots before are not asked any more"))?;
-                    self.progress.settle(&self.how.pace, &what)?;
+                    self.progress.settle(store, &self.how.pace, &what)?;
                     self.empty_former(pool)?;
                 }
             }

@@ -14,8 +14,9 @@ use std::time::Duration;
 /// What is in front of the name of a pool in a configuration.
 pub const ETCD: &str = "etcd:";
 
-/// How long a change is waited for in one request: a connection that has died is found by then.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a change is waited for in one request. A connection that has died, and a member that hangs, are found by the next one: within what a
+/// drain allows routers for hearing of a step.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Changes that follow each other are seen together, and an etcd that ends every watch is not asked all the time.
 const SPACING: Duration = Duration::from_millis(100);
 /// How long is waited before etcd is asked again that has not answered.

@@ -23,6 +23,7 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub enum LoadError {
 }
 
 const FILE: &str = "file:";
+/// How long the thread of names may take to tell what it knows already.
+const KNOWN_PATIENCE: Duration = Duration::from_millis(50);
 /// No configuration is larger.
 const BYTES_MAX: u64 = 32 << 20;
 
@@ -375,11 +378,23 @@ impl Loader {
         Ok(Plan { json, texts, destinations, servers, pools, connector, digest, warnings })
     }
 
-    /// Looks the hosts of servers up that routes lead to.
+    /// Looks the hosts of servers up that routes lead to. Only those of new servers are waited for: a name that DNS does not answer for holds no
+    /// change up, and the others are followed.
     fn look_up(&self, destinations: &Destinations, pools: &[BuiltPool]) -> Found {
-        let in_use = pools.iter().flat_map(numbers).map(|number| &destinations.specs()[number]);
-        let hosts: HashSet<Arc<str>> = in_use.filter_map(host_of).collect();
-        if hosts.is_empty() { Found::new() } else { self.names.hosts(hosts, PATIENCE) }
+        let numbers = pools.iter().flat_map(numbers);
+        let (new, known): (Vec<_>, Vec<_>) = numbers.partition(|number| *number >= self.servers.len());
+        let hosts_of = |numbers: Vec<usize>| -> HashSet<Arc<str>> {
+            numbers.into_iter().filter_map(|number| host_of(&destinations.specs()[number])).collect()
+        };
+        let (new, mut known) = (hosts_of(new), hosts_of(known));
+        known.retain(|host| !new.contains(host));
+        let mut found = Found::new();
+        for (hosts, patience) in [(new, PATIENCE), (known, KNOWN_PATIENCE)] {
+            if !hosts.is_empty() {
+                found.extend(self.names.hosts(hosts, patience));
+            }
+        }
+        found
     }
 
     /// Only names of this configuration are looked up from now on.

@@ -94,7 +94,7 @@ pub(crate) fn first(
         return Err(error);
     };
     let texts = texts.map_err(|why| why.to_string());
-    match texts.and_then(|texts| loader.load_kept(texts).map_err(|why| why.to_string())) {
+    match texts.and_then(|texts| loader.load_again(&texts).map_err(|why| why.to_string())) {
         Ok(plan) => {
             loader.follow(&plan);
             tracing::warn!(file = %path.display(), "{error}: the configuration that was kept is used");

@@ -15,7 +15,7 @@ pub use access::{EtcdOptions, EtcdTls};
 pub(crate) use wire::Entry;
 
 /// A call takes no longer, whatever fails.
-const CALL_MAX: Duration = Duration::from_secs(5);
+const CALL_MAX: Duration = Duration::from_millis(1500);
 /// Bytes of an answer. etcd keeps no value of more than 1.5 MiB unless it is told to.
 const ANSWER_MAX: u64 = 64 << 20;
 /// Bytes of a line of a stream, each of which is one answer.

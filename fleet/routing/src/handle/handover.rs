@@ -21,9 +21,9 @@ pub(crate) struct Handover {
 const PRESENT: u32 = 0;
 const OTHER: u32 = 1;
 
-/// In a state: what is held is the failure of the other place, or that it has deleted something.
+/// In a state: what is held is the failure of the other place, or that it had the item.
 const HAS_FAILED: u32 = 1;
-const HAS_DELETED: u32 = 2;
+const HAD_IT: u32 = 2;
 
 impl Handover {
     /// From `old` to `new`, whose deletes hold off: another router may fill it from the old place. `name` is told when `new` is filled.
@@ -50,13 +50,19 @@ impl Handle for Handover {
     }
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
-        // A touch changes nothing that anybody could read.
-        if matches!(request.op.group(), Group::Get | Group::Flush | Group::Touch) {
-            return Step::Tail(self.present);
-        }
+        let of_other = match (request.op.group(), request.op) {
+            (Group::Get, Op::Gat | Op::Gats) => {
+                // What is copied later lives as long as it does there.
+                let is_classic = request.dialect == Dialect::Classic;
+                cx.tell(self.other, Rewrite { op: is_classic.then_some(Op::Touch), ..Rewrite::NONE });
+                return Step::Tail(self.present);
+            }
+            (Group::Get | Group::Flush, _) => return Step::Tail(self.present),
+            (Group::Touch, _) => Rewrite::NONE,
+            _ => delete(cx, request),
+        };
         cx.ask(self.present, Rewrite::NONE, PRESENT);
-        let delete = delete(cx, request);
-        cx.ask(self.other, delete, OTHER);
+        cx.ask(self.other, of_other, OTHER);
         Step::Await(State::default())
     }
 
@@ -71,33 +77,35 @@ impl Handle for Handover {
         let is_delete = request.op.group() == Group::Delete;
         // The words of meta commands are those of the present place.
         let is_classic_delete = is_delete && request.dialect == Dialect::Classic;
+        let either = is_classic_delete || request.op == Op::Touch;
         let outcome = answer.outcome;
+        let had_it = matches!(outcome, Outcome::Deleted | Outcome::Touched);
         match (child, state.answers) {
             (PRESENT, 1) => {
                 if outcome == Outcome::NotFound {
-                    state.a = HAS_DELETED;
+                    state.a = HAD_IT;
                 }
                 cx.hold();
                 Then::Wait
             }
             (PRESENT, _) => match state.a {
                 HAS_FAILED if !outcome.is_error() => Then::Held,
-                HAS_DELETED if outcome == Outcome::NotFound => Then::Held,
+                HAD_IT if outcome == Outcome::NotFound => Then::Held,
                 _ => Then::Pass,
             },
             (_, 1) => {
                 if is_delete && outcome.is_error() {
                     cx.hold();
                     state.a = HAS_FAILED;
-                } else if is_classic_delete && outcome == Outcome::Deleted {
+                } else if either && had_it {
                     cx.hold();
-                    state.a = HAS_DELETED;
+                    state.a = HAD_IT;
                 }
                 Then::Wait
             }
             // What is stored is stored: only a delete promises that nobody has the key any more.
             _ if is_delete && outcome.is_error() => Then::Pass,
-            _ if is_classic_delete && outcome == Outcome::Deleted && state.a == HAS_DELETED => Then::Pass,
+            _ if either && had_it && state.a == HAD_IT => Then::Pass,
             _ => Then::Held,
         }
     }

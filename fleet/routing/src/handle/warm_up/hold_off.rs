@@ -43,6 +43,11 @@ fn has(request: &Request<'_>, letter: u8) -> bool {
     request.meta.split(|byte| *byte == b' ').any(|flag| flag.first() == Some(&letter))
 }
 
+/// The number behind the letter of a flag.
+fn number(flag: &[u8]) -> Option<u32> {
+    std::str::from_utf8(flag.get(1..)?).ok()?.parse().ok()
+}
+
 /// The flag of a key in base64.
 pub(super) fn form_of_key(request: &Request<'_>) -> &'static [u8] {
     if has(request, b'b') { b"b " } else { b"" }
@@ -79,15 +84,17 @@ impl HoldOff {
         let wished = u32::try_from(request.number).unwrap_or(SECONDS_MAX).min(SECONDS_MAX);
         let seconds = self.told().max(wished);
         let is_meta = request.dialect == Dialect::Meta;
-        if is_meta && [b'H', b'I', b'x'].iter().any(|letter| has(request, *letter)) {
-            return None;
-        }
         match self.how {
             How::Native => {
-                let blank: &[u8] = if request.meta.is_empty() { b"" } else { b" " };
-                let meta = cx.text(&[request.meta, blank, format!("H{seconds}").as_bytes()]);
-                Some(Rewrite { meta: Some(meta), number: Some(0), ..Rewrite::NONE })
+                // A mark that the item is stale, and an item without its value, would be in the way of a fill no more than none.
+                let is_kept = |flag: &&[u8]| !matches!(flag.first(), Some(b'H' | b'I' | b'T' | b'x') | None);
+                let flags = request.meta.split(|byte| *byte == b' ');
+                let own = flags.clone().filter(|flag| flag.first() == Some(&b'H')).filter_map(number).max();
+                let mut meta: Vec<u8> = flags.filter(is_kept).flat_map(|flag| [flag, b" "]).flatten().copied().collect();
+                meta.extend_from_slice(format!("H{}", seconds.max(own.unwrap_or(0)).min(SECONDS_MAX)).as_bytes());
+                Some(Rewrite { meta: Some(cx.text(&[&meta])), number: Some(0), ..Rewrite::NONE })
             }
+            How::Sentinel if is_meta && [b'H', b'I', b'x'].iter().any(|letter| has(request, *letter)) => None,
             How::Sentinel if has(request, b'C') => None,
             How::Sentinel => Some(sentinel(cx, request, seconds)),
         }

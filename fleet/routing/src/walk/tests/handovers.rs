@@ -29,9 +29,9 @@ fn of_size(servers: usize) -> String {
 #[test]
 fn a_slot_is_read_where_its_keys_are_and_deletes_go_to_both_servers() {
     for (stage, gets, deletes) in [
-        ("announced", ["a get k"].as_slice(), ["a delete k", "b meta delete k [H3]"]),
-        ("warming", &["b get k", "a meta get k [f t v]"], ["b meta delete k [H3]", "a delete k"]),
-        ("ending", &["b get k"], ["b meta delete k [H3]", "a delete k"]),
+        ("announced", ["a get k"].as_slice(), ["a delete k", "b meta delete k [H4]"]),
+        ("warming", &["b get k", "a meta get k [f t v]"], ["b meta delete k [H4]", "a delete k"]),
+        ("ending", &["b get k"], ["b meta delete k [H4]", "a delete k"]),
     ] {
         let mut router = Router::of(&slot(stage));
         let ticket = router.get("k");
@@ -84,7 +84,7 @@ fn a_delete_fails_with_either_server_and_a_store_only_with_the_one_that_has_the_
 fn what_takes_an_item_away_in_its_own_way_takes_it_away_from_the_other_server_for_good() {
     let mut router = Router::of(&slot("warming"));
     for (op, flags, expected) in [
-        (Op::Delete, "C7 I T30", ["b meta delete k [C7 I T30]", "a delete k"]),
+        (Op::Delete, "C7 I T30", ["b meta delete k [C7 H4]", "a delete k"]),
         (Op::Set, "F7 b", ["b meta set k [F7 b]", "a meta delete k [b]"]),
         (Op::Incr, "q", ["b meta incr k [q]", "a delete k"]),
     ] {
@@ -98,6 +98,35 @@ fn what_takes_an_item_away_in_its_own_way_takes_it_away_from_the_other_server_fo
         router.reply("b", Outcome::NotFound);
     }
     router.end();
+}
+
+#[test]
+fn what_changes_how_long_an_item_lives_does_so_in_both_places() {
+    for (stage, present, other) in [("announced", "a", "b"), ("warming", "b", "a"), ("ending", "b", "a")] {
+        let mut router = Router::of(&slot(stage));
+        for had_it in [[false, false], [true, false], [false, true], [true, true]] {
+            let touched = |had_it| if had_it { Outcome::Touched } else { Outcome::NotFound };
+            let ticket = router.start(&Request { exptime: 30, ..Request::classic(Op::Touch, b"k") });
+            assert_eq!(
+                router.sent(),
+                [format!("{present} touch k t30"), format!("{other} touch k t30")],
+                "{stage}"
+            );
+            router.reply(other, touched(had_it[0]));
+            router.reply(present, touched(had_it[1]));
+            assert_eq!(router.told(ticket), Some(touched(had_it[0] || had_it[1])), "{stage} {had_it:?}");
+        }
+        let ticket = router.start(&Request { exptime: 30, ..Request::classic(Op::Gat, b"k") });
+        assert_eq!(
+            router.sent(),
+            [format!("{other} touch k t30"), format!("{present} gat k t30")],
+            "{stage}"
+        );
+        router.reply(present, Outcome::Found);
+        assert_eq!(router.told(ticket), Some(Outcome::Found));
+        router.reply(other, Outcome::NotFound);
+        router.end();
+    }
 }
 
 #[test]
@@ -125,7 +154,7 @@ fn keys_that_stay_are_asked_for_as_ever_while_a_pool_is_resized_and_others_move(
                 router.ask(Op::Delete, &key);
                 let deletes = router.sent();
                 assert_eq!(deletes.len(), if old == new { 1 } else { 2 }, "{deletes:?}");
-                assert_eq!(deletes.iter().filter(|sent| sent.contains("H3")).count(), deletes.len() - 1);
+                assert_eq!(deletes.iter().filter(|sent| sent.contains("H4")).count(), deletes.len() - 1);
                 router.reply(&old, Outcome::NotFound);
                 if old != new {
                     router.reply(&new, Outcome::NotFound);

@@ -327,13 +327,16 @@ fn a_delete_holds_its_key_off_and_tells_whether_there_was_an_item() {
         assert_eq!(router.sent(), [format!("a meta delete k [{sent}]")]);
     }
     assert_eq!(deletes(&all), (5, 0));
-    for (flags, sent) in [("O1 C7", "O1 C7 H3"), ("", "H3"), ("H1", "H1"), ("I T30", "I T30"), ("x", "x")] {
+    // One that leaves the item there would leave it there to be filled.
+    for (flags, sent) in
+        [("O1 C7", "O1 C7 H3"), ("", "H3"), ("H1", "H3"), ("H60 O1", "O1 H60"), ("I T30", "H3"), ("x", "H3")]
+    {
         let ticket = router.start(&meta(Op::Delete, flags));
         line(&mut router, "a", Outcome::Found, "HD O1");
         assert_eq!(router.script.told[&ticket].line, "HD O1");
         assert_eq!(router.sent(), [format!("a meta delete k [{sent}]")]);
     }
-    assert_eq!(deletes(&all), (7, 0));
+    assert_eq!(deletes(&all), (11, 0));
     router.end();
 }
 
