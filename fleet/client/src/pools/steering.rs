@@ -6,10 +6,12 @@ use guira_routing::config::Texts;
 use std::fmt;
 use std::sync::Arc;
 
+type Reconfigure = dyn Fn(&Texts) -> Option<Result<(), SetupError>> + Send;
+
 /// Gives a client other configurations as long as somebody uses it.
 pub struct Steering {
     counts: Arc<Counts>,
-    reconfigure: Box<dyn Fn(&Texts) -> Option<Result<(), SetupError>> + Send>,
+    reconfigure: Box<Reconfigure>,
 }
 
 impl Steering {
