@@ -1,14 +1,12 @@
 //! The configuration: where its text comes from, and what workers make of it.
 
 use crate::cluster;
-use crate::etcd_pools::EtcdPools;
-use crate::records::{PATIENCE, Records};
 use crate::running::{RouterOptions, ServerTls};
 use crate::upstream::Server;
-use guira_control::ETCD;
+use guira_following::{EtcdPools, Files, Followed, PATIENCE, Reader, Records, Unreadable};
 use guira_names::{NameCounts, Names, NamesOptions, News};
 use guira_routing::config::{
-    Address as Named, ConfigError, Globals, Json, Loaded, Place, SRV, Security, Sources, Value, load,
+    Address as Named, ConfigError, Globals, Json, Loaded, Place, Security, Sources, Value, load,
 };
 use guira_routing::{BuiltPool, DestinationSpec, Destinations, Settings, Tree, build};
 use guira_serving::Causes;
@@ -16,27 +14,21 @@ use guira_sync::atomic::AtomicU32;
 use guira_transport::{Address, TlsConnector, TlsError};
 use guira_upstream::{Addresses, Secure, host_id};
 use md5::{Digest, Md5};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
-use std::io::{self, Read};
+use std::collections::{HashMap, HashSet};
+use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a configuration comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    File(PathBuf),
-    Text(String),
-}
+pub use guira_following::Source;
+pub(crate) use guira_routing::config::Texts;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error("{}: {reason}", path.display())]
-    Unreadable { path: PathBuf, reason: String },
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error("server {address}: {reason}")]
@@ -45,104 +37,8 @@ pub enum LoadError {
     Tls { reason: String },
 }
 
-const FILE: &str = "file:";
 /// How long the thread of names may take to tell what it knows already.
 const KNOWN_PATIENCE: Duration = Duration::from_millis(50);
-/// No configuration is larger.
-const BYTES_MAX: u64 = 32 << 20;
-
-impl Source {
-    /// What `--config` says: `file:PATH`, a path, or the configuration itself.
-    pub fn named(text: &str) -> Self {
-        match text.strip_prefix(FILE) {
-            Some(path) => Source::File(path.into()),
-            None if text.trim_start().starts_with(['{', '/']) && text.contains('{') => {
-                Source::Text(text.to_owned())
-            }
-            None => Source::File(text.into()),
-        }
-    }
-
-    /// As errors name it.
-    fn name(&self) -> String {
-        match self {
-            Source::File(path) => path.display().to_string(),
-            Source::Text(_) => "config-str".to_owned(),
-        }
-    }
-}
-
-/// The texts that a configuration was made of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Texts {
-    pub(crate) main: String,
-    /// By the names that the configuration has for them; or why one could not be read.
-    pub(crate) others: BTreeMap<String, Result<String, String>>,
-}
-
-impl Sources for Texts {
-    fn read(&self, name: &str) -> Result<String, String> {
-        self.others.get(name).cloned().unwrap_or_else(|| Err("it was not read before".to_owned()))
-    }
-}
-
-/// What is looked up and followed: SRV records and pools of etcd.
-struct Followed {
-    records: Arc<Records>,
-    pools: Arc<EtcdPools>,
-}
-
-impl Followed {
-    /// What such a name stands for now. `None` of a file.
-    fn text(&self, name: &str) -> Option<Result<String, String>> {
-        if name.starts_with(SRV) {
-            Some(self.records.text(name))
-        } else if name.starts_with(ETCD) {
-            Some(self.pools.text(name, PATIENCE))
-        } else {
-            None
-        }
-    }
-}
-
-/// Reads files, SRV records and pools of etcd, and keeps what it has read.
-struct Files {
-    folder: PathBuf,
-    names: Followed,
-    texts: RefCell<Texts>,
-    seen: RefCell<Vec<(PathBuf, Option<String>)>>,
-}
-
-impl Sources for Files {
-    fn read(&self, name: &str) -> Result<String, String> {
-        if let Some(known) = self.texts.borrow().others.get(name) {
-            return known.clone();
-        }
-        if let Some(text) = self.names.text(name) {
-            self.texts.borrow_mut().others.insert(name.to_owned(), text.clone());
-            return text;
-        }
-        // A name without `file:` is relative to the configuration, as in mcrouter.
-        let path = name.strip_prefix(FILE).map_or_else(|| self.folder.join(name), PathBuf::from);
-        let text = read(&path).map_err(|error| error.to_string());
-        self.seen.borrow_mut().push((path, text.as_ref().ok().cloned()));
-        self.texts.borrow_mut().others.insert(name.to_owned(), text.clone());
-        text
-    }
-}
-
-fn read(path: &Path) -> io::Result<String> {
-    // A pipe might never end.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("is no file"));
-    }
-    let mut text = String::new();
-    File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > BYTES_MAX {
-        return Err(io::Error::other(format!("has more than {} MiB", BYTES_MAX >> 20)));
-    }
-    Ok(text)
-}
 
 /// A configuration that was found right, and all that a worker needs to make its own tree of it.
 #[derive(Debug)]
@@ -223,7 +119,7 @@ pub(crate) struct Draft {
 /// Loads configurations one after the other.
 #[derive(Debug)]
 pub(crate) struct Loader {
-    source: Source,
+    pub(crate) reader: Reader,
     settings: Settings,
     globals: Globals,
     workers: usize,
@@ -234,13 +130,9 @@ pub(crate) struct Loader {
     server_tls: ServerTls,
     /// Made when a configuration has a server that speaks TLS.
     connector: Option<TlsConnector>,
-    /// The files that the last attempt has read, or tried to, with their texts.
-    seen: Vec<(PathBuf, Option<String>)>,
     names: Arc<Names>,
     /// Those of routers that clients are told of.
     nodes: HashSet<Arc<str>>,
-    pub(crate) records: Arc<Records>,
-    pub(crate) pools: Arc<EtcdPools>,
     pub(crate) name_counts: Arc<NameCounts>,
 }
 
@@ -259,13 +151,12 @@ impl Loader {
         let names = Names::new(NamesOptions { server: options.dns_server }, Arc::clone(&name_counts), tell);
         let names = Arc::new(names);
         let records = Arc::new(Records::new(names.clone(), options.srv_hold_down));
+        let pools = Arc::new(EtcdPools::new(options.etcd.as_ref(), tell_pools));
         Loader {
+            reader: Reader::new(options.source.clone(), Followed { records, pools }),
             names,
             nodes: cluster::names(&options.cluster_nodes),
-            records,
-            pools: Arc::new(EtcdPools::new(options.etcd.as_ref(), tell_pools)),
             name_counts,
-            source: options.source.clone(),
             settings: options.settings.clone(),
             globals: globals(options),
             workers: options.workers,
@@ -274,66 +165,33 @@ impl Loader {
             slow: Arc::default(),
             server_tls: options.server_tls.clone(),
             connector: None,
-            seen: Vec::new(),
         }
-    }
-
-    /// The files that the last attempt has read, or tried to.
-    pub(crate) fn paths(&self) -> Vec<PathBuf> {
-        self.seen.iter().map(|(path, _)| path.clone()).collect()
-    }
-
-    /// Whether a file has another content by now.
-    pub(crate) fn is_outdated(&self) -> bool {
-        self.seen.iter().any(|(path, text)| read(path).ok() != *text)
     }
 
     /// Reads the source and everything that it names.
     pub(crate) fn load(&mut self) -> Result<Plan, LoadError> {
-        let (main, files) = self.open()?;
-        let plan = self.make(&main, &files);
-        self.seen.extend(files.seen.into_inner());
-        let (plan, texts) = (plan?, files.texts.into_inner());
-        Ok(Plan { texts, ..plan })
+        self.read(|loader, main, files| loader.make(main, files)).map(|(plan, texts)| Plan { texts, ..plan })
     }
 
     /// The same, without looking servers up: what is made of it serves nobody.
     pub(crate) fn draft(mut self) -> Result<Draft, LoadError> {
-        let (main, files) = self.open()?;
-        self.build(&main, &files)
+        self.read(|loader, main, files| loader.build(main, files)).map(|(draft, _)| draft)
     }
 
-    fn open(&mut self) -> Result<(String, Files), LoadError> {
-        let (main, folder) = match &self.source {
-            Source::Text(text) => {
-                self.seen.clear();
-                (text.clone(), PathBuf::new())
-            }
-            Source::File(path) => {
-                let text = read(path);
-                self.seen = vec![(path.clone(), text.as_ref().ok().cloned())];
-                let reason = |error: io::Error| LoadError::Unreadable {
-                    path: path.clone(),
-                    reason: error.to_string(),
-                };
-                (text.map_err(reason)?, path.parent().unwrap_or(Path::new("")).to_owned())
-            }
-        };
-        let texts = RefCell::new(Texts { main: main.clone(), others: BTreeMap::new() });
-        Ok((main, Files { folder, names: self.followed(), texts, seen: RefCell::default() }))
-    }
-
-    fn followed(&self) -> Followed {
-        Followed { records: self.records.clone(), pools: self.pools.clone() }
+    fn read<T>(
+        &mut self,
+        take: impl FnOnce(&mut Self, &str, &Files) -> Result<T, LoadError>,
+    ) -> Result<(T, Texts), LoadError> {
+        let mut reader = self.reader.clone();
+        let read = reader.read(|main, files| take(self, main, files));
+        self.reader = reader;
+        read
     }
 
     /// Makes the plan of what these texts were made of, with the SRV records and the pools of etcd as they are now.
     pub(crate) fn load_again(&mut self, texts: &Texts) -> Result<Plan, LoadError> {
-        let names = self.followed();
-        let now =
-            |name: &String, text: &Result<String, String>| names.text(name).unwrap_or_else(|| text.clone());
-        let others = texts.others.iter().map(|(name, text)| (name.clone(), now(name, text))).collect();
-        self.load_kept(Texts { main: texts.main.clone(), others })
+        let texts = self.reader.followed.renew(texts);
+        self.load_kept(texts)
     }
 
     /// Makes the plan of texts that were kept.
@@ -343,7 +201,8 @@ impl Loader {
     }
 
     fn build(&self, main: &str, sources: &dyn Sources) -> Result<Draft, LoadError> {
-        let Loaded { json, mut warnings, .. } = load(&self.source.name(), main, sources, &self.globals)?;
+        let Loaded { json, mut warnings, .. } =
+            load(&self.reader.source().name(), main, sources, &self.globals)?;
         // Numbers that were given away by a configuration which is wrong are taken back.
         let mut destinations = self.destinations.clone();
         let built = build(&json, sources, &self.settings, &mut destinations)?;
@@ -366,7 +225,8 @@ impl Loader {
             servers.push(server.marked(spec.service).leasing(spec.leases));
         }
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());
-        let place = |host: &str| Place { source: self.source.name().into(), line: line_of(main, host) };
+        let place =
+            |host: &str| Place { source: self.reader.source().name().into(), line: line_of(main, host) };
         let unknown = found.iter().filter_map(|(host, found)| Some((host, found.as_ref().err()?)));
         let mut unknown: Vec<_> =
             unknown.map(|(host, reason)| place(host).error(unknown_host(host, reason))).collect();
@@ -400,9 +260,7 @@ impl Loader {
     /// Only names of this configuration are looked up from now on.
     pub(crate) fn follow(&self, plan: &Plan) {
         let specs = plan.pools.iter().flat_map(numbers).map(|number| &plan.destinations.specs()[number]);
-        let records = plan.texts.others.keys().filter_map(|name| name.strip_prefix(SRV));
-        let records: HashSet<Arc<str>> = records.map(Arc::from).collect();
-        self.records.keep(&records);
+        let records = self.reader.followed.keep_records_of(&plan.texts);
         self.names.follow(specs.filter_map(host_of).chain(self.nodes.iter().cloned()).collect(), records);
     }
 

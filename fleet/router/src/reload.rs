@@ -1,10 +1,8 @@
 //! The thread that loads configurations, and hands those that are right to the workers.
 
 use crate::config::{LoadError, Loader, Plan, SharedPlan, Texts};
-use crate::kept;
-use crate::records::Learned;
 use crate::shared::Shared;
-use crate::watch::Watch;
+use guira_following::{Learned, Watch, kept};
 use guira_names::News;
 use guira_routing::Tree;
 use guira_routing::config::ConfigError;
@@ -79,8 +77,7 @@ pub(crate) fn first(
 ) -> Result<(Plan, Option<LoadError>), LoadError> {
     let was_kept = kept.filter(|path| path.exists()).map(|path| (path, kept::read(path)));
     if let Some((_, Ok(texts))) = &was_kept {
-        loader.records.remember(texts);
-        loader.pools.remember(texts);
+        loader.reader.followed.remember(texts);
     }
     let error = match loader.load() {
         Ok(plan) => {
@@ -133,7 +130,7 @@ impl Reloader {
             let due = changed.as_ref().map(|since| self.reloading.delay.saturating_sub(since.elapsed()));
             let look = watch.is_some().then_some(self.reloading.poll);
             let certificates = self.loader.has_certificates().then_some(CERTIFICATES);
-            let records = self.loader.records.patience();
+            let records = self.loader.reader.followed.records.patience();
             let times = due.into_iter().chain(look).chain(certificates).chain(records);
             poll.wait(times.min(), &mut events)?;
             let is_told = events.drain(..).any(|event| event.token == WISH);
@@ -151,7 +148,7 @@ impl Reloader {
                     Wish::Learn(news) => now.max(self.learn(&news)),
                 };
             }
-            if !self.loader.records.drop_due().is_empty() {
+            if !self.loader.reader.followed.records.drop_due().is_empty() {
                 now = now.max(Asked::Configuration);
             }
             if looked.elapsed() >= CERTIFICATES || now == Asked::Everything {
@@ -181,16 +178,18 @@ impl Reloader {
                 }
                 Asked::Nothing
             }
-            News::Service(record, targets) => match self.loader.records.learn(record, targets) {
-                Learned::New => Asked::Configuration,
-                Learned::Same => Asked::Nothing,
-            },
+            News::Service(record, targets) => {
+                match self.loader.reader.followed.records.learn(record, targets) {
+                    Learned::New => Asked::Configuration,
+                    Learned::Same => Asked::Nothing,
+                }
+            }
         }
     }
 
     /// Watches what was read last. What has changed since then, before it was watched, counts as a change.
     fn watch(&self, poll: &Poll) -> io::Result<(Option<Watch>, Option<Stopwatch>)> {
-        let paths = self.loader.paths();
+        let paths = self.loader.reader.paths();
         if self.reloading.watches == Watches::Nothing || paths.is_empty() {
             return Ok((None, None));
         }
@@ -198,7 +197,7 @@ impl Reloader {
         if let Some(descriptor) = watch.descriptor() {
             poll.add(descriptor, CHANGE, Interest::Read)?;
         }
-        let changed = self.loader.is_outdated().then(Stopwatch::start);
+        let changed = self.loader.reader.is_outdated().then(Stopwatch::start);
         Ok((Some(watch), changed))
     }
 

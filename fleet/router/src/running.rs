@@ -3,7 +3,6 @@
 use crate::cluster::ClusterNode;
 use crate::config::{LoadError, Loader, SharedPlan, Source};
 use crate::flow::Flow;
-use crate::kept;
 use crate::reload::{self, Reloader, Reloading, Wish};
 use crate::service::{Mailboxes, RouterService};
 use crate::shared::Shared;
@@ -11,6 +10,7 @@ use crate::spool::{DeleteLog, LogAccess, LogOptions, Logging};
 use crate::udp;
 use crate::web;
 use guira_control::EtcdOptions;
+use guira_following::kept;
 use guira_routing::config::ConfigError;
 use guira_routing::{Settings, Walks};
 use guira_serving::{

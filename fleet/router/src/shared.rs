@@ -4,11 +4,11 @@ use crate::cluster::Cluster;
 use crate::config::{LoadError, Loader, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
 use crate::pools::Pools;
-use crate::records::Records;
 use crate::running::{FailedGets, Flushes, Identity, RouterOptions};
 use crate::spool::LogCounts;
 use crate::throttle::Throttle;
 use guira_control::ControlCounts;
+use guira_following::Records;
 use guira_names::NameCounts;
 use guira_routing::Settings;
 use guira_serving::Host;
@@ -147,8 +147,8 @@ impl Shared {
             counters: (0..options.workers).map(|index| Arc::new(Counters::of(index))).collect(),
             log: Arc::default(),
             names: loader.name_counts.clone(),
-            pools: loader.pools.counts.clone(),
-            records: loader.records.clone(),
+            pools: loader.reader.followed.pools.counts(),
+            records: loader.reader.followed.records.clone(),
             cluster,
             state: Mutex::new(state),
         }

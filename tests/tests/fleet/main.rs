@@ -2,6 +2,7 @@
 //! for all.
 #![forbid(unsafe_code)]
 
+mod clients;
 mod command_line;
 mod demonstration;
 mod drains;

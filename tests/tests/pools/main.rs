@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod failures;
+mod following;
 mod futures;
 mod model;
 mod udp;

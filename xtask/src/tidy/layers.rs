@@ -84,11 +84,23 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-names", Only(&["guira-sync"])),
     ("guira-control", Only(&["guira-client", "guira-sync"])),
     (
+        "guira-following",
+        Only(&[
+            "guira-control",
+            "guira-names",
+            "guira-client",
+            "guira-routing",
+            "guira-transport",
+            "guira-sync",
+        ]),
+    ),
+    (
         "guira-router",
         Only(&[
             "guira-routing",
             "guira-upstream",
             "guira-control",
+            "guira-following",
             "guira-names",
             "guira-client",
             "guira-protocol",

@@ -5,12 +5,14 @@ use super::core::Reply;
 use super::counters::{Counters, Counts};
 use super::error::Error;
 use super::item::{Cas, Item, Store};
-use super::plan::{Builder, Plan, Server, SetupError};
+use super::plan::{Builder, Common, InUse, Plan, Server, SetupError};
 use super::session::Session;
 use super::shared_window::SharedWindow;
-use super::work::{Places, Work};
+use super::steering::Steering;
+use super::work::{Places, WAITS_MAX, Work};
 use crate::text::{Connection, Endpoint, StatsReply, Target, TextError};
 use guira_routing::Op;
+use guira_routing::config::Texts;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +27,8 @@ pub struct Client {
 
 #[derive(Debug)]
 struct Shared {
-    plan: Arc<Plan>,
+    common: Arc<Common>,
+    in_use: InUse,
     counts: Arc<Counts>,
     window: SharedWindow,
     /// LOCK: pool_sessions. Leaf.
@@ -65,9 +68,9 @@ impl Shared {
     }
 
     fn lend(&self) -> Result<Lent<'_>, Error> {
-        let most = self.plan.connections;
+        let most = self.common.connections;
         let is_busy = |sessions: &mut Sessions| sessions.idle.is_empty() && sessions.open >= most;
-        let waited = self.returned.wait_timeout_while(self.sessions(), self.plan.timeout, is_busy);
+        let waited = self.returned.wait_timeout_while(self.sessions(), self.common.timeout, is_busy);
         let (mut sessions, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = sessions.idle.pop() {
             return Ok(Lent { shared: self, session: Some(session) });
@@ -79,9 +82,25 @@ impl Shared {
         drop(sessions);
         let mut lent = Lent { shared: self, session: None };
         // The configuration was good before: what may be missing is a descriptor.
-        lent.session =
-            Some(Session::new(&self.plan, &self.counts, self.window.era()).map_err(|_| Error::Busy)?);
+        lent.session = Some(
+            Session::new(&self.in_use.plan(), &self.counts, self.window.era()).map_err(|_| Error::Busy)?,
+        );
         Ok(lent)
+    }
+
+    /// Has sessions that nobody uses go by this plan, one after the other: they close what they have no use for, and the next call need not wait.
+    fn hand_out(&self, plan: &Arc<Plan>) -> Result<(), SetupError> {
+        loop {
+            let mut sessions = self.sessions();
+            let Some(place) = sessions.idle.iter().position(|session| !session.has(plan)) else {
+                return Ok(());
+            };
+            let mut lent = Lent { shared: self, session: Some(sessions.idle.remove(place)) };
+            drop(sessions);
+            if let Some(session) = &mut lent.session {
+                session.go_by(plan)?;
+            }
+        }
     }
 }
 
@@ -101,9 +120,29 @@ impl Client {
     pub fn new(builder: &Builder) -> Result<Self, SetupError> {
         let plan = Arc::new(Plan::new(builder)?);
         plan.tree()?;
+        let (common, in_use) = (Arc::clone(&plan.common), InUse::new(plan));
         let (counts, window) = (Arc::default(), SharedWindow::default());
         let (sessions, returned) = (Mutex::default(), Condvar::new());
-        Ok(Self { shared: Arc::new(Shared { plan, counts, window, sessions, returned }) })
+        Ok(Self { shared: Arc::new(Shared { common, in_use, counts, window, sessions, returned }) })
+    }
+
+    /// Goes by another configuration from now on; everything else stays as the client was made. Calls that are under way end by the one before.
+    /// Servers that both have keep their connections, and whether they are down.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, or with a server that it names. Then the one before stays.
+    pub fn reconfigure(&self, texts: &Texts) -> Result<(), SetupError> {
+        let Shared { in_use, counts, .. } = &*self.shared;
+        in_use.replace(texts, counts, |plan| self.shared.hand_out(plan))
+    }
+
+    /// What gives the client other configurations, without keeping it.
+    #[must_use]
+    pub fn steering(&self) -> Steering {
+        let client = Arc::downgrade(&self.shared);
+        Steering::new(&self.shared.counts, move |texts| {
+            Some(Client { shared: client.upgrade()? }.reconfigure(texts))
+        })
     }
 
     /// What the client has done, by name: for metrics.
@@ -142,12 +181,12 @@ impl Client {
     }
 
     fn store(&self, op: Op, store: &Store<'_>, unique: u64) -> Reply {
-        let Shared { plan, counts, .. } = &*self.shared;
-        self.ask(Ask::store(op, store, unique, plan.compression, counts)?)
+        let Shared { common, counts, .. } = &*self.shared;
+        self.ask(Ask::store(op, store, unique, common.compression, counts)?)
     }
 
     fn items(&self, asks: Vec<Ask<'_>>, uniques: Uniques) -> Vec<Result<Option<Item>, Error>> {
-        let how = self.shared.plan.compression;
+        let how = self.shared.common.compression;
         self.ask_all(asks).into_iter().map(|reply| ask::item(reply, uniques, how)).collect()
     }
 
@@ -156,7 +195,7 @@ impl Client {
     /// # Errors
     /// If no server has said anything about the key: it is to be read from where it comes from, and not to be stored.
     pub fn get(&self, key: &[u8]) -> Result<Option<Item>, Error> {
-        ask::item(self.ask(Ask::of(Op::Get, key)), Uniques::Omitted, self.shared.plan.compression)
+        ask::item(self.ask(Ask::of(Op::Get, key)), Uniques::Omitted, self.shared.common.compression)
     }
 
     /// The same with the item's unique, for [`Client::cas`].
@@ -164,7 +203,7 @@ impl Client {
     /// # Errors
     /// As [`Client::get`].
     pub fn gets(&self, key: &[u8]) -> Result<Option<Item>, Error> {
-        ask::item(self.ask(Ask::of(Op::Gets, key)), Uniques::Told, self.shared.plan.compression)
+        ask::item(self.ask(Ask::of(Op::Gets, key)), Uniques::Told, self.shared.common.compression)
     }
 
     /// The items of many keys, in their order. All servers are asked at once, each for all of its keys together, as far as the window allows.
@@ -185,7 +224,7 @@ impl Client {
     /// As [`Client::get`].
     pub fn gat(&self, key: &[u8], expiry: i32) -> Result<Option<Item>, Error> {
         let reply = self.ask(Ask::expiring(Op::Gat, key, expiry));
-        ask::item(reply, Uniques::Omitted, self.shared.plan.compression)
+        ask::item(reply, Uniques::Omitted, self.shared.common.compression)
     }
 
     /// Has an item expire at another time. False if there is none.
@@ -233,7 +272,7 @@ impl Client {
     /// # Errors
     /// As [`Client::set`]; also if the client compresses.
     pub fn append(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
-        ask::is_done(self.ask(Ask::joining(Op::Append, key, more, self.shared.plan.compression)?))
+        ask::is_done(self.ask(Ask::joining(Op::Append, key, more, self.shared.common.compression)?))
     }
 
     /// Puts more before the value of an item. False if there is none.
@@ -241,7 +280,7 @@ impl Client {
     /// # Errors
     /// As [`Client::append`].
     pub fn prepend(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
-        ask::is_done(self.ask(Ask::joining(Op::Prepend, key, more, self.shared.plan.compression)?))
+        ask::is_done(self.ask(Ask::joining(Op::Prepend, key, more, self.shared.common.compression)?))
     }
 
     /// Deletes an item. False if there is none.
@@ -313,8 +352,8 @@ impl Client {
     }
 
     fn each<T>(&self, ask: impl Fn(&mut Connection) -> Result<T, Error>) -> Vec<(String, Result<T, Error>)> {
-        let servers = self.shared.plan.servers().iter();
-        let asked = servers.map(|server| {
+        let plan = self.shared.in_use.plan();
+        let asked = plan.in_use().map(|server| {
             let told = target(server).and_then(|target| ask(&mut Connection::open(&target)?));
             (server.name.clone(), told)
         });
@@ -353,6 +392,8 @@ impl Shared {
         let call = work.begin(session, asks);
         let mut waits = 0;
         loop {
+            // Keys that have waited go by what is known now, as those of other calls do.
+            session.go_by(&self.in_use.plan()).ok()?;
             let places = work.start(session, &self.window);
             work.settle(session, &self.window, &self.counts);
             if let Some((_, replies)) =
@@ -368,7 +409,7 @@ impl Shared {
             } else if waits < WAITS_MAX {
                 waits += 1;
                 self.counts.window_waits.add(1);
-                self.window.wait(self.plan.timeout);
+                self.window.wait(self.common.timeout);
             } else {
                 work.refuse(session);
             }
@@ -376,6 +417,3 @@ impl Shared {
         }
     }
 }
-
-/// So often a call waits for a place that others take then, before its keys fail.
-const WAITS_MAX: u32 = 16;

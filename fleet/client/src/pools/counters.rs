@@ -20,5 +20,7 @@ counters! {
     udp_keys "Keys that were asked for by UDP."
     udp_lost "Keys whose answer by UDP did not come in time."
     udp_disordered "Keys whose answer by UDP came with a part missing, or in another order."
+    configurations "Times that another configuration was put to use."
+    refused_configurations "Configurations that could not be used: the one before has stayed."
     compressed "Values that were compressed before they were stored."
 }

@@ -5,11 +5,13 @@ use super::core::Reply;
 use super::counters::{Counters, Counts};
 use super::error::Error;
 use super::item::{Cas, Item, Store};
-use super::plan::{Builder, Plan, SetupError};
+use super::plan::{Builder, Common, InUse, Plan, SetupError};
 use super::session::{OWNERS, Session};
 use super::shared_window::SharedWindow;
-use super::work::{Places, Work};
-use guira_routing::Op;
+use super::steering::Steering;
+use super::work::{Places, WAITS_MAX, Work};
+use guira_routing::config::Texts;
+use guira_routing::{Op, Tree};
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_transport::{Interest, Mailbox};
 use std::collections::HashMap;
@@ -28,7 +30,8 @@ pub struct AsyncClient {
 
 #[derive(Debug)]
 struct Shared {
-    plan: Arc<Plan>,
+    common: Arc<Common>,
+    in_use: InUse,
     counts: Arc<Counts>,
     window: Arc<SharedWindow>,
     mailbox: Arc<Mailbox<Job>>,
@@ -45,6 +48,8 @@ impl Drop for Shared {
 #[derive(Debug)]
 enum Job {
     Ask(Vec<Ask<'static>>, Arc<Promise>),
+    /// Another configuration, and the thread's tree of it.
+    Adopt(Arc<Plan>, Box<Tree>),
     Stop,
 }
 
@@ -118,6 +123,8 @@ struct Driver {
     /// Who waits for calls, and how many keys these have.
     promises: HashMap<u32, (Arc<Promise>, usize)>,
     has_ended: Arc<AtomicBool>,
+    /// How long a key waits for a place.
+    patience_ms: u64,
 }
 
 /// Whatever ends the thread, nobody waits for it any more.
@@ -150,6 +157,7 @@ impl Driver {
                     let call = self.work.begin(&mut self.session, asks);
                     self.promises.insert(call, (promise, keys));
                 }
+                Job::Adopt(plan, tree) => self.session.adopt(&plan, *tree),
                 Job::Stop => goes = Goes::Ends,
             }
         }
@@ -157,6 +165,7 @@ impl Driver {
         // All places are this thread's: if none is free, some keys are under way.
         let places = self.work.start(&mut self.session, &self.window);
         debug_assert_eq!(places, Places::Enough, "the window has room for a key if none is under way");
+        self.work.refuse_overdue(&mut self.session, self.patience_ms);
         let turned = if goes == Goes::On { self.session.turn(Duration::MAX) } else { Ok(()) };
         self.work.settle(&mut self.session, &self.window, &self.counts);
         for (call, replies) in self.work.take_done(&mut self.session, &self.counts) {
@@ -195,9 +204,32 @@ impl AsyncClient {
             work: Work::default(),
             promises: HashMap::new(),
             has_ended: Arc::clone(&has_ended),
+            patience_ms: u64::try_from((plan.common.timeout * WAITS_MAX).as_millis()).unwrap_or(u64::MAX / 4),
         };
         std::thread::Builder::new().name("guira-client".to_owned()).spawn(move || driver.run())?;
-        Ok(Self { shared: Arc::new(Shared { plan, counts, window, mailbox, has_ended }) })
+        let (common, in_use) = (Arc::clone(&plan.common), InUse::new(plan));
+        Ok(Self { shared: Arc::new(Shared { common, in_use, counts, window, mailbox, has_ended }) })
+    }
+
+    /// As [`super::Client::reconfigure`]. It makes no I/O but to look names up, and calls that begin afterwards go by the new configuration.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reconfigure(&self, texts: &Texts) -> Result<(), SetupError> {
+        let Shared { in_use, counts, mailbox, .. } = &*self.shared;
+        in_use.replace(texts, counts, |plan| {
+            mailbox.send(Job::Adopt(Arc::clone(plan), Box::new(plan.tree()?)));
+            Ok(())
+        })
+    }
+
+    /// As [`super::Client::steering`].
+    #[must_use]
+    pub fn steering(&self) -> Steering {
+        let client = Arc::downgrade(&self.shared);
+        Steering::new(&self.shared.counts, move |texts| {
+            Some(AsyncClient { shared: client.upgrade()? }.reconfigure(texts))
+        })
     }
 
     /// What the client has done, by name: for metrics.
@@ -229,8 +261,8 @@ impl AsyncClient {
     }
 
     async fn store(&self, op: Op, store: &Store<'_>, unique: u64) -> Reply {
-        let Shared { plan, counts, .. } = &*self.shared;
-        self.ask(Ask::store(op, store, unique, plan.compression, counts)).await
+        let Shared { common, counts, .. } = &*self.shared;
+        self.ask(Ask::store(op, store, unique, common.compression, counts)).await
     }
 
     async fn items<K: AsRef<[u8]>>(
@@ -240,7 +272,7 @@ impl AsyncClient {
         uniques: Uniques,
     ) -> Vec<Result<Option<Item>, Error>> {
         let asks = keys.iter().map(|key| Ask::of(op, key.as_ref())).collect();
-        let how = self.shared.plan.compression;
+        let how = self.shared.common.compression;
         self.ask_all(asks).await.into_iter().map(|reply| ask::item(reply, uniques, how)).collect()
     }
 
@@ -250,7 +282,7 @@ impl AsyncClient {
     /// As there.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Item>, Error> {
         let reply = self.ask(Ok(Ask::of(Op::Get, key))).await;
-        ask::item(reply, Uniques::Omitted, self.shared.plan.compression)
+        ask::item(reply, Uniques::Omitted, self.shared.common.compression)
     }
 
     /// As [`super::Client::gets`].
@@ -259,7 +291,7 @@ impl AsyncClient {
     /// As there.
     pub async fn gets(&self, key: &[u8]) -> Result<Option<Item>, Error> {
         let reply = self.ask(Ok(Ask::of(Op::Gets, key))).await;
-        ask::item(reply, Uniques::Told, self.shared.plan.compression)
+        ask::item(reply, Uniques::Told, self.shared.common.compression)
     }
 
     /// As [`super::Client::get_many`].
@@ -278,7 +310,7 @@ impl AsyncClient {
     /// As there.
     pub async fn gat(&self, key: &[u8], expiry: i32) -> Result<Option<Item>, Error> {
         let reply = self.ask(Ok(Ask::expiring(Op::Gat, key, expiry))).await;
-        ask::item(reply, Uniques::Omitted, self.shared.plan.compression)
+        ask::item(reply, Uniques::Omitted, self.shared.common.compression)
     }
 
     /// As [`super::Client::touch`].
@@ -326,7 +358,7 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn append(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
-        let ask = Ask::joining(Op::Append, key, more, self.shared.plan.compression);
+        let ask = Ask::joining(Op::Append, key, more, self.shared.common.compression);
         ask::is_done(self.ask(ask).await)
     }
 
@@ -335,7 +367,7 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn prepend(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
-        let ask = Ask::joining(Op::Prepend, key, more, self.shared.plan.compression);
+        let ask = Ask::joining(Op::Prepend, key, more, self.shared.common.compression);
         ask::is_done(self.ask(ask).await)
     }
 

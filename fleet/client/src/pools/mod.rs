@@ -33,6 +33,7 @@ mod item;
 mod plan;
 mod session;
 mod shared_window;
+mod steering;
 mod window;
 mod work;
 
@@ -41,6 +42,8 @@ pub use compress::COMPRESSED;
 pub use counters::Counters;
 pub use error::Error;
 pub use future::AsyncClient;
+pub use guira_routing::config::Texts;
 pub use item::{Cas, Item, Store};
-pub use plan::{Builder, SetupError};
+pub use plan::{Builder, SetupError, check};
+pub use steering::Steering;
 pub use window::{Era, Window};

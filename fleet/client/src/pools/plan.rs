@@ -1,14 +1,19 @@
 //! What a client is made with, and what all of its threads know: the configuration, and servers.
 
 use super::compress::Compression;
+use super::counters::Counts;
 use crate::tls::Trust;
-use guira_routing::config::{Address as Named, ConfigError, Globals, Json, Security, Sources, Value, load};
+use guira_routing::config::{
+    Address as Named, ConfigError, Globals, Json, Security, Sources, Texts, Value, load,
+};
 use guira_routing::{DestinationSpec, Destinations, Settings, Tree, build};
+use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{Address, NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError, TlsName};
 use guira_upstream::{Addresses, Probes, Secure, Standing, host_id};
+use std::collections::BTreeSet;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,7 +28,7 @@ pub enum SetupError {
     /// There is no server.
     #[error("no server is named")]
     NoServers,
-    /// A server's name has no address.
+    /// No server's name has an address; this is one of them.
     #[error("server {server}: {problem}")]
     Name {
         /// As the configuration writes it.
@@ -61,7 +66,7 @@ enum Gets {
 /// What a client is made with: servers, or a configuration, and what of it is not as usual.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    text: String,
+    texts: Texts,
     timeout: Duration,
     connections: usize,
     gets: Gets,
@@ -87,8 +92,14 @@ impl Builder {
     /// A client with this configuration, in mcrouter's language (docs/router-config.md). What it imports it cannot read: the text has to be whole.
     #[must_use]
     pub fn config(text: &str) -> Self {
+        Self::texts(text.into())
+    }
+
+    /// A client with a configuration whose imports were read already.
+    #[must_use]
+    pub fn texts(texts: Texts) -> Self {
         Self {
-            text: text.to_owned(),
+            texts,
             timeout: TIMEOUT,
             connections: CONNECTIONS,
             gets: Gets::Tcp,
@@ -174,6 +185,7 @@ pub(super) struct Server {
     pub(super) service: u8,
     /// Where it is asked by UDP.
     pub(super) udp: Option<SocketAddr>,
+    is_looked_up: Arc<AtomicBool>,
 }
 
 impl Server {
@@ -181,107 +193,223 @@ impl Server {
         self.probes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks its name up again, which takes as long as the system gives it.
+    /// Has its name looked up again, on a thread of its own: the system may take its time, and nobody waits for it.
     pub(super) fn look_up_again(&self) {
-        if let Ok(found) = look_up(&self.address) {
-            self.addresses.replace(found);
+        if !is_name(&self.address) || self.is_looked_up.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let Server { address, addresses, is_looked_up, .. } = self.clone();
+        let over = Arc::clone(&is_looked_up);
+        let thread = std::thread::Builder::new().name("guira-names".to_owned()).spawn(move || {
+            if let Ok(found) = look_up(&address) {
+                addresses.replace(found);
+            }
+            over.store(false, Ordering::Relaxed);
+        });
+        if thread.is_err() {
+            is_looked_up.store(false, Ordering::Relaxed);
         }
     }
 }
 
-/// What all threads of a client are made of.
+/// Whether a server's host is to be looked up.
+fn is_name(address: &Named) -> bool {
+    matches!(address, Named::Tcp { host, .. } if host.parse::<IpAddr>().is_err())
+}
+
+/// What a client is made with, whatever its configuration is by now.
 #[derive(Debug)]
-pub(super) struct Plan {
-    json: Json,
-    settings: Settings,
-    destinations: Destinations,
-    servers: Vec<Server>,
-    host: u64,
-    watch: Stopwatch,
+pub(super) struct Common {
     pub(super) timeout: Duration,
     pub(super) connections: usize,
     pub(super) compression: Compression,
+    gets: Gets,
+    authorities: Option<Authorities>,
+    settings: Settings,
+    host: u64,
+    watch: Stopwatch,
+    /// How many servers are out for their timeouts.
+    slow: Arc<AtomicU32>,
 }
 
-/// A configuration that names others.
-struct NoSources;
+/// Whether a configuration is right, with what `sources` has for what it imports. No server is looked up.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(text: &str, sources: &dyn Sources) -> Result<(), SetupError> {
+    read(text, sources, &Settings::plain(DEFAULT_ROUTE, TIMEOUT), &mut Destinations::default()).map(|_| ())
+}
 
-impl Sources for NoSources {
-    fn read(&self, name: &str) -> Result<String, String> {
-        Err(format!("a client has the text of its configuration only, and cannot read {name}"))
+/// A configuration without its macros, and a tree of it.
+fn read(
+    text: &str,
+    sources: &dyn Sources,
+    settings: &Settings,
+    destinations: &mut Destinations,
+) -> Result<(Json, Tree), SetupError> {
+    let globals = Globals::new()
+        .with("default-route", Value::Text(DEFAULT_ROUTE.into()))
+        .with("default-region", Value::Text(".".into()))
+        .with("default-cluster", Value::Text(".".into()))
+        .with("hostid", Value::Integer(i64::from(host_id())));
+    let json = load("the configuration", text, sources, &globals)?.json;
+    let tree = build(&json, sources, settings, destinations)?.tree;
+    if tree.destinations().next().is_none() {
+        return Err(SetupError::NoServers);
     }
+    Ok((json, tree))
+}
+
+/// What all threads of a client are made of: a configuration, and all servers that were ever named, each with a number that it keeps.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) common: Arc<Common>,
+    texts: Texts,
+    json: Json,
+    destinations: Destinations,
+    servers: Vec<Server>,
+    /// Those that this configuration sends requests to.
+    in_use: BTreeSet<u32>,
+    connector: Option<TlsConnector>,
 }
 
 impl Plan {
     pub(super) fn new(builder: &Builder) -> Result<Self, SetupError> {
-        let settings = Settings::plain(DEFAULT_ROUTE, builder.timeout);
-        let globals = Globals::new()
-            .with("default-route", Value::Text(DEFAULT_ROUTE.into()))
-            .with("default-region", Value::Text(".".into()))
-            .with("default-cluster", Value::Text(".".into()))
-            .with("hostid", Value::Integer(i64::from(host_id())));
-        let loaded = load("the configuration", &builder.text, &NoSources, &globals)?;
-        let mut destinations = Destinations::default();
+        let common = Common {
+            timeout: builder.timeout,
+            connections: builder.connections,
+            compression: builder.compression,
+            gets: builder.gets,
+            authorities: builder.authorities.clone(),
+            settings: Settings::plain(DEFAULT_ROUTE, builder.timeout),
+            host: u64::from(host_id()),
+            watch: Stopwatch::start(),
+            slow: Arc::default(),
+        };
+        Self::make(Arc::new(common), &builder.texts, None)
+    }
+
+    /// The plan of another configuration: servers that it has too keep what they are.
+    pub(super) fn after(&self, texts: &Texts) -> Result<Self, SetupError> {
+        Self::make(Arc::clone(&self.common), texts, Some(self))
+    }
+
+    fn make(common: Arc<Common>, texts: &Texts, before: Option<&Plan>) -> Result<Self, SetupError> {
+        let mut destinations = before.map(|plan| plan.destinations.clone()).unwrap_or_default();
         // It is made once to see that it can be.
-        build(&loaded.json, &NoSources, &settings, &mut destinations)?;
-        if destinations.specs().is_empty() {
-            return Err(SetupError::NoServers);
-        }
-        let connector = connector(builder, &destinations)?;
-        let slow = Arc::default();
-        let servers = destinations.specs().iter().map(|spec| {
+        let (json, tree) = read(&texts.main, texts, &common.settings, &mut destinations)?;
+        let in_use = tree.destinations().map(|number| number.0).collect();
+        let mut servers = before.map(|plan| plan.servers.clone()).unwrap_or_default();
+        let new = &destinations.specs()[servers.len()..];
+        let connector = match before.and_then(|plan| plan.connector.clone()) {
+            Some(connector) => Some(connector),
+            None => connector(common.authorities.as_ref(), new)?,
+        };
+        let (mut unknown, mut known) = (None, before.map_or(0, |plan| plan.servers.len()));
+        for spec in new {
             let secure = match (&connector, spec.security) {
                 (Some(connector), Security::Tls) => Some(secure(connector, &spec.address)?),
                 _ => None,
             };
-            let addresses = look_up(&spec.address).map_err(|error| SetupError::Name {
-                server: spec.address.to_string(),
-                problem: error.to_string(),
-            })?;
-            let standing = Arc::new(Standing::new(Arc::clone(&slow)));
-            Ok(server(spec, addresses, secure, standing, builder.gets))
-        });
-        let servers = servers.collect::<Result<Vec<Server>, SetupError>>()?;
-        Ok(Plan {
-            json: loaded.json,
-            settings,
-            destinations,
-            servers,
-            host: u64::from(host_id()),
-            watch: Stopwatch::start(),
-            timeout: builder.timeout,
-            connections: builder.connections,
-            compression: builder.compression,
-        })
+            let addresses = look_up(&spec.address).unwrap_or_else(|error| {
+                unknown = Some((spec.address.to_string(), error.to_string()));
+                Vec::new()
+            });
+            known += usize::from(!addresses.is_empty());
+            servers.push(server(spec, addresses, secure, &common));
+        }
+        // Where others are known, it is as one that is down: it is looked up again when it is connected to.
+        if let (Some((server, problem)), 0) = (unknown, known) {
+            return Err(SetupError::Name { server, problem });
+        }
+        let texts = texts.clone();
+        Ok(Plan { common, texts, json, destinations, servers, in_use, connector })
     }
 
     /// A tree of its own for a thread.
     pub(super) fn tree(&self) -> Result<Tree, SetupError> {
         let mut destinations = self.destinations.clone();
-        Ok(build(&self.json, &NoSources, &self.settings, &mut destinations)?.tree)
+        Ok(build(&self.json, &self.texts, &self.common.settings, &mut destinations)?.tree)
     }
 
+    #[cfg(test)]
+    pub(super) fn texts(&self) -> &Texts {
+        &self.texts
+    }
+
+    /// All that were ever named, by their numbers.
     pub(super) fn servers(&self) -> &[Server] {
         &self.servers
     }
 
+    /// Whether the configuration sends requests to a server.
+    pub(super) fn uses(&self, server: u32) -> bool {
+        self.in_use.contains(&server)
+    }
+
+    /// The servers that it sends requests to.
+    pub(super) fn in_use(&self) -> impl Iterator<Item = &Server> {
+        self.in_use.iter().filter_map(|number| self.servers.get(*number as usize))
+    }
+
     /// A number that tells this host from others.
     pub(super) fn host(&self) -> u64 {
-        self.host
+        self.common.host
     }
 
     /// Milliseconds since the client was made.
     pub(super) fn now_ms(&self) -> u64 {
-        self.watch.elapsed().as_millis() as u64
+        self.common.watch.elapsed().as_millis() as u64
+    }
+}
+
+/// The plan in use. The next one is made beside it, one at a time.
+#[derive(Debug)]
+pub(super) struct InUse {
+    /// LOCK: pool_plan. Leaf.
+    plan: Mutex<Arc<Plan>>,
+    /// Held while the next plan is made and handed out.
+    /// LOCK: pool_change. Above pool_plan and pool_sessions.
+    change: Mutex<()>,
+}
+
+impl InUse {
+    pub(super) fn new(plan: Arc<Plan>) -> Self {
+        InUse { plan: Mutex::new(plan), change: Mutex::default() }
+    }
+
+    pub(super) fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has another configuration be used, if it is right: `hand_out` is given its plan. Nothing is done if it is the same.
+    pub(super) fn replace(
+        &self,
+        texts: &Texts,
+        counts: &Counts,
+        hand_out: impl FnOnce(&Arc<Plan>) -> Result<(), SetupError>,
+    ) -> Result<(), SetupError> {
+        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.plan();
+        if before.texts == *texts {
+            return Ok(());
+        }
+        let plan = Arc::new(before.after(texts).inspect_err(|_| counts.refused_configurations.add(1))?);
+        counts.configurations.add(1);
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&plan);
+        hand_out(&plan)
     }
 }
 
 /// What makes TLS connections, if the configuration has some.
-fn connector(builder: &Builder, destinations: &Destinations) -> Result<Option<TlsConnector>, SetupError> {
-    if destinations.specs().iter().all(|spec| spec.security == Security::Plain) {
+fn connector(
+    authorities: Option<&Authorities>,
+    servers: &[DestinationSpec],
+) -> Result<Option<TlsConnector>, SetupError> {
+    if servers.iter().all(|spec| spec.security == Security::Plain) {
         return Ok(None);
     }
-    let authorities = match &builder.authorities {
+    let authorities = match authorities {
         None => return Err(SetupError::Tls("say which servers are trusted".to_owned())),
         Some(Authorities::Anyone) => None,
         Some(Authorities::File(path)) => Some(path.clone()),
@@ -304,11 +432,10 @@ fn server(
     spec: &DestinationSpec,
     addresses: Vec<Address>,
     secure: Option<Secure>,
-    standing: Arc<Standing>,
-    gets: Gets,
+    common: &Common,
 ) -> Server {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 4).max(1);
-    let udp = match (gets, addresses.first()) {
+    let udp = match (common.gets, addresses.first()) {
         (Gets::Udp, Some(Address::Tcp(address))) if secure.is_none() => Some(*address),
         _ => None,
     };
@@ -317,12 +444,13 @@ fn server(
         address: spec.address.clone(),
         addresses: Arc::new(Addresses::new(addresses)),
         secure,
-        standing,
+        standing: Arc::new(Standing::new(Arc::clone(&common.slow))),
         probes: Arc::default(),
         timeout_ms: millis(spec.timeout),
         connect_timeout_ms: millis(spec.connect_timeout),
         service: spec.service,
         udp,
+        is_looked_up: Arc::default(),
     }
 }
 
@@ -356,6 +484,35 @@ mod tests {
         assert_eq!(names(&Builder::servers(&servers)), Ok(servers.map(str::to_owned).to_vec()));
         let text = r#"{"pools": {"a": {"servers": ["127.0.0.1:1"]}}, "route": "PoolRoute|a"}"#;
         assert_eq!(names(&Builder::config(text)), Ok(vec!["127.0.0.1:1".to_owned()]));
+    }
+
+    #[test]
+    fn servers_that_stay_keep_their_numbers_and_their_standing() {
+        let of = |servers: &[&str]| Builder::servers(servers).texts;
+        let first = Plan::new(&Builder::servers(&["127.0.0.1:1", "127.0.0.1:2"])).unwrap();
+        let next = first.after(&of(&["127.0.0.1:3", "127.0.0.1:2"])).unwrap();
+        let names = |plan: &Plan| plan.in_use().map(|server| server.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&next), ["127.0.0.1:2", "127.0.0.1:3"]);
+        assert!(Arc::ptr_eq(&first.servers[1].standing, &next.servers[1].standing));
+        assert!(!next.uses(0) && next.uses(1) && next.uses(2));
+        let back = next.after(&of(&["127.0.0.1:1"])).unwrap();
+        assert_eq!((names(&back), back.servers.len()), (vec!["127.0.0.1:1".to_owned()], 3));
+        assert!(next.after(&"{".into()).is_err() && next.after(&of(&[])).is_err());
+    }
+
+    #[test]
+    fn a_name_is_looked_up_again_beside_those_who_ask() {
+        let plan = Plan::new(&Builder::servers(&["localhost:7"])).unwrap();
+        let server = &plan.servers()[0];
+        server.addresses.replace([]);
+        server.look_up_again();
+        let mut way = guira_upstream::Way::new(&server.addresses);
+        let since = Stopwatch::start();
+        while way.address().is_none() && since.elapsed() < Duration::from_secs(60) {
+            std::thread::yield_now();
+            way.refresh();
+        }
+        assert!(way.address().is_some());
     }
 
     #[test]

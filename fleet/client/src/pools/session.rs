@@ -4,6 +4,7 @@ use super::core::{Core, Fault, Understood};
 use super::counters::Counts;
 use super::plan::{Plan, Server, SetupError};
 use super::window::Era;
+use guira_routing::Tree;
 use guira_sync::clock::wall_clock;
 use guira_transport::{Event, Interest, Poll, Progress, Token};
 use guira_upstream::{Intake, Link, Way};
@@ -61,16 +62,9 @@ impl Session {
         // Handles that choose at random choose differently in each session.
         let seed = RandomState::new().build_hasher().finish();
         let core = Core::new(plan, plan.tree()?, seed, Arc::clone(counts), era);
-        let wires = plan.servers().iter().map(|server| Wire {
-            link: Link::Closed,
-            way: Way::new(&server.addresses),
-            interest: Interest::Read,
-            rest: Intake::default(),
-            udp: None,
-        });
         Ok(Session {
             core,
-            wires: wires.collect(),
+            wires: plan.servers().iter().map(Wire::new).collect(),
             plan: Arc::clone(plan),
             poll: Poll::new()?,
             events: Vec::new(),
@@ -79,8 +73,44 @@ impl Session {
         })
     }
 
+    /// Whether it goes by this plan.
+    pub(super) fn has(&self, plan: &Arc<Plan>) -> bool {
+        Arc::ptr_eq(&self.plan, plan)
+    }
+
+    /// Goes by this plan from now on, if it does not yet.
+    pub(super) fn go_by(&mut self, plan: &Arc<Plan>) -> Result<(), SetupError> {
+        if !self.has(plan) {
+            self.adopt(plan, plan.tree()?);
+        }
+        Ok(())
+    }
+
+    /// Goes by another plan from now on, by its own tree of it. What is under way stays in the tree before; servers that both have keep their
+    /// connections, and those that only the one before has are closed once nothing is under way.
+    pub(super) fn adopt(&mut self, plan: &Arc<Plan>, tree: Tree) {
+        self.core.adopt(plan, tree);
+        self.wires.extend(plan.servers().iter().skip(self.wires.len()).map(Wire::new));
+        self.plan = Arc::clone(plan);
+        self.close_unused();
+    }
+
+    fn close_unused(&mut self) {
+        for server in self.core.take_unused() {
+            self.close(server, Fault::Unused);
+            self.close_datagrams(server);
+        }
+    }
+
     /// Begins some work: the time is told, and connections are closed that servers have closed meanwhile.
+    ///
+    /// What was asked while it was worked last, and nobody waits for, does not go on after a pause: a value that fills another server may be
+    /// outdated.
     pub(super) fn begin(&mut self) -> io::Result<()> {
+        self.core.set_time(wall_clock(), self.plan.now_ms());
+        for server in self.core.forget_overdue() {
+            self.close(server, Fault::Gone);
+        }
         self.turn(Duration::ZERO)?;
         self.core.probe();
         Ok(())
@@ -117,6 +147,7 @@ impl Session {
             self.close(server, fault);
         }
         self.flush();
+        self.close_unused();
         waited
     }
 
@@ -169,7 +200,6 @@ impl Session {
         let known = &self.plan.servers()[server as usize];
         let wire = &mut self.wires[server as usize];
         if !known.standing.is_in() {
-            known.look_up_again();
             wire.way.refresh();
         }
         let stream = wire.way.connect(known.service).map_err(|_| Fault::Unreachable)?;
@@ -236,8 +266,10 @@ impl Session {
                 input.taken(taken, wanted);
             }
             input.keep(&mut wire.rest, intake);
-            if understood == Understood::No {
-                return Err(Fault::Nonsense);
+            match understood {
+                Understood::Yes { .. } => {}
+                Understood::No => return Err(Fault::Nonsense),
+                Understood::NoMore => return Err(Fault::Refused),
             }
             if bytes == 0 || (bytes < most && !has_more) {
                 break;
@@ -257,6 +289,10 @@ impl Session {
             let _ = self.poll.remove(stream);
         }
         (wire.link, wire.rest) = (Link::Closed, Intake::default());
+        if matches!(fault, Fault::Unreachable | Fault::ConnectTimeout) {
+            // It may be elsewhere by the time it is connected to again.
+            self.plan.servers()[server as usize].look_up_again();
+        }
         self.core.close(server, fault);
     }
 
@@ -321,6 +357,16 @@ impl Session {
 }
 
 impl Wire {
+    fn new(server: &Server) -> Self {
+        Wire {
+            link: Link::Closed,
+            way: Way::new(&server.addresses),
+            interest: Interest::Read,
+            rest: Intake::default(),
+            udp: None,
+        }
+    }
+
     fn listen(&mut self, poll: &Poll, server: u32, interest: Interest) -> Result<(), Fault> {
         let (Link::Securing(stream) | Link::Up(stream)) = &self.link else { return Ok(()) };
         let interest = stream.wants(interest);

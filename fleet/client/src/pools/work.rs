@@ -12,12 +12,25 @@ use std::collections::{HashMap, VecDeque};
 /// The calls of one session that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Work<'a> {
-    /// Those whose keys were not all started, in their order: their first key that was not.
-    waiting: VecDeque<(u32, usize)>,
+    /// Those whose keys were not all started, in their order.
+    waiting: VecDeque<Waiting>,
     calls: HashMap<u32, Vec<Ask<'a>>>,
     /// Keys that are asked for.
     under_way: u32,
 }
+
+/// A call whose keys wait for places.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    call: u32,
+    /// The first key that was not started.
+    next: usize,
+    /// When it has begun, or got its last place.
+    since_ms: u64,
+}
+
+/// So often the timeout of a server a call waits for a place that others take then, before its keys fail.
+pub(super) const WAITS_MAX: u32 = 16;
 
 /// Whether keys wait for places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +45,7 @@ impl<'a> Work<'a> {
     pub(super) fn begin(&mut self, session: &mut Session, asks: Vec<Ask<'a>>) -> u32 {
         let call = session.core.begin(asks.len());
         if !asks.is_empty() {
-            self.waiting.push_back((call, 0));
+            self.waiting.push_back(Waiting { call, next: 0, since_ms: session.core.now_ms() });
         }
         self.calls.insert(call, asks);
         call
@@ -40,7 +53,7 @@ impl<'a> Work<'a> {
 
     /// Asks for as many keys as there are places for.
     pub(super) fn start(&mut self, session: &mut Session, window: &SharedWindow) -> Places {
-        while let Some((call, next)) = self.waiting.front().copied() {
+        while let Some(Waiting { call, next, .. }) = self.waiting.front().copied() {
             let asks = self.calls.get(&call).map_or(&[][..], Vec::as_slice);
             let wanted = (asks.len() - next) as u32;
             let under_way = if self.under_way > 0 { UnderWay::Something } else { UnderWay::Nothing };
@@ -50,7 +63,12 @@ impl<'a> Work<'a> {
                 start(session, window, ticket, ask, era, &mut self.under_way);
             }
             match self.waiting.front_mut() {
-                Some(first) if taken < wanted => first.1 = next + taken as usize,
+                Some(first) if taken < wanted => {
+                    first.next = next + taken as usize;
+                    if taken > 0 {
+                        first.since_ms = session.core.now_ms();
+                    }
+                }
                 _ => drop(self.waiting.pop_front()),
             }
             if taken < wanted {
@@ -78,13 +96,30 @@ impl<'a> Work<'a> {
         window.leave(0, self.under_way);
     }
 
-    /// The keys that wait for places fail: nothing is under way that could make room.
+    /// All keys that wait for places fail: nothing is under way that could make room.
     pub(super) fn refuse(&mut self, session: &mut Session) {
-        for (call, next) in self.waiting.drain(..) {
-            let asks = self.calls.get(&call).map_or(0, Vec::len);
-            for part in next..asks {
-                session.core.settle(Ticket { call, part: part as u32 }, Err(Error::Busy));
-            }
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.fail(waiting, session);
+        }
+    }
+
+    /// Keys fail that have waited for a place for so long.
+    pub(super) fn refuse_overdue(&mut self, session: &mut Session, patience_ms: u64) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let now_ms = session.core.now_ms();
+        let is_due = |waiting: &Waiting| now_ms >= waiting.since_ms + patience_ms;
+        let (overdue, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(is_due);
+        self.waiting = waiting;
+        let overdue: VecDeque<Waiting> = overdue;
+        overdue.into_iter().for_each(|waiting| self.fail(waiting, session));
+    }
+
+    fn fail(&self, Waiting { call, next, .. }: Waiting, session: &mut Session) {
+        let keys = self.calls.get(&call).map_or(0, Vec::len);
+        for part in next..keys {
+            session.core.settle(Ticket { call, part: part as u32 }, Err(Error::Busy));
         }
     }
 
@@ -117,5 +152,36 @@ fn start(
     } else {
         window.leave(0, 1);
         session.core.settle(ticket, Err(Error::BadKey));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pools::plan::{Builder, Plan};
+    use guira_routing::Op;
+    use std::sync::Arc;
+
+    #[test]
+    fn keys_that_find_no_place_fail_when_their_time_is_over() {
+        let plan = Arc::new(Plan::new(&Builder::servers(&["127.0.0.1:1"])).unwrap());
+        let (window, counts) = (SharedWindow::default(), Arc::default());
+        let mut session = Session::new(&plan, &counts, window.era()).unwrap();
+        let mut work = Work::default();
+        let ask = || vec![Ask::of(Op::Get, b"k"), Ask::of(Op::Get, b"l")];
+        // Others have all places.
+        window.take(u32::MAX, UnderWay::Nothing);
+        let first = work.begin(&mut session, ask());
+        session.core.set_time(1_800_000_000, 10);
+        let second = work.begin(&mut session, ask());
+        assert_eq!(work.start(&mut session, &window), Places::None);
+        work.refuse_overdue(&mut session, 11);
+        assert!(work.take_done(&mut session, &counts).is_empty());
+        work.refuse_overdue(&mut session, 10);
+        assert_eq!(work.take_done(&mut session, &counts), [(first, vec![Err(Error::Busy); 2])]);
+        session.core.set_time(1_800_000_000, 20);
+        work.refuse_overdue(&mut session, 10);
+        assert_eq!(work.take_done(&mut session, &counts), [(second, vec![Err(Error::Busy); 2])]);
+        assert_eq!(work.start(&mut session, &window), Places::Enough, "nobody waits any more");
     }
 }

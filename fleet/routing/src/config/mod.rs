@@ -13,6 +13,7 @@ mod load;
 mod object;
 mod parse;
 mod pools;
+mod texts;
 
 pub use globals::Globals;
 pub use json::{ConfigError, Json, Place, Value};
@@ -22,3 +23,4 @@ pub use pools::{
     Address, FailureDomain, Handover, Leases, Pool, Pools, PoolsRead, Qos, Resize, SRV, Security, Server,
     Stage, Target, TkoThresholds,
 };
+pub use texts::Texts;

@@ -11,8 +11,10 @@ use guira_upstream::{Prober, Probes};
 pub(in crate::pools) enum Understood {
     /// So many bytes were dealt with, and the next reply has `wanted`, as far as is known.
     Yes { taken: usize, wanted: usize },
-    /// The connection is of no use any more.
+    /// The connection is of no use any more: it brings what makes no sense.
     No,
+    /// Nothing that it may still bring is to be believed.
+    NoMore,
 }
 
 impl Core {
@@ -37,6 +39,7 @@ impl Core {
                 }
                 Heard::Silence(wanted) => return Understood::Yes { taken: at, wanted },
                 Heard::Garbage => return Understood::No,
+                Heard::End => return Understood::NoMore,
             }
         }
     }
@@ -104,7 +107,7 @@ impl Core {
         let (why, prober) = match fault {
             Fault::Unreachable => (Outcome::ConnectError, it.known.standing.unreachable(&HEALTH)),
             Fault::ConnectTimeout => (Outcome::ConnectTimeout, it.known.standing.unreachable(&HEALTH)),
-            Fault::Gone => (Outcome::RemoteError, None),
+            Fault::Gone | Fault::Refused | Fault::Unused => (Outcome::RemoteError, None),
             Fault::Nonsense => (Outcome::RemoteError, it.known.standing.timed_out(&HEALTH)),
         };
         it.put_out(prober, now_ms);

@@ -73,6 +73,8 @@ pub(super) enum Heard<'i> {
     Silence(usize),
     /// Nothing that makes sense.
     Garbage,
+    /// What comes next belongs to nothing that is known: the connection is to be closed, so that no request is sent to where a value is expected.
+    End,
 }
 
 /// A server that this much is sent to or comes from at once is not slow, but has much to do.
@@ -158,11 +160,11 @@ impl Lane {
 
     /// The next reply in `input`.
     pub(super) fn next<'i>(&mut self, input: &'i [u8]) -> Heard<'i> {
+        if self.next == Next::Unknown {
+            return Heard::End;
+        }
         if input.is_empty() {
             return Heard::Silence(0);
-        }
-        if self.next == Next::Unknown {
-            return Heard::Garbage;
         }
         if let Some(heard) = self.next_hit(input) {
             return heard;
@@ -331,7 +333,8 @@ mod tests {
     fn nothing_is_believed_behind_a_store_that_was_not_understood() {
         let mut lane = lane(&[(Op::Set, "a"), (Op::Get, "b")]);
         assert_eq!(part(&lane.next(b"CLIENT_ERROR bad data chunk\r\n")), Some((0, Outcome::ClientError)));
-        assert!(matches!(lane.next(b"EN O1\r\n"), Heard::Garbage));
+        assert!(matches!(lane.next(b""), Heard::End), "also before anything more comes");
+        assert!(matches!(lane.next(b"EN O1\r\n"), Heard::End));
         assert_eq!(lane.fail().len(), 1);
     }
 

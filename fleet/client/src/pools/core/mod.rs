@@ -51,6 +51,8 @@ struct Flow {
     leaving: Leaving,
     /// Servers that were asked something since they were last sent what they are asked.
     dirty: Vec<u32>,
+    /// Servers that the configuration has no more, and that may still be connected to.
+    unused: Vec<u32>,
     random: u32,
     counts: Arc<Counts>,
 }
@@ -73,6 +75,14 @@ struct Upstream {
     link: Link,
     /// Sweeps in a row that have given something up, since the connection has last brought something.
     sweeps: usize,
+    used: Used,
+}
+
+/// Whether the configuration sends requests to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Used {
+    Is,
+    Was,
 }
 
 /// Whether there is a connection.
@@ -95,6 +105,10 @@ pub(super) enum Fault {
     Gone,
     /// The server has said what makes no sense.
     Nonsense,
+    /// It has refused a store, and may have taken the value for requests.
+    Refused,
+    /// The configuration has it no more.
+    Unused,
 }
 
 impl Sink for Flow {
@@ -150,30 +164,49 @@ impl Sink for Flow {
 
 impl Core {
     pub(super) fn new(plan: &Plan, tree: Tree, seed: u64, counts: Arc<Counts>, era: Era) -> Self {
-        let servers = plan.servers().iter().map(|known| Upstream {
-            known: known.clone(),
-            lane: Lane::default(),
-            datagrams: Datagrams::default(),
-            link: Link::Closed,
-            sweeps: 0,
-        });
         let flow = Flow {
-            servers: servers.collect(),
+            servers: (0..).zip(plan.servers()).map(|it| Upstream::new(plan, it)).collect(),
             calls: Calls::default(),
             facts: Facts { client: plan.host(), host: plan.host(), ..Facts::default() },
             era,
             waits: Vec::new(),
             leaving: Leaving::default(),
             dirty: Vec::new(),
+            unused: Vec::new(),
             random: seed as u32,
             counts,
         };
         Core { walks: Walks::new(tree, seed), flow }
     }
 
+    /// Requests go through the tree of another plan from now on. Those that are under way stay in theirs.
+    pub(super) fn adopt(&mut self, plan: &Plan, tree: Tree) {
+        self.walks.replace(tree);
+        let Flow { servers, unused, .. } = &mut self.flow;
+        servers.extend((0..).zip(plan.servers()).skip(servers.len()).map(|it| Upstream::new(plan, it)));
+        unused.clear();
+        for (number, it) in (0..).zip(servers) {
+            it.used = Used::of(plan, number);
+            if it.used == Used::Was {
+                unused.push(number);
+            }
+        }
+    }
+
+    /// Servers that the configuration has no more, and to which nothing is under way any more.
+    pub(super) fn take_unused(&mut self) -> Vec<u32> {
+        let Flow { servers, unused, .. } = &mut self.flow;
+        let is_idle = |number: &mut u32| servers[*number as usize].is_idle();
+        unused.extract_if(.., is_idle).collect()
+    }
+
     /// Tells the time: UNIX time in seconds, and milliseconds that never go back.
     pub(super) fn set_time(&mut self, now_s: u64, now_ms: u64) {
         (self.flow.facts.now_s, self.flow.facts.now_ms) = (now_s, now_ms);
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.flow.facts.now_ms
     }
 
     /// Begins a call about so many keys, each of which is to be started.
@@ -254,5 +287,29 @@ impl Core {
     pub(super) fn connected(&mut self, server: u32) {
         self.flow.counts.opened.add(1);
         self.flow.servers[server as usize].link = Link::Up;
+    }
+}
+
+impl Upstream {
+    fn new(plan: &Plan, (number, known): (u32, &Server)) -> Self {
+        Upstream {
+            known: known.clone(),
+            lane: Lane::default(),
+            datagrams: Datagrams::default(),
+            link: Link::Closed,
+            sweeps: 0,
+            used: Used::of(plan, number),
+        }
+    }
+
+    /// Whether nobody waits for it.
+    fn is_idle(&self) -> bool {
+        self.lane.outstanding() == 0 && self.datagrams.deadline(0).is_none()
+    }
+}
+
+impl Used {
+    fn of(plan: &Plan, number: u32) -> Self {
+        if plan.uses(number) { Used::Is } else { Used::Was }
     }
 }

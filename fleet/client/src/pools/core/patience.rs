@@ -1,6 +1,6 @@
 //! How long is waited, and what is done when that is over.
 
-use super::{Core, Fault, HEALTH, Link, Upstream};
+use super::{Core, Fault, HEALTH, Link, Upstream, Used};
 use guira_routing::{Answer, Outcome};
 
 /// So many times in a row something was given up, and the connection is: nothing comes over it.
@@ -37,6 +37,26 @@ impl Core {
         closed
     }
 
+    /// What was asked earlier, for nobody who still waits, is answered too late by now: what it would be followed by, such as a store of what was
+    /// found, might be outdated. It is nobody's fault that this thread has not looked. Returns servers that have not been sent all of it.
+    pub(in crate::pools) fn forget_overdue(&mut self) -> Vec<u32> {
+        let now_ms = self.flow.facts.now_ms;
+        let mut unsent = Vec::new();
+        for server in 0..self.flow.servers.len() as u32 {
+            let patience_ms = self.flow.servers[server as usize].known.timeout_ms;
+            while let Some((origin, _)) = self.flow.servers[server as usize].lane.give_up(now_ms, patience_ms)
+            {
+                if !unsent.contains(&server) && !self.unsent(server).is_empty() {
+                    unsent.push(server);
+                }
+                if let Some(origin) = origin {
+                    self.walks.answer(origin, &Answer::of(Outcome::Timeout), &mut self.flow);
+                }
+            }
+        }
+        unsent
+    }
+
     /// Gives up what a server was asked too long ago. A batch counts as one failure of the server: it was one to it.
     fn sweep(&mut self, server: u32, now_ms: u64) -> Option<Fault> {
         let (mut is_late, mut is_probe) = (false, false);
@@ -71,7 +91,7 @@ impl Core {
     pub(in crate::pools) fn probe(&mut self) {
         let now_ms = self.flow.facts.now_ms;
         for (number, it) in (0..).zip(&mut self.flow.servers) {
-            if it.known.standing.is_in() {
+            if it.known.standing.is_in() || it.used == Used::Was {
                 continue;
             }
             self.flow.random = self.flow.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -233,7 +233,7 @@ fn any_bytes_are_dealt_with() {
             rest = later;
             match bench.core.hear(0, &kept) {
                 Understood::Yes { taken, .. } => drop(kept.drain(..taken)),
-                Understood::No => break,
+                Understood::No | Understood::NoMore => break,
             }
         }
         bench.core.close(0, Fault::Gone);
@@ -243,6 +243,78 @@ fn any_bytes_are_dealt_with() {
                 assert!(!is_other, "seed {SEED}, round {round}: {key} {value:?}");
             }
         }
+    }
+}
+
+#[test]
+fn another_configuration_leaves_what_is_under_way_and_closes_what_it_has_no_use_for() {
+    let mut bench = bench(failover());
+    let call = bench.get(&["k"]);
+    assert_eq!(bench.sent(), [(0, "mg k v f O0\r\n".to_owned())]);
+    let next = bench.plan.after(
+        &r#"{"pools": {"b": {"servers": ["127.0.0.1:2"]}, "c": {"servers": ["127.0.0.1:3"]}},
+        "route": {"type": "FailoverRoute", "children": ["PoolRoute|c", "PoolRoute|b"]}}"#
+            .into(),
+    );
+    let next = next.unwrap();
+    bench.core.adopt(&next, next.tree().unwrap());
+    assert_eq!(bench.core.take_unused(), [], "somebody waits for its answer");
+    // What begins now goes to the new server; what had begun goes on as it was to.
+    let new = bench.get(&["n"]);
+    assert_eq!(bench.sent(), [(2, "mg n v f O0\r\n".to_owned())]);
+    bench.core.hear(2, b"EN\r\n");
+    assert_eq!(bench.values(new), [Ok(None)]);
+    bench.at(150);
+    assert_eq!(bench.core.expire(), []);
+    assert_eq!(bench.sent(), [(1, "mg k v f O0\r\n".to_owned())]);
+    bench.core.hear(1, b"VA 1 f0 O0\r\nx\r\n");
+    assert_eq!(bench.values(call), [Ok(Some(b"x".to_vec()))]);
+    assert_eq!(bench.core.take_unused(), [0], "nobody waits for it any more");
+    // It comes back under its number.
+    let texts = bench.plan.texts().clone();
+    let last = next.after(&texts).unwrap();
+    bench.core.adopt(&last, last.tree().unwrap());
+    assert_eq!(bench.core.take_unused(), [2]);
+    let call = bench.get(&["l"]);
+    assert_eq!(bench.sent(), [(0, "mg l v f O1\r\n".to_owned())]);
+    bench.core.hear(0, b"EN\r\nEN O1\r\n");
+    assert_eq!(bench.values(call), [Ok(None)]);
+}
+
+#[test]
+fn what_was_asked_for_nobody_does_not_go_on_after_a_pause() {
+    let mut bench = bench(Builder::config(
+        r#"{"pools": {"a": {"servers": ["127.0.0.1:1"]}, "b": {"servers": ["127.0.0.1:2"]}, "c": {"servers": ["127.0.0.1:3"]}},
+            "route": {"type": "AllInitialRoute", "children": ["PoolRoute|a",
+                {"type": "WarmUpRoute", "cold": "PoolRoute|b", "warm": "PoolRoute|c", "exptime": 9}]}}"#,
+    ));
+    let call = bench.get(&["k"]);
+    assert_eq!(bench.sent().len(), 2);
+    bench.core.hear(0, b"EN O0\r\n");
+    assert_eq!(bench.values(call), [Ok(None)]);
+    bench.core.hear(1, b"EN O0\r\n");
+    assert_eq!(bench.sent(), [(2, "mg k v f O0\r\n".to_owned())]);
+    bench.at(200);
+    assert_eq!(bench.core.forget_overdue(), [], "all was sent");
+    bench.core.hear(2, b"VA 1 f0 O0\r\nx\r\n");
+    assert_eq!(bench.sent(), [], "what was found long ago is not stored");
+}
+
+#[test]
+fn a_connection_ends_with_a_store_that_was_refused_before_its_value_was_read() {
+    let mut bench = bench(Builder::servers(&TWO[..1]));
+    for (refused, understood) in [
+        ("ERROR\r\n", Understood::NoMore),
+        ("CLIENT_ERROR line too long\r\n", Understood::NoMore),
+        ("SERVER_ERROR object too large for cache\r\n", Understood::Yes { taken: 41, wanted: 0 }),
+        ("CLIENT_ERROR invalid flag\r\n", Understood::Yes { taken: 27, wanted: 0 }),
+    ] {
+        let call = bench.core.begin(1);
+        let set = Request { value: b"flush_all", ..Request::classic(Op::Set, b"k") };
+        bench.core.start(Ticket { call, part: 0 }, &set, Window::default().era());
+        bench.sent();
+        assert_eq!(bench.core.hear(0, refused.as_bytes()), understood, "{refused}");
+        assert!(bench.values(call)[0].is_err(), "{refused}");
     }
 }
 

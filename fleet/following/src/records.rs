@@ -1,19 +1,18 @@
 //! SRV records that pools take their servers from.
 
-use crate::config::Texts;
 use guira_names::{Membership, Names, Target};
-use guira_routing::config::SRV;
+use guira_routing::config::{SRV, Texts};
 use guira_sync::clock::Stopwatch;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a load waits for DNS.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is known of each record. A configuration has it as a text, an array of servers, so that it is kept as imports are.
 #[derive(Debug)]
-pub(crate) struct Records {
+pub struct Records {
     names: Arc<Names>,
     /// How long a server is kept that has left its record.
     hold: Duration,
@@ -23,7 +22,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    pub(crate) fn new(names: Arc<Names>, hold: Duration) -> Self {
+    pub fn new(names: Arc<Names>, hold: Duration) -> Self {
         Records { names, hold, since: Stopwatch::start(), known: Mutex::default() }
     }
 
@@ -32,7 +31,7 @@ impl Records {
     }
 
     /// The servers of a record, which has [`SRV`] in front of its name.
-    pub(crate) fn text(&self, name: &str) -> Result<String, String> {
+    pub fn text(&self, name: &str) -> Result<String, String> {
         let record: Arc<str> = name.trim_start_matches(SRV).into();
         let answer = self.names.services([record.clone()], PATIENCE).remove(&record);
         match answer.unwrap_or_else(|| Err("nobody looks names up".to_owned())) {
@@ -48,7 +47,7 @@ impl Records {
     }
 
     /// A record has these targets. Whether its list of servers is another one.
-    pub(crate) fn learn(&self, record: &Arc<str>, targets: &[Target]) -> Learned {
+    pub fn learn(&self, record: &Arc<str>, targets: &[Target]) -> Learned {
         let now = self.since.elapsed();
         let mut known = self.known();
         let Some(membership) = known.get_mut(record) else {
@@ -74,7 +73,7 @@ impl Records {
     }
 
     /// The servers of a configuration that was kept.
-    pub(crate) fn remember(&self, texts: &Texts) {
+    pub fn remember(&self, texts: &Texts) {
         let now = self.since.elapsed();
         for (name, text) in &texts.others {
             let (Some(record), Ok(text)) = (name.strip_prefix(SRV), text) else { continue };
@@ -85,7 +84,7 @@ impl Records {
     }
 
     /// Drops servers that have left their records for long enough, and says of which records.
-    pub(crate) fn drop_due(&self) -> Vec<Arc<str>> {
+    pub fn drop_due(&self) -> Vec<Arc<str>> {
         let now = self.since.elapsed();
         let mut known = self.known();
         let dropped = known.iter_mut().map(|(record, membership)| (record, membership.drop_due(now)));
@@ -93,25 +92,25 @@ impl Records {
     }
 
     /// How long it takes until there are some.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub fn patience(&self) -> Option<Duration> {
         let now = self.since.elapsed();
         self.known().values().filter_map(Membership::next).min().map(|due| due.saturating_sub(now))
     }
 
     /// Servers that are kept although their records do not have them.
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.known().values().map(Membership::held).sum()
     }
 
     /// Records that no configuration names any more are forgotten.
-    pub(crate) fn keep(&self, records: &HashSet<Arc<str>>) {
+    pub fn keep(&self, records: &HashSet<Arc<str>>) {
         self.known().retain(|record, _| records.contains(record));
     }
 }
 
 /// What an answer has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Learned {
+pub enum Learned {
     New,
     Same,
 }

@@ -1,21 +1,21 @@
 //! Pools of etcd that a configuration inherits from.
 
-use crate::config::Texts;
 use guira_control::{ControlCounts, ETCD, EtcdOptions, Follower};
+use guira_routing::config::Texts;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What is known of them, if there is an etcd.
 #[derive(Debug)]
-pub(crate) struct EtcdPools {
+pub struct EtcdPools {
     /// Why they cannot be followed, if they cannot.
     follower: Result<Follower, String>,
-    pub(crate) counts: Arc<ControlCounts>,
+    counts: Arc<ControlCounts>,
 }
 
 impl EtcdPools {
     /// `tell` hears that a pool is another one.
-    pub(crate) fn new(options: Option<&EtcdOptions>, tell: impl Fn() + Send + 'static) -> Self {
+    pub fn new(options: Option<&EtcdOptions>, tell: impl Fn() + Send + 'static) -> Self {
         let counts = Arc::<ControlCounts>::default();
         let follower = match options {
             Some(options) => {
@@ -26,14 +26,18 @@ impl EtcdPools {
         EtcdPools { follower, counts }
     }
 
+    pub fn counts(&self) -> Arc<ControlCounts> {
+        self.counts.clone()
+    }
+
     /// The definition of a pool, which has [`ETCD`] in front of its name.
-    pub(crate) fn text(&self, name: &str, patience: Duration) -> Result<String, String> {
+    pub fn text(&self, name: &str, patience: Duration) -> Result<String, String> {
         let follower = self.follower.as_ref().map_err(String::clone)?;
         follower.definition(name.trim_start_matches(ETCD), patience)
     }
 
     /// The pools of a configuration that was kept.
-    pub(crate) fn remember(&self, texts: &Texts) {
+    pub fn remember(&self, texts: &Texts) {
         let Ok(follower) = &self.follower else { return };
         for (name, text) in &texts.others {
             if let (Some(name), Ok(text)) = (name.strip_prefix(ETCD), text) {

@@ -15,7 +15,7 @@ type Stamp = Option<[i64; 6]>;
 
 /// Watches some files.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub struct Watch {
     inotify: Option<OwnedFd>,
     /// What files, links and folders on the way to the files are called: others in the same folders are of no interest.
     names: BTreeSet<OsString>,
@@ -54,7 +54,7 @@ fn folder(path: &Path) -> PathBuf {
 }
 
 impl Watch {
-    pub(crate) fn of(paths: &[PathBuf]) -> Self {
+    pub fn of(paths: &[PathBuf]) -> Self {
         // Without inotify a look at the files is enough.
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         let events = WatchFlags::CLOSE_WRITE
@@ -75,12 +75,12 @@ impl Watch {
     }
 
     /// Readable when something has happened in a folder.
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
     /// Whether there may be something new since the last time.
-    pub(crate) fn has_changed(&mut self) -> bool {
+    pub fn has_changed(&mut self) -> bool {
         let mut changed = false;
         if let Some(inotify) = &self.inotify {
             let mut buffer = [MaybeUninit::uninit(); 4096];

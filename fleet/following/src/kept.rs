@@ -1,6 +1,6 @@
 //! The last good configuration, kept on disk for a start at which the source cannot be read.
 
-use crate::config::Texts;
+use guira_routing::config::Texts;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -13,12 +13,12 @@ const HEAD: &str = "guira-router-config 1\n";
 const MAIN: &str = "";
 
 /// The file of a router in a folder.
-pub(crate) fn path(folder: &Path, service: &str, router: &str) -> PathBuf {
+pub fn path(folder: &Path, service: &str, router: &str) -> PathBuf {
     folder.join(format!("{service}.{router}.config"))
 }
 
 /// Replaces the file as a whole.
-pub(crate) fn save(path: &Path, texts: &Texts) -> io::Result<()> {
+pub fn save(path: &Path, texts: &Texts) -> io::Result<()> {
     let mut all = HEAD.to_owned();
     let others = texts.others.iter().filter_map(|(name, text)| Some((&**name, &**text.as_ref().ok()?)));
     for (name, text) in std::iter::once((MAIN, &*texts.main)).chain(others) {
@@ -26,7 +26,8 @@ pub(crate) fn save(path: &Path, texts: &Texts) -> io::Result<()> {
     }
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let new = path.with_extension("new");
+    // Clients of several processes may keep the same file.
+    let new = path.with_extension(format!("new-{}", std::process::id()));
     let mut file = File::create(&new)?;
     file.write_all(all.as_bytes())?;
     // Otherwise an empty file may have its name after a crash of the machine, when it is needed most.
@@ -36,7 +37,7 @@ pub(crate) fn save(path: &Path, texts: &Texts) -> io::Result<()> {
 }
 
 /// What was saved.
-pub(crate) fn read(path: &Path) -> io::Result<Texts> {
+pub fn read(path: &Path) -> io::Result<Texts> {
     parse(&fs::read_to_string(path)?)
         .ok_or_else(|| io::Error::other("is no configuration that a router has kept"))
 }

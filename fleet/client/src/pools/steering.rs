@@ -1,0 +1,47 @@
+//! Who gives a client other configurations need not be who uses it.
+
+use super::counters::Counts;
+use super::plan::SetupError;
+use guira_routing::config::Texts;
+use std::fmt;
+use std::sync::Arc;
+
+type Reconfigure = dyn Fn(&Texts) -> Option<Result<(), SetupError>> + Send;
+
+/// Gives a client other configurations as long as somebody uses it.
+pub struct Steering {
+    counts: Arc<Counts>,
+    reconfigure: Box<Reconfigure>,
+}
+
+impl Steering {
+    pub(super) fn new(
+        counts: &Arc<Counts>,
+        reconfigure: impl Fn(&Texts) -> Option<Result<(), SetupError>> + Send + 'static,
+    ) -> Self {
+        Steering { counts: Arc::clone(counts), reconfigure: Box::new(reconfigure) }
+    }
+
+    /// Has the client go by another configuration ([`super::Client::reconfigure`]). `None` once nobody uses it any more.
+    pub fn reconfigure(&self, texts: &Texts) -> Option<Result<(), SetupError>> {
+        (self.reconfigure)(texts)
+    }
+
+    /// Counts another configuration that could not be read, or was wrong.
+    pub fn count_refused(&self) {
+        self.counts.refused_configurations.add(1);
+    }
+
+    /// Whether nobody uses the client any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        // The client has the other.
+        Arc::strong_count(&self.counts) == 1
+    }
+}
+
+impl fmt::Debug for Steering {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Steering").finish_non_exhaustive()
+    }
+}

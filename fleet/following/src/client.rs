@@ -1,0 +1,277 @@
+//! Clients that route by themselves, and go by what etcd, DNS and files say now.
+
+use crate::etcd_pools::EtcdPools;
+use crate::kept;
+use crate::records::{Learned, Records};
+use crate::source::{Followed, Reader, Source, Unreadable};
+use crate::watch::Watch;
+use guira_client::pools::{AsyncClient, Builder, Client, SetupError, Steering, Texts, check};
+use guira_control::EtcdOptions;
+use guira_names::{Names, NamesOptions, News};
+use guira_transport::{Interest, Mailbox, Poll, Token};
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a client cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FollowError {
+    /// The configuration cannot be read, and none was kept.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    /// It is wrong, and none was kept; or the system refuses what a client needs.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The system has no threads or descriptors left.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// How often it is looked whether somebody uses the client still, and whether files have changed.
+const LOOK: Duration = Duration::from_secs(1);
+/// Time in which a change of files becomes complete.
+const DELAY: Duration = Duration::from_millis(100);
+/// How long a server is kept that has left its SRV record: a router's default.
+const HOLD: Duration = Duration::from_secs(60);
+
+const WISH: Token = Token(0);
+const CHANGE: Token = Token(1);
+
+/// What a client follows, before there is one.
+///
+/// ```no_run
+/// use guira_following::{Following, Source};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let source = Source::Text(r#"{"route": "PoolRoute|etcd:cache"}"#.to_owned());
+/// let following = Following::of(source)
+///     .etcd(guira_control::EtcdOptions::new(vec!["http://etcd:2379".to_owned()]))
+///     .keep("/var/cache/shop/guira.config");
+/// let client = following.client(|builder| builder.connections(32))?;
+/// client.delete(b"user:7")?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Following {
+    source: Source,
+    etcd: Option<EtcdOptions>,
+    kept: Option<PathBuf>,
+}
+
+impl Following {
+    /// Follows what a configuration names, and the file that it is in.
+    #[must_use]
+    pub fn of(source: Source) -> Self {
+        Following { source, etcd: None, kept: None }
+    }
+
+    /// Where the pools `etcd:NAME` are.
+    #[must_use]
+    pub fn etcd(self, options: EtcdOptions) -> Self {
+        Following { etcd: Some(options), ..self }
+    }
+
+    /// The last good configuration, with all that it names, is kept in this file, for a start at which it cannot be read. Clients of the same
+    /// configuration may have one file.
+    #[must_use]
+    pub fn keep(self, path: impl Into<PathBuf>) -> Self {
+        Following { kept: Some(path.into()), ..self }
+    }
+
+    /// A blocking client, of which `build` says what is not as usual. It follows until the last of its clones is gone.
+    ///
+    /// # Errors
+    /// There is no configuration that can be used, or the system refuses what is needed.
+    pub fn client(self, build: impl Fn(Builder) -> Builder) -> Result<Client, FollowError> {
+        self.start(|texts| Client::new(&build(Builder::texts(texts))), Client::steering)
+    }
+
+    /// An async client, otherwise as [`Following::client`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn async_client(self, build: impl Fn(Builder) -> Builder) -> Result<AsyncClient, FollowError> {
+        self.start(|texts| AsyncClient::new(&build(Builder::texts(texts))), AsyncClient::steering)
+    }
+
+    fn start<C>(
+        self,
+        make: impl Fn(Texts) -> Result<C, SetupError>,
+        steering: impl Fn(&C) -> Steering,
+    ) -> Result<C, FollowError> {
+        let wishes = Arc::new(Mailbox::new()?);
+        let (names_told, pools_told) = (wishes.clone(), wishes.clone());
+        let tell = move |news| names_told.send(Wish::Learn(news));
+        let names = Arc::new(Names::new(NamesOptions::default(), Arc::default(), tell));
+        let records = Arc::new(Records::new(names.clone(), HOLD));
+        let pools = EtcdPools::new(self.etcd.as_ref(), move || pools_told.send(Wish::LoadPools));
+        let mut reader = Reader::new(self.source, Followed { records, pools: Arc::new(pools) });
+        let (client, in_use) = first(&mut reader, self.kept.as_deref(), make)?;
+        let mut follow =
+            Follow { reader, names, wishes, steering: steering(&client), kept: self.kept, in_use };
+        follow.note();
+        let thread = std::thread::Builder::new().name("guira-follow".to_owned());
+        thread.spawn(move || follow.run_until_over())?;
+        Ok(client)
+    }
+}
+
+/// The first configuration: of the source, or, if that cannot be used, the one that was kept.
+fn first<C>(
+    reader: &mut Reader,
+    path: Option<&Path>,
+    make: impl Fn(Texts) -> Result<C, SetupError>,
+) -> Result<(C, Texts), FollowError> {
+    let kept = path.filter(|path| path.exists()).and_then(|path| {
+        let texts = kept::read(path);
+        texts
+            .inspect_err(
+                |error| tracing::warn!(file = %path.display(), %error, "what was kept cannot be read"),
+            )
+            .ok()
+    });
+    kept.iter().for_each(|texts| reader.followed.remember(texts));
+    let made = load(reader).and_then(|texts| Ok((make(texts.clone())?, texts)));
+    let (error, kept) = match (made, kept) {
+        (Ok(made), _) => return Ok(made),
+        (Err(error), None) => return Err(error),
+        (Err(error), Some(kept)) => (error, kept),
+    };
+    // Its pools may have other servers by now.
+    let kept = reader.followed.renew(&kept);
+    match make(kept.clone()) {
+        Ok(client) => {
+            tracing::warn!("{error}: the configuration that was kept is used");
+            Ok((client, kept))
+        }
+        Err(_) => Err(error),
+    }
+}
+
+fn load(reader: &mut Reader) -> Result<Texts, FollowError> {
+    let ((), texts) = reader.read(|main, files| check(main, files).map_err(FollowError::from))?;
+    Ok(texts)
+}
+
+/// What the thread is told.
+enum Wish {
+    /// Pools of etcd are others than before.
+    LoadPools,
+    /// Something else was looked up than before.
+    Learn(News),
+}
+
+/// The thread.
+struct Follow {
+    reader: Reader,
+    names: Arc<Names>,
+    wishes: Arc<Mailbox<Wish>>,
+    steering: Steering,
+    kept: Option<PathBuf>,
+    in_use: Texts,
+}
+
+/// Whether somebody uses the client still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Users {
+    Some,
+    None,
+}
+
+impl Follow {
+    fn run_until_over(mut self) {
+        if let Err(error) = self.run() {
+            tracing::error!(%error, "the configuration of a client is not followed from now on");
+        }
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        let mut poll = Poll::new()?;
+        poll.add(&*self.wishes, WISH, Interest::Read)?;
+        let mut watch = self.watch(&poll)?;
+        let mut events = Vec::new();
+        // Something may have changed before it was watched.
+        let mut is_due = self.reader.is_outdated();
+        loop {
+            if is_due {
+                if self.reload() == Users::None {
+                    return Ok(());
+                }
+                watch = self.watch(&poll)?;
+                is_due = self.reader.is_outdated();
+                if is_due {
+                    std::thread::sleep(DELAY);
+                    continue;
+                }
+            }
+            let held = self.reader.followed.records.patience();
+            poll.wait(held.into_iter().chain([LOOK]).min(), &mut events)?;
+            events.clear();
+            if self.steering.is_over() {
+                return Ok(());
+            }
+            for wish in self.wishes.take() {
+                is_due |= match wish {
+                    Wish::LoadPools => true,
+                    Wish::Learn(News::Service(record, targets)) => {
+                        self.reader.followed.records.learn(&record, &targets) == Learned::New
+                    }
+                    Wish::Learn(News::Host(..)) => false,
+                };
+            }
+            is_due |= !self.reader.followed.records.drop_due().is_empty();
+            if watch.has_changed() {
+                std::thread::sleep(DELAY);
+                is_due = true;
+            }
+        }
+    }
+
+    fn watch(&self, poll: &Poll) -> io::Result<Watch> {
+        let watch = Watch::of(&self.reader.paths());
+        if let Some(descriptor) = watch.descriptor() {
+            poll.add(descriptor, CHANGE, Interest::Read)?;
+        }
+        Ok(watch)
+    }
+
+    fn reload(&mut self) -> Users {
+        let texts = match load(&mut self.reader) {
+            Ok(texts) => texts,
+            Err(error) => {
+                tracing::error!("the configuration stays as it was: {error}");
+                self.steering.count_refused();
+                // Pools of the configuration in use have other servers all the same.
+                self.reader.followed.renew(&self.in_use)
+            }
+        };
+        if texts == self.in_use {
+            return Users::Some;
+        }
+        match self.steering.reconfigure(&texts) {
+            None => return Users::None,
+            Some(Ok(())) => {
+                tracing::info!("another configuration is used");
+                self.in_use = texts;
+                self.note();
+            }
+            Some(Err(error)) => tracing::error!("the configuration stays as it was: {error}"),
+        }
+        Users::Some
+    }
+
+    /// Keeps what is in use, and follows the records that it names.
+    fn note(&mut self) {
+        let records = self.reader.followed.keep_records_of(&self.in_use);
+        self.names.follow(HashSet::new(), records);
+        if let Some(path) = &self.kept
+            && let Err(error) = kept::save(path, &self.in_use)
+        {
+            tracing::warn!(file = %path.display(), %error, "the configuration cannot be kept");
+        }
+    }
+}
