@@ -297,6 +297,14 @@ impl AsyncClient {
         ask::is_done(self.store(Op::Set, store, 0).await)
     }
 
+    /// As [`super::Client::set_many`].
+    #[must_use = "what has failed may be stored or not"]
+    pub async fn set_many(&self, stores: &[Store<'_>]) -> Vec<Result<bool, Error>> {
+        let Shared { plan, counts, .. } = &*self.shared;
+        let (asks, places) = ask::stores(stores, plan.compression, counts);
+        ask::are_done(places, self.ask_all(asks).await)
+    }
+
     /// As [`super::Client::add`].
     ///
     /// # Errors
