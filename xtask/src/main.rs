@@ -5,6 +5,7 @@
 //! * `cargo xtask docs` – writes the documents that are made of tables in the code.
 //! * `cargo xtask dist` – builds the binary that is shipped, and its debug information beside it.
 //! * `cargo xtask chart` – renders the Helm chart and writes the manifest of its defaults.
+//! * `cargo xtask wheel` – builds the Python package that is released: see `ci::python`.
 //! * `cargo xtask package` – builds what is installed elsewhere, `make package` calls it: see [`package`].
 //! * `cargo xtask sanitize` – the tests of the crates with `unsafe` under the sanitizers.
 //! * `cargo xtask soak` – what is too long for every change, `make soak` calls it.
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 use ci::Unable;
 
-const USAGE: &str = "usage: cargo xtask tidy | docs | dist | chart | package [STEP…] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N]";
+const USAGE: &str = "usage: cargo xtask tidy | docs | dist | chart | wheel | package [STEP…] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N]";
 
 fn main() -> ExitCode {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         "docs" if rest.is_empty() => ci::run(&root, vec![ci::steps::documents()], rest, Unable::Fails),
         "dist" if rest.is_empty() => ci::run(&root, vec![ci::dist::step()], rest, Unable::Fails),
         "chart" if rest.is_empty() => ci::run(&root, vec![package::chart::write()], rest, Unable::Fails),
+        "wheel" if rest.is_empty() => ci::run(&root, vec![ci::python::wheel()], rest, Unable::Fails),
         "package" => ci::run(&root, package::steps(), rest, Unable::Fails),
         "image-root" if rest.is_empty() => ci::run(&root, package::image_root(), rest, Unable::Fails),
         "ci" => ci::run(&root, ci::steps::ci(), rest, Unable::Skips),

@@ -112,6 +112,6 @@ fn a_client_follows_its_file_and_starts_without_it_from_what_was_kept() {
     assert_eq!(late.set(&Store::new(b"k", b"late")), Ok(true));
     assert_eq!(client.get(b"k").unwrap().unwrap().value, b"late");
     let nothing = Following::of(Source::File(path)).client(|builder| builder);
-    assert!(nothing.err().expect("an error").to_string().contains("pools.json"));
+    assert!(nothing.expect_err("an error").to_string().contains("pools.json"));
     assert_eq!(client.get(b""), Err(Error::BadKey));
 }

@@ -7,7 +7,7 @@ use super::Work;
 use super::tools::{command, installed, target_folder, works};
 
 /// pymemcache and what runs its own tests, in releases that the step is known to work with.
-const PYMEMCACHE: [&str; 2] = ["pymemcache==4.0.0", "pytest==8.3.5"];
+pub(super) const PYMEMCACHE: [&str; 2] = ["pymemcache==4.0.0", "pytest==8.3.5"];
 const PYLIBMC: [&str; 2] = ["pylibmc==1.6.3", "pytest==8.3.5"];
 const MEMJS: &str = "1.3.2";
 
@@ -202,7 +202,7 @@ fn openssl() -> Result<(), String> {
 }
 
 /// A Python of its own in the target folder that has these packages: its path, or why there is none.
-fn python_with(root: &Path, name: &str, packages: &[&str]) -> Result<String, String> {
+pub(super) fn python_with(root: &Path, name: &str, packages: &[&str]) -> Result<String, String> {
     if !works(command(&["python3", "-c", "import venv, ensurepip"])) {
         return Err("python3 with venv is not installed".into());
     }

@@ -5,6 +5,7 @@ pub(crate) mod dist;
 mod fuzz;
 mod mysql;
 mod output;
+pub(crate) mod python;
 pub(crate) mod sanitize;
 pub(crate) mod soak;
 pub(crate) mod steps;

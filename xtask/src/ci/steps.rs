@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::tools::{cargo, command, packages_with, target_folder, works};
-use super::{Step, Work, clients, fuzz, soak};
+use super::{Step, Work, clients, fuzz, python, soak};
 use crate::package;
 
 /// Crates that may have loom tests, with their folders.
@@ -41,6 +41,7 @@ pub(crate) fn ci() -> Vec<Step> {
         package::check(),
         package::install(),
         Step { name: "pymemcache", work: clients::pymemcache },
+        python::step(),
         Step { name: "memccapable", work: clients::memccapable },
         Step { name: "memcached-tool", work: clients::memcached_tool },
         Step { name: "soak", work: soak::short },

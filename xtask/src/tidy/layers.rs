@@ -29,7 +29,7 @@ pub(crate) const LAB: &[&str] = &[
 const IN_TESTS: &[(&str, &[&str])] = &[("guira-commands", &["guira-slab", "guira-fleec", "guira-mica"])];
 
 /// Crates that nothing uses.
-pub(crate) const TOP: &[&str] = &["guira-cli", "guira-tests", "xtask"];
+pub(crate) const TOP: &[&str] = &["guira-cli", "guira-python", "guira-tests", "xtask"];
 
 /// Runtimes that no crate here uses: the server has its own event loop.
 pub(crate) const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio", "futures"];
@@ -79,6 +79,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         "guira-client",
         Only(&["guira-upstream", "guira-routing", "guira-protocol", "guira-transport", "guira-sync"]),
     ),
+    ("guira-python", Only(&["guira-client", "guira-transport"])),
     ("guira-probe", Only(&["guira-client", "guira-protocol", "guira-sync"])),
     ("guira-top", Only(&["guira-client", "guira-sync"])),
     ("guira-names", Only(&["guira-sync"])),

@@ -16,7 +16,9 @@ const FOREIGN: &[&str] = &["GmR1"];
 
 /// Checks the documents.
 pub(crate) fn check(texts: &[Text], sources: &[Source]) -> Vec<Finding> {
-    let names = words(sources);
+    let mut names = words(sources);
+    let python = texts.iter().filter(|text| [".py", ".pyi"].iter().any(|end| text.path.ends_with(end)));
+    names.extend(python.flat_map(|text| text.content.split(|byte: char| !is_name(byte))));
     let documents = texts.iter().filter(|text| text.path.ends_with(".md"));
     documents.flat_map(|document| check_document(document, &names)).collect()
 }

@@ -96,6 +96,29 @@ impl<'a> Ask<'a> {
     }
 }
 
+/// What is asked of many items, and which place each has among all: what cannot be stored is not asked.
+pub(super) fn stores<'a>(
+    stores: &[Store<'a>],
+    how: Compression,
+    counts: &Counts,
+) -> (Vec<Ask<'a>>, Vec<Result<(), Error>>) {
+    let mut asks = Vec::new();
+    let places = stores.iter().map(|store| {
+        asks.push(Ask::store(Op::Set, store, 0, how, counts)?);
+        Ok(())
+    });
+    let places = places.collect();
+    (asks, places)
+}
+
+/// What came of many stores, in their order.
+pub(super) fn are_done(places: Vec<Result<(), Error>>, replies: Vec<Reply>) -> Vec<Result<bool, Error>> {
+    let mut replies = replies.into_iter();
+    let reply =
+        |place: Result<(), Error>| place.and_then(|()| is_done(replies.next().unwrap_or(Err(Error::Broken))));
+    places.into_iter().map(reply).collect()
+}
+
 /// Counts what came of gets, and of changes.
 pub(super) fn count(asks: &[Ask<'_>], replies: &[Reply], counts: &Counts) {
     for (ask, reply) in asks.iter().zip(replies) {

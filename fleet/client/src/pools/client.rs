@@ -243,6 +243,14 @@ impl Client {
         ask::is_done(self.store(Op::Set, store, 0))
     }
 
+    /// Stores many items at once, whether or not there are any; the results are in their order, each as that of [`Client::set`].
+    #[must_use = "what has failed may be stored or not"]
+    pub fn set_many(&self, stores: &[Store<'_>]) -> Vec<Result<bool, Error>> {
+        let Shared { common, counts, .. } = &*self.shared;
+        let (asks, places) = ask::stores(stores, common.compression, counts);
+        ask::are_done(places, self.ask_all(asks))
+    }
+
     /// Stores an item if there is none. False if there is one.
     ///
     /// # Errors

@@ -329,6 +329,14 @@ impl AsyncClient {
         ask::is_done(self.store(Op::Set, store, 0).await)
     }
 
+    /// As [`super::Client::set_many`].
+    #[must_use = "what has failed may be stored or not"]
+    pub async fn set_many(&self, stores: &[Store<'_>]) -> Vec<Result<bool, Error>> {
+        let Shared { common, counts, .. } = &*self.shared;
+        let (asks, places) = ask::stores(stores, common.compression, counts);
+        ask::are_done(places, self.ask_all(asks).await)
+    }
+
     /// As [`super::Client::add`].
     ///
     /// # Errors

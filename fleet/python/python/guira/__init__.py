@@ -1,0 +1,39 @@
+"""A client of memcached and Guira that spreads keys over many servers by itself, blocking and for asyncio."""
+
+from ._asyncio import AsyncClient
+from ._blocking import Client
+from .exceptions import (
+    MemcacheBusyError,
+    MemcacheClientError,
+    MemcacheDamagedError,
+    MemcacheDownError,
+    MemcacheError,
+    MemcacheIllegalInputError,
+    MemcacheNoRouteError,
+    MemcacheServerError,
+    MemcacheTimeoutError,
+    MemcacheTooLargeError,
+    MemcacheUnexpectedCloseError,
+    MemcacheUnknownCommandError,
+    MemcacheUnknownError,
+    MemcacheUnreachableError,
+)
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "MemcacheBusyError",
+    "MemcacheClientError",
+    "MemcacheDamagedError",
+    "MemcacheDownError",
+    "MemcacheError",
+    "MemcacheIllegalInputError",
+    "MemcacheNoRouteError",
+    "MemcacheServerError",
+    "MemcacheTimeoutError",
+    "MemcacheTooLargeError",
+    "MemcacheUnexpectedCloseError",
+    "MemcacheUnknownCommandError",
+    "MemcacheUnknownError",
+    "MemcacheUnreachableError",
+]
