@@ -23,14 +23,19 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     let view = store.view()?;
     let leader = view.leader().unwrap_or("none: lost servers are not replaced");
-    let mut text = format!("revision {}, leader {leader}\n", view.revision());
+    let mut text = format!("revision {}, leader {}\n", view.revision(), leader.escape_debug());
     let asked = args.pools.iter().map(String::as_str);
     let names: Vec<&str> = if args.pools.is_empty() { view.names().collect() } else { asked.collect() };
+    // One that cannot be read hides no other.
+    let mut unreadable = Ok(());
     for name in names {
-        let pool = view.pool(name)?;
-        text.push_str(&table(&view, name, pool, &course::servers(&args.access, pool)?));
+        match view.pool(name) {
+            Ok(pool) => text.push_str(&table(&view, name, pool, &course::servers(&args.access, pool)?)),
+            Err(error) => unreadable = unreadable.and(Err(error.into())),
+        }
     }
-    print(&text)
+    print(&text)?;
+    unreadable
 }
 
 fn table(view: &View, name: &str, pool: &Pool, servers: &Servers) -> String {

@@ -4,7 +4,7 @@ use crate::counts::ControlCounts;
 use crate::etcd::{Etcd, EtcdError, EtcdOptions, Outcome};
 use crate::keeper::{Keeper, Proposal, Remedy};
 use crate::servers::Servers;
-use crate::store::{Leadership, Registration, Store, StoreError, View};
+use crate::store::{Leadership, Registration, Store, StoreError, View, is_name};
 use crate::upgrade::Upgrades;
 use guira_client::text::{Endpoint, Target};
 use guira_sync::clock::Stopwatch;
@@ -68,8 +68,11 @@ impl Member {
     /// A member that is not registered yet.
     ///
     /// # Errors
-    /// When certificates cannot be read.
+    /// No pool can be called so, or certificates cannot be read.
     pub fn new(options: MemberOptions) -> Result<Self, EtcdError> {
+        if !is_name(&options.pool) {
+            return Err(EtcdError::Unusable(StoreError::Name(options.pool).to_string()));
+        }
         let etcd = Etcd::new(options.etcd.clone(), Arc::new(ControlCounts::default()))?;
         Ok(Member {
             server: options.server.to_string(),

@@ -189,7 +189,7 @@ impl View {
 }
 
 /// Whether a pool may have this name. Others are not looked at: what is behind a slash of theirs would be taken for a server.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(is_good)
 }

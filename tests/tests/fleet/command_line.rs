@@ -16,6 +16,10 @@ fn wrong_arguments_are_told_in_words() {
     assert!(code == Some(1) && text.contains("no endpoint of etcd answers"), "{text}");
     let (code, text) = said(&["router", "-p", "0", "--config-str", r#"{"route": "PoolRoute|etcd:a"}"#]);
     assert!(code != Some(0) && text.contains("give --etcd"), "{text}");
+    let etcd = ["--etcd", "http://127.0.0.1:1"];
+    let join = [&["fleet"], &etcd[..], &["join", "--pool", "a/b", "--server", "127.0.0.1:1"]].concat();
+    let (code, text) = said(&join);
+    assert!(code == Some(1) && text.contains("is no name of a pool"), "{text}");
     let missing = ["fleet", "--etcd", "https://127.0.0.1:1", "--etcd-ca-cert", "missing.pem", "status"];
     let (code, text) = said(&missing);
     assert!(code == Some(1) && text.contains("missing.pem"), "{text}");
@@ -31,6 +35,12 @@ fn a_pool_is_made_once_and_a_slot_is_given_only_to_a_spare() {
     refused(&region, &["create", "cache", "--slots", "2"], "there is a pool cache already");
     refused(&region, &["create", "a/b", "--slots", "2"], "is no name of a pool");
     refused(&region, &["status", "other"], "there is no pool other");
+    region.etcd.control(&["put", "/guira/pools/broken", "nonsense"]);
+    let output = run_guira(&["fleet", "--etcd", &region.etcd.url(), "status"]);
+    let [told, failed] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(told.contains("pool cache: 2 slots") && failed.contains("broken"), "{told}{failed}");
+    region.etcd.control(&["del", "/guira/pools/broken"]);
     refused(&region, &["replace", "cache", "0"], "any server is no spare");
     refused(&region, &["replace", "cache", "2"], "has the slots 0 to 1");
     region.join(3);

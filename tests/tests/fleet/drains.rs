@@ -139,6 +139,30 @@ fn of_two_servers_that_a_slot_moves_between_the_one_that_is_left_has_it() {
 }
 
 #[test]
+fn a_server_that_leaves_is_not_emptied_when_the_one_that_is_filled_is_gone() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(2);
+    let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
+    let router = region.router(&[]);
+    let mut client = router.connect();
+    fill(&mut client);
+    // It is over before the leader gives the slot back.
+    let arguments = ["fleet", "--etcd", &region.etcd.url(), "drain", POOL, "0", "--settle=1s", "--within=1s"];
+    let mut drain = Command::new(guira_binary());
+    drain.args(arguments);
+    let mut drain = spawn(drain);
+    wait_for("a server that is filled", || is_warming(&region, &names[1]));
+    let filled = region.nodes.remove(1);
+    drop(filled.server);
+    let status = wait_for("the end of the drain", || drain.ended());
+    let said = drain.errors();
+    assert!(!status.success() && said.contains("does not answer"), "{said}");
+    wait_for("the slot back", || (region.slots()[0] == names[0]).then_some(()));
+    wait_for("the router's knowledge", || routes(&mut client).iter().all(|at| *at == names[0]).then_some(()));
+    assert_eq!(misses(&mut client), [""; 0]);
+}
+
+#[test]
 fn a_drain_that_would_lose_something_is_refused() {
     let Some(mut region) = Region::start(2) else { return };
     let refused = |region: &Region, arguments: &[&str], what: &str| {
