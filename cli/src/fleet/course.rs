@@ -18,7 +18,9 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(1);
 /// How often etcd is asked while routers hear of a step, and how long it may take without having been away.
 const ASK: Duration = Duration::from_millis(200);
-const ASK_MAX: Duration = Duration::from_millis(500);
+const ASK_MAX: Duration = Duration::from_secs(1);
+/// How long etcd may be away.
+const AWAY_MAX: Duration = Duration::from_secs(600);
 /// How often that is told where there is no terminal.
 const TELL: Duration = Duration::from_secs(30);
 /// Looks that a share is made of.
@@ -153,7 +155,7 @@ impl Progress {
 
     /// Waits until routers have heard of a step. The time begins anew if etcd does not answer: they hear nothing either.
     pub(super) fn settle(&mut self, store: &mut Store, pace: &Pace, what: &str) -> Result<(), Failure> {
-        let mut since = Stopwatch::start();
+        let (begin, mut since) = (Stopwatch::start(), Stopwatch::start());
         loop {
             let left = pace.settle.0.saturating_sub(since.elapsed());
             if left.is_zero() {
@@ -168,6 +170,11 @@ impl Progress {
             }
             if answer.is_err() || asked.elapsed() > ASK_MAX {
                 since = Stopwatch::start();
+            }
+            if begin.elapsed() > pace.settle.0 + AWAY_MAX {
+                let reason =
+                    "etcd answers too slowly, or not at all, for anybody to know what routers have heard";
+                return Err(Failure::Pool(format!("{what} stays as it is: {reason}. Call it again later")));
             }
         }
     }

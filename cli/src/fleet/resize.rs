@@ -58,7 +58,7 @@ fn resize(name: &str, to: usize, how: &How, store: &mut Store) -> Result<(), Fai
             return Err(Failure::Usage(reason));
         }
         let mut course = Course::new(name, how, &servers, &pool.slots, resize)?;
-        course.survey()?;
+        course.survey(&[&course.before, &course.after])?;
         if how.pace.dry_run {
             return print(&format!(
                 "pool {name}: the resize from {} to {to} slots would go on\n",
@@ -72,7 +72,7 @@ fn resize(name: &str, to: usize, how: &How, store: &mut Store) -> Result<(), Fai
     announced.announce_resize(to, &taken, wall_clock());
     let resize = announced.resize.ok_or_else(|| Failure::Pool(format!("pool {name} has {to} slots")))?;
     let mut course = Course::new(name, how, &servers, &announced.slots, resize)?;
-    course.survey()?;
+    course.survey(&[&course.before])?;
     print(&course.plan(&spares))?;
     if how.pace.dry_run {
         return Ok(());
@@ -173,8 +173,8 @@ impl<'a> Course<'a> {
         both.filter_map(|slot| Some((slot, self.slots[slot].server.clone()?))).collect()
     }
 
-    /// Whether the keys that servers have are where this hash has them.
-    fn survey(&self) -> Result<(), Failure> {
+    /// Whether the keys that servers have are where one of these has them.
+    fn survey(&self, hashes: &[&Selector]) -> Result<(), Failure> {
         let mut servers = self.staying(|(_, to)| *to);
         servers.extend(self.staying(|(from, _)| *from));
         servers.sort();
@@ -184,7 +184,7 @@ impl<'a> Course<'a> {
             self.servers
                 .keys(&server, |key| {
                     all += 1;
-                    let is_known = [&self.before, &self.after].iter().any(|hash| belongs(hash, &key, slot));
+                    let is_known = hashes.iter().any(|hash| belongs(hash, &key, slot));
                     strangers += usize::from(!is_known);
                 })
                 .map_err(course::failed(&server))?;

@@ -59,7 +59,13 @@ impl Follower {
     ) -> Result<Self, EtcdError> {
         let store = Store::new(Etcd::new(options, counts.clone())?);
         let shared = Arc::new(Shared::default());
-        let follow = Follow { shared: Arc::downgrade(&shared), counts, store, is_away: false };
+        let follow = Follow {
+            shared: Arc::downgrade(&shared),
+            counts,
+            store,
+            is_away: false,
+            faults: BTreeMap::new(),
+        };
         let thread = std::thread::Builder::new().name("router-etcd".to_owned());
         thread.spawn(move || follow.run(&tell)).map_err(no_thread)?;
         Ok(Follower { shared })
@@ -112,6 +118,8 @@ struct Follow {
     counts: Arc<ControlCounts>,
     store: Store,
     is_away: bool,
+    /// What was wrong with pools last.
+    faults: BTreeMap<String, String>,
 }
 
 impl Follow {
@@ -155,6 +163,7 @@ impl Follow {
         self.counts.set_revision(view.revision());
         let mut state = shared.state();
         let mut has_changed = false;
+        let mut faults = BTreeMap::new();
         for name in view.names() {
             match view.pool(name) {
                 Ok(pool) => {
@@ -167,14 +176,21 @@ impl Follow {
                 }
                 Err(error) => {
                     self.counts.add(ControlCount::PoolFaults);
-                    tracing::warn!("the last good pool stays: {error}");
+                    faults.insert(name.to_owned(), format!("the last good pool stays: {error}"));
                 }
             }
         }
         for name in state.pools.keys().filter(|name| view.names().all(|known| known != name.as_str())) {
             self.counts.add(ControlCount::PoolFaults);
-            tracing::warn!(pool = name, "the pool is not in etcd any more: the last one stays");
+            faults.insert(name.clone(), format!("pool {name} is not in etcd any more: the last one stays"));
         }
+        // Each is told once, however often it is looked.
+        for (name, fault) in &faults {
+            if self.faults.get(name) != Some(fault) {
+                tracing::warn!("{fault}");
+            }
+        }
+        self.faults = faults;
         (state.has_answered, state.failure) = (true, None);
         drop(state);
         shared.came.notify_all();

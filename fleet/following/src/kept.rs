@@ -1,6 +1,7 @@
 //! The last good configuration, kept on disk for a start at which the source cannot be read.
 
 use guira_routing::config::Texts;
+use guira_sync::atomic::{AtomicU32, Ordering};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -24,10 +25,16 @@ pub fn save(path: &Path, texts: &Texts) -> io::Result<()> {
     for (name, text) in std::iter::once((MAIN, &*texts.main)).chain(others) {
         all.push_str(&format!("{} {}\n{name}\n{text}\n", name.len(), text.len()));
     }
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
     fs::create_dir_all(folder)?;
-    // Clients of several processes may keep the same file.
-    let new = path.with_extension(format!("new-{}", std::process::id()));
+    // Clients of several processes, and several of one, may keep the same file.
+    static SAVED: AtomicU32 = AtomicU32::new(0);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".new-{}-{}", std::process::id(), SAVED.fetch_add(1, Ordering::Relaxed)));
+    let new = path.with_file_name(name);
     let mut file = File::create(&new)?;
     file.write_all(all.as_bytes())?;
     // Otherwise an empty file may have its name after a crash of the machine, when it is needed most.

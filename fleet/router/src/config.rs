@@ -39,6 +39,8 @@ pub enum LoadError {
 
 /// How long the thread of names may take to tell what it knows already.
 const KNOWN_PATIENCE: Duration = Duration::from_millis(50);
+/// How long a change of the configuration waits for names that are new.
+const NEW_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A configuration that was found right, and all that a worker needs to make its own tree of it.
 #[derive(Debug)]
@@ -238,8 +240,8 @@ impl Loader {
         Ok(Plan { json, texts, destinations, servers, pools, connector, digest, warnings })
     }
 
-    /// Looks the hosts of servers up that routes lead to. Only those of new servers are waited for: a name that DNS does not answer for holds no
-    /// change up, and the others are followed.
+    /// Looks the hosts of servers up that routes lead to. A name that DNS does not answer for holds no change up: once there are servers, those of new
+    /// ones are waited for a moment, and all are followed.
     fn look_up(&self, destinations: &Destinations, pools: &[BuiltPool]) -> Found {
         let numbers = pools.iter().flat_map(numbers);
         let (new, known): (Vec<_>, Vec<_>) = numbers.partition(|number| *number >= self.servers.len());
@@ -249,7 +251,8 @@ impl Loader {
         let (new, mut known) = (hosts_of(new), hosts_of(known));
         known.retain(|host| !new.contains(host));
         let mut found = Found::new();
-        for (hosts, patience) in [(new, PATIENCE), (known, KNOWN_PATIENCE)] {
+        let of_new = if self.servers.is_empty() { PATIENCE } else { NEW_PATIENCE };
+        for (hosts, patience) in [(new, of_new), (known, KNOWN_PATIENCE)] {
             if !hosts.is_empty() {
                 found.extend(self.names.hosts(hosts, patience));
             }

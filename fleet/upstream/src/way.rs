@@ -16,7 +16,7 @@ impl Addresses {
         Addresses { list: Mutex::new(list.into()) }
     }
 
-    fn list(&self) -> Arc<[Address]> {
+    pub fn list(&self) -> Arc<[Address]> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

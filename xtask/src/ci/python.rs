@@ -28,6 +28,10 @@ pub(crate) fn wheel() -> Step {
 
 fn tests(root: &Path) -> Result<Vec<Command>, String> {
     let folder = target_folder(root).join("python/wheels");
+    // One of another version would be what is installed.
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
     let build = build(root, "dev", &folder)?;
     let python = python_with(root, "python/tests", &PYMEMCACHE)?;
     let wheels = folder.to_string_lossy();

@@ -204,7 +204,8 @@ impl AsyncClient {
             work: Work::default(),
             promises: HashMap::new(),
             has_ended: Arc::clone(&has_ended),
-            patience_ms: u64::try_from((plan.common.timeout * WAITS_MAX).as_millis()).unwrap_or(u64::MAX / 4),
+            patience_ms: u64::try_from(plan.common.timeout.saturating_mul(WAITS_MAX).as_millis())
+                .unwrap_or(u64::MAX / 4),
         };
         std::thread::Builder::new().name("guira-client".to_owned()).spawn(move || driver.run())?;
         let (common, in_use) = (Arc::clone(&plan.common), InUse::new(plan));

@@ -298,14 +298,14 @@ impl Plan {
         let mut destinations = before.map(|plan| plan.destinations.clone()).unwrap_or_default();
         // It is made once to see that it can be.
         let (json, tree) = read(&texts.main, texts, &common.settings, &mut destinations)?;
-        let in_use = tree.destinations().map(|number| number.0).collect();
+        let in_use: BTreeSet<u32> = tree.destinations().map(|number| number.0).collect();
         let mut servers = before.map(|plan| plan.servers.clone()).unwrap_or_default();
         let new = &destinations.specs()[servers.len()..];
         let connector = match before.and_then(|plan| plan.connector.clone()) {
             Some(connector) => Some(connector),
             None => connector(common.authorities.as_ref(), new)?,
         };
-        let (mut unknown, mut known) = (None, before.map_or(0, |plan| plan.servers.len()));
+        let mut unknown = None;
         for spec in new {
             let secure = match (&connector, spec.security) {
                 (Some(connector), Security::Tls) => Some(secure(connector, &spec.address)?),
@@ -315,11 +315,13 @@ impl Plan {
                 unknown = Some((spec.address.to_string(), error.to_string()));
                 Vec::new()
             });
-            known += usize::from(!addresses.is_empty());
             servers.push(server(spec, addresses, secure, &common));
         }
         // Where others are known, it is as one that is down: it is looked up again when it is connected to.
-        if let (Some((server, problem)), 0) = (unknown, known) {
+        let is_known = |number: &u32| !servers[*number as usize].addresses.list().is_empty();
+        if let Some((server, problem)) = unknown
+            && !in_use.iter().any(is_known)
+        {
             return Err(SetupError::Name { server, problem });
         }
         let texts = texts.clone();

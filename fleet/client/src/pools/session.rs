@@ -116,6 +116,11 @@ impl Session {
         Ok(())
     }
 
+    /// Tells the time after its owner has waited elsewhere: what it asks for now is asked now.
+    pub(super) fn tell_time(&mut self) {
+        self.core.set_time(wall_clock(), self.plan.now_ms());
+    }
+
     /// Sends what is asked, waits until something happens, or so long at most, and deals with it.
     ///
     /// # Errors
@@ -130,7 +135,7 @@ impl Session {
         let mut events = std::mem::take(&mut self.events);
         events.clear();
         let waited = self.poll.wait(Some(patience), &mut events);
-        self.core.set_time(wall_clock(), self.plan.now_ms());
+        self.tell_time();
         for event in &events {
             if event.token == OWNERS {
                 continue;
@@ -199,7 +204,8 @@ impl Session {
     fn connect(&mut self, server: u32) -> Result<(), Fault> {
         let known = &self.plan.servers()[server as usize];
         let wire = &mut self.wires[server as usize];
-        if !known.standing.is_in() {
+        // Others may have looked it up since.
+        if !wire.way.is_halfway() {
             wire.way.refresh();
         }
         let stream = wire.way.connect(known.service).map_err(|_| Fault::Unreachable)?;

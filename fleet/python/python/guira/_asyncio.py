@@ -71,8 +71,10 @@ class AsyncClient:
         loop = asyncio.get_running_loop()
         port = self._ports.get(loop)
         if port is None:
-            for other in [other for other in self._ports if other.is_closed()]:
-                del self._ports[other]
+            # Loops of other threads may come meanwhile.
+            for other in [ref() for ref in self._ports.keyrefs()]:
+                if other is not None and other.is_closed():
+                    self._ports.pop(other, None)
             port = self._ports[loop] = Port(self._open().calls(), loop)
         return port
 

@@ -54,7 +54,17 @@ struct Flow {
     /// Servers that the configuration has no more, and that may still be connected to.
     unused: Vec<u32>,
     random: u32,
+    /// Whether what is asked goes on from what was asked too long ago.
+    asks: Asks,
     counts: Arc<Counts>,
+}
+
+/// What may be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    Anything,
+    /// What is stored might be outdated.
+    DeletesOnly,
 }
 
 /// Keys that have left the window since this was asked last.
@@ -126,6 +136,9 @@ impl Sink for Flow {
             self.counts.down.add(1);
             return Err(Outcome::Tko);
         }
+        if self.asks == Asks::DeletesOnly && request.op != Op::Delete {
+            return Err(Outcome::Timeout);
+        }
         let now_ms = self.facts.now_ms;
         if it.known.udp.is_some() && Datagrams::takes(request) {
             if it.datagrams.is_full() {
@@ -174,6 +187,7 @@ impl Core {
             dirty: Vec::new(),
             unused: Vec::new(),
             random: seed as u32,
+            asks: Asks::Anything,
             counts,
         };
         Core { walks: Walks::new(tree, seed), flow }

@@ -1,7 +1,8 @@
 //! How long is waited, and what is done when that is over.
 
-use super::{Core, Fault, HEALTH, Link, Upstream, Used};
+use super::{Asks, Core, Fault, HEALTH, Link, Upstream, Used};
 use guira_routing::{Answer, Outcome};
+use guira_upstream::Probes;
 
 /// So many times in a row something was given up, and the connection is: nothing comes over it.
 const SWEEPS_MAX: usize = 3;
@@ -42,6 +43,7 @@ impl Core {
     pub(in crate::pools) fn forget_overdue(&mut self) -> Vec<u32> {
         let now_ms = self.flow.facts.now_ms;
         let mut unsent = Vec::new();
+        self.flow.asks = Asks::DeletesOnly;
         for server in 0..self.flow.servers.len() as u32 {
             let patience_ms = self.flow.servers[server as usize].known.timeout_ms;
             while let Some((origin, _)) = self.flow.servers[server as usize].lane.give_up(now_ms, patience_ms)
@@ -53,7 +55,13 @@ impl Core {
                     self.walks.answer(origin, &Answer::of(Outcome::Timeout), &mut self.flow);
                 }
             }
+            while let Some(lost) = self.flow.servers[server as usize].datagrams.give_up(now_ms, patience_ms) {
+                for origin in lost.keys {
+                    self.walks.answer(origin, &Answer::of(Outcome::Timeout), &mut self.flow);
+                }
+            }
         }
+        self.flow.asks = Asks::Anything;
         unsent
     }
 
@@ -95,7 +103,13 @@ impl Core {
                 continue;
             }
             self.flow.random = self.flow.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let is_due = match &mut *it.known.probes() {
+            let probes = &mut *it.known.probes();
+            let is_due = match probes {
+                // Another thread has heard of it just as it was put out.
+                None => {
+                    *probes = Some(Probes::begin(now_ms, &HEALTH));
+                    false
+                }
                 Some(probes) if now_ms >= probes.next_ms => {
                     probes.asked(now_ms, &HEALTH, self.flow.random >> 8);
                     true

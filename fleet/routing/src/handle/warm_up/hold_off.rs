@@ -57,7 +57,7 @@ impl HoldOff {
     /// For as long as somebody may fill a key who has read it before: a get of the cold place, one of the warm place, and an add, none of which
     /// takes longer than `timeout`.
     pub(super) fn while_filled(timeout: Duration) -> Self {
-        let seconds = u32::try_from((timeout * 3).as_millis().div_ceil(1000)).unwrap_or(SECONDS_MAX);
+        let seconds = u32::try_from(timeout.saturating_mul(3).as_millis().div_ceil(1000)).unwrap_or(SECONDS_MAX);
         HoldOff { how: How::Native, seconds: seconds.clamp(SECONDS, SECONDS_MAX) }
     }
 
