@@ -315,6 +315,9 @@ fn a_connection_ends_with_a_store_that_was_refused_before_its_value_was_read() {
         bench.sent();
         assert_eq!(bench.core.hear(0, refused.as_bytes()), understood, "{refused}");
         assert!(bench.values(call)[0].is_err(), "{refused}");
+        if understood == Understood::NoMore {
+            bench.core.close(0, Fault::Refused);
+        }
     }
 }
 
