@@ -171,7 +171,7 @@ impl Progress {
             if answer.is_err() || asked.elapsed() > ASK_MAX {
                 since = Stopwatch::start();
             }
-            if begin.elapsed() > pace.settle.0 + AWAY_MAX {
+            if begin.elapsed() > pace.settle.0.saturating_add(AWAY_MAX) {
                 let reason =
                     "etcd answers too slowly, or not at all, for anybody to know what routers have heard";
                 return Err(Failure::Pool(format!("{what} stays as it is: {reason}. Call it again later")));

@@ -243,14 +243,12 @@ impl<'a> Course<'a> {
                     return Err(Failure::Pool(reason));
                 }
             };
-            for server in pool.slots.iter().take(to).filter_map(|slot| slot.server.as_deref()) {
-                course::answers(self.servers, server, &format!("pool {name}"))?;
-            }
             self.slots.clone_from(&pool.slots);
             let what = format!("pool {name}");
             match stage {
                 Stage::Announced => {
                     self.progress.settle(store, &self.how.pace, &what)?;
+                    self.check_new_places(pool)?;
                     self.prune(self.staying(|(_, to)| *to), stage)?;
                 }
                 Stage::Warming => {
@@ -260,10 +258,12 @@ impl<'a> Course<'a> {
                     if !self.fill(store)? {
                         continue;
                     }
+                    self.check_new_places(pool)?;
                 }
                 Stage::Ending => {
                     self.progress.tell(&format!("{what}: the slots before are not asked any more"))?;
                     self.progress.settle(store, &self.how.pace, &what)?;
+                    self.check_new_places(pool)?;
                     self.empty_former(pool)?;
                 }
             }
@@ -275,6 +275,12 @@ impl<'a> Course<'a> {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// That all servers of the pool as it will be are there.
+    fn check_new_places(&self, pool: &Pool) -> Result<(), Failure> {
+        let mut servers = pool.slots.iter().take(self.resize.to).filter_map(|slot| slot.server.as_deref());
+        servers.try_for_each(|server| course::answers(self.servers, server, &format!("pool {}", self.name)))
     }
 
     /// Until the time is over; `false` if something has come between.

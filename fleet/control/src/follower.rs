@@ -66,7 +66,7 @@ impl Follower {
             is_away: false,
             faults: BTreeMap::new(),
         };
-        let thread = std::thread::Builder::new().name("router-etcd".to_owned());
+        let thread = std::thread::Builder::new().name("guira-etcd".to_owned());
         thread.spawn(move || follow.run(&tell)).map_err(no_thread)?;
         Ok(Follower { shared })
     }

@@ -5,7 +5,7 @@ use crate::kept;
 use crate::records::{Learned, Records};
 use crate::source::{Followed, Reader, Source, Unreadable};
 use crate::watch::Watch;
-use guira_client::pools::{AsyncClient, Builder, Client, SetupError, Steering, Texts, check};
+use guira_client::pools::{AsyncClient, Builder, Client, ReloadHandle, SetupError, Texts, check};
 use guira_control::EtcdOptions;
 use guira_names::{Names, NamesOptions, News};
 use guira_transport::{Interest, Mailbox, Poll, Token};
@@ -87,7 +87,7 @@ impl Following {
     /// # Errors
     /// There is no configuration that can be used, or the system refuses what is needed.
     pub fn client(self, build: impl Fn(Builder) -> Builder) -> Result<Client, FollowError> {
-        self.start(|texts| Client::new(&build(Builder::texts(texts))), Client::steering)
+        self.start(|texts| Client::new(&build(Builder::texts(texts))), Client::reload_handle)
     }
 
     /// An async client, otherwise as [`Following::client`].
@@ -95,13 +95,13 @@ impl Following {
     /// # Errors
     /// As there.
     pub fn async_client(self, build: impl Fn(Builder) -> Builder) -> Result<AsyncClient, FollowError> {
-        self.start(|texts| AsyncClient::new(&build(Builder::texts(texts))), AsyncClient::steering)
+        self.start(|texts| AsyncClient::new(&build(Builder::texts(texts))), AsyncClient::reload_handle)
     }
 
     fn start<C>(
         self,
         make: impl Fn(Texts) -> Result<C, SetupError>,
-        steering: impl Fn(&C) -> Steering,
+        handle: impl Fn(&C) -> ReloadHandle,
     ) -> Result<C, FollowError> {
         let wishes = Arc::new(Mailbox::new()?);
         let (names_told, pools_told) = (wishes.clone(), wishes.clone());
@@ -111,8 +111,7 @@ impl Following {
         let pools = EtcdPools::new(self.etcd.as_ref(), move || pools_told.send(Wish::LoadPools));
         let mut reader = Reader::new(self.source, Followed { records, pools: Arc::new(pools) });
         let (client, in_use) = first(&mut reader, self.kept.as_deref(), make)?;
-        let mut follow =
-            Follow { reader, names, wishes, steering: steering(&client), kept: self.kept, in_use };
+        let mut follow = Follow { reader, names, wishes, handle: handle(&client), kept: self.kept, in_use };
         follow.note();
         let thread = std::thread::Builder::new().name("guira-follow".to_owned());
         thread.spawn(move || follow.run_until_over())?;
@@ -170,7 +169,7 @@ struct Follow {
     reader: Reader,
     names: Arc<Names>,
     wishes: Arc<Mailbox<Wish>>,
-    steering: Steering,
+    handle: ReloadHandle,
     kept: Option<PathBuf>,
     in_use: Texts,
 }
@@ -211,7 +210,7 @@ impl Follow {
             let held = self.reader.followed.records.patience();
             poll.wait(held.into_iter().chain([LOOK]).min(), &mut events)?;
             events.clear();
-            if self.steering.is_over() {
+            if self.handle.is_over() {
                 return Ok(());
             }
             for wish in self.wishes.take() {
@@ -244,7 +243,7 @@ impl Follow {
             Ok(texts) => texts,
             Err(error) => {
                 tracing::error!("the configuration stays as it was: {error}");
-                self.steering.count_refused();
+                self.handle.count_refused();
                 // Pools of the configuration in use have other servers all the same.
                 self.reader.followed.renew(&self.in_use)
             }
@@ -252,7 +251,7 @@ impl Follow {
         if texts == self.in_use {
             return Users::Some;
         }
-        match self.steering.reconfigure(&texts) {
+        match self.handle.reconfigure(&texts) {
             None => return Users::None,
             Some(Ok(())) => {
                 tracing::info!("another configuration is used");

@@ -21,7 +21,10 @@ impl EtcdPools {
             Some(options) => {
                 Follower::start(options.clone(), counts.clone(), tell).map_err(|error| error.to_string())
             }
-            None => Err("give --etcd, where pools of this kind are kept".to_owned()),
+            None => Err(
+                "where etcd is was not said, which keeps pools of this kind: give --etcd, or Following::etcd"
+                    .to_owned(),
+            ),
         };
         EtcdPools { follower, counts }
     }

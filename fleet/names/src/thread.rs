@@ -159,7 +159,7 @@ fn start(
 ) -> io::Result<(UnboundedSender<Command>, JoinHandle<()>)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, commands) = unbounded_channel();
-    let thread = std::thread::Builder::new().name("router-names".to_owned()).spawn(move || {
+    let thread = std::thread::Builder::new().name("guira-names".to_owned()).spawn(move || {
         let worker = runtime.block_on(async { Worker::new(options, counts, tell) });
         match worker {
             Ok(worker) => runtime.block_on(worker.run(commands)),

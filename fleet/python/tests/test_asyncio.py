@@ -55,7 +55,7 @@ def test_cancelled_calls_leave_the_others_alone(any_server, silent, key):
                 answers = await asyncio.gather(*calls, return_exceptions=True)
                 assert all(isinstance(answer, asyncio.CancelledError) for answer in answers[::2])
                 assert set(answers[1::2]) == {b"x"}
-            assert client._port()._waiting == {}
+            assert client._pending()._waiting == {}
         async with guira.AsyncClient(silent, timeout=0.2) as client:
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(client.get(key), 0.01)
@@ -95,7 +95,7 @@ def test_a_client_serves_one_loop_after_the_other(any_server, key):
     for number in range(5):
         asyncio.run(client.set(key, number))
         assert asyncio.run(client.get(key)) == str(number).encode()
-    assert len(client._ports) <= 1
+    assert len(client._by_loop) <= 1
 
 
 def test_a_client_serves_loops_of_several_threads(any_server, key):

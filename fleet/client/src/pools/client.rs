@@ -6,9 +6,9 @@ use super::counters::{Counters, Counts};
 use super::error::Error;
 use super::item::{Cas, Item, Store};
 use super::plan::{Builder, Common, InUse, Plan, Server, SetupError};
+use super::reload_handle::ReloadHandle;
 use super::session::Session;
 use super::shared_window::SharedWindow;
-use super::steering::Steering;
 use super::work::{Places, WAITS_MAX, Work};
 use crate::text::{Connection, Endpoint, StatsReply, Target, TextError};
 use guira_routing::Op;
@@ -138,9 +138,9 @@ impl Client {
 
     /// What gives the client other configurations, without keeping it.
     #[must_use]
-    pub fn steering(&self) -> Steering {
+    pub fn reload_handle(&self) -> ReloadHandle {
         let client = Arc::downgrade(&self.shared);
-        Steering::new(&self.shared.counts, move |texts| {
+        ReloadHandle::new(&self.shared.counts, move |texts| {
             Some(Client { shared: client.upgrade()? }.reconfigure(texts))
         })
     }
@@ -401,7 +401,9 @@ impl Shared {
         let mut waits = 0;
         loop {
             // Keys that have waited go by what is known now, as those of other calls do.
-            session.go_by(&self.in_use.plan()).ok()?;
+            if let Some(plan) = self.in_use.other_than(session.plan_number()) {
+                session.go_by(&plan).ok()?;
+            }
             let places = work.start(session, &self.window);
             work.settle(session, &self.window, &self.counts);
             if let Some((_, replies)) =

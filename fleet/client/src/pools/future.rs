@@ -6,9 +6,9 @@ use super::counters::{Counters, Counts};
 use super::error::Error;
 use super::item::{Cas, Item, Store};
 use super::plan::{Builder, Common, InUse, Plan, SetupError};
+use super::reload_handle::ReloadHandle;
 use super::session::{OWNERS, Session};
 use super::shared_window::SharedWindow;
-use super::steering::Steering;
 use super::work::{Places, WAITS_MAX, Work};
 use guira_routing::config::Texts;
 use guira_routing::{Op, Tree};
@@ -224,11 +224,11 @@ impl AsyncClient {
         })
     }
 
-    /// As [`super::Client::steering`].
+    /// As [`super::Client::reload_handle`].
     #[must_use]
-    pub fn steering(&self) -> Steering {
+    pub fn reload_handle(&self) -> ReloadHandle {
         let client = Arc::downgrade(&self.shared);
-        Steering::new(&self.shared.counts, move |texts| {
+        ReloadHandle::new(&self.shared.counts, move |texts| {
             Some(AsyncClient { shared: client.upgrade()? }.reconfigure(texts))
         })
     }

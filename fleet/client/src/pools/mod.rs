@@ -31,9 +31,9 @@ mod error;
 mod future;
 mod item;
 mod plan;
+mod reload_handle;
 mod session;
 mod shared_window;
-mod steering;
 mod window;
 mod work;
 
@@ -45,5 +45,5 @@ pub use future::AsyncClient;
 pub use guira_routing::config::Texts;
 pub use item::{Cas, Item, Store};
 pub use plan::{Builder, SetupError, check};
-pub use steering::Steering;
+pub use reload_handle::ReloadHandle;
 pub use window::{Era, Window};

@@ -7,7 +7,7 @@ use guira_routing::config::{
     Address as Named, ConfigError, Globals, Json, Security, Sources, Texts, Value, load,
 };
 use guira_routing::{DestinationSpec, Destinations, Settings, Tree, build};
-use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{Address, NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError, TlsName};
 use guira_upstream::{Addresses, Probes, Secure, Standing, host_id};
@@ -264,6 +264,8 @@ fn read(
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) common: Arc<Common>,
+    /// Of the plans of a client, from 0.
+    pub(super) number: u64,
     texts: Texts,
     json: Json,
     destinations: Destinations,
@@ -325,7 +327,8 @@ impl Plan {
             return Err(SetupError::Name { server, problem });
         }
         let texts = texts.clone();
-        Ok(Plan { common, texts, json, destinations, servers, in_use, connector })
+        let number = before.map_or(0, |plan| plan.number + 1);
+        Ok(Plan { common, number, texts, json, destinations, servers, in_use, connector })
     }
 
     /// A tree of its own for a thread.
@@ -370,6 +373,8 @@ impl Plan {
 pub(super) struct InUse {
     /// LOCK: pool_plan. Leaf.
     plan: Mutex<Arc<Plan>>,
+    /// The number of that plan, for who only wants to know whether it is another one. Relaxed: a call may go by the plan before.
+    newest: AtomicU64,
     /// Held while the next plan is made and handed out.
     /// LOCK: pool_change. Above pool_plan and pool_sessions.
     change: Mutex<()>,
@@ -377,7 +382,13 @@ pub(super) struct InUse {
 
 impl InUse {
     pub(super) fn new(plan: Arc<Plan>) -> Self {
-        InUse { plan: Mutex::new(plan), change: Mutex::default() }
+        let newest = AtomicU64::new(plan.number);
+        InUse { plan: Mutex::new(plan), newest, change: Mutex::default() }
+    }
+
+    /// The plan in use, if it is another one than the one with this number: calls ask for it all the time.
+    pub(super) fn other_than(&self, number: u64) -> Option<Arc<Plan>> {
+        (self.newest.load(Ordering::Relaxed) != number).then(|| self.plan())
     }
 
     pub(super) fn plan(&self) -> Arc<Plan> {
@@ -399,6 +410,7 @@ impl InUse {
         let plan = Arc::new(before.after(texts).inspect_err(|_| counts.refused_configurations.add(1))?);
         counts.configurations.add(1);
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&plan);
+        self.newest.store(plan.number, Ordering::Relaxed);
         hand_out(&plan)
     }
 }

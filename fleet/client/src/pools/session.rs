@@ -78,6 +78,11 @@ impl Session {
         Arc::ptr_eq(&self.plan, plan)
     }
 
+    /// The number of the plan that it goes by.
+    pub(super) fn plan_number(&self) -> u64 {
+        self.plan.number
+    }
+
     /// Goes by this plan from now on, if it does not yet.
     pub(super) fn go_by(&mut self, plan: &Arc<Plan>) -> Result<(), SetupError> {
         if !self.has(plan) {

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 from . import _codec as codec
 from . import _guira
 from ._codec import Codec, Key, Serde
-from ._port import Port
+from ._pending import PendingCalls
 from ._setup import Server, setup, tell_of_forks
 from .exceptions import MemcacheClientError
 
@@ -43,7 +43,7 @@ class AsyncClient:
         verify: bool = True,
     ) -> None:
         """As :class:`guira.Client`."""
-        self._ports: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Port] = weakref.WeakKeyDictionary()
+        self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, PendingCalls] = weakref.WeakKeyDictionary()
         self._client: Optional[_guira.AsyncClient] = None
         self._setup = setup(server, config, timeout, udp_gets, compress_from, ca_file, verify)
         self._codec = Codec(
@@ -54,11 +54,11 @@ class AsyncClient:
 
     def _after_fork(self) -> None:
         self._client = None
-        self._ports = weakref.WeakKeyDictionary()
+        self._by_loop = weakref.WeakKeyDictionary()
 
     def __del__(self) -> None:
         # Nothing to leave if it was never made.
-        if hasattr(self, "_ports"):
+        if hasattr(self, "_by_loop"):
             self._leave()
 
     def _open(self) -> _guira.AsyncClient:
@@ -67,23 +67,23 @@ class AsyncClient:
             client = self._client = self._setup.async_client()
         return client
 
-    def _port(self) -> Port:
+    def _pending(self) -> PendingCalls:
         loop = asyncio.get_running_loop()
-        port = self._ports.get(loop)
-        if port is None:
+        pending = self._by_loop.get(loop)
+        if pending is None:
             # Loops of other threads may come meanwhile.
-            for other in [ref() for ref in self._ports.keyrefs()]:
+            for other in [ref() for ref in self._by_loop.keyrefs()]:
                 if other is not None and other.is_closed():
-                    self._ports.pop(other, None)
-            port = self._ports[loop] = Port(self._open().calls(), loop)
-        return port
+                    self._by_loop.pop(other, None)
+            pending = self._by_loop[loop] = PendingCalls(self._open().calls(), loop)
+        return pending
 
     def _leave(self) -> None:
         """Takes its descriptors from all loops, each in its thread."""
-        ports, self._ports = self._ports, weakref.WeakKeyDictionary()
-        for loop, port in list(ports.items()):
+        by_loop, self._by_loop = self._by_loop, weakref.WeakKeyDictionary()
+        for loop, pending in list(by_loop.items()):
             try:
-                loop.call_soon_threadsafe(port.close, loop)
+                loop.call_soon_threadsafe(pending.close, loop)
             except RuntimeError:
                 # It is closed, and watches nothing any more.
                 pass
@@ -113,8 +113,8 @@ class AsyncClient:
         """As :meth:`guira.Client.get`."""
         name = self._codec.key(key)
         try:
-            port = self._port()
-            item = await port.answer(port.calls.get(name))
+            pending = self._pending()
+            item = await pending.answer(pending.calls.get(name))
             return default if item is None else self._codec.value(key, item)
         except Exception as error:
             return self._codec.failed_get(error, default)
@@ -123,8 +123,8 @@ class AsyncClient:
         """As :meth:`guira.Client.gets`."""
         name = self._codec.key(key)
         try:
-            port = self._port()
-            item = await port.answer(port.calls.gets(name))
+            pending = self._pending()
+            item = await pending.answer(pending.calls.gets(name))
             return (default, cas_default) if item is None else self._codec.value_and_cas(key, item)
         except Exception as error:
             missing: Tuple[Any, Any] = self._codec.failed_get(error, (default, cas_default))
@@ -134,24 +134,24 @@ class AsyncClient:
         """As :meth:`guira.Client.gat`."""
         name, expiry = self._codec.key(key), codec.expiry(expire)
         try:
-            port = self._port()
-            item = await port.answer(port.calls.gat(name, expiry))
+            pending = self._pending()
+            item = await pending.answer(pending.calls.gat(name, expiry))
             return default if item is None else self._codec.value(key, item)
         except Exception as error:
             return self._codec.failed_get(error, default)
 
     async def get_many(self, keys: Iterable[K]) -> Dict[K, Any]:
         """As :meth:`guira.Client.get_many`."""
-        keys, port = list(keys), self._port()
-        items = await port.answer(port.calls.get_many([self._codec.key(key) for key in keys]))
+        keys, pending = list(keys), self._pending()
+        items = await pending.answer(pending.calls.get_many([self._codec.key(key) for key in keys]))
         return self._codec.values(keys, items, self._codec.value)
 
     get_multi = get_many
 
     async def gets_many(self, keys: Iterable[K]) -> Dict[K, Tuple[Any, int]]:
         """As :meth:`guira.Client.gets_many`."""
-        keys, port = list(keys), self._port()
-        items = await port.answer(port.calls.gets_many([self._codec.key(key) for key in keys]))
+        keys, pending = list(keys), self._pending()
+        items = await pending.answer(pending.calls.gets_many([self._codec.key(key) for key in keys]))
         return self._codec.values(keys, items, self._codec.value_and_cas)
 
     async def set(
@@ -163,8 +163,8 @@ class AsyncClient:
         flags: Optional[int] = None,
     ) -> bool:
         """As :meth:`guira.Client.set`."""
-        row, port = self._codec.row(key, value, expire, flags), self._port()
-        return bool(await port.answer(port.calls.set(*row)))
+        row, pending = self._codec.row(key, value, expire, flags), self._pending()
+        return bool(await pending.answer(pending.calls.set(*row)))
 
     async def set_many(
         self,
@@ -175,8 +175,8 @@ class AsyncClient:
     ) -> List[K]:
         """As :meth:`guira.Client.set_many`."""
         rows = [self._codec.row(key, value, expire, flags) for key, value in values.items()]
-        keys, port = list(values), self._port()
-        return codec.not_stored(keys, await port.answer(port.calls.set_many(rows)))
+        keys, pending = list(values), self._pending()
+        return codec.not_stored(keys, await pending.answer(pending.calls.set_many(rows)))
 
     set_multi = set_many
 
@@ -189,8 +189,8 @@ class AsyncClient:
         flags: Optional[int] = None,
     ) -> bool:
         """As :meth:`guira.Client.add`."""
-        row, port = self._codec.row(key, value, expire, flags), self._port()
-        return bool(await port.answer(port.calls.add(*row)))
+        row, pending = self._codec.row(key, value, expire, flags), self._pending()
+        return bool(await pending.answer(pending.calls.add(*row)))
 
     async def replace(
         self,
@@ -201,8 +201,8 @@ class AsyncClient:
         flags: Optional[int] = None,
     ) -> bool:
         """As :meth:`guira.Client.replace`."""
-        row, port = self._codec.row(key, value, expire, flags), self._port()
-        return bool(await port.answer(port.calls.replace(*row)))
+        row, pending = self._codec.row(key, value, expire, flags), self._pending()
+        return bool(await pending.answer(pending.calls.replace(*row)))
 
     async def cas(
         self,
@@ -214,55 +214,55 @@ class AsyncClient:
         flags: Optional[int] = None,
     ) -> Optional[bool]:
         """As :meth:`guira.Client.cas`."""
-        row, port = self._codec.row(key, value, expire, flags), self._port()
-        stored: Optional[bool] = await port.answer(port.calls.cas(*row, codec.unique(cas)))
+        row, pending = self._codec.row(key, value, expire, flags), self._pending()
+        stored: Optional[bool] = await pending.answer(pending.calls.cas(*row, codec.unique(cas)))
         return stored
 
     async def append(self, key: Key, value: Any, noreply: Optional[bool] = None) -> bool:
         """As :meth:`guira.Client.append`."""
-        name, more, port = self._codec.key(key), self._codec.more(key, value), self._port()
-        return bool(await port.answer(port.calls.append(name, more)))
+        name, more, pending = self._codec.key(key), self._codec.more(key, value), self._pending()
+        return bool(await pending.answer(pending.calls.append(name, more)))
 
     async def prepend(self, key: Key, value: Any, noreply: Optional[bool] = None) -> bool:
         """As :meth:`guira.Client.prepend`."""
-        name, more, port = self._codec.key(key), self._codec.more(key, value), self._port()
-        return bool(await port.answer(port.calls.prepend(name, more)))
+        name, more, pending = self._codec.key(key), self._codec.more(key, value), self._pending()
+        return bool(await pending.answer(pending.calls.prepend(name, more)))
 
     async def touch(self, key: Key, expire: int = 0, noreply: Optional[bool] = None) -> bool:
         """As :meth:`guira.Client.touch`."""
-        name, expiry, port = self._codec.key(key), codec.expiry(expire), self._port()
-        return bool(await port.answer(port.calls.touch(name, expiry)))
+        name, expiry, pending = self._codec.key(key), codec.expiry(expire), self._pending()
+        return bool(await pending.answer(pending.calls.touch(name, expiry)))
 
     async def delete(self, key: Key, noreply: Optional[bool] = None) -> bool:
         """As :meth:`guira.Client.delete`."""
-        name, port = self._codec.key(key), self._port()
-        return bool(await port.answer(port.calls.delete(name)))
+        name, pending = self._codec.key(key), self._pending()
+        return bool(await pending.answer(pending.calls.delete(name)))
 
     async def delete_many(self, keys: Iterable[Key], noreply: Optional[bool] = None) -> bool:
         """As :meth:`guira.Client.delete_many`."""
-        keys, port = list(keys), self._port()
+        keys, pending = list(keys), self._pending()
         names = [self._codec.key(key) for key in keys]
-        return codec.all_deleted(keys, await port.answer(port.calls.delete_many(names)))
+        return codec.all_deleted(keys, await pending.answer(pending.calls.delete_many(names)))
 
     delete_multi = delete_many
 
     async def incr(self, key: Key, value: int, noreply: Optional[bool] = False) -> Optional[int]:
         """As :meth:`guira.Client.incr`."""
-        name, by, port = self._codec.key(key), codec.amount(value), self._port()
-        number: Optional[int] = await port.answer(port.calls.incr(name, by))
+        name, by, pending = self._codec.key(key), codec.amount(value), self._pending()
+        number: Optional[int] = await pending.answer(pending.calls.incr(name, by))
         return number
 
     async def decr(self, key: Key, value: int, noreply: Optional[bool] = False) -> Optional[int]:
         """As :meth:`guira.Client.decr`."""
-        name, by, port = self._codec.key(key), codec.amount(value), self._port()
-        number: Optional[int] = await port.answer(port.calls.decr(name, by))
+        name, by, pending = self._codec.key(key), codec.amount(value), self._pending()
+        number: Optional[int] = await pending.answer(pending.calls.decr(name, by))
         return number
 
     async def flush_all(self, delay: int = 0, noreply: Optional[bool] = None) -> bool:
         """As :meth:`guira.Client.flush_all`."""
         codec.no_delay(delay)
-        port = self._port()
-        await port.answer(port.calls.flush_all())
+        pending = self._pending()
+        await pending.answer(pending.calls.flush_all())
         return True
 
     async def version(self) -> bytes:

@@ -21,9 +21,10 @@ pub(crate) struct Handover {
 const PRESENT: u32 = 0;
 const OTHER: u32 = 1;
 
-/// In a state: what is held is the failure of the other place, or that it had the item.
+/// In a state: what is held is the failure of the other place, or that it had the item; or that the present one had none.
 const HAS_FAILED: u32 = 1;
 const HAD_IT: u32 = 2;
+const HAD_NONE: u32 = 3;
 
 impl Handover {
     /// From `old` to `new`, whose deletes hold off: another router may fill it from the old place. `name` is told when `new` is filled.
@@ -83,7 +84,7 @@ impl Handle for Handover {
         match (child, state.answers) {
             (PRESENT, 1) => {
                 if outcome == Outcome::NotFound {
-                    state.a = HAD_IT;
+                    state.a = HAD_NONE;
                 }
                 cx.hold();
                 Then::Wait
@@ -105,7 +106,7 @@ impl Handle for Handover {
             }
             // What is stored is stored: only a delete promises that nobody has the key any more.
             _ if is_delete && outcome.is_error() => Then::Pass,
-            _ if either && had_it && state.a == HAD_IT => Then::Pass,
+            _ if either && had_it && state.a == HAD_NONE => Then::Pass,
             _ => Then::Held,
         }
     }

@@ -76,10 +76,15 @@ fn forward(clients: &UdpSocket, servers: &UdpSocket, done: &Done, seed: u64) -> 
     while !done.ends.load(Ordering::Relaxed) {
         let Ok((length, client)) = clients.recv_from(&mut buffer) else { continue };
         servers.send(&buffer[..length])?;
+        let asked = [buffer[0], buffer[1]];
         // One get is under way at a time: all that comes now is its answer.
         let mut left = 1;
         while left > 0 {
             let Ok(length) = answers.recv(&mut buffer) else { break };
+            if buffer[..2] != asked {
+                // It is the answer to a get that took longer than is waited for here.
+                continue;
+            }
             let [place, total] = [2, 4].map(|at| u16::from_be_bytes([buffer[at], buffer[at + 1]]));
             left = total - place - 1;
             let fate = rng.below(1_000_000);

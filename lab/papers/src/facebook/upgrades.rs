@@ -51,7 +51,7 @@ struct Found {
     requests: Option<u64>,
     /// Misses until then.
     misses: u64,
-    /// How long nobody was served.
+    /// From its beginning to the next answer of the new process: whoever asked meanwhile was served by the former one, or waited.
     pause: Duration,
 }
 
@@ -155,7 +155,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         answers: vec![answer(
             "S19",
             format!(
-                "90 % of the hit rate before ({} %) after {} requests when begun with nothing; the first {WINDOW} requests hit {} % with the region, {} % by takeover; nobody was served for {:.0} and {:.0} ms",
+                "90 % of the hit rate before ({} %) after {} requests when begun with nothing; the first {WINDOW} requests hit {} % with the region, {} % by takeover; the new process answers after {:.0} and {:.0} ms",
                 percent(anew.before),
                 requests(anew),
                 percent(region.first),
@@ -171,7 +171,14 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         )],
         tables: vec![table(
             "An upgrade:",
-            &["", "hits before, %", "at first, %", "requests until 90 %", "misses until then", "pause, ms"],
+            &[
+                "",
+                "hits before, %",
+                "at first, %",
+                "requests until 90 %",
+                "misses until then",
+                "new process answers after, ms",
+            ],
             rows.collect(),
         )],
         charts: Vec::new(),

@@ -268,7 +268,7 @@ pub(super) const ROWS: &[Row] = &[
             let [before] = answer.after("rate before (")?;
             let [region] = answer.after("requests hit")?;
             let [takeover] = answer.after("with the region,")?;
-            let [ended, took] = answer.after("served for")?;
+            let [ended, took] = answer.after("answers after")?;
             let anew = anew.map_or("more".to_owned(), |[requests]| format!("{:.0} K", requests / 1e3));
             let text = format!(
                 "{anew} requests when begun with nothing; at once with the region ({ended:.0} ms) and by takeover ({took:.0} ms)"

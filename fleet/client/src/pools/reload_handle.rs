@@ -9,17 +9,17 @@ use std::sync::Arc;
 type Reconfigure = dyn Fn(&Texts) -> Option<Result<(), SetupError>> + Send;
 
 /// Gives a client other configurations as long as somebody uses it.
-pub struct Steering {
+pub struct ReloadHandle {
     counts: Arc<Counts>,
     reconfigure: Box<Reconfigure>,
 }
 
-impl Steering {
+impl ReloadHandle {
     pub(super) fn new(
         counts: &Arc<Counts>,
         reconfigure: impl Fn(&Texts) -> Option<Result<(), SetupError>> + Send + 'static,
     ) -> Self {
-        Steering { counts: Arc::clone(counts), reconfigure: Box::new(reconfigure) }
+        ReloadHandle { counts: Arc::clone(counts), reconfigure: Box::new(reconfigure) }
     }
 
     /// Has the client go by another configuration ([`super::Client::reconfigure`]). `None` once nobody uses it any more.
@@ -40,8 +40,8 @@ impl Steering {
     }
 }
 
-impl fmt::Debug for Steering {
+impl fmt::Debug for ReloadHandle {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Steering").finish_non_exhaustive()
+        out.debug_struct("ReloadHandle").finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ from ._guira import Calls
 from .exceptions import MemcacheUnexpectedCloseError
 
 
-class Port:
+class PendingCalls:
     """Which futures wait for which calls. It does not hold its loop, which would never be freed then."""
 
     def __init__(self, calls: Calls, loop: asyncio.AbstractEventLoop) -> None:
