@@ -321,12 +321,13 @@ fn a_connection_ends_with_a_store_that_was_refused_before_its_value_was_read() {
     }
 }
 
-/// Prints how many keys one core routes, writes and matches with their answers: `cargo test -p guira-client --lib -- --ignored --nocapture`.
+/// Prints how many keys one core routes, writes and matches with their answers: `cargo test --release -p guira-client --lib -- rate_of_keys --ignored --nocapture`.
 #[test]
 #[ignore = "it measures"]
 fn rate_of_keys() {
     const ROUNDS: usize = 4000;
     const BATCH: usize = 24;
+    const PASSES: usize = 15;
     let servers: Vec<String> = (1..=16).map(|port| format!("127.0.0.1:{port}")).collect();
     let keys: Vec<String> =
         (0..ROUNDS * BATCH).map(|number| format!("user:{}:name", number * 7919 % 100_000)).collect();
@@ -355,31 +356,40 @@ fn rate_of_keys() {
         twin.core.take(call);
         replies.push(of_round);
     }
-    let mut bench = bench(Builder::servers(&servers));
-    // Others use the processor too.
-    let worked = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    let begin = worked();
-    let mut found = 0;
-    for (round, replies) in replies.iter().enumerate() {
-        let call = ask(&mut bench, round);
-        for server in bench.core.take_dirty() {
-            let bytes = bench.core.unsent(server).len();
-            bench.core.sent(server, bytes);
-        }
-        for (server, reply) in replies {
-            bench.core.hear(*server, reply);
-        }
-        bench.core.take_done();
-        found += bench
-            .core
-            .take(call)
-            .iter()
-            .filter(|reply| matches!(reply, Ok(told) if told.item.is_some()))
-            .count();
-    }
-    let end = worked();
-    let seconds = (end.tv_sec - begin.tv_sec) as f64 + (end.tv_nsec - begin.tv_nsec) as f64 / 1e9;
-    let rate = found as f64 / seconds / 1e6;
-    assert_eq!(found, ROUNDS * BATCH);
-    println!("{rate:.2} million keys in a second of a core, {BATCH} at once over {} servers", servers.len());
+    let mut rates: Vec<f64> = (0..PASSES)
+        .map(|_| {
+            let mut bench = bench(Builder::servers(&servers));
+            let begin = worked();
+            let mut found = 0;
+            for (round, replies) in replies.iter().enumerate() {
+                let call = ask(&mut bench, round);
+                for server in bench.core.take_dirty() {
+                    let bytes = bench.core.unsent(server).len();
+                    bench.core.sent(server, bytes);
+                }
+                for (server, reply) in replies {
+                    bench.core.hear(*server, reply);
+                }
+                bench.core.take_done();
+                let all = bench.core.take(call);
+                found += all.iter().filter(|reply| matches!(reply, Ok(told) if told.item.is_some())).count();
+            }
+            assert_eq!(found, ROUNDS * BATCH);
+            found as f64 / (worked() - begin) / 1e6
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    println!(
+        "{:.2} million keys in a second of a core ({:.2} to {:.2} in {PASSES} passes), {BATCH} at once over {} servers",
+        rates[PASSES / 2],
+        rates[0],
+        rates[PASSES - 1],
+        servers.len()
+    );
+}
+
+/// Seconds that this thread has worked: others use the processor too.
+fn worked() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
