@@ -5,8 +5,9 @@ use super::core::Reply;
 use super::counters::{Counters, Counts};
 use super::error::Error;
 use super::item::{Cas, Item, Store};
-use super::plan::{Builder, Common, InUse, Plan, Server, SetupError};
+use super::plan::{Builder, Common, InUse, Plan, SetupError};
 use super::reload_handle::ReloadHandle;
+use super::server::Server;
 use super::session::Session;
 use super::shared_window::SharedWindow;
 use super::work::{Places, WAITS_MAX, Work};
@@ -31,7 +32,7 @@ struct Shared {
     in_use: InUse,
     counts: Arc<Counts>,
     window: SharedWindow,
-    /// LOCK: pool_sessions. Leaf.
+    /// LOCK: pool_sessions. Above pool_plan.
     sessions: Mutex<Sessions>,
     returned: Condvar,
 }
@@ -52,12 +53,24 @@ struct Lent<'c> {
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        let mut sessions = self.shared.sessions();
-        match self.session.take() {
-            Some(session) => sessions.idle.push(session),
-            None => sessions.open -= 1,
+        loop {
+            let mut sessions = self.shared.sessions();
+            // Who hands a plan out looks under this lock at those that are idle, and has said before that there is another one.
+            let other = self.session.as_ref().map(Session::plan_number);
+            let other = other.and_then(|number| self.shared.in_use.other_than(number));
+            if let (Some(session), Some(plan)) = (&mut self.session, other) {
+                drop(sessions);
+                if session.go_by(&plan).is_err() {
+                    self.session = None;
+                }
+                continue;
+            }
+            match self.session.take() {
+                Some(session) => sessions.idle.push(session),
+                None => sessions.open -= 1,
+            }
+            break;
         }
-        drop(sessions);
         self.shared.returned.notify_one();
     }
 }
@@ -127,7 +140,8 @@ impl Client {
     }
 
     /// Goes by another configuration from now on; everything else stays as the client was made. Calls that are under way end by the one before.
-    /// Servers that both have keep their connections, and whether they are down.
+    /// Servers that both have keep their connections, and whether they are down. The names of new ones are looked up first, for a second at most: one
+    /// that is not found by then counts as down until it is.
     ///
     /// # Errors
     /// What is wrong with the configuration, or with a server that it names. Then the one before stays.
@@ -426,5 +440,26 @@ impl Shared {
             }
             work.settle(session, &self.window, &self.counts);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_was_at_work_while_the_configuration_changed_goes_by_the_new_one_when_it_is_given_back()
+    {
+        let text = |port: u16| {
+            format!(r#"{{"pools": {{"a": {{"servers": ["127.0.0.1:{port}"]}}}}, "route": "PoolRoute|a"}}"#)
+        };
+        let client = Client::from_config(&text(1)).unwrap();
+        let lent = client.shared.lend().unwrap();
+        client.reconfigure(&text(2).as_str().into()).unwrap();
+        drop(lent);
+        let plan = client.shared.in_use.plan();
+        let sessions = client.shared.sessions();
+        assert_eq!((sessions.open, sessions.idle.len()), (1, 1));
+        assert!(sessions.idle[0].has(&plan));
     }
 }

@@ -6,6 +6,7 @@ use super::counters::{Counters, Counts};
 use super::error::Error;
 use super::item::{Cas, Item, Store};
 use super::plan::{Builder, Common, InUse, Plan, SetupError};
+use super::promise::{Answerer, Pending, promise};
 use super::reload_handle::ReloadHandle;
 use super::session::{OWNERS, Session};
 use super::shared_window::SharedWindow;
@@ -15,10 +16,7 @@ use guira_routing::{Op, Tree};
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_transport::{Interest, Mailbox};
 use std::collections::HashMap;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A client of many servers that routes by itself, whose calls are futures. They go on whether or not they are polled: the thread of the client has
@@ -47,70 +45,10 @@ impl Drop for Shared {
 
 #[derive(Debug)]
 enum Job {
-    Ask(Vec<Ask<'static>>, Arc<Promise>),
+    Ask(Vec<Ask<'static>>, Answerer),
     /// Another configuration, and the thread's tree of it.
     Adopt(Arc<Plan>, Box<Tree>),
     Stop,
-}
-
-/// The replies of a call, once they are there.
-#[derive(Debug, Default)]
-struct Promise {
-    /// LOCK: pool_promise. Leaf.
-    state: Mutex<Promised>,
-}
-
-#[derive(Debug, Default)]
-struct Promised {
-    replies: Option<Vec<Reply>>,
-    waker: Option<Waker>,
-}
-
-impl Promise {
-    fn state(&self) -> MutexGuard<'_, Promised> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn keep(&self, replies: Vec<Reply>) {
-        let mut state = self.state();
-        state.replies = Some(replies);
-        let waker = state.waker.take();
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
-/// Answers those who wait in the mailbox of a thread that has ended.
-fn give_up(mailbox: &Mailbox<Job>) {
-    for job in mailbox.take() {
-        if let Job::Ask(asks, promise) = job {
-            promise.keep(vec![Err(Error::Broken); asks.len()]);
-        }
-    }
-}
-
-/// A call that is under way.
-struct Pending {
-    promise: Arc<Promise>,
-    /// The thread lives as long as somebody waits.
-    _client: Arc<Shared>,
-}
-
-impl Future for Pending {
-    type Output = Vec<Reply>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<Reply>> {
-        let mut state = self.promise.state();
-        match state.replies.take() {
-            Some(replies) => Poll::Ready(replies),
-            None => {
-                state.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
 }
 
 /// The thread of a client.
@@ -120,8 +58,8 @@ struct Driver {
     window: Arc<SharedWindow>,
     counts: Arc<Counts>,
     work: Work<'static>,
-    /// Who waits for calls, and how many keys these have.
-    promises: HashMap<u32, (Arc<Promise>, usize)>,
+    /// Who waits for calls.
+    answerers: HashMap<u32, Answerer>,
     has_ended: Arc<AtomicBool>,
     /// How long a key waits for a place.
     patience_ms: u64,
@@ -131,8 +69,7 @@ struct Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.has_ended.store(true, Ordering::Relaxed);
-        give_up(&self.mailbox);
-        self.promises.drain().for_each(|(_, (promise, keys))| promise.keep(vec![Err(Error::Broken); keys]));
+        self.mailbox.take();
     }
 }
 
@@ -152,10 +89,9 @@ impl Driver {
         let mut goes = Goes::On;
         for job in self.mailbox.take() {
             match job {
-                Job::Ask(asks, promise) => {
-                    let keys = asks.len();
+                Job::Ask(asks, answerer) => {
                     let call = self.work.begin(&mut self.session, asks);
-                    self.promises.insert(call, (promise, keys));
+                    self.answerers.insert(call, answerer);
                 }
                 Job::Adopt(plan, tree) => self.session.adopt(&plan, *tree),
                 Job::Stop => goes = Goes::Ends,
@@ -169,8 +105,8 @@ impl Driver {
         let turned = if goes == Goes::On { self.session.turn(Duration::MAX) } else { Ok(()) };
         self.work.settle(&mut self.session, &self.window, &self.counts);
         for (call, replies) in self.work.take_done(&mut self.session, &self.counts) {
-            if let Some((promise, _)) = self.promises.remove(&call) {
-                promise.keep(replies);
+            if let Some(answerer) = self.answerers.remove(&call) {
+                answerer.answer(replies);
             }
         }
         if turned.is_err() { Goes::Ends } else { goes }
@@ -202,7 +138,7 @@ impl AsyncClient {
             window: Arc::clone(&window),
             counts: Arc::clone(&counts),
             work: Work::default(),
-            promises: HashMap::new(),
+            answerers: HashMap::new(),
             has_ended: Arc::clone(&has_ended),
             patience_ms: u64::try_from(plan.common.timeout.saturating_mul(WAITS_MAX).as_millis())
                 .unwrap_or(u64::MAX / 4),
@@ -246,15 +182,15 @@ impl AsyncClient {
     }
 
     /// Begins a call at once.
-    fn ask_all(&self, asks: Vec<Ask<'_>>) -> Pending {
-        let promise = Arc::<Promise>::default();
+    fn ask_all(&self, asks: Vec<Ask<'_>>) -> Pending<Arc<Shared>> {
+        let (answerer, pending) = promise(asks.len(), Arc::clone(&self.shared));
         let asks = asks.into_iter().map(Ask::into_owned).collect();
-        self.shared.mailbox.send(Job::Ask(asks, Arc::clone(&promise)));
+        self.shared.mailbox.send(Job::Ask(asks, answerer));
         // The thread has either found it there or said before that it has ended.
         if self.shared.has_ended.load(Ordering::Relaxed) {
-            give_up(&self.shared.mailbox);
+            self.shared.mailbox.take();
         }
-        Pending { promise, _client: Arc::clone(&self.shared) }
+        pending
     }
 
     async fn ask(&self, ask: Result<Ask<'_>, Error>) -> Reply {

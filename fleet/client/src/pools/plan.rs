@@ -2,20 +2,20 @@
 
 use super::compress::Compression;
 use super::counters::Counts;
+use super::server::{Server, look_up};
 use crate::tls::Trust;
 use guira_routing::config::{
     Address as Named, ConfigError, Globals, Json, Security, Sources, Texts, Value, load,
 };
 use guira_routing::{DestinationSpec, Destinations, Settings, Tree, build};
-use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
-use guira_transport::{Address, NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError, TlsName};
-use guira_upstream::{Addresses, Probes, Secure, Standing, host_id};
+use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError, TlsName};
+use guira_upstream::{Secure, host_id};
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Why a client cannot be made.
@@ -58,7 +58,7 @@ impl From<TlsError> for SetupError {
 
 /// How gets go to servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gets {
+pub(super) enum Gets {
     Tcp,
     Udp,
 }
@@ -85,6 +85,8 @@ enum Authorities {
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Threads beyond that wait for each other.
 const CONNECTIONS: usize = 16;
+/// How long another configuration waits for where its new servers are: what others do by it already should not be waited for.
+const NEW_PATIENCE: Duration = Duration::from_secs(1);
 /// Where keys without a routing prefix go: mcrouter's.
 const DEFAULT_ROUTE: &str = "/././";
 
@@ -167,69 +169,19 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// A server, as all threads of a client know it.
-#[derive(Clone, Debug)]
-pub(super) struct Server {
-    /// As the configuration writes it.
-    pub(super) name: String,
-    address: Named,
-    pub(super) addresses: Arc<Addresses>,
-    pub(super) secure: Option<Secure>,
-    pub(super) standing: Arc<Standing>,
-    /// When it is asked whether it is back, while it is out.
-    /// LOCK: pool_probes. Leaf.
-    probes: Arc<Mutex<Option<Probes>>>,
-    pub(super) timeout_ms: u64,
-    pub(super) connect_timeout_ms: u64,
-    /// What packets to it have in the field of their service.
-    pub(super) service: u8,
-    /// Where it is asked by UDP.
-    pub(super) udp: Option<SocketAddr>,
-    is_looked_up: Arc<AtomicBool>,
-}
-
-impl Server {
-    pub(super) fn probes(&self) -> MutexGuard<'_, Option<Probes>> {
-        self.probes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has its name looked up again, on a thread of its own: the system may take its time, and nobody waits for it.
-    pub(super) fn look_up_again(&self) {
-        if !is_name(&self.address) || self.is_looked_up.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let Server { address, addresses, is_looked_up, .. } = self.clone();
-        let over = Arc::clone(&is_looked_up);
-        let thread = std::thread::Builder::new().name("guira-names".to_owned()).spawn(move || {
-            if let Ok(found) = look_up(&address) {
-                addresses.replace(found);
-            }
-            over.store(false, Ordering::Relaxed);
-        });
-        if thread.is_err() {
-            is_looked_up.store(false, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Whether a server's host is to be looked up.
-fn is_name(address: &Named) -> bool {
-    matches!(address, Named::Tcp { host, .. } if host.parse::<IpAddr>().is_err())
-}
-
 /// What a client is made with, whatever its configuration is by now.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) timeout: Duration,
     pub(super) connections: usize,
     pub(super) compression: Compression,
-    gets: Gets,
+    pub(super) gets: Gets,
     authorities: Option<Authorities>,
     settings: Settings,
     host: u64,
     watch: Stopwatch,
     /// How many servers are out for their timeouts.
-    slow: Arc<AtomicU32>,
+    pub(super) slow: Arc<AtomicU32>,
 }
 
 /// Whether a configuration is right, with what `sources` has for what it imports. No server is looked up.
@@ -307,22 +259,18 @@ impl Plan {
             Some(connector) => Some(connector),
             None => connector(common.authorities.as_ref(), new)?,
         };
-        let mut unknown = None;
         for spec in new {
             let secure = match (&connector, spec.security) {
                 (Some(connector), Security::Tls) => Some(secure(connector, &spec.address)?),
                 _ => None,
             };
-            let addresses = look_up(&spec.address).unwrap_or_else(|error| {
-                unknown = Some((spec.address.to_string(), error.to_string()));
-                Vec::new()
-            });
-            servers.push(server(spec, addresses, secure, &common));
+            servers.push(Server::new(spec, secure, &common));
         }
+        let patience = if before.is_none() { Duration::MAX } else { NEW_PATIENCE };
+        let unknown = look_up(&servers[servers.len() - new.len()..], patience);
         // Where others are known, it is as one that is down: it is looked up again when it is connected to.
-        let is_known = |number: &u32| !servers[*number as usize].addresses.list().is_empty();
         if let Some((server, problem)) = unknown
-            && !in_use.iter().any(is_known)
+            && !in_use.iter().any(|number| servers[*number as usize].is_known())
         {
             return Err(SetupError::Name { server, problem });
         }
@@ -440,46 +388,6 @@ fn secure(connector: &TlsConnector, address: &Named) -> Result<Secure, SetupErro
         Named::Unix(path) => path.parse()?,
     };
     Ok(Secure { connector: connector.clone(), name })
-}
-
-fn server(
-    spec: &DestinationSpec,
-    addresses: Vec<Address>,
-    secure: Option<Secure>,
-    common: &Common,
-) -> Server {
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 4).max(1);
-    let udp = match (common.gets, addresses.first()) {
-        (Gets::Udp, Some(Address::Tcp(address))) if secure.is_none() => Some(*address),
-        _ => None,
-    };
-    Server {
-        name: spec.address.to_string(),
-        address: spec.address.clone(),
-        addresses: Arc::new(Addresses::new(addresses)),
-        secure,
-        standing: Arc::new(Standing::new(Arc::clone(&common.slow))),
-        probes: Arc::default(),
-        timeout_ms: millis(spec.timeout),
-        connect_timeout_ms: millis(spec.connect_timeout),
-        service: spec.service,
-        udp,
-        is_looked_up: Arc::default(),
-    }
-}
-
-/// Where a server is.
-fn look_up(address: &Named) -> io::Result<Vec<Address>> {
-    let (host, port) = match address {
-        Named::Unix(path) => return Ok(vec![Address::Unix(PathBuf::from(&**path))]),
-        Named::Tcp { host, port } => (&**host, *port),
-    };
-    let found: Vec<Address> = (host, port).to_socket_addrs()?.map(Address::Tcp).collect();
-    if found.is_empty() {
-        Err(io::Error::new(io::ErrorKind::NotFound, "its name has no address"))
-    } else {
-        Ok(found)
-    }
 }
 
 #[cfg(test)]

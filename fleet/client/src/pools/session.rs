@@ -2,7 +2,8 @@
 
 use super::core::{Core, Fault, Understood};
 use super::counters::Counts;
-use super::plan::{Plan, Server, SetupError};
+use super::plan::{Plan, SetupError};
+use super::server::Server;
 use super::window::Era;
 use guira_routing::Tree;
 use guira_sync::clock::wall_clock;
@@ -322,12 +323,15 @@ impl Session {
 
     /// The socket for datagrams to a server, and from it alone.
     fn socket(&mut self, server: u32) -> io::Result<&UdpSocket> {
-        let target = self.server(server).udp;
+        let target = self.server(server).udp();
         let wire = &mut self.wires[server as usize];
         let socket = match wire.udp.take() {
             Some(socket) => socket,
             None => {
-                let target = target.ok_or(io::ErrorKind::AddrNotAvailable)?;
+                let Some(target) = target else {
+                    self.plan.servers()[server as usize].look_up_again();
+                    return Err(io::ErrorKind::AddrNotAvailable.into());
+                };
                 let any: SocketAddr = if target.is_ipv4() {
                     (Ipv4Addr::UNSPECIFIED, 0).into()
                 } else {

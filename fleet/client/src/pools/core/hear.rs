@@ -116,6 +116,10 @@ impl Core {
         let counts = &self.flow.counts;
         counts.nonsense.add(usize::from(fault == Fault::Nonsense));
         counts.unreachable.add(lost.len());
+        if fault == Fault::Unused {
+            // Pools may name ever new servers, and this one's buffers would be kept for ever.
+            (it.lane, it.datagrams) = Default::default();
+        }
         for origin in lost {
             self.walks.answer(origin, &Answer::of(why), &mut self.flow);
         }

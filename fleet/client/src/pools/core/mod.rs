@@ -14,7 +14,8 @@ pub(super) use hear::Understood;
 pub(super) use lane::Ticket;
 
 use super::counters::Counts;
-use super::plan::{Plan, Server};
+use super::plan::Plan;
+use super::server::Server;
 use super::window::Era;
 use calls::Calls;
 use datagrams::Datagrams;
@@ -139,8 +140,12 @@ impl Sink for Flow {
         if self.asks == Asks::DeletesOnly && request.op != Op::Delete {
             return Err(Outcome::Timeout);
         }
+        // A request that is under way in a tree before: the server is let go again afterwards.
+        if it.used == Used::Was && !self.unused.contains(&destination.0) {
+            self.unused.push(destination.0);
+        }
         let now_ms = self.facts.now_ms;
-        if it.known.udp.is_some() && Datagrams::takes(request) {
+        if it.known.takes_datagrams() && Datagrams::takes(request) {
             if it.datagrams.is_full() {
                 return Err(Outcome::Busy);
             }

@@ -321,6 +321,25 @@ fn a_connection_ends_with_a_store_that_was_refused_before_its_value_was_read() {
     }
 }
 
+#[test]
+fn a_server_that_left_while_a_request_was_to_fail_over_to_it_is_let_go_again_afterwards() {
+    let mut bench = bench(failover());
+    let call = bench.get(&["k"]);
+    bench.sent();
+    let texts = "{\"pools\": {\"a\": {\"servers\": [\"127.0.0.1:1\"]}}, \"route\": \"PoolRoute|a\"}".into();
+    let next = bench.plan.after(&texts).unwrap();
+    bench.core.adopt(&next, next.tree().unwrap());
+    assert_eq!(bench.core.take_unused(), [1], "nothing is under way to it yet");
+    bench.core.close(1, Fault::Unused);
+    bench.at(150);
+    bench.core.expire();
+    assert_eq!(bench.sent(), [(1, "mg k v f O0\r\n".to_owned())]);
+    assert_eq!(bench.core.take_unused(), [] as [u32; 0]);
+    bench.core.hear(1, b"VA 1 f0 O0\r\nx\r\n");
+    assert_eq!(bench.values(call), [Ok(Some(b"x".to_vec()))]);
+    assert_eq!(bench.core.take_unused(), [1]);
+}
+
 /// Prints how many keys one core routes, writes and matches with their answers: `cargo test --release -p guira-client --lib -- rate_of_keys --ignored --nocapture`.
 #[test]
 #[ignore = "it measures"]

@@ -1,0 +1,108 @@
+//! The replies that a future waits for.
+
+use super::core::Reply;
+use super::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+#[derive(Debug, Default)]
+struct Promise {
+    /// LOCK: pool_promise. Leaf.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    replies: Option<Vec<Reply>>,
+    waker: Option<Waker>,
+}
+
+impl Promise {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who has the replies of a call one day. Dropped before, it tells who waits that nobody knows them: a future never waits for nobody.
+#[derive(Debug)]
+pub(super) struct Answerer {
+    promise: Option<Arc<Promise>>,
+    keys: usize,
+}
+
+impl Answerer {
+    pub(super) fn answer(mut self, replies: Vec<Reply>) {
+        self.give(replies);
+    }
+
+    fn give(&mut self, replies: Vec<Reply>) {
+        let Some(promise) = self.promise.take() else { return };
+        let mut state = promise.state();
+        state.replies = Some(replies);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Answerer {
+    fn drop(&mut self) {
+        self.give(vec![Err(Error::Broken); self.keys]);
+    }
+}
+
+/// A call that is under way, about so many keys.
+pub(super) fn promise<C>(keys: usize, client: C) -> (Answerer, Pending<C>) {
+    let promise = Arc::<Promise>::default();
+    (Answerer { promise: Some(Arc::clone(&promise)), keys }, Pending { promise, _client: client })
+}
+
+/// The replies of a call, once they are there.
+pub(super) struct Pending<C> {
+    promise: Arc<Promise>,
+    /// The thread lives as long as somebody waits.
+    _client: C,
+}
+
+impl<C> Future for Pending<C> {
+    type Output = Vec<Reply>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<Reply>> {
+        let mut state = self.promise.state();
+        match state.replies.take() {
+            Some(replies) => Poll::Ready(replies),
+            None => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn polled(pending: &mut Pending<()>) -> Poll<Vec<Reply>> {
+        Pin::new(pending).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_future_is_answered_once_and_also_if_nobody_does() {
+        let (answerer, mut pending) = promise(2, ());
+        assert!(polled(&mut pending).is_pending());
+        answerer.answer(vec![Err(Error::Busy)]);
+        assert!(
+            matches!(polled(&mut pending), Poll::Ready(replies) if matches!(replies[..], [Err(Error::Busy)]))
+        );
+        assert!(polled(&mut pending).is_pending(), "it is not answered a second time");
+        let (answerer, mut pending) = promise(2, ());
+        drop(answerer);
+        let broken = |replies: &[Reply]| matches!(replies, [Err(Error::Broken), Err(Error::Broken)]);
+        assert!(matches!(polled(&mut pending), Poll::Ready(replies) if broken(&replies)));
+    }
+}

@@ -1,0 +1,184 @@
+//! A server, as all threads of a client know it, and where it is.
+
+use super::plan::{Common, Gets};
+use guira_routing::DestinationSpec;
+use guira_routing::config::Address as Named;
+use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_sync::clock::Stopwatch;
+use guira_transport::Address;
+use guira_upstream::{Addresses, Probes, Secure, Standing};
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Names that are looked up at once.
+const LOOKUPS_MAX: usize = 16;
+
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    /// As the configuration writes it.
+    pub(super) name: String,
+    address: Named,
+    pub(super) addresses: Arc<Addresses>,
+    pub(super) secure: Option<Secure>,
+    pub(super) standing: Arc<Standing>,
+    /// When it is asked whether it is back, while it is out.
+    /// LOCK: pool_probes. Leaf.
+    probes: Arc<Mutex<Option<Probes>>>,
+    pub(super) timeout_ms: u64,
+    pub(super) connect_timeout_ms: u64,
+    /// What packets to it have in the field of their service.
+    pub(super) service: u8,
+    gets: Gets,
+    is_looked_up: Arc<AtomicBool>,
+}
+
+impl Server {
+    /// A server whose name is still to be looked up, if it has one.
+    pub(super) fn new(spec: &DestinationSpec, secure: Option<Secure>, common: &Common) -> Self {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 4).max(1);
+        let is_local = matches!(spec.address, Named::Unix(_));
+        let server = Server {
+            name: spec.address.to_string(),
+            address: spec.address.clone(),
+            addresses: Arc::new(Addresses::new([])),
+            gets: if secure.is_some() || is_local { Gets::Tcp } else { common.gets },
+            secure,
+            standing: Arc::new(Standing::new(Arc::clone(&common.slow))),
+            probes: Arc::default(),
+            timeout_ms: millis(spec.timeout),
+            connect_timeout_ms: millis(spec.connect_timeout),
+            service: spec.service,
+            is_looked_up: Arc::default(),
+        };
+        if !server.has_name() {
+            // It is written there, so nobody is asked.
+            let _ = server.look_up();
+        }
+        server
+    }
+
+    pub(super) fn probes(&self) -> MutexGuard<'_, Option<Probes>> {
+        self.probes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether gets go to it by UDP.
+    pub(super) fn takes_datagrams(&self) -> bool {
+        self.gets == Gets::Udp
+    }
+
+    /// Where it is asked by UDP, as far as is known by now.
+    pub(super) fn udp(&self) -> Option<SocketAddr> {
+        match self.addresses.list().first() {
+            Some(Address::Tcp(address)) if self.takes_datagrams() => Some(*address),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        !self.addresses.list().is_empty()
+    }
+
+    /// Whether its host is to be looked up.
+    fn has_name(&self) -> bool {
+        matches!(&self.address, Named::Tcp { host, .. } if host.parse::<IpAddr>().is_err())
+    }
+
+    /// Asks the system where it is, which may take its time.
+    fn look_up(&self) -> io::Result<()> {
+        let found = match &self.address {
+            Named::Unix(path) => vec![Address::Unix(PathBuf::from(&**path))],
+            Named::Tcp { host, port } => {
+                (&**host, *port).to_socket_addrs()?.map(Address::Tcp).collect::<Vec<_>>()
+            }
+        };
+        if found.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "its name has no address"));
+        }
+        self.addresses.replace(found);
+        Ok(())
+    }
+
+    /// Has its name looked up again, on a thread of its own: nobody waits for it.
+    pub(super) fn look_up_again(&self) {
+        if !self.has_name() || self.is_looked_up.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let server = self.clone();
+        let spawned = thread(move || {
+            // What was known stays, if nothing is found.
+            let _ = server.look_up();
+            server.is_looked_up.store(false, Ordering::Relaxed);
+        });
+        if spawned.is_err() {
+            self.is_looked_up.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The name of a server, and why nobody knows where it is.
+pub(super) type Unknown = (String, String);
+
+/// Looks up where servers are, for so long at most: what is found later is known then. Returns one that is not known.
+pub(super) fn look_up(servers: &[Server], patience: Duration) -> Option<Unknown> {
+    let names: Vec<Server> = servers.iter().filter(|server| server.has_name()).cloned().collect();
+    let count = names.len();
+    // LOCK: names_to_look_up. Leaf.
+    let names = Arc::new(Mutex::new(names));
+    let (told, heard) = channel();
+    let mut problem = None;
+    for _ in 0..count.min(LOOKUPS_MAX) {
+        let (names, told) = (Arc::clone(&names), told.clone());
+        if let Err(error) = thread(move || look_all_up(&names, &told)) {
+            // Fewer threads do it too.
+            problem = Some((servers[0].name.clone(), error.to_string()));
+        }
+    }
+    drop(told);
+    let since = Stopwatch::start();
+    for _ in 0..count {
+        match heard.recv_timeout(patience.saturating_sub(since.elapsed())) {
+            Ok(told) => problem = told.or(problem),
+            Err(_) => break,
+        }
+    }
+    let is_unknown = |server: &&Server| !server.is_known();
+    let silent = |server: &Server| (server.name.clone(), "its name is still being looked up".to_owned());
+    problem.or_else(|| servers.iter().find(is_unknown).map(silent))
+}
+
+fn look_all_up(names: &Mutex<Vec<Server>>, told: &Sender<Option<Unknown>>) {
+    loop {
+        let next = names.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(server) = next else { return };
+        let problem = server.look_up().err().map(|error| (server.name.clone(), error.to_string()));
+        // Who has lost patience does not hear it.
+        let _ = told.send(problem);
+    }
+}
+
+fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name("guira-names".to_owned()).spawn(work).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{Builder, Plan};
+    use super::*;
+
+    #[test]
+    fn one_that_is_not_known_is_told_whether_or_not_there_was_time_to_look_it_up() {
+        // What a name is that nobody has: RFC 6761.
+        let plan = Plan::new(&Builder::servers(&["localhost:7", "nobody.invalid:7", "127.0.0.1:7"])).unwrap();
+        let known = |servers: &[Server]| servers.iter().map(Server::is_known).collect::<Vec<_>>();
+        assert_eq!(known(plan.servers()), [true, false, true]);
+        let named = |patience| look_up(plan.servers(), patience).map(|(server, _)| server);
+        assert_eq!(named(Duration::from_secs(600)).as_deref(), Some("nobody.invalid:7"));
+        assert_eq!(named(Duration::ZERO).as_deref(), Some("nobody.invalid:7"));
+        assert!(look_up(&plan.servers()[2..], Duration::ZERO).is_none());
+        assert!(Plan::new(&Builder::servers(&["nobody.invalid:7"])).is_err());
+    }
+}
