@@ -52,9 +52,7 @@ pub struct Outcome {
 /// # Errors
 /// Why that cannot be.
 pub(crate) fn begin(world: &Arc<World>, seed: u64, length: Duration) -> Result<(), String> {
-    if !LENGTHS.contains(&length) {
-        return Err(format!("random faults last for {:?} to {:?}", LENGTHS.start(), LENGTHS.end()));
-    }
+    check(length)?;
     let mut chaos = lock(&world.chaos);
     if chaos.as_ref().is_some_and(|chaos| chaos.outcome.is_none()) {
         return Err("there are random faults already".to_owned());
@@ -67,6 +65,17 @@ pub(crate) fn begin(world: &Arc<World>, seed: u64, length: Duration) -> Result<(
     thread::Builder::new().name("chaos".to_owned()).spawn(work).map_err(|error| error.to_string())?;
     *chaos = Some(Chaos { seed, outcome: None });
     Ok(())
+}
+
+/// Whether random faults can last so long.
+///
+/// # Errors
+/// Why they cannot.
+pub(crate) fn check(length: Duration) -> Result<(), String> {
+    if LENGTHS.contains(&length) {
+        return Ok(());
+    }
+    Err(format!("random faults last for {:?} to {:?}", LENGTHS.start(), LENGTHS.end()))
 }
 
 fn run(world: &Arc<World>, seed: u64, length: Duration) -> Outcome {

@@ -60,6 +60,7 @@ pub fn up(
     mut say: impl FnMut(&str),
 ) -> Result<Option<Outcome>, DemoError> {
     let time = Stopwatch::start();
+    settings.chaos.map_or(Ok(()), chaos::check).map_err(DemoError::Start)?;
     let home = Home::open(settings.folder.as_deref()).map_err(DemoError::Folder)?;
     say(&format!("a region in {}", home.path().display()));
     let outcome = start(settings, home.clone(), time, &mut is_over, &mut say);

@@ -200,6 +200,20 @@ fn random_faults_leave_nothing_old() {
 }
 
 #[test]
+fn random_faults_that_cannot_be_are_refused_before_anything_starts() {
+    let said = Command::new(guira_binary())
+        .args(["fleet", "up", "--chaos", "0s"])
+        .output()
+        .expect("guira can be run");
+    assert_eq!(said.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "");
+    assert!(
+        String::from_utf8_lossy(&said.stderr).contains("random faults last for 100ms to 600s"),
+        "{said:?}"
+    );
+}
+
+#[test]
 fn whoever_breaks_nothing_is_told() {
     let scratch = Scratch::new();
     let mut command = Command::new(guira_binary());
