@@ -32,7 +32,7 @@ fn every_option_is_printed_with_its_value_or_what_holds_without_one() {
     for line in [
         "growth-factor = 1.06",
         "smallest-item = 16",
-        "policy = \"clock:bits=2\"",
+        "policy = \"auto\"",
         "udp = []",
         "# region: none",
         "# reserve: four times the memory and at least 8GiB, at most the machine's",

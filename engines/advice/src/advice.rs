@@ -6,6 +6,9 @@ use guira_contract::Spec;
 /// The simulated sizes, as multiples of the present memory.
 pub const SCALES: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
 
+/// Of these, the one that there is.
+pub(crate) const PRESENT: usize = 1;
+
 /// A window, in seconds. Advice is of the last complete window and of the present one so far.
 pub const WINDOW: u32 = 3600;
 

@@ -18,18 +18,22 @@
 
 mod advice;
 mod advisor;
+mod choice;
+mod chooser;
 mod families;
 mod keys;
 mod miniatures;
 mod model;
 mod observed;
 mod pool;
+mod sampled;
 mod sketch;
 mod span;
 mod tally;
 
 pub use advice::{Advice, Family, LongSet, OfPolicy, SCALES, WINDOW, WorkingSet};
 pub use advisor::Advisor;
+pub use choice::{Better, Policies};
 pub use families::{FAMILY_PREFIX_MAX, family_prefix};
 pub use observed::{Observed, Pulse, What};
 pub use pool::PoolAdvice;

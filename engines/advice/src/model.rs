@@ -1,18 +1,17 @@
 //! What is known of the sampled requests.
 
-use crate::advice::{Advice, Family, LongSet, OfPolicy, SCALES, WINDOW, WorkingSet};
+use crate::advice::{Advice, Family, LongSet, OfPolicy, PRESENT, SCALES, WINDOW, WorkingSet};
 use crate::families::{Families, OTHERS, Uses};
-use crate::keys::{Id, Keys, Known};
-use crate::miniatures::{Miniatures, Stored};
+use crate::miniatures::Miniatures;
 use crate::observed::{Observed, Pulse, What};
 use crate::pool::PoolAdvice;
-use crate::sketch::{ALL_HASHES, SKETCH_BYTES, Sketch};
+use crate::sampled::{Extent, Sampled};
+use crate::sketch::{SKETCH_BYTES, Sketch};
 use crate::span::{SPAN_BYTES, Shown, Span};
 use crate::tally::{PARTS, Tally};
 use guira_contract::Spec;
 use guira_slab::Policy;
 use guira_sync::clock::Seconds;
-use std::time::Duration;
 
 /// What a sampled key takes of memory if all the miniatures hold it, and all of their arrays have just grown: about 200
 /// bytes for each policy.
@@ -27,24 +26,14 @@ const SETS_BYTES: usize = 2 * SKETCH_BYTES + SPANS.len() * SPAN_BYTES;
 pub(crate) const LEAST_BUDGET: usize = SETS_BYTES + *KEYS_RANGE.start() * KEY_BYTES;
 
 /// Sampled requests in a second of processor time: each costs some two microseconds.
-const PER_CPU_SECOND: f64 = 5_000.0;
-/// Sampled requests between two pulses, after which fewer keys are sampled at once …
-const PER_PULSE: u64 = 5_000;
-/// … and, if that was not enough, again after this many more each time.
-const PER_PULSE_MORE: u64 = 500;
-
+const PER_CPU_SECOND: f64 = 2_500.0;
 /// The share of keys that a server begins with.
 const FIRST_RATE: f64 = 1.0 / 16.0;
 
 /// The model.
 #[derive(Debug)]
 pub(crate) struct Model {
-    /// Hashes below are sampled.
-    threshold: u64,
-    /// Bytes of items that there is room for.
-    capacity: f64,
-    keys: Keys,
-    sets: Vec<Miniatures>,
+    sample: Sampled,
     served: usize,
     families: Families,
     now: Tally,
@@ -53,14 +42,7 @@ pub(crate) struct Model {
     sketch_before: Option<Sketch>,
     spans: [Span; SPANS.len()],
     window_ends: Seconds,
-    /// Requests looked at since the last pulse, and in this window.
-    looked_at: u64,
-    looked_at_in_window: u64,
-    /// Beyond this many since the last pulse fewer keys are sampled.
-    allowed: u64,
     last: Option<Pulse>,
-    /// The pulse since which requests are counted in `looked_at`: one in a second, however often advice is asked for.
-    counted_since: Option<Pulse>,
     window_began: Option<Pulse>,
 }
 
@@ -69,76 +51,46 @@ impl Model {
     pub(crate) fn new(budget: usize, delimiter: u8) -> Self {
         let spare = budget.saturating_sub(SETS_BYTES);
         let most = (spare / KEY_BYTES).clamp(*KEYS_RANGE.start(), *KEYS_RANGE.end());
-        let sets: Vec<Miniatures> = Policy::all().map(|(policy, _)| Miniatures::new(policy, most)).collect();
-        let threshold = (FIRST_RATE * ALL_HASHES) as u64;
+        let extent = Extent { first_rate: FIRST_RATE, keys: most, per_cpu_second: PER_CPU_SECOND };
+        let sample = Sampled::new(Policy::all().map(|(policy, _)| policy), &SCALES, extent);
         Model {
-            threshold,
-            capacity: 0.0,
-            keys: Keys::new(most),
             families: Families::new(delimiter),
-            now: Tally::new(sets.len()),
-            before: Tally::new(sets.len()),
-            sets,
+            now: Tally::new(Policy::COUNT),
+            before: Tally::new(Policy::COUNT),
             served: 0,
-            sketch: Sketch::new(threshold, None),
+            sketch: Sketch::new(sample.threshold(), None),
             sketch_before: None,
             spans: SPANS.map(|(_, seconds)| Span::of(seconds)),
             window_ends: Seconds(0),
-            looked_at: 0,
-            looked_at_in_window: 0,
-            allowed: PER_PULSE,
             last: None,
-            counted_since: None,
             window_began: None,
+            sample,
         }
     }
 
     pub(crate) fn threshold(&self) -> u64 {
-        self.threshold
+        self.sample.threshold()
     }
 
-    fn rate(&self) -> f64 {
-        self.threshold as f64 / ALL_HASHES
-    }
-
-    /// A request was made. True if fewer keys are sampled from now on.
-    pub(crate) fn see(&mut self, observed: Observed<'_>, now: Seconds) -> bool {
-        let threshold = self.threshold;
-        self.looked_at += 1;
-        self.looked_at_in_window += 1;
-        if observed.hash < threshold {
-            self.drop_if_expired(observed.hash, now);
+    /// A request was made.
+    pub(crate) fn see(&mut self, observed: Observed<'_>, now: Seconds) {
+        self.sample.look(observed.hash, now);
+        if observed.hash < self.threshold() {
             match observed.what {
-                What::Hit { weight, expires } => self.read(observed, Some((weight, expires)), now),
-                What::Miss => self.read(observed, None, now),
-                What::Stored { weight, expires } => self.stored(observed, weight, expires, now),
-                What::Deleted => self.forget(observed.hash),
+                What::Hit { weight, expires } => self.read(observed, Some((weight, expires))),
+                What::Miss => self.read(observed, None),
+                What::Stored { weight, expires } => self.stored(observed, weight, expires),
+                What::Deleted => self.sample.forget(observed.hash),
             }
         }
-        if self.looked_at >= self.allowed {
-            self.allowed = self.looked_at + PER_PULSE_MORE;
-            self.lower(now);
-        }
-        self.threshold != threshold
+        self.lower_sketches();
     }
 
-    fn drop_if_expired(&mut self, hash: u64, now: Seconds) {
-        if let Some(id) = self.keys.find(hash)
-            && self.keys.get(id).is_some_and(|known| known.expires <= now.0)
-        {
-            self.remove(id);
-        }
-    }
-
-    fn forget(&mut self, hash: u64) {
-        if let Some(id) = self.keys.find(hash) {
-            self.remove(id);
-        }
-    }
-
-    fn remove(&mut self, id: Id) {
-        self.sets.iter_mut().for_each(|set| set.remove(id));
-        self.keys.remove(id);
+    /// Has the sketches sample as few keys as the miniatures.
+    fn lower_sketches(&mut self) {
+        let threshold = self.threshold();
+        self.sketch.lower(threshold);
+        self.sketch_before.iter_mut().for_each(|sketch| sketch.lower(threshold));
     }
 
     /// The number of a key's family. What was known of one that had it before is known of the others.
@@ -153,42 +105,33 @@ impl Model {
     }
 
     /// A key was read, and the server has the item, or not.
-    fn read(&mut self, observed: Observed<'_>, item: Option<(u32, u32)>, now: Seconds) {
+    fn read(&mut self, observed: Observed<'_>, item: Option<(u32, u32)>) {
         let family = self.family(observed.key);
         self.now.seen += 1;
-        let id = self.keys.find(observed.hash);
         let mut missed = [0.0; SCALES.len()];
-        let one = 1.0 / self.rate();
-        match (id, item) {
-            // Nothing was known of it, but the server has it: so would a miniature, if it had been there from the beginning.
-            (None, Some(_)) => {}
-            (None, None) => {
-                missed = [one; SCALES.len()];
-                self.now.misses.iter_mut().flatten().for_each(|misses| *misses += one);
-            }
-            (Some(id), _) => {
-                for (number, set) in self.sets.iter_mut().enumerate() {
-                    for (scale, cache) in set.caches.iter_mut().enumerate() {
-                        if !cache.read(id, now.0) {
-                            self.now.misses[number][scale] += one;
-                            if number == self.served {
-                                missed[scale] = one;
-                            }
-                        }
-                    }
+        let one = 1.0 / self.sample.rate();
+        let Model { sample, now, served, .. } = self;
+        let id = sample.read(observed.hash, |number, scale, hit| {
+            if !hit {
+                now.misses[number][scale] += one;
+                if number == *served {
+                    missed[scale] = one;
                 }
             }
+        });
+        // If nothing was known of it, but the server has it, a miniature would, if it had been there from the beginning.
+        if id.is_none() && item.is_none() {
+            missed = [one; SCALES.len()];
+            self.now.misses.iter_mut().flatten().for_each(|misses| *misses += one);
         }
         self.count_served(observed.hash, family, one, missed);
-        let weight = item.map(|(weight, _)| weight).or_else(|| self.keys.get(id?).map(|known| known.weight));
+        let known = |id| self.sample.keys().get(id).map(|known| known.weight);
+        let weight = item.map(|(weight, _)| weight).or_else(|| id.and_then(known));
         self.sketch.see(observed.hash, weight.unwrap_or(0), family, self.sketch_before.as_ref());
-        match item {
-            Some((weight, expires)) => self.hold(observed.hash, weight, expires, Stored::AfterMiss, now),
-            None => {
-                if let Some(known) = id.and_then(|id| self.keys.get_mut(id)) {
-                    known.missed = true;
-                }
-            }
+        match (item, id) {
+            (Some((weight, expires)), _) => self.sample.hit(observed.hash, weight, expires),
+            (None, Some(id)) => self.sample.missed(id),
+            (None, None) => {}
         }
     }
 
@@ -202,109 +145,36 @@ impl Model {
         }
     }
 
-    fn stored(&mut self, observed: Observed<'_>, weight: u32, expires: u32, now: Seconds) {
+    fn stored(&mut self, observed: Observed<'_>, weight: u32, expires: u32) {
         let family = self.family(observed.key);
         self.sketch.see(observed.hash, weight, family, self.sketch_before.as_ref());
-        let missed =
-            self.keys.find(observed.hash).and_then(|id| self.keys.get(id)).is_some_and(|known| known.missed);
-        let stored = if missed { Stored::AfterMiss } else { Stored::Anew };
-        self.hold(observed.hash, weight, expires, stored, now);
-    }
-
-    /// Stores a key in the miniatures.
-    fn hold(&mut self, hash: u64, weight: u32, expires: u32, stored: Stored, now: Seconds) {
-        let known = Known { hash, weight, expires, missed: false };
-        let id = match self.keys.find(hash) {
-            Some(id) => id,
-            None => {
-                if self.keys.is_full() {
-                    self.make_room(now);
-                }
-                if hash >= self.threshold || self.keys.is_full() {
-                    return;
-                }
-                self.keys.add(known)
-            }
-        };
-        if let Some(place) = self.keys.get_mut(id) {
-            *place = known;
-        }
-        self.sets.iter_mut().for_each(|set| set.store(id, &known, stored, now.0));
-    }
-
-    /// Forgets keys that no miniature holds; if these are few, fewer are sampled.
-    fn make_room(&mut self, now: Seconds) {
-        let held = |id| self.sets.iter().any(|set| set.holds(id));
-        let gone: Vec<Id> = self.keys.all().map(|(id, _)| id).filter(|id| !held(*id)).collect();
-        gone.iter().for_each(|id| self.keys.remove(*id));
-        if gone.len() < self.keys.most() / 8 {
-            self.lower(now);
-        }
-    }
-
-    /// Samples half as many keys as before.
-    fn lower(&mut self, now: Seconds) {
-        self.threshold /= 2;
-        let threshold = self.threshold;
-        let gone: Vec<Id> =
-            self.keys.all().filter(|(_, known)| known.hash >= threshold).map(|(id, _)| id).collect();
-        gone.into_iter().for_each(|id| self.remove(id));
-        self.sketch.lower(threshold);
-        if let Some(before) = &mut self.sketch_before {
-            before.lower(threshold);
-        }
-        self.fit(now);
-    }
-
-    /// Gives the miniatures the room that they should have.
-    fn fit(&mut self, now: Seconds) {
-        let limit = self.capacity * self.rate();
-        self.sets.iter_mut().for_each(|set| set.resize(limit, now.0));
+        self.sample.stored(observed.hash, weight, expires);
     }
 
     /// Everything was flushed.
     pub(crate) fn flush(&mut self) {
-        let all: Vec<Id> = self.keys.all().map(|(id, _)| id).collect();
-        all.into_iter().for_each(|id| self.remove(id));
+        self.sample.flush();
     }
 
     /// Counts from zero; what is held stays.
     pub(crate) fn reset(&mut self) {
-        (self.now, self.before) = (Tally::new(self.sets.len()), Tally::new(self.sets.len()));
+        (self.now, self.before) = (Tally::new(Policy::COUNT), Tally::new(Policy::COUNT));
         self.families.reset();
     }
 
     /// Some time has passed.
     pub(crate) fn pulse(&mut self, pulse: Pulse) {
-        if (pulse.capacity - self.capacity).abs() > self.capacity / 100.0 {
-            self.capacity = pulse.capacity;
-            self.fit(pulse.now);
-        }
         if let Some(last) = self.last.replace(pulse) {
             let reads = pulse.reads.saturating_sub(last.reads);
             self.now.reads += reads;
             self.now.hits += pulse.hits.saturating_sub(last.hits);
             self.now.seconds += pulse.now.0.saturating_sub(last.now.0);
         }
-        self.bound_time(pulse);
+        self.sample.pulse(pulse);
+        self.lower_sketches();
         if pulse.now >= self.window_ends {
             self.turn(pulse);
         }
-    }
-
-    /// Samples fewer keys if too many requests were looked at for the time that the server has worked.
-    fn bound_time(&mut self, pulse: Pulse) {
-        if let Some(since) = self.counted_since {
-            if pulse.now == since.now {
-                return;
-            }
-            let busy = pulse.busy.saturating_sub(since.busy);
-            if self.looked_at as f64 > PER_CPU_SECOND * busy.as_secs_f64().max(0.05) {
-                self.lower(pulse.now);
-            }
-        }
-        self.counted_since = Some(pulse);
-        (self.looked_at, self.allowed) = (0, PER_PULSE);
     }
 
     /// A window is over.
@@ -313,49 +183,38 @@ impl Model {
         let Some(began) = self.window_began.replace(pulse) else {
             return;
         };
-        self.before = std::mem::replace(&mut self.now, Tally::new(self.sets.len()));
-        let busy = pulse.busy.saturating_sub(began.busy).max(Duration::from_millis(50));
-        let looked_at = std::mem::take(&mut self.looked_at_in_window) as f64;
-        // If few keys are sampled, though there is memory and time for four times as many, it may be twice as many.
-        let is_cheap = looked_at < PER_CPU_SECOND / 4.0 * busy.as_secs_f64();
-        if is_cheap && self.keys.len() < self.keys.most() / 4 && self.rate() < FIRST_RATE {
-            self.threshold *= 2;
-            self.fit(pulse.now);
-        }
+        self.before = std::mem::replace(&mut self.now, Tally::new(Policy::COUNT));
+        self.sample.raise_if_cheap(pulse.busy.saturating_sub(began.busy));
         self.spans.iter_mut().for_each(|span| span.absorb(&self.sketch, began.now, pulse.now));
-        let sketch = Sketch::new(self.threshold, Some(&self.sketch));
+        let sketch = Sketch::new(self.threshold(), Some(&self.sketch));
         self.sketch_before = Some(std::mem::replace(&mut self.sketch, sketch));
         self.families.turn();
     }
 
     /// `policy` is served. What the miniatures of another of the same name hold goes over to those of this one.
     pub(crate) fn serve(&mut self, policy: &Spec) {
-        let number = self.sets.iter().position(|set| set.policy.spec().name == policy.name);
+        let number = self.sample.sets().iter().position(|set| set.policy.name() == policy.name);
         let (Some(number), Ok(policy)) = (number, Policy::read(policy)) else {
             return;
         };
-        if number != self.served {
+        let is_other = self.sample.sets()[number].policy != policy;
+        if is_other {
+            self.sample.put(number, policy);
+        }
+        if is_other || number != self.served {
             self.served = number;
             self.reset();
         }
-        if self.sets[number].policy == policy {
-            return;
-        }
-        let mut heir = Miniatures::new(policy, self.keys.most());
-        let (limit, now) = (self.capacity * self.rate(), self.last.map_or(Seconds(0), |last| last.now));
-        heir.resize(limit, now.0);
-        let before = std::mem::replace(&mut self.sets[number], heir);
-        for (id, known) in self.keys.all() {
-            if before.holds(id) {
-                self.sets[number].store(id, known, Stored::AfterMiss, now.0);
-            }
-        }
-        self.reset();
+    }
+
+    /// Sampled keys that the miniature of the served policy and the present size holds.
+    fn objects(&self) -> usize {
+        self.sample.sets()[self.served].caches[PRESENT].len()
     }
 
     /// Bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.keys.bytes() + self.sets.iter().map(Miniatures::bytes).sum::<usize>() + SETS_BYTES
+        self.sample.bytes() + SETS_BYTES
     }
 
     /// What follows from all this.
@@ -368,16 +227,16 @@ impl Model {
         };
         let spans = self.shown_spans();
         Advice {
-            rate: self.rate(),
-            keys: self.keys.len() as u64,
-            objects: self.sets[self.served].caches[1].len() as u64,
+            rate: self.sample.rate(),
+            keys: self.sample.keys().len() as u64,
+            objects: self.objects() as u64,
             bytes: self.bytes() as u64,
             seconds: tally.seconds,
             reads: tally.reads,
             sampled_reads: tally.seen,
             measured: (tally.reads > 0).then(|| tally.hits as f64 / tally.reads as f64),
             uncertainty: std::array::from_fn(|scale| tally.uncertainty(scale)),
-            policies: self.sets.iter().enumerate().map(of_policy).collect(),
+            policies: self.sample.sets().iter().enumerate().map(of_policy).collect(),
             working_set: self.working_set(None),
             long_sets: long_sets(&spans, None),
             families: self.families_of(&spans),
@@ -414,7 +273,7 @@ impl Model {
         // Of the present size, and of the largest.
         let [_, now, .., most] = uses.misses;
         let gain = (uses.reads > 0.0).then(|| (now - most) / uses.reads);
-        PoolAdvice::of(&day, &week, gain, self.capacity)
+        PoolAdvice::of(&day, &week, gain, self.sample.capacity())
     }
 
     /// The working set of the last whole window, or of what there is of the first.

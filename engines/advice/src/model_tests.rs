@@ -1,6 +1,7 @@
-use super::{LEAST_BUDGET, Model, PER_PULSE};
+use super::{LEAST_BUDGET, Model};
 use crate::advice::{Advice, SCALES, WINDOW};
 use crate::observed::{Observed, Pulse, What};
+use crate::sampled::{PER_PULSE, Step};
 use crate::sketch::ALL_HASHES;
 use guira_contract::Spec;
 use guira_slab::Policy;
@@ -158,7 +159,10 @@ fn memory_is_bounded_whatever_is_asked_for() {
             }
         }
         assert!(server.model.bytes() <= budget, "{} of {budget}", server.model.bytes());
-        assert!(server.model.keys.len() > server.model.keys.most() / 4, "and there is use of it");
+        assert!(
+            server.model.sample.keys().len() > server.model.sample.keys().most() / 4,
+            "and there is use of it"
+        );
         let advice = server.model.advice();
         assert!(of(&advice, "lru").hit_ratios.iter().all(|ratio| ratio.unwrap() < 0.01), "{advice:?}");
     }
@@ -209,7 +213,7 @@ fn a_server_with_little_to_do_spends_little_on_advice() {
 #[test]
 fn the_rate_rises_again_after_quiet_hours() {
     let mut server = Server::new(1000, 2 * MIB);
-    (0..4).for_each(|_| server.model.lower(Seconds(102)));
+    (0..4).for_each(|_| server.model.sample.lower(Step::Half));
     let low = server.model.threshold();
     for _ in 0..2 {
         (0..50).for_each(|key| server.ask(key));
@@ -224,8 +228,9 @@ fn what_is_deleted_flushed_or_expired_is_not_there() {
     let mut model = Model::new(MIB, b':');
     model.pulse(Pulse { now: Seconds(1), reads: 0, hits: 0, busy: Duration::ZERO, capacity: 1e9 });
     let see = |model: &mut Model, what, now| model.see(Observed { key: b"k", hash: 7, what }, Seconds(now));
-    let held =
-        |model: &Model| model.keys.find(7).is_some_and(|id| model.sets.iter().all(|set| set.holds(id)));
+    let held = |model: &Model| {
+        model.sample.keys().find(7).is_some_and(|id| model.sample.sets().iter().all(|set| set.holds(id)))
+    };
     let stored = What::Stored { weight: 100, expires: 50 };
     see(&mut model, stored, 10);
     assert!(held(&model));

@@ -1,6 +1,6 @@
 //! The one place that knows all engines: their names, what they are made of, and their options.
 //!
-//! An engine name is a preset: `memc3` means `--index cuckoo --policy clock`. Index and policy can be named by
+//! An engine name is a preset: `memc3` means `--index cuckoo --policy auto`. Index and policy can be named by
 //! themselves, with options behind a colon: `cuckoo:depth=5,versions=4096`.
 
 #![forbid(unsafe_code)]
@@ -36,11 +36,24 @@ pub struct Choice {
 /// The parts of an engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Parts {
-    Slab { kind: Kind, policy: Policy, search: SearchLimits, versions: usize },
+    Slab { kind: Kind, policy: Policy, choosing: Choosing, search: SearchLimits, versions: usize },
     Fleec { clock: BucketClock, buckets: Buckets },
     Mica { policy: LogPolicy, partitions: usize, access: Access },
     MicaStore { partitions: usize, access: Access },
 }
+
+/// Whether a policy stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choosing {
+    Fixed,
+    /// It is the first one, and others are changed to.
+    Auto,
+}
+
+/// The policy that is chosen while the server runs, out of those of the indexes cuckoo and chained.
+pub const AUTO: &str = "auto";
+const ABOUT_AUTO: &str =
+    "the one of these that would miss least, as a sample of the requests says, and others from time to time";
 
 /// The indexes that any policy goes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,15 +87,17 @@ struct Preset {
     name: &'static str,
     index: &'static str,
     policy: &'static str,
+    /// Where `auto` begins.
+    first: &'static str,
 }
 
 const PRESETS: &[Preset] = &[
-    Preset { name: DEFAULT_ENGINE, index: Cuckoo::NAME, policy: "clock" },
-    Preset { name: "classic", index: Chained::NAME, policy: "seg-lru" },
-    Preset { name: "fleec", index: LOCK_FREE, policy: BucketClock::NAME },
-    Preset { name: "memclock", index: LOCKED, policy: BucketClock::NAME },
-    Preset { name: "mica", index: LOSSY, policy: "approx-lru" },
-    Preset { name: "mica-store", index: CHAINED_BUCKETS, policy: NO_POLICY },
+    Preset { name: DEFAULT_ENGINE, index: Cuckoo::NAME, policy: AUTO, first: "clock" },
+    Preset { name: "classic", index: Chained::NAME, policy: AUTO, first: "seg-lru" },
+    Preset { name: "fleec", index: LOCK_FREE, policy: BucketClock::NAME, first: "" },
+    Preset { name: "memclock", index: LOCKED, policy: BucketClock::NAME, first: "" },
+    Preset { name: "mica", index: LOSSY, policy: "approx-lru", first: "" },
+    Preset { name: "mica-store", index: CHAINED_BUCKETS, policy: NO_POLICY, first: "" },
 ];
 
 /// FLeeC's index, of which its policy is a part.
@@ -103,6 +118,7 @@ impl Default for Choice {
             parts: Parts::Slab {
                 kind: Kind::Cuckoo,
                 policy: Policy::default(),
+                choosing: Choosing::Auto,
                 search: SearchLimits::default(),
                 versions: SlabOptions::default().stripes,
             },
@@ -144,7 +160,7 @@ impl Choice {
 
     /// The name of every policy that goes with the indexes cuckoo and chained, and one line about it.
     pub fn policies() -> impl Iterator<Item = (&'static str, &'static str)> {
-        Policy::all().map(|(policy, about)| (policy.name(), about))
+        std::iter::once((AUTO, ABOUT_AUTO)).chain(Policy::all().map(|(policy, about)| (policy.name(), about)))
     }
 
     /// The engine called `engine`, with another index or policy if one is given, each as `NAME[:key=value,…]`.
@@ -165,8 +181,8 @@ impl Choice {
             return known("index", &index.name, &[(preset.index, ())]).map(|()| Choice::default());
         }
         let usual = PRESETS.iter().find(|other| is_first_of(other, family)).unwrap_or(&PRESETS[0]);
-        let usual = if is_own { preset.policy } else { usual.policy };
-        let policy = Spec::parse(policy.unwrap_or(usual))?;
+        let usual = if is_own { &preset } else { usual };
+        let policy = Spec::parse(policy.unwrap_or(usual.policy))?;
         let kind = match family {
             Family::Slab(kind) => kind,
             Family::Fleec(buckets) => {
@@ -201,7 +217,13 @@ impl Choice {
         };
         let stripes = SlabOptions::default().stripes as u64;
         let versions = index.number("versions", 1..=1 << 24)?.unwrap_or(stripes) as usize;
-        let parts = Parts::Slab { kind, policy: Policy::read(&policy)?, search, versions };
+        let (policy, choosing) = if policy.name == AUTO {
+            policy.allow(&[])?;
+            (Policy::read(&Spec::parse(usual.first)?)?, Choosing::Auto)
+        } else {
+            (Policy::read(&policy)?, Choosing::Fixed)
+        };
+        let parts = Parts::Slab { kind, policy, choosing, search, versions };
         Ok(Choice { name: preset.name, index, parts })
     }
 
@@ -236,7 +258,7 @@ impl Choice {
     pub fn open<H: Host>(&self, setup: &Setup, host: H) -> Result<H::Output, OpenError> {
         let (classes, last) = (setup.classes, setup.lasting.as_ref());
         match self.parts {
-            Parts::Slab { kind, policy, search, versions } => {
+            Parts::Slab { kind, policy, search, versions, .. } => {
                 let open = |engine| SlabOptions { engine, classes, policy, stripes: versions, search };
                 match kind {
                     Kind::Cuckoo => {
@@ -275,7 +297,7 @@ impl Choice {
         let classes = setup.classes;
         let engine = EngineOptions { reserve: setup.reserve(), ..setup.engine };
         match self.parts {
-            Parts::Slab { kind, policy, search, versions } => {
+            Parts::Slab { kind, policy, search, versions, .. } => {
                 let options = SlabOptions { engine, classes, policy, stripes: versions, search };
                 match kind {
                     Kind::Cuckoo => SlabEngine::<Cuckoo>::accepts(options, preview, now_unix),
@@ -342,9 +364,20 @@ impl Choice {
         self.index.to_string()
     }
 
+    /// Whether any policy of the indexes cuckoo and chained can be changed to.
+    pub fn can_choose(&self) -> bool {
+        matches!(self.parts, Parts::Slab { .. })
+    }
+
+    /// Whether the policy is [`AUTO`].
+    pub fn is_auto(&self) -> bool {
+        matches!(self.parts, Parts::Slab { choosing: Choosing::Auto, .. })
+    }
+
     /// The policy, as it is given on the command line.
     pub fn policy(&self) -> String {
         match self.parts {
+            Parts::Slab { choosing: Choosing::Auto, .. } => AUTO.to_owned(),
             Parts::Slab { policy, .. } => policy.spec().to_string(),
             Parts::Fleec { clock, .. } => clock.spec().to_string(),
             Parts::Mica { policy, .. } => policy.spec().to_string(),
@@ -431,18 +464,22 @@ mod tests {
     #[test]
     fn a_preset_names_index_and_policy() {
         let choice = Choice::new("memc3", None, None).unwrap();
-        assert_eq!((choice.index(), choice.policy()), ("cuckoo".to_owned(), "clock:bits=2".to_owned()));
-        let same = Choice::new("memc3", Some("cuckoo"), Some("clock")).unwrap();
-        assert_eq!(choice, same);
+        assert_eq!((choice.index(), choice.policy()), ("cuckoo".to_owned(), "auto".to_owned()));
+        let same = Choice::new("memc3", Some("cuckoo"), Some("auto")).unwrap();
+        assert!(choice == same && choice.is_auto() && choice.can_choose());
+        let fixed = Choice::new("memc3", None, Some("clock")).unwrap();
+        assert!(fixed.policy() == "clock:bits=2" && !fixed.is_auto() && fixed.can_choose());
+        assert!(Choice::new("memc3", None, Some("auto:bits=1")).is_err());
         let classic = Choice::new("classic", None, None).unwrap();
         assert_eq!((classic.index(), kind(&classic)), ("chained".to_owned(), Some(Kind::Chained)));
-        assert!(classic.policy().starts_with("seg-lru:hot_pct=20,warm_pct=40"), "{}", classic.policy());
+        assert!(matches!(classic.parts, Parts::Slab { policy: Policy::SegLru(_), choosing: Choosing::Auto, .. }));
         assert_eq!(kind(&Choice::new("memc3", Some("chained"), None).unwrap()), Some(Kind::Chained));
         let fleec = Choice::new("fleec", None, None).unwrap();
         assert_eq!(
             (fleec.index(), fleec.policy()),
             ("lock-free".to_owned(), "bucket-clock:bits=2".to_owned())
         );
+        assert!(!fleec.can_choose() && Choice::new("fleec", None, Some("auto")).is_err());
         assert_eq!(kind(&Choice::new("fleec", Some("cuckoo"), None).unwrap()), Some(Kind::Cuckoo));
         let memclock = Choice::new("memclock", None, None).unwrap();
         assert_eq!(memclock.index(), "locked-buckets");
@@ -450,7 +487,7 @@ mod tests {
         let mica = Choice::new("mica", None, None).unwrap();
         assert_eq!((mica.index(), mica.policy()), ("lossy".to_owned(), "approx-lru".to_owned()));
         assert_eq!(Choice::new("memc3", Some("lossy"), None).unwrap().policy(), "approx-lru");
-        assert!(Choice::new("mica", Some("cuckoo"), None).unwrap().policy().starts_with("clock"));
+        assert!(Choice::new("mica", Some("cuckoo"), None).unwrap().is_auto());
     }
 
     #[test]
@@ -481,7 +518,8 @@ mod tests {
     fn options_of_the_index_are_read() {
         let choice = Choice::new("memc3", Some("cuckoo:depth=7,paths=99,versions=64"), None).unwrap();
         let search = SearchLimits { depth: 7, paths: 99 };
-        let wanted = Parts::Slab { kind: Kind::Cuckoo, policy: Policy::default(), search, versions: 64 };
+        let (kind, policy, choosing) = (Kind::Cuckoo, Policy::default(), Choosing::Auto);
+        let wanted = Parts::Slab { kind, policy, choosing, search, versions: 64 };
         assert_eq!(choice.parts, wanted);
         assert!(choice.open(&Setup::new(16 << 20, 1 << 20, 1), Count).is_ok());
     }

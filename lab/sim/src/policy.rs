@@ -1,6 +1,7 @@
 //! What a simulated cache is, and the policies of which there is one.
 
 mod arc;
+mod auto;
 mod belady;
 mod bucket_clock;
 mod engine;
@@ -10,6 +11,7 @@ mod lru;
 mod tinylfu;
 
 pub(crate) use arc::Arc;
+pub(crate) use auto::Auto;
 pub(crate) use belady::{Belady, next_reads};
 pub use bucket_clock::BucketClock;
 pub use engine::Engine;

@@ -9,7 +9,7 @@ use guira_roster::Spec;
 use guira_slab::Policy;
 use guira_slab::policy::miniature::{Keeper, KeeperUser};
 
-use crate::policy::{Arc, Belady, BucketClock, Engine, Lirs, Lru, PACE, TinyLfu, Window};
+use crate::policy::{Arc, Auto, Belady, BucketClock, Engine, Lirs, Lru, PACE, TinyLfu, Window};
 use crate::run::{self, Counters, Measure, Rules};
 use crate::stream::Stream;
 
@@ -115,6 +115,19 @@ pub fn policies() -> impl Iterator<Item = Entry> {
 }
 
 const HERE: &[Entry] = &[
+    Entry {
+        name: "auto",
+        about: "the engine's policies, of which a sample of the requests says which one would miss least, from first=NAME, clock, on",
+        made: Made::Here(&["first", PACE_OPTION], |spec, setup| {
+            let pace = spec.number(PACE_OPTION, 1..=u64::MAX)?.unwrap_or(PACE);
+            let first = match spec.value("first") {
+                Some(name) => Policy::read(&Spec { name: name.to_owned(), options: Vec::new() })?,
+                None => Policy::default(),
+            };
+            let mut auto = Auto::new(first, setup.limit, setup.rules.measure, setup.stream, pace);
+            Ok(run::run(&mut auto, setup.stream, setup.rules, setup.progress))
+        }),
+    },
     Entry {
         name: "bucket-clock",
         about: "fleec's CLOCK, a value of bits=NUMBER, 2, for each bucket, by the engine's own rule (FLeeC); a new item raises \

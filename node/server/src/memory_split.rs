@@ -31,7 +31,7 @@ const TRAFFIC_SHARE: usize = 128;
 const TRAFFIC_RANGE: std::ops::RangeInclusive<usize> = MIB..=16 * MIB;
 
 /// What is learnt from requests takes this part of the whole, if that is enough for anything, and at most so much.
-const ADVICE_SHARE: usize = 100;
+const ADVICE_SHARE: usize = 64;
 const ADVICE_MAX: usize = 24 * MIB;
 
 /// Which keys are asked for most takes this part of the whole, or the least that is of use.

@@ -55,7 +55,7 @@ fn hit_ratios_are_reported_for_each_policy_size_and_prefix() {
         ("NULL", "NULL", "NULL")
     );
     assert!(stats["prefix:user:pool"].starts_with("not known: "), "{stats:?}");
-    assert!(number(&mut client, "sample_bytes") < f64::from(64 << 20) / 100.0);
+    assert!(number(&mut client, "sample_bytes") < f64::from(64 << 20) / 64.0);
 }
 
 #[test]

@@ -22,6 +22,7 @@ fn a_policy_takes_over_while_items_are_there() {
         client.exchange(format!("policy {words}\r\n"), "OK\r\n");
         settled(&mut client, policy);
         client.exchange("policy\r\n", format!("POLICY {policy}\r\n"));
+        assert_eq!(client.stats("settings")["policy_auto"], "no");
         for key in 0..1000 {
             client.expect_value(&format!("key{key}"), "value");
         }
@@ -42,6 +43,53 @@ fn an_unknown_policy_is_refused_with_a_list_of_those_there_are() {
     assert!(answer.starts_with("CLIENT_ERROR unknown option 'speed'"), "{answer}");
     let answer = client.ask("policy lru speed\r\n");
     assert!(answer.starts_with("CLIENT_ERROR lru: 'speed' is not of the form key=value"), "{answer}");
+}
+
+#[test]
+fn the_server_changes_to_a_policy_that_misses_less_and_says_why() {
+    let server = Setup::new()
+        .not_with("fleec")
+        .not_with("mica")
+        .guira_argument("--policy=auto")
+        .guira_argument("--memory=16MiB")
+        .start_guira();
+    let mut client = server.connect();
+    let line = client.ask("policy\r\n");
+    assert!(line.starts_with("POLICY ") && line.ends_with(", auto"), "{line}");
+    let first = client.stats("settings")["policy"].clone();
+    let value = "v".repeat(1000);
+    // More keys than there is room for, one after the other and again: of these, what was used last is what is not used next.
+    wait_for("another policy", || {
+        for key in 0..20_000 {
+            if client.ask(format!("mg loop{key}\r\n")) == "EN" {
+                client.set(&format!("loop{key}"), &value);
+            }
+        }
+        (client.stats("settings")["policy"] != first).then_some(())
+    });
+    let settings = client.stats("settings");
+    assert_eq!(settings["policy_auto"], "yes");
+    let reason = &settings["policy_reason"];
+    assert!(reason.contains(" sampled reads, ") && reason.contains(&first), "{reason}");
+    assert!(client.stats("mrc")["policy_changes"].parse::<u64>().unwrap() > 0);
+    // Who names one has it stay.
+    wait_for("the server to be ready for another", || (client.ask("policy lru\r\n") == "OK").then_some(()));
+    settled(&mut client, "lru");
+    assert_eq!(client.stats("settings")["policy_auto"], "no");
+    client.exchange("policy\r\n", "POLICY lru\r\n");
+    client.exchange("policy auto\r\n", "OK\r\n");
+    client.exchange("policy\r\n", "POLICY lru, auto\r\n");
+    assert!(client.ask("policy auto bits=1\r\n").starts_with("CLIENT_ERROR unknown option 'bits'"));
+}
+
+#[test]
+fn a_server_that_learns_nothing_cannot_be_left_the_policy() {
+    let server =
+        Setup::new().not_with("fleec").not_with("mica").guira_argument("--disable-advice").start_guira();
+    let mut client = server.connect();
+    let line = client.ask("policy auto\r\n");
+    assert!(line.starts_with("CLIENT_ERROR nothing is learnt from requests"), "{line}");
+    assert!(client.ask("policy\r\n").starts_with("POLICY "));
 }
 
 #[test]

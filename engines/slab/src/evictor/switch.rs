@@ -15,7 +15,7 @@ use super::class_order::{Incoming, Placed};
 use super::metadata::Metadata;
 use super::view::View;
 use crate::policy::table::{Policy, PolicyState, ReadHook};
-use crate::policy::{Arrival, Chunks, Moment};
+use crate::policy::{Chunks, Moment};
 use guira_items::Eviction;
 use guira_memory::slab::{ClassId, PageId, PageState};
 use guira_sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -245,7 +245,7 @@ fn move_class(view: View<'_>, class: ClassId, policy: Policy, area: usize) -> Mo
         if let Some((_, tick)) = order.placed.state.next(&old) {
             let state = &mut taking_over.placed.state;
             order.placed.state.victims(&old, STEP, now, |chunk| {
-                state.stored(&new, chunk, Arrival::UNKNOWN, Moment { tick, ..now });
+                state.adopted(&new, chunk, Moment { tick, ..now });
             });
             return Moved::InPart;
         }
@@ -258,7 +258,7 @@ fn move_class(view: View<'_>, class: ClassId, policy: Policy, area: usize) -> Mo
         for chunk in others.into_iter().chain(read) {
             // What was stored meanwhile is there already.
             if !taking_over.placed.state.has(&new, chunk) {
-                taking_over.placed.state.stored(&new, chunk, Arrival::UNKNOWN, now);
+                taking_over.placed.state.adopted(&new, chunk, now);
             }
         }
         return Moved::InPart;

@@ -5,6 +5,7 @@
 //! at once.
 
 use super::clock::{Hand, ReadBits, Ring};
+use super::table::Policy;
 use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
 use guira_memory::prefetch;
 use std::cell::Cell;
@@ -33,6 +34,10 @@ pub trait Keeper {
     fn read(&mut self, chunk: Chunk, now: Moment);
     /// A key was stored in `chunk`; this is the first one that has that number, or it was vacated.
     fn stored(&mut self, chunk: Chunk, newcomer: Newcomer, now: Moment);
+    /// The same of a key that comes from another order, which would have evicted those before it sooner.
+    fn adopted(&mut self, chunk: Chunk, newcomer: Newcomer, now: Moment) {
+        self.stored(chunk, newcomer, now);
+    }
     /// `chunk` is not what was evicted, and is going to be vacated.
     fn removed(&mut self, chunk: Chunk);
     /// The key in `chunk` expires then.
@@ -43,6 +48,12 @@ pub trait Keeper {
     fn victim(&mut self, now: Moment) -> Option<Chunk>;
     /// `chunk` holds nothing any more.
     fn vacated(&mut self, chunk: Chunk);
+    /// Goes on by the options of this policy, if it is the same. False if that takes a new order.
+    fn tune(&mut self, _policy: Policy) -> bool {
+        false
+    }
+    /// There will be about so many chunks.
+    fn reserve(&mut self, _chunks: usize) {}
     /// Bytes of memory that it takes.
     fn bytes(&self) -> usize;
 }
@@ -91,6 +102,15 @@ impl<K: Keeper> Miniature<K> {
         self
     }
 
+    /// The same with arrays that need not grow as long as no more keys are held. They take their whole memory at once, and no more.
+    #[must_use]
+    pub fn with_chunks(mut self, chunks: usize) -> Self {
+        self.held.reserve_exact(chunks);
+        self.free.reserve_exact(chunks);
+        self.keeper.reserve(chunks);
+        self
+    }
+
     #[inline]
     fn chunk(&self, id: u32) -> Option<Chunk> {
         self.chunk_of.get(id as usize).copied().filter(|&chunk| chunk != NONE)
@@ -126,6 +146,15 @@ impl<K: Keeper> Miniature<K> {
     /// Stores `id`, which is not held, after evicting what has to go for it; unless it is larger than all the room. Time, as eviction
     /// counts it, goes on by one.
     pub fn insert(&mut self, id: u32, newcomer: Newcomer, seconds: u32) {
+        self.put(id, newcomer, seconds, K::stored);
+    }
+
+    /// Stores `id`, which is not held, and which another cache would have evicted after those that were adopted before.
+    pub fn adopt(&mut self, id: u32, newcomer: Newcomer, seconds: u32) {
+        self.put(id, newcomer, seconds, K::adopted);
+    }
+
+    fn put(&mut self, id: u32, newcomer: Newcomer, seconds: u32, enter: fn(&mut K, Chunk, Newcomer, Moment)) {
         if u64::from(newcomer.weight) > self.limit {
             return;
         }
@@ -147,7 +176,7 @@ impl<K: Keeper> Miniature<K> {
         self.chunk_of[id as usize] = chunk;
         self.held[chunk as usize] = HeldObject { id, weight: newcomer.weight };
         self.used += u64::from(newcomer.weight);
-        self.keeper.stored(chunk, newcomer, now);
+        enter(&mut self.keeper, chunk, newcomer, now);
     }
 
     /// Stores another value under `id`, which is held: in other memory, as the engine does. That counts as a read of the new one.
@@ -164,6 +193,19 @@ impl<K: Keeper> Miniature<K> {
             };
             self.vacate(chunk);
         }
+    }
+
+    /// Goes on by the options of this policy, if it is the same. False if that takes a new order.
+    pub fn tune(&mut self, policy: Policy) -> bool {
+        self.keeper.tune(policy)
+    }
+
+    /// Has the key go that would go next, if there is one: returns it, and what it took of the room.
+    pub fn evict(&mut self, seconds: u32) -> Option<(u32, u32)> {
+        let chunk = self.keeper.victim(self.moment(seconds))?;
+        let HeldObject { id, weight } = self.held[chunk as usize];
+        self.vacate(chunk);
+        Some((id, weight))
     }
 
     fn vacate(&mut self, chunk: Chunk) {
@@ -239,6 +281,18 @@ impl<O: Order> InOrder<O> {
         let chunks = Arrays { words: order.words(), ..Arrays::default() };
         InOrder { order, chunks }
     }
+
+    #[inline]
+    fn occupy(&mut self, chunk: Chunk, newcomer: Newcomer) {
+        let index = chunk as usize;
+        if index >= self.chunks.hashes.len() {
+            self.chunks.hashes.resize(index + 1, 0);
+            self.chunks.notes.resize((index + 1) * self.chunks.words, Cell::new(0));
+        }
+        self.chunks.ring.occupy(chunk);
+        self.chunks.hashes[index] = newcomer.hash.max(1);
+        self.renewed(chunk, newcomer.expires);
+    }
 }
 
 impl<O: Order> Keeper for InOrder<O> {
@@ -258,17 +312,15 @@ impl<O: Order> Keeper for InOrder<O> {
 
     #[inline]
     fn stored(&mut self, chunk: Chunk, newcomer: Newcomer, now: Moment) {
-        let index = chunk as usize;
-        if index >= self.chunks.hashes.len() {
-            self.chunks.hashes.resize(index + 1, 0);
-            self.chunks.notes.resize((index + 1) * self.chunks.words, Cell::new(0));
-        }
-        self.chunks.ring.occupy(chunk);
-        self.chunks.hashes[index] = newcomer.hash.max(1);
-        self.renewed(chunk, newcomer.expires);
+        self.occupy(chunk, newcomer);
         let lives =
             if newcomer.expires == NEVER { NEVER } else { newcomer.expires.saturating_sub(now.seconds) };
         self.order.stored(&self.chunks, chunk, Arrival { hash: newcomer.hash, lives }, now);
+    }
+
+    fn adopted(&mut self, chunk: Chunk, newcomer: Newcomer, now: Moment) {
+        self.occupy(chunk, newcomer);
+        self.order.adopted(&self.chunks, chunk, now);
     }
 
     fn removed(&mut self, chunk: Chunk) {
@@ -304,6 +356,17 @@ impl<O: Order> Keeper for InOrder<O> {
     fn vacated(&mut self, chunk: Chunk) {
         self.chunks.hashes[chunk as usize] = 0;
         self.chunks.ring.vacate(chunk);
+    }
+
+    fn tune(&mut self, policy: Policy) -> bool {
+        policy.tune(&mut self.order)
+    }
+
+    fn reserve(&mut self, chunks: usize) {
+        let arrays = &mut self.chunks;
+        arrays.hashes.reserve_exact(chunks);
+        arrays.notes.reserve_exact(chunks * arrays.words);
+        arrays.ring.words.reserve_exact(chunks.div_ceil(64));
     }
 
     fn bytes(&self) -> usize {

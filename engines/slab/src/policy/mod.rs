@@ -9,6 +9,7 @@
 //!
 //! To add a policy: one file here with an [`Order`] and its [`PolicyOptions`], and one row in [`table`].
 
+pub mod any_miniature;
 mod bits;
 pub mod clock;
 pub mod fifo;
@@ -130,6 +131,11 @@ pub trait Order: Debug + Send + 'static {
 
     /// An item was stored in `chunk`: a new one, or one that was in the order before with what was in the chunk then.
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment);
+
+    /// An item in `chunk` comes from another order, which would have evicted those before it sooner. What is known of it is that it was kept.
+    fn adopted(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        self.stored(chunks, chunk, Arrival::UNKNOWN, now);
+    }
 
     /// Whether [`Order::was_read`] would do anything; asked without the lock, so that reads that change nothing are not
     /// queued.

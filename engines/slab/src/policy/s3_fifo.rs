@@ -54,6 +54,11 @@ impl PolicyOptions for S3FifoOptions {
         vec![("small_pct", self.small_percent.to_string())]
     }
 
+    fn tune(self, order: &mut S3Fifo) -> bool {
+        order.small_percent = self.small_percent;
+        true
+    }
+
     fn order(self, _seed: u64) -> S3Fifo {
         S3Fifo::new(self)
     }
@@ -173,6 +178,13 @@ impl Order for S3Fifo {
         } else {
             self.small.push(chunks, chunk);
         }
+    }
+
+    /// Into main: in the small queue, in which all of them would be, what nobody reads twice at once would go before it is read again.
+    fn adopted(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        self.removed(chunks, chunk);
+        set(chunks, chunk, now.tick, 0);
+        self.push_main(chunks, chunk);
     }
 
     fn touch(_variant: u8, chunks: &impl Chunks, chunk: Chunk, now: Moment) {

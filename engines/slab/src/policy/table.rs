@@ -12,6 +12,7 @@ use super::sieve::SieveOptions;
 use super::two_q::TwoQOptions;
 use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
 use guira_contract::{OptionError, Spec};
+use std::any::Any;
 
 /// Makes everything that there is for each policy from its row: a variant by which it is known, and its options.
 macro_rules! policies {
@@ -82,6 +83,15 @@ macro_rules! policies {
             pub(crate) fn order(self, seed: u64) -> PolicyState {
                 match self {
                     $(Policy::$policy(options) => PolicyState::$policy(options.order(seed)),)*
+                }
+            }
+
+            /// Has `order` go on by these options, if it is one of this policy. False if that takes a new order.
+            pub(super) fn tune(self, order: &mut dyn Any) -> bool {
+                match self {
+                    $(Policy::$policy(options) => {
+                        order.downcast_mut().is_some_and(|order: &mut <$options as PolicyOptions>::Order| options.tune(order))
+                    })*
                 }
             }
 
@@ -224,6 +234,10 @@ impl PolicyState {
 
     pub(crate) fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
         with_order!(self, order => order.stored(chunks, chunk, arrival, now));
+    }
+
+    pub(crate) fn adopted(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        with_order!(self, order => order.adopted(chunks, chunk, now));
     }
 
     pub(crate) fn was_read(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {

@@ -114,6 +114,13 @@ impl Order for TwoQ {
         self.push(chunks, chunk, now);
     }
 
+    /// Into main: reads are not heeded in the other queue.
+    fn adopted(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        self.removed(chunks, chunk);
+        self.is_main.insert(chunk);
+        self.push(chunks, chunk, now);
+    }
+
     fn was_read(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         if list::is_linked(chunks, chunk) && self.is_main.contains(chunk) {
             self.main.remove(chunks, chunk);

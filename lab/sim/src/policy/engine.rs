@@ -36,15 +36,20 @@ impl<'a, K: Keeper> Engine<'a, K> {
     }
 
     fn expires(&self) -> u32 {
-        match self.stream.ttls.get(self.number) {
-            0 => NEVER,
-            seconds => second(self.stream, self.pace, self.number).saturating_add(seconds),
-        }
+        expires(self.stream, self.pace, self.number)
+    }
+}
+
+/// When what request `number` stores expires.
+pub(super) fn expires(stream: &Stream, pace: u64, number: usize) -> u32 {
+    match stream.ttls.get(number) {
+        0 => NEVER,
+        seconds => second(stream, pace, number).saturating_add(seconds),
     }
 }
 
 #[inline]
-fn second(stream: &Stream, pace: u64, number: usize) -> u32 {
+pub(super) fn second(stream: &Stream, pace: u64, number: usize) -> u32 {
     if stream.times.is_usual() { (number as u64 / pace) as u32 } else { stream.times.get(number) }
 }
 

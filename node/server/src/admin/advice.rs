@@ -2,7 +2,7 @@
 
 use super::{Admin, Lines};
 use crate::background::push_encoded;
-use guira_advice::{Advice, Advisor, LongSet, PoolAdvice, Pulse, SCALES, WorkingSet};
+use guira_advice::{Advice, Advisor, LongSet, Policies, PoolAdvice, Pulse, SCALES, WorkingSet};
 use guira_commands::CommandCount;
 use guira_contract::{ClassStats, EngineStats};
 use guira_memory::MIB;
@@ -19,7 +19,9 @@ impl Admin {
     /// Answers `stats mrc`, but for its end.
     pub(super) fn advise(&self, advisor: &Advisor, out: &mut Lines<'_>) {
         self.update_advisor(self.shared.clock.now());
-        let advice = advisor.advice();
+        show_policies(out, &advisor.policies());
+        out.stat("policy_changes", self.chosen.changes());
+        let Some(advice) = advisor.advice() else { return };
         show_sample(out, &advice, advisor.dropped());
         for one in &advice.policies {
             for (scale, ratio) in SCALES.into_iter().zip(one.hit_ratios) {
@@ -111,6 +113,18 @@ fn name_of(prefix: &[u8]) -> String {
         push_encoded(prefix, &mut name);
     }
     String::from_utf8_lossy(&name).into_owned()
+}
+
+/// What the policies that can be changed to miss.
+fn show_policies(out: &mut Lines<'_>, policies: &Policies) {
+    out.stat("policies_rate", format!("{:.8}", policies.rate));
+    out.stat("policies_objects", policies.objects);
+    out.stat("policies_reads", policies.reads);
+    out.stat("policies_bytes", policies.bytes);
+    for (policy, misses) in &policies.misses {
+        let ratio = (policies.reads > 0).then(|| *misses as f64 / policies.reads as f64);
+        out.stat(&format!("{policy}:miss_ratio"), known(ratio));
+    }
 }
 
 fn show_sample(out: &mut Lines<'_>, advice: &Advice, dropped: u64) {

@@ -37,6 +37,8 @@ derived! {
     ENGINE_INFO = "guira_engine_info" ["version", "engine", "index", "access"], "gauge", "1: the engine and what it was started with.";
     POLICY_INFO = "guira_policy_info" ["policy", "options"], "gauge", "1: the replacement policy.";
     POLICY_SWITCHING = "guira_policy_switching" [], "gauge", "Whether another policy is taking over.";
+    POLICY_AUTO = "guira_policy_auto" [], "gauge", "Whether the server chooses its replacement policy.";
+    POLICY_CHANGES = "guira_policy_changes_total" [], "counter", "How often the server has changed its replacement policy by itself.";
     READY = "guira_ready" [], "gauge", "Whether /ready says so.";
     START_TIME = "guira_start_time_seconds" [], "gauge", "When the server was started, since 1970.";
     START_INFO = "guira_start_info" ["start", "region"], "gauge", "1: whether it was warm or cold, and what was found of the region: new, restored, salvaged, emptied; none without one.";
@@ -161,6 +163,8 @@ impl Admin {
         let options = options.split_once(':').map_or("", |(_, options)| options);
         out.sample(POLICY_INFO, &[&policy.name, options], 1);
         out.sample(POLICY_SWITCHING, &[], u32::from(next.is_some()));
+        out.sample(POLICY_AUTO, &[], u32::from(self.chosen.is_auto()));
+        out.sample(POLICY_CHANGES, &[], self.chosen.changes());
         let hidden =
             EngineStats::ROWS.iter().filter(|metric| super::general::ELSEWHERE.contains(&metric.name));
         for metric in hidden {

@@ -33,6 +33,7 @@ use guira_protocol::{ReplyBuffer, exact_u32};
 use guira_serving::RateLimited;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
+use policy::Chosen;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,6 +60,7 @@ pub(crate) struct Admin {
     region_no_room: AtomicU64,
     /// When what advice knows is to be flushed; 0 for never. Relaxed: a second more or less.
     advice_flushed_at: AtomicU32,
+    chosen: Chosen,
     differences: Differences,
 }
 
@@ -78,6 +80,7 @@ impl Admin {
             begin_walk: begin_walk(engine.clone()),
             memory: AtomicU64::new(shared.options.memory.0 as u64),
             shared,
+            chosen: Chosen::new(settings.choice.is_auto()),
             settings,
             crawler: AtomicBool::new(true),
             crawler_sleep: AtomicU32::new(100),
@@ -275,6 +278,7 @@ impl Admin {
     /// To be called once a second.
     pub(crate) fn pulse(&self, now: Seconds) {
         self.update_advisor(now);
+        self.choose_policy();
         if let Some(top_keys) = &self.shared.top_keys {
             top_keys.turn(now);
         }

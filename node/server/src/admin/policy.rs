@@ -1,7 +1,65 @@
-//! Another replacement policy while the server runs.
+//! Another replacement policy while the server runs: by command, or as a sample of the requests says.
 
 use super::{Admin, Answer, Lines};
+use crate::options::yes;
+use guira_advice::Better;
 use guira_contract::{PolicyError, Spec};
+use guira_roster::AUTO;
+use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How the policy is chosen, and what has come of it.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    /// Whether the server chooses. Relaxed: it may choose once more.
+    is_auto: AtomicBool,
+    /// How often it has. Relaxed: a count.
+    changes: AtomicU64,
+    /// LOCK: last_change. Leaf.
+    last: Mutex<Option<Change>>,
+}
+
+/// A change that the server has chosen, and why.
+#[derive(Clone, Debug)]
+struct Change {
+    from: Spec,
+    to: Better,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Better { policy, reads, misses, present_misses } = &self.to;
+        let share = |misses: u64| 100.0 * misses as f64 / (*reads).max(1) as f64;
+        let (less, more) = (share(*misses), share(*present_misses));
+        write!(f, "{policy} misses {less:.1} % of {reads} sampled reads, {} {more:.1} %", self.from)
+    }
+}
+
+impl Chosen {
+    pub(super) fn new(is_auto: bool) -> Self {
+        Chosen { is_auto: AtomicBool::new(is_auto), changes: AtomicU64::new(0), last: Mutex::default() }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Change>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the server chooses the policy.
+    pub(super) fn is_auto(&self) -> bool {
+        self.is_auto.load(Ordering::Relaxed)
+    }
+
+    /// How often the server has changed the policy.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Why it has done so last.
+    pub(super) fn reason(&self) -> Option<String> {
+        self.last().as_ref().map(Change::to_string)
+    }
+}
 
 impl Admin {
     /// What the engine is made of, for `stats settings`.
@@ -10,28 +68,47 @@ impl Admin {
         out.stat("policy", policy);
         out.stat("policy_item_bytes", self.control.stats().policy_item_bytes);
         out.stat("policy_next", next.map_or("NULL".to_owned(), |next| next.to_string()));
+        out.stat("policy_auto", yes(self.chosen.is_auto()));
+        out.stat("policy_reason", self.chosen.reason().unwrap_or_else(|| "NULL".to_owned()));
         for (name, value) in self.settings.choice.settings() {
             out.stat(&name, value);
         }
     }
 
-    /// `policy` shows the policy, `policy NAME key=value …` switches to another.
+    /// `policy` shows the policy, `policy NAME key=value …` switches to another, and `policy auto` leaves it to the server.
     pub(super) fn policy(&self, words: &[&str]) -> Answer {
         let [name, options @ ..] = words else {
             let (policy, next) = self.control.policy();
             let next = next.map_or(String::new(), |next| format!(", and {next} is taking over"));
-            return Answer::Line(format!("POLICY {policy}{next}"));
+            let auto = if self.chosen.is_auto() { ", auto" } else { "" };
+            return Answer::Line(format!("POLICY {policy}{next}{auto}"));
         };
         match Spec::of_words(name, options) {
+            Ok(policy) if policy.name == AUTO && self.settings.choice.can_choose() => {
+                self.leave_policy(&policy)
+            }
             Ok(policy) => self.switch_policy(&policy),
             Err(error) => Answer::Line(format!("CLIENT_ERROR {error}")),
         }
+    }
+
+    /// Has the server choose the policy from now on.
+    fn leave_policy(&self, auto: &Spec) -> Answer {
+        if let Err(error) = auto.allow(&[]) {
+            return Answer::Line(format!("CLIENT_ERROR {error}"));
+        }
+        if self.shared.advisor.is_none() {
+            return "CLIENT_ERROR nothing is learnt from requests: advice is disabled, or there is too little memory".into();
+        }
+        self.chosen.is_auto.store(true, Ordering::Relaxed);
+        "OK".into()
     }
 
     /// Switches to another policy, or to the same with other options.
     pub(super) fn switch_policy(&self, policy: &Spec) -> Answer {
         match self.control.change_policy(policy) {
             Ok(()) => {
+                self.chosen.is_auto.store(false, Ordering::Relaxed);
                 if self.log_limit.is_due(self.shared.clock.now()) {
                     tracing::info!(%policy, "another replacement policy takes over");
                 }
@@ -41,5 +118,22 @@ impl Admin {
             Err(error @ PolicyError::NoRoom) => Answer::Line(format!("SERVER_ERROR {error}")),
             Err(PolicyError::Option(error)) => Answer::Line(format!("CLIENT_ERROR {error}")),
         }
+    }
+
+    /// Changes to a policy that misses clearly less, if the server is to choose.
+    pub(super) fn choose_policy(&self) {
+        if !self.chosen.is_auto() {
+            return;
+        }
+        let Some(better) = self.shared.advisor.as_ref().and_then(|advisor| advisor.better()) else { return };
+        let (from, next) = self.control.policy();
+        // While one takes over, and while there is no room for its notes, it is tried again in a second.
+        if next.is_some() || self.control.change_policy(&better.policy).is_err() {
+            return;
+        }
+        let change = Change { from, to: better };
+        tracing::info!(policy = %change.to.policy, why = %change, "another replacement policy takes over");
+        self.chosen.changes.fetch_add(1, Ordering::Relaxed);
+        *self.chosen.last() = Some(change);
     }
 }

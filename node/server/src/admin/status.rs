@@ -35,7 +35,7 @@ impl Admin {
             "latency": self.latency_json(),
             "classes": stats.classes.iter().map(class_json).collect::<Vec<_>>(),
             "workers": self.workers_json(),
-            "mrc": self.shared.advisor.as_ref().map(|advisor| self.mrc_json(advisor)),
+            "mrc": self.shared.advisor.as_ref().and_then(|advisor| self.mrc_json(advisor)),
         })
     }
 
@@ -46,7 +46,13 @@ impl Admin {
 
     fn policy_json(&self) -> Value {
         let (now, next) = self.control.policy();
-        json!({ "now": now.to_string(), "next": next.map(|next| next.to_string()) })
+        json!({
+            "now": now.to_string(),
+            "next": next.map(|next| next.to_string()),
+            "auto": self.chosen.is_auto(),
+            "changes": self.chosen.changes(),
+            "reason": self.chosen.reason(),
+        })
     }
 
     fn memory_json(&self, stats: &EngineStats, ceiling: u64) -> Value {
@@ -83,14 +89,14 @@ impl Admin {
         of_worker.collect()
     }
 
-    fn mrc_json(&self, advisor: &Advisor) -> Value {
+    fn mrc_json(&self, advisor: &Advisor) -> Option<Value> {
         self.update_advisor(self.shared.clock.now());
         let Advice { seconds, reads, sampled_reads, objects, measured, uncertainty, policies, .. } =
-            advisor.advice();
+            advisor.advice()?;
         let policies = policies.iter().map(|one| {
             json!({ "policy": one.policy.to_string(), "served": one.is_served, "hit_ratios": one.hit_ratios })
         });
-        json!({
+        Some(json!({
             "seconds": seconds,
             "reads": reads,
             "sampled_reads": sampled_reads,
@@ -99,7 +105,7 @@ impl Admin {
             "scales": SCALES,
             "uncertainty": uncertainty,
             "policies": policies.collect::<Vec<_>>(),
-        })
+        }))
     }
 }
 

@@ -1,0 +1,139 @@
+//! Which policy a cache should have, from what the miniatures of all policies find and miss.
+//!
+//! For each policy it is added up how many reads it would have saved, and how many it would have cost: a cumulative sum that never falls
+//! below 0 (E. S. Page: "Continuous inspection schemes", Biometrika 41, 1954). A large difference is found soon, a small one in the course of
+//! time, and one of less than [`GAIN_LEAST`] of the misses never. What counts is the lowest that the sum has been for about as many reads as
+//! keys fit into the cache: in a loop, policies that hold other parts of it are ahead of each other in turn. Each change of the policy doubles what the
+//! next one has to save, so that requests that are good for one policy and then for another one cannot have the cache change all the time.
+
+/// A policy has to save this share of the misses at least.
+const GAIN_LEAST: f64 = 0.005;
+/// So many saved reads of the sample are no chance.
+const SAVED_LEAST: f64 = 32.0;
+/// After so many times as many misses as keys fit into the cache, a change of policy is half forgotten.
+const FORGOTTEN_AFTER: f64 = 64.0;
+
+/// What is known of one policy beside the served one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rival {
+    /// Sampled reads that it would have saved, beyond what is asked of it.
+    saved: f64,
+    /// The least that was in the present part of the reads, and in the one before.
+    least: f64,
+    least_before: f64,
+}
+
+impl Rival {
+    fn lowest(&self) -> f64 {
+        self.least.min(self.least_before)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Chooser {
+    rivals: Vec<Rival>,
+    /// Sampled reads of the present part.
+    reads: usize,
+    /// How often the policy has been changed, as far as that is not forgotten.
+    changes: f64,
+}
+
+impl Chooser {
+    pub(crate) fn new(policies: usize) -> Self {
+        Chooser { rivals: vec![Rival::default(); policies], reads: 0, changes: 0.0 }
+    }
+
+    /// A sampled key was read. `had` tells of each policy's miniature whether it had the key; the cache has the policy `served`, and keeps so
+    /// many sampled keys.
+    pub(crate) fn read(&mut self, served: usize, objects: usize, had: &[bool]) {
+        let hit = had[served];
+        let asked = if hit { 0.0 } else { GAIN_LEAST };
+        if !hit {
+            self.changes *= 0.5f64.powf(1.0 / (FORGOTTEN_AFTER * objects.max(1) as f64));
+        }
+        self.reads += 1;
+        let is_over = 2 * self.reads > objects;
+        if is_over {
+            self.reads = 0;
+        }
+        for (rival, &had) in self.rivals.iter_mut().zip(had) {
+            let saved = f64::from(u8::from(had)) - f64::from(u8::from(hit));
+            rival.saved = (rival.saved + saved - asked).max(0.0);
+            rival.least = rival.least.min(rival.saved);
+            if is_over {
+                (rival.least_before, rival.least) = (rival.least, rival.saved);
+            }
+        }
+    }
+
+    /// The policy that the cache should have, if it is another one.
+    pub(crate) fn choice(&self) -> Option<usize> {
+        let enough = SAVED_LEAST * self.changes.exp2();
+        let (best, rival) = self
+            .rivals
+            .iter()
+            .enumerate()
+            .max_by(|(_, one), (_, other)| one.lowest().total_cmp(&other.lowest()))?;
+        (rival.lowest() >= enough).then_some(best)
+    }
+
+    /// The policy is changed: what others would save is counted anew.
+    pub(crate) fn changed(&mut self) {
+        self.rivals.fill(Rival::default());
+        self.reads = 0;
+        self.changes += 1.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OBJECTS: usize = 100;
+
+    /// Reads until another policy is chosen, out of so many; of ten, the served one has `hits[0]`, and the other `hits[1]`.
+    fn reads_until_choice(chooser: &mut Chooser, hits: [u64; 2], most: u64) -> Option<u64> {
+        for number in 0..most {
+            // Not the same reads.
+            let had = [number % 10 < hits[0], (number + 5) % 10 < hits[1]];
+            chooser.read(0, OBJECTS, &had);
+            if let Some(choice) = chooser.choice() {
+                assert_eq!(choice, 1);
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_policy_that_saves_much_is_chosen_soon_and_one_that_saves_little_later() {
+        let until = |hits| reads_until_choice(&mut Chooser::new(2), hits, 100_000);
+        let (much, little) = (until([0, 9]).unwrap(), until([5, 6]).unwrap());
+        assert!(much < 2 * OBJECTS as u64 && little > 2 * much && little < 1000, "{much}, {little}");
+        assert_eq!((until([5, 5]), until([6, 5])), (None, None));
+    }
+
+    #[test]
+    fn what_is_saved_in_turn_is_no_reason_to_change() {
+        let mut chooser = Chooser::new(2);
+        for number in 0..100_000 {
+            let is_first_half = number % OBJECTS < OBJECTS / 2;
+            chooser.read(0, OBJECTS, &[is_first_half, !is_first_half]);
+            assert_eq!(chooser.choice(), None, "{number}");
+        }
+    }
+
+    #[test]
+    fn each_change_makes_the_next_one_harder_until_it_is_forgotten() {
+        let mut chooser = Chooser::new(2);
+        let mut until = |hits| {
+            let reads = reads_until_choice(&mut chooser, hits, 1 << 20).unwrap();
+            chooser.changed();
+            reads
+        };
+        let all = [(); 5].map(|()| until([0, 5]));
+        assert!(all.windows(2).all(|two| two[1] > two[0]), "{all:?}");
+        assert_eq!(reads_until_choice(&mut chooser, [0, 0], 1 << 20), None);
+        assert!(reads_until_choice(&mut chooser, [0, 5], 1 << 20).unwrap() <= all[0]);
+    }
+}

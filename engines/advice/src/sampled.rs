@@ -1,0 +1,273 @@
+//! Sampled keys, and the miniature caches that hold them.
+
+use crate::keys::{Id, Keys, Known};
+use crate::miniatures::{Miniatures, Stored};
+use crate::observed::Pulse;
+use crate::sketch::ALL_HASHES;
+use guira_slab::Policy;
+use guira_sync::clock::Seconds;
+use std::time::Duration;
+
+/// Sampled requests between two pulses, after which fewer keys are sampled at once …
+pub(crate) const PER_PULSE: u64 = 5_000;
+/// … and, if that was not enough, again after this many more each time.
+const PER_PULSE_MORE: u64 = 500;
+/// Less than this is no processor time: it was not measured exactly.
+const BUSY_LEAST: Duration = Duration::from_millis(50);
+
+/// How many keys are sampled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// The share of all keys at first, and at most.
+    pub(crate) first_rate: f64,
+    /// Keys that are known at once.
+    pub(crate) keys: usize,
+    /// Sampled requests in a second of processor time.
+    pub(crate) per_cpu_second: f64,
+}
+
+/// How many keys fewer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// They cost too much time, of which a flood may need much more.
+    Half,
+    /// They need a little more memory than there is.
+    Quarter,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sampled {
+    extent: Extent,
+    /// Hashes below are sampled.
+    threshold: u64,
+    /// Bytes of items that there is room for.
+    capacity: f64,
+    keys: Keys,
+    scales: &'static [f64],
+    sets: Vec<Miniatures>,
+    /// Requests looked at since the last pulse, and since it was last asked whether more keys can be sampled.
+    looked_at: u64,
+    looked_at_since_raised: u64,
+    /// Beyond this many since the last pulse fewer keys are sampled.
+    allowed: u64,
+    now: Seconds,
+    /// The pulse since which requests are counted in `looked_at`: one in a second, however often advice is asked for.
+    counted_since: Option<Pulse>,
+}
+
+impl Sampled {
+    /// A miniature for each of the policies, and of these one for each of the scales of the memory.
+    pub(crate) fn new(
+        policies: impl Iterator<Item = Policy>,
+        scales: &'static [f64],
+        extent: Extent,
+    ) -> Self {
+        Sampled {
+            extent,
+            threshold: (extent.first_rate * ALL_HASHES) as u64,
+            capacity: 0.0,
+            keys: Keys::new(extent.keys),
+            scales,
+            sets: policies.map(|policy| Miniatures::new(policy, scales, extent.keys)).collect(),
+            looked_at: 0,
+            looked_at_since_raised: 0,
+            allowed: PER_PULSE,
+            now: Seconds(0),
+            counted_since: None,
+        }
+    }
+
+    pub(crate) fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    /// The share of keys that is sampled.
+    pub(crate) fn rate(&self) -> f64 {
+        self.threshold as f64 / ALL_HASHES
+    }
+
+    pub(crate) fn capacity(&self) -> f64 {
+        self.capacity
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    pub(crate) fn sets(&self) -> &[Miniatures] {
+        &self.sets
+    }
+
+    /// A request was seen; what is known of its key is forgotten, if it has expired. At most so many are, and then fewer keys are sampled.
+    pub(crate) fn look(&mut self, hash: u64, now: Seconds) {
+        self.now = now;
+        self.looked_at += 1;
+        self.looked_at_since_raised += 1;
+        if let Some(id) = self.keys.find(hash)
+            && self.keys.get(id).is_some_and(|known| known.expires <= now.0)
+        {
+            self.remove(id);
+        }
+        if self.looked_at >= self.allowed {
+            self.allowed = self.looked_at + PER_PULSE_MORE;
+            self.lower(Step::Half);
+        }
+    }
+
+    /// A key was read: tells of each miniature, by the number of its policy and of its scale, whether it has the key. `None` if none knows it.
+    pub(crate) fn read(&mut self, hash: u64, mut tell: impl FnMut(usize, usize, bool)) -> Option<Id> {
+        let id = self.keys.find(hash)?;
+        for (number, set) in self.sets.iter_mut().enumerate() {
+            for (scale, cache) in set.caches.iter_mut().enumerate() {
+                tell(number, scale, cache.read(id, self.now.0));
+            }
+        }
+        Some(id)
+    }
+
+    /// The server did not have it.
+    pub(crate) fn missed(&mut self, id: Id) {
+        if let Some(known) = self.keys.get_mut(id) {
+            known.missed = true;
+        }
+    }
+
+    /// The server has it.
+    pub(crate) fn hit(&mut self, hash: u64, weight: u32, expires: u32) {
+        self.hold(Known { hash, weight, expires, missed: false }, Stored::AfterMiss);
+    }
+
+    pub(crate) fn stored(&mut self, hash: u64, weight: u32, expires: u32) {
+        let known = self.keys.find(hash).and_then(|id| self.keys.get(id));
+        let stored = if known.is_some_and(|known| known.missed) { Stored::AfterMiss } else { Stored::Anew };
+        self.hold(Known { hash, weight, expires, missed: false }, stored);
+    }
+
+    /// Stores a key in the miniatures.
+    fn hold(&mut self, known: Known, stored: Stored) {
+        let id = match self.keys.find(known.hash) {
+            Some(id) => id,
+            None => {
+                if self.keys.is_full() {
+                    self.make_room();
+                }
+                if known.hash >= self.threshold || self.keys.is_full() {
+                    return;
+                }
+                self.keys.add(known)
+            }
+        };
+        if let Some(place) = self.keys.get_mut(id) {
+            *place = known;
+        }
+        self.sets.iter_mut().for_each(|set| set.store(id, &known, stored, self.now.0));
+    }
+
+    /// Forgets keys that no miniature holds; if these are few, fewer are sampled.
+    fn make_room(&mut self) {
+        let held = |id| self.sets.iter().any(|set| set.holds(id));
+        let gone: Vec<Id> = self.keys.all().map(|(id, _)| id).filter(|id| !held(*id)).collect();
+        gone.iter().for_each(|id| self.keys.remove(*id));
+        if gone.len() < self.keys.most() / 8 {
+            self.lower(Step::Quarter);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, hash: u64) {
+        if let Some(id) = self.keys.find(hash) {
+            self.remove(id);
+        }
+    }
+
+    fn remove(&mut self, id: Id) {
+        self.sets.iter_mut().for_each(|set| set.remove(id));
+        self.keys.remove(id);
+    }
+
+    /// Everything was flushed.
+    pub(crate) fn flush(&mut self) {
+        let all: Vec<Id> = self.keys.all().map(|(id, _)| id).collect();
+        all.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// Samples fewer keys than before.
+    pub(crate) fn lower(&mut self, step: Step) {
+        self.threshold -= match step {
+            Step::Half => self.threshold / 2,
+            Step::Quarter => self.threshold / 4,
+        };
+        let threshold = self.threshold;
+        let gone: Vec<Id> =
+            self.keys.all().filter(|(_, known)| known.hash >= threshold).map(|(id, _)| id).collect();
+        gone.into_iter().for_each(|id| self.remove(id));
+        self.fit();
+    }
+
+    /// Gives the miniatures the room that they should have.
+    fn fit(&mut self) {
+        let limit = self.capacity * self.rate();
+        self.sets.iter_mut().for_each(|set| set.resize(limit, self.now.0));
+    }
+
+    /// Some time has passed.
+    pub(crate) fn pulse(&mut self, pulse: Pulse) {
+        self.now = pulse.now;
+        if (pulse.capacity - self.capacity).abs() > self.capacity / 100.0 {
+            self.capacity = pulse.capacity;
+            self.fit();
+        }
+        self.bound_time(pulse);
+    }
+
+    /// Samples fewer keys if too many requests were looked at for the time that the server has worked.
+    fn bound_time(&mut self, pulse: Pulse) {
+        if let Some(since) = self.counted_since {
+            if pulse.now == since.now {
+                return;
+            }
+            let busy = pulse.busy.saturating_sub(since.busy).max(BUSY_LEAST);
+            if self.looked_at as f64 > self.extent.per_cpu_second * busy.as_secs_f64() {
+                self.lower(Step::Half);
+            }
+        }
+        self.counted_since = Some(pulse);
+        (self.looked_at, self.allowed) = (0, PER_PULSE);
+    }
+
+    /// The server has worked for so long since this was asked last. If few keys are sampled, though there is memory and time for four times as
+    /// many, it may be twice as many.
+    pub(crate) fn raise_if_cheap(&mut self, busy: Duration) {
+        let looked_at = std::mem::take(&mut self.looked_at_since_raised) as f64;
+        let is_cheap = looked_at < self.extent.per_cpu_second / 4.0 * busy.max(BUSY_LEAST).as_secs_f64();
+        if is_cheap && self.keys.len() < self.keys.most() / 4 && self.rate() < self.extent.first_rate {
+            self.threshold = self.threshold.saturating_mul(2);
+            self.fit();
+        }
+    }
+
+    /// The number of the miniatures of this policy, with these options.
+    pub(crate) fn find(&self, policy: Policy) -> Option<usize> {
+        self.sets.iter().position(|set| set.policy == policy)
+    }
+
+    /// Puts miniatures of another policy in the place of some, or behind all. What the former have held goes over to them.
+    pub(crate) fn put(&mut self, number: usize, policy: Policy) {
+        let mut heir = Miniatures::new(policy, self.scales, self.keys.most());
+        heir.resize(self.capacity * self.rate(), self.now.0);
+        let before = self.sets.get(number).or(self.sets.first());
+        for (id, known) in self.keys.all() {
+            if before.is_some_and(|before| before.holds(id)) {
+                heir.store(id, known, Stored::AfterMiss, self.now.0);
+            }
+        }
+        match self.sets.get_mut(number) {
+            Some(place) => *place = heir,
+            None => self.sets.push(heir),
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.keys.bytes() + self.sets.iter().map(Miniatures::bytes).sum::<usize>()
+    }
+}

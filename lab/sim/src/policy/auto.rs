@@ -1,0 +1,142 @@
+//! A cache that finds its own policy: the advisor of the server watches a sample of the requests and says when another one would miss less,
+//! and what is held goes over to that one in the order in which the former would have evicted it.
+
+use guira_advice::{Advisor, Observed, Pulse, What};
+use guira_slab::Policy as Evicting;
+use guira_slab::policy::any_miniature::AnyMiniature;
+use guira_slab::policy::miniature::{NEVER, Newcomer};
+use guira_sync::clock::Seconds;
+use guira_workload::rng::mix64;
+use guira_workload::trace::Action;
+use std::time::Duration;
+
+use super::engine::{expires, second};
+use super::{Id, Policy, Weights};
+use crate::run::Measure;
+use crate::stream::Stream;
+
+/// The advisor has a sixty-fourth of the memory, as in the server, in which an object that is not measured has this many bytes.
+const SHARE: u64 = 64;
+const OBJECT_BYTES: u64 = 1024;
+/// Families of keys are of no use here.
+const DELIMITER: u8 = b':';
+
+#[derive(Debug)]
+pub(crate) struct Auto<'a> {
+    cache: Box<dyn AnyMiniature>,
+    policy: Evicting,
+    advisor: Advisor,
+    weights: Weights,
+    stream: &'a Stream,
+    pace: u64,
+    limit: u64,
+    number: usize,
+    /// The second of the last pulse.
+    told: Option<u32>,
+    reads: u64,
+    hits: u64,
+}
+
+impl<'a> Auto<'a> {
+    pub(crate) fn new(first: Evicting, limit: u64, measure: Measure, stream: &'a Stream, pace: u64) -> Self {
+        let bytes = if measure == Measure::Objects { limit.saturating_mul(OBJECT_BYTES) } else { limit };
+        Auto {
+            cache: first.miniature(0, limit, stream.keys()),
+            policy: first,
+            advisor: Advisor::new((bytes / SHARE) as usize, DELIMITER),
+            weights: Weights::default(),
+            stream,
+            pace,
+            limit,
+            number: 0,
+            told: None,
+            reads: 0,
+            hits: 0,
+        }
+    }
+
+    fn second(&self) -> u32 {
+        second(self.stream, self.pace, self.number)
+    }
+
+    fn see(&self, id: Id, what: What) {
+        let hash = mix64(u64::from(id) + 1);
+        if hash < self.advisor.threshold() {
+            self.advisor.see(Observed { key: b"", hash, what }, Seconds(self.second()));
+        }
+    }
+
+    /// What a server does once in a second.
+    fn tick(&mut self) {
+        let now = self.second();
+        if self.told.replace(now) == Some(now) {
+            return;
+        }
+        let pulse = Pulse {
+            now: Seconds(now),
+            reads: self.reads,
+            hits: self.hits,
+            // There is always time to look at what is sampled.
+            busy: Duration::from_secs(1_000_000).saturating_mul(now),
+            capacity: self.limit as f64,
+        };
+        self.advisor.pulse(pulse, &self.policy.spec());
+        let Some(Ok(policy)) = self.advisor.better().map(|better| Evicting::read(&better.policy)) else {
+            return;
+        };
+        self.change_to(policy, now);
+        self.advisor.pulse(pulse, &self.policy.spec());
+    }
+
+    fn change_to(&mut self, policy: Evicting, now: u32) {
+        self.policy = policy;
+        if self.cache.tune(policy) {
+            return;
+        }
+        let mut heir = policy.miniature(0, self.limit, self.stream.keys());
+        while let Some((id, weight)) = self.cache.evict(now) {
+            heir.adopt(id, Newcomer { weight, hash: mix64(u64::from(id)) as u32, expires: NEVER }, now);
+        }
+        self.cache = heir;
+    }
+}
+
+impl Policy for Auto<'_> {
+    fn begin(&mut self, number: usize) {
+        self.number = number;
+        self.tick();
+    }
+
+    fn read(&mut self, id: Id) -> bool {
+        let (hit, expires) =
+            (self.cache.read(id, self.second()), expires(self.stream, self.pace, self.number));
+        if self.stream.actions.get(self.number) == Action::Get {
+            self.reads += 1;
+            self.hits += u64::from(hit);
+            let weight = self.weights.get(id);
+            self.see(id, if hit { What::Hit { weight, expires: NEVER } } else { What::Miss });
+        } else if hit && !self.stream.ttls.is_usual() {
+            self.cache.renew(id, expires);
+            self.see(id, What::Stored { weight: self.weights.get(id), expires });
+        }
+        hit
+    }
+
+    fn insert(&mut self, id: Id, weight: u32) {
+        self.weights.set(id, weight);
+        let expires = expires(self.stream, self.pace, self.number);
+        self.cache.insert(id, Newcomer { weight, hash: mix64(u64::from(id)) as u32, expires }, self.second());
+        self.see(id, What::Stored { weight, expires });
+    }
+
+    fn remove(&mut self, id: Id) -> bool {
+        let was_held = self.cache.holds(id);
+        self.cache.remove(id);
+        self.see(id, What::Deleted);
+        was_held
+    }
+
+    fn held(&self) -> u64 {
+        self.cache.used()
+    }
+}

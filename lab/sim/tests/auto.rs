@@ -1,0 +1,100 @@
+//! The policy `auto`: what it misses beside the best of the engine's fixed policies.
+
+use guira_sim::{Choice, Means, Measure, OnMiss, Reading, Rules, Sample, Size, Stream, Sweep, Writes};
+use guira_workload::rng::Rng;
+use guira_workload::trace::Request;
+use std::convert::Infallible;
+
+/// Objects that fit into the cache.
+const FIT: u64 = 16_000;
+const FIXED: [&str; 8] =
+    ["clock", "lru", "seg-lru", "klru", "sieve", "s3-fifo", "s3-fifo:small_pct=25", "2q"];
+
+/// Misses of each policy.
+fn misses(keys: &[u64], policies: &[&str]) -> Vec<u64> {
+    let reading = Reading { writes: Writes::Store, sample: Sample::All, limit: u64::MAX };
+    let requests = keys.iter().map(|key| Ok::<_, Infallible>(Request::number(*key)));
+    let Ok(stream) = Stream::read(requests, reading);
+    let policies: Vec<Choice> = policies.iter().map(|name| Choice::parse(name).unwrap()).collect();
+    let rules = Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
+    let sizes = [Size::Objects(FIT)];
+    let sweep = Sweep { stream: &stream, policies: &policies, sizes: &sizes, rules };
+    let points = sweep.run(Means { threads: 2, now_ns: &|| 0, progress: &|_| () }).unwrap();
+    points.iter().map(|point| point.counters.reads - point.counters.hits).collect()
+}
+
+/// Misses of `auto` from request `from` on, for each of the best fixed policy's.
+fn regret(keys: &[u64], from: usize) -> f64 {
+    let policies = [&["auto"], &FIXED[..]].concat();
+    let (before, all) = (misses(&keys[..from], &policies), misses(keys, &policies));
+    let late: Vec<u64> = all.iter().zip(before).map(|(all, before)| all - before).collect();
+    let best = late[1..].iter().min().unwrap();
+    for (p, l) in policies.iter().zip(&late) {
+        eprint!("{p} {l}  ");
+    }
+    eprintln!();
+    late[0] as f64 / *best as f64
+}
+
+/// Popular keys by Zipf's law, and others that are asked for once.
+fn popular_and_once(seed: u64, requests: usize) -> Vec<u64> {
+    let mut rng = Rng::new(seed);
+    let next = |number| match rng.below(4) {
+        0 => (1 << 40) + seed * (1 << 30) + number as u64,
+        _ => 80_000f64.powf(rng.below(1 << 30) as f64 / (1 << 30) as f64) as u64,
+    };
+    (0..requests).map(next).collect()
+}
+
+/// Keys that are asked for some times soon after each other, and then no more.
+fn recent(seed: u64, requests: usize) -> Vec<u64> {
+    let mut rng = Rng::new(seed);
+    let next = |number: usize| {
+        let back = (rng.below(1 << 30) as f64 / f64::from(1 << 30)).powi(2) * 2.0 * FIT as f64;
+        (1 << 41) + seed * (1 << 30) + (number as u64 / 3 + 80_000).saturating_sub(back as u64)
+    };
+    (0..requests).map(next).collect()
+}
+
+/// More keys than there is room for, one after the other and again.
+fn around(requests: usize) -> Vec<u64> {
+    (0..requests as u64).map(|number| (1 << 42) + number % (FIT * 5 / 4)).collect()
+}
+
+const LONG: usize = 1_600_000;
+
+#[test]
+fn in_the_steady_state_it_misses_as_much_as_the_best_policy() {
+    for (nature, keys) in
+        [("popular", popular_and_once(1, LONG)), ("recent", recent(2, LONG)), ("around", around(LONG))]
+    {
+        let regret = regret(&keys, LONG / 2);
+        assert!(regret < 1.01, "{nature}: {regret}");
+    }
+}
+
+#[test]
+fn two_fills_after_requests_have_changed_their_nature_it_misses_little_more_than_the_best_policy() {
+    // As many requests as are misses for two fills, or more.
+    let fills = 4 * FIT as usize;
+    let natures = || [popular_and_once(1, LONG), recent(2, LONG)];
+    let ([one, other], [again, once_more]) = (natures(), natures());
+    for (order, keys) in [("popular, recent", [one, other]), ("recent, popular", [once_more, again])] {
+        let regret = regret(&keys.concat(), LONG + fills);
+        assert!(regret < 1.04, "{order}: {regret}");
+    }
+}
+
+#[test]
+fn requests_that_change_their_nature_all_the_time_cost_little() {
+    for fills in [2, 8] {
+        let length = fills * FIT as usize;
+        let turn = |number: usize| match number % 2 {
+            0 => popular_and_once(number as u64, length),
+            _ => recent(number as u64, length),
+        };
+        let keys: Vec<u64> = (0..100 / fills).flat_map(turn).collect();
+        let regret = regret(&keys, 2 * length);
+        assert!(regret < 1.05, "{fills}: {regret}");
+    }
+}
