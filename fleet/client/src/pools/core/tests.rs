@@ -321,6 +321,28 @@ fn a_connection_ends_with_a_store_that_was_refused_before_its_value_was_read() {
     }
 }
 
+#[test]
+fn what_was_delayed_for_nobody_does_not_go_on_after_a_pause_either() {
+    let delayed = r#"{"pools": {"a": {"servers": ["127.0.0.1:1"]}, "b": {"servers": ["127.0.0.1:2"]}},
+        "route": {"type": "AllInitialRoute", "children": ["PoolRoute|a",
+            {"type": "LatencyInjectionRoute", "before_latency_ms": 30, "child": "PoolRoute|b"}]}}"#;
+    let sent_later = |op, later_ms| {
+        let mut bench = bench(Builder::config(delayed));
+        let call = bench.core.begin(1);
+        let request = Request { value: b"old", ..Request::classic(op, b"k") };
+        bench.core.start(Ticket { call, part: 0 }, &request, Window::default().era());
+        assert_eq!(bench.sent().len(), 1, "{op:?}");
+        bench.core.hear(0, b"HD O0\r\n");
+        assert_eq!(bench.core.take_done(), [call], "{op:?}");
+        bench.at(later_ms);
+        bench.core.forget_overdue();
+        bench.core.expire();
+        bench.sent().len()
+    };
+    assert_eq!((sent_later(Op::Set, 129), sent_later(Op::Set, 131), sent_later(Op::Set, 10_000)), (0, 1, 0));
+    assert_eq!(sent_later(Op::Delete, 10_000), 1);
+}
+
 /// Prints how many keys one core routes, writes and matches with their answers: `cargo test --release -p guira-client --lib -- rate_of_keys --ignored --nocapture`.
 #[test]
 #[ignore = "it measures"]
