@@ -428,3 +428,6 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
