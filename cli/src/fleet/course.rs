@@ -121,6 +121,39 @@ pub(super) fn check_minimum(pool: &Pool, left: usize) -> Result<(), Failure> {
     )))
 }
 
+/// How long routers have had to hear of a step. All times are since the beginning of the wait.
+#[derive(Debug)]
+struct Settling {
+    settle: Duration,
+    /// Since when etcd has answered each time.
+    since: Duration,
+}
+
+/// Whether it is worth while to wait on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    Left,
+    Over,
+}
+
+impl Settling {
+    fn new(settle: Duration) -> Self {
+        Settling { settle, since: Duration::ZERO }
+    }
+
+    fn left(&self, now: Duration) -> Duration {
+        self.settle.saturating_sub(now.saturating_sub(self.since))
+    }
+
+    /// etcd was asked, and has answered after so long, if it has.
+    fn look(&mut self, now: Duration, took: Option<Duration>) -> Patience {
+        if took.is_none_or(|took| took > ASK_MAX) {
+            self.since = now;
+        }
+        if now > self.settle.saturating_add(AWAY_MAX) { Patience::Over } else { Patience::Left }
+    }
+}
+
 /// What a person sees of it.
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -155,9 +188,9 @@ impl Progress {
 
     /// Waits until routers have heard of a step. The time begins anew if etcd does not answer: they hear nothing either.
     pub(super) fn settle(&mut self, store: &mut Store, pace: &Pace, what: &str) -> Result<(), Failure> {
-        let (begin, mut since) = (Stopwatch::start(), Stopwatch::start());
+        let (watch, mut settling) = (Stopwatch::start(), Settling::new(pace.settle.0));
         loop {
-            let left = pace.settle.0.saturating_sub(since.elapsed());
+            let left = settling.left(watch.elapsed());
             if left.is_zero() {
                 return Ok(());
             }
@@ -168,10 +201,8 @@ impl Progress {
             if let Err(error) = &answer {
                 self.show(&format!("{what}: {error}"))?;
             }
-            if answer.is_err() || asked.elapsed() > ASK_MAX {
-                since = Stopwatch::start();
-            }
-            if begin.elapsed() > pace.settle.0.saturating_add(AWAY_MAX) {
+            let took = answer.is_ok().then(|| asked.elapsed());
+            if settling.look(watch.elapsed(), took) == Patience::Over {
                 let reason =
                     "etcd answers too slowly, or not at all, for anybody to know what routers have heard";
                 return Err(Failure::Pool(format!("{what} stays as it is: {reason}. Call it again later")));
@@ -232,6 +263,37 @@ pub(super) fn hits(servers: &Servers, server: &str) -> Result<u64, AskError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_time_of_routers_begins_anew_when_etcd_is_away_or_slow() {
+        let soon = Some(Duration::from_millis(3));
+        let mut settling = Settling::new(s(5));
+        assert_eq!(
+            (settling.look(s(1), soon), settling.look(s(4), Some(ASK_MAX))),
+            (Patience::Left, Patience::Left)
+        );
+        assert_eq!((settling.left(s(4)), settling.left(s(5)), settling.left(s(6))), (s(1), s(0), s(0)));
+        for away in [None, Some(ASK_MAX + Duration::from_millis(1))] {
+            let mut settling = Settling::new(s(5));
+            assert_eq!(settling.look(s(4), away), Patience::Left);
+            assert_eq!((settling.left(s(4)), settling.left(s(8)), settling.left(s(9))), (s(5), s(1), s(0)));
+            settling.look(s(8), soon);
+            assert_eq!(settling.left(s(8)), s(1), "an answer does not set it back");
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_an_etcd_that_stays_away() {
+        let mut settling = Settling::new(s(5));
+        assert_eq!(settling.look(s(5) + AWAY_MAX, None), Patience::Left);
+        assert_eq!(settling.look(s(5) + AWAY_MAX + Duration::from_millis(1), None), Patience::Over);
+        let mut patient = Settling::new(Duration::MAX);
+        assert_eq!(patient.look(AWAY_MAX * 2, None), Patience::Left);
+    }
 
     #[test]
     fn a_share_is_one_of_the_last_looks_and_counts_when_there_were_enough() {

@@ -214,18 +214,30 @@ mod tests {
 
     /// A gateway that has one pool, takes `delay` to say so, and ends every watch at once; returns its address.
     fn gateway(delay: Duration) -> String {
+        gateway_with(move |is_watch, _| {
+            std::thread::sleep(if is_watch { Duration::ZERO } else { delay });
+            Some(if is_watch { r#"{"result": {"canceled": true}}"# } else { POOLS })
+        })
+    }
+
+    /// A gateway that answers as `say` has it, which is told whether it is a watch, and how many requests there were before; or not at all.
+    fn gateway_with(say: impl Fn(bool, usize) -> Option<&'static str> + Send + 'static) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
-            for socket in listener.incoming() {
-                answer(socket?, delay)?;
+            let mut unanswered = Vec::new();
+            for (number, socket) in listener.incoming().enumerate() {
+                unanswered.extend(answer(socket?, |is_watch| say(is_watch, number))?);
             }
             io::Result::Ok(())
         });
         format!("http://{address}")
     }
 
-    fn answer(mut socket: TcpStream, delay: Duration) -> io::Result<()> {
+    fn answer(
+        mut socket: TcpStream,
+        say: impl Fn(bool) -> Option<&'static str>,
+    ) -> io::Result<Option<TcpStream>> {
         let mut lines = BufReader::new(socket.try_clone()?);
         let (mut first, mut length) = (String::new(), 0);
         lines.read_line(&mut first)?;
@@ -240,10 +252,13 @@ mod tests {
             }
         }
         lines.read_exact(&mut vec![0; length])?;
-        let is_watch = first.contains("watch");
-        let body = if is_watch { r#"{"result": {"canceled": true}}"# } else { POOLS };
-        std::thread::sleep(if is_watch { Duration::ZERO } else { delay });
-        write!(socket, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+        let Some(body) = say(first.contains("watch")) else { return Ok(Some(socket)) };
+        write!(
+            socket,
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+        Ok(None)
     }
 
     fn follow(url: String) -> (Follower, Arc<ControlCounts>) {
@@ -262,6 +277,23 @@ mod tests {
         let (follower, _) = follow(format!("http://{nobody}"));
         follower.remember("cache", "old");
         assert_eq!(follower.definition("cache", PATIENCE).as_deref(), Ok("old"));
+    }
+
+    #[test]
+    fn a_change_is_heard_of_soon_when_nobody_tells_of_it() {
+        // As a member that hangs, and as a connection that has died in silence: routers have some seconds to hear of a step of a drain.
+        const SOON: Duration = Duration::from_secs(15);
+        let url = gateway_with(|is_watch, number| match (is_watch, number) {
+            (true, _) => None,
+            (false, 0) => Some(r#"{"header": {"revision": "6"}}"#),
+            (false, _) => Some(POOLS),
+        });
+        let (follower, _) = follow(url);
+        let since = Stopwatch::start();
+        while follower.definition("cache", PATIENCE).is_err() {
+            assert!(since.elapsed() < SOON);
+            std::thread::yield_now();
+        }
     }
 
     #[test]

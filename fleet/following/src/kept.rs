@@ -13,8 +13,9 @@ const HEAD: &str = "guira-router-config 1\n";
 /// The name of the configuration itself among the texts; no import has it.
 const MAIN: &str = "";
 
-/// The file of a router in a folder.
+/// The file of a router in a folder, which no router of another name has: the first dot is the end of the service's name.
 pub fn path(folder: &Path, service: &str, router: &str) -> PathBuf {
+    let service = service.replace('%', "%%").replace('.', "%d");
     folder.join(format!("{service}.{router}.config"))
 }
 
@@ -25,22 +26,30 @@ pub fn save(path: &Path, texts: &Texts) -> io::Result<()> {
     for (name, text) in std::iter::once((MAIN, &*texts.main)).chain(others) {
         all.push_str(&format!("{} {}\n{name}\n{text}\n", name.len(), text.len()));
     }
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     fs::create_dir_all(folder)?;
-    // Clients of several processes, and several of one, may keep the same file.
-    static SAVED: AtomicU32 = AtomicU32::new(0);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".new-{}-{}", std::process::id(), SAVED.fetch_add(1, Ordering::Relaxed)));
-    let new = path.with_file_name(name);
+    let new = beside(path);
     let mut file = File::create(&new)?;
     file.write_all(all.as_bytes())?;
     // Otherwise an empty file may have its name after a crash of the machine, when it is needed most.
     file.sync_all()?;
     fs::rename(&new, path)?;
     File::open(folder)?.sync_all()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// A file that nobody else writes, to take the name of this one: clients of several processes, and several of one, may keep the same.
+fn beside(path: &Path) -> PathBuf {
+    static SAVED: AtomicU32 = AtomicU32::new(0);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".new-{}-{}", std::process::id(), SAVED.fetch_add(1, Ordering::Relaxed)));
+    path.with_file_name(name)
 }
 
 /// What was saved.
@@ -79,6 +88,55 @@ mod tests {
         assert_eq!(read(&path).unwrap(), texts);
         fs::write(&path, "guira-router-config 1\n0 99\n\n{}\n").unwrap();
         assert!(read(&path).is_err(), "it was cut off");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn routers_of_different_names_keep_different_files() {
+        let folder = Path::new("/run");
+        assert_eq!(path(folder, "shop", "r.1"), Path::new("/run/shop.r.1.config"));
+        let names =
+            [("a", "b.c"), ("a.b", "c"), ("a%d", "c"), ("a%", "dc"), ("a", ".c"), ("a.", "c"), ("a%.", "c")];
+        let mut paths: Vec<PathBuf> =
+            names.iter().map(|(service, router)| path(folder, service, router)).collect();
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), names.len(), "{paths:?}");
+    }
+
+    #[test]
+    fn a_name_without_a_folder_is_a_file_where_the_process_is() {
+        for (path, folder) in [("kept.config", "."), ("a/kept.config", "a"), ("/kept.config", "/")] {
+            let path = Path::new(path);
+            assert_eq!(folder_of(path), Path::new(folder));
+            assert_eq!(beside(path).parent(), path.parent());
+        }
+        let name = format!("guira-kept-here-{}.config", std::process::id());
+        let texts: Texts = "{}".into();
+        let saved = save(Path::new(&name), &texts);
+        let read = read(Path::new(&name));
+        fs::remove_file(&name).unwrap();
+        assert_eq!((saved.unwrap(), read.unwrap()), ((), texts));
+    }
+
+    #[test]
+    fn clients_of_one_process_may_keep_one_file_and_files_of_similar_names() {
+        let [own, other] = ["/run/a.config", "/run/a.b"].map(Path::new);
+        let all = [beside(own), beside(own), beside(other)];
+        assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2], "{all:?}");
+        let folder = std::env::temp_dir().join(format!("guira-kept-by-many-{}", std::process::id()));
+        let path = folder.join("client.config");
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let path = &path;
+                scope.spawn(move || {
+                    let texts: Texts = "x".repeat(1 + number * 1000).as_str().into();
+                    (0..10).for_each(|_| save(path, &texts).unwrap());
+                });
+            }
+        });
+        assert!(matches!(read(&path), Ok(texts) if texts.main.len() % 1000 == 1));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Region;
 use crate::model::Model;
-use crate::region::{HOLD_DOWN_S, POOL, fill, misses, routes};
+use crate::region::{HOLD_DOWN_S, POOL, fill, misses, put, routes};
 use guira_harness::server::ServerProcess;
 use guira_tests::Client;
 use guira_tests::server::{guira_binary, spawn, wait_for};
@@ -95,6 +95,44 @@ fn a_drain_that_was_interrupted_goes_on_from_where_it_was() {
     region.fleet(&["drain", POOL, "0", "--settle=1s", "--within=1s"]);
     assert_eq!((region.slots(), misses(&mut client)), (vec![names[1].clone()], vec![]));
     region.wait_for_state(&names[0], "spare");
+}
+
+#[test]
+fn a_second_drain_goes_on_with_the_one_that_is_under_way_and_both_tell_of_its_end() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(2);
+    let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
+    let router = region.router(&[]);
+    fill(&mut router.connect());
+    let mut first = begin(&region, "0", &names[1]);
+    wait_for("a server that is filled", || is_warming(&region, &names[1]));
+    let second = region.fleet(&["drain", POOL, "0", "--settle=1s", "--within=1s"]);
+    let end = format!("slot 0 of pool {POOL} is served by {}; {} is let go", names[1], names[0]);
+    assert!(second.contains(&end), "{second}");
+    let status = wait_for("the end of the first", || first.ended());
+    assert!(status.success() && first.lines().contains(&end), "{:?} {}", first.lines(), first.errors());
+    assert_eq!(region.slots(), names[1..]);
+}
+
+#[test]
+fn a_drain_that_others_have_turned_round_empties_nobody() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(2);
+    let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
+    let router = region.router(&[]);
+    let mut client = router.connect();
+    fill(&mut client);
+    let mut drain = begin(&region, "0", &names[1]);
+    wait_for("a server that is filled", || is_warming(&region, &names[1]));
+    // As if others had ended it, and drained the slot again, to the server that it came from.
+    let handover = format!(r#"{{"other": "{}", "stage": "announced", "since_s": 1}}"#, names[0]);
+    put(&region, &format!(r#"{{"slots": [{{"server": "{}", "handover": {handover}}}]}}"#, names[1]));
+    let status = wait_for("the end of the drain", || drain.ended());
+    let said = drain.errors();
+    assert!(!status.success() && said.contains("is drained by somebody else"), "{said}");
+    assert!(said.contains(&format!("{} is let go no more", names[0])), "{said}");
+    assert_eq!(region.slots(), names[1..]);
+    assert_eq!(misses(&mut Client::connect(region.nodes[0].server.address())), [""; 0]);
 }
 
 #[test]

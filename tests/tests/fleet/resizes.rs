@@ -3,8 +3,25 @@
 use crate::Region;
 use crate::drains::SETTLE;
 use crate::model::Model;
-use crate::region::{POOL, fill, misses, routes};
+use crate::region::{POOL, fill, kept, misses, put, routes};
+use guira_harness::server::ServerProcess;
 use guira_tests::Client;
+use guira_tests::server::{guira_binary, spawn, wait_for};
+use std::process::Command;
+
+/// Has a pool be resized until that is ended, once its new slots are filled.
+#[track_caller]
+fn begin(region: &Region, slots: &str, within: &str) -> ServerProcess {
+    let mut resize = Command::new(guira_binary());
+    resize.args(["fleet", "--etcd", &region.etcd.url(), "resize", POOL, slots, "--settle=1s", within]);
+    let resize = spawn(resize);
+    wait_for("slots that are filled", || is_warming(region).then_some(()));
+    resize
+}
+
+fn is_warming(region: &Region) -> bool {
+    kept(region).contains("\"stage\":\"warming\"")
+}
 
 /// Has a pool be resized; meanwhile no key is missed by this client.
 fn resize(region: &Region, client: &mut Client, arguments: &[&str]) -> String {
@@ -55,6 +72,67 @@ fn keys_that_move_are_kept_and_nothing_outdated_is_read_while_a_pool_grows_and_s
 }
 
 #[test]
+fn a_second_resize_to_the_same_size_goes_on_with_the_one_that_is_under_way_and_no_other_change_begins() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(3);
+    let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
+    let mut first = begin(&region, "2", "--within=5m");
+    for arguments in [["resize", POOL, "3"].as_slice(), &["resize", POOL, "1"], &["drain", POOL, "0"]] {
+        let said = region.try_fleet(arguments).expect_err("it is refused");
+        assert!(said.contains("is resized from 1 to 2 slots: end that first"), "{arguments:?}: {said}");
+    }
+    assert!(region.fleet(&["resize", POOL, "2", "--dry-run"]).contains("from 1 to 2 slots would go on"));
+    // One more than there were, which is what goes on.
+    let second = region.fleet(&["add", POOL, "--settle=1s", "--within=1s"]);
+    let end = format!("pool {POOL} has 2 slots");
+    assert!(second.contains(&end), "{second}");
+    let status = wait_for("the end of the first", || first.ended());
+    assert!(status.success() && first.lines().contains(&end), "{:?} {}", first.lines(), first.errors());
+    assert_eq!(region.slots(), names[..2]);
+}
+
+#[test]
+fn a_resize_that_others_have_turned_round_takes_nothing_away() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(2);
+    let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
+    let router = region.router(&[]);
+    fill(&mut router.connect());
+    let mut resize = begin(&region, "2", "--within=5m");
+    let slots = format!(r#"[{{"server": "{}"}}, {{"server": "{}"}}]"#, names[0], names[1]);
+    let back = r#"{"from": 2, "to": 1, "stage": "announced", "since_s": 1}"#;
+    put(&region, &format!(r#"{{"slots": {slots}, "resize": {back}}}"#));
+    let status = wait_for("the end of the resize", || resize.ended());
+    let said = resize.errors();
+    assert!(!status.success() && said.contains("somebody else has resized pool cache"), "{said}");
+    assert_eq!(misses(&mut Client::connect(region.nodes[0].server.address())), [""; 0]);
+}
+
+#[test]
+fn a_resize_waits_for_new_servers_that_are_gone_and_former_places_keep_their_keys() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(2);
+    let router = region.router(&[]);
+    fill(&mut router.connect());
+    let mut resize = begin(&region, "2", "--within=5s");
+    region.nodes[1].server.freeze();
+    let status = wait_for("the end of the resize", || resize.ended());
+    let said = resize.errors();
+    let new = region.nodes[1].name();
+    assert!(
+        !status.success()
+            && said.contains(&format!("pool cache stays as it is, since {new} does not answer")),
+        "{said}"
+    );
+    assert!(is_warming(&region), "{}", kept(&region));
+    assert_eq!(misses(&mut Client::connect(region.nodes[0].server.address())), [""; 0]);
+    // It goes on when the server is back.
+    region.nodes[1].server.signal("CONT");
+    region.fleet(&["resize", POOL, "2", "--settle=1s", "--within=1s"]);
+    assert_eq!(region.slots(), [region.nodes[0].name(), new]);
+}
+
+#[test]
 fn a_resize_that_cannot_be_is_refused_and_a_dry_run_says_what_would_move() {
     let Some(mut region) = Region::start(2) else { return };
     let refused = |region: &Region, arguments: &[&str], what: &str| {
@@ -74,7 +152,13 @@ fn a_resize_that_cannot_be_is_refused_and_a_dry_run_says_what_would_move() {
     assert_eq!(region.slots().len(), 2, "nothing was done");
     // Keys are where Ch3 has them: who says another hash would have keys deleted that are true.
     fill(&mut region.router(&[]).connect());
-    refused(&region, &["resize", POOL, "1", "--hash", "Crc32", "--dry-run"], "say by --hash and --salt");
+    for slots in ["1", "3"] {
+        refused(
+            &region,
+            &["resize", POOL, slots, "--hash", "Crc32", "--dry-run"],
+            "say by --hash and --salt",
+        );
+    }
     let before = region.slots();
     let said = region.fleet(&["weight", POOL, "0", "0.5", "--hash", "WeightedCh3"]);
     assert!(said.contains("% of the keys by WeightedCh3 move"), "{said}");

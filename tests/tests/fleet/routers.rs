@@ -32,6 +32,37 @@ fn a_pool_that_is_gone_or_broken_changes_nothing() {
 }
 
 #[test]
+fn what_is_wrong_with_a_pool_is_told_once_however_often_etcd_is_asked() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(1);
+    let router = region.router(&[]);
+    let mut client = router.connect();
+    let good = kept(&region);
+    let faults = |client: &mut guira_tests::Client| {
+        client.stats("")["etcd_pool_faults"].parse::<u64>().expect("a number")
+    };
+    let told = |what: &str| router.process.errors().matches(what).count();
+    let mut look_on = |broken: Option<&str>| {
+        match broken {
+            Some(text) => put(&region, text),
+            None => drop(region.etcd.control(&["del", "/guira/pools/cache"])),
+        }
+        let so_far = faults(&mut client);
+        wait_for("faults", || (faults(&mut client) > so_far + 2).then_some(()));
+    };
+    look_on(Some("nonsense"));
+    assert_eq!(told("the last good pool stays"), 1, "{}", router.process.errors());
+    look_on(None);
+    assert_eq!(told("is not in etcd any more"), 1, "{}", router.process.errors());
+    // Another fault, and one that comes again, are told.
+    look_on(Some(r#"{"slots": []}"#));
+    assert_eq!(told("the last good pool stays"), 2, "{}", router.process.errors());
+    put(&region, &good);
+    look_on(Some(r#"{"slots": []}"#));
+    assert_eq!(told("is not in etcd any more"), 1, "{}", router.process.errors());
+}
+
+#[test]
 fn a_pool_is_followed_while_the_configuration_in_the_file_is_wrong() {
     let Some(mut region) = Region::start(2) else { return };
     region.join(2);
@@ -89,6 +120,23 @@ fn slots_have_weights_and_empty_ones_are_as_servers_that_are_down() {
     let weighted = region.router_of(&config, &[]);
     let mut client = weighted.connect();
     assert!(routes(&mut client).iter().all(|at| *at == name));
+}
+
+#[test]
+fn a_router_that_starts_with_a_broken_file_uses_the_file_it_has_kept_with_the_pool_as_it_is_now() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(2);
+    let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
+    let (root, file) = (region.scratch.file("kept"), region.scratch.file("router.json"));
+    let keep = format!("--config-dump-root={}", root.display());
+    std::fs::write(&file, format!(r#"{{"route": "PoolRoute|etcd:{POOL}"}}"#)).expect("a file");
+    let mut first = region.router_of_file(&file, &[&keep]);
+    assert!(routes(&mut first.connect()).iter().all(|at| *at == names[0]));
+    first.process.kill();
+    std::fs::write(&file, "{").expect("a file");
+    put(&region, &format!(r#"{{"slots": [{{"server": "{}"}}]}}"#, names[1]));
+    let second = region.router_of_file(&file, &[&keep]);
+    assert!(routes(&mut second.connect()).iter().all(|at| *at == names[1]), "{}", second.process.errors());
 }
 
 #[test]

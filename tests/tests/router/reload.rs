@@ -1,14 +1,17 @@
 //! Configurations that change while a router runs.
 
-use crate::{Router, config_of, output};
+use crate::{Router, config_of, name, output};
 use guira_harness::server::Signal;
+use guira_sync::clock::Stopwatch;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
 use guira_tests::{Client, Server, Setup};
 use std::fs;
+use std::net::UdpSocket;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 /// Changes come into effect at once.
 pub(crate) const AT_ONCE: [&str; 3] = [
@@ -42,6 +45,31 @@ fn wait_until(client: &mut Client, expected: &str) {
 
 fn counter(client: &mut Client, name: &str) -> u64 {
     client.stats("")[name].parse().unwrap()
+}
+
+#[test]
+fn a_name_that_dns_does_not_answer_for_holds_a_change_up_only_for_a_moment() {
+    /// Of all changes together: each is held up for a second.
+    const LONGEST: Duration = Duration::from_secs(12);
+    // Questions come there, and are not answered.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let dns = format!("--dns-server={}", silent.local_addr().unwrap());
+    let (servers, scratch) = (servers(), Scratch::new());
+    let path = scratch.write("config.json", &config_of(&servers[0]));
+    let router = start(&path, &[&dns]);
+    let mut client = router.connect();
+    wait_until(&mut client, "one");
+    let since = Stopwatch::start();
+    for (round, (who, server)) in [("two", 1), ("one", 0), ("two", 1), ("one", 0)].into_iter().enumerate() {
+        let known = name(&servers[server]);
+        let config = format!(
+            r#"{{"pools": {{"A": {{"servers": ["{known}"]}}, "B": {{"servers": ["new{round}.test:1"]}}}},
+                "route": {{"type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}}}}"#
+        );
+        fs::write(&path, config).unwrap();
+        wait_until(&mut client, who);
+    }
+    assert!(since.elapsed() < LONGEST, "{:?}", since.elapsed());
 }
 
 #[test]

@@ -444,22 +444,4 @@ impl Shared {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_session_that_was_at_work_while_the_configuration_changed_goes_by_the_new_one_when_it_is_given_back()
-    {
-        let text = |port: u16| {
-            format!(r#"{{"pools": {{"a": {{"servers": ["127.0.0.1:{port}"]}}}}, "route": "PoolRoute|a"}}"#)
-        };
-        let client = Client::from_config(&text(1)).unwrap();
-        let lent = client.shared.lend().unwrap();
-        client.reconfigure(&text(2).as_str().into()).unwrap();
-        drop(lent);
-        let plan = client.shared.in_use.plan();
-        let sessions = client.shared.sessions();
-        assert_eq!((sessions.open, sessions.idle.len()), (1, 1));
-        assert!(sessions.idle[0].has(&plan));
-    }
-}
+mod tests;

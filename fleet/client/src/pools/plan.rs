@@ -423,6 +423,26 @@ mod tests {
     }
 
     #[test]
+    fn a_server_whose_name_has_no_address_is_as_one_that_is_down_beside_others() {
+        // No label of a name is as long: nobody is asked for it.
+        let [nowhere, neither] = ["n", "m"].map(|letter| format!("{}.example:1", letter.repeat(64)));
+        let of = |servers: &[&str]| Builder::servers(servers).texts;
+        let known =
+            |plan: &Plan| plan.in_use().map(|server| server.addresses.list().len()).collect::<Vec<_>>();
+        let plan = Plan::new(&Builder::servers(&[&nowhere, "127.0.0.1:2"])).unwrap();
+        assert_eq!(known(&plan), [0, 1]);
+        let plan = Plan::new(&Builder::servers(&["127.0.0.1:2"])).unwrap();
+        assert_eq!(known(&plan.after(&of(&["127.0.0.1:2", &nowhere])).unwrap()), [1, 0]);
+        // With no address at all there is nobody to ask, whatever the configuration before has had.
+        let is_refused = |plan: Result<Plan, SetupError>| match plan {
+            Err(SetupError::Name { server, .. }) => server == nowhere || server == neither,
+            _ => false,
+        };
+        assert!(is_refused(Plan::new(&Builder::servers(&[&nowhere, &neither]))));
+        assert!(is_refused(plan.after(&of(&[&nowhere, &neither]))));
+    }
+
+    #[test]
     fn a_name_is_looked_up_again_beside_those_who_ask() {
         let plan = Plan::new(&Builder::servers(&["localhost:7"])).unwrap();
         let server = &plan.servers()[0];

@@ -154,12 +154,18 @@ impl Session {
             }
         }
         self.events = events;
-        for (server, fault) in self.core.expire() {
-            self.close(server, fault);
-        }
+        self.expire();
         self.flush();
         self.close_unused();
         waited
+    }
+
+    /// Gives up what takes too long. One silent address of several says nothing about the server: the next connection goes to another.
+    fn expire(&mut self) {
+        for (server, fault) in self.core.expire() {
+            let has_others = fault == Fault::ConnectTimeout && self.wires[server as usize].way.turn();
+            self.close(server, if has_others { Fault::AddressTimeout } else { fault });
+        }
     }
 
     /// Sends servers what they are asked.
@@ -392,3 +398,6 @@ impl Wire {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,6 +107,7 @@ impl Core {
         let (why, prober) = match fault {
             Fault::Unreachable => (Outcome::ConnectError, it.known.standing.unreachable(&HEALTH)),
             Fault::ConnectTimeout => (Outcome::ConnectTimeout, it.known.standing.unreachable(&HEALTH)),
+            Fault::AddressTimeout => (Outcome::ConnectTimeout, None),
             Fault::Gone | Fault::Refused | Fault::Unused => (Outcome::RemoteError, None),
             Fault::Nonsense => (Outcome::RemoteError, it.known.standing.timed_out(&HEALTH)),
         };

@@ -112,6 +112,8 @@ pub(super) enum Fault {
     Unreachable,
     /// That took too long.
     ConnectTimeout,
+    /// That took too long, and the server has addresses that were not tried yet.
+    AddressTimeout,
     /// It was closed, or has failed.
     Gone,
     /// The server has said what makes no sense.

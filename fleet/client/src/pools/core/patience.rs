@@ -31,11 +31,16 @@ impl Core {
             }
             closed.extend(self.sweep(server, now_ms).map(|fault| (server, fault)));
         }
-        while let Some(place) = self.flow.waits.iter().position(|(due, _)| *due <= now_ms) {
+        self.end_waits(now_ms);
+        closed
+    }
+
+    /// Goes on with what was to wait until then at the latest.
+    fn end_waits(&mut self, then_ms: u64) {
+        while let Some(place) = self.flow.waits.iter().position(|(due, _)| *due <= then_ms) {
             let (_, origin) = self.flow.waits.swap_remove(place);
             self.walks.answer(origin, &Answer::of(Outcome::Ok), &mut self.flow);
         }
-        closed
     }
 
     /// What was asked earlier, for nobody who still waits, is answered too late by now: what it would be followed by, such as a store of what was
@@ -61,6 +66,8 @@ impl Core {
                 }
             }
         }
+        let longest_ms = self.flow.servers.iter().map(|it| it.known.timeout_ms).max().unwrap_or(0);
+        self.end_waits(now_ms.saturating_sub(longest_ms));
         self.flow.asks = Asks::Anything;
         unsent
     }

@@ -340,6 +340,119 @@ fn a_server_that_left_while_a_request_was_to_fail_over_to_it_is_let_go_again_aft
     assert_eq!(bench.core.take_unused(), [1]);
 }
 
+/// A route that answers with what the first server says, and goes on from the second to the third.
+const ON_ITS_OWN: &str = r#"{"pools": {"a": {"servers": ["127.0.0.1:1"]}, "b": {"servers": ["127.0.0.1:2"]}, "c": {"servers": ["127.0.0.1:3"]}},
+    "route": {"type": "AllInitialRoute", "children": ["PoolRoute|a",
+        {"type": "FailoverRoute", "children": ["PoolRoute|b", "PoolRoute|c"]}]}}"#;
+
+#[test]
+fn after_a_pause_a_delete_that_nobody_waits_for_goes_on_and_a_store_does_not() {
+    let goes_on = |op, reply: &[u8]| {
+        let mut bench = bench(Builder::config(ON_ITS_OWN));
+        let call = bench.core.begin(1);
+        let request = Request { value: b"old", ..Request::classic(op, b"k") };
+        bench.core.start(Ticket { call, part: 0 }, &request, Window::default().era());
+        assert_eq!(bench.sent().len(), 2, "{op:?}");
+        bench.core.hear(0, reply);
+        assert_eq!(bench.core.take_done(), [call], "{op:?}");
+        bench.at(200);
+        assert_eq!(bench.core.forget_overdue(), [], "{op:?}: all was sent");
+        bench.sent()
+    };
+    assert_eq!(goes_on(Op::Set, b"HD O0\r\n"), [], "what is stored might be outdated");
+    assert_eq!(goes_on(Op::Incr, b"VA 1 O0\r\n5\r\n"), []);
+    assert_eq!(goes_on(Op::Delete, b"HD O0\r\n"), [(2, "md k O0\r\n".to_owned())]);
+    // What somebody asks for afterwards goes its way.
+    let mut bench = bench(Builder::config(ON_ITS_OWN));
+    bench.core.forget_overdue();
+    bench.get(&["k"]);
+    assert_eq!(bench.sent().len(), 2);
+}
+
+#[test]
+fn what_was_delayed_for_nobody_does_not_go_on_after_a_pause_either() {
+    let delayed = r#"{"pools": {"a": {"servers": ["127.0.0.1:1"]}, "b": {"servers": ["127.0.0.1:2"]}},
+        "route": {"type": "AllInitialRoute", "children": ["PoolRoute|a",
+            {"type": "LatencyInjectionRoute", "before_latency_ms": 30, "child": "PoolRoute|b"}]}}"#;
+    let sent_later = |op, later_ms| {
+        let mut bench = bench(Builder::config(delayed));
+        let call = bench.core.begin(1);
+        let request = Request { value: b"old", ..Request::classic(op, b"k") };
+        bench.core.start(Ticket { call, part: 0 }, &request, Window::default().era());
+        assert_eq!(bench.sent().len(), 1, "{op:?}");
+        bench.core.hear(0, b"HD O0\r\n");
+        assert_eq!(bench.core.take_done(), [call], "{op:?}");
+        bench.at(later_ms);
+        bench.core.forget_overdue();
+        bench.core.expire();
+        bench.sent().len()
+    };
+    assert_eq!((sent_later(Op::Set, 129), sent_later(Op::Set, 131), sent_later(Op::Set, 10_000)), (0, 1, 0));
+    assert_eq!(sent_later(Op::Delete, 10_000), 1);
+}
+
+#[test]
+fn what_was_asked_by_udp_for_nobody_does_not_go_on_after_a_pause() {
+    let config = r#"{"pools": {"a": {"servers": ["127.0.0.1:1"]}, "b": {"servers": ["127.0.0.1:2"]}, "c": {"servers": ["127.0.0.1:3"]}},
+        "route": {"type": "AllInitialRoute", "children": ["PoolRoute|a",
+            {"type": "WarmUpRoute", "cold": "PoolRoute|b", "warm": "PoolRoute|c", "exptime": 9}]}}"#;
+    for pause in [0, 200] {
+        let mut bench = bench(Builder::config(config).udp_gets());
+        let call = bench.get(&["k"]);
+        let asked = |bench: &mut Bench, server| bench.core.take_datagrams(server).len();
+        assert_eq!((asked(&mut bench, 0), asked(&mut bench, 1)), (1, 1));
+        bench.core.hear_datagram(0, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
+        assert_eq!(bench.values(call), [Ok(None)]);
+        bench.core.hear_datagram(1, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
+        assert_eq!(asked(&mut bench, 2), 1);
+        bench.at(100 + pause);
+        bench.core.forget_overdue();
+        bench.core.hear_datagram(2, b"\0\0\0\0\0\x01\0\0VA 1 f0 O0\r\nx\r\n");
+        let is_stored = bench.core.unsent(1).starts_with(b"ms k ");
+        assert_eq!(is_stored, pause == 0, "{:?}", bench.core.unsent(1).escape_ascii().to_string());
+        // It is nobody's fault that this thread has not looked.
+        let standing = &bench.plan.servers()[2].standing;
+        assert_eq!((bench.core.expire().len(), standing.failures()), (0, 0));
+    }
+}
+
+#[test]
+fn a_server_that_another_thread_has_heard_of_as_it_was_put_out_is_asked_again() {
+    let mut bench = bench(Builder::servers(&TWO[..1]));
+    // Who has put it out has not said when it is asked, or that was taken away by an answer which came before.
+    bench.plan.servers()[0].standing.unreachable(&HEALTH);
+    assert!(bench.plan.servers()[0].probes().is_none());
+    bench.core.probe();
+    assert_eq!(bench.sent(), []);
+    bench.at(100 + 1000);
+    bench.core.probe();
+    assert_eq!(bench.sent(), [(0, "mn\r\n".to_owned())]);
+}
+
+#[test]
+fn one_thread_of_all_asks_a_server_that_is_out_and_none_asks_one_that_is_in() {
+    let mut bench = bench(Builder::servers(&TWO[..1]));
+    let tree = bench.plan.tree().unwrap();
+    let mut other = Core::new(&bench.plan, tree, 2, Arc::default(), Window::default().era());
+    bench.core.close(0, Fault::Unreachable);
+    other.set_time(1_800_000_000, 1100);
+    bench.at(1100);
+    bench.core.probe();
+    other.probe();
+    assert_eq!(bench.sent(), [(0, "mn\r\n".to_owned())]);
+    assert_eq!(other.take_dirty(), [], "the first has asked it");
+    bench.core.hear(0, b"MN\r\n");
+    assert!(bench.plan.servers()[0].standing.is_in() && bench.plan.servers()[0].probes().is_none());
+    bench.at(1_000_000);
+    bench.core.probe();
+    assert_eq!(bench.sent(), []);
+    // The next time that it is out, it is asked as soon as the first time.
+    bench.core.close(0, Fault::Unreachable);
+    other.set_time(1_800_000_000, 1_001_000);
+    other.probe();
+    assert_eq!(other.take_dirty(), [0]);
+}
+
 /// Prints how many keys one core routes, writes and matches with their answers: `cargo test --release -p guira-client --lib -- rate_of_keys --ignored --nocapture`.
 #[test]
 #[ignore = "it measures"]

@@ -1,0 +1,177 @@
+//! Sessions before listeners of this process, which know whether they were connected to.
+
+use super::*;
+use crate::pools::core::{HEALTH, Reply, Ticket};
+use crate::pools::error::Error;
+use crate::pools::plan::Builder;
+use crate::pools::window::Window;
+use guira_routing::{Op, Request};
+use guira_sync::clock::Stopwatch;
+use guira_transport::Address;
+use guira_upstream::Probes;
+use std::net::TcpListener;
+
+/// Longer than anything takes here.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What takes no more than two connections is over after fewer turns.
+const TURNS_MAX: usize = 100;
+
+/// A session with one server.
+struct Bench {
+    plan: Arc<Plan>,
+    session: Session,
+}
+
+fn listen() -> (TcpListener, Address) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = Address::Tcp(listener.local_addr().unwrap());
+    (listener, address)
+}
+
+/// Where nobody listens any more.
+fn refusing() -> Address {
+    listen().1
+}
+
+impl Bench {
+    fn new(addresses: &[Address]) -> Self {
+        let plan = Plan::new(&Builder::servers(&["127.0.0.1:1"]).timeout(PATIENCE));
+        let plan = Arc::new(plan.unwrap());
+        plan.servers()[0].addresses.replace(addresses);
+        let session = Session::new(&plan, &Arc::default(), Window::default().era()).unwrap();
+        Bench { plan, session }
+    }
+
+    fn server(&self) -> &Server {
+        &self.plan.servers()[0]
+    }
+
+    fn ask(&mut self) -> u32 {
+        self.session.begin().unwrap();
+        let call = self.session.core.begin(1);
+        let get = Request::classic(Op::Get, b"k");
+        self.session.core.start(Ticket { call, part: 0 }, &get, Window::default().era());
+        call
+    }
+
+    /// Which of these is connected to, with the connection.
+    #[track_caller]
+    fn reached(&mut self, listeners: &[&TcpListener]) -> (usize, std::net::TcpStream) {
+        let since = Stopwatch::start();
+        while since.elapsed() < PATIENCE {
+            self.session.turn(Duration::from_millis(10)).unwrap();
+            for (number, listener) in listeners.iter().enumerate() {
+                if let Ok((stream, _)) = listener.accept() {
+                    return (number, stream);
+                }
+            }
+        }
+        panic!("nobody is connected to");
+    }
+
+    #[track_caller]
+    fn turn_until(&mut self, what: &str, is_so: impl Fn(&Link) -> bool) {
+        for _ in 0..TURNS_MAX {
+            self.session.turn(Duration::from_millis(100)).unwrap();
+            if is_so(&self.session.wires[0].link) {
+                return;
+            }
+        }
+        panic!("{what}: not after {TURNS_MAX} turns");
+    }
+
+    #[track_caller]
+    fn reply(&mut self, call: u32) -> Reply {
+        assert_eq!(self.session.core.take_done(), [call]);
+        self.session.core.take(call).remove(0)
+    }
+
+    /// It takes too long to connect to the server.
+    fn give_up_connecting(&mut self) {
+        self.session.flush();
+        assert!(self.session.wires[0].link.is_beginning());
+        let then_ms = self.plan.now_ms() + PATIENCE.as_millis() as u64;
+        self.session.core.set_time(wall_clock(), then_ms);
+        self.session.expire();
+    }
+
+    /// It is time to ask the server whether it is back.
+    fn probe(&mut self) {
+        assert!(!self.server().standing.is_in());
+        let mut probes = Probes::begin(0, &HEALTH);
+        probes.next_ms = 0;
+        *self.server().probes() = Some(probes);
+        self.session.begin().unwrap();
+    }
+}
+
+#[test]
+fn addresses_that_others_have_looked_up_are_used_at_the_next_connection() {
+    let ((before, old), (after, new)) = (listen(), listen());
+    let mut bench = Bench::new(&[old]);
+    let first = bench.ask();
+    let (_, stream) = bench.reached(&[&before]);
+    bench.turn_until("a connection", |link| matches!(link, Link::Up(_)));
+    drop(stream);
+    bench.turn_until("its end", |link| matches!(link, Link::Closed));
+    assert_eq!(bench.reply(first), Err(Error::Broken));
+    bench.server().addresses.replace([new]);
+    assert!(bench.server().standing.is_in());
+    bench.ask();
+    assert_eq!(bench.reached(&[&before, &after]).0, 1);
+}
+
+#[test]
+fn a_server_whose_first_address_refuses_is_reached_by_the_second() {
+    let (listener, address) = listen();
+    let mut bench = Bench::new(&[refusing(), address]);
+    bench.ask();
+    bench.reached(&[&listener]);
+    bench.turn_until("a connection", |link| matches!(link, Link::Up(_)));
+    assert!(bench.server().standing.is_in() && bench.server().standing.failures() == 0);
+}
+
+#[test]
+fn a_server_whose_addresses_all_refuse_is_out_after_one_attempt_at_each() {
+    let mut bench = Bench::new(&[refusing(), refusing()]);
+    let call = bench.ask();
+    bench.turn_until("the end of the attempts", |link| matches!(link, Link::Closed));
+    assert_eq!(bench.reply(call), Err(Error::Unreachable));
+    bench.probe();
+    bench.turn_until("the end of a probe", |link| matches!(link, Link::Closed));
+    // The name has another address by the time it is asked again.
+    let (listener, address) = listen();
+    bench.server().addresses.replace([address]);
+    bench.probe();
+    bench.reached(&[&listener]);
+}
+
+#[test]
+fn a_server_whose_first_address_is_silent_is_reached_by_the_second() {
+    let ((silent, first), (listener, second)) = (listen(), listen());
+    let mut bench = Bench::new(&[first, second]);
+    let call = bench.ask();
+    bench.give_up_connecting();
+    assert_eq!(bench.reply(call), Err(Error::Unreachable));
+    assert!(bench.server().standing.is_in());
+    let call = bench.ask();
+    assert_eq!(bench.session.wires[0].way.address(), Some(&Address::Tcp(listener.local_addr().unwrap())));
+    // That is silent too: it is out until it is asked again.
+    bench.give_up_connecting();
+    assert_eq!(bench.reply(call), Err(Error::Unreachable));
+    bench.probe();
+    assert_eq!(bench.reached(&[&silent]).0, 0);
+}
+
+#[test]
+fn a_server_without_an_address_is_unreachable_until_one_is_found() {
+    let mut bench = Bench::new(&[]);
+    let call = bench.ask();
+    bench.session.turn(Duration::ZERO).unwrap();
+    assert_eq!(bench.reply(call), Err(Error::Unreachable));
+    let (listener, address) = listen();
+    bench.server().addresses.replace([address]);
+    bench.probe();
+    bench.reached(&[&listener]);
+}
