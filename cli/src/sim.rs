@@ -1,4 +1,6 @@
-//! `guira sim`: hit ratios of replacement policies, simulated.
+//! `guira sim`: hit ratios of replacement policies, and what becomes of memory, simulated.
+
+mod layouts;
 
 use std::path::PathBuf;
 use std::thread;
@@ -23,6 +25,8 @@ fn after_help() -> String {
         "Policies:
 {}  Those of the engine also take pace=REQUESTS, which are a second where the trace tells no time: 1000.
 
+Layouts:
+{}
 Formats of traces (zstd is recognised):
 {}
 Workloads: `guira sim --list` tells all with their options.
@@ -32,8 +36,10 @@ Examples:
   guira sim trace.csv --curve 20 --policy clock,lirs:high=2,belady --plot misses.svg
   guira sim cluster52.0.zst --on-miss leave --sizes 64M,256M,1G --shards 1% --broken skip
   guira sim --workload zipf:keys=10m,alpha=0.99,requests=50m --shards 16k --exact
-  guira sim --workload twitter-034 --sizes 5%,10%,20% --json",
+  guira sim --workload twitter-034 --sizes 5%,10%,20% --json
+  guira sim --workload cachelib --layouts slab,slab:policy=s3-fifo,segments --sizes 64M,128M",
         policies(),
+        layouts::list(),
         formats()
     )
 }
@@ -50,6 +56,10 @@ pub(crate) struct Args {
     /// Policies, separated by commas, each as NAME[:key=value,...], or all.
     #[arg(long, value_name = "POLICIES", default_value = "clock,exact-lru,belady")]
     policy: String,
+    /// Whole caches instead, byte by byte, separated by commas, each as NAME[:key=value,...]: misses, what is copied, and what
+    /// becomes of memory. Sizes are all of a cache's memory, or shares of the bytes of all keys' items.
+    #[arg(long, value_name = "LAYOUTS", conflicts_with_all = ["policy", "shards", "exact", "plot"])]
+    layouts: Option<String>,
     /// Sizes of the cache, separated by commas: 5% of the keys, 4000 objects, or 64MiB.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1%,5%,10%,25%,50%")]
     sizes: Vec<Size>,
@@ -74,6 +84,10 @@ pub(crate) struct Args {
 const PARTS: u64 = 4;
 
 impl Args {
+    fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+    }
+
     fn sizes(&self) -> Result<Vec<Size>, Failure> {
         let sizes = self.curve.map_or_else(|| self.sizes.clone(), |count| Size::curve(count.into()));
         let in_bytes = sizes.iter().filter(|size| size.is_bytes()).count();
@@ -112,13 +126,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         print!("{}", list());
         return Ok(());
     }
+    if let Some(layouts) = &args.layouts {
+        return layouts::run(args, layouts);
+    }
     let source = args.requests.source()?;
     let sizes = args.sizes()?;
     let plan = Plan {
         policies: Choice::parse_list(&args.policy).map_err(|error| Failure::Usage(error.to_string()))?,
         rules: args.requests.rules(&source, sizes.iter().any(|size| size.is_bytes()))?,
         sizes,
-        threads: args.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
+        threads: args.threads(),
     };
     let sample = args.requests.sample();
     let read = source.read(args.requests.reading(sample))?;
@@ -168,8 +185,9 @@ fn list() -> String {
         .map(|(name, options, about)| format!("  {name:<15} {about} ({options})\n"))
         .collect();
     format!(
-        "Policies:\n{}\nWorkloads, as NAME[:key=value,...]:\n{workloads}\nFormats of traces:\n{}",
+        "Policies:\n{}\nLayouts:\n{}\nWorkloads, as NAME[:key=value,...]:\n{workloads}\nFormats of traces:\n{}",
         policies(),
+        layouts::list(),
         formats()
     )
 }
@@ -181,7 +199,7 @@ mod tests {
     #[test]
     fn everything_is_listed() {
         let text = list();
-        for name in ["clock", "belady", "zipf", "twitter-034", "fb-page", "oracle-general"] {
+        for name in ["clock", "belady", "segments", "zipf", "twitter-034", "fb-page", "oracle-general"] {
             assert!(text.contains(&format!("  {name} ")), "{name} in\n{text}");
         }
     }

@@ -81,6 +81,13 @@ fn bad_arguments_are_explained_and_exit_with_2() {
         (&["sim", "x", "--sizes", "1%,64MiB"][..], "all in bytes, or none"),
         (&["sim", "x", "--sizes", "200%"][..], "64MiB"),
         (&["sim", "x", "--shards", "0%"][..], "1%"),
+        (&["sim", "x", "--layouts", "log"][..], "there are: slab, segments"),
+        (&["sim", "x", "--layouts", "segments", "--shards", "1%"][..], "--shards"),
+        (
+            &["sim", "--workload", "zipf:requests=10", "--layouts", "segments", "--sizes", "100"][..],
+            "no memory",
+        ),
+        (&["sim", "--workload", "zipf:requests=10", "--layouts", "slab", "--sizes", "1M"][..], "too little"),
         (&["sim", "--workload", "zipf:alpha=x"][..], "a number from 0 to 10"),
         (&["sim", "--workload", "zipf:requests=0"][..], "no requests"),
     ] {

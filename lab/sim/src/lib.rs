@@ -8,11 +8,16 @@
 //!
 //! The engine's own policies are simulated from the engine's code, through adaptors over plain arrays; policies of
 //! the literature are here to be compared with, each in a file of [`policy`] that cites its paper.
+//!
+//! Where the question is what becomes of each byte of memory, [`layout`] drives the stream through whole caches: the
+//! slab engine itself, in process, and a log of segments that there is only here.
 
 #![forbid(unsafe_code)]
 
 mod distinct;
 pub mod fleet;
+mod jobs;
+pub mod layout;
 pub mod plot;
 pub mod policy;
 pub mod registry;

@@ -185,6 +185,21 @@ fn read_engine_policy(spec: &Spec) -> Result<(Policy, u64), OptionError> {
     Ok((Policy::read(&Spec { name: spec.name.clone(), options })?, pace))
 }
 
+/// What is written one after another with commas, each by itself: what has a `=` and no `:` is a further option of the one before.
+pub(crate) fn split_list(text: &str) -> Vec<String> {
+    let mut written: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        match written.last_mut() {
+            Some(last) if part.contains('=') && !part.contains(':') => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => written.push(part.trim().to_owned()),
+        }
+    }
+    written
+}
+
 /// A policy that was chosen, with its options.
 #[derive(Debug, Clone)]
 pub struct Choice {
@@ -210,7 +225,7 @@ impl Choice {
         Ok(Self { entry, spec })
     }
 
-    /// Policies written one after another with commas: what has a `=` and no `:` is a further option of the one before.
+    /// Policies written one after another with commas, where what has a `=` and no `:` is a further option of the one before.
     /// `all` is every policy there is.
     ///
     /// # Errors
@@ -219,17 +234,7 @@ impl Choice {
         if text == "all" {
             return policies().map(|entry| Self::parse(entry.name)).collect();
         }
-        let mut written: Vec<String> = Vec::new();
-        for part in text.split(',') {
-            match written.last_mut() {
-                Some(last) if part.contains('=') && !part.contains(':') => {
-                    last.push(',');
-                    last.push_str(part);
-                }
-                _ => written.push(part.trim().to_owned()),
-            }
-        }
-        written.iter().map(|text| Self::parse(text)).collect()
+        split_list(text).iter().map(|text| Self::parse(text)).collect()
     }
 
     /// How it was written.

@@ -1,10 +1,9 @@
 //! Policies × sizes, on as many threads as are given.
 
-use std::sync::{Mutex, PoisonError};
-
 use guira_contract::OptionError;
 use serde::Serialize;
 
+use crate::jobs;
 use crate::registry::{Choice, Setup};
 use crate::run::{Counters, Rules};
 use crate::size::Size;
@@ -67,30 +66,14 @@ impl Sweep<'_> {
     /// # Errors
     /// If an option of a policy has a value that is not allowed.
     pub fn run(&self, means: Means<'_>) -> Result<Vec<Point>, OptionError> {
-        let jobs: Vec<(usize, Size, u64, &Choice)> = self
+        let jobs: Vec<(Size, u64, &Choice)> = self
             .sizes
             .iter()
             .map(|&size| (size, size.room(self.stream)))
             .flat_map(|(size, room)| self.policies.iter().map(move |choice| (size, room, choice)))
-            .enumerate()
-            .map(|(index, (size, room, choice))| (index, size, room, choice))
             .collect();
-        let done: Mutex<Vec<Option<Result<Point, OptionError>>>> =
-            Mutex::new((0..jobs.len()).map(|_| None).collect());
-        let threads_most = jobs.len().max(1);
-        let queue = Mutex::new(jobs.into_iter());
-        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-        std::thread::scope(|scope| {
-            for _ in 0..means.threads.clamp(1, threads_most) {
-                scope.spawn(|| {
-                    while let Some((index, size, room, choice)) = next() {
-                        let point = self.point(size, room, choice, means);
-                        done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(point);
-                    }
-                });
-            }
-        });
-        done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
+        let point = |(size, room, choice)| self.point(size, room, choice, means);
+        jobs::each(jobs, means.threads, point).into_iter().collect()
     }
 
     fn point(&self, size: Size, room: u64, choice: &Choice, means: Means<'_>) -> Result<Point, OptionError> {

@@ -1,0 +1,207 @@
+//! The engine memc3, in process: its classes, pages, policies and index, with all that it charges to its memory.
+
+use std::marker::PhantomData;
+
+use guira_contract::{
+    Control, Decision, Engine, ItemSpec, ItemState, ItemView, Key, Meta, NewItem, OptionError, Pace,
+    Provision, Read, Recency, Session, Sink, Spec, Value, ValuePin, Walked, Want,
+};
+use guira_memory::slab::PAGE_BYTES;
+use guira_slab::{CuckooEngine, EngineOptions, HugePages, OpenError, Policy, SlabOptions, SlabSession};
+
+use super::item::{KEY_BYTES, Object, item_max, seconds};
+use super::{Layout, Usage};
+use crate::policy::Id;
+
+/// Bytes of a page.
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Requests from one quiescent point to the next, and from one maintenance to the next: a batch, and some.
+const BATCH: u64 = 16;
+const MAINTAINED_EVERY: u64 = 64;
+/// Steps of a maintenance. There is time for the crawler, which sets out every 30 seconds of the stream.
+const STEPS: usize = 64;
+
+/// The engine and its one session.
+pub(super) struct Slab {
+    engine: CuckooEngine,
+    session: SlabSession<guira_slab::Cuckoo>,
+    memory: u64,
+    /// What values are made of.
+    value: Vec<u8>,
+    /// Bytes of the item of each key, as it was stored last.
+    items: Vec<u64>,
+    requests: u64,
+    now: u32,
+}
+
+impl Slab {
+    /// An engine with `memory` bytes, for `keys` keys.
+    ///
+    /// # Errors
+    /// If that is too little.
+    pub(super) fn open(memory: u64, keys: usize, policy: Policy) -> Result<Self, OpenError> {
+        let engine = EngineOptions {
+            memory: memory as usize,
+            max_item_size: item_max(memory),
+            // Committed pages are counted by themselves, so that memory is divided alike at all sizes.
+            huge_pages: Some(HugePages::No),
+            ..EngineOptions::default()
+        };
+        let engine = CuckooEngine::open(SlabOptions { engine, policy, ..SlabOptions::default() })?;
+        let session = engine.session();
+        let (value, items) = (vec![b'v'; item_max(memory)], vec![0; keys]);
+        Ok(Self { engine, session, memory, value, items, requests: 0, now: 0 })
+    }
+
+    /// The policy that options name: `policy=NAME` and the policy's own.
+    ///
+    /// # Errors
+    /// If there is no such policy or option.
+    pub(super) fn policy(options: &Spec) -> Result<Policy, OptionError> {
+        let name = options.value("policy").unwrap_or("clock").to_owned();
+        let own = options.options.iter().filter(|(key, _)| key != "policy").cloned().collect();
+        Policy::read(&Spec { name, options: own })
+    }
+
+    fn requested(&mut self, now: u32) {
+        self.now = now;
+        self.requests += 1;
+        if self.requests.is_multiple_of(BATCH) {
+            self.session.quiesce();
+        }
+        if self.requests.is_multiple_of(MAINTAINED_EVERY) {
+            self.session.maintain(seconds(now), Pace::Idle, STEPS);
+        }
+    }
+
+    /// How many items a walk shows, and their bytes.
+    fn walk(&mut self, now: u32) -> (u64, u64) {
+        self.session.quiesce();
+        let Some(mut walk) = self.session.begin_walk() else { return (0, 0) };
+        let (mut count, mut bytes) = (0, 0);
+        loop {
+            let items = &self.items;
+            let walked = self.session.walk(&mut walk, seconds(now), &mut |item| {
+                count += 1;
+                bytes += id_of(item.key).map_or(0, |id| items[id as usize]);
+            });
+            self.session.quiesce();
+            match walked {
+                Walked::More => {}
+                Walked::Waiting => {
+                    self.session.maintain(seconds(now), Pace::Idle, STEPS);
+                }
+                Walked::Done | Walked::Overrun => return (count, bytes),
+            }
+        }
+    }
+}
+
+fn key_of(id: Id) -> [u8; KEY_BYTES] {
+    id.to_le_bytes()
+}
+
+fn id_of(key: &[u8]) -> Option<Id> {
+    key.try_into().ok().map(Id::from_le_bytes)
+}
+
+impl Layout for Slab {
+    fn read(&mut self, id: Id, now: u32) -> bool {
+        let bytes = key_of(id);
+        let key = Key { bytes: &bytes, hash: self.session.hash(&bytes) };
+        let guess = self.session.prefetch_item(key.hash);
+        let read = self.session.read(key, guess, seconds(now), &mut Nothing(PhantomData));
+        self.requested(now);
+        read == Read::Hit
+    }
+
+    fn store(&mut self, id: Id, object: Object, now: u32) -> bool {
+        let is_accepted = object.is_accepted(self.memory);
+        if is_accepted {
+            self.items[id as usize] = object.item_bytes();
+            let value = &self.value[..object.value_bytes()];
+            let new = NewItem {
+                flags: 0,
+                expiry: object.expiry(),
+                cas: None,
+                state: ItemState::NONE,
+                value: Value::Bytes(value),
+            };
+            let bytes = key_of(id);
+            let key = Key { bytes: &bytes, hash: self.session.hash(&bytes) };
+            let provision = Provision::Item(ItemSpec::of(&new, value.len()));
+            let guess = self.session.prefetch_item(key.hash);
+            let stored =
+                self.session.update(key, guess, seconds(now), provision, |_| Decision::Put(new)).is_ok();
+            self.requested(now);
+            if stored {
+                return true;
+            }
+        }
+        // As the command layer does: nobody reads what is older than a refused value.
+        self.remove(id, now);
+        false
+    }
+
+    fn remove(&mut self, id: Id, now: u32) {
+        let bytes = key_of(id);
+        let key = Key { bytes: &bytes, hash: self.session.hash(&bytes) };
+        let guess = self.session.prefetch_item(key.hash);
+        let removed = self.session.update(key, guess, seconds(now), Provision::None, |item| match item {
+            Some(_) => Decision::Remove,
+            None => Decision::Keep,
+        });
+        debug_assert_eq!(removed, Ok(()), "a removal needs no memory");
+        self.requested(now);
+    }
+
+    /// The engine counts the items that it moves, not their bytes: they are taken to be as long as the others.
+    fn moved(&self) -> u64 {
+        let stats = self.engine.stats();
+        let mean = stats.bytes as f64 / stats.items.max(1) as f64;
+        (stats.items_rescued as f64 * mean) as u64
+    }
+
+    fn usage(&mut self, now: u32) -> Usage {
+        let (alive, alive_bytes) = self.walk(now);
+        let stats = self.engine.stats();
+        let dead = if stats.items > alive { stats.bytes.saturating_sub(alive_bytes) } else { 0 };
+        let of_classes = |bytes: &dyn Fn(&guira_contract::ClassStats) -> u64| -> u64 {
+            stats.classes.iter().map(bytes).sum()
+        };
+        let used = of_classes(&|class| class.used_chunks * class.chunk_size);
+        let free_chunks = of_classes(&|class| class.free_chunks * class.chunk_size);
+        let left_over = of_classes(&|class| class.pages * (PAGE - class.chunks_per_page * class.chunk_size));
+        let unused = self.memory.saturating_sub(stats.memory_used) + free_chunks + stats.pages_free * PAGE;
+        let rounding = used.saturating_sub(stats.bytes) + left_over;
+        Usage {
+            live: (stats.bytes - dead) as f64,
+            dead: dead as f64,
+            rounding: rounding as f64,
+            free: unused as f64,
+            metadata: self.memory as f64 - (stats.bytes + rounding + unused) as f64,
+        }
+    }
+}
+
+/// Whoever only wants to know whether there is an item.
+struct Nothing<P>(PhantomData<P>);
+
+impl<P: ValuePin> Sink for Nothing<P> {
+    type Pin = P;
+
+    fn wants(&self) -> Want {
+        Want::Meta
+    }
+
+    fn found<I: ItemView>(&mut self, _item: &I) {}
+
+    fn undo(&mut self) {}
+
+    fn recency(&self) -> Recency {
+        Recency::Bump
+    }
+
+    fn pinned(&mut self, _meta: &Meta, _pin: P) {}
+}
