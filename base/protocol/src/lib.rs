@@ -15,6 +15,7 @@ pub mod mica;
 mod number;
 mod relocate;
 mod reply;
+mod usual;
 
 pub use admin::AdminVerb;
 pub use classic::{
@@ -27,6 +28,7 @@ pub use meta::{
 };
 pub use number::{Exptime, exact_i32, exact_u32, number_from};
 pub use reply::{Replies, ReplyBuffer, Writer};
+pub use usual::{Usual, usual};
 
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 250;

@@ -89,6 +89,24 @@ impl ReplyBuffer {
         self.keep(written);
     }
 
+    /// Appends a few bytes whose number is known.
+    #[inline(always)]
+    pub fn put_short<const N: usize>(&mut self, bytes: [u8; N]) {
+        match self.bytes.get_mut(self.length..).and_then(<[u8]>::first_chunk_mut::<N>) {
+            Some(space) => {
+                *space = bytes;
+                self.length += N;
+            }
+            None => self.put_after_growing(&bytes),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_after_growing(&mut self, bytes: &[u8]) {
+        self.put(bytes);
+    }
+
     /// Exchanges its bytes for `other`, without copying them.
     pub fn swap(&mut self, other: &mut Vec<u8>) {
         std::mem::swap(&mut self.bytes, other);
@@ -131,16 +149,6 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a key: as [`Writer::put`], but without a call for the usual lengths.
-    #[inline(always)]
-    pub fn key(&mut self, key: &[u8]) {
-        let space = self.space(key.len());
-        if !copied_by_ends::<8>(space, key) && !copied_by_ends::<16>(space, key) {
-            let length = space.len().min(key.len());
-            space[..length].copy_from_slice(&key[..length]);
-        }
-    }
-
     /// Writes a number in decimal, if it fits.
     #[inline(always)]
     pub fn number(&mut self, number: u64) {
@@ -156,25 +164,44 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes ` <flags> <length>` and a line end at once if the flags have one digit and the length at most three:
-    /// most VALUE lines end like that. Returns false if it wrote nothing.
+    /// Writes `VALUE <key> <flags> <length>` and a line end at once if the key has 8 to 32 bytes, the flags have one digit and the length has at
+    /// most three: most VALUE lines are like that. Returns false if it wrote nothing.
     #[inline(always)]
-    pub fn short_numbers(&mut self, flags: u32, length: usize) -> bool {
-        let Some(space) = self.space.get_mut(self.written..).and_then(|rest| rest.first_chunk_mut::<8>())
+    pub fn short_value_line(&mut self, key: &[u8], flags: u32, length: usize) -> bool {
+        let Some(space) = self.space.get_mut(self.written..).and_then(<[u8]>::first_chunk_mut::<VALUE_LINE>)
         else {
             return false;
         };
-        if flags > 9 || length > 999 {
+        let Some(number) = SHORT_NUMBERS.get(length).copied() else {
+            return false;
+        };
+        if flags > 9 {
             return false;
         }
-        let (number, end) = (length as u64, u64::from_le_bytes(*b"\r\n\0\0\0\0\0\0"));
-        let (hundreds, tens, ones) = (number / 100, number / 10 % 10, number % 10);
-        let digits = u64::from_le_bytes(*b"000\0\0\0\0\0") | hundreds | tens << 8 | ones << 16;
-        let leading = usize::from(length < 100) + usize::from(length < 10);
-        let head = u64::from_le_bytes(*b" 0 \0\0\0\0\0") + (u64::from(flags) << 8);
-        *space = (head | (digits | end << 24) >> (leading * 8) << 24).to_le_bytes();
-        self.written += 8 - leading;
+        let (word, rest) = space.split_at_mut(6);
+        let Some(rest) = after_key(rest, key) else {
+            return false;
+        };
+        word.copy_from_slice(b"VALUE ");
+        let count = number >> 24;
+        let head = u64::from_le_bytes(*b" 0 \0\0\0\0\0") | u64::from(flags) << 8;
+        let digits = u64::from(number & 0xff_ffff) << 24;
+        let end = u64::from(u16::from_le_bytes(*b"\r\n")) << (24 + count * 8);
+        *rest = (head | digits | end).to_le_bytes();
+        self.written += 6 + key.len() + count as usize + 5;
         true
+    }
+
+    /// Has `fill` write `length` bytes, and writes a line end after them, if there is room for both.
+    #[inline(always)]
+    pub fn block(&mut self, length: usize, fill: impl FnOnce(&mut [u8])) {
+        let space = self.space(length + 2);
+        if let Some((value, end)) = space.split_at_mut_checked(length)
+            && let Ok(end) = <&mut [u8; 2]>::try_from(end)
+        {
+            fill(value);
+            *end = *b"\r\n";
+        }
     }
 
     /// The next `length` bytes, or none if fewer are left.
@@ -190,6 +217,27 @@ impl Writer<'_> {
     }
 }
 
+/// The numbers of up to three digits: those, and in the highest byte how many they are. A value line has one, and to compute it takes 30
+/// instructions more; four bytes each, so that what is used of the table stays in the nearest cache.
+static SHORT_NUMBERS: [u32; 1000] = {
+    let mut all = [0; 1000];
+    let mut number = 0;
+    while number < all.len() {
+        let count = 1 + (number > 9) as usize + (number > 99) as usize;
+        let mut rest = number;
+        let mut text = [0, 0, 0, count as u8];
+        let mut at = count;
+        while at > 0 {
+            at -= 1;
+            text[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        all[number] = u32::from_le_bytes(text);
+        number += 1;
+    }
+    all
+};
+
 /// Digits of the largest number.
 const DIGITS_MAX: usize = 20;
 
@@ -199,6 +247,20 @@ fn format(number: u64, buffer: &mut [u8; DIGITS_MAX]) -> usize {
     let digits = digits.format(number).as_bytes();
     buffer[..digits.len()].copy_from_slice(digits);
     digits.len()
+}
+
+/// The longest line that [`Writer::short_value_line`] writes, and what it stores behind it.
+const VALUE_LINE: usize = 6 + 32 + 8;
+
+/// Copies a key of 8 to 32 bytes, and returns the eight bytes after it.
+#[inline(always)]
+fn after_key<'s>(space: &'s mut [u8], key: &[u8]) -> Option<&'s mut [u8; 8]> {
+    let (space, rest) = space.split_at_mut_checked(key.len())?;
+    if copied_by_ends::<8>(space, key) || copied_by_ends::<16>(space, key) {
+        rest.first_chunk_mut()
+    } else {
+        None
+    }
 }
 
 /// Copies the first and the last `N` bytes, which may overlap, and thereby all of them.
@@ -221,8 +283,44 @@ mod tests {
     use super::*;
 
     #[test]
+    fn short_value_lines_are_as_long_ones() {
+        let name = b"0123456789abcdefghijklmnopqrstuvwxyz";
+        for length in 0..1002 {
+            for (key, flags) in [(8, 0), (9, 9), (16, 1), (17, 2), (32, 3), (7, 0), (33, 0), (8, 10)] {
+                let key = &name[..key];
+                let mut space = [b'?'; 60];
+                let mut writer = Writer { space: &mut space, written: 0 };
+                let is_short = (8..=32).contains(&key.len()) && flags < 10 && length < 1000;
+                assert_eq!(writer.short_value_line(key, flags, length), is_short, "{length}");
+                let written = writer.written();
+                let text = format!("VALUE {} {flags} {length}\r\n", String::from_utf8_lossy(key));
+                assert_eq!(&space[..written], if is_short { text.as_bytes() } else { b"" });
+            }
+        }
+        let mut space = [0; VALUE_LINE - 1];
+        let mut writer = Writer { space: &mut space, written: 0 };
+        assert!(!writer.short_value_line(&name[..8], 0, 1) && writer.written() == 0, "no room");
+    }
+
+    #[test]
+    fn a_block_is_written_with_its_line_end_or_not_at_all() {
+        for (room, expected) in [(5, b"abc\r\n".as_slice()), (4, b"")] {
+            let mut space = [0; 5];
+            let mut writer = Writer { space: &mut space[..room], written: 0 };
+            writer.block(3, |value| value.copy_from_slice(b"abc"));
+            let written = writer.written();
+            assert_eq!(&space[..written], expected);
+        }
+    }
+
+    #[test]
     fn written_bytes_are_kept_and_can_be_truncated() {
         let mut buffer = ReplyBuffer::with_capacity(4);
+        buffer.put_short(*b"STORED\r\n");
+        assert_eq!((buffer.as_slice(), buffer.capacity()), (b"STORED\r\n".as_slice(), 256));
+        buffer.put_short(*b"END\r\n");
+        assert_eq!(buffer.as_slice(), b"STORED\r\nEND\r\n");
+        buffer.clear();
         buffer.line("STORED");
         let mark = buffer.len();
         let mut writer = buffer.writer(100);
@@ -230,24 +328,6 @@ mod tests {
         writer.number(7);
         writer.number(42);
         writer.number(u64::MAX);
-        for (flags, length, text) in [(0, 7, " 0 7\r\n"), (9, 10, " 9 10\r\n"), (1, 999, " 1 999\r\n")] {
-            let mut other = [0; 9];
-            let mut writer = Writer { space: &mut other, written: 0 };
-            assert!(writer.short_numbers(flags, length));
-            assert_eq!(&writer.space[..writer.written], text.as_bytes());
-        }
-        for (flags, length, size) in [(10, 1, 9), (0, 1000, 9), (0, 1, 7)] {
-            let mut other = [0; 9];
-            let mut writer = Writer { space: &mut other[..size], written: 0 };
-            assert!(!writer.short_numbers(flags, length) && writer.written == 0);
-        }
-        for length in [0, 1, 7, 8, 9, 16, 17, 32, 33] {
-            let key = &b"0123456789abcdefghijklmnopqrstuvwxyz"[..length];
-            let mut other = [0; 40];
-            let mut writer = Writer { space: &mut other[..length], written: 0 };
-            writer.key(key);
-            assert_eq!((writer.written(), &other[..length]), (length, key));
-        }
         writer.space(3).copy_from_slice(b"abc");
         let written = writer.written();
         buffer.keep(written);

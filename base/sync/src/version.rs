@@ -7,7 +7,7 @@
 //! docs/concurrency.md argues why this also closes the hole that the paper's Algorithm 1 leaves open.
 //!
 //! Orderings, by their partners:
-//! - `acquire` (Acquire on success) pairs with `release` (Release): a writer sees all that earlier writers of the
+//! - `try_acquire` (Acquire on success) pairs with `release` (Release): a writer sees all that earlier writers of the
 //!   stripe did. The Release fence after locking pairs with the reader's Acquire fence in [`Versions::validate`]: a reader that
 //!   saw any of this writer's data also sees the counter odd, or later.
 //! - `try_begin_both` (Acquire) pairs with `release` (Release): a reader sees at least what was done under the version it starts from.
@@ -97,36 +97,46 @@ impl Versions {
         self.counter(stripe).load(Ordering::Relaxed) == version.0
     }
 
+    #[inline(always)]
     fn acquire(&self, stripe: Stripe) -> u32 {
         let counter = self.counter(stripe);
-        let mut backoff = Backoff::default();
-        let version = loop {
-            let version = counter.load(Ordering::Relaxed);
-            // Acquire: pairs with the Release of `release`.
-            if version & 1 == 0
-                && counter
-                    .compare_exchange_weak(version, version + 1, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-            {
-                break version;
-            }
-            if backoff.wait() == 1 {
-                self.waits.note();
-            }
-        };
+        let version = Self::try_acquire(counter).unwrap_or_else(|| self.wait_for(counter));
         // Release fence: pairs with the Acquire fence of `validate`. Without it the stores that follow could become
         // visible before the odd version, and a reader could validate data that was changing.
         fence(Ordering::Release);
         version
     }
 
-    /// Locks the counters of `stripes`, at most four, each once, in ascending order.
+    /// Makes a counter odd if it is even. Returns the version before.
+    #[inline(always)]
+    fn try_acquire(counter: &AtomicU32) -> Option<u32> {
+        let version = counter.load(Ordering::Relaxed);
+        // Acquire: pairs with the Release of `release`.
+        let swap =
+            || counter.compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        (version & 1 == 0 && swap()).then_some(version)
+    }
+
+    /// Waits until a counter that another writer holds is free, and locks it.
+    #[cold]
+    #[inline(never)]
+    fn wait_for(&self, counter: &AtomicU32) -> u32 {
+        self.waits.note();
+        let mut backoff = Backoff::default();
+        loop {
+            backoff.wait();
+            if let Some(version) = Self::try_acquire(counter) {
+                return version;
+            }
+        }
+    }
+
+    /// Locks the counters of `stripes`, each once, in ascending order.
     ///
     /// LOCK: version stripes. Leaf locks: no other lock is taken while one is held, and a thread that needs several
     /// takes them all here at once.
     #[inline(always)]
-    pub fn lock<const N: usize>(&self, mut stripes: [Stripe; N]) -> Locked<'_> {
-        const { assert!(N <= LOCKED_MAX) };
+    pub fn lock<const N: usize>(&self, mut stripes: [Stripe; N]) -> Locked<'_, N> {
         if N == 2 {
             if stripes[0] > stripes[1] {
                 stripes.swap(0, 1);
@@ -134,47 +144,54 @@ impl Versions {
         } else {
             stripes.sort_unstable();
         }
-        let mut locked = Locked { versions: self, held: Default::default(), count: 0 };
+        let mut locked = Locked { versions: self, held: stripes.map(|stripe| (stripe, None)) };
         for index in 0..N {
             if index == 0 || stripes[index] != stripes[index - 1] {
-                locked.held[locked.count] = (stripes[index], self.acquire(stripes[index]));
-                locked.count += 1;
+                locked.held[index].1 = Some(self.acquire(stripes[index]));
             }
         }
         locked
     }
 }
 
-/// The most counters that are locked together: those of a key's two buckets in each of two tables.
-const LOCKED_MAX: usize = 4;
-
 /// Locked counters. Dropping the guard advances each by two, to the next even version.
 #[derive(Debug)]
 #[must_use = "the counters are unlocked when this is dropped"]
-pub struct Locked<'a> {
+pub struct Locked<'a, const N: usize> {
     versions: &'a Versions,
-    /// The first `count` of these: the counters, and their versions before.
-    held: [(Stripe, u32); LOCKED_MAX],
-    count: usize,
+    /// The counters, and their versions before; `None` if the counter is the same as the one in front of it, or is not locked.
+    held: [(Stripe, Option<u32>); N],
 }
 
-impl Locked<'_> {
+impl<'a, const N: usize> Locked<'a, N> {
     #[inline(always)]
     fn release(&mut self, step: u32) {
-        for (stripe, version) in &self.held[..self.count] {
-            // Release: pairs with the Acquire of `try_begin_both` and of `acquire`.
-            self.versions.counter(*stripe).store(version.wrapping_add(step), Ordering::Release);
+        for (stripe, version) in &mut self.held {
+            if let Some(version) = version.take() {
+                // Release: pairs with the Acquire of `try_begin_both` and of `try_acquire`.
+                self.versions.counter(*stripe).store(version.wrapping_add(step), Ordering::Release);
+            }
         }
-        self.count = 0;
     }
 
     /// Unlocks without a new version, after no data was changed: no reader has to retry.
+    #[inline(always)]
     pub fn release_unchanged(mut self) {
         self.release(0);
     }
+
+    /// The same, with room for `M` counters, of which there may be no fewer.
+    pub fn among<const M: usize>(mut self) -> Locked<'a, M> {
+        const { assert!(N <= M) };
+        let mut held = [(Stripe::default(), None); M];
+        for (to, from) in held.iter_mut().zip(&mut self.held) {
+            *to = (from.0, from.1.take());
+        }
+        Locked { versions: self.versions, held }
+    }
 }
 
-impl Drop for Locked<'_> {
+impl<const N: usize> Drop for Locked<'_, N> {
     #[inline(always)]
     fn drop(&mut self) {
         self.release(2);

@@ -7,6 +7,16 @@ use guira_contract::{Key, Session};
 use guira_protocol::Verb;
 
 impl<S: Session> Executor<S> {
+    /// Counts a key that was asked for and found. Whether it is sampled.
+    #[inline(always)]
+    pub(crate) fn count_hit(&self) -> bool {
+        // To the compiler the counters could lie elsewhere after each addition.
+        let counters = &*self.counters;
+        counters.add(CommandCount::CmdGet, 1);
+        counters.add(CommandCount::GetHits, 1);
+        counters.get(CommandCount::GetHits).is_multiple_of(SAMPLED)
+    }
+
     /// Counts the class of an item if the command just counted is sampled.
     #[inline(always)]
     pub(crate) fn sample(&mut self, what: CommandCount, key: Key<'_>) {
@@ -17,7 +27,7 @@ impl<S: Session> Executor<S> {
 
     #[cold]
     #[inline(never)]
-    fn count_class(&mut self, what: CommandCount, key: Key<'_>) {
+    pub(crate) fn count_class(&mut self, what: CommandCount, key: Key<'_>) {
         if let Some(meta) = self.meta_of(key) {
             self.counters.classes.add(meta.class, what);
         }

@@ -136,7 +136,7 @@ impl<S: Session> Executor<S> {
         match item {
             Item::Get(get) => {
                 if self.get_key(get, hash, guess, replies) == Answered::Wholly {
-                    replies.buffer().put(b"END\r\n");
+                    replies.buffer().put_short(*b"END\r\n");
                 }
             }
             // Other workers answer the other keys, and END follows: an error line would stand between values. So the
@@ -149,7 +149,7 @@ impl<S: Session> Executor<S> {
             }
             Item::Store(store, block) => match value_of(block) {
                 Some(value) => {
-                    self.store(Key { bytes: store.key, hash }, guess, store, Data::Bytes(value), replies);
+                    self.store_bytes(Key { bytes: store.key, hash }, guess, store, value, replies);
                 }
                 None => refuse_block(store.noreply, replies),
             },

@@ -76,6 +76,11 @@ impl Request {
         matches!(self.verb, Verb::Append | Verb::Prepend)
     }
 
+    /// The item that a set stores.
+    pub(crate) fn item<'d>(&self, value: Value<'d>) -> NewItem<'d> {
+        NewItem { flags: self.flags, expiry: self.expiry, cas: self.cas, state: self.state, value }
+    }
+
     fn put<'d>(&self, value: Value<'d>, state: ItemState, expiry: Expiry) -> Decision<'d> {
         Decision::Put(NewItem { flags: self.flags, expiry, cas: self.cas, state, value })
     }

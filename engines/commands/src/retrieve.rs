@@ -100,8 +100,7 @@ pub(crate) fn put_value_line(
 /// Writes a value of `length` bytes and its line end.
 pub(crate) fn put_value<I: ItemView>(buffer: &mut ReplyBuffer, item: &I, length: usize) {
     let mut writer = buffer.writer(length + 2);
-    item.copy_value(0, writer.space(length));
-    writer.put(b"\r\n");
+    writer.block(length, |value| item.copy_value(0, value));
     let written = writer.written();
     buffer.keep(written);
 }
@@ -138,11 +137,11 @@ impl<'a, 'k, R: Replies, U: Showing> ValueSink<'a, 'k, R, U> {
         most: usize,
     ) -> guira_protocol::Writer<'_> {
         let mut writer = self.replies.buffer().writer(most);
-        writer.put(b"VALUE ");
-        writer.key(self.key);
-        if cas.is_none() && writer.short_numbers(flags, length) {
+        if cas.is_none() && writer.short_value_line(self.key, flags, length) {
             return writer;
         }
+        writer.put(b"VALUE ");
+        writer.put(self.key);
         writer.put(b" ");
         writer.number(u64::from(flags));
         writer.put(b" ");
@@ -172,8 +171,7 @@ impl<R: Replies<Pin: ValuePin>, U: Showing> Sink for ValueSink<'_, '_, R, U> {
         let length = item.value_len();
         let most = AROUND_VALUE + self.key.len() + length;
         let mut writer = self.head(item.flags(), length, cas, most);
-        item.copy_value(0, writer.space(length));
-        writer.put(b"\r\n");
+        writer.block(length, |value| item.copy_value(0, value));
         let written = writer.written();
         self.replies.buffer().keep(written);
     }
@@ -261,9 +259,9 @@ impl<S: Session> Executor<S> {
     {
         match self.show_value(key, guess, showing, replies) {
             Ok(Read::Hit) => {
-                self.count(CommandCount::CmdGet);
-                self.count(CommandCount::GetHits);
-                self.sample(CommandCount::GetHits, key);
+                if self.count_hit() {
+                    self.count_class(CommandCount::GetHits, key);
+                }
                 self.saw_get(key, Got::Found);
             }
             Ok(Read::Miss(kind)) => {

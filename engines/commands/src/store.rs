@@ -3,7 +3,9 @@
 use crate::counters::CommandCount;
 use crate::executor::Executor;
 use crate::request::{Request, Stored};
-use guira_contract::{Key, Lossiness, PendingValue, Provision, Session, StoreError, Value};
+use guira_contract::{
+    ItemState, Key, Lossiness, NewItem, PendingValue, Provision, Session, StoreError, Value,
+};
 use guira_protocol::{Noreply, Replies, Store, Verb};
 
 #[derive(Debug)]
@@ -144,6 +146,100 @@ impl<S: Session> Executor<S> {
     ) where
         R: Replies<Pin = S::Pin>,
     {
+        match data {
+            Data::Bytes(value) => self.store_bytes(key, guess, store, value, replies),
+            data @ Data::Pending(_) => self.store_any(key, guess, store, data, replies),
+        }
+    }
+
+    /// The same for a value that arrived in one piece.
+    #[inline(always)]
+    pub(crate) fn store_bytes<R>(
+        &mut self,
+        key: Key<'_>,
+        guess: S::Guess,
+        store: &Store<'_>,
+        value: &[u8],
+        replies: &mut R,
+    ) where
+        R: Replies<Pin = S::Pin>,
+    {
+        if store.verb == Verb::Set && value.len() <= self.session.inline_max() {
+            self.store_set(key, guess, store, value, replies);
+        } else {
+            self.store_any(key, guess, store, Data::Bytes(value), replies);
+        }
+    }
+
+    /// A set of a short value: what most stores are.
+    #[inline(never)]
+    fn store_set<R>(
+        &mut self,
+        key: Key<'_>,
+        guess: S::Guess,
+        store: &Store<'_>,
+        value: &[u8],
+        replies: &mut R,
+    ) where
+        R: Replies<Pin = S::Pin>,
+    {
+        let new = NewItem {
+            flags: store.flags,
+            expiry: self.expiry(store.exptime),
+            cas: None,
+            state: ItemState::NONE,
+            value: Value::Bytes(value),
+        };
+        match self.set(key, guess, &new, value.len()) {
+            Ok(()) if store.noreply == Noreply::No => replies.buffer().put_short(*b"STORED\r\n"),
+            Ok(()) => {}
+            Err(refusal) => self.refuse_set(key, store, refusal, replies),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse_set<R>(&mut self, key: Key<'_>, store: &Store<'_>, refusal: StoreError, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        self.remove_refused(key);
+        if store.noreply == Noreply::No {
+            replies.buffer().line(refusal_line(refusal));
+        }
+    }
+
+    /// Stores an item, whatever is there.
+    #[inline(always)]
+    fn set(
+        &mut self,
+        key: Key<'_>,
+        guess: S::Guess,
+        new: &NewItem<'_>,
+        length: usize,
+    ) -> Result<(), StoreError> {
+        self.count(CommandCount::CmdSet);
+        self.saw_request(key);
+        let result = self.session.put(key, guess, self.now, new);
+        self.sample_set(key, Verb::Set);
+        self.saw_store(key, Verb::Set, new.expiry, length, result.map(|()| Stored::Yes(length)));
+        if let Err(refusal) = result {
+            self.count_refusal(refusal);
+        }
+        result
+    }
+
+    #[inline(never)]
+    fn store_any<R>(
+        &mut self,
+        key: Key<'_>,
+        guess: S::Guess,
+        store: &Store<'_>,
+        data: Data<'_, S::Pending>,
+        replies: &mut R,
+    ) where
+        R: Replies<Pin = S::Pin>,
+    {
         if let (Verb::Lease(_), Err(refusal)) = (store.verb, self.gives_leases()) {
             return self.refuse(store, refusal, replies);
         }
@@ -187,6 +283,10 @@ impl<S: Session> Executor<S> {
             }
             data => data,
         };
+        if let (Verb::Set, Data::Bytes(bytes)) = (request.verb, &data) {
+            let new = request.item(Value::Bytes(bytes));
+            return self.set(key, guess, &new, bytes.len()).map(|()| Stored::Yes(bytes.len()));
+        }
         self.count(CommandCount::CmdSet);
         self.saw_request(key);
         let value_len = data.len();

@@ -1,6 +1,6 @@
 //! One thread's access to an engine.
 
-use crate::item::{Decision, Expiry, ItemView, Meta, NewItem};
+use crate::item::{Decision, Expiry, ItemView, Meta, NewItem, Value};
 use crate::sink::Sink;
 use guira_memory::ValuePin;
 use guira_sync::clock::Seconds;
@@ -88,6 +88,16 @@ pub enum Provision<P> {
     Item(ItemSpec),
     /// The value has arrived in pieces: [`crate::Value::Pending`] in the decision. It is dropped if the decision is another.
     Pending(P),
+}
+
+impl<P> Provision<P> {
+    /// That of an update that will store `new`, whatever it finds.
+    pub fn of(new: &NewItem<'_>) -> Self {
+        match new.value {
+            Value::Bytes(value) => Provision::Item(ItemSpec::of(new, value.len())),
+            Value::Digits(_) | Value::Pending | Value::Joined { .. } => Provision::None,
+        }
+    }
 }
 
 /// Whether an engine may lose items.
@@ -193,6 +203,21 @@ pub trait Session {
     ) -> Result<(), StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>;
+
+    /// Stores an item, whatever is there: an update that needs not see the item, and may be faster for it. `guess` is as for [`Session::read`].
+    ///
+    /// # Errors
+    /// As for [`Session::update`].
+    #[inline]
+    fn put(
+        &mut self,
+        key: Key<'_>,
+        guess: Self::Guess,
+        now: Seconds,
+        new: &NewItem<'_>,
+    ) -> Result<(), StoreError> {
+        self.update(key, guess, now, Provision::of(new), |_| Decision::Put(*new))
+    }
 
     /// Begins a value that is longer than [`Session::inline_max`] and arrives in pieces.
     ///

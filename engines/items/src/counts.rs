@@ -112,6 +112,16 @@ impl SessionCounters {
         self.use_class(class, ClassUsage { items: 1u64.wrapping_neg(), bytes: bytes.wrapping_neg() });
     }
 
+    /// An item was put into the table in place of another. Of both, the class and the size in bytes.
+    #[inline]
+    pub fn item_replaced(&self, new: (Option<ClassId>, u64), old: (Option<ClassId>, u64)) {
+        if new == old {
+            return;
+        }
+        self.item_put(new.0, new.1);
+        self.item_taken(old.0, old.1);
+    }
+
     /// Adds items and bytes to what is in the table: numbers that wrap.
     pub fn items_added(&self, class: Option<ClassId>, items: u64, bytes: u64) {
         self.use_class(class, ClassUsage { items, bytes });

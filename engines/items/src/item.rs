@@ -95,6 +95,7 @@ impl Header {
     pub const NONE: Header = Header(0);
 
     /// The header of an item that is stored, or last accessed, at `now`.
+    #[inline(always)]
     pub fn new(shape: Shape, state: ItemState, generation: u32, now: Seconds) -> Self {
         Header(
             u64::from(shape.key_len)
@@ -328,6 +329,7 @@ impl<'a> Item<'a> {
     }
 
     /// Bytes before the value.
+    #[inline(always)]
     pub fn size_before_value(&self) -> usize {
         self.shape().value_at()
     }
@@ -417,6 +419,7 @@ impl<'a> Item<'a> {
     }
 
     /// The words of the value in this chunk and where in them it begins, for writers.
+    #[inline(always)]
     pub fn value_words(&self) -> (&'a [AtomicU64], usize) {
         let shape = self.shape();
         (&self.words[..shape.size().div_ceil(WORD)], shape.value_at())
@@ -588,6 +591,7 @@ impl ItemHeaderSpec<'_> {
     ///
     /// # Panics
     /// If the item does not lie in the Region.
+    #[inline(always)]
     pub fn write<'a>(
         &self,
         region: &'a Region,

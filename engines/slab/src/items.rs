@@ -101,6 +101,7 @@ impl Items {
     }
 
     /// What an item counts for in `bytes`.
+    #[inline(always)]
     pub(crate) fn bytes_of(item: &Item<'_>) -> u64 {
         (item.size_before_value() + item.value_len()) as u64
     }

@@ -8,7 +8,7 @@ use guira_commands::{Data, Effect, GetKey, Item, refuse_block};
 use guira_contract::{Key, KeyHash, Session};
 use guira_protocol::{
     Command, Cut, Fault, Get, GetForm, KeyBuffer, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Replies,
-    Store, cut, parse,
+    Store, Unique, Usual, cut, parse, usual,
 };
 use guira_serving::Outbox;
 
@@ -84,6 +84,33 @@ impl<S: Session> Interpreter<S> {
     /// Reads the request at `at` into a batch, if it belongs into one.
     #[inline(always)]
     pub(crate) fn read_command<'a, const N: usize>(
+        &self,
+        batch: &mut Batch<Kind<'a>, S::Guess, N>,
+        input: &'a [u8],
+        at: usize,
+    ) -> Result<(), Special<'a>> {
+        if let Some((usual, length)) = usual(&input[at..]) {
+            let end = at + length;
+            match usual {
+                Usual::Get(key) => {
+                    let get = GetKey { key, form: GetForm::Plain(Unique::Omitted) };
+                    self.push(batch, key, Item::Get(get), end);
+                    return Ok(());
+                }
+                Usual::Set(store) => {
+                    if let Some(block) = block(input, end, store.length) {
+                        self.push(batch, store.key, Item::Store(store, block), end + block.len());
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        self.read_unusual(batch, input, at)
+    }
+
+    /// The same of any request.
+    #[inline(never)]
+    fn read_unusual<'a, const N: usize>(
         &self,
         batch: &mut Batch<Kind<'a>, S::Guess, N>,
         input: &'a [u8],
@@ -323,7 +350,7 @@ impl<S: Session> Interpreter<S> {
                 Pause::Stopped => return line.length,
                 Pause::Waits => {}
                 Pause::Done | Pause::OutboxFull if taken == length => {
-                    outbox.buffer().put(b"END\r\n");
+                    outbox.buffer().put_short(*b"END\r\n");
                     return line.length;
                 }
                 Pause::Done if !self.slice.is_cut() => continue,

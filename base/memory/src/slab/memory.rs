@@ -175,6 +175,7 @@ impl SlabMemory {
         self.descriptor_word(page).store(descriptor.0, Ordering::Relaxed);
     }
 
+    #[inline(always)]
     pub fn state_of(&self, page: PageId) -> PageState {
         self.descriptor(page).state()
     }
@@ -199,6 +200,7 @@ impl SlabMemory {
     }
 
     /// The page that `at` lies in, in any state.
+    #[inline(always)]
     pub fn page_at(&self, at: Offset) -> Option<PageId> {
         let page = at.bytes().checked_sub(self.pages.bytes())? / PAGE_BYTES;
         (page < self.page_count as usize).then_some(PageId(page as u32))

@@ -42,6 +42,7 @@ impl Descriptor {
         (self.0 as u8).checked_sub(1).map(ClassId)
     }
 
+    #[inline(always)]
     pub(super) fn state(self) -> PageState {
         match self.class() {
             None => PageState::Free,

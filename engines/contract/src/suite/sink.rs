@@ -139,7 +139,7 @@ pub(super) fn store_with<S: Session>(
     let mut new = NewItem { flags, expiry, cas: None, state: Default::default(), value: Value::Bytes(value) };
     let spec = ItemSpec::of(&new, value.len());
     if value.len() <= session.inline_max() {
-        return session.update(key, guess, now, Provision::Item(spec), |_| Decision::Put(new));
+        return session.put(key, guess, now, &new);
     }
     let mut pending = session.begin_value(key.bytes, spec)?;
     for piece in value.chunks(10_007) {

@@ -12,21 +12,24 @@ pub(crate) struct Found<L> {
     pub(crate) item: Offset,
 }
 
-/// The buckets of one key, locked.
+/// The counters of a key's buckets in two tables.
+pub(super) const IN_TWO_TABLES: usize = 4;
+
+/// The buckets of one key, locked by up to `N` counters.
 #[derive(Debug)]
-pub(crate) struct LockedBuckets<'a, S: Scheme> {
+pub(crate) struct LockedBuckets<'a, S: Scheme, const N: usize = IN_TWO_TABLES> {
     region: &'a Region,
-    pub(super) locked: Locked<'a>,
+    pub(super) locked: Locked<'a, N>,
     pub(super) table: Table<S>,
     pub(super) place: S::Place,
     pub(super) next: Option<(Table<S>, S::Place)>,
 }
 
-impl<'a, S: Scheme> LockedBuckets<'a, S> {
+impl<'a, S: Scheme, const N: usize> LockedBuckets<'a, S, N> {
     #[inline(always)]
     pub(super) fn new(
         region: &'a Region,
-        locked: Locked<'a>,
+        locked: Locked<'a, N>,
         (table, place): (Table<S>, S::Place),
         next: Option<(Table<S>, S::Place)>,
     ) -> Self {
@@ -52,11 +55,13 @@ impl<'a, S: Scheme> LockedBuckets<'a, S> {
     }
 
     /// The table that new entries go to, and the key's place in it.
+    #[inline(always)]
     fn target(&self) -> (Table<S>, S::Place) {
         self.next.unwrap_or((self.table, self.place))
     }
 
     /// Lets an entry lead to `item`.
+    #[inline(always)]
     pub(crate) fn replace(&self, found: Found<S::At>, item: Offset) {
         S::replace(self.region, found.at, found.item, item);
     }

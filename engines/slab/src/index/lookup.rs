@@ -320,7 +320,7 @@ impl<S: Scheme> Index<S> {
             let next = self.next(layout).map(|next| (next, S::place(next, hash)));
             let both = |place| S::buckets(place).map(|bucket| self.versions.stripe(bucket));
             let locked = match next {
-                None => self.versions.lock(both(place)),
+                None => self.versions.lock(both(place)).among(),
                 Some((_, next)) => {
                     let ([first, second], [third, fourth]) = (both(place), both(next));
                     self.versions.lock([first, second, third, fourth])
@@ -331,6 +331,23 @@ impl<S: Scheme> Index<S> {
             }
             locked.release_unchanged();
         }
+    }
+
+    /// The same as [`Index::lock`], if there is one table; `None` while it grows.
+    #[inline(always)]
+    pub(crate) fn lock_in_one_table(&self, hash: KeyHash) -> Option<LockedBuckets<'_, S, 2>> {
+        let layout = self.layout();
+        if layout.growing() {
+            return None;
+        }
+        let table = self.current(layout);
+        let place = S::place(table, hash);
+        let locked = self.versions.lock(S::buckets(place).map(|bucket| self.versions.stripe(bucket)));
+        if self.layout() != layout {
+            locked.release_unchanged();
+            return None;
+        }
+        Some(LockedBuckets::new(&self.region, locked, (table, place), None))
     }
 
     /// Makes room for a key in one of its buckets by moving entries to their other buckets. Returns how many were moved, or `None`

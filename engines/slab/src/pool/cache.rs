@@ -14,52 +14,86 @@ pub(crate) fn batch_of(chunk: u32) -> usize {
     (BATCH_BYTES / chunk as usize).clamp(1, BATCH_CHUNKS)
 }
 
+/// More of them than this are too many: two batches, but two chunks in any case.
+fn most_of(chunk: u32) -> usize {
+    (2 * BATCH_BYTES / chunk as usize).clamp(2, 2 * BATCH_CHUNKS)
+}
+
+/// Free chunks of a class.
+#[derive(Debug)]
+struct Kept {
+    chunks: Vec<Offset>,
+    most: usize,
+}
+
 /// Free chunks of each class.
 #[derive(Debug)]
 pub(crate) struct ChunkCache {
-    classes: Vec<Vec<Offset>>,
+    classes: Vec<Kept>,
     /// How many drains had begun when chunks of draining pages were last given back.
     drains_seen: u64,
 }
 
+impl Kept {
+    /// There are too many: gives the oldest back, of large chunks one, of small ones all but a batch.
+    #[cold]
+    #[inline(never)]
+    fn give_surplus(&mut self, pool: &ChunkPool, class: ClassId) {
+        let surplus = if self.most == 2 * BATCH_CHUNKS {
+            self.chunks.len().saturating_sub(batch_of(pool.memory().classes().geometry(class).chunk))
+        } else {
+            1
+        };
+        for at in self.chunks.drain(..surplus) {
+            pool.give(at);
+        }
+    }
+}
+
 impl ChunkCache {
     pub(crate) fn new(pool: &ChunkPool) -> Self {
-        ChunkCache { classes: pool.memory().classes().ids().map(|_| Vec::new()).collect(), drains_seen: 0 }
+        let classes = pool.memory().classes();
+        let kept = |class| Kept { chunks: Vec::new(), most: most_of(classes.geometry(class).chunk) };
+        ChunkCache { classes: classes.ids().map(kept).collect(), drains_seen: 0 }
     }
 
     #[inline(always)]
     pub(crate) fn is_empty(&self, class: ClassId) -> bool {
-        self.classes[usize::from(class.0)].is_empty()
+        self.classes[usize::from(class.0)].chunks.is_empty()
     }
 
     #[inline(always)]
     pub(crate) fn pop(&mut self, class: ClassId) -> Option<Offset> {
-        self.classes[usize::from(class.0)].pop()
+        self.classes[usize::from(class.0)].chunks.pop()
     }
 
     /// Takes up to `want` free chunks of a locked class. Returns how many.
     pub(crate) fn take(&mut self, class: ClassId, guard: &mut ClassGuard<'_>, want: usize) -> usize {
-        guard.take(want, &mut self.classes[usize::from(class.0)])
+        guard.take(want, &mut self.classes[usize::from(class.0)].chunks)
     }
 
-    /// Keeps a free chunk, or gives it back if there are enough or its page is draining.
-    pub(crate) fn put(&mut self, pool: &ChunkPool, at: Offset) {
-        let Some((page, geometry, _)) = pool.memory().locate(at) else {
-            return;
-        };
-        let PageState::Serving(class) = pool.memory().state_of(page) else {
-            return pool.give(at);
-        };
-        let cache = &mut self.classes[usize::from(class.0)];
-        cache.push(at);
-        if cache.len() > 2 * BATCH_CHUNKS {
-            let surplus = cache.len().saturating_sub(batch_of(geometry.chunk));
-            for at in cache.drain(..surplus) {
-                pool.give(at);
+    /// Takes back what [`ChunkCache::pop`] gave.
+    pub(crate) fn put_back(&mut self, class: ClassId, at: Offset) {
+        self.classes[usize::from(class.0)].chunks.push(at);
+    }
+
+    /// Keeps a free chunk, or gives it back if there are enough or its page is draining. Returns its class.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, pool: &ChunkPool, at: Offset) -> Option<ClassId> {
+        match pool.memory().state_of(pool.memory().page_at(at)?) {
+            PageState::Serving(class) => {
+                let kept = &mut self.classes[usize::from(class.0)];
+                kept.chunks.push(at);
+                if kept.chunks.len() > kept.most {
+                    kept.give_surplus(pool, class);
+                }
+                Some(class)
             }
-        } else if cache.len() > 2 && cache.len() * geometry.chunk as usize > 2 * BATCH_BYTES {
-            let oldest = cache.remove(0);
-            pool.give(oldest);
+            PageState::Draining(class) => {
+                pool.give(at);
+                Some(class)
+            }
+            PageState::Free => None,
         }
     }
 
@@ -81,12 +115,13 @@ impl ChunkCache {
     #[cold]
     #[inline(never)]
     fn return_if(&mut self, pool: &ChunkPool, gives: impl Fn(PageState) -> bool) {
-        for cache in &mut self.classes {
+        for kept in &mut self.classes {
             let stays = |at: &Offset| {
                 pool.memory().page_at(*at).is_some_and(|page| !gives(pool.memory().state_of(page)))
             };
-            let (kept, given): (Vec<_>, Vec<_>) = std::mem::take(cache).into_iter().partition(stays);
-            *cache = kept;
+            let (staying, given): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut kept.chunks).into_iter().partition(stays);
+            kept.chunks = staying;
             given.into_iter().for_each(|at| pool.give(at));
         }
     }

@@ -7,6 +7,7 @@ mod growth;
 mod maintain;
 mod no_evict;
 pub(crate) mod pending;
+mod put;
 mod read;
 mod refill;
 mod removal;
@@ -21,8 +22,8 @@ use crate::flush;
 use crate::index::{Guess, Scheme};
 use crate::pins::pin::SlabPin;
 use guira_contract::{
-    Counter, Decision, ItemSpec, ItemView, Key, KeyHash, Lossiness, MissKind, Pace, Provision, Read, Recency,
-    Session, Sink, StoreError, Walked, WalkedItem, Want,
+    Counter, Decision, ItemSpec, ItemView, Key, KeyHash, Lossiness, MissKind, NewItem, Pace, Provision, Read,
+    Recency, Session, Sink, StoreError, Walked, WalkedItem, Want,
 };
 use guira_items::INLINE_MAX;
 use guira_items::hooks::{self, Window};
@@ -133,6 +134,17 @@ impl<X: Scheme> Session for SlabSession<X> {
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         update::update(&mut self.state, key, now, provision, decide)
+    }
+
+    #[inline]
+    fn put(
+        &mut self,
+        key: Key<'_>,
+        _guess: Guess,
+        now: Seconds,
+        new: &NewItem<'_>,
+    ) -> Result<(), StoreError> {
+        put::put(&mut self.state, key, now, new)
     }
 
     fn begin_value(&mut self, key: &[u8], spec: ItemSpec) -> Result<SlabPending<X>, StoreError> {

@@ -42,10 +42,10 @@ enum Step {
 
 /// The item that is in the table under the key, dead or alive.
 #[derive(Clone, Copy)]
-struct Present<'a, X: Scheme> {
-    slot: Found<X::At>,
-    item: Item<'a>,
-    dead: Option<MissKind>,
+pub(super) struct Present<'a, X: Scheme> {
+    pub(super) slot: Found<X::At>,
+    pub(super) item: Item<'a>,
+    pub(super) dead: Option<MissKind>,
 }
 
 /// What an attempt may use, found before anything was locked.
@@ -290,13 +290,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         let Some(at) = self.cache.pop(class) else {
             return Err(Step::NeedChunk(class));
         };
-        // Release fence: pairs with the Acquire fence of a reader's validation. A reader that sees what is written into
-        // the chunk from now on also sees the version under which its last item was unlinked (hazard 3).
-        fence(Ordering::Release);
-        let item = header_spec.write(self.core.items.region(), at, shape, None, header_spec.accessed);
-        hooks::pause(Window::Refilling);
-        let (words, start) = item.value_words();
-        words::copy_in(words, start, value);
+        write_item(self.core, header_spec, at, shape, value);
         Ok(at)
     }
 
@@ -443,11 +437,29 @@ impl<'s, X: Scheme> Writer<'s, X> {
     }
 }
 
+/// Writes an item into a chunk that no other session has.
+#[inline(always)]
+pub(super) fn write_item<X: Scheme>(
+    core: &Core<X>,
+    header_spec: &ItemHeaderSpec<'_>,
+    at: Offset,
+    shape: Shape,
+    value: &[u8],
+) {
+    // Release fence: pairs with the Acquire fence of a reader's validation. A reader that sees what is written into
+    // the chunk from now on also sees the version under which its last item was unlinked (hazard 3).
+    fence(Ordering::Release);
+    let item = header_spec.write(core.items.region(), at, shape, None, header_spec.accessed);
+    hooks::pause(Window::Refilling);
+    let (words, start) = item.value_words();
+    words::copy_in(words, start, value);
+}
+
 /// The item under the key, dead or alive.
-#[inline]
-fn present<'a, X: Scheme>(
+#[inline(always)]
+pub(super) fn present<'a, X: Scheme, const N: usize>(
     core: &'a Core<X>,
-    held: &LockedBuckets<'_, X>,
+    held: &LockedBuckets<'_, X, N>,
     key: Key<'_>,
     (generation, now): (u32, Seconds),
 ) -> Option<Present<'a, X>> {

@@ -167,6 +167,7 @@ impl Scheme for Chained {
         })
     }
 
+    #[inline(always)]
     fn replace(region: &Region, at: Offset, old: Offset, item: Offset) {
         let tag = Link::load(region.word(at)).tag();
         Link::load(region.word(link_at(old))).store(region.word(link_at(item)));

@@ -95,6 +95,7 @@ impl Scheme for Cuckoo {
         }
     }
 
+    #[inline(always)]
     fn replace(region: &Region, at: SlotAt, _old: Offset, item: Offset) {
         at.table.bucket(region, at.bucket).lead_to(at.slot, item);
     }

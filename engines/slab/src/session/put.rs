@@ -1,0 +1,188 @@
+//! The store of a short value, whatever is there: what most sets are.
+//!
+//! It does what [`super::update`] does for such a decision. Nobody decides here, and memory is at hand, or it is left to the other: so
+//! all that is known beforehand is computed before anything is locked, and there is one attempt.
+
+use super::state::SessionState;
+use super::update::{self, Present};
+use super::{growth, removal};
+use crate::core::Core;
+use crate::flush;
+use crate::index::Scheme;
+use crate::items::Items;
+use guira_contract::{
+    Counter, Decision, Expiry, ItemSpec, ItemView, Key, KeyHash, NewItem, Provision, StoreError, Value,
+};
+use guira_items::hooks::{self, Window};
+use guira_items::{INLINE_MAX, ItemHeaderSpec, Removal, Shape, counted_size};
+use guira_memory::Offset;
+use guira_memory::slab::FirstBit;
+use guira_sync::clock::Seconds;
+
+/// Stores an item in place of whatever is there.
+///
+/// # Errors
+/// If there is no memory, or the item is too large.
+#[inline(never)]
+pub(crate) fn put<X: Scheme>(
+    state: &mut SessionState<X>,
+    key: Key<'_>,
+    now: Seconds,
+    new: &NewItem<'_>,
+) -> Result<(), StoreError> {
+    flush::settle(&state.core, now);
+    match new.value {
+        Value::Bytes(value) if is_put(state, key, now, new, value) => Ok(()),
+        _ => otherwise(state, key, now, new),
+    }
+}
+
+/// The same, whatever is in the way.
+#[cold]
+#[inline(never)]
+fn otherwise<X: Scheme>(
+    state: &mut SessionState<X>,
+    key: Key<'_>,
+    now: Seconds,
+    new: &NewItem<'_>,
+) -> Result<(), StoreError> {
+    update::update(state, key, now, Provision::of(new), |_| Decision::Put(*new))
+}
+
+/// Whether it was stored: false if the value is long, the session has no chunk for it, the buckets are full, or the table grows.
+#[inline(always)]
+fn is_put<X: Scheme>(
+    state: &mut SessionState<X>,
+    key: Key<'_>,
+    now: Seconds,
+    new: &NewItem<'_>,
+    value: &[u8],
+) -> bool {
+    let SessionState { core, cache, .. } = state;
+    let counted = counted_size(key.bytes.len(), new.flags, value.len());
+    if value.len() > INLINE_MAX || counted > core.options.engine.max_item_size {
+        return false;
+    }
+    let fields = core.items.fields_of(&ItemSpec::of(new, value.len()));
+    let shape = Shape { key_len: key.bytes.len() as u8, value_len: value.len() as u32, fields };
+    let Some(class) = core.pool.class_for(shape.size()) else {
+        return false;
+    };
+    let Some(at) = cache.pop(class) else {
+        return false;
+    };
+    let Some(old) = link(core, key, now, (new, value), (at, shape)) else {
+        cache.put_back(class, at);
+        return false;
+    };
+    note(state, (at, key.hash), (new.expiry, now), old);
+    state.counters.add(Counter::ItemsStored, 1);
+    match old {
+        Old::None => {
+            state.counters.item_put(Some(class), shape.size() as u64);
+            if state.core.index.is_growing() {
+                growth::help(state, now);
+            }
+        }
+        Old::Short(at, bytes) => {
+            let old_class = state.cache.put(&state.core.pool, at);
+            state.counters.item_replaced((Some(class), shape.size() as u64), (old_class, bytes));
+        }
+        Old::Other(at, why) => {
+            state.counters.item_put(Some(class), shape.size() as u64);
+            removal::account(state, at, why, now);
+            removal::free(state, at, now);
+        }
+    }
+    true
+}
+
+/// What was there before.
+#[derive(Clone, Copy)]
+enum Old {
+    None,
+    /// A live item in one chunk, with its size.
+    Short(Offset, u64),
+    /// An item that was dead, or is long.
+    Other(Offset, Removal),
+}
+
+impl Old {
+    fn first_bit(self) -> FirstBit {
+        match self {
+            Old::Short(..) | Old::Other(_, Removal::Gone) => FirstBit::Set,
+            Old::None | Old::Other(..) => FirstBit::Clear,
+        }
+    }
+}
+
+/// Writes the item into its chunk and puts it into the table. Returns what it has replaced; `None` if there is no room in the
+/// buckets, or the table grows.
+#[inline(always)]
+fn link<X: Scheme>(
+    core: &Core<X>,
+    key: Key<'_>,
+    now: Seconds,
+    (new, value): (&NewItem<'_>, &[u8]),
+    (at, shape): (Offset, Shape),
+) -> Option<Old> {
+    hooks::pause(Window::Locking);
+    let held = core.index.lock_in_one_table(key.hash)?;
+    // Under the counters, as in an update.
+    let generation = core.items.flushes().generation();
+    let present = update::present(core, &held, key, (generation, now));
+    hooks::pause(Window::Judged);
+    if present.is_none() && !held.has_room() {
+        held.release_unchanged();
+        return None;
+    }
+    let header_spec = ItemHeaderSpec {
+        key: key.bytes,
+        flags: new.flags,
+        expiry: new.expiry,
+        cas: new.cas,
+        state: new.state,
+        generation,
+        accessed: now,
+    };
+    update::write_item(core, &header_spec, at, shape, value);
+    let old = match present {
+        None => Old::None,
+        Some(Present { item, dead: None, .. }) if item.value_len() <= INLINE_MAX => {
+            Old::Short(item.at, Items::bytes_of(&item))
+        }
+        Some(Present { item, dead: None, .. }) => Old::Other(item.at, Removal::Gone),
+        Some(Present { item, .. }) => Old::Other(item.at, Removal::Dead),
+    };
+    core.pool.memory().renew(at, shape.size(), old.first_bit());
+    match present {
+        Some(present) => {
+            held.replace(present.slot, at);
+            core.walks.replaced(core.pool.memory(), key.hash, present.item.at, at);
+        }
+        None => {
+            let inserted = held.insert(at);
+            debug_assert!(inserted, "room was seen under the same lock");
+        }
+    }
+    Some(old)
+}
+
+/// Has those hear of a new item who want to.
+#[inline(always)]
+fn note<X: Scheme>(
+    state: &mut SessionState<X>,
+    (at, hash): (Offset, KeyHash),
+    (expiry, now): (Expiry, Seconds),
+    old: Old,
+) {
+    let core = &*state.core;
+    core.short_lived.note(state.lane, at, expiry, now);
+    if core.evictor.wants_stores() {
+        match old.first_bit() {
+            FirstBit::Clear => state.events.stored(at, hash.0 as u32, expiry, now),
+            FirstBit::Set => state.events.stored_over(at, hash.0 as u32, expiry, now),
+        }
+        state.flush_many_events();
+    }
+}
