@@ -246,7 +246,7 @@ pub(super) const FLAGS: &[Flag] = &[
 
 const INDEX: &str = "the index grows by itself";
 const HASH: &str = "keys are hashed with a secret seed";
-const POLICY: &str = "CLOCK evicts here; guira serve --policy seg-lru has segments to tune";
+const POLICY: &str = "the server chooses what evicts; guira serve --policy seg-lru has segments to tune";
 const MOVING: &str = "memory moves between classes by itself";
 const LAYOUT: &str = "long items are kept in chunks of their own";
 const CRAWLER: &str = "expired items are looked for in idle time";

@@ -82,7 +82,7 @@ fn learn(context: &Context) -> Result<Learnt, Failure> {
             }
         }
     }
-    let advice = advisor.advice();
+    let advice = advisor.advice().ok_or_else(|| failed("the advisor has too little memory"))?;
     let mut told = Vec::new();
     for family in &FAMILIES {
         let found = advice.families.iter().find(|found| *found.prefix == *family.prefix.as_bytes());
