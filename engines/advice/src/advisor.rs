@@ -69,8 +69,13 @@ impl Advisor {
             }
         };
         let before = models.threshold();
-        models.choice.see(observed, now);
-        models.sizes.iter_mut().for_each(|sizes| sizes.see(observed, now));
+        // Each has its own sample, and counts what that costs.
+        if observed.hash < models.choice.threshold() {
+            models.choice.see(observed, now);
+        }
+        if let Some(sizes) = models.sizes.as_mut().filter(|sizes| observed.hash < sizes.threshold()) {
+            sizes.see(observed, now);
+        }
         let threshold = models.threshold();
         if threshold != before {
             self.threshold.store(threshold, Ordering::Relaxed);
@@ -123,5 +128,45 @@ impl Advisor {
     /// Requests that were not looked at since another thread was just at it.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::What;
+    use std::time::Duration;
+
+    #[test]
+    fn each_model_pays_for_its_own_sample_and_keeps_to_the_budget() {
+        const BUDGET: usize = 4 << 20;
+        let advisor = Advisor::new(BUDGET, b':');
+        let policy = Spec::parse("seg-lru").unwrap();
+        let mut state = 1u64;
+        for second in 1..120 {
+            let pulse = Pulse {
+                now: Seconds(second),
+                reads: u64::from(second) * 20_000,
+                hits: 0,
+                busy: Duration::from_secs(u64::from(second)),
+                capacity: 1e7,
+            };
+            advisor.pulse(pulse, &policy);
+            for _ in 0..20_000 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // Of 4,000 keys, whose hashes are spread.
+                let hash = (state >> 33) % 4_000 * (u64::MAX / 4_000);
+                if hash < advisor.threshold() {
+                    let what = What::Stored { weight: 100, expires: second + 600 };
+                    advisor.see(Observed { key: b"k", hash, what }, Seconds(second));
+                }
+            }
+        }
+        // 20,000 requests a second of which a sixteenth is looked at are no more than is allowed for other sizes.
+        let (advice, policies) = (advisor.advice().unwrap(), advisor.policies());
+        assert!(advice.rate > 0.05, "{}", advice.rate);
+        assert!(policies.rate > 0.1, "{}", policies.rate);
+        assert_eq!(policies.misses.len(), 9, "seg-lru is served, and no candidate");
+        assert!(advice.bytes + policies.bytes <= BUDGET as u64, "{} and {}", advice.bytes, policies.bytes);
     }
 }

@@ -21,8 +21,8 @@ const CANDIDATES: [&str; 8] = [
     "2q",
     "klru:samples=20,priority=hyperbolic",
 ];
-/// What a sampled key takes of memory if all the miniatures hold it.
-const KEY_BYTES: usize = 320;
+/// What a sampled key takes of memory if all the miniatures hold it, with one of a policy that is no candidate, ghosts, and expiry.
+const KEY_BYTES: usize = 420;
 /// With fewer keys there is nothing to be learnt, and with more there is hardly more.
 const KEYS_RANGE: std::ops::RangeInclusive<usize> = 224..=16_384;
 /// The memory for the fewest keys, in bytes.
@@ -30,7 +30,7 @@ pub(crate) const LEAST_BUDGET: usize = *KEYS_RANGE.start() * KEY_BYTES;
 /// Sampled requests in a second of processor time: each costs about a microsecond.
 const PER_CPU_SECOND: f64 = 5_000.0;
 /// So many seconds after more keys were sampled it may be more again: what the miniatures hold of these has to be what they would hold.
-const RAISE_AFTER: u32 = 60;
+const RAISE_AFTER: u32 = 15;
 /// What policies miss is told of so many reads for each key that fits into the cache.
 const READS_OF_LATE: u64 = 16;
 const OBJECTS_LEAST: u64 = 64;
@@ -171,6 +171,7 @@ impl Choice {
                 self.sample.put(CANDIDATES.len(), policy);
                 CANDIDATES.len()
             });
+            self.sample.serve(self.served);
             self.chooser.changed();
             self.reads = 0;
             self.misses.fill(0);

@@ -101,6 +101,12 @@ impl Keys {
         numbered.filter_map(|(id, known)| known.as_ref().map(|known| (id as Id, known)))
     }
 
+    /// What a key takes of memory on average; `None` if there are none.
+    pub(crate) fn mean_weight(&self) -> Option<f64> {
+        let sum: f64 = self.all().map(|(_, known)| f64::from(known.weight)).sum();
+        (self.len() > 0).then(|| sum / self.len() as f64)
+    }
+
     /// Bytes of memory that they take.
     pub(crate) fn bytes(&self) -> usize {
         // A table of `std` keeps an eighth of its places free, and a byte for each.

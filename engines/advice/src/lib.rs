@@ -1,8 +1,10 @@
 //! What more memory, less of it, or another policy would be worth to a running server, learnt from a sample of its own requests.
 //!
 //! ```text
-//!  workers ──► hash below the threshold? ──► Advisor::see ──► Model ──► Advice
-//!              (SHARDS: one comparison)      (try_lock)        │ a miniature cache for each policy and size
+//!  workers ──► hash below the threshold? ──► Advisor::see ─┬► Choice ─► Better
+//!              (SHARDS: one comparison)      (try_lock)     │    a miniature cache for each of some policies, many keys
+//!                                                           └► Model ──► Advice
+//!                                                              │ a miniature cache for each policy and size
 //!                                                              │ working set of an hour, a day and a week, by sketches
 //!                                                              └ the same by family of keys
 //! ```

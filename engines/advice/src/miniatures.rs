@@ -32,13 +32,22 @@ impl Miniatures {
 
     /// Stores `id` where it is not held. What is held stays as it is, or is stored anew if it is another value.
     pub(crate) fn store(&mut self, id: Id, known: &Known, stored: Stored, seconds: u32) {
+        let newcomer = self.newcomer(known);
         for cache in &mut self.caches {
             match cache.holds(id) {
-                false => cache.insert(id, newcomer(known), seconds),
-                true if stored == Stored::Anew => cache.replace(id, newcomer(known), seconds),
+                false => cache.insert(id, newcomer, seconds),
+                true if stored == Stored::Anew => cache.replace(id, newcomer, seconds),
                 true => {}
             }
         }
+    }
+
+    /// What a key takes with what the policy notes of it.
+    fn newcomer(&self, known: &Known) -> Newcomer {
+        // Of the hash, the part by which keys are not sampled.
+        let (weight, hash) =
+            (known.weight.max(1).saturating_add(self.policy.item_bytes()), known.hash as u32);
+        Newcomer { weight, hash, expires: known.expires }
     }
 
     /// The room at the size that there is is `limit`.
@@ -60,9 +69,4 @@ pub(crate) enum Stored {
     AfterMiss,
     /// It is another value.
     Anew,
-}
-
-fn newcomer(known: &Known) -> Newcomer {
-    // Of the hash, the part by which keys are not sampled.
-    Newcomer { weight: known.weight.max(1), hash: known.hash as u32, expires: known.expires }
 }

@@ -203,6 +203,7 @@ impl Model {
         }
         if is_other || number != self.served {
             self.served = number;
+            self.sample.serve(number);
             self.reset();
         }
     }

@@ -40,8 +40,11 @@ pub(crate) struct Sampled {
     extent: Extent,
     /// Hashes below are sampled.
     threshold: u64,
-    /// Bytes of items that there is room for.
+    /// Bytes of items that there is room for beside what the served policy, of these miniatures, notes of them.
     capacity: f64,
+    served: usize,
+    /// The room of the miniatures of the present size.
+    limit: f64,
     keys: Keys,
     scales: &'static [f64],
     sets: Vec<Miniatures>,
@@ -66,6 +69,8 @@ impl Sampled {
             extent,
             threshold: (extent.first_rate * ALL_HASHES) as u64,
             capacity: 0.0,
+            served: 0,
+            limit: 0.0,
             keys: Keys::new(extent.keys),
             scales,
             sets: policies.map(|policy| Miniatures::new(policy, scales, extent.keys)).collect(),
@@ -205,15 +210,22 @@ impl Sampled {
 
     /// Gives the miniatures the room that they should have.
     fn fit(&mut self) {
-        let limit = self.capacity * self.rate();
-        self.sets.iter_mut().for_each(|set| set.resize(limit, self.now.0));
+        self.limit = self.room();
+        self.sets.iter_mut().for_each(|set| set.resize(self.limit, self.now.0));
+    }
+
+    /// Room for items and for what is noted of them: a policy that notes less has more of it for items.
+    fn room(&self) -> f64 {
+        let notes = f64::from(self.sets[self.served].policy.item_bytes());
+        let share = self.keys.mean_weight().map_or(0.0, |mean| notes / mean.max(1.0));
+        self.capacity * self.rate() * (1.0 + share)
     }
 
     /// Some time has passed.
     pub(crate) fn pulse(&mut self, pulse: Pulse) {
         self.now = pulse.now;
-        if (pulse.capacity - self.capacity).abs() > self.capacity / 100.0 {
-            self.capacity = pulse.capacity;
+        self.capacity = pulse.capacity;
+        if (self.room() - self.limit).abs() > self.limit / 100.0 {
             self.fit();
         }
         self.bound_time(pulse);
@@ -245,16 +257,21 @@ impl Sampled {
         }
     }
 
+    /// These are the miniatures of the policy that is served.
+    pub(crate) fn serve(&mut self, number: usize) {
+        self.served = number;
+    }
+
     /// The number of the miniatures of this policy, with these options.
     pub(crate) fn find(&self, policy: Policy) -> Option<usize> {
         self.sets.iter().position(|set| set.policy == policy)
     }
 
-    /// Puts miniatures of another policy in the place of some, or behind all. What the former have held goes over to them.
+    /// Puts miniatures of another policy in the place of some, or behind all. They begin with what those of the served one hold.
     pub(crate) fn put(&mut self, number: usize, policy: Policy) {
         let mut heir = Miniatures::new(policy, self.scales, self.keys.most());
-        heir.resize(self.capacity * self.rate(), self.now.0);
-        let before = self.sets.get(number).or(self.sets.first());
+        heir.resize(self.limit, self.now.0);
+        let before = self.sets.get(self.served);
         for (id, known) in self.keys.all() {
             if before.is_some_and(|before| before.holds(id)) {
                 heir.store(id, known, Stored::AfterMiss, self.now.0);

@@ -35,6 +35,13 @@ fn number_in(item: &dyn ItemView) -> Option<u64> {
     let mut buffer = [0; 256];
     let length = item.value_len().min(buffer.len());
     item.copy_value(0, &mut buffer[..length]);
+    // Blanks and zeros may come before a number, however many.
+    let says_nothing = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'0' || *byte == 0x0b;
+    if item.value_len() > length && buffer.iter().all(says_nothing) {
+        let mut whole = vec![0; item.value_len()];
+        item.copy_value(0, &mut whole);
+        return number_from(&whole);
+    }
     number_from(&buffer[..length])
 }
 

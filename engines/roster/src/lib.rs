@@ -52,8 +52,7 @@ enum Choosing {
 
 /// The policy that is chosen while the server runs, out of those of the indexes cuckoo and chained.
 pub const AUTO: &str = "auto";
-const ABOUT_AUTO: &str =
-    "the one of these that would miss least, as a sample of the requests says, and others from time to time";
+const ABOUT_AUTO: &str = "the server changes to the one that a sample of its requests says would miss least";
 
 /// The indexes that any policy goes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +133,16 @@ const INDEXES: &[(&str, Family)] = &[
     (LOSSY, Family::Mica),
     (CHAINED_BUCKETS, Family::MicaStore),
 ];
+
+/// A policy of the indexes cuckoo and chained. The error lists [`AUTO`] too.
+fn read_policy(spec: &Spec) -> Result<Policy, OptionError> {
+    Policy::read(spec).map_err(|error| match error {
+        OptionError::Unknown { what: "policy", name, known } => {
+            OptionError::Unknown { what: "policy", name, known: format!("{AUTO}, {known}") }
+        }
+        other => other,
+    })
+}
 
 /// What is called `name` in `table`.
 fn known<T: Copy>(what: &'static str, name: &str, table: &[(&'static str, T)]) -> Result<T, OptionError> {
@@ -221,7 +230,7 @@ impl Choice {
             policy.allow(&[])?;
             (Policy::read(&Spec::parse(usual.first)?)?, Choosing::Auto)
         } else {
-            (Policy::read(&policy)?, Choosing::Fixed)
+            (read_policy(&policy)?, Choosing::Fixed)
         };
         let parts = Parts::Slab { kind, policy, choosing, search, versions };
         Ok(Choice { name: preset.name, index, parts })
@@ -472,7 +481,10 @@ mod tests {
         assert!(Choice::new("memc3", None, Some("auto:bits=1")).is_err());
         let classic = Choice::new("classic", None, None).unwrap();
         assert_eq!((classic.index(), kind(&classic)), ("chained".to_owned(), Some(Kind::Chained)));
-        assert!(matches!(classic.parts, Parts::Slab { policy: Policy::SegLru(_), choosing: Choosing::Auto, .. }));
+        assert!(matches!(
+            classic.parts,
+            Parts::Slab { policy: Policy::SegLru(_), choosing: Choosing::Auto, .. }
+        ));
         assert_eq!(kind(&Choice::new("memc3", Some("chained"), None).unwrap()), Some(Kind::Chained));
         let fleec = Choice::new("fleec", None, None).unwrap();
         assert_eq!(

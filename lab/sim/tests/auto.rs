@@ -65,12 +65,17 @@ const LONG: usize = 1_600_000;
 
 #[test]
 fn in_the_steady_state_it_misses_as_much_as_the_best_policy() {
-    for (nature, keys) in
-        [("popular", popular_and_once(1, LONG)), ("recent", recent(2, LONG)), ("around", around(LONG))]
-    {
+    for (nature, keys) in [("popular", popular_and_once(1, LONG)), ("recent", recent(2, LONG))] {
         let regret = regret(&keys, LONG / 2);
         assert!(regret < 1.01, "{nature}: {regret}");
     }
+}
+
+#[test]
+fn in_a_loop_it_misses_a_seventh_more_than_the_best_policy_and_not_all() {
+    // What goes over from one order to another is not what a loop would have left there.
+    let regret = regret(&around(LONG), LONG / 2);
+    assert!(regret < 1.15, "{regret}");
 }
 
 #[test]
@@ -81,7 +86,7 @@ fn two_fills_after_requests_have_changed_their_nature_it_misses_little_more_than
     let ([one, other], [again, once_more]) = (natures(), natures());
     for (order, keys) in [("popular, recent", [one, other]), ("recent, popular", [once_more, again])] {
         let regret = regret(&keys.concat(), LONG + fills);
-        assert!(regret < 1.04, "{order}: {regret}");
+        assert!(regret < 1.02, "{order}: {regret}");
     }
 }
 
@@ -95,6 +100,6 @@ fn requests_that_change_their_nature_all_the_time_cost_little() {
         };
         let keys: Vec<u64> = (0..100 / fills).flat_map(turn).collect();
         let regret = regret(&keys, 2 * length);
-        assert!(regret < 1.05, "{fills}: {regret}");
+        assert!(regret < 1.02, "{fills}: {regret}");
     }
 }

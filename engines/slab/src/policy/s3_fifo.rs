@@ -43,6 +43,7 @@ impl PolicyOptions for S3FifoOptions {
     const ABOUT: &'static str =
         "small_pct=PERCENT on probation, 10, main, and a ghost (Yang and others 2023)";
     const KEYS: &'static [&'static str] = &["small_pct"];
+    const GHOST_BYTES: u32 = 8;
 
     fn read(spec: &Spec) -> Result<Self, OptionError> {
         let default = Self::default();

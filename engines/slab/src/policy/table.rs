@@ -79,6 +79,16 @@ macro_rules! policies {
                 Spec { name: self.name().to_owned(), options: options.into_iter().map(owned).collect() }
             }
 
+            /// About what it takes of memory for each item, in bytes.
+            pub fn item_bytes(self) -> u32 {
+                match self {
+                    $(Policy::$policy(options) => {
+                        let notes = options.order(0).words() * size_of::<u32>();
+                        notes as u32 + <$options as PolicyOptions>::GHOST_BYTES
+                    })*
+                }
+            }
+
             /// An empty order. What it draws at random follows from `seed`.
             pub(crate) fn order(self, seed: u64) -> PolicyState {
                 match self {

@@ -40,6 +40,7 @@ impl PolicyOptions for TwoQOptions {
     const ABOUT: &'static str = "new items pass a FIFO queue of in_pct=PERCENT, 25; what comes back soon is in an \
                                  LRU list (Johnson and Shasha 1994)";
     const KEYS: &'static [&'static str] = &["in_pct"];
+    const GHOST_BYTES: u32 = 4;
 
     fn read(spec: &Spec) -> Result<Self, OptionError> {
         let percent = spec.number("in_pct", 1..=99)?;

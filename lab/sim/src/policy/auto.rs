@@ -17,7 +17,7 @@ use crate::stream::Stream;
 
 /// The advisor has a sixty-fourth of the memory, as in the server, in which an object that is not measured has this many bytes.
 const SHARE: u64 = 64;
-const OBJECT_BYTES: u64 = 1024;
+const OBJECT_BYTES: u32 = 1024;
 /// Families of keys are of no use here.
 const DELIMITER: u8 = b':';
 
@@ -30,6 +30,8 @@ pub(crate) struct Auto<'a> {
     stream: &'a Stream,
     pace: u64,
     limit: u64,
+    /// Bytes that stand for one unit of weight.
+    unit: u32,
     number: usize,
     /// The second of the last pulse.
     told: Option<u32>,
@@ -39,7 +41,8 @@ pub(crate) struct Auto<'a> {
 
 impl<'a> Auto<'a> {
     pub(crate) fn new(first: Evicting, limit: u64, measure: Measure, stream: &'a Stream, pace: u64) -> Self {
-        let bytes = if measure == Measure::Objects { limit.saturating_mul(OBJECT_BYTES) } else { limit };
+        let unit = if measure == Measure::Objects { OBJECT_BYTES } else { 1 };
+        let bytes = limit.saturating_mul(u64::from(unit));
         Auto {
             cache: first.miniature(0, limit, stream.keys()),
             policy: first,
@@ -48,6 +51,7 @@ impl<'a> Auto<'a> {
             stream,
             pace,
             limit,
+            unit,
             number: 0,
             told: None,
             reads: 0,
@@ -78,7 +82,7 @@ impl<'a> Auto<'a> {
             hits: self.hits,
             // There is always time to look at what is sampled.
             busy: Duration::from_secs(1_000_000).saturating_mul(now),
-            capacity: self.limit as f64,
+            capacity: self.limit as f64 * f64::from(self.unit),
         };
         self.advisor.pulse(pulse, &self.policy.spec());
         let Some(Ok(policy)) = self.advisor.better().map(|better| Evicting::read(&better.policy)) else {
@@ -113,11 +117,12 @@ impl Policy for Auto<'_> {
         if self.stream.actions.get(self.number) == Action::Get {
             self.reads += 1;
             self.hits += u64::from(hit);
-            let weight = self.weights.get(id);
+            let weight = self.weights.get(id).saturating_mul(self.unit);
             self.see(id, if hit { What::Hit { weight, expires: NEVER } } else { What::Miss });
         } else if hit && !self.stream.ttls.is_usual() {
             self.cache.renew(id, expires);
-            self.see(id, What::Stored { weight: self.weights.get(id), expires });
+            let weight = self.weights.get(id).saturating_mul(self.unit);
+            self.see(id, What::Stored { weight, expires });
         }
         hit
     }
@@ -126,6 +131,7 @@ impl Policy for Auto<'_> {
         self.weights.set(id, weight);
         let expires = expires(self.stream, self.pace, self.number);
         self.cache.insert(id, Newcomer { weight, hash: mix64(u64::from(id)) as u32, expires }, self.second());
+        let weight = weight.saturating_mul(self.unit);
         self.see(id, What::Stored { weight, expires });
     }
 

@@ -106,9 +106,14 @@ impl Admin {
 
     /// Switches to another policy, or to the same with other options.
     pub(super) fn switch_policy(&self, policy: &Spec) -> Answer {
-        match self.control.change_policy(policy) {
+        // Before it is asked for, so that the server does not choose another one at once.
+        let was_auto = self.chosen.is_auto.swap(false, Ordering::Relaxed);
+        let done = self.control.change_policy(policy);
+        if done.is_err() {
+            self.chosen.is_auto.store(was_auto, Ordering::Relaxed);
+        }
+        match done {
             Ok(()) => {
-                self.chosen.is_auto.store(false, Ordering::Relaxed);
                 if self.log_limit.is_due(self.shared.clock.now()) {
                     tracing::info!(%policy, "another replacement policy takes over");
                 }
@@ -122,13 +127,14 @@ impl Admin {
 
     /// Changes to a policy that misses clearly less, if the server is to choose.
     pub(super) fn choose_policy(&self) {
-        if !self.chosen.is_auto() {
+        // Where nothing is evicted no policy is better than another.
+        if !self.chosen.is_auto() || self.shared.options.disable_evictions {
             return;
         }
         let Some(better) = self.shared.advisor.as_ref().and_then(|advisor| advisor.better()) else { return };
         let (from, next) = self.control.policy();
         // While one takes over, and while there is no room for its notes, it is tried again in a second.
-        if next.is_some() || self.control.change_policy(&better.policy).is_err() {
+        if next.is_some() || from == better.policy || self.control.change_policy(&better.policy).is_err() {
             return;
         }
         let change = Change { from, to: better };
