@@ -576,7 +576,7 @@ mod tests {
         );
         assert!(
             error("memc3", None, Some("mru"))
-                .starts_with("unknown policy 'mru'; there are: clock, fifo, lru, ")
+                .starts_with("unknown policy 'mru'; there are: auto, clock, fifo, lru, ")
         );
         assert!(error("memc3", Some("cuckoo:deep=1"), None).contains("depth, paths, versions"));
         assert!(error("classic", Some("chained:depth=1"), None).contains("there are: versions"));

@@ -173,8 +173,8 @@ fn two_connections_count_together() {
 fn a_number_may_have_any_number_of_zeros_before_it() {
     let server = Server::start();
     let mut client = server.connect();
-    client.set("long", &format!("{}5", "0".repeat(500)));
+    client.set("long", format!("{}5", "0".repeat(500)));
     client.exchange("incr long 1\r\n", "6\r\n");
-    client.set("no", &format!("{}x", "0".repeat(500)));
+    client.set("no", format!("{}x", "0".repeat(500)));
     client.exchange("incr no 1\r\n", NOT_A_NUMBER);
 }
