@@ -130,8 +130,8 @@ fn matches(word: [u8; 8], byte: u8) -> u64 {
     !(((difference & !HIGH) + !HIGH) | difference) & HIGH
 }
 
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
+pub(crate) const LOW: u64 = 0x0101_0101_0101_0101;
+pub(crate) const HIGH: u64 = 0x8080_8080_8080_8080;
 
 impl<'a> Tokens<'a> {
     #[inline]

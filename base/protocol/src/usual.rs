@@ -5,7 +5,7 @@
 
 use crate::KEY_MAX;
 use crate::classic::{Store, Verb};
-use crate::line::Noreply;
+use crate::line::{HIGH, LOW, Noreply};
 use crate::number::Exptime;
 
 /// A request of a usual form.
@@ -38,9 +38,6 @@ fn key(rest: &[u8]) -> Option<&[u8]> {
     let length = word_length(rest)?;
     if length == 0 || length > KEY_MAX { None } else { rest.get(..length) }
 }
-
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// So many words are longer than a key.
 const WORDS_MAX: usize = KEY_MAX / 8 + 1;

@@ -150,7 +150,8 @@ impl Settling {
         if took.is_none_or(|took| took > ASK_MAX) {
             self.since = now;
         }
-        if now > self.settle.saturating_add(AWAY_MAX) { Patience::Over } else { Patience::Left }
+        let is_over = now > self.settle.saturating_add(AWAY_MAX) && !self.left(now).is_zero();
+        if is_over { Patience::Over } else { Patience::Left }
     }
 }
 
@@ -291,6 +292,10 @@ mod tests {
         let mut settling = Settling::new(s(5));
         assert_eq!(settling.look(s(5) + AWAY_MAX, None), Patience::Left);
         assert_eq!(settling.look(s(5) + AWAY_MAX + Duration::from_millis(1), None), Patience::Over);
+        let mut late = Settling::new(s(5));
+        late.look(AWAY_MAX, None);
+        let end = s(5) + AWAY_MAX + Duration::from_millis(1);
+        assert_eq!(late.look(end, Some(ASK_MAX)), Patience::Left, "its time is over as well");
         let mut patient = Settling::new(Duration::MAX);
         assert_eq!(patient.look(AWAY_MAX * 2, None), Patience::Left);
     }

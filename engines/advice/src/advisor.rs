@@ -106,7 +106,10 @@ impl Advisor {
 
     /// Counts from zero.
     pub fn reset(&self) {
-        self.models().sizes.iter_mut().for_each(Model::reset);
+        let mut models = self.models();
+        models.choice.reset();
+        models.sizes.iter_mut().for_each(Model::reset);
+        drop(models);
         self.dropped.store(0, Ordering::Relaxed);
     }
 

@@ -3,8 +3,9 @@
 //! It samples more keys than the model of other sizes does: policies are told apart by few reads.
 
 use crate::chooser::Chooser;
+use crate::keys::Id;
 use crate::observed::{Observed, Pulse, What};
-use crate::sampled::{Extent, Sampled};
+use crate::sampled::{Extent, KEYS_RANGE, Sampled};
 use guira_contract::Spec;
 use guira_slab::Policy;
 use guira_sync::clock::Seconds;
@@ -23,8 +24,6 @@ const CANDIDATES: [&str; 8] = [
 ];
 /// What a sampled key takes of memory if all the miniatures hold it, with one of a policy that is no candidate, ghosts, and expiry.
 const KEY_BYTES: usize = 420;
-/// With fewer keys there is nothing to be learnt, and with more there is hardly more.
-const KEYS_RANGE: std::ops::RangeInclusive<usize> = 224..=16_384;
 /// The memory for the fewest keys, in bytes.
 pub(crate) const LEAST_BUDGET: usize = *KEYS_RANGE.start() * KEY_BYTES;
 /// Sampled requests in a second of processor time: each costs about a microsecond.
@@ -37,18 +36,10 @@ const OBJECTS_LEAST: u64 = 64;
 /// The present size alone.
 const SCALE: [f64; 1] = [1.0];
 
-/// Whether the server has the item.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Item {
-    Present,
-    Absent,
-}
-
 #[derive(Debug)]
 pub(crate) struct Choice {
     sample: Sampled,
     chooser: Chooser,
-    served: usize,
     /// Whether the policies' miniatures had the key that was read.
     had: Vec<bool>,
     /// Sampled reads of late, and how many of them each policy's miniature has missed.
@@ -98,7 +89,6 @@ impl Choice {
         Choice {
             sample,
             chooser: Chooser::new(policies),
-            served: 0,
             had: vec![false; policies],
             reads: 0,
             misses: vec![0; policies],
@@ -118,34 +108,30 @@ impl Choice {
             return;
         }
         match what {
+            // If no miniature knows it, each would, if it had been there from the beginning.
             What::Hit { weight, expires } => {
-                self.read(hash, Item::Present);
+                self.read(hash);
                 self.sample.hit(hash, weight, expires);
             }
-            What::Miss => {
-                if let Some(id) = self.read(hash, Item::Absent) {
-                    self.sample.missed(id);
-                }
-            }
+            What::Miss => match self.read(hash) {
+                Some(id) => self.sample.missed(id),
+                None => self.misses.iter_mut().for_each(|misses| *misses += 1),
+            },
             What::Stored { weight, expires } => self.sample.stored(hash, weight, expires),
             What::Deleted => self.sample.forget(hash),
         }
     }
 
-    /// What no miniature knows is the same to all of them.
-    fn read(&mut self, hash: u64, item: Item) -> Option<u32> {
+    /// A key was read: `None` if no miniature knows it.
+    fn read(&mut self, hash: u64) -> Option<Id> {
         self.fade();
         let Choice { sample, had, misses, .. } = self;
         let id = sample.read(hash, |number, _, hit| {
             had[number] = hit;
             misses[number] += u64::from(!hit);
-        });
-        if id.is_some() {
-            self.chooser.read(self.served, self.objects(), &self.had);
-        } else if item == Item::Absent {
-            self.misses.iter_mut().for_each(|misses| *misses += 1);
-        }
-        id
+        })?;
+        self.chooser.read(self.sample.served(), self.objects(), &self.had);
+        Some(id)
     }
 
     /// Counts a read, and half of those before if they are many: what was read long ago says little.
@@ -159,22 +145,21 @@ impl Choice {
 
     /// Sampled keys that fit into the cache.
     fn objects(&self) -> usize {
-        self.sample.sets()[self.served].caches.iter().map(|cache| cache.len()).sum()
+        self.sample.sets()[self.sample.served()].caches.iter().map(|cache| cache.len()).sum()
     }
 
     /// Some time has passed, and `policy` is served.
     pub(crate) fn pulse(&mut self, pulse: Pulse, policy: &Spec) {
         if let Ok(policy) = Policy::read(policy)
-            && self.sample.sets()[self.served].policy != policy
+            && self.sample.sets()[self.sample.served()].policy != policy
         {
-            self.served = self.sample.find(policy).unwrap_or_else(|| {
+            let number = self.sample.find(policy).unwrap_or_else(|| {
                 self.sample.put(CANDIDATES.len(), policy);
                 CANDIDATES.len()
             });
-            self.sample.serve(self.served);
+            self.sample.serve(number);
             self.chooser.changed();
-            self.reads = 0;
-            self.misses.fill(0);
+            self.reset();
         }
         self.sample.pulse(pulse);
         let raised = *self.raised.get_or_insert(pulse);
@@ -201,12 +186,33 @@ impl Choice {
             policy: self.sample.sets()[number].policy.spec(),
             reads: self.reads,
             misses: self.misses[number],
-            present_misses: self.misses[self.served],
+            present_misses: self.misses[self.sample.served()],
         })
+    }
+
+    /// Counts from zero; what is held, and what speaks for another policy, stays.
+    pub(crate) fn reset(&mut self) {
+        self.reads = 0;
+        self.misses.fill(0);
     }
 
     /// Everything was flushed.
     pub(crate) fn flush(&mut self) {
         self.sample.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_are_policies_and_no_two_are_the_same() {
+        let choice = Choice::new(0);
+        let sets = choice.sample.sets();
+        assert_eq!(sets.len(), CANDIDATES.len());
+        for (number, set) in sets.iter().enumerate() {
+            assert_eq!(choice.sample.find(set.policy), Some(number));
+        }
     }
 }

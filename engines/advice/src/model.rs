@@ -5,7 +5,7 @@ use crate::families::{Families, OTHERS, Uses};
 use crate::miniatures::Miniatures;
 use crate::observed::{Observed, Pulse, What};
 use crate::pool::PoolAdvice;
-use crate::sampled::{Extent, Sampled};
+use crate::sampled::{Extent, KEYS_RANGE, Sampled};
 use crate::sketch::{SKETCH_BYTES, Sketch};
 use crate::span::{SPAN_BYTES, Shown, Span};
 use crate::tally::{PARTS, Tally};
@@ -13,11 +13,8 @@ use guira_contract::Spec;
 use guira_slab::Policy;
 use guira_sync::clock::Seconds;
 
-/// What a sampled key takes of memory if all the miniatures hold it, and all of their arrays have just grown: about 200
-/// bytes for each policy.
-const KEY_BYTES: usize = 200 * Policy::COUNT;
-/// With fewer keys there is nothing to be learnt, and with more there is hardly more.
-const KEYS_RANGE: std::ops::RangeInclusive<usize> = 224..=16_384;
+/// What a sampled key takes of memory if all the miniatures hold it.
+const KEY_BYTES: usize = 150 * Policy::COUNT;
 /// The longer spans of time of which working sets are known, in seconds.
 const SPANS: [(&str, u32); 2] = [("day", 24 * WINDOW), ("week", 7 * 24 * WINDOW)];
 /// What working sets take, in bytes.
@@ -34,7 +31,6 @@ const FIRST_RATE: f64 = 1.0 / 16.0;
 #[derive(Debug)]
 pub(crate) struct Model {
     sample: Sampled,
-    served: usize,
     families: Families,
     now: Tally,
     before: Tally,
@@ -57,7 +53,6 @@ impl Model {
             families: Families::new(delimiter),
             now: Tally::new(Policy::COUNT),
             before: Tally::new(Policy::COUNT),
-            served: 0,
             sketch: Sketch::new(sample.threshold(), None),
             sketch_before: None,
             spans: SPANS.map(|(_, seconds)| Span::of(seconds)),
@@ -110,11 +105,12 @@ impl Model {
         self.now.seen += 1;
         let mut missed = [0.0; SCALES.len()];
         let one = 1.0 / self.sample.rate();
-        let Model { sample, now, served, .. } = self;
+        let served = self.sample.served();
+        let Model { sample, now, .. } = self;
         let id = sample.read(observed.hash, |number, scale, hit| {
             if !hit {
                 now.misses[number][scale] += one;
-                if number == *served {
+                if number == served {
                     missed[scale] = one;
                 }
             }
@@ -201,8 +197,7 @@ impl Model {
         if is_other {
             self.sample.put(number, policy);
         }
-        if is_other || number != self.served {
-            self.served = number;
+        if is_other || number != self.sample.served() {
             self.sample.serve(number);
             self.reset();
         }
@@ -210,7 +205,7 @@ impl Model {
 
     /// Sampled keys that the miniature of the served policy and the present size holds.
     fn objects(&self) -> usize {
-        self.sample.sets()[self.served].caches[PRESENT].len()
+        self.sample.sets()[self.sample.served()].caches[PRESENT].len()
     }
 
     /// Bytes of memory that it takes.
@@ -223,7 +218,7 @@ impl Model {
         let tally = self.now.with(&self.before);
         let of_policy = |(number, set): (usize, &Miniatures)| OfPolicy {
             policy: set.policy.spec(),
-            is_served: number == self.served,
+            is_served: number == self.sample.served(),
             hit_ratios: tally.misses[number].map(|misses| tally.hit_ratio(misses)),
         };
         let spans = self.shown_spans();

@@ -8,6 +8,8 @@ use guira_slab::Policy;
 use guira_sync::clock::Seconds;
 use std::time::Duration;
 
+/// With fewer keys in a sample there is nothing to be learnt, and with more there is hardly more.
+pub(crate) const KEYS_RANGE: std::ops::RangeInclusive<usize> = 224..=16_384;
 /// Sampled requests between two pulses, after which fewer keys are sampled at once …
 pub(crate) const PER_PULSE: u64 = 5_000;
 /// … and, if that was not enough, again after this many more each time.
@@ -46,7 +48,6 @@ pub(crate) struct Sampled {
     /// The room of the miniatures of the present size.
     limit: f64,
     keys: Keys,
-    scales: &'static [f64],
     sets: Vec<Miniatures>,
     /// Requests looked at since the last pulse, and since it was last asked whether more keys can be sampled.
     looked_at: u64,
@@ -72,7 +73,6 @@ impl Sampled {
             served: 0,
             limit: 0.0,
             keys: Keys::new(extent.keys),
-            scales,
             sets: policies.map(|policy| Miniatures::new(policy, scales, extent.keys)).collect(),
             looked_at: 0,
             looked_at_since_raised: 0,
@@ -257,6 +257,11 @@ impl Sampled {
         }
     }
 
+    /// The number of the miniatures of the policy that is served.
+    pub(crate) fn served(&self) -> usize {
+        self.served
+    }
+
     /// These are the miniatures of the policy that is served.
     pub(crate) fn serve(&mut self, number: usize) {
         self.served = number;
@@ -269,7 +274,7 @@ impl Sampled {
 
     /// Puts miniatures of another policy in the place of some, or behind all. They begin with what those of the served one hold.
     pub(crate) fn put(&mut self, number: usize, policy: Policy) {
-        let mut heir = Miniatures::new(policy, self.scales, self.keys.most());
+        let mut heir = Miniatures::new(policy, self.sets[self.served].scales, self.keys.most());
         heir.resize(self.limit, self.now.0);
         let before = self.sets.get(self.served);
         for (id, known) in self.keys.all() {

@@ -312,15 +312,7 @@ impl<'n> Writer<'n, '_, '_> {
         new: &NewItem<'_>,
         supplies: &mut Supplies,
     ) -> Result<Attempt, StoreError> {
-        let header_spec = ItemHeaderSpec {
-            key: self.key.bytes,
-            flags: new.flags,
-            expiry: new.expiry,
-            cas: new.cas,
-            state: new.state,
-            generation: self.generation,
-            accessed: self.now,
-        };
+        let header_spec = ItemHeaderSpec::of(self.key.bytes, new, self.generation, self.now);
         let made = match new.value {
             Value::Bytes(bytes) => self.make(&header_spec, Parts::of(bytes), &mut supplies.spare),
             Value::Digits(digits) => {

@@ -26,7 +26,7 @@
 
 use crate::counts::Removed;
 use crate::key_words::KeyWords;
-use guira_contract::{Expiry, ItemState, ItemView, KEY_MAX, Meta};
+use guira_contract::{Expiry, ItemState, ItemView, KEY_MAX, Meta, NewItem};
 use guira_memory::slab::ClassId;
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering};
@@ -569,7 +569,14 @@ pub struct ItemHeaderSpec<'k> {
     pub accessed: Seconds,
 }
 
-impl ItemHeaderSpec<'_> {
+impl<'k> ItemHeaderSpec<'k> {
+    /// That of a new item, which is accessed now.
+    #[inline(always)]
+    pub fn of(key: &'k [u8], new: &NewItem<'_>, generation: u32, now: Seconds) -> Self {
+        let NewItem { flags, expiry, cas, state, .. } = *new;
+        ItemHeaderSpec { key, flags, expiry, cas, state, generation, accessed: now }
+    }
+
     /// The fields that an item with these properties gets, beside those that it has in any case.
     #[inline(always)]
     pub fn fields(always: Fields, flags: u32, expiry: Expiry, cas: Option<u64>, value_len: usize) -> Fields {

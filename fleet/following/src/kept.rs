@@ -28,12 +28,15 @@ pub fn save(path: &Path, texts: &Texts) -> io::Result<()> {
     }
     let folder = folder_of(path);
     fs::create_dir_all(folder)?;
-    let new = beside(path);
-    let mut file = File::create(&new)?;
-    file.write_all(all.as_bytes())?;
+    let (new, mut file) = create_beside(path)?;
+    let written = file.write_all(all.as_bytes());
     // Otherwise an empty file may have its name after a crash of the machine, when it is needed most.
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    let named = written.and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
+    if named.is_err() {
+        // Each attempt would leave one more. Why there is none is told.
+        let _ = fs::remove_file(&new);
+    }
+    named?;
     File::open(folder)?.sync_all()
 }
 
@@ -44,7 +47,18 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// A file that nobody else writes, to take the name of this one: clients of several processes, and several of one, may keep the same.
+/// A file that nobody else writes, to take the name of this one: clients of several processes, and several of one, may keep the same, and in
+/// containers processes have the same number.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    loop {
+        let new = beside(path);
+        match File::create_new(&new) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|file| (new, file)),
+        }
+    }
+}
+
 fn beside(path: &Path) -> PathBuf {
     static SAVED: AtomicU32 = AtomicU32::new(0);
     let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -29,10 +29,6 @@ fn regret(keys: &[u64], from: usize) -> f64 {
     let (before, all) = (misses(&keys[..from], &policies), misses(keys, &policies));
     let late: Vec<u64> = all.iter().zip(before).map(|(all, before)| all - before).collect();
     let best = late[1..].iter().min().unwrap();
-    for (p, l) in policies.iter().zip(&late) {
-        eprint!("{p} {l}  ");
-    }
-    eprintln!();
     late[0] as f64 / *best as f64
 }
 
@@ -41,7 +37,7 @@ fn popular_and_once(seed: u64, requests: usize) -> Vec<u64> {
     let mut rng = Rng::new(seed);
     let next = |number| match rng.below(4) {
         0 => (1 << 40) + seed * (1 << 30) + number as u64,
-        _ => 80_000f64.powf(rng.below(1 << 30) as f64 / (1 << 30) as f64) as u64,
+        _ => 80_000f64.powf(rng.unit()) as u64,
     };
     (0..requests).map(next).collect()
 }
@@ -50,7 +46,7 @@ fn popular_and_once(seed: u64, requests: usize) -> Vec<u64> {
 fn recent(seed: u64, requests: usize) -> Vec<u64> {
     let mut rng = Rng::new(seed);
     let next = |number: usize| {
-        let back = (rng.below(1 << 30) as f64 / f64::from(1 << 30)).powi(2) * 2.0 * FIT as f64;
+        let back = rng.unit().powi(2) * 2.0 * FIT as f64;
         (1 << 41) + seed * (1 << 30) + (number as u64 / 3 + 80_000).saturating_sub(back as u64)
     };
     (0..requests).map(next).collect()
@@ -63,12 +59,17 @@ fn around(requests: usize) -> Vec<u64> {
 
 const LONG: usize = 1_600_000;
 
+/// The mean over some seeds: which keys are in the sample is chance.
+fn mean_regret(keys: impl Fn(u64) -> Vec<u64>, from: usize) -> f64 {
+    const SEEDS: u64 = 3;
+    (1..=SEEDS).map(|seed| regret(&keys(seed), from)).sum::<f64>() / SEEDS as f64
+}
+
 #[test]
 fn in_the_steady_state_it_misses_as_much_as_the_best_policy() {
-    for (nature, keys) in [("popular", popular_and_once(1, LONG)), ("recent", recent(2, LONG))] {
-        let regret = regret(&keys, LONG / 2);
-        assert!(regret < 1.01, "{nature}: {regret}");
-    }
+    let popular = mean_regret(|seed| popular_and_once(seed, LONG), LONG / 2);
+    let recent = regret(&recent(2, LONG), LONG / 2);
+    assert!(popular < 1.01 && recent < 1.01, "{popular}, {recent}");
 }
 
 #[test]
@@ -82,12 +83,10 @@ fn in_a_loop_it_misses_a_seventh_more_than_the_best_policy_and_not_all() {
 fn two_fills_after_requests_have_changed_their_nature_it_misses_little_more_than_the_best_policy() {
     // As many requests as are misses for two fills, or more.
     let fills = 4 * FIT as usize;
-    let natures = || [popular_and_once(1, LONG), recent(2, LONG)];
-    let ([one, other], [again, once_more]) = (natures(), natures());
-    for (order, keys) in [("popular, recent", [one, other]), ("recent, popular", [once_more, again])] {
-        let regret = regret(&keys.concat(), LONG + fills);
-        assert!(regret < 1.02, "{order}: {regret}");
-    }
+    let to_popular = |seed| [recent(seed + 10, LONG), popular_and_once(seed, LONG)].concat();
+    let to_recent = [popular_and_once(1, LONG), recent(2, LONG)].concat();
+    let (popular, recent) = (mean_regret(to_popular, LONG + fills), regret(&to_recent, LONG + fills));
+    assert!(popular < 1.03 && recent < 1.01, "{popular}, {recent}");
 }
 
 #[test]

@@ -136,15 +136,7 @@ fn link<X: Scheme>(
         held.release_unchanged();
         return None;
     }
-    let header_spec = ItemHeaderSpec {
-        key: key.bytes,
-        flags: new.flags,
-        expiry: new.expiry,
-        cas: new.cas,
-        state: new.state,
-        generation,
-        accessed: now,
-    };
+    let header_spec = ItemHeaderSpec::of(key.bytes, new, generation, now);
     update::write_item(core, &header_spec, at, shape, value);
     let old = match present {
         None => Old::None,

@@ -241,15 +241,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         if present.is_none() && !held.has_room() {
             return Step::NeedSlot;
         }
-        let header_spec = ItemHeaderSpec {
-            key: key.bytes,
-            flags: new.flags,
-            expiry: new.expiry,
-            cas: new.cas,
-            state: new.state,
-            generation,
-            accessed: now,
-        };
+        let header_spec = ItemHeaderSpec::of(key.bytes, new, generation, now);
         let at = match new.value {
             // What append creates comes in one piece, however long it is.
             Value::Bytes(bytes) if bytes.len() > INLINE_MAX => {

@@ -129,16 +129,16 @@ pub(super) fn look_up(servers: &[Server], patience: Duration) -> Option<Unknown>
     // LOCK: names_to_look_up. Leaf.
     let names = Arc::new(Mutex::new(names));
     let (told, heard) = channel();
-    let mut problem = None;
+    let mut reason = "its name is still being looked up".to_owned();
     for _ in 0..count.min(LOOKUPS_MAX) {
         let (names, told) = (Arc::clone(&names), told.clone());
+        // Fewer threads do it too.
         if let Err(error) = thread(move || look_all_up(&names, &told)) {
-            // Fewer threads do it too.
-            problem = Some((servers[0].name.clone(), error.to_string()));
+            reason = error.to_string();
         }
     }
     drop(told);
-    let since = Stopwatch::start();
+    let (since, mut problem) = (Stopwatch::start(), None);
     for _ in 0..count {
         match heard.recv_timeout(patience.saturating_sub(since.elapsed())) {
             Ok(told) => problem = told.or(problem),
@@ -146,8 +146,7 @@ pub(super) fn look_up(servers: &[Server], patience: Duration) -> Option<Unknown>
         }
     }
     let is_unknown = |server: &&Server| !server.is_known();
-    let silent = |server: &Server| (server.name.clone(), "its name is still being looked up".to_owned());
-    problem.or_else(|| servers.iter().find(is_unknown).map(silent))
+    problem.or_else(|| servers.iter().find(is_unknown).map(|server| (server.name.clone(), reason)))
 }
 
 fn look_all_up(names: &Mutex<Vec<Server>>, told: &Sender<Option<Unknown>>) {

@@ -329,13 +329,13 @@ impl Session {
 
     /// The socket for datagrams to a server, and from it alone.
     fn socket(&mut self, server: u32) -> io::Result<&UdpSocket> {
-        let target = self.server(server).udp();
+        let known = &self.plan.servers()[server as usize];
         let wire = &mut self.wires[server as usize];
         let socket = match wire.udp.take() {
             Some(socket) => socket,
             None => {
-                let Some(target) = target else {
-                    self.plan.servers()[server as usize].look_up_again();
+                let Some(target) = known.udp() else {
+                    known.look_up_again();
                     return Err(io::ErrorKind::AddrNotAvailable.into());
                 };
                 let any: SocketAddr = if target.is_ipv4() {

@@ -27,6 +27,8 @@ pub(crate) struct Auto<'a> {
     policy: Evicting,
     advisor: Advisor,
     weights: Weights,
+    /// When what is held expires, by key; empty while nothing does.
+    expiries: Vec<u32>,
     stream: &'a Stream,
     pace: u64,
     limit: u64,
@@ -48,6 +50,7 @@ impl<'a> Auto<'a> {
             policy: first,
             advisor: Advisor::new((bytes / SHARE) as usize, DELIMITER),
             weights: Weights::default(),
+            expiries: if stream.ttls.is_usual() { Vec::new() } else { vec![NEVER; stream.keys()] },
             stream,
             pace,
             limit,
@@ -61,6 +64,17 @@ impl<'a> Auto<'a> {
 
     fn second(&self) -> u32 {
         second(self.stream, self.pace, self.number)
+    }
+
+    fn expiry(&self, id: Id) -> u32 {
+        self.expiries.get(id as usize).copied().unwrap_or(NEVER)
+    }
+
+    /// What is held of `id` expires then.
+    fn renew(&mut self, id: Id, second: u32) {
+        if let Some(known) = self.expiries.get_mut(id as usize) {
+            *known = second;
+        }
     }
 
     fn see(&self, id: Id, what: What) {
@@ -99,7 +113,11 @@ impl<'a> Auto<'a> {
         }
         let mut heir = policy.miniature(0, self.limit, self.stream.keys());
         while let Some((id, weight)) = self.cache.evict(now) {
-            heir.adopt(id, Newcomer { weight, hash: mix64(u64::from(id)) as u32, expires: NEVER }, now);
+            heir.adopt(
+                id,
+                Newcomer { weight, hash: mix64(u64::from(id)) as u32, expires: self.expiry(id) },
+                now,
+            );
         }
         self.cache = heir;
     }
@@ -112,16 +130,16 @@ impl Policy for Auto<'_> {
     }
 
     fn read(&mut self, id: Id) -> bool {
-        let (hit, expires) =
-            (self.cache.read(id, self.second()), expires(self.stream, self.pace, self.number));
+        let hit = self.cache.read(id, self.second());
+        let weight = self.weights.get(id).saturating_mul(self.unit);
         if self.stream.actions.get(self.number) == Action::Get {
             self.reads += 1;
             self.hits += u64::from(hit);
-            let weight = self.weights.get(id).saturating_mul(self.unit);
-            self.see(id, if hit { What::Hit { weight, expires: NEVER } } else { What::Miss });
+            self.see(id, if hit { What::Hit { weight, expires: self.expiry(id) } } else { What::Miss });
         } else if hit && !self.stream.ttls.is_usual() {
+            let expires = expires(self.stream, self.pace, self.number);
             self.cache.renew(id, expires);
-            let weight = self.weights.get(id).saturating_mul(self.unit);
+            self.renew(id, expires);
             self.see(id, What::Stored { weight, expires });
         }
         hit
@@ -130,6 +148,7 @@ impl Policy for Auto<'_> {
     fn insert(&mut self, id: Id, weight: u32) {
         self.weights.set(id, weight);
         let expires = expires(self.stream, self.pace, self.number);
+        self.renew(id, expires);
         self.cache.insert(id, Newcomer { weight, hash: mix64(u64::from(id)) as u32, expires }, self.second());
         let weight = weight.saturating_mul(self.unit);
         self.see(id, What::Stored { weight, expires });

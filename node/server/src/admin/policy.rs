@@ -85,7 +85,7 @@ impl Admin {
         };
         match Spec::of_words(name, options) {
             Ok(policy) if policy.name == AUTO && self.settings.choice.can_choose() => {
-                self.leave_policy(&policy)
+                self.choose_from_now_on(&policy)
             }
             Ok(policy) => self.switch_policy(&policy),
             Err(error) => Answer::Line(format!("CLIENT_ERROR {error}")),
@@ -93,7 +93,7 @@ impl Admin {
     }
 
     /// Has the server choose the policy from now on.
-    fn leave_policy(&self, auto: &Spec) -> Answer {
+    fn choose_from_now_on(&self, auto: &Spec) -> Answer {
         if let Err(error) = auto.allow(&[]) {
             return Answer::Line(format!("CLIENT_ERROR {error}"));
         }
