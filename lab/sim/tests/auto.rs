@@ -2,8 +2,10 @@
 
 use guira_sim::{Choice, Means, Measure, OnMiss, Reading, Rules, Sample, Size, Stream, Sweep, Writes};
 use guira_workload::rng::Rng;
-use guira_workload::trace::Request;
+use guira_workload::trace::{Request, Trace};
 use std::convert::Infallible;
+use std::fs::File;
+use std::path::PathBuf;
 
 /// Objects that fit into the cache.
 const FIT: u64 = 16_000;
@@ -11,25 +13,28 @@ const FIXED: [&str; 8] =
     ["clock", "lru", "seg-lru", "klru", "sieve", "s3-fifo", "s3-fifo:small_pct=25", "2q"];
 
 /// Misses of each policy.
-fn misses(keys: &[u64], policies: &[&str]) -> Vec<u64> {
+fn misses(keys: &[u64], policies: &[&str], objects: u64) -> Vec<u64> {
     let reading = Reading { writes: Writes::Store, sample: Sample::All, limit: u64::MAX };
     let requests = keys.iter().map(|key| Ok::<_, Infallible>(Request::number(*key)));
     let Ok(stream) = Stream::read(requests, reading);
     let policies: Vec<Choice> = policies.iter().map(|name| Choice::parse(name).unwrap()).collect();
     let rules = Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
-    let sizes = [Size::Objects(FIT)];
+    let sizes = [Size::Objects(objects)];
     let sweep = Sweep { stream: &stream, policies: &policies, sizes: &sizes, rules };
     let points = sweep.run(Means { threads: 2, now_ns: &|| 0, progress: &|_| () }).unwrap();
     points.iter().map(|point| point.counters.reads - point.counters.hits).collect()
 }
 
+/// Misses of each policy from request `from` on.
+fn late_misses(keys: &[u64], from: usize, policies: &[&str], objects: u64) -> Vec<u64> {
+    let (before, all) = (misses(&keys[..from], policies, objects), misses(keys, policies, objects));
+    all.iter().zip(before).map(|(all, before)| all - before).collect()
+}
+
 /// Misses of `auto` from request `from` on, for each of the best fixed policy's.
 fn regret(keys: &[u64], from: usize) -> f64 {
-    let policies = [&["auto"], &FIXED[..]].concat();
-    let (before, all) = (misses(&keys[..from], &policies), misses(keys, &policies));
-    let late: Vec<u64> = all.iter().zip(before).map(|(all, before)| all - before).collect();
-    let best = late[1..].iter().min().unwrap();
-    late[0] as f64 / *best as f64
+    let late = late_misses(keys, from, &[&["auto"], &FIXED[..]].concat(), FIT);
+    late[0] as f64 / *late[1..].iter().min().unwrap() as f64
 }
 
 /// Popular keys by Zipf's law, and others that are asked for once.
@@ -101,4 +106,49 @@ fn requests_that_change_their_nature_all_the_time_cost_little() {
         let regret = regret(&keys, 2 * length);
         assert!(regret < 1.02, "{fills}: {regret}");
     }
+}
+
+/// Traces, below the folder that `GUIRA_TRACES` names.
+const TRACES: [&str; 9] = [
+    "caffeine/cache2k-orm-busy.trace.zst",
+    "arc/OLTP.lis.zst",
+    "arc/P3.lis.zst",
+    "caffeine/cache2k-web12.trace.zst",
+    "caffeine/cache2k-web07.trace.zst",
+    "caffeine/lirs-sprite.trace.zst",
+    "caffeine/lirs-multi3.trace.zst",
+    "libcachesim/cloudPhysicsIO.csv.zst",
+    "caffeine/adapt_size-request.trace.zst",
+];
+
+/// Prints what policies miss of traces that come four times in a row, the last time, beside the best fixed one of the engine (decision 53):
+/// `GUIRA_TRACES=DIR cargo test -p guira-sim --test auto -- --ignored --nocapture`.
+#[test]
+#[ignore = "it measures"]
+fn misses_of_traces_that_begin_again() {
+    const TIMES: usize = 4;
+    const BESIDE: [&str; 2] = ["lirs", "w-tinylfu"];
+    let folder =
+        PathBuf::from(std::env::var_os("GUIRA_TRACES").expect("GUIRA_TRACES names the folder of traces"));
+    let policies = [&["auto"], &BESIDE[..], &["s3-fifo:small_pct=2"], &FIXED[..]].concat();
+    let mut ratios = Vec::new();
+    for trace in TRACES {
+        let reading = Reading { writes: Writes::Ask, sample: Sample::All, limit: 700_000 };
+        let trace_file = Trace::new(File::open(folder.join(trace)).unwrap(), None).unwrap();
+        let once = Stream::read(trace_file, reading).unwrap();
+        let ids: Vec<u64> = once.ids().iter().map(|id| u64::from(*id)).collect();
+        for percent in [5, 10, 25, 50] {
+            let objects = once.keys() as u64 * percent / 100;
+            let late = late_misses(&ids.repeat(TIMES), ids.len() * (TIMES - 1), &policies, objects);
+            let (beside, fixed) = late.split_at(1 + BESIDE.len());
+            let (best, name) = fixed.iter().zip(&policies[beside.len()..]).min().unwrap();
+            let beside: Vec<f64> = beside.iter().map(|misses| *misses as f64 / *best as f64).collect();
+            println!("{trace} {percent} %: {name} {best}; auto, lirs, w-tinylfu: {beside:.3?}");
+            ratios.push(beside[0]);
+        }
+    }
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    let near = ratios.iter().filter(|ratio| **ratio <= 1.01).count();
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    println!("mean {mean:.4}, most {most:.3}, {near} of {} within 1.01", ratios.len());
 }
