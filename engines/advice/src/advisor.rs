@@ -2,12 +2,16 @@
 
 use crate::advice::Advice;
 use crate::choice::{self, Better, Choice, Policies};
+use crate::division::Division;
 use crate::model::{self, Model};
 use crate::observed::{Observed, Pulse};
-use guira_contract::Spec;
+use guira_contract::{SizeWeight, Spec};
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// How memory is divided among sizes is learnt with this part of the memory for all models.
+const DIVISION_PART: usize = 8;
 
 /// Learns from sampled requests.
 #[derive(Debug)]
@@ -23,13 +27,16 @@ pub struct Advisor {
 #[derive(Debug)]
 struct Models {
     choice: Choice,
+    /// `None` if memory is not divided among sizes of items, or there is not enough of it.
+    division: Option<Division>,
     /// `None` if there is not enough memory for other sizes.
     sizes: Option<Model>,
 }
 
 impl Models {
     fn threshold(&self) -> u64 {
-        self.sizes.as_ref().map_or(0, Model::threshold).max(self.choice.threshold())
+        let division = self.division.as_ref().map_or(0, Division::threshold);
+        self.sizes.as_ref().map_or(0, Model::threshold).max(self.choice.threshold()).max(division)
     }
 }
 
@@ -38,13 +45,17 @@ impl Advisor {
     pub const LEAST_BUDGET: usize = choice::LEAST_BUDGET;
 
     /// An advisor that takes at most `budget` bytes of memory, or [`Self::LEAST_BUDGET`] if that is less. Families of keys are what comes
-    /// before `delimiter`.
-    pub fn new(budget: usize, delimiter: u8) -> Self {
+    /// before `delimiter`; `chunks` are the sizes that memory is divided among, in ascending order, if it is.
+    pub fn new(budget: usize, delimiter: u8, chunks: &[usize]) -> Self {
+        let for_division = (budget / DIVISION_PART).max(Division::LEAST_BUDGET);
+        let divides = !chunks.is_empty() && budget >= for_division + choice::LEAST_BUDGET;
+        let division = divides.then(|| Division::new(for_division, chunks));
+        let budget = budget - if divides { for_division } else { 0 };
         let for_sizes = (budget / 2).max(model::LEAST_BUDGET);
         let is_enough = budget >= for_sizes + choice::LEAST_BUDGET;
         let sizes = is_enough.then(|| Model::new(for_sizes, delimiter));
         let choice = Choice::new(if is_enough { budget - for_sizes } else { budget });
-        let models = Models { choice, sizes };
+        let models = Models { choice, division, sizes };
         Advisor {
             threshold: AtomicU64::new(models.threshold()),
             dropped: AtomicU64::new(0),
@@ -73,6 +84,11 @@ impl Advisor {
         if observed.hash < models.choice.threshold() {
             models.choice.see(observed, now);
         }
+        if let Some(division) =
+            models.division.as_mut().filter(|division| observed.hash < division.threshold())
+        {
+            division.see(observed, now);
+        }
         if let Some(sizes) = models.sizes.as_mut().filter(|sizes| observed.hash < sizes.threshold()) {
             sizes.see(observed, now);
         }
@@ -90,6 +106,7 @@ impl Advisor {
     pub fn pulse(&self, pulse: Pulse, policy: &Spec) {
         let mut models = self.models();
         models.choice.pulse(pulse, policy);
+        models.division.iter_mut().for_each(|division| division.pulse(pulse));
         if let Some(sizes) = &mut models.sizes {
             sizes.serve(policy);
             sizes.pulse(pulse);
@@ -101,6 +118,7 @@ impl Advisor {
     pub fn flush(&self) {
         let mut models = self.models();
         models.choice.flush();
+        models.division.iter_mut().for_each(Division::flush);
         models.sizes.iter_mut().for_each(Model::flush);
     }
 
@@ -128,6 +146,11 @@ impl Advisor {
         self.models().choice.better()
     }
 
+    /// How much the age of an item counts by its size; empty if nothing is known of that.
+    pub fn size_weights(&self) -> Vec<SizeWeight> {
+        self.models().division.as_ref().map_or_else(Vec::new, Division::weights)
+    }
+
     /// Requests that were not looked at since another thread was just at it.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -143,7 +166,7 @@ mod tests {
     #[test]
     fn each_model_pays_for_its_own_sample_and_keeps_to_the_budget() {
         const BUDGET: usize = 4 << 20;
-        let advisor = Advisor::new(BUDGET, b':');
+        let advisor = Advisor::new(BUDGET, b':', &[]);
         let policy = Spec::parse("seg-lru").unwrap();
         let mut state = 1u64;
         for second in 1..120 {

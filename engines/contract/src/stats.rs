@@ -51,6 +51,27 @@ guira_sync::snapshot! {
     }
 }
 
+/// In a cache that is full no more than this part of its chunks are free.
+const FREE_MOST: f64 = 0.03;
+/// The share of a page that items fill, before there are any.
+const USUAL_SHARE: f64 = 0.9;
+
+impl EngineStats {
+    /// Bytes of items that there is room for: as many as there are, if memory is full and some were evicted.
+    pub fn item_capacity(&self) -> f64 {
+        let sum = |of: fn(&ClassStats) -> u64| self.classes.iter().map(of).sum::<u64>() as f64;
+        let held = sum(|class| class.bytes);
+        let free = sum(|class| class.free_chunks * class.chunk_size);
+        let is_full = self.pages_free == 0 && free <= FREE_MOST * self.memory_limit as f64;
+        if self.evictions > self.index_evictions && is_full {
+            return held;
+        }
+        let occupied = sum(|class| class.used_chunks * class.chunk_size);
+        let share = if occupied > 0.0 { (held / occupied).min(1.0) } else { USUAL_SHARE };
+        (self.memory_limit.saturating_sub(self.index_bytes) as f64 * share).max(held)
+    }
+}
+
 /// A slab class in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassStats {
@@ -74,6 +95,8 @@ pub struct ClassStats {
     pub counts: ClassCounts,
     /// Seconds since the last read or store of the item that eviction looks at next.
     pub age: u64,
+    /// How much the age of its items counts beside those that it counts most of, in millionths: by this factor they stay for longer.
+    pub age_weight_ppm: u64,
 }
 
 guira_sync::snapshot! {

@@ -77,9 +77,9 @@ impl Deref for Shared {
 }
 
 /// What learns from requests, if that is wanted and there is memory for it.
-fn advisor(options: &Options) -> Option<Arc<Advisor>> {
+fn advisor(options: &Options, chunks: &[usize]) -> Option<Arc<Advisor>> {
     let budget = MemorySplit::of(options, options.memory.0).advice;
-    (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter(options))))
+    (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter(options), chunks)))
 }
 
 /// Which keys are asked for most, unless keys are not to be shown.
@@ -102,6 +102,7 @@ impl Shared {
         hub: Arc<Hub>,
         loss_meters: Vec<Arc<dyn LossMeter>>,
         background_tasks: Arc<AtomicU64>,
+        chunks: &[usize],
     ) -> Self {
         Shared {
             host,
@@ -119,7 +120,7 @@ impl Shared {
             background_bytes: AtomicU64::new(0),
             hub,
             prefixes: Arc::new(Prefixes::new(options.prefix_delimiter.map(|delimiter| delimiter.0))),
-            advisor: advisor(options),
+            advisor: advisor(options, chunks),
             verbosity: AtomicU32::new(0),
         }
     }

@@ -8,7 +8,8 @@
 use super::class_order::ClassOrder;
 use super::view::View;
 use crate::pool::balance::{ONLY_PAGE, SLACK};
-use guira_memory::slab::{ClassGuard, ClassId, PAGE_BYTES, PageId};
+use guira_items::Pieces;
+use guira_memory::slab::{ClassGuard, ClassId, PageId};
 
 /// A page to give is chosen among this many before the hand.
 pub(crate) const PAGE_CHOICE: usize = 8;
@@ -23,9 +24,6 @@ const CLASSES: usize = 16;
 const MANY: u64 = 64;
 /// Chunks that sessions may keep to themselves, which are in use and hold nothing.
 const KEPT: u64 = 128;
-
-/// What is read of an only page may go to chunks of a larger class if that takes one part in this many of a page.
-const LODGERS_PART: usize = 8;
 
 /// What the next pages before a hand hold.
 #[derive(Clone, Copy, Debug)]
@@ -48,18 +46,48 @@ impl Page {
 
 /// The class that should give a page to `needy`, if any should.
 pub(crate) fn donor(view: View<'_>, needy: ClassId) -> Option<ClassId> {
-    let age = view.pool.balance().age(needy);
+    let next = view.pool.balance().next_to_look_at();
+    if next != needy && has_page_to_spare(view, next) {
+        return Some(next);
+    }
     for _ in 0..LOOKS {
         let chosen = view.pool.balance().donor(needy)?;
         if holds_tails(view, chosen) {
             if !view.pool.balance().count_as_young(chosen) {
                 return None;
             }
-        } else if !is_in_use(view, chosen, age) {
+        } else if !is_in_use(view, chosen, needy) {
             return Some(chosen);
         }
     }
     None
+}
+
+/// Whether a page has pieces of long values.
+fn has_pieces(view: View<'_>, guard: &ClassGuard<'_>, page: PageId) -> bool {
+    let region = view.items.shell().region();
+    guard.occupied_chunks(page).into_iter().any(|at| Pieces::head_of(region, at).is_some())
+}
+
+/// Whether a class has done with a page less for long, or what its only page holds would take little of the pages of a larger class.
+fn has_page_to_spare(view: View<'_>, class: ClassId) -> bool {
+    if !view.pool.balance().has_pages(class) {
+        return false;
+    }
+    let guard = view.pool.memory().lock(class);
+    let usage = guard.usage();
+    let is_sparse = match usage.pages {
+        0 => false,
+        1 => {
+            let used = (usage.chunks - usage.free) as usize;
+            view.pool.fit_beside(class, used) && !has_pieces(view, &guard, guard.pages()[0])
+        }
+        _ => usage.free >= u64::from(guard.geometry().chunks) + KEPT,
+    };
+    let tick = view.pool.balance().tick();
+    let last = || guard.pages().iter().map(|page| tick.wrapping_sub(guard.stamp(*page))).min();
+    // A page that has come a moment ago is filled yet.
+    is_sparse && last().is_some_and(|last| last >= view.pool.fill_ticks() / 2)
 }
 
 /// The class that gives a page if one has to, to `needy`, or to no class in particular: the oldest whose next page is not in use, or the one that uses its
@@ -88,8 +116,9 @@ pub(crate) fn oldest_donor(view: View<'_>, needy: Option<ClassId>) -> Option<Cla
     least.map(|(_, class)| class)
 }
 
-/// Whether the next page of `class` had better stay, beside another class that keeps what was used within `age`. Then the hand has gone past it.
-fn is_in_use(view: View<'_>, class: ClassId, age: u32) -> bool {
+/// Whether the next page of `class` had better stay, beside `needy`, which keeps what was used within its age. Then the hand has gone past it.
+fn is_in_use(view: View<'_>, class: ClassId, needy: ClassId) -> bool {
+    let age = view.pool.balance().age_as_of(needy, class);
     let mut order = view.orders.lock(class);
     let mut guard = view.pool.memory().lock(class);
     let Some(page) = choose(view, &order, &guard, PAGE_CHOICE) else {
@@ -118,10 +147,8 @@ fn finds_room_for_read(view: View<'_>, class: ClassId, page: Page, pages: usize)
         // About a page and a half of all pages was not read.
         return u64::from(page.share()) * pages as u64 <= 1000 * pages as u64 - 1500;
     }
-    let chunk = |class| view.pool.memory().classes().geometry(class).chunk as usize;
     // An order that does not heed every read would evict there what was read.
-    let host = view.pool.host_of(class).filter(|_| page.heeds_reads);
-    host.is_some_and(|host| page.read as usize * chunk(host) <= PAGE_BYTES / LODGERS_PART)
+    page.heeds_reads && view.pool.fit_beside(class, page.read as usize)
 }
 
 /// The page of a class that would be given, and how many it has.

@@ -4,7 +4,7 @@ pub(crate) mod balance;
 pub(crate) mod cache;
 pub(crate) mod drains;
 
-use balance::Balance;
+use balance::{Balance, ticks};
 use drains::Drains;
 use guira_items::Arriving;
 use guira_memory::slab::{ClassId, Given, PAGE_BYTES, PageId, SlabMemory, Source};
@@ -16,8 +16,8 @@ use std::sync::Arc;
 /// Memory below this many bytes has few pages for each class.
 const SCARCE_BELOW: usize = 128 * MIB;
 
-/// A class without pages may use chunks that are larger than its own by one part in this many.
-const LENT_PART: u32 = 2;
+/// Items of a class that has lost its only page may go to chunks of a larger class if that takes one part in this many of a page.
+const LODGERS_PART: usize = 8;
 
 /// Pages and chunks of all classes, the budget that pays for them, and which class gives a page to which.
 #[derive(Debug)]
@@ -97,12 +97,11 @@ impl ChunkPool {
         }
         let classes = self.memory.classes();
         let chunk = classes.geometry(class).chunk;
-        let larger = classes.ids().skip(usize::from(class.0) + 1);
-        let lender = larger
-            .take_while(|other| classes.geometry(*other).chunk <= chunk + chunk / LENT_PART)
-            .find(|other| self.balance.has_pages(*other));
-        match lender {
-            Some(lender) if !self.balance.wasted(class, classes.geometry(lender).chunk - chunk) => lender,
+        let fill = self.fill_ticks();
+        match self.host_of(class) {
+            Some(lender) if !self.balance.wasted(class, classes.geometry(lender).chunk - chunk, fill) => {
+                lender
+            }
             _ => class,
         }
     }
@@ -111,6 +110,17 @@ impl ChunkPool {
     pub(crate) fn host_of(&self, class: ClassId) -> Option<ClassId> {
         let larger = self.memory.classes().ids().skip(usize::from(class.0) + 1);
         larger.into_iter().find(|other| self.balance.has_pages(*other))
+    }
+
+    /// Whether so many items of `class` take one part in some of a page only, in chunks of the next larger class that has pages.
+    pub(crate) fn fit_beside(&self, class: ClassId, items: usize) -> bool {
+        let chunk = |class| self.memory.classes().geometry(class).chunk as usize;
+        self.host_of(class).is_some_and(|host| items * chunk(host) <= PAGE_BYTES / LODGERS_PART)
+    }
+
+    /// The time in which as much is stored as there is memory for.
+    pub(crate) fn fill_ticks(&self) -> u32 {
+        ticks(self.budget.limit())
     }
 
     /// Where `class` may take a new page from. A page that another class has given is meant for the class that asked for

@@ -71,11 +71,16 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId) -> usize {
     };
     let now = core.items.shell().time_seen();
     let mut emptied = 0;
-    let chunks = core.pool.memory().lock(class).occupied_chunks(page);
+    let (chunks, free) = {
+        let guard = core.pool.memory().lock(class);
+        (guard.occupied_chunks(page), guard.usage().free as usize)
+    };
+    // What costs nothing else stays whether it was read or not.
+    let all_stay = chunks.len() <= free || core.pool.fit_beside(class, chunks.len());
     for chunks in chunks.chunks(TOGETHER) {
         chunks.iter().for_each(|at| core.items.region().prefetch(at.bytes()));
         let (read, mut others): (Vec<Offset>, Vec<Offset>) =
-            chunks.iter().copied().partition(|at| core.pool.memory().is_recent(*at));
+            chunks.iter().copied().partition(|at| all_stay || core.pool.memory().is_recent(*at));
         for at in read {
             if rescue(state, class, at, now) {
                 emptied += 1;

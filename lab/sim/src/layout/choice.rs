@@ -1,11 +1,10 @@
 //! The layouts there are, by name.
 
 use guira_contract::{OptionError, Spec};
-use guira_slab::Policy;
 
 use super::drive::{Outcome, drive};
 use super::segments::{self, Segments};
-use super::slab::Slab;
+use super::slab::{self, Slab};
 use crate::registry::split_list;
 use crate::run::{Measure, Rules};
 use crate::stream::Stream;
@@ -19,7 +18,11 @@ const SLAB: &str = "slab";
 const SEGMENTS: &str = "segments";
 
 const LAYOUTS: [(&str, &str); 2] = [
-    (SLAB, "the engine memc3 itself: pages of chunks, with policy=NAME, clock, and the policy's own options"),
+    (
+        SLAB,
+        "the engine memc3 itself: pages of chunks, with policy=NAME, clock, and the policy's own options, or policy=auto; \
+         divide=hits, as a server does, or divide=age, so that all sizes stay for the same time",
+    ),
     (
         SEGMENTS,
         "a log of segments (Segcache, S3-FIFO): segment_kib=NUMBER, a 256th of memory; small_pct=PERCENT for what is \
@@ -36,7 +39,7 @@ pub struct LayoutChoice {
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    Slab(Policy),
+    Slab(slab::Options),
     Segments(segments::Options),
 }
 
@@ -48,7 +51,7 @@ impl LayoutChoice {
     pub fn parse(text: &str) -> Result<Self, OptionError> {
         let spec = Spec::parse(text)?;
         let kind = match spec.name.as_str() {
-            SLAB => Kind::Slab(Slab::policy(&spec)?),
+            SLAB => Kind::Slab(slab::Options::read(&spec)?),
             SEGMENTS => {
                 spec.allow(segments::Options::KEYS)?;
                 Kind::Segments(segments::Options::read(&spec)?)
@@ -93,8 +96,8 @@ impl LayoutChoice {
         let rules = (rules.on_miss, size);
         let too_little = || format!("{memory} bytes are too little for {}", self.name());
         match self.kind {
-            Kind::Slab(policy) => {
-                let slab = Slab::open(memory, stream.keys(), policy);
+            Kind::Slab(options) => {
+                let slab = Slab::open(memory, stream.keys(), options);
                 let mut slab = slab.map_err(|error| format!("{}: {error}", self.name()))?;
                 Ok(drive(&mut slab, stream, rules, progress))
             }

@@ -9,7 +9,11 @@ use guira_contract::{
 use guira_memory::slab::PAGE_BYTES;
 use guira_slab::{CuckooEngine, EngineOptions, HugePages, OpenError, Policy, SlabOptions, SlabSession};
 
-use super::item::{KEY_BYTES, Object, item_max, seconds};
+use guira_advice::{Advisor, Observed, Pulse, What};
+use guira_workload::rng::mix64;
+use std::time::Duration;
+
+use super::item::{KEY_BYTES, NEVER, Object, item_max, seconds};
 use super::{Layout, Usage};
 use crate::policy::Id;
 
@@ -33,14 +37,86 @@ pub(super) struct Slab {
     items: Vec<u64>,
     requests: u64,
     now: u32,
+    /// When the item of each key expires.
+    expiries: Vec<u32>,
+    /// What a server learns from its requests, if it is to divide memory by it.
+    advisor: Option<Advisor>,
+    division: Division,
+    chosen: Chosen,
+    reads: u64,
+    hits: u64,
 }
+
+/// Who chooses the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chosen {
+    /// The options.
+    Once,
+    /// The advisor, as often as another is better.
+    Always,
+}
+
+/// The policy that the advisor chooses.
+const AUTO: &str = "auto";
+
+/// How the engine divides memory among sizes of items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Division {
+    /// As a server does: by what reads hit.
+    Hits,
+    /// So that all items stay for the same time.
+    Age,
+}
+
+/// Options of the engine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options {
+    policy: Policy,
+    chosen: Chosen,
+    division: Division,
+}
+
+impl Options {
+    /// `policy=NAME` and the policy's own, or `auto`, and `divide=hits` or `age`.
+    ///
+    /// # Errors
+    /// If there is no such policy or option.
+    pub(super) fn read(options: &Spec) -> Result<Self, OptionError> {
+        let name = options.value("policy").unwrap_or("clock").to_owned();
+        let own =
+            options.options.iter().filter(|(key, _)| key != "policy" && key != "divide").cloned().collect();
+        let division = match options.value("divide") {
+            None | Some("hits") => Division::Hits,
+            Some("age") => Division::Age,
+            Some(value) => {
+                return Err(OptionError::Value {
+                    name: "divide".to_owned(),
+                    value: value.to_owned(),
+                    expected: "hits or age",
+                });
+            }
+        };
+        if name != AUTO {
+            let policy = Policy::read(&Spec { name, options: own })?;
+            return Ok(Self { policy, chosen: Chosen::Once, division });
+        }
+        Spec { name, options: own }.allow(&[])?;
+        Ok(Self { policy: Policy::default(), chosen: Chosen::Always, division })
+    }
+}
+
+/// Requests between two looks at what was learnt.
+const PULSE_EVERY: u64 = 1000;
+/// A server learns with a sixty-fourth of its memory.
+const ADVICE_SHARE: u64 = 64;
 
 impl Slab {
     /// An engine with `memory` bytes, for `keys` keys.
     ///
     /// # Errors
     /// If that is too little.
-    pub(super) fn open(memory: u64, keys: usize, policy: Policy) -> Result<Self, OpenError> {
+    pub(super) fn open(memory: u64, keys: usize, options: Options) -> Result<Self, OpenError> {
+        let Options { policy, chosen, division } = options;
         let engine = EngineOptions {
             memory: memory as usize,
             max_item_size: item_max(memory),
@@ -51,17 +127,23 @@ impl Slab {
         let engine = CuckooEngine::open(SlabOptions { engine, policy, ..SlabOptions::default() })?;
         let session = engine.session();
         let (value, items) = (vec![b'v'; item_max(memory)], vec![0; keys]);
-        Ok(Self { engine, session, memory, value, items, requests: 0, now: 0 })
-    }
-
-    /// The policy that options name: `policy=NAME` and the policy's own.
-    ///
-    /// # Errors
-    /// If there is no such policy or option.
-    pub(super) fn policy(options: &Spec) -> Result<Policy, OptionError> {
-        let name = options.value("policy").unwrap_or("clock").to_owned();
-        let own = options.options.iter().filter(|(key, _)| key != "policy").cloned().collect();
-        Policy::read(&Spec { name, options: own })
+        let advisor = (division == Division::Hits || chosen == Chosen::Always)
+            .then(|| Advisor::new((memory / ADVICE_SHARE) as usize, b':', &engine.chunk_sizes()));
+        Ok(Self {
+            engine,
+            session,
+            memory,
+            value,
+            items,
+            requests: 0,
+            now: 0,
+            expiries: vec![u32::MAX; keys],
+            advisor,
+            division,
+            chosen,
+            reads: 0,
+            hits: 0,
+        })
     }
 
     fn requested(&mut self, now: u32) {
@@ -72,6 +154,42 @@ impl Slab {
         }
         if self.requests.is_multiple_of(MAINTAINED_EVERY) {
             self.session.maintain(seconds(now), Pace::Idle, STEPS);
+        }
+        if self.requests.is_multiple_of(PULSE_EVERY) {
+            self.pulse();
+        }
+    }
+
+    fn see(&mut self, id: Id, what: What) {
+        let Some(advisor) = &self.advisor else { return };
+        let hash = mix64(u64::from(id) + 1);
+        if hash < advisor.threshold() {
+            advisor.see(Observed { key: b"", hash, what }, seconds(self.now));
+        }
+    }
+
+    /// What a server does once in a second.
+    fn pulse(&mut self) {
+        let Some(advisor) = &self.advisor else { return };
+        let pulse = Pulse {
+            now: seconds(self.now),
+            reads: self.reads,
+            hits: self.hits,
+            // There is always time to look at what is sampled.
+            busy: Duration::from_secs(1_000_000).saturating_mul(self.now),
+            capacity: self.engine.stats().item_capacity(),
+        };
+        let (policy, next) = self.engine.policy();
+        advisor.pulse(pulse, &policy);
+        if self.division == Division::Hits {
+            self.engine.weigh_sizes(&advisor.size_weights());
+        }
+        if self.chosen == Chosen::Always
+            && next.is_none()
+            && let Some(better) = advisor.better()
+        {
+            // If there is no room for what it notes yet, it is tried again.
+            _ = self.engine.change_policy(&better.policy);
         }
     }
 
@@ -112,6 +230,10 @@ impl Layout for Slab {
         let key = Key { bytes: &bytes, hash: self.session.hash(&bytes) };
         let guess = self.session.prefetch_item(key.hash);
         let read = self.session.read(key, guess, seconds(now), &mut Nothing(PhantomData));
+        self.reads += 1;
+        self.hits += u64::from(read == Read::Hit);
+        let (weight, expires) = (self.items[id as usize] as u32, self.expiries[id as usize]);
+        self.see(id, if read == Read::Hit { What::Hit { weight, expires } } else { What::Miss });
         self.requested(now);
         read == Read::Hit
     }
@@ -136,6 +258,9 @@ impl Layout for Slab {
                 self.session.update(key, guess, seconds(now), provision, |_| Decision::Put(new)).is_ok();
             self.requested(now);
             if stored {
+                let expires = if object.expires == NEVER { NEVER } else { seconds(object.expires).0 };
+                self.expiries[id as usize] = expires;
+                self.see(id, What::Stored { weight: object.item_bytes() as u32, expires });
                 return true;
             }
         }
@@ -152,6 +277,7 @@ impl Layout for Slab {
             Some(_) => Decision::Remove,
             None => Decision::Keep,
         });
+        self.see(id, What::Deleted);
         debug_assert_eq!(removed, Ok(()), "a removal needs no memory");
         self.requested(now);
     }

@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 
 use guira_contract::Spec;
-use guira_slab::Policy;
 use guira_workload::OnMiss;
 use guira_workload::trace::Trace;
 
 use super::drive::{drive, footprint};
 use super::item::{NEVER, Object};
 use super::segments::{Options, Segments};
-use super::slab::Slab;
+use super::slab::{self, Slab};
 use super::{Layout, Usage};
 use crate::policy::Id;
 use crate::sample::Sample;
@@ -71,6 +70,10 @@ fn check(layout: &mut impl Layout, memory: u64, seed: u64) -> (u64, Usage) {
     (hits, usage)
 }
 
+fn slab_options(text: &str) -> slab::Options {
+    slab::Options::read(&Spec::parse(text).unwrap()).unwrap()
+}
+
 fn options(text: &str) -> Options {
     Options::read(&Spec::parse(text).unwrap()).unwrap()
 }
@@ -96,7 +99,7 @@ fn the_slab_engine_uses_no_more_than_its_memory_and_never_shows_what_is_gone() {
     // In less there are fewer pages than classes.
     const MEMORY: u64 = 16 << 20;
     for (seed, policy) in (1..).zip(["slab", "slab:policy=s3-fifo", "slab:policy=lru"]) {
-        let policy: Policy = Slab::policy(&Spec::parse(policy).unwrap()).unwrap();
+        let policy = slab_options(policy);
         let mut slab = Slab::open(MEMORY, KEYS as usize, policy).unwrap();
         let (hits, usage) = check(&mut slab, MEMORY, seed);
         assert!(hits > 2_000 && usage.live > 0.2 * MEMORY as f64, "{hits} hits, {usage:?}");
@@ -115,7 +118,7 @@ const TRACE: &str = "0,a,1,99,1,set,0\n0,a,1,99,1,get,0\n1,b,1,199,1,get,0\n1,b,
 #[test]
 fn with_memory_for_everything_both_layouts_miss_what_was_never_stored_and_what_is_gone() {
     let stream = stream(TRACE);
-    let mut slab = Slab::open(4 << 20, stream.keys(), Policy::default()).unwrap();
+    let mut slab = Slab::open(4 << 20, stream.keys(), slab_options("slab")).unwrap();
     let mut segments = Segments::open(4 << 20, stream.keys(), options("segments")).unwrap();
     let slab = drive(&mut slab, &stream, (OnMiss::Fill, 0), &|_| ());
     let segments = drive(&mut segments, &stream, (OnMiss::Fill, 0), &|_| ());
@@ -149,7 +152,7 @@ fn what_is_too_large_is_refused_and_what_was_there_is_gone() {
     fn refuses(layout: &mut impl Layout, small: Object, large: Object) -> [bool; 4] {
         [layout.store(0, small, 0), layout.read(0, 0), layout.store(0, large, 0), layout.read(0, 0)]
     }
-    let mut slab = Slab::open(8 << 20, 1, Policy::default()).unwrap();
+    let mut slab = Slab::open(8 << 20, 1, slab_options("slab")).unwrap();
     assert_eq!(refuses(&mut slab, small, large), [true, true, false, false]);
     let mut segments = Segments::open(8 << 20, 1, options("segments")).unwrap();
     assert_eq!(refuses(&mut segments, small, large), [true, true, false, false]);

@@ -48,7 +48,7 @@ impl<'a> Auto<'a> {
         Auto {
             cache: first.miniature(0, limit, stream.keys()),
             policy: first,
-            advisor: Advisor::new((bytes / SHARE) as usize, DELIMITER),
+            advisor: Advisor::new((bytes / SHARE) as usize, DELIMITER, &[]),
             weights: Weights::default(),
             expiries: if stream.ttls.is_usual() { Vec::new() } else { vec![NEVER; stream.keys()] },
             stream,

@@ -4,16 +4,12 @@ use super::{Admin, Lines};
 use crate::background::push_encoded;
 use guira_advice::{Advice, Advisor, LongSet, Policies, PoolAdvice, Pulse, SCALES, WorkingSet};
 use guira_commands::CommandCount;
-use guira_contract::{ClassStats, EngineStats};
 use guira_memory::MIB;
 use guira_protocol::fits_in_text;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
-
-/// The share of a page that items fill, before there are any.
-const USUAL_SHARE: f64 = 0.9;
 
 impl Admin {
     /// Answers `stats mrc`, but for its end.
@@ -63,9 +59,16 @@ impl Admin {
             reads: sum(CommandCount::CmdGet),
             hits: sum(CommandCount::GetHits),
             busy: Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32),
-            capacity: capacity(&self.control.stats()),
+            capacity: self.control.stats().item_capacity(),
         };
         advisor.pulse(pulse, &self.control.policy().0);
+    }
+
+    /// Has memory be divided among sizes of items as the sample of the requests says.
+    pub(super) fn weigh_sizes(&self) {
+        if let Some(advisor) = &self.shared.advisor {
+            self.control.weigh_sizes(&advisor.size_weights());
+        }
     }
 
     /// Items stored now are gone at `at`.
@@ -78,23 +81,6 @@ impl Admin {
             }
         }
     }
-}
-
-/// In a cache that is full no more than this part of its chunks are free.
-const FREE_MOST: f64 = 0.03;
-
-/// Bytes of items that there is room for: as many as there are, if memory is full and some were evicted.
-fn capacity(stats: &EngineStats) -> f64 {
-    let sum = |of: fn(&ClassStats) -> u64| stats.classes.iter().map(of).sum::<u64>() as f64;
-    let held = sum(|class| class.bytes);
-    let free = sum(|class| class.free_chunks * class.chunk_size);
-    let is_full = stats.pages_free == 0 && free <= FREE_MOST * stats.memory_limit as f64;
-    if stats.evictions > stats.index_evictions && is_full {
-        return held;
-    }
-    let occupied = sum(|class| class.used_chunks * class.chunk_size);
-    let share = if occupied > 0.0 { (held / occupied).min(1.0) } else { USUAL_SHARE };
-    (stats.memory_limit.saturating_sub(stats.index_bytes) as f64 * share).max(held)
 }
 
 fn known(ratio: Option<f64>) -> String {
