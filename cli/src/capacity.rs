@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// How many keys a client asks for at once.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     keys_at_once: u16,
-    /// The order in which nodes evict: a policy of an engine.
+    /// The order in which nodes evict: a policy of an engine, or auto.
     #[arg(long, value_name = "POLICY", default_value = "clock")]
     policy: String,
     /// The hash of the pool, by its name in a router's configuration.

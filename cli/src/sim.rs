@@ -1,6 +1,7 @@
 //! `guira sim`: hit ratios of replacement policies, and what becomes of memory, simulated.
 
 mod layouts;
+mod recommend;
 
 use std::path::PathBuf;
 use std::thread;
@@ -32,6 +33,8 @@ Formats of traces (zstd is recognised):
 Workloads: `guira sim --list` tells all with their options.
 
 Examples:
+  guira sim trace.csv --recommend
+  guira sim keys.txt --recommend --value-size 300 --size 4GiB
   guira sim lab/workload/traces/cache2k-orm-busy.trace.zst --policy all
   guira sim trace.csv --curve 20 --policy clock,lirs:high=2,belady --plot misses.svg
   guira sim cluster52.0.zst --on-miss leave --sizes 64M,256M,1G --shards 1% --broken skip
@@ -56,12 +59,16 @@ pub(crate) struct Args {
     /// Policies, separated by commas, each as NAME[:key=value,...], or all.
     #[arg(long, value_name = "POLICIES", default_value = "clock,exact-lru,belady")]
     policy: String,
+    /// One answer instead: which policy of the server, how much memory, what that misses, and what twice or half as much would change.
+    /// With --size, what is best with so much: 4GiB are all of a server's memory.
+    #[arg(long, conflicts_with_all = ["policy", "layouts", "curve", "exact", "plot"])]
+    recommend: bool,
     /// Whole caches instead, byte by byte, separated by commas, each as NAME[:key=value,...]: misses, what is copied, and what
     /// becomes of memory. Sizes are all of a cache's memory, or shares of the bytes of all keys' items.
     #[arg(long, value_name = "LAYOUTS", conflicts_with_all = ["policy", "shards", "exact", "plot"])]
     layouts: Option<String>,
-    /// Sizes of the cache, separated by commas: 5% of the keys, 4000 objects, or 64MiB.
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1%,5%,10%,25%,50%")]
+    /// Sizes of the cache, separated by commas: 5% of the keys, 4000 objects, or 64MiB. [default: 1%,5%,10%,25%,50%]
+    #[arg(long, visible_alias = "size", value_name = "SIZES", value_delimiter = ',')]
     sizes: Vec<Size>,
     /// So many sizes instead, from a thousandth of the keys to all of them: a miss-ratio curve.
     #[arg(long, value_name = "N", conflicts_with = "sizes", value_parser = clap::value_parser!(u16).range(2..))]
@@ -80,6 +87,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Sizes where none are given, in percent of the keys.
+const USUAL_SIZES: [f64; 5] = [1.0, 5.0, 10.0, 25.0, 50.0];
+
 /// Parts of a sample that are simulated by themselves, to learn how uncertain it is.
 const PARTS: u64 = 4;
 
@@ -89,7 +99,9 @@ impl Args {
     }
 
     fn sizes(&self) -> Result<Vec<Size>, Failure> {
-        let sizes = self.curve.map_or_else(|| self.sizes.clone(), |count| Size::curve(count.into()));
+        let usual = || USUAL_SIZES.map(Size::Percent).to_vec();
+        let listed = || if self.sizes.is_empty() { usual() } else { self.sizes.clone() };
+        let sizes = self.curve.map_or_else(listed, |count| Size::curve(count.into()));
         let in_bytes = sizes.iter().filter(|size| size.is_bytes()).count();
         if in_bytes != 0 && in_bytes != sizes.len() {
             return Err(Failure::Usage("sizes must be all in bytes, or none".to_owned()));
@@ -128,6 +140,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(layouts) = &args.layouts {
         return layouts::run(args, layouts);
+    }
+    if args.recommend {
+        return recommend::run(args);
     }
     let source = args.requests.source()?;
     let sizes = args.sizes()?;

@@ -393,3 +393,44 @@ fn a_replay_compares_at_equal_resident_size() {
     assert!(allowed < 16 << 20, "the process is larger than its items: {allowed}");
     assert!(rows[0]["cpu_us_per_request"].as_f64().expect("a number") > 0.0);
 }
+
+#[test]
+fn a_recommendation_is_told_as_text_and_json_and_starts_a_server() {
+    let sim = ["sim", "--workload", "zipf:keys=100k,requests=400k,value=200", "--recommend"];
+    let text = guira(&sim);
+    assert!(text.status.success(), "{}", stderr(&text));
+    for message in
+        ["a sample of", "Take --memory ", "Of 100 reads ", "Twice as much, ", "the best fixed policy, "]
+    {
+        assert!(stdout(&text).contains(message), "{message}: {}", stdout(&text));
+    }
+    let json = guira(&[&sim[..], &["--size", "20M", "--json"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!((&json["memory"], &json["twice"]["memory"]), (&(20 << 20).into(), &(40 << 20).into()));
+    assert!(json["miss_ratio"].as_f64() > json["twice"]["miss_ratio"].as_f64(), "{json}");
+    let arguments: Vec<&str> = json["arguments"].as_str().expect("a text").split(' ').collect();
+    let config = guira(&[&["serve", "--print-config"][..], &arguments].concat());
+    assert!(config.status.success() && stdout(&config).contains("memory = \"20MiB\""), "{}", stdout(&config));
+}
+
+#[test]
+fn what_nothing_can_be_recommended_for_is_refused_with_the_reason() {
+    let scratch = Scratch::new();
+    let trace = |name, text| scratch.write(name, text).to_str().expect("a plain path").to_owned();
+    let (empty, keys) = (trace("empty", ""), trace("keys", "a\nb\na\n"));
+    let writes = trace("writes", "0,a,1,9,1,set,0\n1,b,1,9,1,set,0\n");
+    for (args, message) in [
+        (&[&empty[..]][..], "empty: there are no requests"),
+        (&[&writes], "writes: no request reads"),
+        (&[&keys, "--size", "4GiB"], "give --value-size"),
+        (&[&keys, "--size", "4MiB", "--value-size", "9"], "4MiB is less memory than a server starts with"),
+        (&[&keys, "--sizes", "4,5"], "answers for one size"),
+        (&[&keys, "--policy", "clock"], "cannot be used with"),
+    ] {
+        let refused = guira(&[&["sim", "--recommend"], args].concat());
+        assert_eq!(refused.status.code(), Some(2), "{args:?}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(message), "{args:?}: {}", stderr(&refused));
+    }
+    let objects = stdout(&guira(&["sim", "--recommend", &keys]));
+    assert!(objects.contains("Take room for 2 objects"), "{objects}");
+}

@@ -37,8 +37,9 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "WHAT", default_value = "store")]
     writes: WriteMeaning,
     /// Bytes of key and value where the trace does not tell, for sizes in bytes.
-    #[arg(long, value_name = "BYTES", default_value = "1000")]
-    value_size: Bytes,
+    /// [default: 1000]
+    #[arg(long, value_name = "BYTES")]
+    value_size: Option<Bytes>,
     /// Bytes that the cache needs for an object beside its key and value, for sizes in bytes.
     #[arg(long, value_name = "BYTES", default_value = "16")]
     overhead: Bytes,
@@ -63,6 +64,9 @@ enum WriteMeaning {
     Ask,
 }
 
+/// Key and value where nobody tells.
+const VALUE_SIZE: Bytes = Bytes(1000);
+
 /// Bytes of an object.
 fn length(Bytes(bytes): Bytes) -> Result<u32, Failure> {
     u32::try_from(bytes).map_err(|_| Failure::Usage(format!("{bytes} bytes are too many for an object")))
@@ -71,12 +75,22 @@ fn length(Bytes(bytes): Bytes) -> Result<u32, Failure> {
 impl RequestArgs {
     /// Which keys are taken.
     pub(crate) fn sample(&self) -> Sample {
-        self.shards.unwrap_or(Sample::All)
+        self.sample_or(Sample::All)
+    }
+
+    /// The same, where something else than all is usual.
+    pub(crate) fn sample_or(&self, usual: Sample) -> Sample {
+        self.shards.unwrap_or(usual)
     }
 
     /// Bytes of key and value where the trace does not tell.
     pub(crate) fn value_size(&self) -> Result<u32, Failure> {
-        length(self.value_size)
+        length(self.value_size.unwrap_or(VALUE_SIZE))
+    }
+
+    /// Whether it was told how long values are.
+    pub(crate) const fn tells_value_size(&self) -> bool {
+        self.value_size.is_some()
     }
 
     /// How they are driven through a cache whose room is in bytes, or in objects.
@@ -87,7 +101,7 @@ impl RequestArgs {
             None => source.on_miss(),
         };
         let measure = if in_bytes {
-            Measure::Bytes { size: length(self.value_size)?, overhead: length(self.overhead)? }
+            Measure::Bytes { size: self.value_size()?, overhead: length(self.overhead)? }
         } else {
             Measure::Objects
         };

@@ -20,6 +20,7 @@ mod jobs;
 pub mod layout;
 pub mod plot;
 pub mod policy;
+pub mod recommend;
 pub mod registry;
 pub mod report;
 pub mod run;

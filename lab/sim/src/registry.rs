@@ -4,7 +4,7 @@
 //! of the engine comes from the engine's own table: `policy/engine.rs` puts any of them behind the seam.
 
 use guira_contract::OptionError;
-use guira_roster::Spec;
+use guira_roster::{AUTO, Spec};
 
 use guira_slab::Policy;
 use guira_slab::policy::miniature::{Keeper, KeeperUser};
@@ -74,6 +74,16 @@ struct Node<'a> {
     pace: u64,
 }
 
+/// What one of several caches is, each of which has some of the keys of a stream.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeSetup<'a> {
+    pub(crate) limit: u64,
+    pub(crate) measure: Measure,
+    pub(crate) stream: &'a Stream,
+    /// How many keys it has, which it numbers itself.
+    pub(crate) keys: usize,
+}
+
 impl<'a> KeeperUser for Node<'a> {
     type Output = Box<dyn crate::policy::Policy + 'a>;
 
@@ -97,6 +107,8 @@ pub struct Entry {
 enum Made {
     /// The engine's, which knows its options.
     InEngine,
+    /// The engine's own choice among these.
+    Auto,
     /// Here, with these options.
     Here(&'static [&'static str], fn(&Spec, &Setup<'_>) -> Result<Counters, OptionError>),
 }
@@ -116,17 +128,9 @@ pub fn policies() -> impl Iterator<Item = Entry> {
 
 const HERE: &[Entry] = &[
     Entry {
-        name: "auto",
+        name: AUTO,
         about: "the engine's policies, of which a sample of the requests says which one would miss least, from first=NAME, clock, on",
-        made: Made::Here(&["first", PACE_OPTION], |spec, setup| {
-            let pace = spec.number(PACE_OPTION, 1..=u64::MAX)?.unwrap_or(PACE);
-            let first = match spec.value("first") {
-                Some(name) => Policy::read(&Spec { name: name.to_owned(), options: Vec::new() })?,
-                None => Policy::default(),
-            };
-            let mut auto = Auto::new(first, setup.limit, setup.rules.measure, setup.stream, pace);
-            Ok(run::run(&mut auto, setup.stream, setup.rules, setup.progress))
-        }),
+        made: Made::Auto,
     },
     Entry {
         name: "bucket-clock",
@@ -178,11 +182,23 @@ const HERE: &[Entry] = &[
 /// What the simulator wants to know of a policy of the engine: how many requests are a second where the trace tells no time.
 const PACE_OPTION: &str = "pace";
 
-/// A policy of the engine as it was written, and the pace.
-fn read_engine_policy(spec: &Spec) -> Result<(Policy, u64), OptionError> {
+/// Requests of `stream` in a second, if it tells no time: in a sample there are fewer.
+fn pace(spec: &Spec, stream: &Stream) -> Result<u64, OptionError> {
     let pace = spec.number(PACE_OPTION, 1..=u64::MAX)?.unwrap_or(PACE);
+    Ok(((pace as f64 * stream.rate()) as u64).max(1))
+}
+
+/// What `auto` begins with.
+fn read_first(spec: &Spec) -> Result<Policy, OptionError> {
+    spec.allow(&["first", PACE_OPTION])?;
+    spec.value("first").map_or_else(|| Ok(Policy::default()), |name| Policy::read(&Spec::parse(name)?))
+}
+
+/// A policy of the engine as it was written.
+fn read_engine_policy(spec: &Spec) -> Result<Policy, OptionError> {
+    spec.number(PACE_OPTION, 1..=u64::MAX)?;
     let options = spec.options.iter().filter(|(name, _)| name != PACE_OPTION).cloned().collect();
-    Ok((Policy::read(&Spec { name: spec.name.clone(), options })?, pace))
+    Policy::read(&Spec { name: spec.name.clone(), options })
 }
 
 /// What is written one after another with commas, each by itself: what has a `=` and no `:` is a further option of the one before.
@@ -220,6 +236,7 @@ impl Choice {
         };
         match entry.made {
             Made::InEngine => read_engine_policy(&spec).map(|_| ())?,
+            Made::Auto => read_first(&spec).map(|_| ())?,
             Made::Here(options, _) => spec.allow(options)?,
         }
         Ok(Self { entry, spec })
@@ -243,20 +260,32 @@ impl Choice {
         self.spec.to_string()
     }
 
+    /// What it notes of each item, in bytes, if it is one policy of the engine: beside the items in the same memory.
+    pub(crate) fn notes(&self) -> u32 {
+        match self.entry.made {
+            Made::InEngine => read_engine_policy(&self.spec).map_or(0, Policy::item_bytes),
+            Made::Auto | Made::Here(..) => 0,
+        }
+    }
+
     /// A cache of it that is one of several, each of which has some of the keys of the stream. Only an engine has nodes.
     pub(crate) fn node<'a>(
         &self,
-        limit: u64,
-        stream: &'a Stream,
-        keys: usize,
+        node: NodeSetup<'a>,
     ) -> Result<Box<dyn crate::policy::Policy + 'a>, OptionError> {
+        let NodeSetup { limit, measure, stream, keys } = node;
         match self.entry.made {
             Made::InEngine => {
-                let (policy, pace) = read_engine_policy(&self.spec)?;
+                let (policy, pace) = (read_engine_policy(&self.spec)?, pace(&self.spec, stream)?);
                 Ok(policy.keep(0, Node { limit, stream, keys, pace }))
             }
+            Made::Auto => {
+                let (first, pace) = (read_first(&self.spec)?, pace(&self.spec, stream)?);
+                Ok(Box::new(Auto::new(first, (limit, measure), (stream, keys), pace)))
+            }
             Made::Here(..) => {
-                let known: Vec<&str> = Policy::all().map(|(policy, _)| policy.name()).collect();
+                let of_engine = Policy::all().map(|(policy, _)| policy.name());
+                let known: Vec<&str> = std::iter::once(AUTO).chain(of_engine).collect();
                 let name = self.entry.name.to_owned();
                 Err(OptionError::Unknown { what: "policy of an engine", name, known: known.join(", ") })
             }
@@ -267,8 +296,13 @@ impl Choice {
     pub(crate) fn run(&self, setup: &Setup<'_>) -> Result<Counters, OptionError> {
         match self.entry.made {
             Made::InEngine => {
-                let (policy, pace) = read_engine_policy(&self.spec)?;
-                Ok(policy.keep(0, Simulated { setup, pace }))
+                let pace = pace(&self.spec, setup.stream)?;
+                Ok(read_engine_policy(&self.spec)?.keep(0, Simulated { setup, pace }))
+            }
+            Made::Auto => {
+                let (first, pace) = (read_first(&self.spec)?, pace(&self.spec, setup.stream)?);
+                let of_all = (setup.stream, setup.keys());
+                Ok(setup.run(Auto::new(first, (setup.limit, setup.rules.measure), of_all, pace)))
             }
             Made::Here(_, run) => run(&self.spec, setup),
         }

@@ -124,6 +124,16 @@ impl Stream {
         !self.sizes.is_usual()
     }
 
+    /// Whether anything that is stored expires.
+    pub(crate) fn has_expiries(&self) -> bool {
+        !self.ttls.is_usual()
+    }
+
+    /// Whether the requests tell when they were made.
+    pub(crate) fn has_times(&self) -> bool {
+        !self.times.is_usual()
+    }
+
     /// The share of the keys that was taken when they were sampled.
     #[must_use]
     pub const fn rate(&self) -> f64 {

@@ -130,7 +130,17 @@ fn advice(memory: usize) -> usize {
 
 /// The least memory that a server with these options can be started with.
 pub fn least_memory(options: &Options) -> Size {
-    least_of(|memory| MemorySplit::of(options, memory).engine >= ENGINE_LEAST)
+    memory_for_items(options, ENGINE_LEAST)
+}
+
+/// What a server with these options has for items and index if its memory is `memory` bytes.
+pub fn items_memory(options: &Options, memory: usize) -> usize {
+    MemorySplit::of(options, memory).engine
+}
+
+/// The least memory of which a server with these options has `items` bytes for items and index.
+pub fn memory_for_items(options: &Options, items: usize) -> Size {
+    least_of(|memory| MemorySplit::of(options, memory).engine >= items)
 }
 
 /// The least memory that a running server can be given.
@@ -200,6 +210,15 @@ mod tests {
             let least = least_memory(&options);
             assert!(MemorySplit::of(&options, least.0).is_enough());
             assert!(!MemorySplit::of(&options, least.0 - MIB).is_enough());
+        }
+    }
+
+    #[test]
+    fn the_memory_for_items_is_the_least_that_leaves_as_much() {
+        let options = Options::default();
+        for items in [3 * MIB, 100 * MIB, 5 << 30] {
+            let memory = memory_for_items(&options, items).0;
+            assert!(items_memory(&options, memory) >= items && items_memory(&options, memory - MIB) < items);
         }
     }
 

@@ -230,7 +230,7 @@ impl Pass {
         progress: &dyn Fn(u64),
     ) -> Result<Self, PoolError> {
         let places = Places::of(pool, stream.keys(), lost)?;
-        let mut nodes = Nodes::new(pool, stream, &places)?;
+        let mut nodes = Nodes::new(pool, (stream, rules.measure), &places)?;
         run::run(&mut nodes, stream, rules, progress);
         let (windows, works) = nodes.counted();
         Ok(Pass { windows, works, nodes: pool.nodes, keys_at_once: pool.keys_at_once })

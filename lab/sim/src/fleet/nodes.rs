@@ -6,6 +6,7 @@ use guira_workload::trace::Action;
 
 use super::{Pool, PoolError, STEADY, WINDOWS, Way, Window, Work};
 use crate::policy::{Id, Policy};
+use crate::registry::NodeSetup;
 use crate::run::{self, Measure};
 use crate::stream::Stream;
 
@@ -115,11 +116,16 @@ pub(super) struct Nodes<'a> {
 }
 
 impl<'a> Nodes<'a> {
-    pub(super) fn new(pool: &Pool<'a>, stream: &'a Stream, places: &'a Places) -> Result<Self, PoolError> {
+    pub(super) fn new(
+        pool: &Pool<'a>,
+        (stream, measure): (&'a Stream, Measure),
+        places: &'a Places,
+    ) -> Result<Self, PoolError> {
         let parts = pool.nodes / pool.copies;
         let node = |node: usize| {
             let part = if node < pool.nodes { node / pool.copies } else { parts + node - pool.nodes };
-            pool.policy.node(pool.room, stream, places.keys[part])
+            let setup = NodeSetup { limit: pool.room, measure, stream, keys: places.keys[part] };
+            pool.policy.node(setup)
         };
         let all = pool.nodes + pool.gutter;
         Ok(Nodes {

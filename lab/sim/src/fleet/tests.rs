@@ -145,3 +145,25 @@ fn what_cannot_be_simulated_is_refused() {
     let error = simulate(&pool, &stream, RULES, &|_| ()).unwrap_err().to_string();
     assert!(error.contains("policy of an engine") && error.contains("clock"), "{error}");
 }
+
+#[test]
+fn nodes_can_choose_their_policy_themselves() {
+    // A loop of 4/3 of their memory, of which clock keeps nothing.
+    let stream = rounds(200);
+    let hits = |name| {
+        let policy = Choice::parse(name).unwrap();
+        let pool = |policy| Pool {
+            nodes: 2,
+            copies: 1,
+            room: KEYS * 3 / 8,
+            policy,
+            hash: HashKind::Ch3,
+            gutter: 0,
+            keys_at_once: 1,
+            value_size: 100,
+        };
+        simulate(&pool(&policy), &stream, RULES, &|_| ()).unwrap().hit_ratio
+    };
+    assert_eq!(hits("clock"), 0.0);
+    assert!(hits("auto") > 0.2, "{}", hits("auto"));
+}

@@ -16,7 +16,7 @@ use crate::run::Measure;
 use crate::stream::Stream;
 
 /// The advisor has a sixty-fourth of the memory, as in the server, in which an object that is not measured has this many bytes.
-const SHARE: u64 = 64;
+const SHARE: usize = 64;
 const OBJECT_BYTES: u32 = 1024;
 /// Families of keys are of no use here.
 const DELIMITER: u8 = b':';
@@ -32,6 +32,7 @@ pub(crate) struct Auto<'a> {
     stream: &'a Stream,
     pace: u64,
     limit: u64,
+    keys: usize,
     /// Bytes that stand for one unit of weight.
     unit: u32,
     number: usize,
@@ -42,18 +43,27 @@ pub(crate) struct Auto<'a> {
 }
 
 impl<'a> Auto<'a> {
-    pub(crate) fn new(first: Evicting, limit: u64, measure: Measure, stream: &'a Stream, pace: u64) -> Self {
+    /// A cache for some of the keys of `stream`, of which there are `keys`, and `pace` requests take a second if it tells no time. It begins
+    /// with the policy `first`.
+    pub(crate) fn new(
+        first: Evicting,
+        (limit, measure): (u64, Measure),
+        (stream, keys): (&'a Stream, usize),
+        pace: u64,
+    ) -> Self {
         let unit = if measure == Measure::Objects { OBJECT_BYTES } else { 1 };
-        let bytes = limit.saturating_mul(u64::from(unit));
+        // Where the stream is a sample, the server has all of the memory that the sample's stands for.
+        let bytes = limit as f64 * f64::from(unit) / stream.rate();
         Auto {
-            cache: first.miniature(0, limit, stream.keys()),
+            cache: first.miniature(0, limit, keys),
             policy: first,
-            advisor: Advisor::new((bytes / SHARE) as usize, DELIMITER, &[]),
+            advisor: Advisor::new(bytes as usize / SHARE, DELIMITER, &[]),
             weights: Weights::default(),
-            expiries: if stream.ttls.is_usual() { Vec::new() } else { vec![NEVER; stream.keys()] },
+            expiries: if stream.ttls.is_usual() { Vec::new() } else { vec![NEVER; keys] },
             stream,
             pace,
             limit,
+            keys,
             unit,
             number: 0,
             told: None,
@@ -111,7 +121,7 @@ impl<'a> Auto<'a> {
         if self.cache.tune(policy) {
             return;
         }
-        let mut heir = policy.miniature(0, self.limit, self.stream.keys());
+        let mut heir = policy.miniature(0, self.limit, self.keys);
         while let Some((id, weight)) = self.cache.evict(now) {
             heir.adopt(
                 id,
