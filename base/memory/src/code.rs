@@ -17,8 +17,8 @@ const STACK_LEFT: usize = 16 * crate::KIB;
 /// Drops code and constants of the program and its libraries from the resident memory of the process; the kernel maps them again from its page
 /// cache when they are used. A server uses a small part of what its start did. Returns their size in bytes.
 ///
-/// The kernel maps what lies around as well: 64 KiB, and since Linux 6.18 all that lies in one piece in the page cache, 2 MiB perhaps, but no more
-/// than one mapping. So there are many from now on, of 16 KiB each.
+/// The kernel maps what lies around as well: 64 KiB, and Linux 6.18 much more if the page cache has it in one piece, but no more than one mapping.
+/// So there are many from now on, of 16 KiB each.
 ///
 /// Mappings with changed pages are left as they are: where a debugger has set breakpoints these would be lost.
 ///
