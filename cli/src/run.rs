@@ -130,6 +130,7 @@ fn follow(signals: &mut Signals, running: &Running, notifier: &Notifier, program
         format!("listening on {addresses}; {items} items, {connections} connections")
     };
     notifier.ready(&status());
+    guira_server::release_start();
     let successor = Mutex::new(None);
     let taken = || successor.lock().ok().and_then(|mut successor| successor.take());
     std::thread::scope(|scope| {

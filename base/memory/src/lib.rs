@@ -21,7 +21,7 @@ pub mod slab;
 mod value_pin;
 
 pub use budget::Budget;
-pub use code::release_code;
+pub use code::{release_code, release_heap, release_stack};
 pub use machine::{available_memory, machine_memory};
 pub use place::{NoPlace, RegionPlace};
 pub use prefetch::prefetch;

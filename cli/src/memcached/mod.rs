@@ -67,7 +67,7 @@ fn run(flags: &Flags) -> Result<(), Failure> {
         eprintln!("warning: {warning}");
     }
     options.listen = listen::listeners(flags)?;
-    fit_memory(&mut options);
+    fit_memory(&mut options)?;
     // Here a name without a slash is a file too.
     options.region = flags.value("memory-file").map(RegionPlace::at);
     options.udp = listen::datagram_addresses(flags)?;
@@ -203,22 +203,15 @@ fn sasl_file() -> Result<String, Failure> {
 /// Connections may be given no larger part of -m than this: what was meant for memcached, where it comes on top, leaves room for items.
 const CONNECTIONS_PART: usize = 4;
 
-/// memcached takes any -m and any read_buf_mem_limit; what a server needs is taken in any case.
-fn fit_memory(options: &mut Options) {
-    let wanted = options.connection_memory.take();
-    raise_memory(options);
+/// memcached takes any read_buf_mem_limit, and any -m that holds two of the largest items.
+fn fit_memory(options: &mut Options) -> Result<(), Failure> {
+    if options.max_item_size.0 > options.memory.0 / 2 {
+        return Err(Failure::Usage("Cannot set item size limit higher than 1/2 of memory max.".to_owned()));
+    }
     let most = Size(options.memory.0 / CONNECTIONS_PART);
-    if wanted > Some(most) {
+    if options.connection_memory > Some(most) {
         eprintln!("warning: -o read_buf_mem_limit is too much of -m: {most} are used");
+        options.connection_memory = Some(most);
     }
-    options.connection_memory = wanted.map(|wanted| wanted.min(most));
-    raise_memory(options);
-}
-
-fn raise_memory(options: &mut Options) {
-    let least = guira_server::least_memory(options);
-    if options.memory < least {
-        eprintln!("warning: -m: {} is too little for the whole process: {least} are used", options.memory);
-        options.memory = least;
-    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! `guira sim --recommend`: one answer.
 
 use guira_memory::MIB;
-use guira_server::{Options, items_memory, least_memory, memory_for_items};
+use guira_server::{Options, items_memory, least_ceiling, memory_for_items};
 use guira_sim::recommend::{NoAnswer, Question, Report, SAMPLE_KEYS, Server, recommend};
 use guira_sim::{Sample, Simulated, Size, Stream};
 
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let rules = args.requests.rules(&source, args.is_in_bytes(stream, given)?)?;
     let options = Options::default();
     let server = Server {
-        least: least_memory(&options).0 as u64,
+        least: least_ceiling(&options).0 as u64,
         items: &|memory| items_memory(&options, memory as usize) as u64,
         memory: &|items| memory_for_items(&options, items as usize).0 as u64,
     };

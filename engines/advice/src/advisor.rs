@@ -10,7 +10,7 @@ use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// How memory is divided among sizes is learnt with this part of the memory for all models.
+/// For how long items of each size should stay is learnt with this part of the memory for all models.
 const DIVISION_PART: usize = 8;
 
 /// Learns from sampled requests.
@@ -20,13 +20,59 @@ pub struct Advisor {
     threshold: AtomicU64,
     /// Requests that were not looked at since another thread was just at it. Relaxed: a count.
     dropped: AtomicU64,
-    /// LOCK: model. Leaf; no worker waits for it.
-    models: Mutex<Models>,
+    /// LOCK: learnt. Leaf; no worker waits for it.
+    learnt: Mutex<Learnt>,
+}
+
+/// What an advisor learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subjects {
+    /// What other sizes would be worth, and which policy would miss least at the present one.
+    SizesAndPolicies,
+    /// Sizes alone: there is no policy to be chosen.
+    Sizes,
+}
+
+impl Subjects {
+    /// With less memory than this, in bytes, there is nothing to be learnt.
+    pub const fn least_budget(self) -> usize {
+        match self {
+            Subjects::SizesAndPolicies => choice::LEAST_BUDGET,
+            Subjects::Sizes => model::LEAST_BUDGET,
+        }
+    }
+}
+
+/// The models, which take no memory before there is a request to learn from.
+#[derive(Debug)]
+struct Learnt {
+    budget: usize,
+    delimiter: u8,
+    subjects: Subjects,
+    /// The sizes of chunks that memory is divided among, in ascending order.
+    chunks: Vec<usize>,
+    /// The last pulse before there were models.
+    last: Option<(Pulse, Spec)>,
+    models: Option<Models>,
+}
+
+impl Learnt {
+    fn models(&mut self) -> &mut Models {
+        let Learnt { budget, delimiter, subjects, chunks, last, models } = self;
+        models.get_or_insert_with(|| {
+            let mut models = Models::new(*budget, *delimiter, (*subjects, chunks));
+            if let Some((pulse, policy)) = last.take() {
+                models.pulse(pulse, &policy);
+            }
+            models
+        })
+    }
 }
 
 #[derive(Debug)]
 struct Models {
-    choice: Choice,
+    /// `None` if there is no policy to be chosen.
+    choice: Option<Choice>,
     /// `None` if memory is not divided among sizes of items, or there is not enough of it.
     division: Option<Division>,
     /// `None` if there is not enough memory for other sizes.
@@ -34,32 +80,72 @@ struct Models {
 }
 
 impl Models {
-    fn threshold(&self) -> u64 {
-        let division = self.division.as_ref().map_or(0, Division::threshold);
-        self.sizes.as_ref().map_or(0, Model::threshold).max(self.choice.threshold()).max(division)
-    }
-}
-
-impl Advisor {
-    /// With less memory than this, in bytes, there is nothing to be learnt.
-    pub const LEAST_BUDGET: usize = choice::LEAST_BUDGET;
-
-    /// An advisor that takes at most `budget` bytes of memory, or [`Self::LEAST_BUDGET`] if that is less. Families of keys are what comes
-    /// before `delimiter`; `chunks` are the sizes that memory is divided among, in ascending order, if it is.
-    pub fn new(budget: usize, delimiter: u8, chunks: &[usize]) -> Self {
+    fn new(budget: usize, delimiter: u8, (subjects, chunks): (Subjects, &[usize])) -> Self {
         let for_division = (budget / DIVISION_PART).max(Division::LEAST_BUDGET);
-        let divides = !chunks.is_empty() && budget >= for_division + choice::LEAST_BUDGET;
+        let divides = !chunks.is_empty() && budget >= for_division + subjects.least_budget();
         let division = divides.then(|| Division::new(for_division, chunks));
         let budget = budget - if divides { for_division } else { 0 };
+        if subjects == Subjects::Sizes {
+            return Models { choice: None, division, sizes: Some(Model::new(budget, delimiter)) };
+        }
         let for_sizes = (budget / 2).max(model::LEAST_BUDGET);
         let is_enough = budget >= for_sizes + choice::LEAST_BUDGET;
         let sizes = is_enough.then(|| Model::new(for_sizes, delimiter));
         let choice = Choice::new(if is_enough { budget - for_sizes } else { budget });
-        let models = Models { choice, division, sizes };
+        Models { choice: Some(choice), division, sizes }
+    }
+
+    fn threshold(&self) -> u64 {
+        let sizes = self.sizes.as_ref().map_or(0, Model::threshold);
+        let division = self.division.as_ref().map_or(0, Division::threshold);
+        sizes.max(self.choice.as_ref().map_or(0, Choice::threshold)).max(division)
+    }
+
+    fn see(&mut self, observed: Observed<'_>, now: Seconds) {
+        // Each has its own sample, and counts what that costs.
+        if let Some(choice) = self.choice.as_mut().filter(|choice| observed.hash < choice.threshold()) {
+            choice.see(observed, now);
+        }
+        if let Some(division) = self.division.as_mut().filter(|division| observed.hash < division.threshold())
+        {
+            division.see(observed, now);
+        }
+        if let Some(sizes) = self.sizes.as_mut().filter(|sizes| observed.hash < sizes.threshold()) {
+            sizes.see(observed, now);
+        }
+    }
+
+    fn pulse(&mut self, pulse: Pulse, policy: &Spec) {
+        if let Some(choice) = &mut self.choice {
+            choice.pulse(pulse, policy);
+        }
+        if let Some(division) = &mut self.division {
+            division.pulse(pulse);
+        }
+        if let Some(sizes) = &mut self.sizes {
+            sizes.serve(policy);
+            sizes.pulse(pulse);
+        }
+    }
+}
+
+impl Advisor {
+    /// An advisor that takes at most `budget` bytes of memory, or [`Subjects::least_budget`] if that is less, and none before there is a
+    /// request. Families of keys are what comes before `delimiter`. Memory is divided among chunks of
+    /// these sizes, in ascending order, if it is.
+    pub fn new(budget: usize, delimiter: u8, (subjects, chunks): (Subjects, &[usize])) -> Self {
         Advisor {
-            threshold: AtomicU64::new(models.threshold()),
+            // All keys, until the models say which.
+            threshold: AtomicU64::new(u64::MAX),
             dropped: AtomicU64::new(0),
-            models: Mutex::new(models),
+            learnt: Mutex::new(Learnt {
+                budget,
+                delimiter,
+                subjects,
+                chunks: chunks.to_vec(),
+                last: None,
+                models: None,
+            }),
         }
     }
 
@@ -71,84 +157,78 @@ impl Advisor {
 
     /// A request was made. It is not looked at if another thread holds the models: no thread waits.
     pub fn see(&self, observed: Observed<'_>, now: Seconds) {
-        let mut models = match self.models.try_lock() {
-            Ok(models) => models,
+        let mut learnt = match self.learnt.try_lock() {
+            Ok(learnt) => learnt,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 return;
             }
         };
-        let before = models.threshold();
-        // Each has its own sample, and counts what that costs.
-        if observed.hash < models.choice.threshold() {
-            models.choice.see(observed, now);
-        }
-        if let Some(division) =
-            models.division.as_mut().filter(|division| observed.hash < division.threshold())
-        {
-            division.see(observed, now);
-        }
-        if let Some(sizes) = models.sizes.as_mut().filter(|sizes| observed.hash < sizes.threshold()) {
-            sizes.see(observed, now);
-        }
-        let threshold = models.threshold();
-        if threshold != before {
+        let models = learnt.models();
+        models.see(observed, now);
+        self.sample_below(models.threshold());
+    }
+
+    fn sample_below(&self, threshold: u64) {
+        if threshold != self.threshold() {
             self.threshold.store(threshold, Ordering::Relaxed);
         }
     }
 
-    fn models(&self) -> MutexGuard<'_, Models> {
-        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    fn learnt(&self) -> MutexGuard<'_, Learnt> {
+        self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Some time has passed, and `policy` evicts.
     pub fn pulse(&self, pulse: Pulse, policy: &Spec) {
-        let mut models = self.models();
-        models.choice.pulse(pulse, policy);
-        models.division.iter_mut().for_each(|division| division.pulse(pulse));
-        if let Some(sizes) = &mut models.sizes {
-            sizes.serve(policy);
-            sizes.pulse(pulse);
-        }
-        self.threshold.store(models.threshold(), Ordering::Relaxed);
+        let mut learnt = self.learnt();
+        let Some(models) = &mut learnt.models else {
+            learnt.last = Some((pulse, policy.clone()));
+            return;
+        };
+        models.pulse(pulse, policy);
+        self.sample_below(models.threshold());
     }
 
     /// Everything that was stored is gone.
     pub fn flush(&self) {
-        let mut models = self.models();
-        models.choice.flush();
-        models.division.iter_mut().for_each(Division::flush);
-        models.sizes.iter_mut().for_each(Model::flush);
+        if let Some(Models { choice, division, sizes }) = &mut self.learnt().models {
+            choice.iter_mut().for_each(Choice::flush);
+            division.iter_mut().for_each(Division::flush);
+            sizes.iter_mut().for_each(Model::flush);
+        }
     }
 
     /// Counts from zero.
     pub fn reset(&self) {
-        let mut models = self.models();
-        models.choice.reset();
-        models.sizes.iter_mut().for_each(Model::reset);
-        drop(models);
+        if let Some(Models { choice, sizes }) = &mut self.learnt().models {
+            choice.iter_mut().for_each(Choice::reset);
+            sizes.iter_mut().for_each(Model::reset);
+        }
         self.dropped.store(0, Ordering::Relaxed);
     }
 
     /// What other sizes would be worth; `None` if there was not enough memory to learn it.
     pub fn advice(&self) -> Option<Advice> {
-        self.models().sizes.as_ref().map(Model::advice)
+        self.learnt().models().sizes.as_ref().map(Model::advice)
     }
 
-    /// What the policies miss at the present size.
-    pub fn policies(&self) -> Policies {
-        self.models().choice.policies()
+    /// What the policies miss at the present size; `None` if none is to be chosen.
+    pub fn policies(&self) -> Option<Policies> {
+        self.learnt().models().choice.as_ref().map(Choice::policies)
     }
 
     /// A policy that misses clearly less than the one that evicts, if there is one.
     pub fn better(&self) -> Option<Better> {
-        self.models().choice.better()
+        self.learnt().models.as_ref()?.choice.as_ref()?.better()
     }
 
-    /// How much the age of an item counts by its size; empty if nothing is known of that.
+    /// How much the age of an item counts by its size; empty if memory is not divided among sizes.
     pub fn size_weights(&self) -> Vec<SizeWeight> {
-        self.models().division.as_ref().map_or_else(Vec::new, Division::weights)
+        let learnt = self.learnt();
+        let division = learnt.models.as_ref().and_then(|models| models.division.as_ref());
+        division.map_or_else(Vec::new, Division::weights)
     }
 
     /// Requests that were not looked at since another thread was just at it.
@@ -163,10 +243,42 @@ mod tests {
     use crate::observed::What;
     use std::time::Duration;
 
+    const PULSE: Pulse =
+        Pulse { now: Seconds(1), reads: 0, hits: 0, busy: Duration::from_secs(1), capacity: 1e6 };
+
+    #[test]
+    fn models_take_no_memory_before_there_is_a_request_and_know_then_what_they_were_told() {
+        let advisor = Advisor::new(1 << 20, b':', (Subjects::SizesAndPolicies, &[]));
+        let policy = Spec::parse("sieve").unwrap();
+        advisor.pulse(PULSE, &policy);
+        advisor.flush();
+        advisor.reset();
+        assert!(advisor.better().is_none() && advisor.learnt().models.is_none());
+        let what = What::Stored { weight: 100, expires: u32::MAX };
+        advisor.see(Observed { key: b"k", hash: 1, what }, Seconds(1));
+        assert!(advisor.learnt().models.is_some());
+        assert_eq!(advisor.policies().unwrap().objects, 1);
+        let advice = advisor.advice().unwrap();
+        let served: Vec<_> = advice.policies.iter().filter(|one| one.is_served).collect();
+        assert_eq!(served.len(), 1);
+        assert_eq!(served[0].policy.name, "sieve");
+    }
+
+    #[test]
+    fn where_no_policy_is_to_be_chosen_there_is_advice_about_sizes_for_less() {
+        let least = Subjects::Sizes.least_budget();
+        let advisor = Advisor::new(least, b':', (Subjects::Sizes, &[]));
+        assert!(advisor.policies().is_none() && advisor.better().is_none());
+        assert!(advisor.advice().unwrap().bytes <= least as u64);
+        // Sizes have their own sample from the beginning.
+        advisor.see(Observed { key: b"k", hash: u64::MAX / 2, what: What::Miss }, Seconds(1));
+        assert!(advisor.threshold() < u64::MAX / 2);
+    }
+
     #[test]
     fn each_model_pays_for_its_own_sample_and_keeps_to_the_budget() {
         const BUDGET: usize = 4 << 20;
-        let advisor = Advisor::new(BUDGET, b':', &[]);
+        let advisor = Advisor::new(BUDGET, b':', (Subjects::SizesAndPolicies, &[]));
         let policy = Spec::parse("seg-lru").unwrap();
         let mut state = 1u64;
         for second in 1..120 {
@@ -189,7 +301,7 @@ mod tests {
             }
         }
         // 20,000 requests a second of which a sixteenth is looked at are no more than is allowed for other sizes.
-        let (advice, policies) = (advisor.advice().unwrap(), advisor.policies());
+        let (advice, policies) = (advisor.advice().unwrap(), advisor.policies().unwrap());
         assert!(advice.rate > 0.05, "{}", advice.rate);
         assert!(policies.rate > 0.1, "{}", policies.rate);
         assert_eq!(policies.misses.len(), 9, "seg-lru is served, and no candidate");

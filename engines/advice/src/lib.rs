@@ -38,7 +38,7 @@ mod span;
 mod tally;
 
 pub use advice::{Advice, Family, LongSet, OfPolicy, SCALES, WINDOW, WorkingSet};
-pub use advisor::Advisor;
+pub use advisor::{Advisor, Subjects};
 pub use choice::{Better, CANDIDATES, Policies};
 pub use families::{FAMILY_PREFIX_MAX, family_prefix};
 pub use observed::{Observed, Pulse, What};

@@ -10,8 +10,7 @@ use guira_items::MINIMUM;
 /// Sets the limit to `memory` bytes.
 pub(crate) fn resize<S: ItemStore>(core: &Core<S>, memory: usize) -> Result<(), ResizeError> {
     let max_item_size = core.options.engine.max_item_size;
-    let items = 2 * core.plan.partitions * max_item_size;
-    let least = MINIMUM.max(items).max(if S::IS_LOSSY { 0 } else { needed(core) });
+    let least = MINIMUM.max(if S::IS_LOSSY { 0 } else { needed(core) });
     if memory < least {
         return Err(ResizeError::TooSmall { memory, least });
     }

@@ -1,4 +1,5 @@
-//! How the memory of the process is divided: `--memory` is the ceiling of all of it.
+//! How the memory of the process is divided: `--memory` is the ceiling of all of it, unless it is so little that this would leave nothing to be
+//! of use. Then it is what it is for memcached, the limit of items and index.
 
 use crate::direct;
 use crate::forward;
@@ -7,14 +8,14 @@ use crate::size::Size;
 use crate::top_keys::TopKeys;
 use crate::udp::UDP_BYTES;
 use crate::web;
-use guira_advice::Advisor;
+use guira_advice::Subjects;
 
 use guira_memory::{KIB, MIB};
 use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
 
-/// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
-/// caches, whose memory is committed in larger steps …
-const PROCESS_BYTES: usize = 5 * MIB;
+/// What the process takes beside the engine's memory: code, stacks, and what the system library keeps (docs/decisions/0054-small-process.md);
+/// a little more of it in large caches, whose memory is committed in larger steps …
+const PROCESS_BYTES: usize = 4 * MIB;
 const PROCESS_SHARE: usize = 256;
 const PROCESS_SHARE_MAX: usize = 2 * MIB;
 /// … and each worker's buffers and stack, without those for datagrams.
@@ -26,9 +27,14 @@ const PINNED_PART: usize = 4;
 /// Connections that do nothing take at most this part of the whole; beyond it they are refused.
 const CONNECTIONS_PART: usize = 4;
 
-/// Requests that have arrived in part and replies that were not taken may take this part of the whole, within these limits.
+/// Requests that have arrived in part and replies that were not taken may take this part of the whole, within these limits …
 const TRAFFIC_SHARE: usize = 128;
 const TRAFFIC_RANGE: std::ops::RangeInclusive<usize> = MIB..=16 * MIB;
+/// … but less of a small one: this part, or the least with which connections get along.
+const TRAFFIC_SHARE_SMALL: usize = 32;
+const TRAFFIC_LEAST: usize = 256 * KIB;
+/// More than this part of the whole they may not be given.
+const TRAFFIC_PART: usize = 2;
 
 /// What is learnt from requests takes this part of the whole, if that is enough for anything, and at most so much.
 const ADVICE_SHARE: usize = 64;
@@ -37,8 +43,11 @@ const ADVICE_MAX: usize = 24 * MIB;
 /// Which keys are asked for most takes this part of the whole, or the least that is of use.
 const TOP_KEYS_SHARE: usize = 100;
 
-/// Less than this is no cache.
-const ENGINE_LEAST: usize = 2 * MIB;
+/// Items and index have so much, or the whole memory if that is less, whatever else the process takes: the least that memcached can be limited to
+/// while it runs is 8 MiB of items.
+const ENGINE_LEAST: usize = 8 * MIB;
+/// An item may take this part of them.
+const ITEM_PART: usize = 2;
 
 /// The parts of a process's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +64,6 @@ pub(crate) struct MemorySplit {
     pub(crate) advice: usize,
     /// For which keys are asked for most; 0 if that is not to be known.
     pub(crate) top_keys: usize,
-    /// 0 if nothing is left.
     pub(crate) engine: usize,
 }
 
@@ -80,11 +88,8 @@ impl MemorySplit {
             + web::memory(options);
         let each = CONNECTION_BYTES + if options.tls_cert.is_some() { TLS_BYTES } else { 0 };
         let idle = (options.max_connections as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
-        let traffic = options.connection_memory.map_or_else(
-            || (memory / TRAFFIC_SHARE).clamp(*TRAFFIC_RANGE.start(), *TRAFFIC_RANGE.end()),
-            |size| size.0,
-        );
-        let advice = if options.disable_advice { 0 } else { advice(at_start) };
+        let traffic = options.connection_memory.map_or_else(|| usual_traffic(memory), |size| size.0);
+        let advice = if options.disable_advice { 0 } else { advice(at_start, subjects(options)) };
         let top_keys = if options.shows_top_keys() {
             TopKeys::bytes(top_keys_budget(at_start), options.workers)
         } else {
@@ -92,7 +97,8 @@ impl MemorySplit {
         };
         let rings = direct::rings_bytes(options, memory);
         let beside = (process + workers + idle + advice + top_keys + rings).saturating_add(traffic);
-        let engine = memory.saturating_sub(beside);
+        let least = ENGINE_LEAST.max(ITEM_PART * options.max_item_size.0).min(memory);
+        let engine = memory.saturating_sub(beside).max(least);
         MemorySplit { process, workers, idle, traffic, rings, advice, top_keys, engine }
     }
 
@@ -101,9 +107,20 @@ impl MemorySplit {
         ConnLimits { idle: self.idle, traffic: self.traffic, pinned: self.engine / PINNED_PART }
     }
 
-    /// Whether the engine's part is enough for a cache.
-    pub(crate) fn is_enough(&self) -> bool {
-        self.engine >= ENGINE_LEAST
+    /// What the process may take in all: more than `memory`, if that is little.
+    pub(crate) fn total(&self) -> usize {
+        self.parts().into_iter().map(|(_, bytes)| bytes).fold(0, usize::saturating_add)
+    }
+
+    /// Says so if `memory` is not the ceiling of the whole process.
+    pub(crate) fn report(&self, memory: Size) {
+        if self.total() > memory.0 {
+            let all = Size(self.total().div_ceil(MIB) * MIB);
+            tracing::warn!(
+                "{memory} is little for a process: items and index have {} of it, and with all else it may take {all}",
+                Size(self.engine)
+            );
+        }
     }
 
     /// The parts with their names.
@@ -123,14 +140,28 @@ pub(crate) fn top_keys_budget(memory: usize) -> usize {
     memory / TOP_KEYS_SHARE
 }
 
-fn advice(memory: usize) -> usize {
-    let share = (memory / ADVICE_SHARE).min(ADVICE_MAX);
-    if share >= Advisor::LEAST_BUDGET { share } else { 0 }
+/// What is to be learnt from requests.
+pub(crate) fn subjects(options: &Options) -> Subjects {
+    match options.choice() {
+        Ok(choice) if choice.can_choose() => Subjects::SizesAndPolicies,
+        _ => Subjects::Sizes,
+    }
 }
 
-/// The least memory that a server with these options can be started with.
-pub fn least_memory(options: &Options) -> Size {
-    memory_for_items(options, ENGINE_LEAST)
+fn advice(memory: usize, subjects: Subjects) -> usize {
+    let share = (memory / ADVICE_SHARE).min(ADVICE_MAX);
+    let least = subjects.least_budget();
+    match subjects {
+        _ if share < least => 0,
+        Subjects::SizesAndPolicies => share,
+        // Policies have the other half.
+        Subjects::Sizes => (share / 2).max(least),
+    }
+}
+
+/// The least memory that is the ceiling of all that a server with these options takes.
+pub fn least_ceiling(options: &Options) -> Size {
+    least_of(|memory| MemorySplit::of(options, memory).total() <= memory)
 }
 
 /// What a server with these options has for items and index if its memory is `memory` bytes.
@@ -143,9 +174,14 @@ pub fn memory_for_items(options: &Options, items: usize) -> Size {
     least_of(|memory| MemorySplit::of(options, memory).engine >= items)
 }
 
-/// The least memory that a running server can be given.
-pub(crate) fn least_while_running(options: &Options) -> Size {
-    memory_for(options, ENGINE_LEAST)
+/// The most that requests and replies under way may be given of so much memory.
+pub fn most_connection_memory(memory: Size) -> Size {
+    Size(memory.0 / TRAFFIC_PART)
+}
+
+fn usual_traffic(memory: usize) -> usize {
+    let small = (memory / TRAFFIC_SHARE_SMALL).clamp(TRAFFIC_LEAST, *TRAFFIC_RANGE.start());
+    (memory / TRAFFIC_SHARE).clamp(small, *TRAFFIC_RANGE.end())
 }
 
 /// The least memory of which a running server with these options has `engine` bytes left for items and index.
@@ -174,13 +210,33 @@ mod tests {
 
     #[test]
     fn the_parts_are_the_whole() {
-        let options = Options::default();
+        let options = Options { workers: 2, ..Options::default() };
         for memory in [16 * MIB, 64 * MIB, 1 << 30, 64 << 30] {
             let division = MemorySplit::of(&options, memory);
-            let sum: usize = division.parts().iter().map(|(_, bytes)| bytes).sum();
-            assert_eq!(sum, memory);
-            assert!(division.is_enough());
+            assert_eq!(division.total(), memory);
         }
+    }
+
+    #[test]
+    fn little_memory_is_for_items() {
+        for workers in [1, 4, 64] {
+            let options = Options { workers, ..Options::default() };
+            let engine = |memory| MemorySplit::of(&options, memory).engine;
+            for mebibytes in 1..=8 {
+                assert_eq!(engine(mebibytes * MIB), mebibytes * MIB);
+            }
+            // More memory is never less for items.
+            assert!((0..200).all(|number| engine((number + 1) * MIB) >= engine(number * MIB)));
+            let division = MemorySplit::of(&options, 8 * MIB);
+            assert!(division.total() > 8 * MIB + workers * WORKER_BYTES);
+        }
+    }
+
+    #[test]
+    fn the_largest_item_fits_twice_into_little_memory() {
+        let options = Options { max_item_size: Size(6 * MIB), workers: 16, ..Options::default() };
+        assert_eq!(MemorySplit::of(&options, 12 * MIB).engine, 12 * MIB);
+        assert_eq!(MemorySplit::of(&options, 13 * MIB).engine, 12 * MIB);
     }
 
     #[test]
@@ -207,9 +263,11 @@ mod tests {
     fn what_is_told_to_be_enough_is() {
         for workers in [1, 4, 64] {
             let options = Options { workers, ..Options::default() };
-            let least = least_memory(&options);
-            assert!(MemorySplit::of(&options, least.0).is_enough());
-            assert!(!MemorySplit::of(&options, least.0 - MIB).is_enough());
+            for engine in [MIB, 8 * MIB, 100 * MIB] {
+                let least = memory_for(&options, engine).0;
+                assert!(MemorySplit::of_running(&options, least).engine >= engine);
+                assert!(MemorySplit::of_running(&options, least - MIB).engine < engine);
+            }
         }
     }
 
@@ -226,8 +284,7 @@ mod tests {
     fn what_is_needed_is_found_at_once_however_much_it_is() {
         let connection_memory = Some(Size(4_000_000_000 * MIB));
         let options = Options { connection_memory, ..Options::default() };
-        let least = least_memory(&options).0;
+        let least = memory_for(&options, 100 * MIB).0;
         assert!(least > 4_000_000_000 * MIB && least < 4_001_000_000 * MIB);
-        assert!(!MemorySplit::of(&options, least - MIB).is_enough());
     }
 }

@@ -5,7 +5,7 @@ use crate::counters::ServerCount;
 use crate::direct::{self, DatagramListener, DirectError, DirectPath, Place};
 use crate::forward::{Forwarding, Inboxes};
 use crate::held::{BACKGROUND_WAIT, Held};
-use crate::memory_split::{MemorySplit, least_memory};
+use crate::memory_split::{MemorySplit, most_connection_memory};
 use crate::options::{Options, address_space_to_spare};
 use crate::ports::{Handed, Ports};
 use crate::saved_counters;
@@ -20,7 +20,7 @@ use crate::web;
 use crate::worker::{Ends, NodeService};
 use guira_contract::{CloseError, Engine, Opening};
 use guira_memory::lasting::HandedRegion;
-use guira_memory::{machine_memory, release_code};
+use guira_memory::{machine_memory, release_code, release_heap, release_stack};
 use guira_roster::{
     ClassOptions, EngineOptions, Eviction, Host, HugePages, Lasting, OpenError, Opened, OptionError,
     RegionPlace, Residence, Setup,
@@ -69,15 +69,15 @@ pub enum StartError {
     /// The engine cannot be opened.
     #[error("cannot open the engine")]
     Engine(#[from] OpenError),
-    /// There is too little memory.
-    #[error("--memory {memory} is too little: at least {least} are needed with {workers} workers")]
-    Memory {
-        /// What was given.
+    /// Connections would leave too little memory.
+    #[error("--connection-memory {wanted} is too much of --memory {memory}: at most {most}")]
+    ConnectionMemory {
+        /// What was given to them.
+        wanted: crate::Size,
+        /// What was given to all.
         memory: crate::Size,
-        /// What is needed.
-        least: crate::Size,
-        /// How many workers there are.
-        workers: usize,
+        /// What they may have.
+        most: crate::Size,
     },
     /// It cannot take over, or be taken over.
     #[error(transparent)]
@@ -175,7 +175,7 @@ impl ServerStatus {
 /// the background first does so before, while its errors can still be shown.
 ///
 /// # Errors
-/// If users and datagrams are to be served, or there is too little memory.
+/// If users and datagrams are to be served, or connections would leave too little memory.
 pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> Result<(), StartError> {
     let is_datagrams = |socket: &Inherited| matches!(socket, Inherited::Datagram(_));
     if secrets.users.is_some()
@@ -183,9 +183,9 @@ pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> R
     {
         return Err(StartError::NamelessDatagrams);
     }
-    if !MemorySplit::of(options, options.memory.0).is_enough() {
-        let least = least_memory(options);
-        return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
+    let (memory, most) = (options.memory, most_connection_memory(options.memory));
+    if let Some(wanted) = options.connection_memory.filter(|wanted| *wanted > most) {
+        return Err(StartError::ConnectionMemory { wanted, memory, most });
     }
     Ok(())
 }
@@ -297,9 +297,8 @@ impl Prepared {
             }
             result = self.open_in(Some(&Arc::new(handed.spoilt())), &mut bringing);
         }
-        match &result {
-            Ok(_) => release_start(),
-            Err(error) => bringing.refuse(error),
+        if let Err(error) = &result {
+            bringing.refuse(error);
         }
         result
     }
@@ -332,8 +331,11 @@ impl Prepared {
     }
 }
 
-fn release_start() {
-    match release_code() {
+/// Gives memory back that only the start has used. To be called by the main thread, when there is nothing left to start.
+pub fn release_start() {
+    release_heap();
+    let released = release_stack().and_then(|stack| Ok(stack + release_code()?));
+    match released {
         Ok(bytes) => tracing::debug!(bytes, "what only the start used is out of memory"),
         Err(error) => tracing::debug!(%error, "what only the start used stays in memory"),
     }
@@ -424,6 +426,7 @@ pub(crate) fn start_with<E: Engine + Clone>(
     let Ports { streams: ports, udp, paths, admin: admin_port } = ports;
     let ways = direct::describe_all(paths, engine.partitioning(), options.workers);
     let division = MemorySplit::of(options, options.memory.0);
+    division.report(options.memory);
     let budget = Arc::new(ConnBudget::new(division.conn_limits(), options.workers));
     let hub = Arc::new(Hub::new(options, budget.clone())?);
     let token = secrets.token.clone();

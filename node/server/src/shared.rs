@@ -4,7 +4,7 @@ use crate::counters::{CounterValues, ServerCount};
 pub(crate) use crate::counters::{WorkerCount, WorkerCounters};
 use crate::direct::BurstSizes;
 use crate::latency::{Latencies, Series};
-use crate::memory_split::{MemorySplit, top_keys_budget};
+use crate::memory_split::{MemorySplit, subjects, top_keys_budget};
 use crate::options::Options;
 use crate::top_keys::TopKeys;
 use crate::watch::{DEFAULT_DELIMITER, Hub, Prefixes};
@@ -79,7 +79,8 @@ impl Deref for Shared {
 /// What learns from requests, if that is wanted and there is memory for it.
 fn advisor(options: &Options, chunks: &[usize]) -> Option<Arc<Advisor>> {
     let budget = MemorySplit::of(options, options.memory.0).advice;
-    (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter(options), chunks)))
+    let subjects = (subjects(options), chunks);
+    (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter(options), subjects)))
 }
 
 /// Which keys are asked for most, unless keys are not to be shown.

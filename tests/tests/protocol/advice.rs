@@ -1,5 +1,6 @@
 //! `stats mrc`: what more memory, or another policy, would be worth. memcached has no such command.
 
+use guira_tests::server::engines;
 use guira_tests::{Client, Setup};
 use std::collections::BTreeSet;
 
@@ -77,6 +78,16 @@ fn a_client_that_may_not_list_keys_gets_no_prefixes() {
     }
     let stats = client.stats("mrc");
     assert!(stats["reads"] == "500" && !stats.keys().any(|name| name.starts_with("prefix:")));
+}
+
+#[test]
+fn policies_are_compared_where_one_can_be_chosen() {
+    for engine in engines() {
+        let server = Setup::new().engine(engine).start_guira();
+        let stats = server.connect().stats("mrc");
+        assert_eq!(stats.contains_key("policies_rate"), ["memc3", "classic"].contains(&engine), "{engine}");
+        assert!(stats.contains_key("clock:hit_ratio:1"), "{engine}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `cache_memlimit`: the ceiling is moved while the server runs.
 
-use guira_tests::server::{engines, wait_for};
+use guira_tests::server::{engines, refused_guira, wait_for};
 use guira_tests::{Client, Server, Setup, newer_than_peer};
 
 #[test]
@@ -42,16 +42,74 @@ fn memory_grows_and_is_given_back() {
     client.expect_value("still", "works");
 }
 
+fn limit(client: &mut Client) -> usize {
+    client.stats("")["limit_maxbytes"].parse().unwrap()
+}
+
 #[test]
 fn a_cache_that_was_started_small_can_become_large() {
     let server = Setup::new().options(&["-m", "3"]).start();
     let mut client = server.connect();
-    let limit = |client: &mut Client| client.stats("")["limit_maxbytes"].parse::<usize>().unwrap();
-    client.exchange("cache_memlimit 8\r\n", "OK\r\n");
-    assert!(limit(&mut client) >= 8 << 20);
-    client.exchange("cache_memlimit 1024\r\n", "OK\r\n");
-    assert_eq!(limit(&mut client), 1 << 30);
-    client.exchange("cache_memlimit 64\r\n", "OK\r\n");
+    assert_eq!(limit(&mut client), 3 << 20);
+    for mebibytes in [8, 1024, 64] {
+        client.exchange(format!("cache_memlimit {mebibytes}\r\n"), "OK\r\n");
+        assert_eq!(limit(&mut client), mebibytes << 20);
+        client.exchange("set still 0 0 5\r\nworks\r\n", "STORED\r\n");
+        client.expect_value("still", "works");
+    }
+}
+
+/// Stores `count` items with values of `length` bytes in an empty cache.
+fn fill(client: &mut Client, count: usize, length: usize) {
+    client.exchange("flush_all\r\n", "OK\r\n");
+    let value = "x".repeat(length);
+    for key in 0..count {
+        client.send(format!("set key{key} 0 0 {length} noreply\r\n{value}\r\n"));
+    }
+    client.sync();
+}
+
+/// Does so, and returns how many of them are there.
+fn stored(client: &mut Client, count: usize, length: usize) -> usize {
+    fill(client, count, length);
+    (0..count).filter(|key| client.ask(format!("mg key{key}\r\n")) == "HD").count()
+}
+
+#[test]
+fn three_megabytes_hold_what_memcached_holds_in_them() {
+    // Of memcached 1.6.18, which gives each class one page of a megabyte.
+    for (length, count, least) in [(100, 12_000, 5_461), (1_000, 2_500, 885), (10_000, 400, 94)] {
+        for engine in engines().into_iter().filter(|engine| *engine != "mica-store") {
+            let server = Setup::new().engine(engine).options(&["-m", "3", "-t", "2"]).start();
+            let mut client = server.connect();
+            let held = stored(&mut client, count, length);
+            assert!(held >= least, "{engine}: {held} values of {length} bytes");
+            let large = format!("set large 0 0 1000000\r\n{}\r\n", "x".repeat(1_000_000));
+            client.exchange(large, "STORED\r\n");
+        }
+    }
+}
+
+#[test]
+fn a_running_cache_shrinks_to_eight_megabytes_and_grows_again() {
+    for engine in engines().into_iter().filter(|engine| *engine != "mica-store") {
+        let server = Setup::new().engine(engine).options(&["-m", "64", "-t", "2"]).start_guira();
+        let mut client = server.connect();
+        assert!(stored(&mut client, 9_000, 4_000) > 8_000, "{engine}");
+        assert!(server.memory() > 32 << 20);
+        client.exchange("cache_memlimit 8\r\n", "OK\r\n");
+        assert_eq!(limit(&mut client), 8 << 20, "{engine}");
+        wait_for("memory to be given back", || {
+            client.sync();
+            (server.memory() < 14 << 20).then_some(())
+        });
+        let held = stored(&mut client, 9_000, 4_000);
+        assert!((1_000..2_100).contains(&held), "{engine}: {held}");
+        assert!(server.memory() < 14 << 20, "{engine}");
+        client.exchange("cache_memlimit 64\r\n", "OK\r\n");
+        assert!(stored(&mut client, 9_000, 4_000) > 8_000, "{engine}");
+        assert!(server.memory() < 64 << 20, "{engine}");
+    }
 }
 
 /// The number of MiB at the end of the first line of the log with `text`.
@@ -66,20 +124,30 @@ fn figure(server: &Server, text: &str) -> usize {
 fn a_limit_that_is_refused_is_reported_with_the_one_that_is_not() {
     const REFUSED: &str = "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
     for engine in engines() {
-        let start = || Setup::new().engine(engine).guira_argument("--reserve=128MiB").start_guira();
-        let server = start();
+        let server = Setup::new().engine(engine).guira_argument("--reserve=128MiB").start_guira();
         let mut client = server.connect();
         client.exchange("cache_memlimit 500\r\n", REFUSED);
         assert_eq!(figure(&server, "is more than was reserved"), 128, "{engine}");
         client.exchange("cache_memlimit 128\r\n", "OK\r\n");
-        let server = start();
-        let mut client = server.connect();
-        if client.ask("cache_memlimit 8\r\n") == "OK" {
-            assert!(!engine.starts_with("mica"), "{engine} has partitions");
-            continue;
-        }
-        let least = figure(&server, "is too little for what cannot be given back");
-        client.exchange(format!("cache_memlimit {}\r\n", least - 1), REFUSED);
-        client.exchange(format!("cache_memlimit {least}\r\n"), "OK\r\n");
     }
+}
+
+#[test]
+fn a_limit_below_what_cannot_be_given_back_is_raised_and_reported() {
+    // Each partition's index has a huge page.
+    let server = Setup::new().engine("mica").options(&["-m", "1024"]).start_guira();
+    let mut client = server.connect();
+    client.exchange("cache_memlimit 8\r\n", "OK\r\n");
+    let limit = limit(&mut client);
+    assert!((9 << 20..128 << 20).contains(&limit), "{limit}");
+    assert_eq!(figure(&server, "is too little for what cannot be given back") << 20, limit);
+    client.exchange("set still 0 0 5\r\nworks\r\n", "STORED\r\n");
+    client.expect_value("still", "works");
+}
+
+#[test]
+fn no_item_may_take_more_than_half_of_a_small_cache() {
+    let (code, said) = refused_guira(&["memcached", "-m", "1", "-p", "0"]);
+    assert_eq!(code, Some(64));
+    assert!(said.contains("Cannot set item size limit higher than 1/2 of memory max."), "{said}");
 }

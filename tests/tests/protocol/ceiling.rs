@@ -4,13 +4,13 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{Address, wait_for};
+use guira_tests::server::{Address, engines, wait_for};
 use guira_tests::tls::Certificate;
 use guira_tests::udp::UdpClient;
 use guira_tests::{Client, Server, Setup};
 
 /// What the ceiling leaves for the pages of the program's file, which are not measured here.
-const CODE: usize = 4 << 20;
+const CODE: usize = 3 << 20;
 
 /// 32 MiB, of which connections may hold 256 KiB.
 fn small_server() -> Server {
@@ -44,6 +44,59 @@ fn send_blindly(client: &mut Client, request: &str, requests: usize) {
 fn expect_below(server: &Server, mebibytes: usize, what: &str) {
     let held = server.memory();
     assert!(held <= (mebibytes << 20) - CODE, "{what}: {} KiB", held >> 10);
+}
+
+/// What memcached 1.6.18 of Debian has resident at `-m 64` before it holds anything, …
+const MEMCACHED: usize = 4_700 << 10;
+/// … and how much more it may be here.
+const MORE: usize = 2 << 20;
+
+/// What a server has resident, with the pages of its file.
+fn resident(server: &Server) -> usize {
+    server.costs().resident_bytes().expect("it runs") as usize
+}
+
+#[test]
+fn an_empty_server_takes_little_more_than_memcached() {
+    for engine in engines() {
+        let server = Setup::new().engine(engine).options(&["-m", "64"]).start_guira();
+        server.connect().sync();
+        wait_for("the start to be over", || (resident(&server) <= MEMCACHED + MORE).then_some(()));
+    }
+}
+
+#[test]
+fn a_full_server_stays_below_its_ceiling_with_the_pages_of_its_file() {
+    for engine in engines() {
+        for mebibytes in [16, 64] {
+            let memory = mebibytes.to_string();
+            let server = Setup::new().engine(engine).options(&["-m", &memory, "-t", "2"]).start_guira();
+            let mut client = server.connect();
+            for length in [10, 1_000, 20_000] {
+                let value = "x".repeat(length);
+                for key in 0..(mebibytes << 20) / (length + 500) {
+                    client.send(format!("set k{length}-{key} 0 0 {length} noreply\r\n{value}\r\n"));
+                }
+                client.sync();
+            }
+            client.stats("mrc");
+            let resident = resident(&server);
+            assert!(resident <= mebibytes << 20, "{engine}, {memory} MiB: {} KiB", resident >> 10);
+            assert!(resident > (mebibytes << 20) * 2 / 3, "{engine}, {memory} MiB: {} KiB", resident >> 10);
+        }
+    }
+}
+
+#[test]
+fn a_server_of_little_memory_says_how_much_it_may_take() {
+    let server = Setup::new().options(&["-m", "3", "-t", "2"]).start_guira();
+    let line = wait_for("a warning", || {
+        server.log().lines().find(|line| line.contains("3MiB is little for a process")).map(str::to_owned)
+    });
+    let most = line.rsplit(' ').next().and_then(|word| word.strip_suffix("MiB")).unwrap();
+    let most = most.parse::<usize>().unwrap();
+    fill(&mut server.connect(), 12);
+    expect_below(&server, most, "little memory");
 }
 
 #[test]

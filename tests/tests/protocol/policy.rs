@@ -60,7 +60,7 @@ fn the_server_changes_to_a_policy_that_misses_less_and_says_why() {
     let value = "v".repeat(1000);
     // More keys than there is room for, one after the other and again: of these, what was used last is what is not used next.
     wait_for("another policy", || {
-        for key in 0..7_000 {
+        for key in 0..12_000 {
             if client.ask(format!("mg loop{key}\r\n")) == "EN" {
                 client.set(&format!("loop{key}"), &value);
             }

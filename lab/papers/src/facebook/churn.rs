@@ -1,6 +1,6 @@
 //! The working sets of two families of keys, by the day and by the week, as the advice of a node tells them.
 
-use guira_advice::{Advisor, Observed, Pulse, What};
+use guira_advice::{Advisor, Observed, Pulse, Subjects, What};
 use guira_contract::Spec;
 use guira_sync::clock::Seconds;
 use guira_workload::Rng;
@@ -52,7 +52,7 @@ struct Told {
 type Learnt = ([Told; 2], [Vec<HashSet<u64>>; 2]);
 
 fn learn(context: &Context) -> Result<Learnt, Failure> {
-    let advisor = Advisor::new(24 << 20, b':', &[]);
+    let advisor = Advisor::new(24 << 20, b':', (Subjects::Sizes, &[]));
     let (mut rng, hasher) = (Rng::new(context.seed), BuildHasherDefault::<DefaultHasher>::default());
     let policy = Spec::parse("clock").map_err(failed)?;
     let mut reads = 0u64;

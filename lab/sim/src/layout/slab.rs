@@ -9,7 +9,7 @@ use guira_contract::{
 use guira_memory::slab::PAGE_BYTES;
 use guira_slab::{CuckooEngine, EngineOptions, HugePages, OpenError, Policy, SlabOptions, SlabSession};
 
-use guira_advice::{Advisor, Observed, Pulse, What};
+use guira_advice::{Advisor, Observed, Pulse, Subjects, What};
 use guira_workload::rng::mix64;
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ impl Slab {
         let session = engine.session();
         let (value, items) = (vec![b'v'; item_max(memory)], vec![0; keys]);
         let advisor = (division == Division::Hits || chosen == Chosen::Always)
-            .then(|| Advisor::new((memory / ADVICE_SHARE) as usize, b':', &engine.chunk_sizes()));
+            .then(|| Advisor::new((memory / ADVICE_SHARE) as usize, b':', (Subjects::SizesAndPolicies, &engine.chunk_sizes())));
         Ok(Self {
             engine,
             session,

@@ -1,7 +1,7 @@
 //! A cache that finds its own policy: the advisor of the server watches a sample of the requests and says when another one would miss less,
 //! and what is held goes over to that one in the order in which the former would have evicted it.
 
-use guira_advice::{Advisor, Observed, Pulse, What};
+use guira_advice::{Advisor, Observed, Pulse, Subjects, What};
 use guira_slab::Policy as Evicting;
 use guira_slab::policy::any_miniature::AnyMiniature;
 use guira_slab::policy::miniature::{NEVER, Newcomer};
@@ -57,7 +57,7 @@ impl<'a> Auto<'a> {
         Auto {
             cache: first.miniature(0, limit, keys),
             policy: first,
-            advisor: Advisor::new(bytes as usize / SHARE, DELIMITER, &[]),
+            advisor: Advisor::new(bytes as usize / SHARE, DELIMITER, (Subjects::SizesAndPolicies, &[])),
             weights: Weights::default(),
             expiries: if stream.ttls.is_usual() { Vec::new() } else { vec![NEVER; keys] },
             stream,

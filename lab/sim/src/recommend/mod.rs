@@ -55,7 +55,7 @@ const PARTS: u64 = 4;
 /// How a server divides its memory, in bytes.
 #[derive(Clone, Copy)]
 pub struct Server<'a> {
-    /// The least that it starts with.
+    /// The least that is the ceiling of all that it takes.
     pub least: u64,
     /// What it has for items and index, of so much memory.
     pub items: &'a (dyn Fn(u64) -> u64 + Sync),
@@ -102,7 +102,7 @@ pub enum NoAnswer {
     #[error("nothing is ever stored: every read is of a key that is never there")]
     NothingStored,
     /// A server does not start with it.
-    #[error("{given} is less memory than a server starts with, which is {least}")]
+    #[error("{given} is less memory than a server takes without items: recommended is {least} or more")]
     TooLittle {
         /// The memory that there is.
         given: Size,

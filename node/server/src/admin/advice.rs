@@ -15,7 +15,7 @@ impl Admin {
     /// Answers `stats mrc`, but for its end.
     pub(super) fn advise(&self, advisor: &Advisor, out: &mut Lines<'_>) {
         self.update_advisor(self.shared.clock.now());
-        show_policies(out, &advisor.policies());
+        advisor.policies().iter().for_each(|policies| show_policies(out, policies));
         out.stat("policy_changes", self.chosen.changes());
         let Some(advice) = advisor.advice() else { return };
         show_sample(out, &advice, advisor.dropped());

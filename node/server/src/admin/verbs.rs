@@ -2,7 +2,7 @@
 
 use super::Admin;
 use crate::background::{BackgroundTask, ClassFilter, Listing};
-use crate::memory_split::{MemorySplit, least_while_running, memory_for};
+use crate::memory_split::{MemorySplit, memory_for};
 use crate::size::Size;
 use crate::watch::LogKinds;
 use guira_contract::{Reassign, ResizeError, Switch, Tuning};
@@ -76,20 +76,30 @@ impl Admin {
         }
     }
 
-    /// Gives the whole process another ceiling: the one that is wanted, or, as at the start, what it needs at the least.
+    /// Gives the whole process another ceiling: the one that is wanted, or the lowest that can be.
     fn resize(&self, wanted: Size) -> Answer {
         let options = &self.shared.options;
-        let memory = wanted.max(least_while_running(options)).0;
-        let division = MemorySplit::of_running(options, memory);
-        let resized = self.control.resize(division.engine);
+        let resize = |memory: Size| {
+            let division = MemorySplit::of_running(options, memory.0);
+            self.control.resize(division.engine).map(|()| (memory, division))
+        };
+        let resized = match resize(wanted) {
+            Err(ResizeError::TooSmall { least, .. }) => resize(memory_for(options, least)),
+            resized => resized,
+        };
         let is_logged = self.log_limit.is_due(self.shared.clock.now());
         match resized {
-            Ok(()) => {
-                self.memory.store(memory as u64, Ordering::Relaxed);
+            Ok((memory, division)) => {
+                self.memory.store(memory.0 as u64, Ordering::Relaxed);
                 self.shared.budget.resize(division.conn_limits());
                 self.look_for_excess();
-                if is_logged {
-                    tracing::info!(%wanted, "the memory limit is {}", Size(memory));
+                if is_logged && memory > wanted {
+                    tracing::warn!(
+                        "{wanted} is too little for what cannot be given back: the memory limit is {memory}"
+                    );
+                } else if is_logged {
+                    tracing::info!("the memory limit is {memory}");
+                    division.report(memory);
                 }
                 OK.into()
             }

@@ -204,7 +204,7 @@ super::options! {
             stats("maxconns_fast" => |o| Some(yes(o.beyond_max == Beyond::Refused)));
 
         /// Memory that all connections share for requests that have arrived in part and for replies that were not taken
-        connection_memory: Option<Size> = None, "SIZE", absent("a 128th of the memory, from 1MiB to 16MiB"), example("32MiB"),
+        connection_memory: Option<Size> = None, "SIZE", absent("a 128th of the memory, from 1MiB to 16MiB; a 32nd of less than 32MiB, at least 256KiB"), example("32MiB"),
             // One request that has arrived in part must find room.
             must("at least 64KiB", |size| size.is_none_or(|size| size.0 >= 64 << 10)),
             stats("read_buf_mem_limit" => |o| Some(o.connection_memory.map_or(0, |size| size.0).to_string()));

@@ -5,13 +5,17 @@
 pub(super) struct Texts {
     lengths: Vec<u8>,
     bytes: Vec<u8>,
+    most: usize,
     longest: usize,
 }
 
+/// There is room for so many keys at first, once there is one.
+const FIRST: usize = 16;
+
 impl Texts {
-    /// Room for `most` keys of at most `longest` bytes, and no more than 255.
-    pub(super) fn new(most: usize, longest: usize) -> Self {
-        Texts { lengths: vec![0; most], bytes: vec![0; most * longest], longest }
+    /// At most `most` keys of at most `longest` bytes, and no more than 255. They take memory as they come.
+    pub(super) const fn new(most: usize, longest: usize) -> Self {
+        Texts { lengths: Vec::new(), bytes: Vec::new(), most, longest }
     }
 
     /// Bytes that a key takes.
@@ -29,13 +33,26 @@ impl Texts {
         &self.bytes[begin..begin + usize::from(self.lengths[number])]
     }
 
-    /// Sets a key; one that is too long is cut.
+    /// Sets a key, of those that there are or the next one; one that is too long is cut.
     #[inline]
     pub(super) fn set(&mut self, number: usize, key: &[u8]) {
         let key = &key[..key.len().min(self.longest)];
+        if number == self.lengths.len() {
+            self.grow();
+        }
         let begin = number * self.longest;
         self.bytes[begin..begin + key.len()].copy_from_slice(key);
         self.lengths[number] = key.len() as u8;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let keys = (2 * self.lengths.len()).max(FIRST).min(self.most);
+        let (more, more_bytes) = (keys - self.lengths.len(), keys * self.longest - self.bytes.len());
+        self.lengths.reserve_exact(more);
+        self.lengths.resize(keys, 0);
+        self.bytes.reserve_exact(more_bytes);
+        self.bytes.resize(keys * self.longest, 0);
     }
 
     pub(super) fn copy(&mut self, from: usize, to: usize) {

@@ -218,8 +218,8 @@ fn fail_both(place: &Place, mut running: Running, spoil: fn(&mut Options), then:
     place.remove();
 }
 
-fn too_little_memory(options: &mut Options) {
-    options.memory = Size(1);
+fn too_much_for_connections(options: &mut Options) {
+    options.connection_memory = Some(options.memory);
 }
 
 fn no_such_engine(options: &mut Options) {
@@ -230,7 +230,7 @@ fn no_such_engine(options: &mut Options) {
 fn a_server_that_cannot_prepare_to_go_on_closes_its_region() {
     let place = Place::new("prepare");
     let running = place.serve(&place.options()).unwrap();
-    fail_both(&place, running, too_little_memory, || {});
+    fail_both(&place, running, too_much_for_connections, || {});
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn fail_both_in_a_list(name: &str, spoil: fn(&mut Options)) {
 
 #[test]
 fn a_server_that_sends_lists_and_cannot_prepare_to_go_on_closes_its_region() {
-    fail_both_in_a_list("prepare-list", too_little_memory);
+    fail_both_in_a_list("prepare-list", too_much_for_connections);
 }
 
 #[test]
