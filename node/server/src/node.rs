@@ -18,7 +18,7 @@ use crate::udp::UdpListener;
 use crate::watch::{EvictionSink, Hub};
 use crate::web;
 use crate::worker::{Ends, NodeService};
-use guira_contract::{CloseError, Engine, Opening};
+use guira_contract::{CloseError, CommitAhead, Engine, Opening};
 use guira_memory::lasting::HandedRegion;
 use guira_memory::{machine_memory, release_code};
 use guira_roster::{
@@ -496,8 +496,24 @@ fn workers<E: Engine>(
         };
         crew.start(index, placement, make)?;
     }
+    let (engine, host) = (engine.clone(), shared.host.clone());
+    crew.spawn("committer".to_owned(), move || {
+        commit_ahead(&engine, &host);
+        Ok(())
+    })?;
     crew.wait_until_ready()?;
     Ok(crew)
+}
+
+/// Has the engine commit memory before it is needed, until the server stops.
+fn commit_ahead(engine: &impl Engine, host: &guira_serving::Host) {
+    while !host.is_stopping() {
+        match engine.commit_ahead() {
+            CommitAhead::Committed => {}
+            CommitAhead::Idle => std::thread::park(),
+            CommitAhead::Unsupported => return,
+        }
+    }
 }
 
 /// Has `stats conns` show everything that requests come by.
@@ -698,11 +714,11 @@ mod tests {
         let region = RegionPlace::at(&path);
         let mut running = serve(&region);
         assert_eq!(running.region().unwrap().1, &Opening::New);
-        running.crew.spawn(2, || Err(io::Error::other("of no more use"))).unwrap();
+        running.crew.spawn("failing".to_owned(), || Err(io::Error::other("of no more use"))).unwrap();
         assert!(matches!(running.stop(Ending::Kept), Err(StopError::Worker(_))));
         let mut running = serve(&region);
         assert_eq!(running.region().unwrap().1, &Opening::Restored { items: 0 });
-        running.crew.spawn(2, || panic!("on purpose")).unwrap();
+        running.crew.spawn("panicking".to_owned(), || panic!("on purpose")).unwrap();
         assert!(matches!(running.stop(Ending::Kept), Err(StopError::Panicked)));
         let running = serve(&region);
         assert!(matches!(running.region().unwrap().1, Opening::Emptied(_)));
