@@ -5,6 +5,7 @@ use crate::counters::ServerCount;
 use crate::direct::{self, DatagramListener, DirectError, DirectPath, Place};
 use crate::forward::{Forwarding, Inboxes};
 use crate::held::{BACKGROUND_WAIT, Held};
+use crate::kept_policy;
 use crate::memory_split::{MemorySplit, least_memory};
 use crate::options::{Options, address_space_to_spare};
 use crate::ports::{Handed, Ports};
@@ -433,6 +434,7 @@ pub(crate) fn start_with<E: Engine + Clone>(
     let background_tasks = bringing.background_tasks.clone();
     let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters, background_tasks));
     saved_counters::read(notes, &shared);
+    kept_policy::read(notes, &shared, engine);
     let incoming = std::mem::take(&mut bringing.incoming);
     let arrivals = arrivals(incoming, &shared, &ports);
     register(&shared, &ports, &udp)?;
