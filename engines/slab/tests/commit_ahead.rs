@@ -79,10 +79,10 @@ fn stores_cause_no_page_faults_if_memory_is_committed_ahead() {
 
 #[test]
 fn what_is_committed_ahead_stays_below_the_ceiling_and_is_used_in_the_end() {
-    let memory = 96 * MIB;
+    let memory = 80 * MIB;
     let count_of = |is_helped: bool| {
         let engine = CuckooEngine::open(options(memory, HugePages::Ask)).expect("address space");
-        fill(&engine, 1_600_000, || {
+        fill(&engine, 1_800_000, || {
             while is_helped && engine.commit_ahead() == CommitAhead::Committed {
                 assert!(engine.stats().memory_used <= memory as u64, "{:?}", engine.stats());
             }
