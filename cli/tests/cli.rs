@@ -423,7 +423,10 @@ fn what_nothing_can_be_recommended_for_is_refused_with_the_reason() {
         (&[&empty[..]][..], "empty: there are no requests"),
         (&[&writes], "writes: no request reads"),
         (&[&keys, "--size", "4GiB"], "give --value-size"),
-        (&[&keys, "--size", "4MiB", "--value-size", "9"], "4MiB is less memory than a server starts with"),
+        (
+            &[&keys, "--size", "4MiB", "--value-size", "9"],
+            "4MiB is less memory than a server takes without items",
+        ),
         (&[&keys, "--sizes", "4,5"], "answers for one size"),
         (&[&keys, "--policy", "clock"], "cannot be used with"),
     ] {

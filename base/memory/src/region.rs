@@ -2,7 +2,7 @@
 
 use crate::backing::Backing;
 use crate::prefetch::prefetch;
-use guira_sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use guira_sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use guira_sync::words::{self, Line, WORD};
 use rustix::mm::{
     Advice, MapFlags, MlockFlags, MsyncFlags, ProtFlags, madvise, mlock_with, mmap, mmap_anonymous, msync,
@@ -329,6 +329,21 @@ impl Region {
         let _ = unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxPopulateRead) };
     }
 
+    /// Has the system commit this range now, by a store to each of its pages that changes nothing. The range is not used
+    /// yet, or only by words.
+    ///
+    /// One page after another, and not by advice: that would hold a lock which other threads' mappings wait for.
+    ///
+    /// # Panics
+    /// If the range does not lie in the Region.
+    pub fn commit(&self, at: usize, length: usize) {
+        for page in (at / SYSTEM_PAGE * SYSTEM_PAGE..at + length).step_by(SYSTEM_PAGE) {
+            let word = self.word(Offset::from_bytes(page as u64));
+            // Whatever it comes to: what is not zero was committed before.
+            let _ = word.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
     /// Locks all memory that is committed from now on: the system never swaps it out. Untouched memory stays
     /// uncommitted.
     ///
@@ -425,6 +440,16 @@ mod tests {
         assert_eq!(words::load(region.word(at)), 7);
         region.discard(8192, 4096).unwrap();
         assert_eq!(words::load(region.word(at)), 0);
+    }
+
+    #[test]
+    fn memory_that_is_committed_ahead_keeps_what_is_there() {
+        let region = Region::anonymous(1 << 20, HugePages::No).unwrap();
+        let word = |at: u64| region.word(Offset::from_bytes(at));
+        words::store(word(4096), 7);
+        words::store(word(8200), 8);
+        region.commit(4104, 8192);
+        assert_eq!([0, 4096, 8192, 8200, 12_288].map(|at| words::load(word(at))), [0, 7, 0, 8, 0]);
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl Crew {
         let mut ready = Ready(Some(self.ready.clone()));
         let begun = self.begun.clone();
         self.workers += 1;
-        self.spawn(index, move || {
+        self.spawn(format!("{}-{index}", self.name), move || {
             if placement == Placement::Pinned {
                 pin(index);
             }
@@ -120,16 +120,16 @@ impl Crew {
         })
     }
 
-    /// Starts a thread that ends with the workers, by [`Host::is_stopping`], or fails as one of them.
+    /// Starts a thread of this name that ends with the workers, by [`Host::is_stopping`], or fails as one of them. If it is parked then, it is
+    /// unparked.
     ///
     /// # Errors
     /// If the system gives no thread.
     pub fn spawn(
         &mut self,
-        index: usize,
+        name: String,
         run: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> io::Result<()> {
-        let name = format!("{}-{index}", self.name);
         self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
         Ok(())
     }
@@ -170,6 +170,7 @@ impl Crew {
         }
         self.host.stop();
         self.begun.get_or_init(|| Begin::End);
+        threads.iter().for_each(|thread| thread.thread().unpark());
         let started = Stopwatch::start();
         while started.elapsed() < patience && !threads.iter().all(JoinHandle::is_finished) {
             std::thread::sleep(LOOK);

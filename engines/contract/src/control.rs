@@ -89,6 +89,12 @@ pub trait Control: Debug + Send + Sync + 'static {
         None
     }
 
+    /// Commits a piece of the memory that will be needed next, so that no store has to wait for the system, which clears what it commits. To be called
+    /// again and again by one thread that no request waits for; an engine that nobody does this for commits memory when it needs it.
+    fn commit_ahead(&self) -> CommitAhead {
+        CommitAhead::Unsupported
+    }
+
     /// Its counters and gauges.
     fn stats(&self) -> EngineStats;
 
@@ -131,6 +137,17 @@ pub enum Tuning {
     CrawlNow,
     /// Whether pages move between classes. A class without a page gets one in any case.
     Automove(Switch),
+}
+
+/// The result of [`Control::commit_ahead`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitAhead {
+    /// A piece was committed, and there may be more to do.
+    Committed,
+    /// There is nothing to do for now. The thread that has called is unparked when there is.
+    Idle,
+    /// The engine commits memory when it needs it, whatever is called.
+    Unsupported,
 }
 
 /// Gets a report of each eviction.

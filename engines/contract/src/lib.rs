@@ -20,8 +20,8 @@ mod stats;
 pub mod suite;
 
 pub use control::{
-    Control, Engine, EvictionWatcher, FlushBusy, PREFIXES_MAX, PolicyError, Reassign, ResizeError,
-    SizeWeight, Switch, Tuning,
+    CommitAhead, Control, Engine, EvictionWatcher, FlushBusy, PREFIXES_MAX, PolicyError, Reassign,
+    ResizeError, SizeWeight, Switch, Tuning,
 };
 pub use guira_memory::ValuePin;
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};

@@ -1,5 +1,6 @@
 //! What all sessions of an engine share: its parts, composed.
 
+use crate::committer::Committer;
 use crate::crawler::Crawler;
 use crate::evictor::{Evictor, EvictorState};
 use crate::index::{Index, Scheme};
@@ -26,6 +27,7 @@ pub(crate) struct Core<X: Scheme> {
     pub(crate) pins: Pins,
     pub(crate) evictor: EvictorState,
     pub(crate) crawler: Crawler,
+    pub(crate) committer: Committer,
     pub(crate) short_lived: ShortLived,
     pub(crate) walks: Walks,
     pub(crate) sizing: Sizing,
@@ -85,6 +87,7 @@ impl<X: Scheme> Core<X> {
             pins: Pins::default(),
             evictor,
             crawler: Crawler::default(),
+            committer: Committer::default(),
             short_lived,
             walks: Walks::default(),
             sizing: Sizing::new(plan, metadata, options.engine.memory),

@@ -6,10 +6,10 @@ use crate::index::Scheme;
 use crate::options::SlabOptions;
 use crate::policy::table::Policy;
 use crate::session::SlabSession;
-use crate::{flush, reassign, resize, restart, stats};
+use crate::{committer, flush, reassign, resize, restart, stats};
 use guira_contract::{
-    CloseError, Control, Emptied, Engine, EngineStats, EvictionWatcher, FlushBusy, NotHandedOver, Opened,
-    PolicyError, Preview, Reassign, ResizeError, SizeWeight, Spec, Tuning,
+    CloseError, CommitAhead, Control, Emptied, Engine, EngineStats, EvictionWatcher, FlushBusy,
+    NotHandedOver, Opened, PolicyError, Preview, Reassign, ResizeError, SizeWeight, Spec, Tuning,
 };
 use guira_items::OpenError;
 use guira_memory::RegionPlace;
@@ -127,6 +127,10 @@ impl<X: Scheme> Control for SlabEngine<X> {
 
     fn resize(&self, memory: usize) -> Result<(), ResizeError> {
         resize::resize(&self.core, memory)
+    }
+
+    fn commit_ahead(&self) -> CommitAhead {
+        committer::commit_ahead(&self.core)
     }
 
     fn stats(&self) -> EngineStats {

@@ -9,6 +9,7 @@
 //! | [`pool`] | pages and chunks, the budget that pays for them, how old classes are, pages that drain |
 //! | [`evictor`] | which item goes next by the policy, and which class gives a page |
 //! | [`pins`] | long values that are being sent stay where they are |
+//! | [`committer`] | who commits memory before it is needed |
 //! | [`crawler`], [`walks`], [`sizing`] | where the background removal of dead items, and a walk over all items, stand; how large memory is to be |
 //!
 //! [`core`] composes them. What takes several of them is an operation of a session, a file each in [`session`], which
@@ -37,6 +38,7 @@
 
 #![cfg_attr(test, allow(clippy::duplicate_mod, reason = "the tests of the engine run on every index"))]
 
+mod committer;
 mod core;
 mod crawler;
 mod engine;

@@ -1,9 +1,10 @@
 //! The engine of a server, of whatever type, apart from its use: closed, handed over, or served again.
 
+use crate::kept_policy;
 use crate::node::{Running, StartError, Starting, start_with};
 use crate::saved_counters;
 use crate::shared::Shared;
-use guira_contract::{CloseError, Engine, NotHandedOver, Opening};
+use guira_contract::{CloseError, Control, Engine, NotHandedOver, Opening};
 use guira_memory::lasting::HandedRegion;
 use guira_roster::RegionPlace;
 use std::time::Duration;
@@ -27,13 +28,20 @@ pub(crate) trait Held: Send {
     ) -> Result<Running, StartError>;
 }
 
+/// What the server itself keeps beside the items.
+fn notes(shared: &Shared, control: &impl Control) -> Vec<u8> {
+    [saved_counters::write(shared), kept_policy::write(shared, control)].concat()
+}
+
 impl<E: Engine + Clone> Held for E {
     fn close(self: Box<Self>, shared: &Shared) -> Result<(), CloseError> {
-        Engine::close(*self, shared.clock.now(), &saved_counters::write(shared))
+        let notes = notes(shared, &*self);
+        Engine::close(*self, shared.clock.now(), &notes)
     }
 
     fn hand_over(self: Box<Self>, shared: &Shared) -> Result<HandedRegion, (Box<dyn Held>, CloseError)> {
-        let handed = Engine::hand_over(*self, shared.clock.now(), &saved_counters::write(shared));
+        let notes = notes(shared, &*self);
+        let handed = Engine::hand_over(*self, shared.clock.now(), &notes);
         handed.map_err(|NotHandedOver { engine, why }| (Box::new(engine) as Box<dyn Held>, why))
     }
 
@@ -43,7 +51,7 @@ impl<E: Engine + Clone> Held for E {
         found: Option<(RegionPlace, Opening)>,
         shared: &Shared,
     ) -> Result<Running, StartError> {
-        let notes = saved_counters::write(shared);
+        let notes = notes(shared, &*self);
         let opening = found.as_ref().map(|(_, opening)| opening.clone());
         match start_with(&mut starting, &*self, &notes, opening, shared.clock.clone()) {
             Ok(running) => Ok(running.with_region(found)),

@@ -24,6 +24,7 @@ mod background;
 mod forward;
 mod held;
 mod interpreter;
+mod kept_policy;
 mod latency;
 mod long_value;
 mod memory_split;

@@ -5,6 +5,7 @@ use crate::counters::ServerCount;
 use crate::direct::{self, DatagramListener, DirectError, DirectPath, Place};
 use crate::forward::{Forwarding, Inboxes};
 use crate::held::{BACKGROUND_WAIT, Held};
+use crate::kept_policy;
 use crate::memory_split::{MemorySplit, most_connection_memory};
 use crate::options::{Options, address_space_to_spare};
 use crate::ports::{Handed, Ports};
@@ -18,7 +19,7 @@ use crate::udp::UdpListener;
 use crate::watch::{EvictionSink, Hub};
 use crate::web;
 use crate::worker::{Ends, NodeService};
-use guira_contract::{CloseError, Engine, Opening};
+use guira_contract::{CloseError, CommitAhead, Engine, Opening};
 use guira_memory::lasting::HandedRegion;
 use guira_memory::{machine_memory, release_code, release_heap, release_stack};
 use guira_roster::{
@@ -437,6 +438,7 @@ pub(crate) fn start_with<E: Engine + Clone>(
     let chunks = engine.chunk_sizes();
     let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters, background_tasks, &chunks));
     saved_counters::read(notes, &shared);
+    kept_policy::read(notes, &shared, engine);
     let incoming = std::mem::take(&mut bringing.incoming);
     let arrivals = arrivals(incoming, &shared, &ports);
     register(&shared, &ports, &udp)?;
@@ -500,8 +502,24 @@ fn workers<E: Engine>(
         };
         crew.start(index, placement, make)?;
     }
+    let (engine, host) = (engine.clone(), shared.host.clone());
+    crew.spawn("committer".to_owned(), move || {
+        commit_ahead(&engine, &host);
+        Ok(())
+    })?;
     crew.wait_until_ready()?;
     Ok(crew)
+}
+
+/// Has the engine commit memory before it is needed, until the server stops.
+fn commit_ahead(engine: &impl Engine, host: &guira_serving::Host) {
+    while !host.is_stopping() {
+        match engine.commit_ahead() {
+            CommitAhead::Committed => {}
+            CommitAhead::Idle => std::thread::park(),
+            CommitAhead::Unsupported => return,
+        }
+    }
 }
 
 /// Has `stats conns` show everything that requests come by.
@@ -702,11 +720,11 @@ mod tests {
         let region = RegionPlace::at(&path);
         let mut running = serve(&region);
         assert_eq!(running.region().unwrap().1, &Opening::New);
-        running.crew.spawn(2, || Err(io::Error::other("of no more use"))).unwrap();
+        running.crew.spawn("failing".to_owned(), || Err(io::Error::other("of no more use"))).unwrap();
         assert!(matches!(running.stop(Ending::Kept), Err(StopError::Worker(_))));
         let mut running = serve(&region);
         assert_eq!(running.region().unwrap().1, &Opening::Restored { items: 0 });
-        running.crew.spawn(2, || panic!("on purpose")).unwrap();
+        running.crew.spawn("panicking".to_owned(), || panic!("on purpose")).unwrap();
         assert!(matches!(running.stop(Ending::Kept), Err(StopError::Panicked)));
         let running = serve(&region);
         assert!(matches!(running.region().unwrap().1, Opening::Emptied(_)));

@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     /// Which keys are asked for most, if that is to be known.
     pub(crate) top_keys: Option<Arc<TopKeys>>,
     pub(crate) verbosity: AtomicU32,
+    /// Whether the server chooses the replacement policy. Relaxed: it may choose once more.
+    pub(crate) chooses_policy: AtomicBool,
 }
 
 /// How often is looked whether background tasks have ended.
@@ -105,6 +107,8 @@ impl Shared {
         background_tasks: Arc<AtomicU64>,
         chunks: &[usize],
     ) -> Self {
+        let advisor = advisor(options, chunks);
+        let chooses_policy = advisor.is_some() && options.choice().is_ok_and(|choice| choice.is_auto());
         Shared {
             host,
             top_keys: top_keys(options, &clock),
@@ -121,8 +125,9 @@ impl Shared {
             background_bytes: AtomicU64::new(0),
             hub,
             prefixes: Arc::new(Prefixes::new(options.prefix_delimiter.map(|delimiter| delimiter.0))),
-            advisor: advisor(options, chunks),
+            advisor,
             verbosity: AtomicU32::new(0),
+            chooses_policy: AtomicBool::new(chooses_policy),
         }
     }
 

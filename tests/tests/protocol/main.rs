@@ -28,6 +28,7 @@ mod full_without_evictions;
 mod get_and_set;
 mod huge_values;
 mod incr_decr;
+mod kept_policy;
 mod key_limits;
 mod large_values;
 mod leases;

@@ -1,5 +1,6 @@
 //! The slab allocator of memc3 and classic: pages in classes, chunks in pages.
 
+mod ahead;
 mod census;
 mod recency;
 mod restore;
@@ -59,8 +60,13 @@ struct Pool {
     free: Vec<PageId>,
     /// Pages that were never used.
     fresh: Range<u32>,
-    /// The number of fresh pages that are committed and charged: the system commits several at once.
+    /// The number of fresh pages that are committed and charged: the system commits several at once, and some are
+    /// committed ahead.
     paid: u32,
+    /// The pages behind these that are charged, and being committed ahead. Nobody has them yet.
+    coming: Range<u32>,
+    /// The pages that a thread is committing ahead at the moment, whether somebody has them by now or not.
+    touching: Range<u32>,
     /// Pages whose memory was given back to the system.
     surrendered: Vec<PageId>,
     /// How often a range of pages was excluded from the system's huge pages.
@@ -131,9 +137,15 @@ impl SlabMemory {
     ) -> Self {
         let (descriptors, recency) = (metadata, metadata.plus(page_count as usize * WORD));
         let states = classes.ids().map(|_| Mutex::new(ClassState::default())).collect();
-        let pool =
-            Pool { free: Vec::new(), fresh: 0..page_count, paid: 0, surrendered: Vec::new(), split: 0 };
-        let pool = Mutex::new(pool);
+        let pool = Mutex::new(Pool {
+            free: Vec::new(),
+            fresh: 0..page_count,
+            paid: 0,
+            coming: 0..0,
+            touching: 0..0,
+            surrendered: Vec::new(),
+            split: 0,
+        });
         SlabMemory {
             region,
             budget,
@@ -265,6 +277,9 @@ impl SlabMemory {
                 return Some(page);
             }
         }
+        if pool.paid == 0 {
+            self.take_coming(&mut pool);
+        }
         if pool.paid > 0 {
             pool.paid -= 1;
             self.budget.charge(beside);
@@ -354,7 +369,9 @@ impl SlabMemory {
 
     /// Gives the memory of a page in no class back. False if the system refuses.
     fn give_up(&self, pool: &mut Pool, page: PageId) -> bool {
-        if self.region.discard(self.start_of(page).bytes(), PAGE_BYTES).is_err() {
+        if pool.touching.contains(&page.0)
+            || self.region.discard(self.start_of(page).bytes(), PAGE_BYTES).is_err()
+        {
             return false;
         }
         self.split(pool, page);
@@ -377,13 +394,7 @@ impl SlabMemory {
     /// along with others and never used. False if there is none.
     pub fn give_back(&self, kept: usize) -> bool {
         let mut pool = self.lock_pool();
-        if pool.paid > 0 {
-            let next = PageId(pool.fresh.start);
-            self.split(&mut pool, next);
-            let bytes = std::mem::take(&mut pool.paid) as usize * PAGE_BYTES;
-            // If the system refuses, they stay committed until they are used: then they are charged again.
-            let _ = self.region.discard(self.start_of(next).bytes(), bytes);
-            self.budget.give(bytes);
+        if self.give_back_paid(&mut pool) {
             return true;
         }
         if pool.free.len() <= kept {

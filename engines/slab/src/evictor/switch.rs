@@ -135,6 +135,9 @@ impl PolicySwitch {
     /// Has `policy` take over.
     pub(super) fn change(&self, view: View<'_>, policy: Policy) -> Result<(), Refused> {
         let mut state = self.state();
+        if matches!(state.phase, Phase::Announced(..)) && view.pool.has_no_session() {
+            self.take_back(view, &mut state);
+        }
         if !matches!(state.phase, Phase::Idle) {
             return Err(Refused::Busy);
         }
@@ -156,6 +159,14 @@ impl PolicySwitch {
         self.wants.store(both, Ordering::Relaxed);
         state.phase = Phase::Announced(policy, view.pool.quiescence().ticket());
         Ok(())
+    }
+
+    /// Takes an announcement back that nobody has heard of.
+    fn take_back(&self, view: View<'_>, state: &mut State) {
+        view.orders.metadata()[1 - state.area].set_words(0);
+        self.read_hooks[1 - state.area].store(ReadHook::NOTHING.to_bits(), Ordering::Relaxed);
+        self.wants.store(Wants::of(&state.policy.order(0)).0, Ordering::Relaxed);
+        state.phase = Phase::Idle;
     }
 
     /// Goes on with what is under way. False if there is nothing to do for now.

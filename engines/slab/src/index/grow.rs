@@ -1,9 +1,11 @@
 //! Growing the table while it is in use, or making it smaller: that is the same, into a table with fewer buckets.
 //!
 //! ```text
-//! Idle --begin--> Announced --everybody knows--> Moving --all moved--> Forgetting --all forgot, memory given back--> Idle
+//! Idle --begin--> Preparing --memory is there--> Announced --everybody knows--> Moving --all moved--> Forgetting --all forgot, memory given back--> Idle
 //! ```
 //!
+//! - *Preparing*: nobody knows of the new table, whose memory a thread commits that no request waits for ([`super::ahead`]). Where there is no
+//!   such thread, or a table is needed at once, there is no such phase.
 //! - *Announced*: the layout names two tables, but a thread in the middle of a batch may still know of one only, and
 //!   insert into it. Nothing is moved before every thread has passed a quiescent point.
 //! - *Moving*: from now on no session inserts into the old table. Its entries are moved bucket by bucket, each under the
@@ -18,7 +20,7 @@
 use super::locked::{Found, LockedBuckets};
 use super::lookup::{Index, Layout};
 use super::scheme::Scheme;
-use super::table::Table;
+use super::table::{Ahead, Table};
 use guira_contract::KeyHash;
 use guira_memory::Offset;
 use guira_sync::atomic::Ordering;
@@ -29,22 +31,35 @@ use std::sync::PoisonError;
 /// Where growth is. Kept behind a lock that is never waited for.
 #[derive(Debug)]
 pub(crate) struct Growth<S> {
-    phase: Phase<S>,
+    pub(super) phase: Phase<S>,
     grown: u64,
+    /// The table that is being committed ahead, and how far.
+    pub(super) ahead: Option<Ahead<S>>,
+    /// Whether a thread is at it.
+    pub(super) is_touching: bool,
 }
 
-impl<S> Default for Growth<S> {
-    fn default() -> Self {
-        Growth { phase: Phase::Idle, grown: 0 }
+impl<S> Growth<S> {
+    /// Nothing grows. `first` is to be committed ahead.
+    pub(super) fn new(first: Ahead<S>) -> Self {
+        Growth { phase: Phase::Idle, grown: 0, ahead: Some(first), is_touching: false }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase<S> {
+pub(super) enum Phase<S> {
     Idle,
+    /// The next table has this many buckets, and is being committed.
+    Preparing(u32),
     Announced(Ticket),
-    Moving { bucket: u32 },
-    Forgetting { ticket: Ticket, old: Table<S>, discarded: usize },
+    Moving {
+        bucket: u32,
+    },
+    Forgetting {
+        ticket: Ticket,
+        old: Table<S>,
+        discarded: usize,
+    },
 }
 
 /// What a step of growth came to.
@@ -58,6 +73,17 @@ pub(crate) enum GrowthStep {
     Moved,
     /// So many bytes of the old table were given back.
     Discarded(usize),
+}
+
+/// Who commits the next table's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// Whoever stores into it.
+    Unaided,
+    /// A thread of its own, beside them: it is needed at once.
+    AtOnce,
+    /// A thread of its own, before the table is used.
+    WhenCommitted,
 }
 
 /// What became of an entry that was to move.
@@ -115,12 +141,24 @@ impl<S: Scheme> Index<S> {
 
     /// Begins to grow to `buckets` buckets, or to shrink. False if that is as many as there are, more than fit, if the table is growing
     /// already, or if there is no room where the Region lies.
-    pub(crate) fn begin_growth(&self, buckets: u32, quiescence: &Quiescence) -> bool {
+    pub(crate) fn begin_growth(&self, buckets: u32, begin: Begin, quiescence: &Quiescence) -> bool {
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         let layout = self.layout();
         if !matches!(growth.phase, Phase::Idle) || buckets == layout.buckets() || buckets > self.buckets_max {
             return false;
         }
+        let next = Table::new(self.arenas[1 - layout.arena()], buckets);
+        growth.ahead = (begin != Begin::Unaided).then(|| Ahead::of(next));
+        if begin == Begin::WhenCommitted {
+            growth.phase = Phase::Preparing(buckets);
+            return true;
+        }
+        self.announce(&mut growth, buckets, quiescence)
+    }
+
+    /// Lets everybody know of the next table, of `buckets` buckets. False if there is no room where the Region lies.
+    pub(super) fn announce(&self, growth: &mut Growth<S>, buckets: u32, quiescence: &Quiescence) -> bool {
+        let layout = self.layout();
         if !self.back_table(Table::new(self.arenas[1 - layout.arena()], buckets)) {
             return false;
         }
@@ -157,8 +195,9 @@ impl<S: Scheme> Index<S> {
         };
         let back =
             Layout::stable(smaller.buckets, 1 - layout.arena(), layout.0.wrapping_add(Layout::GENERATION));
-        // Release: as in `begin_growth`.
+        // Release: as in `announce`.
         self.layout.store(back.0 | Layout::GROWING, Ordering::Release);
+        growth.ahead = None;
         growth.phase = Phase::Announced(quiescence.ticket());
         true
     }
@@ -172,6 +211,10 @@ impl<S: Scheme> Index<S> {
     pub(crate) fn to_be_discarded(&self) -> usize {
         match self.growth.lock().unwrap_or_else(PoisonError::into_inner).phase {
             Phase::Idle => 0,
+            Phase::Preparing(buckets) => {
+                let old = self.layout().buckets();
+                if buckets < old { self.committed(old) } else { 0 }
+            }
             Phase::Announced(_) | Phase::Moving { .. } => self.committed(self.layout().buckets()),
             Phase::Forgetting { old, discarded, .. } => self.committed(old.buckets) - discarded,
         }
@@ -188,7 +231,7 @@ impl<S: Scheme> Index<S> {
             return GrowthStep::Waiting;
         };
         match growth.phase {
-            Phase::Idle => GrowthStep::Idle,
+            Phase::Idle | Phase::Preparing(_) => GrowthStep::Idle,
             Phase::Announced(ticket) if !quiescence.passed(ticket) => GrowthStep::Waiting,
             Phase::Announced(_) => {
                 growth.phase = Phase::Moving { bucket: 0 };
@@ -216,8 +259,11 @@ impl<S: Scheme> Index<S> {
                 }
                 GrowthStep::Moved
             }
-            Phase::Forgetting { ticket, .. } if !quiescence.passed(ticket) => GrowthStep::Waiting,
+            Phase::Forgetting { ticket, .. } if growth.is_touching || !quiescence.passed(ticket) => {
+                GrowthStep::Waiting
+            }
             Phase::Forgetting { ticket, old, discarded } => {
+                growth.ahead = growth.ahead.filter(|ahead| ahead.table != old);
                 let total = self.committed(old.buckets);
                 let step = DISCARD_STEP.min(total - discarded);
                 // On failure the memory is not given back, but it must read as zero when the arena is used again.
@@ -240,6 +286,7 @@ impl<S: Scheme> Index<S> {
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         match growth.phase {
             Phase::Idle | Phase::Moving { .. } => {}
+            Phase::Preparing(_) => self.give_up_preparing(&mut growth),
             // No session knows of one table only any more.
             Phase::Announced(_) => growth.phase = Phase::Moving { bucket: 0 },
             Phase::Forgetting { old, discarded, .. } => {
@@ -332,10 +379,11 @@ impl<S: Scheme> Index<S> {
         self.layout.store(layout.0, Ordering::Release);
         growth.phase = if growing { Phase::Moving { bucket: saved.moving } } else { Phase::Idle };
         growth.grown = saved.grown;
+        growth.ahead = None;
         true
     }
 
-    fn erase(&self, old: Table<S>, from: usize, bytes: usize) {
+    pub(super) fn erase(&self, old: Table<S>, from: usize, bytes: usize) {
         for at in (old.address(0) + from..old.address(0) + from + bytes).step_by(8) {
             guira_sync::words::store(self.region.word(Offset::from_bytes(at as u64)), 0);
         }

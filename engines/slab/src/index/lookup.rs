@@ -3,7 +3,7 @@
 use super::grow::Growth;
 use super::locked::LockedBuckets;
 use super::scheme::{First, Scheme, SearchLimits};
-use super::table::Table;
+use super::table::{Ahead, Table};
 use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Backoff, Ordering};
@@ -122,16 +122,17 @@ impl<S: Scheme> Index<S> {
         stripes: usize,
         limits: SearchLimits,
     ) -> Self {
+        let arenas = arenas.map(|bytes| bytes / S::BUCKET_BYTES);
         Index {
             region,
             versions: Versions::new(stripes),
-            arenas: arenas.map(|bytes| bytes / S::BUCKET_BYTES),
+            arenas,
             buckets_max,
             commit_step,
             layout: AtomicU64::new(Layout::stable(buckets, 0, 0).0),
             sizes: Default::default(),
             limits,
-            growth: Mutex::new(Growth::default()),
+            growth: Mutex::new(Growth::new(Ahead::of(Table::new(arenas[0], buckets)))),
         }
     }
 

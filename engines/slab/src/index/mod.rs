@@ -15,6 +15,7 @@
 //! bucket by bucket. It starts when every thread knows of the new table, and the old one's memory is given
 //! back when every thread has forgotten it: see [`grow`].
 
+mod ahead;
 mod chained;
 mod cuckoo;
 mod grow;
@@ -23,12 +24,13 @@ mod lookup;
 mod scheme;
 mod table;
 
+pub(crate) use ahead::TableAhead;
 pub use chained::Chained;
 pub use cuckoo::Cuckoo;
 pub use cuckoo::bucket::SLOTS;
 #[cfg(feature = "probe")]
 pub use cuckoo::probe::{IndexProbe, Touched};
-pub(crate) use grow::{GrowthStep, MovedItems, SavedIndex};
+pub(crate) use grow::{Begin, GrowthStep, MovedItems, SavedIndex};
 pub(crate) use locked::{Found, LockedBuckets};
 pub use lookup::Guess;
 pub(crate) use lookup::{Index, Visitor};

@@ -43,3 +43,17 @@ impl<S: Scheme> Table<S> {
         self.place_of(bucket) * S::BUCKET_BYTES
     }
 }
+
+/// A table that is being committed before it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ahead<S> {
+    pub(super) table: Table<S>,
+    /// Bytes of it that are.
+    pub(super) done: usize,
+}
+
+impl<S> Ahead<S> {
+    pub(super) fn of(table: Table<S>) -> Self {
+        Ahead { table, done: 0 }
+    }
+}

@@ -67,6 +67,11 @@ impl ChunkPool {
         &self.quiescence
     }
 
+    /// Whether no session has been opened, or all are gone: each has a share in this.
+    pub(crate) fn has_no_session(&self) -> bool {
+        Arc::strong_count(&self.quiescence) == 1
+    }
+
     /// The values that are still arriving, in all sessions.
     pub(crate) fn arriving(&self) -> &Arriving {
         &self.arriving

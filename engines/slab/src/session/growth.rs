@@ -5,7 +5,7 @@ use super::removal;
 use super::state::SessionState;
 use crate::core::Core;
 use crate::evictor::Emptiness;
-use crate::index::{GrowthStep, Index, MovedItems, Scheme};
+use crate::index::{Begin, GrowthStep, Index, MovedItems, Scheme, TableAhead};
 use guira_contract::KeyHash;
 use guira_items::{Eviction, Removal};
 use guira_memory::Offset;
@@ -18,6 +18,11 @@ const PATIENCE: u32 = 5_000;
 
 /// Steps of growth that a store does: while one session has the turn, others store without.
 const STEPS_A_STORE: usize = 4;
+/// … and while the new table is still being committed: each entry may come to memory that the system has to clear.
+const STEPS_UNCOMMITTED: usize = 1;
+
+/// The next table is committed ahead from this part on of what makes a table crowded, in percent.
+const PREPARE_PERCENT: u64 = 87;
 
 /// How full a smaller table is to be when memory is as small as it shall be …
 const SMALLER_LOAD_PERCENT: u64 = 85;
@@ -40,8 +45,26 @@ pub(crate) fn is_crowded<X: Scheme>(core: &Core<X>) -> bool {
     core.items.count() * 100 >= core.index.slots() * X::CROWDED_PERCENT
 }
 
+/// How growth begins that is not urgent.
+fn in_time<X: Scheme>(core: &Core<X>) -> Begin {
+    if core.committer.is_there() { Begin::WhenCommitted } else { Begin::Unaided }
+}
+
+/// How growth begins that a store waits for.
+fn at_once<X: Scheme>(core: &Core<X>) -> Begin {
+    if core.committer.is_there() { Begin::AtOnce } else { Begin::Unaided }
+}
+
+/// Bytes of memory that something is in: not what was committed ahead.
+fn in_use<X: Scheme>(core: &Core<X>) -> usize {
+    core.pool.budget().used().saturating_sub(core.pool.memory().unused_bytes())
+}
+
 /// Begins to grow the table if there is memory for a larger one.
-fn grow<X: Scheme>(core: &Core<X>) -> Grow {
+fn grow<X: Scheme>(core: &Core<X>, begin: Begin) -> Grow {
+    if core.index.is_preparing() {
+        return Grow::NotNow;
+    }
     let budget = core.pool.budget();
     let Some(buckets) = next_size(core, core.items.count()) else {
         return Grow::NotNow;
@@ -50,8 +73,9 @@ fn grow<X: Scheme>(core: &Core<X>) -> Grow {
     if !budget.take(bytes) {
         return Grow::NoMemory(bytes);
     }
-    if core.index.begin_growth(buckets, core.pool.quiescence()) {
+    if core.index.begin_growth(buckets, begin, core.pool.quiescence()) {
         budget.keep(0);
+        core.committer.wake();
         return Grow::Begun;
     }
     budget.give(bytes);
@@ -59,9 +83,9 @@ fn grow<X: Scheme>(core: &Core<X>) -> Grow {
 }
 
 /// Begins to grow the table, which is crowded. If there is no memory it is kept from now on as it comes free, and
-/// maintenance frees it, page by page. True if the table grows now.
-fn grow_crowded<X: Scheme>(core: &Core<X>) -> bool {
-    match grow(core) {
+/// maintenance frees it, page by page. True if growth has begun.
+fn grow_crowded<X: Scheme>(core: &Core<X>, begin: Begin) -> bool {
+    match grow(core, begin) {
         Grow::Begun => true,
         Grow::NotNow => false,
         Grow::NoMemory(bytes) => {
@@ -77,7 +101,7 @@ pub(crate) fn take_census<X: Scheme>(core: &Core<X>) {
     if core.index.is_growing() {
         turn_back_if_crowded(core);
     } else if !X::TELLS_WHEN_FULL && core.pool.budget().kept() == 0 && is_crowded(core) {
-        grow_crowded(core);
+        grow_crowded(core, in_time(core));
     }
 }
 
@@ -93,21 +117,28 @@ pub(crate) fn review_kept<X: Scheme>(core: &Core<X>) -> bool {
         budget.keep(0);
         return true;
     }
-    budget.left() >= budget.kept() && grow_crowded(core)
+    budget.left() >= budget.kept() && grow_crowded(core, in_time(core))
 }
 
 /// Begins to grow the table while there is memory to do so, if memory will hold more items than the table has slots: called
 /// when a class has taken a new page.
 pub(crate) fn grow_ahead<X: Scheme>(core: &Core<X>) {
-    let budget = core.pool.budget();
-    let (used, limit) = (budget.used() as u64, budget.limit() as u64);
-    if used * 2 < limit || core.index.is_growing() {
+    let (used, limit) = (in_use(core) as u64, core.pool.budget().limit() as u64);
+    if core.index.is_growing() {
+        return;
+    }
+    if used * 2 < limit {
+        let is_nearly_crowded =
+            core.items.count() * 10_000 >= core.index.slots() * X::CROWDED_PERCENT * PREPARE_PERCENT;
+        if is_nearly_crowded && core.committer.is_there() {
+            grow(core, Begin::WhenCommitted);
+        }
         return;
     }
     let expected = u128::from(core.items.count()) * u128::from(limit) / u128::from(used.max(1));
     let slots = u128::from(core.index.slots());
     if expected * 100 > slots * u128::from(X::LOAD_PERCENT) && core.index.can_grow() {
-        grow(core);
+        grow(core, in_time(core));
     }
 }
 
@@ -115,7 +146,7 @@ pub(crate) fn grow_ahead<X: Scheme>(core: &Core<X>) {
 /// at most twice as many as there are, and at least an eighth more.
 fn next_size<X: Scheme>(core: &Core<X>, items: u64) -> Option<u32> {
     let (buckets, most) = core.index.buckets();
-    let in_items = core.pool.budget().used().saturating_sub(core.index.bytes()) as u64;
+    let in_items = in_use(core).saturating_sub(core.index.bytes()) as u64;
     let each = in_items / items.max(1) + 7;
     let expected = core.pool.budget().limit() as u64 / each.max(1) * 101 / 100;
     let expected = Index::<X>::buckets_for(expected, X::LOAD_PERCENT);
@@ -137,9 +168,10 @@ pub(crate) fn shrink_table<X: Scheme>(core: &Core<X>) -> usize {
             && new < old
             && fits
             && affordable
-            && core.index.begin_growth(wanted, core.pool.quiescence())
+            && core.index.begin_growth(wanted, in_time(core), core.pool.quiescence())
         {
             core.pool.budget().charge(new);
+            core.committer.wake();
         }
     }
     core.index.to_be_discarded()
@@ -200,11 +232,24 @@ pub(crate) fn step<X: Scheme>(state: &mut SessionState<X>, now: Seconds) -> bool
 #[cold]
 #[inline(never)]
 pub(crate) fn help<X: Scheme>(state: &mut SessionState<X>, now: Seconds) {
-    for _ in 0..STEPS_A_STORE {
+    let steps = if state.core.index.is_late() { STEPS_UNCOMMITTED } else { STEPS_A_STORE };
+    for _ in 0..steps {
         if !step(state, now) {
             state.quiesce();
             return;
         }
+    }
+}
+
+/// Begins to grow into the table that is being committed, if there is one: it is needed at once. True if the table grows now.
+fn begin_prepared<X: Scheme>(core: &Core<X>) -> bool {
+    match core.index.begin_prepared(core.pool.quiescence()) {
+        TableAhead::Committed => true,
+        TableAhead::NoRoom(bytes) => {
+            core.pool.budget().give(bytes);
+            false
+        }
+        TableAhead::Idle => false,
     }
 }
 
@@ -214,7 +259,7 @@ pub(crate) fn begin<X: Scheme>(state: &mut SessionState<X>, now: Seconds) -> boo
     let core = state.core.clone();
     let mut backoff = Backoff::default();
     while is_crowded(&core) && backoff.wait() < PATIENCE {
-        if grow_crowded(&core) || core.index.is_growing() {
+        if begin_prepared(&core) || grow_crowded(&core, at_once(&core)) || core.index.is_growing() {
             return true;
         }
         if core.index.can_grow() && !free_empty_pages(state) {

@@ -68,7 +68,9 @@ fn free_for_table<X: Scheme>(state: &mut SessionState<X>) -> usize {
     let core = state.core.clone();
     let budget = core.pool.budget();
     let mut done = usize::from(growth::review_kept(&core));
-    if budget.left() < budget.kept() && core.pool.drains().may_drain() {
+    if budget.left() < budget.kept() && core.pool.memory().give_back_unused() {
+        done += 1;
+    } else if budget.left() < budget.kept() && core.pool.drains().may_drain() {
         if !drain::begin_coldest(state, PAGE_CHOICE) {
             budget.keep(0);
         }

@@ -165,5 +165,6 @@ pub(crate) fn take_free<X: Scheme>(
     }
     let taken = core.evictor().grow(class, source, (cache, batch));
     growth::grow_ahead(core);
+    core.committer.wake();
     taken
 }

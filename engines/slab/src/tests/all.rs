@@ -1,5 +1,6 @@
 //! Tests of the engine as a whole.
 
+mod ahead;
 mod crowds;
 mod damage;
 mod flushes;

@@ -127,8 +127,13 @@ impl Slab {
         let engine = CuckooEngine::open(SlabOptions { engine, policy, ..SlabOptions::default() })?;
         let session = engine.session();
         let (value, items) = (vec![b'v'; item_max(memory)], vec![0; keys]);
-        let advisor = (division == Division::Hits || chosen == Chosen::Always)
-            .then(|| Advisor::new((memory / ADVICE_SHARE) as usize, b':', (Subjects::SizesAndPolicies, &engine.chunk_sizes())));
+        let advisor = (division == Division::Hits || chosen == Chosen::Always).then(|| {
+            Advisor::new(
+                (memory / ADVICE_SHARE) as usize,
+                b':',
+                (Subjects::SizesAndPolicies, &engine.chunk_sizes()),
+            )
+        });
         Ok(Self {
             engine,
             session,

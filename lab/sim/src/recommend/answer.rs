@@ -74,7 +74,7 @@ pub struct Answer {
     pub unavoidable: f64,
     /// With twice as much.
     pub twice: At,
-    /// With half as much, if a server starts with that.
+    /// With half as much, if that can be the ceiling of a server.
     pub half: Option<At>,
     /// The fixed policy that misses least.
     pub best_fixed: String,
@@ -174,7 +174,7 @@ impl Answer {
 
     fn halved(&self) -> String {
         let Some(At { amount, miss_ratio: half }) = self.half else {
-            return "No server starts with half as much.".to_owned();
+            return "With half as much a server would take more than that for itself.".to_owned();
         };
         let more = (half - self.at.miss_ratio).max(0.0);
         format!(
@@ -210,7 +210,9 @@ impl Answer {
         );
         match self.why {
             Why::Found => format!("It is the least from which on {rule}."),
-            Why::Least => format!("A server starts with no less, and from there on {rule}."),
+            Why::Least => {
+                format!("With less a server takes more than that for itself, and from there on {rule}.")
+            }
             Why::SmallestTried => {
                 format!("From there on {rule}; what less would do is asked for with --size.")
             }

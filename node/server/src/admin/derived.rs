@@ -163,7 +163,7 @@ impl Admin {
         let options = options.split_once(':').map_or("", |(_, options)| options);
         out.sample(POLICY_INFO, &[&policy.name, options], 1);
         out.sample(POLICY_SWITCHING, &[], u32::from(next.is_some()));
-        out.sample(POLICY_AUTO, &[], u32::from(self.chosen.is_auto()));
+        out.sample(POLICY_AUTO, &[], u32::from(self.chooses_policy()));
         out.sample(POLICY_CHANGES, &[], self.chosen.changes());
         let hidden =
             EngineStats::ROWS.iter().filter(|metric| super::general::ELSEWHERE.contains(&metric.name));

@@ -79,7 +79,7 @@ impl Admin {
             control: Arc::new(engine.clone()),
             begin_walk: begin_walk(engine.clone()),
             memory: AtomicU64::new(shared.options.memory.0 as u64),
-            chosen: Chosen::new(settings.choice.is_auto() && shared.advisor.is_some()),
+            chosen: Chosen::default(),
             shared,
             settings,
             crawler: AtomicBool::new(true),

@@ -5,15 +5,13 @@ use crate::options::yes;
 use guira_advice::Better;
 use guira_contract::{PolicyError, Spec};
 use guira_roster::AUTO;
-use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicU64, Ordering};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How the policy is chosen, and what has come of it.
-#[derive(Debug)]
+/// What has come of the server's choosing the policy.
+#[derive(Debug, Default)]
 pub(super) struct Chosen {
-    /// Whether the server chooses. Relaxed: it may choose once more.
-    is_auto: AtomicBool,
     /// How often it has. Relaxed: a count.
     changes: AtomicU64,
     /// LOCK: last_change. Leaf.
@@ -37,17 +35,8 @@ impl fmt::Display for Change {
 }
 
 impl Chosen {
-    pub(super) fn new(is_auto: bool) -> Self {
-        Chosen { is_auto: AtomicBool::new(is_auto), changes: AtomicU64::new(0), last: Mutex::default() }
-    }
-
     fn last(&self) -> MutexGuard<'_, Option<Change>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether the server chooses the policy.
-    pub(super) fn is_auto(&self) -> bool {
-        self.is_auto.load(Ordering::Relaxed)
     }
 
     /// How often the server has changed the policy.
@@ -62,13 +51,18 @@ impl Chosen {
 }
 
 impl Admin {
+    /// Whether the server chooses the policy.
+    pub(super) fn chooses_policy(&self) -> bool {
+        self.shared.chooses_policy.load(Ordering::Relaxed)
+    }
+
     /// What the engine is made of, for `stats settings`.
     pub(super) fn show_engine(&self, out: &mut Lines<'_>) {
         let (policy, next) = self.control.policy();
         out.stat("policy", policy);
         out.stat("policy_item_bytes", self.control.stats().policy_item_bytes);
         out.stat("policy_next", next.map_or("NULL".to_owned(), |next| next.to_string()));
-        out.stat("policy_auto", yes(self.chosen.is_auto()));
+        out.stat("policy_auto", yes(self.chooses_policy()));
         out.stat("policy_reason", self.chosen.reason().unwrap_or_else(|| "NULL".to_owned()));
         for (name, value) in self.settings.choice.settings() {
             out.stat(&name, value);
@@ -80,7 +74,7 @@ impl Admin {
         let [name, options @ ..] = words else {
             let (policy, next) = self.control.policy();
             let next = next.map_or(String::new(), |next| format!(", and {next} is taking over"));
-            let auto = if self.chosen.is_auto() { ", auto" } else { "" };
+            let auto = if self.chooses_policy() { ", auto" } else { "" };
             return Answer::Line(format!("POLICY {policy}{next}{auto}"));
         };
         match Spec::of_words(name, options) {
@@ -100,17 +94,17 @@ impl Admin {
         if self.shared.advisor.is_none() {
             return "CLIENT_ERROR nothing is learnt from requests: advice is disabled, or there is too little memory".into();
         }
-        self.chosen.is_auto.store(true, Ordering::Relaxed);
+        self.shared.chooses_policy.store(true, Ordering::Relaxed);
         "OK".into()
     }
 
     /// Switches to another policy, or to the same with other options.
     pub(super) fn switch_policy(&self, policy: &Spec) -> Answer {
         // Before it is asked for, so that the server does not choose another one at once.
-        let was_auto = self.chosen.is_auto.swap(false, Ordering::Relaxed);
+        let was_auto = self.shared.chooses_policy.swap(false, Ordering::Relaxed);
         let done = self.control.change_policy(policy);
         if done.is_err() {
-            self.chosen.is_auto.store(was_auto, Ordering::Relaxed);
+            self.shared.chooses_policy.store(was_auto, Ordering::Relaxed);
         }
         match done {
             Ok(()) => {
@@ -128,7 +122,7 @@ impl Admin {
     /// Changes to a policy that misses clearly less, if the server is to choose.
     pub(super) fn choose_policy(&self) {
         // Where nothing is evicted no policy is better than another.
-        if !self.chosen.is_auto() || self.shared.options.disable_evictions {
+        if !self.chooses_policy() || self.shared.options.disable_evictions {
             return;
         }
         let Some(better) = self.shared.advisor.as_ref().and_then(|advisor| advisor.better()) else { return };

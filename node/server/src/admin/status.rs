@@ -49,7 +49,7 @@ impl Admin {
         json!({
             "now": now.to_string(),
             "next": next.map(|next| next.to_string()),
-            "auto": self.chosen.is_auto(),
+            "auto": self.chooses_policy(),
             "changes": self.chosen.changes(),
             "reason": self.chosen.reason(),
         })

@@ -12,7 +12,7 @@ pub struct PageCensus {
     pub draining: usize,
     /// Of no class, and committed.
     pub pooled: usize,
-    /// Never used, and committed along with others.
+    /// Never used, and committed along with others, or ahead.
     pub paid: usize,
     /// Never used.
     pub fresh: usize,
@@ -39,7 +39,7 @@ impl SlabMemory {
         let pool = self.lock_pool();
         let touched = (0..pool.fresh.start).map(|page| self.state_of(PageId(page)));
         let draining = touched.filter(|state| matches!(state, PageState::Draining(_))).count();
-        let paid = pool.paid as usize;
+        let paid = pool.paid as usize + pool.coming.len();
         PageCensus {
             serving,
             draining,

@@ -145,7 +145,7 @@ fn a_worker_that_has_failed_costs_its_connections_and_no_item() {
     let mut first = place.serve(&place.options()).unwrap();
     let mut client = Client::of(&first);
     client.set();
-    first.crew.spawn(2, || Err(std::io::Error::other("on purpose"))).unwrap();
+    first.crew.spawn("failing".to_owned(), || Err(std::io::Error::other("on purpose"))).unwrap();
     let (back, next) = change(&place, first);
     let second = next.unwrap();
     assert!(back.is_none());
@@ -161,7 +161,7 @@ fn a_worker_that_has_panicked_costs_the_items_and_the_server_goes_on() {
     let mut first = place.serve(&place.options()).unwrap();
     let mut client = Client::of(&first);
     client.set();
-    first.crew.spawn(2, || panic!("on purpose")).unwrap();
+    first.crew.spawn("panicking".to_owned(), || panic!("on purpose")).unwrap();
     let (back, next) = change(&place, first);
     let (running, why) = back.unwrap();
     assert!(matches!(why, TakeoverError::Panicked), "{why}");

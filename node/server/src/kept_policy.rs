@@ -1,0 +1,73 @@
+//! The replacement policy of a server whose options leave it to the server, across a stop or a takeover: a line among the notes that lie with the items.
+//!
+//! `policy auto NAME:key=value,…` if the server has chosen it, `policy command NAME:key=value,…` if a command has. The notes are lines of a name and a
+//! number otherwise, and a version that does not know this line finds no number and ignores it.
+
+use crate::shared::Shared;
+use guira_contract::{Control, Spec};
+use guira_sync::atomic::Ordering;
+
+const NAME: &str = "policy ";
+const AUTO: &str = "auto";
+const COMMAND: &str = "command";
+
+/// Whether the options leave the policy to the server.
+fn is_left_to_server(shared: &Shared) -> bool {
+    shared.options.choice().is_ok_and(|choice| choice.is_auto())
+}
+
+/// Writes the policy, or the one that is taking over; nothing if the options say which it is.
+pub(crate) fn write(shared: &Shared, control: &impl Control) -> Vec<u8> {
+    if !is_left_to_server(shared) {
+        return Vec::new();
+    }
+    let (policy, next) = control.policy();
+    let is_auto = shared.advisor.is_none() || shared.chooses_policy.load(Ordering::Relaxed);
+    let by = if is_auto { AUTO } else { COMMAND };
+    format!("{NAME}{by} {}\n", next.unwrap_or(policy)).into_bytes()
+}
+
+/// Has the policy that was written take over, if the options still leave it to the server. To be called before the workers start.
+pub(crate) fn read(written: &[u8], shared: &Shared, control: &impl Control) {
+    let text = String::from_utf8_lossy(written);
+    let Some((by, policy)) = text.lines().find_map(kept).filter(|_| is_left_to_server(shared)) else {
+        return;
+    };
+    // A server that goes on since no other could has it already.
+    let (now, next) = control.policy();
+    if next.unwrap_or(now) != policy
+        && let Err(error) = control.change_policy(&policy)
+    {
+        // Another version may have other policies.
+        tracing::info!(%policy, %error, "the policy of the server before does not take over");
+        return;
+    }
+    if by == COMMAND {
+        shared.chooses_policy.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What a line says of the policy: who has chosen it, and which it is.
+fn kept(line: &str) -> Option<(&str, Spec)> {
+    let (by, policy) = line.strip_prefix(NAME)?.split_once(' ')?;
+    let is_known = [AUTO, COMMAND].contains(&by);
+    Some((by, Spec::parse(policy).ok()?)).filter(|_| is_known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_of_the_policy_or_of_something_else() {
+        let policy = |line| kept(line).map(|(by, policy)| format!("{by} {policy}"));
+        for line in ["policy auto s3-fifo", "policy command klru:samples=8,priority=recency"] {
+            assert_eq!(policy(line).as_deref(), line.strip_prefix(NAME));
+        }
+        for other in
+            ["policy 7", "policy auto", "policy somehow lru", "policies auto lru", "policy auto lru:x", ""]
+        {
+            assert_eq!(policy(other), None, "{other}");
+        }
+    }
+}

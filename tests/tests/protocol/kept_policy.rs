@@ -1,0 +1,141 @@
+//! A server whose options leave the replacement policy to it goes on with the policy of the server before, as it does with the items.
+
+use guira_tests::scratch::Scratch;
+use guira_tests::server::wait_for;
+use guira_tests::{Client, Server, Setup};
+
+const ITEMS: usize = 300;
+
+fn start(engine: &'static str, scratch: &Scratch, policy: &str) -> Server {
+    let region = format!("--region={}", scratch.path().join("region").display());
+    let takeover = format!("--takeover={}", scratch.path().join("takeover").display());
+    let setup = Setup::new().engine(engine).guira_argument(&region).guira_argument(&takeover);
+    setup.guira_argument("--memory=12MiB").guira_argument(&format!("--policy={policy}")).start_guira()
+}
+
+/// The policy, or the one that takes over, and whether the server chooses it.
+fn policy_of(client: &mut Client) -> (String, String) {
+    let settings = client.stats("settings");
+    let next = &settings["policy_next"];
+    let policy = if next == "NULL" { &settings["policy"] } else { next };
+    (policy.clone(), settings["policy_auto"].clone())
+}
+
+fn pair(policy: &str, auto: &str) -> (String, String) {
+    (policy.to_owned(), auto.to_owned())
+}
+
+fn switch(client: &mut Client, policy: &str) {
+    wait_for("the server to be ready for another", || {
+        (client.ask(format!("policy {policy}\r\n")) == "OK").then_some(())
+    });
+}
+
+/// The policy that a server begins with which knows of none before, having filled it with items.
+fn fill(client: &mut Client) -> String {
+    (0..ITEMS).for_each(|item| client.set(&format!("key{item}"), format!("value{item}")));
+    let (first, auto) = policy_of(client);
+    assert_eq!(auto, "yes");
+    first
+}
+
+fn expect_items(client: &mut Client) {
+    (0..ITEMS).for_each(|item| client.expect_value(&format!("key{item}"), format!("value{item}")));
+}
+
+/// Stops a server in order, and starts another.
+fn restart(
+    server: Server,
+    client: Client,
+    engine: &'static str,
+    scratch: &Scratch,
+    policy: &str,
+) -> (Server, Client) {
+    client.abandon();
+    server.stop("TERM");
+    let server = start(engine, scratch, policy);
+    let client = server.connect();
+    (server, client)
+}
+
+fn check_commands(engine: &'static str) {
+    let scratch = Scratch::new();
+    let server = start(engine, &scratch, "auto");
+    let mut client = server.connect();
+    let first = fill(&mut client);
+    switch(&mut client, "klru samples=8");
+    let chosen = policy_of(&mut client);
+    assert_eq!(chosen.1, "no");
+    let (server, mut client) = restart(server, client, engine, &scratch, "auto");
+    assert_eq!(policy_of(&mut client), chosen, "{engine}: a command has chosen it");
+    expect_items(&mut client);
+    wait_for("the policy to take over", || (client.stats("settings")["policy"] == chosen.0).then_some(()));
+    client.exchange("policy auto\r\n", "OK\r\n");
+    let (server, mut client) = restart(server, client, engine, &scratch, "auto");
+    assert_eq!(policy_of(&mut client), pair(&chosen.0, "yes"), "{engine}: the server may choose another");
+    // What the options say holds, and is not what a server is left that may choose.
+    let (server, mut client) = restart(server, client, engine, &scratch, "sieve");
+    assert_eq!(policy_of(&mut client), pair("sieve", "no"), "{engine}");
+    expect_items(&mut client);
+    let (server, mut client) = restart(server, client, engine, &scratch, "auto");
+    assert_eq!(policy_of(&mut client), pair(&first, "yes"), "{engine}");
+    // Nothing is left of a server that was killed.
+    switch(&mut client, "lru");
+    client.abandon();
+    server.stop("KILL");
+    let server = start(engine, &scratch, "auto");
+    let mut client = server.connect();
+    assert_eq!(policy_of(&mut client), pair(&first, "yes"), "{engine}");
+    client.exchange("get key0\r\n", "END\r\n");
+}
+
+fn check_choice(engine: &'static str) {
+    let scratch = Scratch::new();
+    let server = start(engine, &scratch, "auto");
+    let mut client = server.connect();
+    let first = fill(&mut client);
+    let value = "v".repeat(1000);
+    // More keys than there is room for, one after the other and again: of these, what was used last is what is not used next.
+    wait_for("another policy", || {
+        for key in 0..7_000 {
+            if client.ask(format!("mg loop{key}\r\n")) == "EN" {
+                client.set(&format!("loop{key}"), &value);
+            }
+        }
+        (client.stats("settings")["policy"] != first).then_some(())
+    });
+    let (chosen, auto) = policy_of(&mut client);
+    assert_eq!(auto, "yes");
+    let (server, mut client) = restart(server, client, engine, &scratch, "auto");
+    assert_eq!(policy_of(&mut client), pair(&chosen, "yes"), "{engine}, after a restart");
+    client.abandon();
+    let next = start(engine, &scratch, "auto");
+    server.wait();
+    let mut client = next.connect();
+    assert_eq!(policy_of(&mut client), pair(&chosen, "yes"), "{engine}, after a takeover");
+    client.abandon();
+    let last = start(engine, &scratch, "fifo");
+    next.wait();
+    let mut client = last.connect();
+    assert_eq!(policy_of(&mut client), pair("fifo", "no"), "{engine}, by the options");
+}
+
+#[test]
+fn memc3_goes_on_with_the_policy_that_a_command_has_chosen() {
+    check_commands("memc3");
+}
+
+#[test]
+fn classic_goes_on_with_the_policy_that_a_command_has_chosen() {
+    check_commands("classic");
+}
+
+#[test]
+fn memc3_goes_on_with_the_policy_that_the_server_has_chosen() {
+    check_choice("memc3");
+}
+
+#[test]
+fn classic_goes_on_with_the_policy_that_the_server_has_chosen() {
+    check_choice("classic");
+}
