@@ -202,7 +202,7 @@ impl Advisor {
 
     /// Counts from zero.
     pub fn reset(&self) {
-        if let Some(Models { choice, sizes }) = &mut self.learnt().models {
+        if let Some(Models { choice, sizes, .. }) = &mut self.learnt().models {
             choice.iter_mut().for_each(Choice::reset);
             sizes.iter_mut().for_each(Model::reset);
         }

@@ -170,7 +170,7 @@ impl Division {
 
     /// Remembers a key, in the place of the one of its row that is the oldest for its band.
     fn put(&mut self, hash: u64, band: u8, expires: u32) {
-        let (row, tag) = self.row(hash);
+        let ((row, tag), keys) = (self.row(hash), self.keys());
         let Division { slots, bands, .. } = self;
         let age = |slot: &Slot, bands: &[Reuse]| match slot.tag {
             0 => u64::MAX,
@@ -179,7 +179,7 @@ impl Division {
         let used = bands[usize::from(band)].now();
         if let Some(place) = slots[row].iter_mut().max_by_key(|slot| age(slot, bands)) {
             if place.tag != 0 {
-                bands[usize::from(place.band)].forget(place.used);
+                bands[usize::from(place.band)].forget(place.used, keys);
             }
             *place = Slot { tag, expires, used, band, missed: false };
         }
@@ -210,9 +210,9 @@ impl Division {
         let held = if uses > 0.0 { self.capacity / (bytes / uses).max(1.0) } else { 0.0 };
         let known = held * KNOWN_PER_HELD / self.keys() as f64;
         let room = (self.slots.len() * WAYS) as f64;
-        if looked_at > allowed || known > room * 1.5 {
+        if looked_at > allowed || known > room {
             self.sparse = (self.sparse + 1).min(40);
-        } else if self.sparse > 0 && looked_at < allowed / 4.0 && known < room / 3.0 {
+        } else if self.sparse > 0 && looked_at < allowed / 4.0 && known < room / 4.0 {
             self.sparse -= 1;
         }
     }
@@ -244,7 +244,8 @@ impl Division {
     }
 
     /// Bytes of memory that it takes.
-    pub(crate) fn bytes(&self) -> usize {
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
         self.slots.len() * size_of::<[Slot; WAYS]>() + self.bands.len() * size_of::<Reuse>()
     }
 }

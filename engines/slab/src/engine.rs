@@ -122,7 +122,7 @@ impl<X: Scheme> Control for SlabEngine<X> {
     }
 
     fn weigh_sizes(&self, weights: &[SizeWeight]) {
-        self.core.pool.balance().weigh(weights, self.core.pool.memory().classes());
+        self.core.evictor().weigh(weights);
     }
 
     fn resize(&self, memory: usize) -> Result<(), ResizeError> {

@@ -210,6 +210,15 @@ fn each_word(view: View<'_>, guard: &ClassGuard<'_>, page: PageId, mut see: impl
     }
 }
 
+/// Whether most chunks in use of `class` are no items, but ends of long values.
+pub(crate) fn is_of_ends(view: View<'_>, class: ClassId) -> bool {
+    if class == view.pool.memory().classes().largest() || !view.pool.balance().has_pages(class) {
+        return false;
+    }
+    let usage = view.pool.memory().lock(class).usage();
+    2 * view.items.shell().registry().items_of(class) < usage.chunks - usage.free
+}
+
 /// Whether the pages of `class` hold ends of many long values each.
 ///
 /// A long value lies in chunks of the largest class, and its end in one that fits. The chunks of the end's class come free as the values go, so

@@ -96,16 +96,19 @@ impl Balance {
         self.still.store(switch == Switch::Off, Ordering::Relaxed);
     }
 
-    /// Ages of classes count so much from now on, the largest weight as 1.
-    pub(crate) fn weigh(&self, weights: &[SizeWeight], classes: &ClassTable) {
+    /// Ages of classes count so much from now on, the largest weight as 1; those of classes that have ends of longer items count as of the longest.
+    pub(crate) fn weigh(
+        &self,
+        weights: &[SizeWeight],
+        classes: &ClassTable,
+        has_ends: impl Fn(ClassId) -> bool,
+    ) {
         let most = weights.iter().map(|one| one.weight).fold(f64::MIN_POSITIVE, f64::max);
+        let longest = weights.last().map_or(most, |one| one.weight);
         for (class, id) in self.classes.iter().zip(classes.ids()) {
             let chunk = classes.geometry(id).chunk as usize;
-            let weight = weights
-                .iter()
-                .find(|one| one.upto >= chunk)
-                .or(weights.last())
-                .map_or(most, |one| one.weight);
+            let own = weights.iter().find(|one| one.upto >= chunk).map(|one| one.weight);
+            let weight = own.filter(|_| !has_ends(id)).unwrap_or(longest);
             let fixed = (weight / most * f64::from(1 << WEIGHT_BITS)) as u32;
             class.weight.store(fixed.max(1), Ordering::Relaxed);
         }

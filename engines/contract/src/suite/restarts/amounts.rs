@@ -69,6 +69,7 @@ fn lasting_stats(engine: &impl Control) -> EngineStats {
         crawling: false,
         crawls: 0,
         index_growths: 0,
+        items_rescued: 0,
         pages_free: 0,
         memory_used: stats.memory_used - stats.pages_free * PAGE_BYTES as u64,
         ..stats
@@ -96,7 +97,13 @@ pub fn counters_and_gauges_are_as_they_were<L: Lasting>(setup: &L) {
             stored += 1;
         }
         value_of(&mut sessions[0], b"nothing", NOW);
-        drop((pending, sessions));
+        drop(pending);
+        // No page is on its way any more.
+        for session in &mut sessions {
+            session.quiesce();
+            session.maintain(NOW, Pace::Busy, 32);
+        }
+        drop(sessions);
         let before = lasting_stats(&engine);
         close(engine);
         for _ in 0..3 {
