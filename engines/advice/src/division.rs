@@ -22,6 +22,8 @@ const BUSY_LEAST: Duration = Duration::from_millis(50);
 const KNOWN_PER_HELD: f64 = 4.0;
 /// Sizes whose keys would be read so many times, were they read as often as others, count by half as they are and by half as the others.
 const PRIOR_READS: f64 = 8.0;
+/// More fills from one pulse to the next are counted as so many: nothing is left of what was before.
+const FILLS_MOST: f64 = 32.0;
 /// Items of one size stay at most this many times as long as their length alone would make them.
 const FACTOR_MOST: f64 = 16.0;
 
@@ -108,11 +110,17 @@ impl Division {
             }
             What::Stored { weight, expires } => self.store(observed.hash, found, (weight, expires)),
             What::Deleted => {
-                if let Some((row, way)) = found {
-                    self.slots[row][way] = Slot::default();
+                if let Some(place) = found {
+                    self.drop_slot(place);
                 }
             }
         }
+    }
+
+    /// A key is gone: whether it would have been used again is not seen.
+    fn drop_slot(&mut self, (row, way): (usize, usize)) {
+        let (slot, keys) = (std::mem::take(&mut self.slots[row][way]), self.keys());
+        self.bands[usize::from(slot.band)].forget(slot.used, keys);
     }
 
     fn read(&mut self, hash: u64, found: Option<(usize, usize)>, (weight, expires): (u32, u32)) {
@@ -142,9 +150,10 @@ impl Division {
                 self.slots[row][way] = Slot { used: reuse.now(), missed: false, expires, ..slot };
             }
             found => {
-                if let Some((row, way)) = found {
-                    self.slots[row][way] = Slot::default();
+                if let Some(place) = found {
+                    self.drop_slot(place);
                 }
+                let reuse = &mut self.bands[usize::from(band)];
                 reuse.used_first(keys);
                 self.put(hash, band, expires);
             }
@@ -162,7 +171,7 @@ impl Division {
         let (row, tag) = self.row(hash);
         let way = self.slots[row].iter().position(|slot| slot.tag == tag)?;
         if self.slots[row][way].expires <= now.0 {
-            self.slots[row][way] = Slot::default();
+            self.drop_slot((row, way));
             return None;
         }
         Some((row, way))
@@ -188,9 +197,10 @@ impl Division {
     /// Some time has passed.
     pub(crate) fn pulse(&mut self, pulse: Pulse) {
         self.capacity = pulse.capacity;
-        if self.stored >= self.capacity {
+        if self.stored >= self.capacity && self.capacity > 0.0 {
+            let times = (self.stored / self.capacity).min(FILLS_MOST) as u32;
             self.stored = 0.0;
-            self.bands.iter_mut().for_each(Reuse::filled);
+            self.bands.iter_mut().for_each(|band| band.filled(times));
         }
         let last = *self.last.get_or_insert(pulse);
         if pulse.now != last.now {

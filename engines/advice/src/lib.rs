@@ -3,7 +3,7 @@
 //! ```text
 //!  workers ──► hash below the threshold? ──► Advisor::see ─┬► Choice ─► Better
 //!              (SHARDS: one comparison)      (try_lock)     │    a miniature cache for each of some policies, many keys
-//!                                                           ├► Division ─► MemoryShare
+//!                                                           ├► Division ─► SizeWeight
 //!                                                           │    reuse times of each band of sizes
 //!                                                           └► Model ──► Advice
 //!                                                              │ a miniature cache for each policy and size

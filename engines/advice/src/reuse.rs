@@ -88,7 +88,8 @@ impl Reuse {
 
     /// All keys were forgotten.
     pub(crate) fn forget_all(&mut self) {
-        self.since = self.now;
+        (self.since, self.uses) = (self.now, 0.0);
+        (self.repeated, self.read, self.forgotten) = ([0.0; STEPS], [0.0; STEPS], [0.0; STEPS]);
     }
 
     /// An item was stored that has so many bytes.
@@ -107,14 +108,15 @@ impl Reuse {
         self.uses
     }
 
-    /// As much was stored in the cache as it has room for. What was seen before counts half from now on.
-    pub(crate) fn filled(&mut self) {
-        let uses = (self.now - self.filled) as f64;
+    /// As much was stored in the cache as it has room for, or so many times as much. What was seen before counts half from now on, for each time.
+    pub(crate) fn filled(&mut self, times: u32) {
+        let uses = (self.now - self.filled) as f64 / f64::from(times);
         self.fill = Some(self.fill.map_or(uses, |fill| (fill + uses) / 2.0));
         self.filled = self.now;
-        self.uses /= 2.0;
+        let part = 0.5f64.powi(times as i32);
+        self.uses *= part;
         let counts = self.repeated.iter_mut().chain(&mut self.read).chain(&mut self.forgotten);
-        counts.for_each(|count| *count /= 2.0);
+        counts.for_each(|count| *count *= part);
     }
 
     /// What becomes of keys that have not been used for about as long as items stay, in any cache of a size like this one's: the sum over
@@ -123,17 +125,19 @@ impl Reuse {
         let fill = self.fill.unwrap_or(self.now as f64);
         // Later repetitions were not seen.
         let to = (fill * TO_FILLS).min((self.now - self.since) as f64);
-        let (mut returns, mut left) = (Returns::default(), self.uses);
+        let mut returns = Returns::default();
+        // Keys that are seen at a time, and how many would be if none were forgotten: as Kaplan and Meier estimate survival.
+        let (mut left, mut all) = (self.uses, self.uses);
         for step in 0..STEPS {
             let begin = (1u64 << step) as f64;
-            if 2.0 * begin > to {
+            if 2.0 * begin > to || left <= 0.0 {
                 break;
             }
             if begin >= fill * FROM_FILLS {
-                returns.waited += left.max(0.0);
-                returns.read += self.read[step];
+                returns.waited += all;
+                returns.read += all * (self.read[step] / left).min(1.0);
             }
-            // As Kaplan and Meier estimate survival: who is lost sight of was there until then.
+            all *= (1.0 - self.repeated[step] / left).max(0.0);
             left -= self.repeated[step] + self.forgotten[step];
         }
         returns
@@ -156,7 +160,7 @@ mod tests {
             }
             used[key] = Some(reuse.now());
             if number % fill == fill - 1 {
-                reuse.filled();
+                reuse.filled(1);
             }
         }
         reuse
@@ -197,16 +201,16 @@ mod tests {
                     half.forget(used[forgotten], 1);
                 }
             } else {
-                [&mut all, &mut half].map(|reuse| reuse.used_first(1));
+                [&mut all, &mut half].into_iter().for_each(|reuse| reuse.used_first(1));
             }
             used[key] = all.now();
             if number % 1000 == 999 {
-                [&mut all, &mut half].map(Reuse::filled);
+                [&mut all, &mut half].into_iter().for_each(|reuse| reuse.filled(1));
             }
         }
         let share = |reuse: &Reuse| {
-            reuse.read[11]
-                / (reuse.uses - (0..11).map(|step| reuse.repeated[step] + reuse.forgotten[step]).sum::<f64>())
+            let Returns { waited, read } = reuse.returns();
+            read / waited
         };
         assert!((share(&all) - share(&half)).abs() < 0.05, "{} and {}", share(&all), share(&half));
     }
@@ -216,7 +220,7 @@ mod tests {
         let mut reuse = around(4000, 1000, 10);
         for _ in 0..20 {
             (0..1000).for_each(|_| reuse.used_first(1));
-            reuse.filled();
+            reuse.filled(1);
         }
         let Returns { waited, read } = reuse.returns();
         assert!(read < waited / 1000.0, "{read} of {waited}");

@@ -1,5 +1,6 @@
 //! A server whose options leave the replacement policy to it goes on with the policy of the server before, as it does with the items.
 
+use crate::policy::change_by_requests;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
 use guira_tests::{Client, Server, Setup};
@@ -94,16 +95,7 @@ fn check_choice(engine: &'static str) {
     let server = start(engine, &scratch, "auto");
     let mut client = server.connect();
     let first = fill(&mut client);
-    let value = "v".repeat(1000);
-    // More keys than there is room for, one after the other and again: of these, what was used last is what is not used next.
-    wait_for("another policy", || {
-        for key in 0..7_000 {
-            if client.ask(format!("mg loop{key}\r\n")) == "EN" {
-                client.set(&format!("loop{key}"), &value);
-            }
-        }
-        (client.stats("settings")["policy"] != first).then_some(())
-    });
+    change_by_requests(&mut client, &first);
     let (chosen, auto) = policy_of(&mut client);
     assert_eq!(auto, "yes");
     let (server, mut client) = restart(server, client, engine, &scratch, "auto");

@@ -281,9 +281,13 @@ impl SlabMemory {
             self.take_coming(&mut pool);
         }
         if pool.paid > 0 {
-            pool.paid -= 1;
-            self.budget.charge(beside);
-            return pool.fresh.next().map(PageId);
+            let is_paid = beside == 0 || self.budget.take_unkept(beside);
+            // If there is no room beside it, pages that are ready make some: the next is taken as if none were.
+            if is_paid || !self.give_back_paid(&mut pool) {
+                pool.paid -= 1;
+                self.budget.charge(if is_paid { 0 } else { beside });
+                return pool.fresh.next().map(PageId);
+            }
         }
         if let Some(page) = pool.surrendered.last().copied()
             && self.budget.take_unkept(PAGE_BYTES + beside)

@@ -46,9 +46,11 @@ impl Page {
 
 /// The class that should give a page to `needy`, if any should.
 pub(crate) fn donor(view: View<'_>, needy: ClassId) -> Option<ClassId> {
-    let next = view.pool.balance().next_to_look_at();
-    if next != needy && has_page_to_spare(view, next) {
-        return Some(next);
+    if !view.pool.balance().keeps_still() {
+        let next = view.pool.balance().next_to_look_at();
+        if next != needy && has_page_to_spare(view, next) {
+            return Some(next);
+        }
     }
     for _ in 0..LOOKS {
         let chosen = view.pool.balance().donor(needy)?;
@@ -69,25 +71,28 @@ fn has_pieces(view: View<'_>, guard: &ClassGuard<'_>, page: PageId) -> bool {
     guard.occupied_chunks(page).into_iter().any(|at| Pieces::head_of(region, at).is_some())
 }
 
-/// Whether a class has done with a page less for long, or what its only page holds would take little of the pages of a larger class.
+/// Whether a class has done with a page less for long, or what its only page holds would take little of the pages of a larger class. No page goes that has
+/// pieces of long values: with it these would go.
 fn has_page_to_spare(view: View<'_>, class: ClassId) -> bool {
     if !view.pool.balance().has_pages(class) {
         return false;
     }
+    let order = view.orders.lock(class);
     let guard = view.pool.memory().lock(class);
     let usage = guard.usage();
     let is_sparse = match usage.pages {
         0 => false,
-        1 => {
-            let used = (usage.chunks - usage.free) as usize;
-            view.pool.fit_beside(class, used) && !has_pieces(view, &guard, guard.pages()[0])
-        }
+        1 => view.pool.would_lodge(class, (usage.chunks - usage.free) as usize),
         _ => usage.free >= u64::from(guard.geometry().chunks) + KEPT,
     };
     let tick = view.pool.balance().tick();
-    let last = || guard.pages().iter().map(|page| tick.wrapping_sub(guard.stamp(*page))).min();
     // A page that has come a moment ago is filled yet.
-    is_sparse && last().is_some_and(|last| last >= view.pool.fill_ticks() / 2)
+    let is_settled = || {
+        let last = guard.pages().iter().map(|page| tick.wrapping_sub(guard.stamp(*page))).min();
+        last.is_some_and(|last| last >= view.pool.fill_ticks() / 2)
+    };
+    let may_go = |index: usize| !has_pieces(view, &guard, guard.pages()[index]);
+    is_sparse && is_settled() && page_to_give(view, &order, &guard, PAGE_CHOICE).is_some_and(may_go)
 }
 
 /// The class that gives a page if one has to, to `needy`, or to no class in particular: the oldest whose next page is not in use, or the one that uses its
@@ -215,8 +220,17 @@ pub(crate) fn is_of_ends(view: View<'_>, class: ClassId) -> bool {
     if class == view.pool.memory().classes().largest() || !view.pool.balance().has_pages(class) {
         return false;
     }
-    let usage = view.pool.memory().lock(class).usage();
-    2 * view.items.shell().registry().items_of(class) < usage.chunks - usage.free
+    let items = view.items.shell().registry().items_of(class);
+    let guard = view.pool.memory().lock(class);
+    let usage = guard.usage();
+    if 2 * items >= usage.chunks - usage.free {
+        return false;
+    }
+    // The others may be what sessions keep for what comes.
+    let region = view.items.shell().region();
+    let page = guard.pages().first().map_or_else(Vec::new, |page| guard.occupied_chunks(*page));
+    let pieces = page.iter().filter(|at| Pieces::head_of(region, **at).is_some()).count();
+    2 * pieces > page.len()
 }
 
 /// Whether the pages of `class` hold ends of many long values each.

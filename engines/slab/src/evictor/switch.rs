@@ -135,7 +135,12 @@ impl PolicySwitch {
     /// Has `policy` take over.
     pub(super) fn change(&self, view: View<'_>, policy: Policy) -> Result<(), Refused> {
         let mut state = self.state();
+        let has_room =
+            || self.eviction == Eviction::On || metadata_of(view, policy) <= view.pool.budget().left();
         if matches!(state.phase, Phase::Announced(..)) && view.pool.has_no_session() {
+            if !has_room() {
+                return Err(Refused::NoRoom);
+            }
             self.take_back(view, &mut state);
         }
         if !matches!(state.phase, Phase::Idle) {
@@ -148,7 +153,7 @@ impl PolicySwitch {
             state.policy = policy;
             return Ok(());
         }
-        if self.eviction == Eviction::Off && metadata_of(view, policy) > view.pool.budget().left() {
+        if !has_room() {
             return Err(Refused::NoRoom);
         }
         let area = 1 - state.area;

@@ -5,7 +5,7 @@ use super::lookup::Index;
 use super::scheme::Scheme;
 use super::table::Ahead;
 use guira_sync::quiescence::Quiescence;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError, TryLockError};
 
 /// What a step of committing a table came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,9 @@ impl<S: Scheme> Index<S> {
         let Phase::Preparing(buckets) = growth.phase else {
             return TableAhead::Idle;
         };
-        if self.announce(&mut growth, buckets, quiescence) {
+        // One that was meant to be smaller does not help who finds this one full.
+        let is_larger = buckets > self.layout().buckets();
+        if is_larger && self.announce(&mut growth, buckets, quiescence) {
             return TableAhead::Committed;
         }
         // What is being touched must not be taken away.
@@ -84,9 +86,13 @@ impl<S: Scheme> Index<S> {
         matches!(self.lock_growth().phase, Phase::Preparing(_))
     }
 
-    /// Whether a table that is in use already is still being committed.
+    /// Whether a table that is in use already is still being committed, as far as that can be told without waiting for who moves items into it.
     pub(crate) fn is_late(&self) -> bool {
-        self.lock_growth().ahead.is_some()
+        match self.growth.try_lock() {
+            Ok(growth) => growth.ahead.is_some(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().ahead.is_some(),
+            Err(TryLockError::WouldBlock) => true,
+        }
     }
 
     /// Gives up a table that nobody knows of.

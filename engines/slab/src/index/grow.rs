@@ -153,7 +153,11 @@ impl<S: Scheme> Index<S> {
             growth.phase = Phase::Preparing(buckets);
             return true;
         }
-        self.announce(&mut growth, buckets, quiescence)
+        let is_announced = self.announce(&mut growth, buckets, quiescence);
+        if !is_announced {
+            growth.ahead = None;
+        }
+        is_announced
     }
 
     /// Lets everybody know of the next table, of `buckets` buckets. False if there is no room where the Region lies.

@@ -72,7 +72,7 @@ impl Default for ClassAge {
 }
 
 /// Bits of a weight behind the point.
-const WEIGHT_BITS: u32 = 20;
+const WEIGHT_BITS: u32 = 26;
 
 /// A class that has wasted so much in chunks of larger ones has earned a page of its own.
 const WASTED_MAX: u32 = 2 * PAGE_BYTES as u32;
@@ -118,6 +118,11 @@ impl Balance {
     pub(crate) fn weight_ppm(&self, class: ClassId) -> u64 {
         let weight = u64::from(self.classes[usize::from(class.0)].weight.load(Ordering::Relaxed));
         (weight * 1_000_000) >> WEIGHT_BITS
+    }
+
+    /// Whether pages move to classes without any alone.
+    pub(crate) fn keeps_still(&self) -> bool {
+        self.still.load(Ordering::Relaxed)
     }
 
     /// The time. All orderings here are Relaxed: ages are estimates, and a stale one only delays a move.
@@ -225,7 +230,7 @@ impl Balance {
         if pages == 0 {
             return self.oldest_but(&[needy]);
         }
-        if self.still.load(Ordering::Relaxed) {
+        if self.keeps_still() {
             return None;
         }
         let age = own.age(tick);

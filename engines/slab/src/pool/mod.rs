@@ -16,6 +16,11 @@ use std::sync::Arc;
 /// Memory below this many bytes has few pages for each class.
 const SCARCE_BELOW: usize = 128 * MIB;
 
+/// A class without pages may use chunks that are larger than its own by this factor, in halves …
+const LODGING_RATIO: u32 = 8;
+/// … or by this one, if they are the largest.
+const LODGING_IN_LARGEST: u32 = 3;
+
 /// Items of a class that has lost its only page may go to chunks of a larger class if that takes one part in this many of a page.
 const LODGERS_PART: usize = 8;
 
@@ -103,7 +108,7 @@ impl ChunkPool {
         let classes = self.memory.classes();
         let chunk = classes.geometry(class).chunk;
         let fill = self.fill_ticks();
-        match self.host_of(class) {
+        match self.lodging_of(class) {
             Some(lender) if !self.balance.wasted(class, classes.geometry(lender).chunk - chunk, fill) => {
                 lender
             }
@@ -115,6 +120,20 @@ impl ChunkPool {
     pub(crate) fn host_of(&self, class: ClassId) -> Option<ClassId> {
         let larger = self.memory.classes().ids().skip(usize::from(class.0) + 1);
         larger.into_iter().find(|other| self.balance.has_pages(*other))
+    }
+
+    /// The next larger class that has pages, if its chunks are not so much larger that items would stay much less long there, and not full of pieces of
+    /// long values.
+    fn lodging_of(&self, class: ClassId) -> Option<ClassId> {
+        let classes = self.memory.classes();
+        let chunk = |class| classes.geometry(class).chunk;
+        let most = |host| if host == classes.largest() { LODGING_IN_LARGEST } else { LODGING_RATIO };
+        self.host_of(class).filter(|host| 2 * chunk(*host) <= most(*host) * chunk(class))
+    }
+
+    /// Whether so many items of `class` would find room beside others for good if it had no page.
+    pub(crate) fn would_lodge(&self, class: ClassId, items: usize) -> bool {
+        self.lodging_of(class).is_some() && self.fit_beside(class, items)
     }
 
     /// Whether so many items of `class` take one part in some of a page only, in chunks of the next larger class that has pages.

@@ -76,7 +76,8 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId) -> usize {
         (guard.occupied_chunks(page), guard.usage().free as usize)
     };
     // What costs nothing else stays whether it was read or not.
-    let all_stay = chunks.len() <= free || core.pool.fit_beside(class, chunks.len());
+    let has_others = core.pool.balance().has_pages(class);
+    let all_stay = if has_others { chunks.len() <= free } else { core.pool.fit_beside(class, chunks.len()) };
     for chunks in chunks.chunks(TOGETHER) {
         chunks.iter().for_each(|at| core.items.region().prefetch(at.bytes()));
         let (read, mut others): (Vec<Offset>, Vec<Offset>) =

@@ -164,14 +164,14 @@ pub(crate) fn shrink_table<X: Scheme>(core: &Core<X>) -> usize {
         let fits = core.items.count() * 100 <= Index::<X>::slots_of(wanted) * MOVED_LOAD_PERCENT;
         let (old, new) = (core.index.committed(buckets), core.index.committed(wanted));
         let affordable = core.pool.budget().used() + new <= core.sizing.lock().before;
-        if wanted < buckets - buckets / 5
-            && new < old
-            && fits
-            && affordable
-            && core.index.begin_growth(wanted, in_time(core), core.pool.quiescence())
-        {
+        if wanted < buckets - buckets / 5 && new < old && fits && affordable {
+            // Before the committer may find that there is no room, and give it back.
             core.pool.budget().charge(new);
-            core.committer.wake();
+            if core.index.begin_growth(wanted, in_time(core), core.pool.quiescence()) {
+                core.committer.wake();
+            } else {
+                core.pool.budget().give(new);
+            }
         }
     }
     core.index.to_be_discarded()

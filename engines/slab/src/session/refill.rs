@@ -164,7 +164,10 @@ pub(crate) fn take_free<X: Scheme>(
         return true;
     }
     let taken = core.evictor().grow(class, source, (cache, batch));
-    growth::grow_ahead(core);
-    core.committer.wake();
+    // In a full cache there is no page to be had, each time.
+    if taken {
+        growth::grow_ahead(core);
+        core.committer.wake();
+    }
     taken
 }

@@ -84,7 +84,11 @@ impl Admin {
             self.control.resize(division.engine).map(|()| (memory, division))
         };
         let resized = match resize(wanted) {
-            Err(ResizeError::TooSmall { least, .. }) => resize(memory_for(options, least)),
+            // More than there is was not asked for.
+            Err(ResizeError::TooSmall { least, .. }) => {
+                let present = self.memory.load(Ordering::Relaxed) as usize;
+                resize(Size(memory_for(options, least).0.min(present)))
+            }
             resized => resized,
         };
         let is_logged = self.log_limit.is_due(self.shared.clock.now());

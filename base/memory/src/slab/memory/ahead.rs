@@ -92,8 +92,8 @@ impl SlabMemory {
     /// The same as [`SlabMemory::give_back_unused`], under the lock.
     pub(super) fn give_back_paid(&self, pool: &mut Pool) -> bool {
         let pages = pool.fresh.start..pool.fresh.start + pool.paid;
-        let is_touched = pool.touching.start < pages.end && pages.start < pool.touching.end;
-        if pages.is_empty() || is_touched {
+        // What is being committed is one of them, or will lie directly behind them.
+        if pages.is_empty() || !pool.touching.is_empty() {
             return false;
         }
         let next = PageId(pages.start);
