@@ -142,7 +142,7 @@ mod tests {
     fn only_code_and_constants_of_programs_are_released() {
         let code = mapping("r-xp", "/usr/bin/a b");
         let range = 0x55e3_2de9_0000..0x55e3_2e3a_a000;
-        assert_eq!(code_of(&code), [range.clone()]);
+        assert_eq!(code_of(&code), std::slice::from_ref(&range));
         for other in [
             mapping("rwxp", "/usr/bin/a b"),
             mapping("r-xp", "[vdso]"),

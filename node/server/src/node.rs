@@ -435,8 +435,7 @@ pub(crate) fn start_with<E: Engine + Clone>(
     engine.watch_evictions(Arc::new(EvictionSink { hub: hub.clone(), clock: clock.clone() }));
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
     let background_tasks = bringing.background_tasks.clone();
-    let chunks = engine.chunk_sizes();
-    let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters, background_tasks, &chunks));
+    let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters, background_tasks));
     saved_counters::read(notes, &shared);
     kept_policy::read(notes, &shared, engine);
     let incoming = std::mem::take(&mut bringing.incoming);

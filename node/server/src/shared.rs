@@ -79,9 +79,10 @@ impl Deref for Shared {
 }
 
 /// What learns from requests, if that is wanted and there is memory for it.
-fn advisor(options: &Options, chunks: &[usize]) -> Option<Arc<Advisor>> {
+fn advisor(options: &Options) -> Option<Arc<Advisor>> {
     let budget = MemorySplit::of(options, options.memory.0).advice;
-    let subjects = (subjects(options), chunks);
+    // Ages of items do not count by their size yet (docs/decisions/0056-memory-by-hits.md).
+    let subjects = (subjects(options), [].as_slice());
     (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter(options), subjects)))
 }
 
@@ -105,9 +106,8 @@ impl Shared {
         hub: Arc<Hub>,
         loss_meters: Vec<Arc<dyn LossMeter>>,
         background_tasks: Arc<AtomicU64>,
-        chunks: &[usize],
     ) -> Self {
-        let advisor = advisor(options, chunks);
+        let advisor = advisor(options);
         let chooses_policy = advisor.is_some() && options.choice().is_ok_and(|choice| choice.is_auto());
         Shared {
             host,

@@ -7,8 +7,7 @@
 //! of the next pages before its hand; its only page, if it is four times as old. Were ages compared as they are, the effect would be that of
 //! one hand over all of memory, which Facebook's balance of ages (Nishtala et al., section 6.2) aims at.
 //!
-//! But a page of small items has more of them in it. Ages count by a weight for each class, by the length of its items and how often such items come back,
-//! once it is known ([`Balance::weigh`], docs/decisions/0056-memory-by-hits.md).
+//! But a page of small items has more of them in it. Ages may count by a weight for each class ([`Balance::weigh`], docs/decisions/0056-memory-by-hits.md).
 
 use guira_contract::{SizeWeight, Switch};
 use guira_memory::slab::{ClassId, ClassTable, PAGE_BYTES};
@@ -112,12 +111,6 @@ impl Balance {
             let fixed = (weight / most * f64::from(1 << WEIGHT_BITS)) as u32;
             class.weight.store(fixed.max(1), Ordering::Relaxed);
         }
-    }
-
-    /// How much the age of a class counts, in millionths.
-    pub(crate) fn weight_ppm(&self, class: ClassId) -> u64 {
-        let weight = u64::from(self.classes[usize::from(class.0)].weight.load(Ordering::Relaxed));
-        (weight * 1_000_000) >> WEIGHT_BITS
     }
 
     /// Whether pages move to classes without any alone.

@@ -21,7 +21,7 @@ const LAYOUTS: [(&str, &str); 2] = [
     (
         SLAB,
         "the engine memc3 itself: pages of chunks, with policy=NAME, clock, and the policy's own options, or policy=auto; \
-         divide=hits, as a server does, or divide=age, so that all sizes stay for the same time",
+         divide=age, as a server does, so that all sizes stay for the same time, or divide=hits",
     ),
     (
         SEGMENTS,

@@ -39,7 +39,7 @@ pub(super) struct Slab {
     now: u32,
     /// When the item of each key expires.
     expiries: Vec<u32>,
-    /// What a server learns from its requests, if it is to divide memory by it.
+    /// What is learnt from requests, if memory is to be divided by it, or the policy chosen.
     advisor: Option<Advisor>,
     division: Division,
     chosen: Chosen,
@@ -62,10 +62,10 @@ const AUTO: &str = "auto";
 /// How the engine divides memory among sizes of items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Division {
-    /// As a server does: by what reads hit.
-    Hits,
-    /// So that all items stay for the same time.
+    /// As a server does: so that all items stay for the same time.
     Age,
+    /// By what reads hit, as far as a sample of them tells.
+    Hits,
 }
 
 /// Options of the engine.
@@ -77,7 +77,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// `policy=NAME` and the policy's own, or `auto`, and `divide=hits` or `age`.
+    /// `policy=NAME` and the policy's own, or `auto`, and `divide=age` or `hits`.
     ///
     /// # Errors
     /// If there is no such policy or option.
@@ -86,8 +86,8 @@ impl Options {
         let own =
             options.options.iter().filter(|(key, _)| key != "policy" && key != "divide").cloned().collect();
         let division = match options.value("divide") {
-            None | Some("hits") => Division::Hits,
-            Some("age") => Division::Age,
+            None | Some("age") => Division::Age,
+            Some("hits") => Division::Hits,
             Some(value) => {
                 return Err(OptionError::Value {
                     name: "divide".to_owned(),

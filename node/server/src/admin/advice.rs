@@ -64,13 +64,6 @@ impl Admin {
         advisor.pulse(pulse, &self.control.policy().0);
     }
 
-    /// Has memory be divided among sizes of items as the sample of the requests says.
-    pub(super) fn weigh_sizes(&self) {
-        if let Some(advisor) = &self.shared.advisor {
-            self.control.weigh_sizes(&advisor.size_weights());
-        }
-    }
-
     /// Items stored now are gone at `at`.
     pub(super) fn flush_advice(&self, now: Seconds, at: Seconds) {
         if let Some(advisor) = &self.shared.advisor {
