@@ -8,7 +8,7 @@ use std::thread;
 
 use guira_load::LoadError;
 use guira_load::clock::{Clock, MonotonicClock};
-use guira_sim::report::{compare, note_uncertainty};
+use guira_sim::report::{PARTS, compare, note_uncertainty};
 use guira_sim::{
     Choice, Means, Point, Report, Rules, Sample, Simulated, Size, Stream, Sweep, plot,
     policies as all_policies,
@@ -89,9 +89,6 @@ pub(crate) struct Args {
 
 /// Sizes where none are given, in percent of the keys.
 const USUAL_SIZES: [f64; 5] = [1.0, 5.0, 10.0, 25.0, 50.0];
-
-/// Parts of a sample that are simulated by themselves, to learn how uncertain it is.
-const PARTS: u64 = 4;
 
 impl Args {
     fn threads(&self) -> usize {

@@ -3,8 +3,6 @@
 //! ```text
 //!  workers ──► hash below the threshold? ──► Advisor::see ─┬► Choice ─► Better
 //!              (SHARDS: one comparison)      (try_lock)     │    a miniature cache for each of some policies, many keys
-//!                                                           ├► Division ─► SizeWeight
-//!                                                           │    reuse times of each band of sizes
 //!                                                           └► Model ──► Advice
 //!                                                              │ a miniature cache for each policy and size
 //!                                                              │ working set of an hour, a day and a week, by sketches
@@ -24,14 +22,12 @@ mod advice;
 mod advisor;
 mod choice;
 mod chooser;
-mod division;
 mod families;
 mod keys;
 mod miniatures;
 mod model;
 mod observed;
 mod pool;
-mod reuse;
 mod sampled;
 mod sketch;
 mod span;

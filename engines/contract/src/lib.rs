@@ -21,7 +21,7 @@ pub mod suite;
 
 pub use control::{
     CommitAhead, Control, Engine, EvictionWatcher, FlushBusy, PREFIXES_MAX, PolicyError, Reassign,
-    ResizeError, SizeWeight, Switch, Tuning,
+    ResizeError, Switch, Tuning,
 };
 pub use guira_memory::ValuePin;
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
@@ -31,7 +31,7 @@ pub use session::{
     ItemSpec, Key, KeyHash, Lossiness, MissKind, Pace, PendingValue, Provision, Read, Session, StoreError,
     Walked, WalkedItem,
 };
-pub use sink::{Sink, Want};
+pub use sink::{Presence, Sink, Want};
 pub use spec::Spec;
 pub use stats::{ClassCounter, ClassCounts, ClassStats, Counter, EngineStats, OptionError};
 

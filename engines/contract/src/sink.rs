@@ -2,6 +2,7 @@
 
 use crate::item::{ItemView, Meta, Recency};
 use guira_memory::ValuePin;
+use std::marker::PhantomData;
 
 /// Which part of an item a sink wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,4 +32,32 @@ pub trait Sink {
 
     /// An item with a long value was found, and its value is pinned. The engine does not undo this.
     fn pinned(&mut self, meta: &Meta, pin: Self::Pin);
+}
+
+/// The sink of a read that only asks whether there is an item. The read counts for eviction.
+#[derive(Debug)]
+pub struct Presence<P>(PhantomData<P>);
+
+impl<P> Default for Presence<P> {
+    fn default() -> Self {
+        Presence(PhantomData)
+    }
+}
+
+impl<P: ValuePin> Sink for Presence<P> {
+    type Pin = P;
+
+    fn wants(&self) -> Want {
+        Want::Meta
+    }
+
+    fn found<I: ItemView>(&mut self, _item: &I) {}
+
+    fn undo(&mut self) {}
+
+    fn recency(&self) -> Recency {
+        Recency::Bump
+    }
+
+    fn pinned(&mut self, _meta: &Meta, _pin: P) {}
 }

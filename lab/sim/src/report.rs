@@ -68,19 +68,27 @@ pub fn compare(points: &[Point], exact: &[Point]) -> Vec<SampleError> {
     if exact.is_empty() { Vec::new() } else { policies(points).into_iter().map(one).collect() }
 }
 
+/// Parts of a sample that are simulated by themselves, to learn how uncertain it is.
+pub const PARTS: u64 = 4;
+
 /// Notes for each point how uncertain it is: the standard error that follows from how much the parts of the sample
 /// differ, each of which was simulated by itself.
 pub fn note_uncertainty(points: &mut [Point], parts: &[Vec<Point>]) {
     for (index, point) in points.iter_mut().enumerate() {
         let ratios: Vec<f64> =
             parts.iter().filter_map(|part| part.get(index)).map(|part| part.hit_ratio).collect();
-        let count = ratios.len() as f64;
-        if ratios.len() > 1 {
-            let mean = ratios.iter().sum::<f64>() / count;
-            let variance = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (count - 1.0);
-            point.uncertainty = Some((variance / count).sqrt());
+        if let Some(error) = standard_error(&ratios) {
+            point.uncertainty = Some(error);
         }
     }
+}
+
+/// The standard error of the mean of some ratios; `None` of fewer than two.
+pub(crate) fn standard_error(ratios: &[f64]) -> Option<f64> {
+    let count = ratios.len() as f64;
+    let mean = ratios.iter().sum::<f64>() / count;
+    let variance = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    (ratios.len() > 1).then(|| (variance / count).sqrt())
 }
 
 /// The policies, in the order in which they appear.

@@ -9,12 +9,10 @@
 //! the second half, in the function `measured`, with all that they cause.
 
 use guira_contract::{
-    Control as _, Engine as _, Expiry, ItemState, ItemView, Key, Meta, NewItem, Pace, Read, Recency,
-    Session as _, Sink, Value, ValuePin, Want,
+    Control as _, Engine as _, Expiry, ItemState, Key, NewItem, Pace, Presence, Read, Session as _, Value,
 };
 use guira_slab::{Cuckoo, CuckooEngine, EngineOptions, HugePages, Policy, SlabOptions, SlabSession};
 use guira_sync::clock::Seconds;
-use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 const MEMORY: usize = 16 << 20;
@@ -114,7 +112,7 @@ impl Cache for Slab {
     fn read(&mut self, key: &KeyBytes) -> bool {
         let key = Key { bytes: key, hash: self.session.hash(key) };
         let guess = self.session.prefetch_item(key.hash);
-        self.session.read(key, guess, NOW, &mut Nothing(PhantomData)) == Read::Hit
+        self.session.read(key, guess, NOW, &mut Presence::default()) == Read::Hit
     }
 
     fn set(&mut self, key: &KeyBytes, value: &[u8]) {
@@ -147,27 +145,6 @@ impl Cache for Slab {
             each(stats.hand_steps)
         )
     }
-}
-
-/// Whoever only wants to know whether there is an item.
-struct Nothing<P>(PhantomData<P>);
-
-impl<P: ValuePin> Sink for Nothing<P> {
-    type Pin = P;
-
-    fn wants(&self) -> Want {
-        Want::Meta
-    }
-
-    fn found<I: ItemView>(&mut self, _item: &I) {}
-
-    fn undo(&mut self) {}
-
-    fn recency(&self) -> Recency {
-        Recency::Bump
-    }
-
-    fn pinned(&mut self, _meta: &Meta, _pin: P) {}
 }
 
 #[test]

@@ -22,8 +22,7 @@ pub(crate) fn write(shared: &Shared, control: &impl Control) -> Vec<u8> {
         return Vec::new();
     }
     let (policy, next) = control.policy();
-    let is_auto = shared.advisor.is_none() || shared.chooses_policy.load(Ordering::Relaxed);
-    let by = if is_auto { AUTO } else { COMMAND };
+    let by = if shared.policy_is_left_to_server.load(Ordering::Relaxed) { AUTO } else { COMMAND };
     format!("{NAME}{by} {}\n", next.unwrap_or(policy)).into_bytes()
 }
 
@@ -43,7 +42,7 @@ pub(crate) fn read(written: &[u8], shared: &Shared, control: &impl Control) {
         return;
     }
     if by == COMMAND {
-        shared.chooses_policy.store(false, Ordering::Relaxed);
+        shared.policy_is_left_to_server.store(false, Ordering::Relaxed);
     }
 }
 

@@ -53,7 +53,7 @@ pub use guira_serving::{Listen, ListenTextError, ListenTraits, UsersError};
 pub use guira_sync::metrics::{Kind, Metric, Unit};
 pub use guira_transport::{Address, Inherited, inherited_sockets, read_file};
 pub use guira_web::{Family, MetricTable, TokenError};
-pub use memory_split::{items_memory, least_ceiling, memory_for_items, most_connection_memory};
+pub use memory_split::{items_memory, least_ceiling, memory_for_items};
 pub use node::{
     Ending, Running, ServerStatus, StartError, StopError, check, release_start, start, start_after,
 };

@@ -8,7 +8,7 @@ use crate::size::Size;
 use crate::top_keys::TopKeys;
 use crate::udp::UDP_BYTES;
 use crate::web;
-use guira_advice::Subjects;
+use guira_advice::{Advisor, Subjects};
 
 use guira_memory::{KIB, MIB};
 use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
@@ -36,8 +36,7 @@ const TRAFFIC_LEAST: usize = 256 * KIB;
 /// More than this part of the whole they may not be given.
 const TRAFFIC_PART: usize = 2;
 
-/// What is learnt from requests takes this part of the whole, if that is enough for anything, and at most so much.
-const ADVICE_SHARE: usize = 64;
+/// What is learnt from requests takes its part of the whole, if that is enough for anything, and at most so much.
 const ADVICE_MAX: usize = 24 * MIB;
 
 /// Which keys are asked for most takes this part of the whole, or the least that is of use.
@@ -149,7 +148,7 @@ pub(crate) fn subjects(options: &Options) -> Subjects {
 }
 
 fn advice(memory: usize, subjects: Subjects) -> usize {
-    let share = (memory / ADVICE_SHARE).min(ADVICE_MAX);
+    let share = (memory / Advisor::MEMORY_PART).min(ADVICE_MAX);
     let least = subjects.least_budget();
     match subjects {
         _ if share < least => 0,
@@ -175,7 +174,7 @@ pub fn memory_for_items(options: &Options, items: usize) -> Size {
 }
 
 /// The most that requests and replies under way may be given of so much memory.
-pub fn most_connection_memory(memory: Size) -> Size {
+pub(crate) fn most_connection_memory(memory: Size) -> Size {
     Size(memory.0 / TRAFFIC_PART)
 }
 

@@ -49,8 +49,8 @@ pub(crate) struct Shared {
     /// Which keys are asked for most, if that is to be known.
     pub(crate) top_keys: Option<Arc<TopKeys>>,
     pub(crate) verbosity: AtomicU32,
-    /// Whether the server chooses the replacement policy. Relaxed: it may choose once more.
-    pub(crate) chooses_policy: AtomicBool,
+    /// Whether the replacement policy is left to the server, which chooses if it learns from requests. Relaxed: it may choose once more.
+    pub(crate) policy_is_left_to_server: AtomicBool,
 }
 
 /// How often is looked whether background tasks have ended.
@@ -81,9 +81,7 @@ impl Deref for Shared {
 /// What learns from requests, if that is wanted and there is memory for it.
 fn advisor(options: &Options) -> Option<Arc<Advisor>> {
     let budget = MemorySplit::of(options, options.memory.0).advice;
-    // Ages of items do not count by their size yet (docs/decisions/0056-memory-by-hits.md).
-    let subjects = (subjects(options), [].as_slice());
-    (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter(options), subjects)))
+    (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter(options), subjects(options))))
 }
 
 /// Which keys are asked for most, unless keys are not to be shown.
@@ -107,8 +105,7 @@ impl Shared {
         loss_meters: Vec<Arc<dyn LossMeter>>,
         background_tasks: Arc<AtomicU64>,
     ) -> Self {
-        let advisor = advisor(options);
-        let chooses_policy = advisor.is_some() && options.choice().is_ok_and(|choice| choice.is_auto());
+        let is_auto = options.choice().is_ok_and(|choice| choice.is_auto());
         Shared {
             host,
             top_keys: top_keys(options, &clock),
@@ -125,9 +122,9 @@ impl Shared {
             background_bytes: AtomicU64::new(0),
             hub,
             prefixes: Arc::new(Prefixes::new(options.prefix_delimiter.map(|delimiter| delimiter.0))),
-            advisor,
+            advisor: advisor(options),
             verbosity: AtomicU32::new(0),
-            chooses_policy: AtomicBool::new(chooses_policy),
+            policy_is_left_to_server: AtomicBool::new(is_auto),
         }
     }
 

@@ -8,10 +8,14 @@ use guira_tests::{Client, Server, Setup};
 const ITEMS: usize = 300;
 
 fn start(engine: &'static str, scratch: &Scratch, policy: &str) -> Server {
+    setup(engine, scratch, policy).start_guira()
+}
+
+fn setup(engine: &'static str, scratch: &Scratch, policy: &str) -> Setup {
     let region = format!("--region={}", scratch.path().join("region").display());
     let takeover = format!("--takeover={}", scratch.path().join("takeover").display());
     let setup = Setup::new().engine(engine).guira_argument(&region).guira_argument(&takeover);
-    setup.guira_argument("--memory=12MiB").guira_argument(&format!("--policy={policy}")).start_guira()
+    setup.guira_argument("--memory=12MiB").guira_argument(&format!("--policy={policy}"))
 }
 
 /// The policy, or the one that takes over, and whether the server chooses it.
@@ -110,6 +114,24 @@ fn check_choice(engine: &'static str) {
     next.wait();
     let mut client = last.connect();
     assert_eq!(policy_of(&mut client), pair("fifo", "no"), "{engine}, by the options");
+}
+
+#[test]
+fn what_a_command_has_chosen_stays_though_the_server_learns_nothing_meanwhile() {
+    let scratch = Scratch::new();
+    let server = setup("memc3", &scratch, "auto").guira_argument("--disable-advice").start_guira();
+    let mut client = server.connect();
+    switch(&mut client, "lru");
+    let (server, mut client) = restart(server, client, "memc3", &scratch, "auto");
+    assert_eq!(policy_of(&mut client), pair("lru", "no"));
+    // What is left to the server is left to it again.
+    client.exchange("policy auto\r\n", "OK\r\n");
+    client.abandon();
+    server.stop("TERM");
+    let server = setup("memc3", &scratch, "auto").guira_argument("--disable-advice").start_guira();
+    let client = server.connect();
+    let (_server, mut client) = restart(server, client, "memc3", &scratch, "auto");
+    assert_eq!(policy_of(&mut client), pair("lru", "yes"));
 }
 
 #[test]

@@ -284,8 +284,10 @@ impl SlabMemory {
             let is_paid = beside == 0 || self.budget.take_unkept(beside);
             // If there is no room beside it, pages that are ready make some: the next is taken as if none were.
             if is_paid || !self.give_back_paid(&mut pool) {
+                if !is_paid {
+                    self.budget.charge(beside);
+                }
                 pool.paid -= 1;
-                self.budget.charge(if is_paid { 0 } else { beside });
                 return pool.fresh.next().map(PageId);
             }
         }

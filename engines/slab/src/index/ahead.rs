@@ -22,7 +22,7 @@ pub(crate) enum TableAhead {
 const PIECE: usize = 2 << 20;
 
 impl<S: Scheme> Index<S> {
-    fn lock_growth(&self) -> MutexGuard<'_, Growth<S>> {
+    pub(super) fn lock_growth(&self) -> MutexGuard<'_, Growth<S>> {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

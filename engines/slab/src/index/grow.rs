@@ -26,7 +26,6 @@ use guira_memory::Offset;
 use guira_sync::atomic::Ordering;
 use guira_sync::quiescence::{Quiescence, Ticket};
 use guira_sync::waits::Waits;
-use std::sync::PoisonError;
 
 /// Where growth is. Kept behind a lock that is never waited for.
 #[derive(Debug)]
@@ -136,13 +135,13 @@ impl<S: Scheme> Index<S> {
 
     /// Times the table has grown.
     pub(crate) fn growths(&self) -> u64 {
-        self.growth.lock().unwrap_or_else(PoisonError::into_inner).grown
+        self.lock_growth().grown
     }
 
     /// Begins to grow to `buckets` buckets, or to shrink. False if that is as many as there are, more than fit, if the table is growing
     /// already, or if there is no room where the Region lies.
     pub(crate) fn begin_growth(&self, buckets: u32, begin: Begin, quiescence: &Quiescence) -> bool {
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth = self.lock_growth();
         let layout = self.layout();
         if !matches!(growth.phase, Phase::Idle) || buckets == layout.buckets() || buckets > self.buckets_max {
             return false;
@@ -192,7 +191,7 @@ impl<S: Scheme> Index<S> {
 
     /// If the table is becoming smaller, sees to it that it stays as large as it is. False if it is not, or if that is done with.
     pub(crate) fn turn_back(&self, quiescence: &Quiescence) -> bool {
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth = self.lock_growth();
         let layout = self.layout();
         let Some(smaller) = self.next(layout).filter(|next| next.buckets < layout.buckets()) else {
             return false;
@@ -208,12 +207,12 @@ impl<S: Scheme> Index<S> {
 
     /// Whether growth could begin now.
     pub(crate) fn can_grow(&self) -> bool {
-        matches!(self.growth.lock().unwrap_or_else(PoisonError::into_inner).phase, Phase::Idle)
+        matches!(self.lock_growth().phase, Phase::Idle)
     }
 
     /// Bytes of a table that is being left behind, and that were not given back yet.
     pub(crate) fn to_be_discarded(&self) -> usize {
-        match self.growth.lock().unwrap_or_else(PoisonError::into_inner).phase {
+        match self.lock_growth().phase {
             Phase::Idle => 0,
             Phase::Preparing(buckets) => {
                 let old = self.layout().buckets();
@@ -287,7 +286,7 @@ impl<S: Scheme> Index<S> {
 
     /// Ends what can be ended when the table is not in use any more: an old table is given back.
     pub(crate) fn settle(&self) {
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth = self.lock_growth();
         match growth.phase {
             Phase::Idle | Phase::Moving { .. } => {}
             Phase::Preparing(_) => self.give_up_preparing(&mut growth),
@@ -357,7 +356,7 @@ impl<S: Scheme> Index<S> {
 
     /// What has to be known to go on with the table, which is settled.
     pub(crate) fn saved(&self) -> SavedIndex {
-        let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let growth = self.lock_growth();
         let layout = self.layout();
         let moving = match growth.phase {
             Phase::Moving { bucket } => bucket,
@@ -377,7 +376,7 @@ impl<S: Scheme> Index<S> {
         if !exists(layout.buckets()) || !(growing || stable) || saved.moving > layout.buckets() {
             return false;
         }
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth = self.lock_growth();
         // Relaxed would do: sessions come by the index later, through a lock.
         self.set_sizes(layout, saved.next_buckets);
         self.layout.store(layout.0, Ordering::Release);

@@ -1,11 +1,12 @@
 //! Loads whose sizes shift, long values, and sessions that stand still meanwhile.
 
 use super::SlabSession;
-use super::{SlabEngine, open, open_by_length, weigh_by_length};
+use super::open;
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{remove, store, value_of};
 use guira_contract::{
-    Control, Decision, Engine, Expiry, ItemSpec, ItemState, Key, NewItem, Pace, Provision, Session, Value,
+    Control, Decision, Engine, Expiry, ItemSpec, ItemState, Key, NewItem, Pace, Provision, Session, Switch,
+    Tuning, Value,
 };
 use guira_items::EngineOptions;
 use guira_sync::clock::Seconds;
@@ -53,27 +54,24 @@ fn present(session: &mut SlabSession, tag: &str, count: u64, newest: u64) -> u64
 #[test]
 fn long_values_with_short_ends_do_not_go_by_the_thousand() {
     // An end of 72 bytes: a page of such ends belongs to 3,640 values, more than there are here.
-    for engine in [open(64 << 20), open_by_length(64 << 20)] {
-        let mut session = engine.session();
-        let mut most = 0;
-        for i in 0..12_000 {
-            assert!(store_long(&mut session, &format!("long{i}"), 32_768), "{i}");
-            end_batch(&mut session);
-            if i % 50 == 0 {
-                let items = engine.stats().items;
-                most = most.max(items);
-                assert!(items * 10 >= most * 9, "{items} of {most} are left after {i}");
-            }
+    let engine = open(64 << 20);
+    let mut session = engine.session();
+    let mut most = 0;
+    for i in 0..12_000 {
+        assert!(store_long(&mut session, &format!("long{i}"), 32_768), "{i}");
+        end_batch(&mut session);
+        if i % 50 == 0 {
+            let items = engine.stats().items;
+            most = most.max(items);
+            assert!(items * 10 >= most * 9, "{items} of {most} are left after {i}");
         }
-        assert!(most > 1_700, "{most}");
     }
+    assert!(most > 1_700, "{most}");
 }
 
 #[test]
 fn the_newest_of_long_values_are_kept_however_many_chunks_they_take() {
-    let lengths = [20_000, 64_000, 100_000, 200_000, 900_000];
-    let weighings: [fn(&SlabEngine); 2] = [|_| (), weigh_by_length];
-    for (length, weigh) in lengths.into_iter().flat_map(|length| weighings.map(|weigh| (length, weigh))) {
+    for length in [20_000, 64_000, 100_000, 200_000, 900_000] {
         let engine = open(32 << 20);
         let mut session = engine.session();
         let fit = (32 << 20) / length as u64;
@@ -81,7 +79,6 @@ fn the_newest_of_long_values_are_kept_however_many_chunks_they_take() {
         for i in 0..count {
             assert!(store_long(&mut session, &format!("long{i}"), length), "{length}: {i}");
             end_batch(&mut session);
-            weigh(&engine);
         }
         let newest = fit / 10;
         let kept = present(&mut session, "long", count, newest);
@@ -92,12 +89,7 @@ fn the_newest_of_long_values_are_kept_however_many_chunks_they_take() {
 
 #[test]
 fn a_small_cache_takes_long_values_among_short_ones() {
-    for engine in [open(11 << 20), open_by_length(11 << 20)] {
-        take_long_values_among_short_ones(&engine);
-    }
-}
-
-fn take_long_values_among_short_ones(engine: &SlabEngine) {
+    let engine = open(11 << 20);
     let mut session = engine.session();
     for i in 0..4000u64 {
         let random = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
@@ -205,31 +197,6 @@ fn the_hand_spares_what_was_read_whatever_its_size() {
 }
 
 #[test]
-fn items_that_are_shorter_stay_for_longer_where_ages_count_by_length() {
-    // As many bytes of each are stored.
-    let kept = |engine: &SlabEngine| {
-        let mut session = engine.session();
-        for round in 0..400 {
-            store_many(&mut session, &format!("long{round}-"), 32, 10_000);
-            store_many(&mut session, &format!("short{round}-"), 320, 1000);
-        }
-        let stats = engine.stats();
-        let pages = |least| {
-            stats
-                .classes
-                .iter()
-                .filter(|class| class.chunk_size > least)
-                .map(|class| class.pages)
-                .sum::<u64>()
-        };
-        pages(2000) as f64 / pages(0) as f64
-    };
-    let (alike, by_length) = (kept(&open(32 << 20)), kept(&open_by_length(32 << 20)));
-    assert!((0.4..0.6).contains(&alike), "{alike}");
-    assert!((0.05..0.2).contains(&by_length), "{by_length}");
-}
-
-#[test]
 fn a_few_short_items_have_no_page_of_their_own_in_a_small_cache() {
     let engine = open(16 << 20);
     let mut session = engine.session();
@@ -242,6 +209,19 @@ fn a_few_short_items_have_no_page_of_their_own_in_a_small_cache() {
     assert!(free < 1 << 20, "{free}: {stats:?}");
     // They have not gone with the pages.
     assert!(stats.items_rescued > 150, "{stats:?}");
+}
+
+#[test]
+fn pages_that_are_to_keep_still_stay_with_the_few_items_that_they_hold() {
+    let engine = open(16 << 20);
+    let mut session = engine.session();
+    (20..1500).step_by(20).for_each(|length| store_many(&mut session, &format!("few{length}-"), 3, length));
+    engine.tune(Tuning::Automove(Switch::Off));
+    store_many(&mut session, "many", 100_000, 1500);
+    assert_eq!(engine.stats().pages_moved, 0);
+    engine.tune(Tuning::Automove(Switch::On));
+    store_many(&mut session, "more", 100_000, 1500);
+    assert!(engine.stats().pages_moved > 20, "{:?}", engine.stats());
 }
 
 #[test]

@@ -20,8 +20,7 @@ const SEGMENTS: &str = "segments";
 const LAYOUTS: [(&str, &str); 2] = [
     (
         SLAB,
-        "the engine memc3 itself: pages of chunks, with policy=NAME, clock, and the policy's own options, or policy=auto; \
-         divide=age, as a server does, so that all sizes stay for the same time, or divide=hits",
+        "the engine memc3 itself: pages of chunks, with policy=NAME, clock, and the policy's own options, or policy=auto",
     ),
     (
         SEGMENTS,

@@ -1,17 +1,16 @@
 //! The engine memc3, in process: its classes, pages, policies and index, with all that it charges to its memory.
 
-use std::marker::PhantomData;
-
 use guira_contract::{
-    Control, Decision, Engine, ItemSpec, ItemState, ItemView, Key, Meta, NewItem, OptionError, Pace,
-    Provision, Read, Recency, Session, Sink, Spec, Value, ValuePin, Walked, Want,
+    Control, Decision, Engine, ItemSpec, ItemState, Key, NewItem, OptionError, Pace, Presence, Provision,
+    Read, Session, Spec, Value, Walked,
 };
 use guira_memory::slab::PAGE_BYTES;
+use guira_roster::AUTO;
 use guira_slab::{CuckooEngine, EngineOptions, HugePages, OpenError, Policy, SlabOptions, SlabSession};
-
-use guira_advice::{Advisor, Observed, Pulse, Subjects, What};
 use guira_workload::rng::mix64;
 use std::time::Duration;
+
+use guira_advice::{Advisor, Observed, Pulse, Subjects, What};
 
 use super::item::{KEY_BYTES, NEVER, Object, item_max, seconds};
 use super::{Layout, Usage};
@@ -39,76 +38,40 @@ pub(super) struct Slab {
     now: u32,
     /// When the item of each key expires.
     expiries: Vec<u32>,
-    /// What is learnt from requests, if memory is to be divided by it, or the policy chosen.
+    /// What chooses the policy, if the options do not.
     advisor: Option<Advisor>,
-    division: Division,
-    chosen: Chosen,
     reads: u64,
     hits: u64,
-}
-
-/// Who chooses the policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Chosen {
-    /// The options.
-    Once,
-    /// The advisor, as often as another is better.
-    Always,
-}
-
-/// The policy that the advisor chooses.
-const AUTO: &str = "auto";
-
-/// How the engine divides memory among sizes of items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Division {
-    /// As a server does: so that all items stay for the same time.
-    Age,
-    /// By what reads hit, as far as a sample of them tells.
-    Hits,
 }
 
 /// Options of the engine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Options {
-    policy: Policy,
-    chosen: Chosen,
-    division: Division,
+    /// `None` for the one that would miss least, as a sample of the requests says.
+    policy: Option<Policy>,
 }
 
 impl Options {
-    /// `policy=NAME` and the policy's own, or `auto`, and `divide=age` or `hits`.
+    /// `policy=NAME` and the policy's own, or `policy=auto`.
     ///
     /// # Errors
     /// If there is no such policy or option.
     pub(super) fn read(options: &Spec) -> Result<Self, OptionError> {
         let name = options.value("policy").unwrap_or("clock").to_owned();
-        let own =
-            options.options.iter().filter(|(key, _)| key != "policy" && key != "divide").cloned().collect();
-        let division = match options.value("divide") {
-            None | Some("age") => Division::Age,
-            Some("hits") => Division::Hits,
-            Some(value) => {
-                return Err(OptionError::Value {
-                    name: "divide".to_owned(),
-                    value: value.to_owned(),
-                    expected: "hits or age",
-                });
-            }
-        };
-        if name != AUTO {
-            let policy = Policy::read(&Spec { name, options: own })?;
-            return Ok(Self { policy, chosen: Chosen::Once, division });
+        let own = options.options.iter().filter(|(key, _)| key != "policy").cloned().collect();
+        let spec = Spec { name, options: own };
+        if spec.name == AUTO {
+            spec.allow(&[])?;
+            return Ok(Self { policy: None });
         }
-        Spec { name, options: own }.allow(&[])?;
-        Ok(Self { policy: Policy::default(), chosen: Chosen::Always, division })
+        Ok(Self { policy: Some(Policy::read(&spec)?) })
     }
 }
 
 /// Requests between two looks at what was learnt.
 const PULSE_EVERY: u64 = 1000;
-/// A server learns with a sixty-fourth of its memory.
-const ADVICE_SHARE: u64 = 64;
+/// Families of keys are of no use here.
+const DELIMITER: u8 = b':';
 
 impl Slab {
     /// An engine with `memory` bytes, for `keys` keys.
@@ -116,7 +79,6 @@ impl Slab {
     /// # Errors
     /// If that is too little.
     pub(super) fn open(memory: u64, keys: usize, options: Options) -> Result<Self, OpenError> {
-        let Options { policy, chosen, division } = options;
         let engine = EngineOptions {
             memory: memory as usize,
             max_item_size: item_max(memory),
@@ -124,16 +86,16 @@ impl Slab {
             huge_pages: Some(HugePages::No),
             ..EngineOptions::default()
         };
-        let engine = CuckooEngine::open(SlabOptions { engine, policy, ..SlabOptions::default() })?;
+        let engine = CuckooEngine::open(SlabOptions {
+            engine,
+            policy: options.policy.unwrap_or_default(),
+            ..SlabOptions::default()
+        })?;
         let session = engine.session();
         let (value, items) = (vec![b'v'; item_max(memory)], vec![0; keys]);
-        let advisor = (division == Division::Hits || chosen == Chosen::Always).then(|| {
-            Advisor::new(
-                (memory / ADVICE_SHARE) as usize,
-                b':',
-                (Subjects::SizesAndPolicies, &engine.chunk_sizes()),
-            )
-        });
+        let budget = memory as usize / Advisor::MEMORY_PART;
+        let learns = || Advisor::new(budget, DELIMITER, Subjects::SizesAndPolicies);
+        let advisor = options.policy.is_none().then(learns);
         Ok(Self {
             engine,
             session,
@@ -144,8 +106,6 @@ impl Slab {
             now: 0,
             expiries: vec![u32::MAX; keys],
             advisor,
-            division,
-            chosen,
             reads: 0,
             hits: 0,
         })
@@ -186,11 +146,7 @@ impl Slab {
         };
         let (policy, next) = self.engine.policy();
         advisor.pulse(pulse, &policy);
-        if self.division == Division::Hits {
-            self.engine.weigh_sizes(&advisor.size_weights());
-        }
-        if self.chosen == Chosen::Always
-            && next.is_none()
+        if next.is_none()
             && let Some(better) = advisor.better()
         {
             // If there is no room for what it notes yet, it is tried again.
@@ -234,7 +190,7 @@ impl Layout for Slab {
         let bytes = key_of(id);
         let key = Key { bytes: &bytes, hash: self.session.hash(&bytes) };
         let guess = self.session.prefetch_item(key.hash);
-        let read = self.session.read(key, guess, seconds(now), &mut Nothing(PhantomData));
+        let read = self.session.read(key, guess, seconds(now), &mut Presence::default());
         self.reads += 1;
         self.hits += u64::from(read == Read::Hit);
         let (weight, expires) = (self.items[id as usize] as u32, self.expiries[id as usize]);
@@ -314,25 +270,4 @@ impl Layout for Slab {
             metadata: self.memory as f64 - (stats.bytes + rounding + unused) as f64,
         }
     }
-}
-
-/// Whoever only wants to know whether there is an item.
-struct Nothing<P>(PhantomData<P>);
-
-impl<P: ValuePin> Sink for Nothing<P> {
-    type Pin = P;
-
-    fn wants(&self) -> Want {
-        Want::Meta
-    }
-
-    fn found<I: ItemView>(&mut self, _item: &I) {}
-
-    fn undo(&mut self) {}
-
-    fn recency(&self) -> Recency {
-        Recency::Bump
-    }
-
-    fn pinned(&mut self, _meta: &Meta, _pin: P) {}
 }

@@ -15,8 +15,7 @@ use super::{Id, Policy, Weights};
 use crate::run::Measure;
 use crate::stream::Stream;
 
-/// The advisor has a sixty-fourth of the memory, as in the server, in which an object that is not measured has this many bytes.
-const SHARE: usize = 64;
+/// In the memory that the advisor has its part of, as in the server, an object that is not measured has this many bytes.
 const OBJECT_BYTES: u32 = 1024;
 /// Families of keys are of no use here.
 const DELIMITER: u8 = b':';
@@ -57,7 +56,11 @@ impl<'a> Auto<'a> {
         Auto {
             cache: first.miniature(0, limit, keys),
             policy: first,
-            advisor: Advisor::new(bytes as usize / SHARE, DELIMITER, (Subjects::SizesAndPolicies, &[])),
+            advisor: Advisor::new(
+                bytes as usize / Advisor::MEMORY_PART,
+                DELIMITER,
+                Subjects::SizesAndPolicies,
+            ),
             weights: Weights::default(),
             expiries: if stream.ttls.is_usual() { Vec::new() } else { vec![NEVER; keys] },
             stream,

@@ -19,6 +19,7 @@ use guira_slab::Policy;
 
 use crate::jobs;
 use crate::registry::{Choice, Setup};
+use crate::report::{PARTS, standard_error};
 use crate::run::{Measure, Rules, weight};
 use crate::size::Size;
 use crate::stream::Stream;
@@ -48,9 +49,6 @@ const CHUNKS: f64 = 1.06;
 const EXPIRY_BYTES: u32 = 4;
 /// Memory is given in MiB.
 const MIB: u64 = 1 << 20;
-
-/// Parts of a sample that are simulated by themselves, to learn how uncertain it is.
-const PARTS: u64 = 4;
 
 /// How a server divides its memory, in bytes.
 #[derive(Clone, Copy)]
@@ -101,7 +99,7 @@ pub enum NoAnswer {
     /// No size makes a difference.
     #[error("nothing is ever stored: every read is of a key that is never there")]
     NothingStored,
-    /// A server does not start with it.
+    /// A server takes more for itself.
     #[error("{given} is less memory than a server takes without items: recommended is {least} or more")]
     TooLittle {
         /// The memory that there is.
@@ -351,8 +349,6 @@ impl Question<'_> {
         let part = |index| self.miss_ratio(&self.stream.part(index, PARTS), trial);
         let ratios = jobs::each((0..PARTS).collect(), self.threads, part);
         let ratios: Vec<f64> = ratios.into_iter().collect::<Result<_, _>>()?;
-        let mean = ratios.iter().sum::<f64>() / PARTS as f64;
-        let variance = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (PARTS - 1) as f64;
-        Ok(Some((variance / PARTS as f64).sqrt()))
+        Ok(standard_error(&ratios))
     }
 }

@@ -53,7 +53,7 @@ impl Chosen {
 impl Admin {
     /// Whether the server chooses the policy.
     pub(super) fn chooses_policy(&self) -> bool {
-        self.shared.chooses_policy.load(Ordering::Relaxed)
+        self.shared.advisor.is_some() && self.shared.policy_is_left_to_server.load(Ordering::Relaxed)
     }
 
     /// What the engine is made of, for `stats settings`.
@@ -94,17 +94,17 @@ impl Admin {
         if self.shared.advisor.is_none() {
             return "CLIENT_ERROR nothing is learnt from requests: advice is disabled, or there is too little memory".into();
         }
-        self.shared.chooses_policy.store(true, Ordering::Relaxed);
+        self.shared.policy_is_left_to_server.store(true, Ordering::Relaxed);
         "OK".into()
     }
 
     /// Switches to another policy, or to the same with other options.
     pub(super) fn switch_policy(&self, policy: &Spec) -> Answer {
         // Before it is asked for, so that the server does not choose another one at once.
-        let was_auto = self.shared.chooses_policy.swap(false, Ordering::Relaxed);
+        let was_auto = self.shared.policy_is_left_to_server.swap(false, Ordering::Relaxed);
         let done = self.control.change_policy(policy);
         if done.is_err() {
-            self.shared.chooses_policy.store(was_auto, Ordering::Relaxed);
+            self.shared.policy_is_left_to_server.store(was_auto, Ordering::Relaxed);
         }
         match done {
             Ok(()) => {
