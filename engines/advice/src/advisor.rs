@@ -2,12 +2,16 @@
 
 use crate::advice::Advice;
 use crate::choice::{self, Better, Choice, Policies};
+use crate::division::{ChunkUse, Division};
 use crate::model::{self, Model};
 use crate::observed::{Observed, Pulse};
-use guira_contract::Spec;
+use guira_contract::{SizeWeight, Spec};
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// For how long items of each size should stay is learnt with this part of the memory for all models.
+const DIVISION_PART: usize = 8;
 
 /// Learns from sampled requests.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ struct Learnt {
     budget: usize,
     delimiter: u8,
     subjects: Subjects,
+    /// The sizes of chunks that memory is divided among, in ascending order.
+    chunks: Vec<usize>,
     /// The last pulse before there were models.
     last: Option<(Pulse, Spec)>,
     models: Option<Models>,
@@ -52,9 +58,9 @@ struct Learnt {
 
 impl Learnt {
     fn models(&mut self) -> &mut Models {
-        let Learnt { budget, delimiter, subjects, last, models } = self;
+        let Learnt { budget, delimiter, subjects, chunks, last, models } = self;
         models.get_or_insert_with(|| {
-            let mut models = Models::new(*budget, *delimiter, *subjects);
+            let mut models = Models::new(*budget, *delimiter, (*subjects, chunks));
             if let Some((pulse, policy)) = last.take() {
                 models.pulse(pulse, &policy);
             }
@@ -67,31 +73,42 @@ impl Learnt {
 struct Models {
     /// `None` if there is no policy to be chosen.
     choice: Option<Choice>,
+    /// `None` if memory is not divided among sizes of items, or there is not enough of it.
+    division: Option<Division>,
     /// `None` if there is not enough memory for other sizes.
     sizes: Option<Model>,
 }
 
 impl Models {
-    fn new(budget: usize, delimiter: u8, subjects: Subjects) -> Self {
+    fn new(budget: usize, delimiter: u8, (subjects, chunks): (Subjects, &[usize])) -> Self {
+        let for_division = (budget / DIVISION_PART).max(Division::LEAST_BUDGET);
+        let divides = !chunks.is_empty() && budget >= for_division + subjects.least_budget();
+        let division = divides.then(|| Division::new(for_division, chunks));
+        let budget = budget - if divides { for_division } else { 0 };
         if subjects == Subjects::Sizes {
-            return Models { choice: None, sizes: Some(Model::new(budget, delimiter)) };
+            return Models { choice: None, division, sizes: Some(Model::new(budget, delimiter)) };
         }
         let for_sizes = (budget / 2).max(model::LEAST_BUDGET);
         let is_enough = budget >= for_sizes + choice::LEAST_BUDGET;
         let sizes = is_enough.then(|| Model::new(for_sizes, delimiter));
         let choice = Choice::new(if is_enough { budget - for_sizes } else { budget });
-        Models { choice: Some(choice), sizes }
+        Models { choice: Some(choice), division, sizes }
     }
 
     fn threshold(&self) -> u64 {
         let sizes = self.sizes.as_ref().map_or(0, Model::threshold);
-        sizes.max(self.choice.as_ref().map_or(0, Choice::threshold))
+        let division = self.division.as_ref().map_or(0, Division::threshold);
+        sizes.max(self.choice.as_ref().map_or(0, Choice::threshold)).max(division)
     }
 
     fn see(&mut self, observed: Observed<'_>, now: Seconds) {
         // Each has its own sample, and counts what that costs.
         if let Some(choice) = self.choice.as_mut().filter(|choice| observed.hash < choice.threshold()) {
             choice.see(observed, now);
+        }
+        if let Some(division) = self.division.as_mut().filter(|division| observed.hash < division.threshold())
+        {
+            division.see(observed, now);
         }
         if let Some(sizes) = self.sizes.as_mut().filter(|sizes| observed.hash < sizes.threshold()) {
             sizes.see(observed, now);
@@ -101,6 +118,9 @@ impl Models {
     fn pulse(&mut self, pulse: Pulse, policy: &Spec) {
         if let Some(choice) = &mut self.choice {
             choice.pulse(pulse, policy);
+        }
+        if let Some(division) = &mut self.division {
+            division.pulse(pulse);
         }
         if let Some(sizes) = &mut self.sizes {
             sizes.serve(policy);
@@ -114,13 +134,21 @@ impl Advisor {
     pub const MEMORY_PART: usize = 64;
 
     /// An advisor that takes at most `budget` bytes of memory, or [`Subjects::least_budget`] if that is less, and none before there is a
-    /// request. Families of keys are what comes before `delimiter`.
-    pub fn new(budget: usize, delimiter: u8, subjects: Subjects) -> Self {
+    /// request. Families of keys are what comes before `delimiter`. Memory is divided among chunks of
+    /// these sizes, in ascending order, if it is.
+    pub fn new(budget: usize, delimiter: u8, (subjects, chunks): (Subjects, &[usize])) -> Self {
         Advisor {
             // All keys, until the models say which.
             threshold: AtomicU64::new(u64::MAX),
             dropped: AtomicU64::new(0),
-            learnt: Mutex::new(Learnt { budget, delimiter, subjects, last: None, models: None }),
+            learnt: Mutex::new(Learnt {
+                budget,
+                delimiter,
+                subjects,
+                chunks: chunks.to_vec(),
+                last: None,
+                models: None,
+            }),
         }
     }
 
@@ -166,17 +194,25 @@ impl Advisor {
         self.sample_below(models.threshold());
     }
 
+    /// What has become of items of each size, to be told before each pulse.
+    pub fn count_uses(&self, uses: &[ChunkUse]) {
+        if let Some(Models { division: Some(division), .. }) = &mut self.learnt().models {
+            division.count_uses(uses);
+        }
+    }
+
     /// Everything that was stored is gone.
     pub fn flush(&self) {
-        if let Some(Models { choice, sizes }) = &mut self.learnt().models {
+        if let Some(Models { choice, division, sizes }) = &mut self.learnt().models {
             choice.iter_mut().for_each(Choice::flush);
+            division.iter_mut().for_each(Division::flush);
             sizes.iter_mut().for_each(Model::flush);
         }
     }
 
     /// Counts from zero.
     pub fn reset(&self) {
-        if let Some(Models { choice, sizes }) = &mut self.learnt().models {
+        if let Some(Models { choice, sizes, .. }) = &mut self.learnt().models {
             choice.iter_mut().for_each(Choice::reset);
             sizes.iter_mut().for_each(Model::reset);
         }
@@ -198,6 +234,13 @@ impl Advisor {
         self.learnt().models.as_ref()?.choice.as_ref()?.better()
     }
 
+    /// How much the age of an item counts by its size; empty if memory is not divided among sizes.
+    pub fn size_weights(&self) -> Vec<SizeWeight> {
+        let learnt = self.learnt();
+        let division = learnt.models.as_ref().and_then(|models| models.division.as_ref());
+        division.map_or_else(Vec::new, Division::weights)
+    }
+
     /// Requests that were not looked at since another thread was just at it.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -215,7 +258,7 @@ mod tests {
 
     #[test]
     fn models_take_no_memory_before_there_is_a_request_and_know_then_what_they_were_told() {
-        let advisor = Advisor::new(1 << 20, b':', Subjects::SizesAndPolicies);
+        let advisor = Advisor::new(1 << 20, b':', (Subjects::SizesAndPolicies, &[]));
         let policy = Spec::parse("sieve").unwrap();
         advisor.pulse(PULSE, &policy);
         advisor.flush();
@@ -234,7 +277,7 @@ mod tests {
     #[test]
     fn where_no_policy_is_to_be_chosen_there_is_advice_about_sizes_for_less() {
         let least = Subjects::Sizes.least_budget();
-        let advisor = Advisor::new(least, b':', Subjects::Sizes);
+        let advisor = Advisor::new(least, b':', (Subjects::Sizes, &[]));
         assert!(advisor.policies().is_none() && advisor.better().is_none());
         assert!(advisor.advice().unwrap().bytes <= least as u64);
         // Sizes have their own sample from the beginning.
@@ -245,7 +288,7 @@ mod tests {
     #[test]
     fn each_model_pays_for_its_own_sample_and_keeps_to_the_budget() {
         const BUDGET: usize = 4 << 20;
-        let advisor = Advisor::new(BUDGET, b':', Subjects::SizesAndPolicies);
+        let advisor = Advisor::new(BUDGET, b':', (Subjects::SizesAndPolicies, &[]));
         let policy = Spec::parse("seg-lru").unwrap();
         let mut state = 1u64;
         for second in 1..120 {

@@ -3,6 +3,8 @@
 //! ```text
 //!  workers ──► hash below the threshold? ──► Advisor::see ─┬► Choice ─► Better
 //!              (SHARDS: one comparison)      (try_lock)     │    a miniature cache for each of some policies, many keys
+//!                                                           ├► Division ─► SizeWeight
+//!                                                           │    reuse times of each band of sizes
 //!                                                           └► Model ──► Advice
 //!                                                              │ a miniature cache for each policy and size
 //!                                                              │ working set of an hour, a day and a week, by sketches
@@ -22,12 +24,14 @@ mod advice;
 mod advisor;
 mod choice;
 mod chooser;
+mod division;
 mod families;
 mod keys;
 mod miniatures;
 mod model;
 mod observed;
 mod pool;
+mod retention;
 mod sampled;
 mod sketch;
 mod span;
@@ -36,6 +40,7 @@ mod tally;
 pub use advice::{Advice, Family, LongSet, OfPolicy, SCALES, WINDOW, WorkingSet};
 pub use advisor::{Advisor, Subjects};
 pub use choice::{Better, CANDIDATES, Policies};
+pub use division::ChunkUse;
 pub use families::{FAMILY_PREFIX_MAX, family_prefix};
 pub use observed::{Observed, Pulse, What};
 pub use pool::PoolAdvice;

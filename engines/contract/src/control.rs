@@ -68,6 +68,15 @@ pub trait Control: Debug + Send + Sync + 'static {
     /// that were never read are evicted.
     fn reassign(&self, from: Option<u32>, to: u32) -> Reassign;
 
+    /// The sizes of the chunks that items lie in, in ascending order, if memory is divided among these.
+    fn chunk_sizes(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// Items whose age counts more go earlier, from now on: bands of sizes with their weights, the smallest first. As long as this was not called, or with
+    /// no bands, all items stay for the same time.
+    fn weigh_sizes(&self, _weights: &[SizeWeight]) {}
+
     /// From now on the engine may commit `memory` bytes. It uses more at once; it gives memory back step by step, in [`Session::maintain`], and evicts
     /// and counts the items that have to go for it.
     ///
@@ -100,6 +109,15 @@ pub const PREFIXES_MAX: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("prefixes that were deleted before are still being removed")]
 pub struct FlushBusy;
+
+/// How much the age of items of some sizes counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SizeWeight {
+    /// The largest chunk that these items lie in, in bytes.
+    pub upto: usize,
+    /// The factor by which their age is multiplied, beside those of other sizes; more than 0.
+    pub weight: f64,
+}
 
 /// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

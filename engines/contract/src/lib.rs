@@ -21,7 +21,7 @@ pub mod suite;
 
 pub use control::{
     CommitAhead, Control, Engine, EvictionWatcher, FlushBusy, PREFIXES_MAX, PolicyError, Reassign,
-    ResizeError, Switch, Tuning,
+    ResizeError, SizeWeight, Switch, Tuning,
 };
 pub use guira_memory::ValuePin;
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};

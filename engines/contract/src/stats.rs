@@ -95,6 +95,8 @@ pub struct ClassStats {
     pub counts: ClassCounts,
     /// Seconds since the last read or store of the item that eviction looks at next.
     pub age: u64,
+    /// How much the age of its items counts beside those that it counts most of, in millionths: by this factor they stay for longer.
+    pub age_weight_ppm: u64,
 }
 
 guira_sync::snapshot! {

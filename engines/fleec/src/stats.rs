@@ -55,6 +55,7 @@ fn class_stats(core: &Core, held: &[ClassUsage]) -> Vec<ClassStats> {
             free_chunks: free,
             counts,
             age: 0,
+            age_weight_ppm: 1_000_000,
         });
     }
     all

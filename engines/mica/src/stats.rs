@@ -63,5 +63,6 @@ fn one_class<S: ItemStore>(core: &Core<S>) -> Vec<ClassStats> {
         free_chunks: ((bytes / WORD) as u64).saturating_sub(used_chunks),
         counts: registry.class_counts(ClassId(0)),
         age: 0,
+        age_weight_ppm: 1_000_000,
     }]
 }

@@ -9,7 +9,7 @@ use crate::session::SlabSession;
 use crate::{committer, flush, reassign, resize, restart, stats};
 use guira_contract::{
     CloseError, CommitAhead, Control, Emptied, Engine, EngineStats, EvictionWatcher, FlushBusy,
-    NotHandedOver, Opened, PolicyError, Preview, Reassign, ResizeError, Spec, Tuning,
+    NotHandedOver, Opened, PolicyError, Preview, Reassign, ResizeError, SizeWeight, Spec, Tuning,
 };
 use guira_items::OpenError;
 use guira_memory::RegionPlace;
@@ -114,6 +114,15 @@ impl<X: Scheme> Control for SlabEngine<X> {
 
     fn reassign(&self, from: Option<u32>, to: u32) -> Reassign {
         reassign::reassign(&self.core, from, to)
+    }
+
+    fn chunk_sizes(&self) -> Vec<usize> {
+        let classes = self.core.pool.memory().classes();
+        classes.ids().map(|class| classes.geometry(class).chunk as usize).collect()
+    }
+
+    fn weigh_sizes(&self, weights: &[SizeWeight]) {
+        self.core.evictor().weigh(weights);
     }
 
     fn resize(&self, memory: usize) -> Result<(), ResizeError> {

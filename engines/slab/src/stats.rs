@@ -89,6 +89,7 @@ fn class_stats<X: Scheme>(core: &Core<X>, held: &[ClassUsage]) -> Vec<ClassStats
             free_chunks: usage.free,
             counts,
             age,
+            age_weight_ppm: core.pool.balance().weight_ppm(class),
         });
     }
     all

@@ -435,7 +435,8 @@ pub(crate) fn start_with<E: Engine + Clone>(
     engine.watch_evictions(Arc::new(EvictionSink { hub: hub.clone(), clock: clock.clone() }));
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
     let background_tasks = bringing.background_tasks.clone();
-    let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters, background_tasks));
+    let chunks = engine.chunk_sizes();
+    let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters, background_tasks, &chunks));
     saved_counters::read(notes, &shared);
     kept_policy::read(notes, &shared, engine);
     let incoming = std::mem::take(&mut bringing.incoming);

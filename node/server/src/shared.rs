@@ -79,9 +79,10 @@ impl Deref for Shared {
 }
 
 /// What learns from requests, if that is wanted and there is memory for it.
-fn advisor(options: &Options) -> Option<Arc<Advisor>> {
+fn advisor(options: &Options, chunks: &[usize]) -> Option<Arc<Advisor>> {
     let budget = MemorySplit::of(options, options.memory.0).advice;
-    (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter(options), subjects(options))))
+    let subjects = (subjects(options), chunks);
+    (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter(options), subjects)))
 }
 
 /// Which keys are asked for most, unless keys are not to be shown.
@@ -104,6 +105,7 @@ impl Shared {
         hub: Arc<Hub>,
         loss_meters: Vec<Arc<dyn LossMeter>>,
         background_tasks: Arc<AtomicU64>,
+        chunks: &[usize],
     ) -> Self {
         let is_auto = options.choice().is_ok_and(|choice| choice.is_auto());
         Shared {
@@ -122,7 +124,7 @@ impl Shared {
             background_bytes: AtomicU64::new(0),
             hub,
             prefixes: Arc::new(Prefixes::new(options.prefix_delimiter.map(|delimiter| delimiter.0))),
-            advisor: advisor(options),
+            advisor: advisor(options, chunks),
             verbosity: AtomicU32::new(0),
             policy_is_left_to_server: AtomicBool::new(is_auto),
         }

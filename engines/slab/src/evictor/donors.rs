@@ -52,14 +52,13 @@ pub(crate) fn donor(view: View<'_>, needy: ClassId) -> Option<ClassId> {
             return Some(next);
         }
     }
-    let age = view.pool.balance().age(needy);
     for _ in 0..LOOKS {
         let chosen = view.pool.balance().donor(needy)?;
         if holds_tails(view, chosen) {
             if !view.pool.balance().count_as_young(chosen) {
                 return None;
             }
-        } else if !is_in_use(view, chosen, age) {
+        } else if !is_in_use(view, chosen, needy) {
             return Some(chosen);
         }
     }
@@ -122,8 +121,9 @@ pub(crate) fn oldest_donor(view: View<'_>, needy: Option<ClassId>) -> Option<Cla
     least.map(|(_, class)| class)
 }
 
-/// Whether the next page of `class` had better stay, beside another class that keeps what was used within `age`. Then the hand has gone past it.
-fn is_in_use(view: View<'_>, class: ClassId, age: u32) -> bool {
+/// Whether the next page of `class` had better stay, beside `needy`, which keeps what was used within its age. Then the hand has gone past it.
+fn is_in_use(view: View<'_>, class: ClassId, needy: ClassId) -> bool {
+    let age = view.pool.balance().age_as_of(needy, class);
     let mut order = view.orders.lock(class);
     let mut guard = view.pool.memory().lock(class);
     let Some(page) = choose(view, &order, &guard, PAGE_CHOICE) else {
@@ -213,6 +213,24 @@ fn each_word(view: View<'_>, guard: &ClassGuard<'_>, page: PageId, mut see: impl
         let occupied = guira_sync::words::load(view.pool.memory().occupied(page, word));
         see(word, occupied, guard.recent(page, word, occupied));
     }
+}
+
+/// Whether most chunks in use of `class` are no items, but ends of long values.
+pub(crate) fn is_of_ends(view: View<'_>, class: ClassId) -> bool {
+    if class == view.pool.memory().classes().largest() || !view.pool.balance().has_pages(class) {
+        return false;
+    }
+    let items = view.items.shell().registry().items_of(class);
+    let guard = view.pool.memory().lock(class);
+    let usage = guard.usage();
+    if 2 * items >= usage.chunks - usage.free {
+        return false;
+    }
+    // The others may be what sessions keep for what comes.
+    let region = view.items.shell().region();
+    let page = guard.pages().first().map_or_else(Vec::new, |page| guard.occupied_chunks(*page));
+    let pieces = page.iter().filter(|at| Pieces::head_of(region, **at).is_some()).count();
+    2 * pieces > page.len()
 }
 
 /// Whether the pages of `class` hold ends of many long values each.

@@ -20,6 +20,7 @@ pub(crate) use class_order::ClassOrder;
 use class_order::Orders;
 pub(crate) use donors::PAGE_CHOICE;
 pub(crate) use events::EventQueue;
+use guira_contract::SizeWeight;
 use guira_items::{Eviction, OpenError, Residence};
 use guira_memory::Offset;
 #[cfg(test)]
@@ -135,6 +136,12 @@ impl<'a> Evictor<'a> {
     /// The class that gives a page if one has to, to `needy`, or to no class in particular.
     pub(crate) fn oldest_donor(self, needy: Option<ClassId>) -> Option<ClassId> {
         donors::oldest_donor(self.view, needy)
+    }
+
+    /// Ages of classes count so much from now on.
+    pub(crate) fn weigh(self, weights: &[SizeWeight]) {
+        let pool = self.view.pool;
+        pool.balance().weigh(weights, pool.memory().classes(), |class| donors::is_of_ends(self.view, class));
     }
 
     /// Has the orders hear of all events.

@@ -6,8 +6,11 @@
 //! class would be older even with a page less than the one that needs memory with a page more, and by a fortieth at the least, it gives one
 //! of the next pages before its hand; its only page, if it is four times as old. Were ages compared as they are, the effect would be that of
 //! one hand over all of memory, which Facebook's balance of ages (Nishtala et al., section 6.2) aims at.
+//!
+//! But a page of small items has more of them in it. Ages count by a weight for each class, by the length of its items and how often such items come back,
+//! once it is known ([`Balance::weigh`], docs/decisions/0056-memory-by-hits.md).
 
-use guira_contract::Switch;
+use guira_contract::{SizeWeight, Switch};
 use guira_memory::slab::{ClassId, ClassTable, PAGE_BYTES};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -39,18 +42,37 @@ pub(crate) struct Balance {
     looked_at: AtomicU32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ClassAge {
     pages: AtomicU32,
     /// When the hand came to the page that it points at, the last time round.
     stamp: AtomicU32,
     /// The tick after the one when the class asked another for a page that it has not got yet; 0 if it has not.
     claim: AtomicU32,
+    /// How much an age counts, as a fixed-point number.
+    weight: AtomicU32,
     /// Bytes that were wasted in chunks of larger classes for want of a page of its own.
     wasted: AtomicU32,
     /// The tick when that began.
     wasted_since: AtomicU32,
 }
+
+impl Default for ClassAge {
+    fn default() -> Self {
+        let zero = || AtomicU32::new(0);
+        ClassAge {
+            pages: zero(),
+            stamp: zero(),
+            claim: zero(),
+            weight: AtomicU32::new(1 << WEIGHT_BITS),
+            wasted: zero(),
+            wasted_since: zero(),
+        }
+    }
+}
+
+/// Bits of a weight behind the point.
+const WEIGHT_BITS: u32 = 26;
 
 /// A class that has wasted so much in chunks of larger ones has earned a page of its own.
 const WASTED_MAX: u32 = 2 * PAGE_BYTES as u32;
@@ -72,6 +94,30 @@ impl Balance {
     /// Whether pages move between classes that have some.
     pub(crate) fn switch(&self, switch: Switch) {
         self.still.store(switch == Switch::Off, Ordering::Relaxed);
+    }
+
+    /// Ages of classes count so much from now on, the largest weight as 1; those of classes that have ends of longer items count as of the longest.
+    pub(crate) fn weigh(
+        &self,
+        weights: &[SizeWeight],
+        classes: &ClassTable,
+        has_ends: impl Fn(ClassId) -> bool,
+    ) {
+        let most = weights.iter().map(|one| one.weight).fold(f64::MIN_POSITIVE, f64::max);
+        let longest = weights.last().map_or(most, |one| one.weight);
+        for (class, id) in self.classes.iter().zip(classes.ids()) {
+            let chunk = classes.geometry(id).chunk as usize;
+            let own = weights.iter().find(|one| one.upto >= chunk).map(|one| one.weight);
+            let weight = own.filter(|_| !has_ends(id)).unwrap_or(longest);
+            let fixed = (weight / most * f64::from(1 << WEIGHT_BITS)) as u32;
+            class.weight.store(fixed.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// How much the age of a class counts, in millionths.
+    pub(crate) fn weight_ppm(&self, class: ClassId) -> u64 {
+        let weight = u64::from(self.classes[usize::from(class.0)].weight.load(Ordering::Relaxed));
+        (weight * 1_000_000) >> WEIGHT_BITS
     }
 
     /// Whether pages move to classes without any alone.
@@ -163,12 +209,16 @@ impl Balance {
 
     /// The class whose hand is slowest, but for these.
     pub(crate) fn oldest_but(&self, except: &[ClassId]) -> Option<ClassId> {
-        self.oldest_from(0, except)
+        let tick = self.tick();
+        let age = |class: &ClassAge| class.weighted(class.age_without_a_page(tick));
+        self.oldest(age, |id, _| !except.contains(&id))
     }
 
-    /// The age of a class.
-    pub(crate) fn age(&self, class: ClassId) -> u32 {
-        self.classes[usize::from(class.0)].age(self.tick())
+    /// The age of `class` as one of `other`, whose ages may count more or less.
+    pub(crate) fn age_as_of(&self, class: ClassId, other: ClassId) -> u32 {
+        let (class, other) = (&self.classes[usize::from(class.0)], &self.classes[usize::from(other.0)]);
+        let weighted = class.weighted(class.age(self.tick()));
+        u32::try_from(weighted / u64::from(other.weight.load(Ordering::Relaxed))).unwrap_or(u32::MAX)
     }
 
     /// The class that should give a page to `needy`, if any should: one that would be older even with a page less than `needy` with
@@ -178,27 +228,32 @@ impl Balance {
         let own = &self.classes[usize::from(needy.0)];
         let pages = own.pages.load(Ordering::Relaxed);
         if pages == 0 {
-            return self.oldest_from(0, &[needy]);
+            return self.oldest_but(&[needy]);
         }
         if self.keeps_still() {
             return None;
         }
         let age = own.age(tick);
         let with_one_more = age.saturating_add(age / pages);
-        let threshold = with_one_more.max(age.saturating_add(age / OLDER_BY)).saturating_add(SLACK);
-        self.oldest_from(threshold, &[needy])
+        let threshold = own.weighted(with_one_more.max(age.saturating_add(age / OLDER_BY)));
+        let age = |class: &ClassAge| class.weighted(class.age_without_a_page(tick).saturating_sub(SLACK));
+        self.oldest(age, |id, age| id != needy && age > 0 && age >= threshold)
     }
 
-    fn oldest_from(&self, threshold: u32, except: &[ClassId]) -> Option<ClassId> {
-        let tick = self.tick();
-        let mut oldest: Option<(u32, ClassId)> = None;
+    /// Of the classes that have pages, and may give one at that age, the oldest.
+    fn oldest(
+        &self,
+        age: impl Fn(&ClassAge) -> u64,
+        may_give: impl Fn(ClassId, u64) -> bool,
+    ) -> Option<ClassId> {
+        let mut oldest: Option<(u64, ClassId)> = None;
         for (index, class) in self.classes.iter().enumerate() {
             let id = ClassId(index as u8);
-            if except.contains(&id) || class.pages.load(Ordering::Relaxed) == 0 {
+            if class.pages.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            let age = class.age_without_a_page(tick);
-            if age >= threshold && oldest.is_none_or(|(most, _)| age > most) {
+            let age = age(class);
+            if oldest.is_none_or(|(most, _)| age > most) && may_give(id, age) {
                 oldest = Some((age, id));
             }
         }
@@ -209,6 +264,11 @@ impl Balance {
 impl ClassAge {
     fn age(&self, tick: u32) -> u32 {
         tick.wrapping_sub(self.stamp.load(Ordering::Relaxed))
+    }
+
+    /// What an age of this class counts beside those of others.
+    fn weighted(&self, age: u32) -> u64 {
+        u64::from(age) * u64::from(self.weight.load(Ordering::Relaxed))
     }
 
     /// The age that it would have with a page less.

@@ -19,7 +19,7 @@ mod upkeep;
 
 use super::{Tested, tries};
 use crate::{Eviction, Hashing, Policy, SlabOptions};
-use guira_contract::Spec;
+use guira_contract::{Control, SizeWeight, Spec};
 use guira_items::EngineOptions;
 
 pub(crate) type SlabEngine = crate::SlabEngine<Tested>;
@@ -30,6 +30,18 @@ use guira_contract::suite;
 
 pub(crate) fn open(memory: usize) -> SlabEngine {
     SlabEngine::open(SlabOptions { engine: EngineOptions::of(memory), ..SlabOptions::default() }).unwrap()
+}
+
+/// An engine in which the age of an item counts by its length, as it does where nothing else is known.
+fn open_by_length(memory: usize) -> SlabEngine {
+    let engine = open(memory);
+    weigh_by_length(&engine);
+    engine
+}
+
+fn weigh_by_length(engine: &SlabEngine) {
+    let weight = |upto| SizeWeight { upto, weight: upto as f64 };
+    engine.weigh_sizes(&engine.chunk_sizes().into_iter().map(weight).collect::<Vec<_>>());
 }
 
 fn open_hashed(memory: usize, hash: fn(&[u8]) -> u64) -> SlabEngine {

@@ -1,6 +1,6 @@
 //! A class of few items that are read again and again, beside a stream of items of other sizes.
 
-use super::{SlabEngine, SlabSession};
+use super::{SlabEngine, SlabSession, weigh_by_length};
 use crate::Policy;
 use crate::SlabOptions;
 use crate::pins::guard::PinGuard;
@@ -41,6 +41,9 @@ fn what_is_read_stays_whatever_the_sizes() {
             for pages in [1, 2, 3] {
                 let load = HotItems::of_pages(MEMORY, pages, hot_len, cold_len);
                 assert_eq!(load.lost(&engine("clock", MEMORY)), 0, "{load:?}");
+                let by_length = engine("clock", MEMORY);
+                weigh_by_length(&by_length);
+                assert_eq!(load.lost(&by_length), 0, "by length: {load:?}");
             }
         }
     }

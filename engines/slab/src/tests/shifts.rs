@@ -1,7 +1,7 @@
 //! Loads whose sizes shift, long values, and sessions that stand still meanwhile.
 
 use super::SlabSession;
-use super::open;
+use super::{SlabEngine, open, open_by_length, weigh_by_length};
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{remove, store, value_of};
 use guira_contract::{
@@ -54,24 +54,27 @@ fn present(session: &mut SlabSession, tag: &str, count: u64, newest: u64) -> u64
 #[test]
 fn long_values_with_short_ends_do_not_go_by_the_thousand() {
     // An end of 72 bytes: a page of such ends belongs to 3,640 values, more than there are here.
-    let engine = open(64 << 20);
-    let mut session = engine.session();
-    let mut most = 0;
-    for i in 0..12_000 {
-        assert!(store_long(&mut session, &format!("long{i}"), 32_768), "{i}");
-        end_batch(&mut session);
-        if i % 50 == 0 {
-            let items = engine.stats().items;
-            most = most.max(items);
-            assert!(items * 10 >= most * 9, "{items} of {most} are left after {i}");
+    for engine in [open(64 << 20), open_by_length(64 << 20)] {
+        let mut session = engine.session();
+        let mut most = 0;
+        for i in 0..12_000 {
+            assert!(store_long(&mut session, &format!("long{i}"), 32_768), "{i}");
+            end_batch(&mut session);
+            if i % 50 == 0 {
+                let items = engine.stats().items;
+                most = most.max(items);
+                assert!(items * 10 >= most * 9, "{items} of {most} are left after {i}");
+            }
         }
+        assert!(most > 1_700, "{most}");
     }
-    assert!(most > 1_700, "{most}");
 }
 
 #[test]
 fn the_newest_of_long_values_are_kept_however_many_chunks_they_take() {
-    for length in [20_000, 64_000, 100_000, 200_000, 900_000] {
+    let lengths = [20_000, 64_000, 100_000, 200_000, 900_000];
+    let weighings: [fn(&SlabEngine); 2] = [|_| (), weigh_by_length];
+    for (length, weigh) in lengths.into_iter().flat_map(|length| weighings.map(|weigh| (length, weigh))) {
         let engine = open(32 << 20);
         let mut session = engine.session();
         let fit = (32 << 20) / length as u64;
@@ -79,6 +82,7 @@ fn the_newest_of_long_values_are_kept_however_many_chunks_they_take() {
         for i in 0..count {
             assert!(store_long(&mut session, &format!("long{i}"), length), "{length}: {i}");
             end_batch(&mut session);
+            weigh(&engine);
         }
         let newest = fit / 10;
         let kept = present(&mut session, "long", count, newest);
@@ -89,7 +93,12 @@ fn the_newest_of_long_values_are_kept_however_many_chunks_they_take() {
 
 #[test]
 fn a_small_cache_takes_long_values_among_short_ones() {
-    let engine = open(11 << 20);
+    for engine in [open(11 << 20), open_by_length(11 << 20)] {
+        take_long_values_among_short_ones(&engine);
+    }
+}
+
+fn take_long_values_among_short_ones(engine: &SlabEngine) {
     let mut session = engine.session();
     for i in 0..4000u64 {
         let random = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
@@ -194,6 +203,31 @@ fn the_hand_spares_what_was_read_whatever_its_size() {
             store_many(&mut session, &format!("other{round}-"), capacity / 8, length);
         }
     }
+}
+
+#[test]
+fn items_that_are_shorter_stay_for_longer_where_ages_count_by_length() {
+    // As many bytes of each are stored.
+    let kept = |engine: &SlabEngine| {
+        let mut session = engine.session();
+        for round in 0..400 {
+            store_many(&mut session, &format!("long{round}-"), 32, 10_000);
+            store_many(&mut session, &format!("short{round}-"), 320, 1000);
+        }
+        let stats = engine.stats();
+        let pages = |least| {
+            stats
+                .classes
+                .iter()
+                .filter(|class| class.chunk_size > least)
+                .map(|class| class.pages)
+                .sum::<u64>()
+        };
+        pages(2000) as f64 / pages(0) as f64
+    };
+    let (alike, by_length) = (kept(&open(32 << 20)), kept(&open_by_length(32 << 20)));
+    assert!((0.4..0.6).contains(&alike), "{alike}");
+    assert!((0.05..0.2).contains(&by_length), "{by_length}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ struct Told {
 type Learnt = ([Told; 2], [Vec<HashSet<u64>>; 2]);
 
 fn learn(context: &Context) -> Result<Learnt, Failure> {
-    let advisor = Advisor::new(24 << 20, b':', Subjects::Sizes);
+    let advisor = Advisor::new(24 << 20, b':', (Subjects::Sizes, &[]));
     let (mut rng, hasher) = (Rng::new(context.seed), BuildHasherDefault::<DefaultHasher>::default());
     let policy = Spec::parse("clock").map_err(failed)?;
     let mut reads = 0u64;

@@ -20,7 +20,8 @@ const SEGMENTS: &str = "segments";
 const LAYOUTS: [(&str, &str); 2] = [
     (
         SLAB,
-        "the engine memc3 itself: pages of chunks, with policy=NAME, clock, and the policy's own options, or policy=auto",
+        "the engine memc3 itself: pages of chunks, with policy=NAME, clock, and the policy's own options, or policy=auto; \
+         divide=hits, as a server from 10 MiB on, so that reads hit most, or divide=age, so that all sizes stay alike",
     ),
     (
         SEGMENTS,

@@ -10,7 +10,7 @@ use guira_slab::{CuckooEngine, EngineOptions, HugePages, OpenError, Policy, Slab
 use guira_workload::rng::mix64;
 use std::time::Duration;
 
-use guira_advice::{Advisor, Observed, Pulse, Subjects, What};
+use guira_advice::{Advisor, ChunkUse, Observed, Pulse, Subjects, What};
 
 use super::item::{KEY_BYTES, NEVER, Object, item_max, seconds};
 use super::{Layout, Usage};
@@ -40,6 +40,9 @@ pub(super) struct Slab {
     expiries: Vec<u32>,
     /// What chooses the policy, if the options do not.
     advisor: Option<Advisor>,
+    options: Options,
+    /// What becomes of items of each size.
+    uses: Vec<ChunkUse>,
     reads: u64,
     hits: u64,
 }
@@ -49,22 +52,44 @@ pub(super) struct Slab {
 pub(super) struct Options {
     /// `None` for the one that would miss least, as a sample of the requests says.
     policy: Option<Policy>,
+    division: Division,
+}
+
+/// How the engine divides memory among sizes of items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Division {
+    /// So that all items stay for the same time.
+    Age,
+    /// By what reads hit, as far as a sample of them tells.
+    Hits,
 }
 
 impl Options {
-    /// `policy=NAME` and the policy's own, or `policy=auto`.
+    /// `policy=NAME` and the policy's own, or `policy=auto`; `divide=hits` or `age`.
     ///
     /// # Errors
     /// If there is no such policy or option.
     pub(super) fn read(options: &Spec) -> Result<Self, OptionError> {
         let name = options.value("policy").unwrap_or("clock").to_owned();
-        let own = options.options.iter().filter(|(key, _)| key != "policy").cloned().collect();
+        let own =
+            options.options.iter().filter(|(key, _)| key != "policy" && key != "divide").cloned().collect();
+        let division = match options.value("divide") {
+            None | Some("hits") => Division::Hits,
+            Some("age") => Division::Age,
+            Some(value) => {
+                return Err(OptionError::Value {
+                    name: "divide".to_owned(),
+                    value: value.to_owned(),
+                    expected: "hits or age",
+                });
+            }
+        };
         let spec = Spec { name, options: own };
         if spec.name == AUTO {
             spec.allow(&[])?;
-            return Ok(Self { policy: None });
+            return Ok(Self { policy: None, division });
         }
-        Ok(Self { policy: Some(Policy::read(&spec)?) })
+        Ok(Self { policy: Some(Policy::read(&spec)?), division })
     }
 }
 
@@ -94,8 +119,11 @@ impl Slab {
         let session = engine.session();
         let (value, items) = (vec![b'v'; item_max(memory)], vec![0; keys]);
         let budget = memory as usize / Advisor::MEMORY_PART;
-        let learns = || Advisor::new(budget, DELIMITER, Subjects::SizesAndPolicies);
-        let advisor = options.policy.is_none().then(learns);
+        // That a size is not used is of no interest here.
+        let of_size = |chunk| ChunkUse { chunk, items: 1, hits: 0 };
+        let uses = engine.chunk_sizes().into_iter().map(of_size).collect();
+        let learns = || Advisor::new(budget, DELIMITER, (Subjects::SizesAndPolicies, &engine.chunk_sizes()));
+        let advisor = (options.policy.is_none() || options.division == Division::Hits).then(learns);
         Ok(Self {
             engine,
             session,
@@ -106,6 +134,8 @@ impl Slab {
             now: 0,
             expiries: vec![u32::MAX; keys],
             advisor,
+            options,
+            uses,
             reads: 0,
             hits: 0,
         })
@@ -145,8 +175,13 @@ impl Slab {
             capacity: self.engine.stats().item_capacity(),
         };
         let (policy, next) = self.engine.policy();
+        advisor.count_uses(&self.uses);
         advisor.pulse(pulse, &policy);
-        if next.is_none()
+        if self.options.division == Division::Hits {
+            self.engine.weigh_sizes(&advisor.size_weights());
+        }
+        if self.options.policy.is_none()
+            && next.is_none()
             && let Some(better) = advisor.better()
         {
             // If there is no room for what it notes yet, it is tried again.
@@ -194,6 +229,11 @@ impl Layout for Slab {
         self.reads += 1;
         self.hits += u64::from(read == Read::Hit);
         let (weight, expires) = (self.items[id as usize] as u32, self.expiries[id as usize]);
+        if read == Read::Hit {
+            let class = self.uses.partition_point(|size| size.chunk < weight as usize);
+            let class = class.min(self.uses.len() - 1);
+            self.uses[class].hits += 1;
+        }
         self.see(id, if read == Read::Hit { What::Hit { weight, expires } } else { What::Miss });
         self.requested(now);
         read == Read::Hit

@@ -59,7 +59,7 @@ impl<'a> Auto<'a> {
             advisor: Advisor::new(
                 bytes as usize / Advisor::MEMORY_PART,
                 DELIMITER,
-                Subjects::SizesAndPolicies,
+                (Subjects::SizesAndPolicies, &[]),
             ),
             weights: Weights::default(),
             expiries: if stream.ttls.is_usual() { Vec::new() } else { vec![NEVER; keys] },

@@ -1,9 +1,11 @@
 //! `stats mrc`: what more memory, less of it, or another policy would be worth.
 
+use super::classes::class_sum;
 use super::{Admin, Lines};
 use crate::background::push_encoded;
-use guira_advice::{Advice, Advisor, LongSet, Policies, PoolAdvice, Pulse, SCALES, WorkingSet};
+use guira_advice::{Advice, Advisor, ChunkUse, LongSet, Policies, PoolAdvice, Pulse, SCALES, WorkingSet};
 use guira_commands::CommandCount;
+use guira_contract::{ClassStats, EngineStats};
 use guira_memory::MIB;
 use guira_protocol::fits_in_text;
 use guira_sync::atomic::Ordering;
@@ -53,15 +55,34 @@ impl Admin {
         }
         let busy = clock_gettime(ClockId::ProcessCPUTime);
         let sum = |what| self.shared.command_sum(what);
+        let stats = self.control.stats();
         let pulse = Pulse {
             now,
             // Not those of touch, which the model does not see.
             reads: sum(CommandCount::CmdGet),
             hits: sum(CommandCount::GetHits),
             busy: Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32),
-            capacity: self.control.stats().item_capacity(),
+            capacity: stats.item_capacity(),
         };
+        advisor.count_uses(&self.chunk_uses(&stats));
         advisor.pulse(pulse, &self.control.policy().0);
+    }
+
+    /// What has become of the items of each class.
+    fn chunk_uses(&self, stats: &EngineStats) -> Vec<ChunkUse> {
+        let of_class = |class: &ClassStats| ChunkUse {
+            chunk: class.chunk_size as usize,
+            items: class.items,
+            hits: class_sum(&self.shared, class.id, CommandCount::GetHits),
+        };
+        stats.classes.iter().map(of_class).collect()
+    }
+
+    /// Has memory be divided among sizes of items as the sample of the requests says.
+    pub(super) fn weigh_sizes(&self) {
+        if let Some(advisor) = &self.shared.advisor {
+            self.control.weigh_sizes(&advisor.size_weights());
+        }
     }
 
     /// Items stored now are gone at `at`.

@@ -120,10 +120,7 @@ impl Admin {
                 add(out, metric, Scope::Class, &slab, "0");
             }
         }
-        let sum = |what: CommandCount| {
-            let index = BY_CLASS.iter().position(|other| *other == what);
-            index.map_or(0, |index| classes::class_sum(&self.shared, class.id, index))
-        };
+        let sum = |what| classes::class_sum(&self.shared, class.id, what);
         for what in BY_CLASS {
             let metric = &CommandCount::ROWS[what as usize];
             add(out, metric, Scope::CommandsOfClass, &slab, &sum(what).to_string());

@@ -128,6 +128,7 @@ fn class_json(class: &ClassStats) -> Value {
         "used_chunks": class.used_chunks,
         "free_chunks": class.free_chunks,
         "age": class.age,
+        "age_weight_ppm": class.age_weight_ppm,
         "evicted": class.counts.evicted,
         "evicted_time": class.counts.evicted_time,
     })
