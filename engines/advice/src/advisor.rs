@@ -10,7 +10,7 @@ use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// For how long items of each size should stay is learnt with this part of the memory for all models.
+/// One part in this many of the memory for all models is for the division of memory among sizes.
 const DIVISION_PART: usize = 8;
 
 /// Learns from sampled requests.
@@ -213,6 +213,7 @@ impl Advisor {
     /// Counts from zero.
     pub fn reset(&self) {
         if let Some(Models { choice, sizes, .. }) = &mut self.learnt().models {
+            // The division shows no counts.
             choice.iter_mut().for_each(Choice::reset);
             sizes.iter_mut().for_each(Model::reset);
         }
@@ -254,7 +255,7 @@ mod tests {
     use std::time::Duration;
 
     const PULSE: Pulse =
-        Pulse { now: Seconds(1), reads: 0, hits: 0, busy: Duration::from_secs(1), capacity: 1e6 };
+        Pulse { now: Seconds(1), reads: 0, hits: 0, busy: Duration::from_secs(1), capacity: 1e6, stored: 0 };
 
     #[test]
     fn models_take_no_memory_before_there_is_a_request_and_know_then_what_they_were_told() {
@@ -298,6 +299,7 @@ mod tests {
                 hits: 0,
                 busy: Duration::from_secs(u64::from(second)),
                 capacity: 1e7,
+                stored: 0,
             };
             advisor.pulse(pulse, &policy);
             for _ in 0..20_000 {

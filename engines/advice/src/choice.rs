@@ -117,7 +117,9 @@ impl Choice {
                 Some(id) => self.sample.missed(id),
                 None => self.misses.iter_mut().for_each(|misses| *misses += 1),
             },
-            What::Stored { weight, expires } => self.sample.stored(hash, weight, expires),
+            What::Stored { weight, expires } | What::Updated { weight, expires } => {
+                self.sample.stored(hash, weight, expires)
+            }
             What::Deleted => self.sample.forget(hash),
         }
     }

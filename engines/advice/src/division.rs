@@ -1,7 +1,7 @@
 //! How memory should be divided among sizes of items, learnt from a sample of the keys ([`crate::retention`]).
 //!
 //! Keys are sampled in proportion to their length, so that each stands for as many bytes: a few long items are seen as well as many short ones. Time is counted
-//! in fills of the cache, that is in bytes stored, as the engine counts the ages of its classes. Keys that wait are counted while they wait.
+//! in fills of the cache, that is in bytes stored, about as the engine counts the ages of its classes. Keys that wait are counted while they wait.
 
 use crate::observed::{Observed, Pulse, What};
 use crate::retention::{self, Observations, Rates, STEPS, Waits};
@@ -25,14 +25,22 @@ const FILL_TICKS: f64 = 4096.0;
 const COUNTED_IN_FILL: f64 = 32.0;
 /// After so many fills what was seen counts half …
 const HALF_LIFE: f64 = 3.0;
-/// … and what is lately is half of the time before.
-const TREND_HALF_LIFE: f64 = 0.25;
-/// A trend is taken from this many hits more, and as many that were expected.
-const TREND_PRIOR: f64 = 8.0;
+/// … and what is of late is seen in about so many. (Less, and loads that swing within a fill make memory swing.)
+const TREND_HALF_LIFE: f64 = 1.0;
+/// A server counts hits of a class by so many at once.
+const COUNTED_BY: f64 = 32.0;
+/// A trend is taken from this many such quanta more, and as many that were expected.
+const TREND_PRIOR: f64 = 4.0;
 /// How much less and more often keys are hit by a trend, at the most.
 const TREND: (f64, f64) = (1.0 / 64.0, 2.0);
 /// After so many fills the ages have gone half of the way to what was learnt.
 const FOLLOWED_IN: f64 = 0.25;
+/// The least and most that items stay, in fills: what an engine can do.
+const AGES: (f64, f64) = (1.0 / 64.0, 64.0);
+/// Rows of the table at the most: each pulse goes through all of them.
+const ROWS_MOST: usize = 4096;
+/// How much faster or slower bytes are stored than the sample says, at the most.
+const PACE: (f64, f64) = (1.0 / 64.0, 64.0);
 /// Nothing is concluded from fewer sampled hits, or in fewer fills.
 const HITS_LEAST: f64 = 64.0;
 const FILLS_LEAST: f64 = 1.0;
@@ -44,14 +52,14 @@ pub struct ChunkUse {
     pub chunk: usize,
     /// Items that there are.
     pub items: u64,
-    /// Reads that found one, since the start.
+    /// Commands that needed one and found it, since the start.
     pub hits: u64,
 }
 
 /// A key that was used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// Bits of its hash by which it is found, and a bit more; 0 for none.
+    /// Bits of its hash by which it is found, the lowest of them set; 0 for none.
     tag: u32,
     /// The upper half of its hash, by which it is sampled.
     upper: u32,
@@ -73,15 +81,13 @@ type Place = (usize, usize);
 struct Band {
     /// The largest chunk that they lie in, in bytes.
     upto: usize,
-    /// Whether there are any.
+    /// Whether there were any at the last pulse, or have been stored since.
     is_used: bool,
     /// Keys that a sampled one stands for.
     unit: f64,
     /// The mean of their bytes.
     bytes: f64,
     waits: Waits,
-    /// Hits that the server has counted.
-    total: u64,
     /// Hits and those that were expected: as long as waits count, and of late.
     hits: f64,
     expected: f64,
@@ -89,6 +95,8 @@ struct Band {
     late_expected: f64,
     /// For how long they should stay, in fills, once something is known.
     age: Option<f64>,
+    /// For how long they do stay by now, at the most.
+    kept: f64,
 }
 
 impl Band {
@@ -99,12 +107,12 @@ impl Band {
             unit: 1.0,
             bytes: upto as f64,
             waits: Waits::default(),
-            total: 0,
             hits: 0.0,
             expected: 0.0,
             late_hits: 0.0,
             late_expected: 0.0,
             age: None,
+            kept: 1.0,
         }
     }
 
@@ -113,16 +121,26 @@ impl Band {
     }
 
     fn observations(&self) -> Observations<'_> {
-        let usual = (self.hits + TREND_PRIOR) / (self.expected + TREND_PRIOR);
-        let trend = (self.late_hits + TREND_PRIOR) / (self.late_expected * usual + TREND_PRIOR);
+        let prior = TREND_PRIOR * COUNTED_BY;
+        let usual = (self.hits + prior) / (self.expected + prior);
+        let trend = (self.late_hits + prior) / (self.late_expected * usual + prior);
         Observations {
             waits: &self.waits,
             unit: self.unit,
             bytes: self.bytes,
             hits: self.hits,
             expected: self.expected,
+            quantum: COUNTED_BY,
             trend: trend.clamp(TREND.0, TREND.1),
         }
+    }
+
+    /// The age goes part of the way to another. `passed` fills have passed: no item can have waited for longer than it could before, and that.
+    fn follow(&mut self, age: f64, part: f64, passed: f64) {
+        let before = self.age.unwrap_or(1.0);
+        let age = before * (age.clamp(AGES.0, AGES.1) / before).powf(part);
+        self.age = Some(age);
+        self.kept = age.min(self.kept + passed);
     }
 
     fn weigh(&mut self, bytes: u32) {
@@ -140,9 +158,11 @@ impl Band {
 /// The mean length is of about so many items.
 const WEIGHED_OF: f64 = 64.0;
 
-/// The model.
+/// What is learnt of bands of sizes.
 #[derive(Debug)]
 pub(crate) struct Division {
+    /// The sizes of chunks, and what the server has counted of each.
+    totals: Vec<(usize, u64)>,
     bands: Vec<Band>,
     slots: Vec<[Slot; WAYS]>,
     /// A sampled key stands for so many bytes, unless it is longer.
@@ -152,6 +172,9 @@ pub(crate) struct Division {
     capacity: f64,
     /// Fills since the start.
     fills: f64,
+    /// Bytes that the sample says were stored since the last pulse, and how many it takes for one of the engine's.
+    sampled: f64,
+    pace: f64,
     /// When waiting keys were counted last.
     counted: f64,
     /// Fills that waits count for.
@@ -172,17 +195,20 @@ impl Division {
     /// A model that takes about `budget` bytes, of items in chunks of these sizes.
     pub(crate) fn new(budget: usize, chunks: &[usize]) -> Self {
         let bands: Vec<Band> = bands_of(chunks).into_iter().map(Band::new).collect();
-        let spare = budget.saturating_sub(bands.len() * size_of::<Band>());
-        let rows = (spare / size_of::<[Slot; WAYS]>()).max(64);
+        let spare = budget.saturating_sub(bands.len() * size_of::<Band>() + size_of_val(chunks) * 2);
+        let rows = (spare / size_of::<[Slot; WAYS]>()).clamp(64, ROWS_MOST);
         // A power of two is found by the low bits of a hash.
         let rows = 1 << rows.ilog2();
         Division {
+            totals: chunks.iter().map(|chunk| (*chunk, 0)).collect(),
             bands,
             slots: vec![[Slot::default(); WAYS]; rows],
             bytes_per_key: 1.0,
             sparse: 0,
             capacity: 0.0,
             fills: 0.0,
+            sampled: 0.0,
+            pace: 1.0,
             counted: 0.0,
             window: 0.0,
             hits: 0.0,
@@ -194,8 +220,8 @@ impl Division {
 
     /// Requests for keys whose hash is below are of use.
     pub(crate) fn threshold(&self) -> u64 {
-        let used = self.bands.iter().filter(|band| band.is_used);
-        used.map(Band::threshold).max().unwrap_or(u64::MAX >> self.sparse)
+        let used = self.bands.iter().filter(|band| band.is_used).map(Band::threshold).max();
+        used.or_else(|| self.bands.iter().map(Band::threshold).min()).unwrap_or(0)
     }
 
     fn tick(&self) -> u32 {
@@ -218,12 +244,15 @@ impl Division {
         match observed.what {
             What::Hit { weight, expires } => self.read(observed.hash, found, (weight, expires)),
             What::Miss => {
-                if let Some(place) = found {
+                // Whoever asks again before it is stored would have been spared by the same item.
+                if let Some(place) = found
+                    && !std::mem::replace(&mut self.slot(place).missed, true)
+                {
                     self.hit(place);
-                    self.slot(place).missed = true;
                 }
             }
             What::Stored { weight, expires } => self.store(observed.hash, found, (weight, expires)),
+            What::Updated { weight, expires } => self.read(observed.hash, found, (weight, expires)),
             What::Deleted => {
                 if let Some(place) = found {
                     self.drop_slot(place);
@@ -241,8 +270,7 @@ impl Division {
         slot.counted = tick;
         let band = usize::from(slot.band);
         let band = &mut self.bands[band];
-        let kept = band.age.unwrap_or(1.0);
-        let expected = band.waits.wait(ages, band.unit, (&self.rates, kept));
+        let expected = band.waits.wait(ages, band.unit, (&self.rates, band.kept));
         band.expected += expected;
         band.late_expected += expected;
     }
@@ -280,9 +308,12 @@ impl Division {
     fn store(&mut self, hash: u64, found: Option<Place>, (weight, expires): (u32, u32)) {
         let number = self.band_of(weight as usize);
         let band = &mut self.bands[usize::from(number)];
+        band.is_used = true;
         if hash < band.threshold() && self.capacity > 0.0 {
             band.weigh(weight);
-            self.fills += f64::from(weight) * band.unit / self.capacity;
+            let bytes = f64::from(weight) * band.unit;
+            self.sampled += bytes;
+            self.fills += bytes * self.pace / self.capacity;
         }
         match found {
             Some(place) if self.slot(place).band == number => {
@@ -335,23 +366,31 @@ impl Division {
         self.slots[row][way] = Slot { tag, upper, expires, used: tick, counted: tick, band, missed: false };
     }
 
-    /// The places of all keys that are known.
-    fn places(&self) -> Vec<Place> {
-        let ways = |row: usize| (0..WAYS).map(move |way| (row, way));
-        (0..self.slots.len()).flat_map(ways).filter(|(row, way)| self.slots[*row][*way].tag != 0).collect()
+    /// Has `each` see the places of all keys that are known. Returns how many are left.
+    fn each_place(&mut self, mut each: impl FnMut(&mut Self, Place)) -> usize {
+        let mut left = 0;
+        for row in 0..self.slots.len() {
+            for way in 0..WAYS {
+                if self.slots[row][way].tag != 0 {
+                    each(self, (row, way));
+                    left += usize::from(self.slots[row][way].tag != 0);
+                }
+            }
+        }
+        left
     }
 
-    /// What the server has counted.
+    /// What the server has counted. A class without items may be missing, and a thread may come late with its counts: totals never go back.
     pub(crate) fn count_uses(&mut self, uses: &[ChunkUse]) {
-        let mut sums = vec![(0, 0); self.bands.len()];
+        self.bands.iter_mut().for_each(|band| band.is_used = false);
         for one in uses {
-            let (items, hits) = &mut sums[usize::from(self.band_of(one.chunk))];
-            (*items, *hits) = (*items + one.items, *hits + one.hits);
-        }
-        for (band, (items, total)) in self.bands.iter_mut().zip(sums) {
-            band.is_used = items > 0;
-            let hits = total.saturating_sub(band.total) as f64;
-            band.total = total;
+            let index = self.totals.partition_point(|(chunk, _)| *chunk < one.chunk);
+            let Some((_, total)) = self.totals.get_mut(index) else { continue };
+            let hits = one.hits.saturating_sub(*total) as f64;
+            *total = one.hits.max(*total);
+            let band = usize::from(self.band_of(one.chunk));
+            let band = &mut self.bands[band];
+            band.is_used |= one.items > 0;
             if self.rates[0] > 0.0 {
                 band.hits += hits;
                 band.late_hits += hits;
@@ -363,7 +402,7 @@ impl Division {
     pub(crate) fn pulse(&mut self, pulse: Pulse) {
         if self.capacity == 0.0 && pulse.capacity > 0.0 {
             let room = (self.slots.len() * WAYS) as f64 * USED.1;
-            self.bytes_per_key = pulse.capacity * retention::observed() / room;
+            self.bytes_per_key = (pulse.capacity * retention::observed() / room).max(1.0);
             self.sample();
         }
         self.capacity = pulse.capacity;
@@ -373,22 +412,32 @@ impl Division {
         let last = *self.last.get_or_insert(pulse);
         if pulse.now != last.now {
             self.adapt(pulse.busy.saturating_sub(last.busy).max(BUSY_LEAST));
+            self.keep_pace(pulse.stored.saturating_sub(last.stored) as f64);
             self.last = Some(pulse);
+        }
+    }
+
+    /// Time goes as fast as the engine's: one key that is stored again and again may be in the sample, or not.
+    fn keep_pace(&mut self, stored: f64) {
+        let sampled = std::mem::take(&mut self.sampled);
+        if stored > 0.0 && sampled > 0.0 {
+            self.pace = (self.pace * (stored / sampled).clamp(PACE.0, PACE.1)).sqrt();
         }
     }
 
     /// Which keys are sampled has changed: those that no longer are go.
     fn sample(&mut self) {
+        self.each_place(Self::count_wait);
         let least = (1u64 << self.sparse) as f64;
         for band in &mut self.bands {
             band.unit = (self.bytes_per_key / band.upto as f64).max(least);
         }
-        for place in self.places() {
-            let slot = *self.slot(place);
-            if u64::from(slot.upper) << 32 >= self.bands[usize::from(slot.band)].threshold() {
-                self.drop_slot(place);
+        self.each_place(|division, place| {
+            let slot = *division.slot(place);
+            if u64::from(slot.upper) << 32 >= division.bands[usize::from(slot.band)].threshold() {
+                division.drop_slot(place);
             }
-        }
+        });
     }
 
     /// Samples as many requests as there is time for.
@@ -409,9 +458,12 @@ impl Division {
     fn fit(&mut self, known: usize) {
         let used = known as f64 / (self.slots.len() * WAYS) as f64;
         let is_settled = self.fills > 2.0 * retention::observed();
+        // Where keys are few for want of time, it would change nothing.
+        let least = (1u64 << self.sparse) as f64;
+        let decides = self.bands.iter().any(|band| band.is_used && band.unit > least);
         if used > USED.1 {
             self.bytes_per_key *= SQRT_2;
-        } else if is_settled && used < USED.0 && self.bytes_per_key > 1.0 {
+        } else if is_settled && used < USED.0 && decides {
             self.bytes_per_key *= FRAC_1_SQRT_2;
         } else {
             return;
@@ -423,30 +475,33 @@ impl Division {
     fn count(&mut self, now: Seconds) {
         let passed = self.fills - self.counted;
         let (tick, oldest) = (self.tick(), (retention::observed() * FILL_TICKS) as u32);
-        let places = self.places();
-        for place in &places {
-            let slot = *self.slot(*place);
+        let known = self.each_place(|division, place| {
+            let slot = *division.slot(place);
             if slot.expires <= now.0 || tick.wrapping_sub(slot.used) > oldest {
-                self.drop_slot(*place);
+                division.drop_slot(place);
             } else {
-                self.count_wait(*place);
+                division.count_wait(place);
             }
-        }
+        });
         self.counted = self.fills;
         self.window += passed;
         self.conclude(passed);
         let factor = 0.5f64.powf(passed / HALF_LIFE);
         (self.window, self.hits) = (self.window * factor, self.hits * factor);
         self.bands.iter_mut().for_each(|band| band.fade(passed));
-        self.fit(places.len());
+        self.fit(known);
     }
 
     fn conclude(&mut self, passed: f64) {
-        if self.hits < HITS_LEAST || self.fills < FILLS_LEAST {
-            return;
-        }
         let sizes: Vec<_> = self.bands.iter().map(Band::observations).collect();
-        let Some(rates) = retention::rates(&sizes) else { return };
+        let is_known = self.hits >= HITS_LEAST && self.fills >= FILLS_LEAST;
+        let Some(rates) = retention::rates(&sizes).filter(|_| is_known) else {
+            // What is not seen any more is forgotten.
+            let part = 1.0 - 0.5f64.powf(passed / HALF_LIFE);
+            let known = self.bands.iter_mut().filter(|band| band.age.is_some());
+            known.for_each(|band| band.follow(1.0, part, passed));
+            return;
+        };
         // Hits are compared with what was expected, and nothing was before.
         let is_first = self.rates[0] <= 0.0;
         let ages = (!is_first).then(|| retention::ages(&sizes, &rates, (self.window, self.capacity)));
@@ -454,9 +509,7 @@ impl Division {
         let Some(ages) = ages else { return };
         let part = 1.0 - 0.5f64.powf(passed / FOLLOWED_IN);
         for (index, band) in self.bands.iter_mut().enumerate() {
-            let age = ages.as_ref().map_or(1.0, |ages| ages[index]);
-            let before = band.age.unwrap_or(1.0);
-            band.age = Some(before * (age / before).powf(part));
+            band.follow(ages.as_ref().map_or(1.0, |ages| ages[index]), part, passed);
         }
     }
 
@@ -474,7 +527,9 @@ impl Division {
     /// Bytes of memory that it takes.
     #[cfg(test)]
     fn bytes(&self) -> usize {
-        self.slots.len() * size_of::<[Slot; WAYS]>() + self.bands.len() * size_of::<Band>()
+        self.slots.len() * size_of::<[Slot; WAYS]>()
+            + self.bands.len() * size_of::<Band>()
+            + self.totals.len() * size_of::<(usize, u64)>()
     }
 }
 

@@ -74,7 +74,9 @@ impl Model {
             match observed.what {
                 What::Hit { weight, expires } => self.read(observed, Some((weight, expires))),
                 What::Miss => self.read(observed, None),
-                What::Stored { weight, expires } => self.stored(observed, weight, expires),
+                What::Stored { weight, expires } | What::Updated { weight, expires } => {
+                    self.stored(observed, weight, expires)
+                }
                 What::Deleted => self.sample.forget(observed.hash),
             }
         }

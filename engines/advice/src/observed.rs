@@ -33,6 +33,13 @@ pub enum What {
         /// The second in which it expires, `u32::MAX` for never.
         expires: u32,
     },
+    /// A store that needed the item that there was: an increment, an append, a compare-and-swap.
+    Updated {
+        /// Bytes of memory that the item occupies now.
+        weight: u32,
+        /// The second in which it expires, `u32::MAX` for never.
+        expires: u32,
+    },
     /// A deletion.
     Deleted,
 }
@@ -50,4 +57,6 @@ pub struct Pulse {
     pub busy: Duration,
     /// Memory for items, in bytes, as the weights of items count it.
     pub capacity: f64,
+    /// Bytes that were stored since the start, as the engine counts time; 0 if it does not.
+    pub stored: u64,
 }

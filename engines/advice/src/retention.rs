@@ -16,8 +16,6 @@ const OBSERVED: usize = 21;
 
 /// At each age one sampled key more was read, after as long a wait as is usual.
 const PRIOR: f64 = 1.0;
-/// So many hits more, and as many more that were expected.
-const PRIOR_HITS: f64 = 4.0;
 
 /// Halvings of a range in which the density is looked for that fills the cache.
 const HALVINGS: usize = 60;
@@ -25,9 +23,18 @@ const HALVINGS: usize = 60;
 /// How often keys are hit at each age: hits per key and fill.
 pub(crate) type Rates = [f64; STEPS];
 
-/// The age at which a step ends, in fills.
+/// The ages at which the steps end, in fills.
+const ENDS: [f64; STEPS] = {
+    let (mut ends, mut step) = ([FIRST; STEPS], 1);
+    while step < STEPS {
+        ends[step] = ends[step - 1] * SQRT_2;
+        step += 1;
+    }
+    ends
+};
+
 fn end(step: usize) -> f64 {
-    FIRST * SQRT_2.powi(step as i32)
+    ENDS[step]
 }
 
 fn begin(step: usize) -> f64 {
@@ -35,7 +42,7 @@ fn begin(step: usize) -> f64 {
 }
 
 fn step_of(age: f64) -> usize {
-    ((age.max(FIRST) / FIRST).ln() / SQRT_2.ln()).ceil().min((STEPS - 1) as f64) as usize
+    ENDS.partition_point(|end| *end < age).min(STEPS - 1)
 }
 
 /// Up to what age keys are observed, in fills.
@@ -89,30 +96,33 @@ pub(crate) struct Observations<'a> {
     /// Hits that the server counted, and hits that were expected at the usual rates.
     pub(crate) hits: f64,
     pub(crate) expected: f64,
+    /// By how many these go up at once.
+    pub(crate) quantum: f64,
     /// How much more often keys are hit lately.
     pub(crate) trend: f64,
 }
 
 /// How often keys of all sizes are hit; `None` if none was.
 pub(crate) fn rates(sizes: &[Observations<'_>]) -> Option<Rates> {
-    let sum =
-        |of: fn(&Waits) -> &[f64; STEPS], step| sizes.iter().map(|size| of(size.waits)[step]).sum::<f64>();
-    let mut rates = [0.0; STEPS];
-    for (step, rate) in rates.iter_mut().enumerate() {
-        let waited = sum(|waits| &waits.waited, step);
-        *rate = if waited > 0.0 { sum(|waits| &waits.hits, step) / waited } else { 0.0 };
-    }
-    let most = rates.iter().copied().fold(0.0, f64::max);
-    if most <= 0.0 {
+    let sum = |of: &dyn Fn(&Observations<'_>) -> f64| sizes.iter().map(of).sum::<f64>();
+    let all = |counts: &[f64; STEPS]| counts.iter().sum::<f64>();
+    let (hits, waited) = (sum(&|size| all(&size.waits.hits)), sum(&|size| all(&size.waits.waited)));
+    if hits <= 0.0 || waited <= 0.0 {
         return None;
     }
-    // Where nothing was seen, a key that has waited for twice as long is half as likely to be read in a moment.
-    let mut last = most;
+    let prior = PRIOR * sizes.iter().map(|size| size.unit).fold(f64::INFINITY, f64::min);
+    let mut rates = [0.0; STEPS];
+    // A key that has waited for twice as long is half as likely to be read in a moment, as far as nothing else is seen.
+    let mut guess = hits / waited * SQRT_2;
     for (step, rate) in rates.iter_mut().enumerate() {
-        if *rate <= 0.0 || step > OBSERVED {
-            *rate = last / SQRT_2;
+        guess /= SQRT_2;
+        *rate = guess;
+        if step <= OBSERVED {
+            let hits = sum(&|size| size.waits.hits[step]);
+            let waited = sum(&|size| size.waits.waited[step]);
+            *rate = (hits + prior) / (waited + prior / guess);
+            guess = *rate;
         }
-        last = *rate;
     }
     Some(rates)
 }
@@ -145,7 +155,7 @@ impl Profile {
     /// Waits were seen over `window` fills.
     fn of(size: &Observations<'_>, rates: &Rates, window: f64) -> Profile {
         // The server's own counts say how far this size is from the usual: they have every hit, the sample only some.
-        let factor = (size.hits + PRIOR_HITS) / (size.expected + PRIOR_HITS);
+        let factor = (size.hits + size.quantum) / (size.expected + size.quantum);
         let prior = PRIOR * size.unit;
         let mut blocks: Vec<Block> = Vec::with_capacity(STEPS);
         let (mut held, mut sum) = ([0.0; STEPS], 0.0);
@@ -225,7 +235,7 @@ mod tests {
     const ALL: Rates = [1.0; STEPS];
 
     fn observations(waits: &Waits, bytes: f64) -> Observations<'_> {
-        Observations { waits, unit: 1.0, bytes, hits: 0.0, expected: 0.0, trend: 1.0 }
+        Observations { waits, unit: 1.0, bytes, hits: 0.0, expected: 0.0, quantum: 4.0, trend: 1.0 }
     }
 
     /// Of keys that wait, a constant share is read by each age that is √2 times the one before.

@@ -73,6 +73,11 @@ pub trait Control: Debug + Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Bytes of chunks that were taken for items since the start, if ages are counted in these; 0 if they are not.
+    fn stored_bytes(&self) -> u64 {
+        0
+    }
+
     /// Items whose age counts more go earlier, from now on: bands of sizes with their weights, the smallest first. As long as this was not called, or with
     /// no bands, all items stay for the same time.
     fn weigh_sizes(&self, _weights: &[SizeWeight]) {}

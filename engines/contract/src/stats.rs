@@ -95,7 +95,7 @@ pub struct ClassStats {
     pub counts: ClassCounts,
     /// Seconds since the last read or store of the item that eviction looks at next.
     pub age: u64,
-    /// How much the age of its items counts beside those that it counts most of, in millionths: by this factor they stay for longer.
+    /// Weight of the ages of its items, in millionths of the largest weight of all classes: the lower, the longer they stay.
     pub age_weight_ppm: u64,
 }
 

@@ -121,6 +121,10 @@ impl<X: Scheme> Control for SlabEngine<X> {
         classes.ids().map(|class| classes.geometry(class).chunk as usize).collect()
     }
 
+    fn stored_bytes(&self) -> u64 {
+        self.core.pool.balance().stored_bytes()
+    }
+
     fn weigh_sizes(&self, weights: &[SizeWeight]) {
         self.core.evictor().weigh(weights);
     }

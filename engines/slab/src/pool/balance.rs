@@ -7,8 +7,8 @@
 //! of the next pages before its hand; its only page, if it is four times as old. Were ages compared as they are, the effect would be that of
 //! one hand over all of memory, which Facebook's balance of ages (Nishtala et al., section 6.2) aims at.
 //!
-//! But a page of small items has more of them in it. Ages count by a weight for each class, by the length of its items and how often such items come back,
-//! once it is known ([`Balance::weigh`], docs/decisions/0056-memory-by-hits.md).
+//! But a page of small items has more of them in it. So an age counts by a weight for its class, once it is known how often items of that size are read
+//! ([`Balance::weigh`], docs/decisions/0056-memory-by-hits.md): who is older, or oldest, is so by that.
 
 use guira_contract::{SizeWeight, Switch};
 use guira_memory::slab::{ClassId, ClassTable, PAGE_BYTES};
@@ -207,7 +207,7 @@ impl Balance {
         self.classes.iter().filter(|class| self.has_claim(class, tick)).count()
     }
 
-    /// The class whose hand is slowest, but for these.
+    /// The class whose weighted age is highest, but for these.
     pub(crate) fn oldest_but(&self, except: &[ClassId]) -> Option<ClassId> {
         let tick = self.tick();
         let age = |class: &ClassAge| class.weighted(class.age_without_a_page(tick));

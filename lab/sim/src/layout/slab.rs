@@ -173,6 +173,7 @@ impl Slab {
             // There is always time to look at what is sampled.
             busy: Duration::from_secs(1_000_000).saturating_mul(self.now),
             capacity: self.engine.stats().item_capacity(),
+            stored: self.engine.stored_bytes(),
         };
         let (policy, next) = self.engine.policy();
         advisor.count_uses(&self.uses);

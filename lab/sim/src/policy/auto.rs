@@ -110,6 +110,7 @@ impl<'a> Auto<'a> {
             // There is always time to look at what is sampled.
             busy: Duration::from_secs(1_000_000).saturating_mul(now),
             capacity: self.limit as f64 * f64::from(self.unit),
+            stored: 0,
         };
         self.advisor.pulse(pulse, &self.policy.spec());
         let Some(Ok(policy)) = self.advisor.better().map(|better| Evicting::read(&better.policy)) else {

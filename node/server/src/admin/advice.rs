@@ -13,6 +13,10 @@ use guira_sync::clock::Seconds;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
+/// Commands that needed an item and found it, as far as they are counted by class and the advisor sees them.
+const NEEDED: [CommandCount; 4] =
+    [CommandCount::GetHits, CommandCount::IncrHits, CommandCount::DecrHits, CommandCount::CasHits];
+
 impl Admin {
     /// Answers `stats mrc`, but for its end.
     pub(super) fn advise(&self, advisor: &Advisor, out: &mut Lines<'_>) {
@@ -63,6 +67,7 @@ impl Admin {
             hits: sum(CommandCount::GetHits),
             busy: Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32),
             capacity: stats.item_capacity(),
+            stored: self.control.stored_bytes(),
         };
         advisor.count_uses(&self.chunk_uses(&stats));
         advisor.pulse(pulse, &self.control.policy().0);
@@ -73,7 +78,7 @@ impl Admin {
         let of_class = |class: &ClassStats| ChunkUse {
             chunk: class.chunk_size as usize,
             items: class.items,
-            hits: class_sum(&self.shared, class.id, CommandCount::GetHits),
+            hits: NEEDED.iter().map(|what| class_sum(&self.shared, class.id, *what)).sum(),
         };
         stats.classes.iter().map(of_class).collect()
     }

@@ -172,7 +172,7 @@ lines! {
     "total_chunks", Gauge, Count, "Chunks." as "memcached_slab_current_chunks" => |class| class.used_chunks + class.free_chunks;
     "used_chunks", Gauge, Count, "Chunks in use, or held ready by a worker." as "memcached_slab_chunks_used" => |class| class.used_chunks;
     "free_chunks", Gauge, Count, "Chunks that are free." as "memcached_slab_chunks_free" => |class| class.free_chunks;
-    "age_weight_ppm", Gauge, Count, "How much the age of an item counts, in millionths of what it counts where it counts most: smaller items stay for longer." => |class| class.age_weight_ppm;
+    "age_weight_ppm", Gauge, Count, "Weight of the ages of items of this class, in millionths of the largest: the lower, the longer they stay." => |class| class.age_weight_ppm;
     "free_chunks_end", Gauge, Count, "Always 0." as "memcached_slab_chunks_free_end" => |_| 0;
 }
 

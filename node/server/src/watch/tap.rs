@@ -4,8 +4,9 @@ use super::{Hub, LogKinds, Prefixes};
 use crate::shared::Shared;
 use crate::top_keys::TopKeys;
 use guira_advice::{Advisor, Observed, What};
-use guira_commands::observe::{Event, Got, Kinds, Observer, StoreEnd};
+use guira_commands::observe::{Event, Got, Kinds, Observer, StoreEnd, StoredBy};
 use guira_contract::{EvictionWatcher, Expiry, KeyHash, Meta};
+use guira_protocol::Verb;
 use guira_sync::atomic::{AtomicU32, Ordering};
 use guira_sync::clock::{CoarseClock, Seconds};
 use std::sync::Arc;
@@ -98,9 +99,11 @@ fn advised<'e>(event: &Event<'e>, now: Seconds) -> Option<(&'e [u8], What)> {
             (key, What::Hit { weight: weight(meta.size), expires })
         }
         Event::Get { key, .. } => (key, What::Miss),
-        Event::Store { key, end: StoreEnd::Stored, ttl, size, .. } if size > 0 => {
-            let expires = if ttl == 0 { u32::MAX } else { now.0.saturating_add(ttl) };
-            (key, What::Stored { weight: weight(size), expires })
+        Event::Store { key, by, verb, end: StoreEnd::Stored, ttl, size, .. } if size > 0 => {
+            let (weight, expires) =
+                (weight(size), if ttl == 0 { u32::MAX } else { now.0.saturating_add(ttl) });
+            let is_plain = by == StoredBy::Store && matches!(verb, Verb::Set | Verb::Add | Verb::Lease(_));
+            (key, if is_plain { What::Stored { weight, expires } } else { What::Updated { weight, expires } })
         }
         Event::Delete { key, item: Some(_), .. } => (key, What::Deleted),
         Event::Store { .. } | Event::Delete { .. } | Event::Lookup { .. } | Event::Use { .. } => return None,

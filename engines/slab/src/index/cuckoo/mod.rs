@@ -51,7 +51,7 @@ impl Scheme for Cuckoo {
     const LINK_BYTES: usize = 0;
     const FULL_TEN: u64 = 10 * SLOTS as u64;
     const CROWDED_PERCENT: u64 = 90;
-    const LOAD_PERCENT: u64 = 97;
+    const LOAD_PERCENT: u64 = 95;
     const TELLS_WHEN_FULL: bool = true;
     const CURSORS: usize = SLOTS;
 
