@@ -76,6 +76,13 @@ impl Served {
         (keys as f64).powf(unit) as u64
     }
 
+    /// A key of either size by Zipf's law.
+    fn ask_for_either_size(&mut self) {
+        let key = self.zipf(100_000);
+        let (key, weight) = if key.is_multiple_of(2) { (key, 90) } else { (LONG | key, 900) };
+        self.ask(key, weight, 3000);
+    }
+
     /// For how long items of about `bytes` should stay beside those of 90.
     fn stays(&self, bytes: usize) -> f64 {
         let weights = self.division.weights();
@@ -122,9 +129,7 @@ fn where_everything_has_room_all_sizes_stay_alike() {
 fn shorter_items_stay_longer_where_keys_of_all_sizes_are_read_alike() {
     let mut served = Served::new();
     for _ in 0..200_000 {
-        let key = served.zipf(100_000);
-        let (key, weight) = if key % 2 == 0 { (key, 90) } else { (LONG | key, 900) };
-        served.ask(key, weight, 3000);
+        served.ask_for_either_size();
     }
     let stays = served.stays(900);
     assert!((0.04..0.3).contains(&stays), "{stays}");
@@ -228,9 +233,7 @@ fn a_key_that_is_asked_for_again_before_it_is_stored_is_missed_once_and_one_that
 fn what_was_concluded_is_forgotten_where_nothing_is_read_any_more() {
     let mut served = Served::new();
     for _ in 0..200_000 {
-        let key = served.zipf(100_000);
-        let (key, weight) = if key % 2 == 0 { (key, 90) } else { (LONG | key, 900) };
-        served.ask(key, weight, 3000);
+        served.ask_for_either_size();
     }
     let before = served.stays(900);
     for key in 0..1_000_000 {

@@ -68,12 +68,12 @@ impl Waits {
     /// Keys have waited from one age to another. Returns the hits that come of that at `rates`, among keys that are not older than `kept`.
     pub(crate) fn wait(&mut self, (from, to): (f64, f64), keys: f64, (rates, kept): (&Rates, f64)) -> f64 {
         let mut expected = 0.0;
-        for step in step_of(from)..=step_of(to) {
+        for (step, rate) in rates.iter().enumerate().take(step_of(to) + 1).skip(step_of(from)) {
             let until = if step + 1 == STEPS { to } else { to.min(end(step)) };
             let waited = (until - from.max(begin(step))).max(0.0) * keys;
             self.waited[step] += waited;
             if begin(step) < kept {
-                expected += waited * rates[step];
+                expected += waited * rate;
             }
         }
         expected
