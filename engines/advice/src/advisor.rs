@@ -62,7 +62,7 @@ impl Learnt {
         models.get_or_insert_with(|| {
             let mut models = Models::new(*budget, *delimiter, (*subjects, chunks));
             if let Some((pulse, policy)) = last.take() {
-                models.pulse(pulse, &policy);
+                models.pulse(pulse, &policy, &[]);
             }
             models
         })
@@ -81,7 +81,7 @@ struct Models {
 
 impl Models {
     fn new(budget: usize, delimiter: u8, (subjects, chunks): (Subjects, &[usize])) -> Self {
-        let for_division = (budget / DIVISION_PART).max(Division::LEAST_BUDGET);
+        let for_division = (budget / DIVISION_PART).clamp(Division::LEAST_BUDGET, Division::MOST_BUDGET);
         let divides = !chunks.is_empty() && budget >= for_division + subjects.least_budget();
         let division = divides.then(|| Division::new(for_division, chunks));
         let budget = budget - if divides { for_division } else { 0 };
@@ -115,11 +115,12 @@ impl Models {
         }
     }
 
-    fn pulse(&mut self, pulse: Pulse, policy: &Spec) {
+    fn pulse(&mut self, pulse: Pulse, policy: &Spec, uses: &[ChunkUse]) {
         if let Some(choice) = &mut self.choice {
             choice.pulse(pulse, policy);
         }
         if let Some(division) = &mut self.division {
+            division.count_uses(uses);
             division.pulse(pulse);
         }
         if let Some(sizes) = &mut self.sizes {
@@ -183,22 +184,15 @@ impl Advisor {
         self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Some time has passed, and `policy` evicts.
-    pub fn pulse(&self, pulse: Pulse, policy: &Spec) {
+    /// Some time has passed, `policy` evicts, and items of each size have been used as `uses` says.
+    pub fn pulse(&self, pulse: Pulse, policy: &Spec, uses: &[ChunkUse]) {
         let mut learnt = self.learnt();
         let Some(models) = &mut learnt.models else {
             learnt.last = Some((pulse, policy.clone()));
             return;
         };
-        models.pulse(pulse, policy);
+        models.pulse(pulse, policy, uses);
         self.sample_below(models.threshold());
-    }
-
-    /// What has become of items of each size, to be told before each pulse.
-    pub fn count_uses(&self, uses: &[ChunkUse]) {
-        if let Some(Models { division: Some(division), .. }) = &mut self.learnt().models {
-            division.count_uses(uses);
-        }
     }
 
     /// Everything that was stored is gone.
@@ -261,7 +255,7 @@ mod tests {
     fn models_take_no_memory_before_there_is_a_request_and_know_then_what_they_were_told() {
         let advisor = Advisor::new(1 << 20, b':', (Subjects::SizesAndPolicies, &[]));
         let policy = Spec::parse("sieve").unwrap();
-        advisor.pulse(PULSE, &policy);
+        advisor.pulse(PULSE, &policy, &[]);
         advisor.flush();
         advisor.reset();
         assert!(advisor.better().is_none() && advisor.learnt().models.is_none());
@@ -301,7 +295,7 @@ mod tests {
                 capacity: 1e7,
                 stored: 0,
             };
-            advisor.pulse(pulse, &policy);
+            advisor.pulse(pulse, &policy, &[]);
             for _ in 0..20_000 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 // Of 4,000 keys, whose hashes are spread.

@@ -4,7 +4,7 @@
 //! in fills of the cache, that is in bytes stored, about as the engine counts the ages of its classes. Keys that wait are counted while they wait.
 
 use crate::observed::{Observed, Pulse, What};
-use crate::retention::{self, Observations, Rates, STEPS, Waits};
+use crate::retention::{self, COUNTED_BY, Observations, Rates, STEPS, Waits};
 use guira_contract::SizeWeight;
 use guira_sync::clock::Seconds;
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
@@ -27,18 +27,14 @@ const COUNTED_IN_FILL: f64 = 32.0;
 const HALF_LIFE: f64 = 3.0;
 /// … and what is of late is seen in about so many. (Less, and loads that swing within a fill make memory swing.)
 const TREND_HALF_LIFE: f64 = 1.0;
-/// A server counts hits of a class by so many at once.
-const COUNTED_BY: f64 = 32.0;
-/// A trend is taken from this many such quanta more, and as many that were expected.
-const TREND_PRIOR: f64 = 4.0;
+/// A trend is taken from this many hits more, and as many that were expected.
+const TREND_PRIOR: f64 = 4.0 * COUNTED_BY;
 /// How much less and more often keys are hit by a trend, at the most.
 const TREND: (f64, f64) = (1.0 / 64.0, 2.0);
 /// After so many fills the ages have gone half of the way to what was learnt.
 const FOLLOWED_IN: f64 = 0.25;
 /// The least and most that items stay, in fills: what an engine can do.
 const AGES: (f64, f64) = (1.0 / 64.0, 64.0);
-/// Rows of the table at the most: each pulse goes through all of them.
-const ROWS_MOST: usize = 4096;
 /// How much faster or slower bytes are stored than the sample says, at the most.
 const PACE: (f64, f64) = (1.0 / 64.0, 64.0);
 /// Nothing is concluded from fewer sampled hits, or in fewer fills.
@@ -121,16 +117,14 @@ impl Band {
     }
 
     fn observations(&self) -> Observations<'_> {
-        let prior = TREND_PRIOR * COUNTED_BY;
-        let usual = (self.hits + prior) / (self.expected + prior);
-        let trend = (self.late_hits + prior) / (self.late_expected * usual + prior);
+        let usual = (self.hits + TREND_PRIOR) / (self.expected + TREND_PRIOR);
+        let trend = (self.late_hits + TREND_PRIOR) / (self.late_expected * usual + TREND_PRIOR);
         Observations {
             waits: &self.waits,
             unit: self.unit,
             bytes: self.bytes,
             hits: self.hits,
             expected: self.expected,
-            quantum: COUNTED_BY,
             trend: trend.clamp(TREND.0, TREND.1),
         }
     }
@@ -191,12 +185,14 @@ pub(crate) struct Division {
 impl Division {
     /// Bytes of memory below which there is no use of it.
     pub(crate) const LEAST_BUDGET: usize = 48 << 10;
+    /// Bytes of memory above which more would cost more time than it tells: a pulse goes through the whole table, with the models locked.
+    pub(crate) const MOST_BUDGET: usize = 448 << 10;
 
     /// A model that takes about `budget` bytes, of items in chunks of these sizes.
     pub(crate) fn new(budget: usize, chunks: &[usize]) -> Self {
         let bands: Vec<Band> = bands_of(chunks).into_iter().map(Band::new).collect();
         let spare = budget.saturating_sub(bands.len() * size_of::<Band>() + size_of_val(chunks) * 2);
-        let rows = (spare / size_of::<[Slot; WAYS]>()).clamp(64, ROWS_MOST);
+        let rows = (spare / size_of::<[Slot; WAYS]>()).max(64);
         // A power of two is found by the low bits of a hash.
         let rows = 1 << rows.ilog2();
         Division {
@@ -301,8 +297,15 @@ impl Division {
             return;
         };
         self.hit(place);
-        let slot = self.slot(place);
-        (slot.missed, slot.expires) = (false, expires);
+        let band = self.band_of(weight as usize);
+        if self.slot(place).band == band {
+            let slot = self.slot(place);
+            (slot.missed, slot.expires) = (false, expires);
+        } else {
+            // It has become longer or shorter.
+            self.drop_slot(place);
+            self.put(hash, band, expires);
+        }
     }
 
     fn store(&mut self, hash: u64, found: Option<Place>, (weight, expires): (u32, u32)) {

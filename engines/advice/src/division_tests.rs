@@ -230,6 +230,17 @@ fn a_key_that_is_asked_for_again_before_it_is_stored_is_missed_once_and_one_that
 }
 
 #[test]
+fn a_key_whose_item_has_become_longer_counts_among_the_longer_ones() {
+    let mut served = Served::new();
+    served.pulse();
+    let key = (0..).find(|key| hash(*key) < served.division.bands[0].threshold()).unwrap();
+    served.see(key, stored(90));
+    served.see(key, What::Updated { weight: 900, expires: u32::MAX });
+    let (row, way) = served.division.find(hash(key), Seconds(1)).unwrap();
+    assert_eq!((served.division.slots[row][way].band, served.division.hits), (1, 1.0));
+}
+
+#[test]
 fn what_was_concluded_is_forgotten_where_nothing_is_read_any_more() {
     let mut served = Served::new();
     for _ in 0..200_000 {

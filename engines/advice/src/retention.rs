@@ -17,6 +17,9 @@ const OBSERVED: usize = 21;
 /// At each age one sampled key more was read, after as long a wait as is usual.
 const PRIOR: f64 = 1.0;
 
+/// A server counts hits of a class by so many at once: fewer more, or fewer that were expected, say nothing.
+pub(crate) const COUNTED_BY: f64 = 32.0;
+
 /// Halvings of a range in which the density is looked for that fills the cache.
 const HALVINGS: usize = 60;
 
@@ -96,8 +99,6 @@ pub(crate) struct Observations<'a> {
     /// Hits that the server counted, and hits that were expected at the usual rates.
     pub(crate) hits: f64,
     pub(crate) expected: f64,
-    /// By how many these go up at once.
-    pub(crate) quantum: f64,
     /// How much more often keys are hit lately.
     pub(crate) trend: f64,
 }
@@ -155,7 +156,7 @@ impl Profile {
     /// Waits were seen over `window` fills.
     fn of(size: &Observations<'_>, rates: &Rates, window: f64) -> Profile {
         // The server's own counts say how far this size is from the usual: they have every hit, the sample only some.
-        let factor = (size.hits + size.quantum) / (size.expected + size.quantum);
+        let factor = (size.hits + COUNTED_BY) / (size.expected + COUNTED_BY);
         let prior = PRIOR * size.unit;
         let mut blocks: Vec<Block> = Vec::with_capacity(STEPS);
         let (mut held, mut sum) = ([0.0; STEPS], 0.0);
@@ -235,7 +236,7 @@ mod tests {
     const ALL: Rates = [1.0; STEPS];
 
     fn observations(waits: &Waits, bytes: f64) -> Observations<'_> {
-        Observations { waits, unit: 1.0, bytes, hits: 0.0, expected: 0.0, quantum: 4.0, trend: 1.0 }
+        Observations { waits, unit: 1.0, bytes, hits: 0.0, expected: 0.0, trend: 1.0 }
     }
 
     /// Of keys that wait, a constant share is read by each age that is √2 times the one before.

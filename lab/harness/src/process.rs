@@ -19,14 +19,6 @@ pub struct Holdings {
     pub threads: usize,
 }
 
-impl Holdings {
-    /// Whether there is no more of anything than in `other`.
-    #[must_use]
-    pub fn is_within(self, other: Holdings) -> bool {
-        self.descriptors <= other.descriptors && self.threads <= other.threads
-    }
-}
-
 /// A running process whose costs are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {

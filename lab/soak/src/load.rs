@@ -163,13 +163,12 @@ fn wait_for_rest(field: &Field, before: Holdings) -> Holdings {
         // First, so that the connection that asks has come and gone.
         let connections = stat(field, "curr_connections");
         let after = Process::new(field.pid).holdings();
-        // A thread of the start may still have been there before.
-        if connections == Some(1) && after.is_within(before) {
+        if connections == Some(1) && after == before {
             return after;
         }
         if begin.elapsed() > REST {
             field.fail(format!(
-                "{REST:?} after the load: {connections:?} connections instead of 1, {after:?} instead of at most {before:?}: {:#?}",
+                "{REST:?} after the load: {connections:?} connections instead of 1, {after:?} instead of {before:?}: {:#?}",
                 descriptors(field.pid)
             ));
             return after;

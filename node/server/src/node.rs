@@ -502,11 +502,14 @@ fn workers<E: Engine>(
         };
         crew.start(index, placement, make)?;
     }
-    let (engine, host) = (engine.clone(), shared.host.clone());
-    crew.spawn("committer".to_owned(), move || {
-        commit_ahead(&engine, &host);
-        Ok(())
-    })?;
+    // Asked here, so that no thread is started for an engine that has no use for it.
+    if engine.commit_ahead() != CommitAhead::Unsupported {
+        let (engine, host) = (engine.clone(), shared.host.clone());
+        crew.spawn("committer".to_owned(), move || {
+            commit_ahead(&engine, &host);
+            Ok(())
+        })?;
+    }
     crew.wait_until_ready()?;
     Ok(crew)
 }

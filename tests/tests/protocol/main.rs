@@ -57,6 +57,7 @@ mod rare_commands;
 mod region_damage;
 mod restart;
 mod short_lived;
+mod sizes;
 mod slow_reader;
 mod stats;
 mod stats_detail;

@@ -176,8 +176,7 @@ impl Slab {
             stored: self.engine.stored_bytes(),
         };
         let (policy, next) = self.engine.policy();
-        advisor.count_uses(&self.uses);
-        advisor.pulse(pulse, &policy);
+        advisor.pulse(pulse, &policy, &self.uses);
         if self.options.division == Division::Hits {
             self.engine.weigh_sizes(&advisor.size_weights());
         }

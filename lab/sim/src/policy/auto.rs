@@ -112,12 +112,12 @@ impl<'a> Auto<'a> {
             capacity: self.limit as f64 * f64::from(self.unit),
             stored: 0,
         };
-        self.advisor.pulse(pulse, &self.policy.spec());
+        self.advisor.pulse(pulse, &self.policy.spec(), &[]);
         let Some(Ok(policy)) = self.advisor.better().map(|better| Evicting::read(&better.policy)) else {
             return;
         };
         self.change_to(policy, now);
-        self.advisor.pulse(pulse, &self.policy.spec());
+        self.advisor.pulse(pulse, &self.policy.spec(), &[]);
     }
 
     fn change_to(&mut self, policy: Evicting, now: u32) {

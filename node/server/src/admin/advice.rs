@@ -69,8 +69,7 @@ impl Admin {
             capacity: stats.item_capacity(),
             stored: self.control.stored_bytes(),
         };
-        advisor.count_uses(&self.chunk_uses(&stats));
-        advisor.pulse(pulse, &self.control.policy().0);
+        advisor.pulse(pulse, &self.control.policy().0, &self.chunk_uses(&stats));
     }
 
     /// What has become of the items of each class.
