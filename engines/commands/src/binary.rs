@@ -262,19 +262,20 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Decides how to receive the announced value.
+    /// Decides how to receive the announced value, as [`Executor::receive`] does.
     pub fn binary_receive<R>(
         &mut self,
         packet: Packet,
         store: &PacketStore,
         key: &[u8],
+        whole_max: usize,
         replies: &mut R,
     ) -> Incoming<S::Pending>
     where
         R: Replies<Pin = S::Pin>,
     {
         let request = self.binary_request(packet, store);
-        self.incoming(key, &request, packet.value_len() as usize).unwrap_or_else(|refusal| {
+        self.incoming(key, &request, packet.value_len() as usize, whole_max).unwrap_or_else(|refusal| {
             self.saw_refusal(key, request.verb, refusal);
             self.binary_refuse(packet, store, key, refusal, replies);
             Incoming::Refused

@@ -47,11 +47,12 @@ impl<S: Session> Executor<S> {
         given.or_else(|| if has_unique_flag { self.fresh_unique() } else { None })
     }
 
-    /// Decides how to receive the announced data block of an ms.
+    /// Decides how to receive the announced data block of an ms, as [`Executor::receive`] does.
     pub fn meta_receive<R>(
         &mut self,
         key: &[u8],
         command: &MetaSet<'_>,
+        whole_max: usize,
         replies: &mut R,
     ) -> Incoming<S::Pending>
     where
@@ -61,7 +62,7 @@ impl<S: Session> Executor<S> {
         let has_unique_flag = command.flags.has(b'c') && self.uniques == Uniques::Kept;
         let wants_unique = has_unique_flag || self.uniques.given(command.flags.cas_new).is_some();
         let request = self.request(command, wants_unique.then_some(0));
-        self.incoming(key, &request, command.length as usize).unwrap_or_else(|refusal| {
+        self.incoming(key, &request, command.length as usize, whole_max).unwrap_or_else(|refusal| {
             self.saw_refusal(key, request.verb, refusal);
             self.meta_refuse(key, refusal_line(refusal), replies);
             Incoming::Refused

@@ -45,13 +45,13 @@ pub(crate) fn refusal_line(refusal: StoreError) -> &'static str {
 pub(crate) const OUT_OF_MEMORY_MIDWAY: &str = "SERVER_ERROR Out of memory during read";
 
 impl<S: Session> Executor<S> {
-    /// Decides how to receive the announced data block. Joined values are always received whole.
-    pub fn receive<R>(&mut self, store: &Store<'_>, replies: &mut R) -> Incoming<S::Pending>
+    /// Decides how to receive the announced data block: whole if it has at most `whole_max` bytes, or as many as the engine prefers to get at once.
+    pub fn receive<R>(&mut self, store: &Store<'_>, whole_max: usize, replies: &mut R) -> Incoming<S::Pending>
     where
         R: Replies<Pin = S::Pin>,
     {
         let request = Request::of(store, self.expiry(store.exptime));
-        self.incoming(store.key, &request, store.length as usize).unwrap_or_else(|refusal| {
+        self.incoming(store.key, &request, store.length as usize, whole_max).unwrap_or_else(|refusal| {
             self.saw_refusal(store.key, store.verb, refusal);
             self.refuse(store, refusal_line(refusal), replies);
             Incoming::Refused
@@ -102,7 +102,7 @@ impl<S: Session> Executor<S> {
 
     /// A long value that has arrived completely, as a pending value.
     fn received(&mut self, key: &[u8], request: &Request, value: &[u8]) -> Result<S::Pending, StoreError> {
-        let Incoming::Pending(mut pending) = self.incoming(key, request, value.len())? else {
+        let Incoming::Pending(mut pending) = self.incoming(key, request, value.len(), usize::MAX)? else {
             return Err(StoreError::NoMemory);
         };
         self.extend(&mut pending, value)?;
@@ -114,11 +114,12 @@ impl<S: Session> Executor<S> {
         key: &[u8],
         request: &Request,
         length: usize,
+        whole_max: usize,
     ) -> Result<Incoming<S::Pending>, StoreError> {
         let spec = request.spec(length);
         let incoming = if !self.session.fits(key.len(), &spec) {
             Err(StoreError::TooLarge)
-        } else if length <= self.session.inline_max() || request.is_join() {
+        } else if length <= self.session.inline_max().min(whole_max) {
             Ok(Incoming::Whole)
         } else {
             self.session.begin_value(key, spec).map(Incoming::Pending)
@@ -271,7 +272,13 @@ impl<S: Session> Executor<S> {
         request: &Request,
         data: Data<'_, S::Pending>,
     ) -> Result<Stored, StoreError> {
+        let mut joined = Vec::new();
         let data = match data {
+            Data::Pending(pending) if request.is_join() => {
+                joined.reserve_exact(pending.value_len());
+                pending.append_to(&mut joined);
+                Data::Bytes(&joined)
+            }
             Data::Bytes(bytes) if bytes.len() > self.session.inline_max() && !request.is_join() => {
                 match self.received(key.bytes, request, bytes) {
                     Ok(pending) => Data::Pending(pending),

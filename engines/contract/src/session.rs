@@ -57,6 +57,9 @@ pub trait PendingValue: Debug + Send {
 
     /// Length of the whole value, in bytes.
     fn value_len(&self) -> usize;
+
+    /// Appends the bytes that have arrived to `bytes`: what is joined to another value is never an item itself.
+    fn append_to(&self, bytes: &mut Vec<u8>);
 }
 
 /// What a new item needs. The engine finds memory for it before it locks anything.
@@ -219,7 +222,7 @@ pub trait Session {
         self.update(key, guess, now, Provision::of(new), |_| Decision::Put(*new))
     }
 
-    /// Begins a value that is longer than [`Session::inline_max`] and arrives in pieces.
+    /// Begins a value that arrives in pieces.
     ///
     /// # Errors
     /// If the item would be too large, or there is no memory.

@@ -111,4 +111,8 @@ impl PendingValue for FleecPending {
     fn value_len(&self) -> usize {
         self.pending.value_len()
     }
+
+    fn append_to(&self, bytes: &mut Vec<u8>) {
+        self.pending.append_to(bytes);
+    }
 }

@@ -170,6 +170,10 @@ impl<H: ChunkHome> PendingValue for Pending<H> {
     fn value_len(&self) -> usize {
         self.chunks.total()
     }
+
+    fn append_to(&self, bytes: &mut Vec<u8>) {
+        self.chunks.append_to(self.home.region(), bytes);
+    }
 }
 
 impl<H: ChunkHome> Drop for Pending<H> {
@@ -243,8 +247,12 @@ mod tests {
         let take = |size| home.take(size);
         let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
         assert_eq!(home.free(), 7);
-        assert!(pending.extend(&[1; 500], take));
+        let value: Vec<u8> = (0..500).map(|at| at as u8).collect();
+        assert!(pending.extend(&value, take));
         assert_eq!((pending.missing(), home.free()), (500, 5));
+        let mut copy = b"before ".to_vec();
+        pending.append_to(&mut copy);
+        assert_eq!(copy, [&b"before "[..], &value].concat());
         drop(pending);
         assert_eq!(home.free(), 8);
         let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();

@@ -115,6 +115,17 @@ impl PendingChunks {
         }
     }
 
+    /// Appends what has arrived to `bytes`.
+    pub fn append_to(&self, region: &Region, bytes: &mut Vec<u8>) {
+        let mut left = self.arrived;
+        for (index, (_, length)) in self.chunks.iter().enumerate() {
+            let (start, part) = (bytes.len(), left.min(*length));
+            bytes.resize(start + part, 0);
+            words::copy_out(self.words(region, index), self.value_at(index), &mut bytes[start..]);
+            left -= part;
+        }
+    }
+
     /// Writes everything but the value, so that the item can be put into the table, and returns where it is.
     pub fn write(&self, region: &Region, header_spec: &ItemHeaderSpec<'_>, now: Seconds) -> Offset {
         debug_assert_eq!(self.arrived, self.total, "the whole value has arrived");

@@ -62,6 +62,10 @@ impl<S: ItemStore> PendingValue for MicaPending<S> {
     fn value_len(&self) -> usize {
         self.total
     }
+
+    fn append_to(&self, bytes: &mut Vec<u8>) {
+        self.pieces().for_each(|piece| bytes.extend_from_slice(piece));
+    }
 }
 
 impl<S: ItemStore> Drop for MicaPending<S> {

@@ -112,7 +112,8 @@ impl<S: Session> Interpreter<S> {
             // This worker stores it, wherever its key is at home.
             Special::Incomplete(..) if outbox.open_slots() > 0 => 0,
             Special::Incomplete(packet, store, key) => {
-                let incoming = self.executor.binary_receive(packet, &store, key, outbox);
+                let whole_max = self.whole_max();
+                let incoming = self.executor.binary_receive(packet, &store, key, whole_max, outbox);
                 let announcement = || Announcement::Packet { packet, store, key: key.into() };
                 let (head, value) = (HEADER_BYTES + packet.head_len(), u64::from(packet.value_len()));
                 state.phase.await_value(incoming, announcement, head, value)

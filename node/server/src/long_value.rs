@@ -5,10 +5,14 @@ use arrayvec::ArrayVec;
 use guira_commands::{Data, Incoming};
 use guira_contract::{Key, PendingValue, Session};
 use guira_protocol::binary::{Packet, PacketStore};
-use guira_serving::Outbox;
+use guira_serving::{OUTBOX_FULL, Outbox};
 
 /// What follows the value in the text protocols.
 pub(crate) const LINE_END: &[u8; 2] = b"\r\n";
+
+/// The longest value that a connection holds until it has arrived altogether while memory for connections is short. A longer one goes to the engine's
+/// memory as it arrives, of which there is more.
+const WHOLE_MAX_SHORT: usize = 512;
 
 /// What announced a value.
 #[derive(Debug)]
@@ -71,6 +75,11 @@ impl<D> Phase<D> {
 }
 
 impl<S: Session> Interpreter<S> {
+    /// The longest value that a connection may hold until it has arrived altogether.
+    pub(crate) fn whole_max(&self) -> usize {
+        if self.full < OUTBOX_FULL { WHOLE_MAX_SHORT } else { usize::MAX }
+    }
+
     /// Takes a piece of a long value. Returns how many bytes were taken.
     pub(crate) fn value(
         &mut self,

@@ -250,11 +250,12 @@ impl<S: Session> Interpreter<S> {
         let Some(announced) = Announced::of(line.text) else {
             return 0;
         };
+        let whole_max = self.whole_max();
         let incoming = match announced {
-            Announced::Store(store) => self.executor.receive(&store, outbox),
+            Announced::Store(store) => self.executor.receive(&store, whole_max, outbox),
             Announced::Meta(set) => {
                 let mut buffer: KeyBuffer = [0; 336];
-                self.executor.meta_receive(set.key.bytes(&mut buffer), &set, outbox)
+                self.executor.meta_receive(set.key.bytes(&mut buffer), &set, whole_max, outbox)
             }
         };
         let (head, value) = (line.length, u64::from(announced.length()) + LINE_END.len() as u64);

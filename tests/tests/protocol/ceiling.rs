@@ -162,6 +162,66 @@ fn clients_that_send_requests_in_part() {
 }
 
 #[test]
+fn values_that_are_sent_in_halves_are_stored_however_little_room_there_is() {
+    for engine in engines() {
+        let server = Setup::new().engine(engine).options(&["-m", "64"]).start_guira();
+        let mut watcher = server.connect();
+        // 4 MB in all, of which 1 MiB may be held.
+        let value = |number: usize| format!("{number:03}").repeat(10_000 / 3);
+        let request = |number: usize| {
+            let value = value(number);
+            match number % 4 {
+                0 => format!("ms short{number} {}\r\n{value}\r\n", value.len()),
+                1 => format!("add short{number} 0 0 {}\r\n{value}\r\n", value.len()),
+                _ => format!("set short{number} 5 1000 {}\r\n{value}\r\n", value.len()),
+            }
+        };
+        let mut clients: Vec<Client> = (0..400).map(|_| server.connect()).collect();
+        for quarter in 0..3 {
+            for (number, client) in clients.iter_mut().enumerate() {
+                let request = request(number);
+                client.send(&request[request.len() * quarter / 4..request.len() * (quarter + 1) / 4]);
+            }
+            watcher.sync();
+        }
+        for (number, client) in clients.iter_mut().enumerate() {
+            let request = request(number);
+            let reply = if number % 4 == 0 { "HD\r\n" } else { "STORED\r\n" };
+            client.exchange(&request[request.len() * 3 / 4..], reply);
+        }
+        for number in 0..400 {
+            watcher.exchange(
+                format!("mg short{number} s v\r\n"),
+                format!("VA {0} s{0}\r\n{1}\r\n", value(number).len(), value(number)),
+            );
+        }
+        assert_eq!(held(&mut watcher).2, 0, "{engine}");
+        assert_eq!(watcher.stats("")["curr_items"], "400", "{engine}");
+    }
+}
+
+#[test]
+fn what_is_appended_may_be_longer_than_all_connections_may_hold() {
+    for engine in engines() {
+        let server = Setup::new().engine(engine).options(&["-m", "64", "-I", "4m"]).start_guira();
+        let mut client = server.connect();
+        client.exchange("set key 0 0 3\r\nabc\r\n", "STORED\r\n");
+        let piece = "d".repeat(1_100_000);
+        client.send(format!("append key 0 0 {}\r\n{piece}", 2 * piece.len()));
+        server.connect().sync();
+        client.exchange(format!("{piece}\r\n"), "STORED\r\n");
+        client.send(format!("ms key 1100001 MP\r\n{piece}"));
+        server.connect().sync();
+        client.exchange("e\r\n", "HD\r\n");
+        client.expect_value("key", format!("{piece}eabc{piece}{piece}"));
+        // What is too large altogether leaves what was there.
+        client.exchange(format!("append key 0 0 {}\r\n{piece}\r\n", piece.len()), "NOT_STORED\r\n");
+        client.expect_value("key", format!("{piece}eabc{piece}{piece}"));
+        assert_eq!(held(&mut client).2, 0, "{engine}");
+    }
+}
+
+#[test]
 fn room_is_given_back_when_connections_go() {
     let server = small_server();
     let mut client = server.connect();
@@ -193,7 +253,7 @@ fn who_holds_most_makes_room_for_clients_of_another_worker() {
     let mut idle: Vec<Client> = Vec::new();
     for _ in 0..40 {
         let (mut one, other) = pair();
-        one.send_what_is_taken(&[&b"set k 0 0 15000\r\n"[..], &[b'x'; 14_000]].concat());
+        one.send_what_is_taken(format!("get {}", "key ".repeat(3_500)).as_bytes());
         greedy.push(one);
         idle.push(other);
     }
@@ -201,18 +261,18 @@ fn who_holds_most_makes_room_for_clients_of_another_worker() {
     wait_for("all the room to be held", || {
         let (used, limit, closed) = held(&mut watcher);
         before = closed;
-        (used + 15_000 > limit).then_some(())
+        (used + 14_004 > limit).then_some(())
     });
     let mut honest: Vec<Client> = Vec::new();
     for _ in 0..40 {
         let (one, mut other) = pair();
         one.abandon();
-        other.send(format!("set k 0 0 3000\r\n{}", "x".repeat(2_000)));
+        other.send(format!("get {}", "key ".repeat(500)));
         honest.push(other);
     }
     wait_for("room to be made", || (held(&mut watcher).2 > before).then_some(()));
     for client in &mut honest {
-        client.exchange(format!("{}\r\n", "x".repeat(1_000)), "STORED\r\n");
+        client.exchange("key\r\n", "END\r\n");
     }
     greedy.into_iter().for_each(Client::abandon);
     drop(idle);

@@ -126,11 +126,6 @@ impl<S: Session> Client<S> {
         update.expect("nothing is refused");
     }
 
-    /// The longest value that is received whole.
-    pub(crate) fn inline_max(&mut self) -> usize {
-        self.executor.session().inline_max()
-    }
-
     /// The reply to a request: a line, a packet, or one record of a datagram.
     pub(crate) fn ask(&mut self, request: &[u8], delivery: Delivery) -> Vec<u8> {
         self.executor.look_at_clock();
@@ -200,7 +195,7 @@ impl<S: Session> Client<S> {
     ) {
         let incoming = match delivery {
             Delivery::Whole => Incoming::Whole,
-            Delivery::InPieces => self.executor.receive(store, replies),
+            Delivery::InPieces => self.executor.receive(store, 0, replies),
         };
         let data = match incoming {
             Incoming::Refused => return,
@@ -249,7 +244,7 @@ impl<S: Session> Client<S> {
     ) {
         let incoming = match delivery {
             Delivery::Whole => Incoming::Whole,
-            Delivery::InPieces => self.executor.meta_receive(key.bytes, set, replies),
+            Delivery::InPieces => self.executor.meta_receive(key.bytes, set, 0, replies),
         };
         let data = match incoming {
             Incoming::Refused => return,
@@ -289,7 +284,7 @@ impl<S: Session> Client<S> {
     ) {
         let incoming = match delivery {
             Delivery::Whole => Incoming::Whole,
-            Delivery::InPieces => self.executor.binary_receive(packet, store, key.bytes, replies),
+            Delivery::InPieces => self.executor.binary_receive(packet, store, key.bytes, 0, replies),
         };
         let data = match incoming {
             Incoming::Refused => return,

@@ -113,9 +113,11 @@ fn try_all(eviction: Eviction, requests: &[Request]) {
     };
     let engine = CuckooEngine::open(options).expect("there is memory for an engine");
     let mut client = Client::new(engine.session());
-    let is_long = |request: &&Request| request.value_len.is_some_and(|length| length > client.inline_max());
     let whole = requests.iter().map(|request| (request, Delivery::Whole));
-    let in_pieces = requests.iter().filter(is_long).map(|request| (request, Delivery::InPieces));
+    let in_pieces = requests
+        .iter()
+        .filter(|request| request.value_len.is_some())
+        .map(|request| (request, Delivery::InPieces));
     let deliveries: Vec<_> = whole.chain(in_pieces).collect();
     let mut wrong: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for before in ITEMS {

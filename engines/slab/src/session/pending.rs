@@ -88,4 +88,8 @@ impl<X: Scheme> PendingValue for SlabPending<X> {
     fn value_len(&self) -> usize {
         self.0.value_len()
     }
+
+    fn append_to(&self, bytes: &mut Vec<u8>) {
+        self.0.append_to(bytes);
+    }
 }

@@ -138,7 +138,8 @@ impl<E: Engine> Worker<'_, E> {
         let item = self.some_item();
         let mut new = new_item(&item, Value::Bytes(&item.value));
         let spec = ItemSpec::of(&new, item.value.len());
-        let provision = if item.value.len() > self.session().inline_max() {
+        let in_pieces = self.random.below(8) == 0;
+        let provision = if in_pieces || item.value.len() > self.session().inline_max() {
             let Some(mut pending) = self.begin_value(key, spec) else { return };
             let session = &mut self.sessions[self.active];
             if !item.value.chunks(10_007).all(|piece| session.extend(&mut pending, piece).is_ok()) {
