@@ -248,8 +248,15 @@ mod tests {
     use crate::observed::What;
     use std::time::Duration;
 
-    const PULSE: Pulse =
-        Pulse { now: Seconds(1), reads: 0, hits: 0, busy: Duration::from_secs(1), capacity: 1e6, stored: 0 };
+    const PULSE: Pulse = Pulse {
+        now: Seconds(1),
+        reads: 0,
+        hits: 0,
+        evictions: 0,
+        busy: Duration::from_secs(1),
+        capacity: 1e6,
+        stored: 0,
+    };
 
     #[test]
     fn models_take_no_memory_before_there_is_a_request_and_know_then_what_they_were_told() {
@@ -291,6 +298,7 @@ mod tests {
                 now: Seconds(second),
                 reads: u64::from(second) * 20_000,
                 hits: 0,
+                evictions: 0,
                 busy: Duration::from_secs(u64::from(second)),
                 capacity: 1e7,
                 stored: 0,

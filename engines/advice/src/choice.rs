@@ -33,6 +33,11 @@ const RAISE_AFTER: u32 = 15;
 /// What policies miss is told of so many reads for each key that fits into the cache.
 const READS_OF_LATE: u64 = 16;
 const OBJECTS_LEAST: u64 = 64;
+/// What takes over when memory is full for the first time. Of the fixed policies it misses least on average, but until then `clock` has room for more
+/// items, and nothing to evict …
+const WHEN_FULL: &str = "s3-fifo";
+/// … if its notes are at most one part in this many of an item.
+const NOTES_PART: f64 = 32.0;
 /// The present size alone.
 const SCALE: [f64; 1] = [1.0];
 
@@ -46,6 +51,21 @@ pub(crate) struct Choice {
     reads: u64,
     misses: Vec<u64>,
     raised: Option<Pulse>,
+    filling: Filling,
+    /// What takes over at its end.
+    when_full: Policy,
+}
+
+/// Whether the cache fills for the first time.
+#[derive(Clone, Debug, PartialEq)]
+enum Filling {
+    /// There was no pulse yet.
+    Unknown,
+    /// With this policy.
+    With(Spec),
+    /// Something is evicted for the first time, by this policy, and another one should.
+    Ends(Spec),
+    Over,
 }
 
 /// What the policies miss at the present size, of late.
@@ -63,17 +83,29 @@ pub struct Policies {
     pub bytes: u64,
 }
 
-/// A policy that misses less than the one that evicts.
+/// A policy that should evict in place of the present one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Better {
     /// It, with its options.
     pub policy: Spec,
-    /// Sampled reads of late.
-    pub reads: u64,
-    /// How many of them it would have missed.
-    pub misses: u64,
-    /// How many the one that evicts has missed.
-    pub present_misses: u64,
+    /// What speaks for it.
+    pub why: WhyBetter,
+}
+
+/// What speaks for a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyBetter {
+    /// Memory is full for the first time, and it is the best of most requests.
+    MemoryIsFull,
+    /// It misses less.
+    MissesLess {
+        /// Sampled reads of late.
+        reads: u64,
+        /// How many of them it would have missed.
+        misses: u64,
+        /// How many the present policy has missed.
+        present_misses: u64,
+    },
 }
 
 impl Choice {
@@ -84,6 +116,7 @@ impl Choice {
         let candidates =
             CANDIDATES.into_iter().filter_map(|text| Policy::read(&Spec::parse(text).ok()?).ok());
         let sample = Sampled::new(candidates, &SCALE, extent);
+        let when_full = Spec::parse(WHEN_FULL).ok().and_then(|spec| Policy::read(&spec).ok());
         // And one more, if none of these is served.
         let policies = CANDIDATES.len() + 1;
         Choice {
@@ -93,6 +126,8 @@ impl Choice {
             reads: 0,
             misses: vec![0; policies],
             raised: None,
+            filling: Filling::Unknown,
+            when_full: when_full.expect("it is a policy of the engine"),
         }
     }
 
@@ -160,9 +195,18 @@ impl Choice {
                 CANDIDATES.len()
             });
             self.sample.serve(number);
-            self.chooser.changed();
+            if matches!(self.filling, Filling::Ends(_)) {
+                self.chooser.begin_anew()
+            } else {
+                self.chooser.changed()
+            }
             self.reset();
         }
+        self.filling =
+            std::mem::replace(&mut self.filling, Filling::Over).after(pulse.evictions, policy, || {
+                let notes = f64::from(self.when_full.item_bytes());
+                self.sample.keys().mean_weight().map(|mean| mean >= NOTES_PART * notes)
+            });
         self.sample.pulse(pulse);
         let raised = *self.raised.get_or_insert(pulse);
         if pulse.now.0.saturating_sub(raised.now.0) >= RAISE_AFTER {
@@ -183,13 +227,18 @@ impl Choice {
     }
 
     pub(crate) fn better(&self) -> Option<Better> {
-        let number = self.chooser.choice()?;
-        Some(Better {
-            policy: self.sample.sets()[number].policy.spec(),
+        let Some(number) = self.chooser.choice() else { return self.when_full() };
+        let why = WhyBetter::MissesLess {
             reads: self.reads,
             misses: self.misses[number],
             present_misses: self.misses[self.sample.served()],
-        })
+        };
+        Some(Better { policy: self.sample.sets()[number].policy.spec(), why })
+    }
+
+    fn when_full(&self) -> Option<Better> {
+        matches!(self.filling, Filling::Ends(_))
+            .then(|| Better { policy: self.when_full.spec(), why: WhyBetter::MemoryIsFull })
     }
 
     /// Counts from zero; what is held, and what speaks for another policy, stays.
@@ -204,9 +253,26 @@ impl Choice {
     }
 }
 
+impl Filling {
+    /// Some time has passed, and `policy` is served. `fits` says whether items are long beside its notes, if any are known.
+    fn after(self, evictions: u64, policy: &Spec, fits: impl FnOnce() -> Option<bool>) -> Self {
+        match self {
+            Filling::Unknown if evictions == 0 => Filling::With(policy.clone()),
+            Filling::With(first) if first == *policy => match if evictions == 0 { None } else { fits() } {
+                None => Filling::With(first),
+                Some(true) => Filling::Ends(first),
+                Some(false) => Filling::Over,
+            },
+            Filling::Ends(first) if first == *policy => Filling::Ends(first),
+            _ => Filling::Over,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn candidates_are_policies_and_no_two_are_the_same() {
@@ -216,5 +282,43 @@ mod tests {
         for (number, set) in sets.iter().enumerate() {
             assert_eq!(choice.sample.find(set.policy), Some(number));
         }
+    }
+
+    fn spec(text: &str) -> Spec {
+        Spec::parse(text).unwrap()
+    }
+
+    /// What takes over after these pulses, each of which tells of evictions and of a policy, of a cache with items of so many bytes.
+    fn taking_over(weight: u32, pulses: &[(u64, &str)]) -> Option<Better> {
+        let mut choice = Choice::new(1 << 20);
+        for (second, (evictions, policy)) in (1..).zip(pulses) {
+            let pulse = Pulse {
+                now: Seconds(second),
+                reads: 0,
+                hits: 0,
+                evictions: *evictions,
+                busy: Duration::from_secs(u64::from(second)),
+                capacity: 1e6,
+                stored: 0,
+            };
+            choice.pulse(pulse, &spec(policy));
+            let what = What::Stored { weight, expires: u32::MAX };
+            choice.see(Observed { key: b"", hash: u64::from(second), what }, Seconds(second));
+        }
+        choice.better()
+    }
+
+    #[test]
+    fn when_memory_is_full_for_the_first_time_another_policy_takes_over_if_items_are_long() {
+        let first = "clock:bits=2";
+        let when_full = Better { policy: spec("s3-fifo:small_pct=10"), why: WhyBetter::MemoryIsFull };
+        let filled = [(0, first), (0, first), (7, first)];
+        assert_eq!(taking_over(1000, &filled), Some(when_full.clone()));
+        assert_eq!(taking_over(1000, &[&filled[..], &[(9, first)]].concat()), Some(when_full), "no room yet");
+        assert_eq!(taking_over(100, &filled), None, "its notes would take a fifth of the memory");
+        assert_eq!(taking_over(1000, &filled[..2]), None, "not full");
+        assert_eq!(taking_over(1000, &[(7, first), (8, first)]), None, "it was full before");
+        assert_eq!(taking_over(1000, &[(0, first), (0, "lru"), (7, "lru")]), None, "somebody has chosen");
+        assert_eq!(taking_over(1000, &[&filled[..], &[(9, "lru"), (9, first)]].concat()), None, "once");
     }
 }

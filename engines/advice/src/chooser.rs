@@ -88,9 +88,14 @@ impl Chooser {
 
     /// The policy is changed: what others would save is counted anew.
     pub(crate) fn changed(&mut self) {
+        self.begin_anew();
+        self.changes += 1.0;
+    }
+
+    /// The policy is changed before any was better than another.
+    pub(crate) fn begin_anew(&mut self) {
         self.rivals.fill(Rival::default());
         self.reads = 0;
-        self.changes += 1.0;
     }
 }
 

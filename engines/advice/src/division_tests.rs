@@ -61,7 +61,15 @@ impl Served {
         self.division.count_uses(&self.uses);
         let now = Seconds((self.requests / 1000) as u32 + 1);
         let busy = Duration::from_secs(1000 * self.requests);
-        self.division.pulse(Pulse { now, reads: 0, hits: 0, busy, capacity: self.capacity, stored: 0 });
+        self.division.pulse(Pulse {
+            now,
+            reads: 0,
+            hits: 0,
+            evictions: 0,
+            busy,
+            capacity: self.capacity,
+            stored: 0,
+        });
     }
 
     fn random(&mut self, below: u64) -> u64 {
@@ -267,7 +275,15 @@ fn time_goes_as_the_engine_counts_it() {
         bytes += 3 * 100 * 90;
         let now = Seconds(second as u32);
         let busy = Duration::from_secs(1000 * second);
-        served.division.pulse(Pulse { now, reads: 0, hits: 0, busy, capacity: CAPACITY, stored: bytes });
+        served.division.pulse(Pulse {
+            now,
+            reads: 0,
+            hits: 0,
+            evictions: 0,
+            busy,
+            capacity: CAPACITY,
+            stored: bytes,
+        });
     }
     let fills = served.division.fills / (bytes as f64 / CAPACITY);
     assert!((0.8..1.2).contains(&fills), "{fills}");
@@ -290,6 +306,7 @@ fn fewer_keys_are_sampled_where_there_is_no_memory_for_more_and_short_ones_least
         now: Seconds(second),
         reads: 0,
         hits: 0,
+        evictions: 0,
         busy: Duration::from_secs(1_000_000 * u64::from(second)),
         capacity: 1e8,
         stored: 0,
@@ -325,6 +342,7 @@ fn fewer_requests_are_looked_at_where_there_is_no_time_for_more() {
             now: Seconds(second),
             reads: 0,
             hits: 0,
+            evictions: 0,
             busy: busy_for,
             capacity: 9000.0,
             stored: 0,

@@ -39,7 +39,7 @@ mod tally;
 
 pub use advice::{Advice, Family, LongSet, OfPolicy, SCALES, WINDOW, WorkingSet};
 pub use advisor::{Advisor, Subjects};
-pub use choice::{Better, CANDIDATES, Policies};
+pub use choice::{Better, CANDIDATES, Policies, WhyBetter};
 pub use division::ChunkUse;
 pub use families::{FAMILY_PREFIX_MAX, family_prefix};
 pub use observed::{Observed, Pulse, What};

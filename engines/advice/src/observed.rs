@@ -53,6 +53,8 @@ pub struct Pulse {
     pub reads: u64,
     /// Of these, those that found their key.
     pub hits: u64,
+    /// Items that were evicted.
+    pub evictions: u64,
     /// Processor time since the start.
     pub busy: Duration,
     /// Memory for items, in bytes, as the weights of items count it.

@@ -444,6 +444,7 @@ pub(crate) fn start_with<E: Engine + Clone>(
     register(&shared, &ports, &udp)?;
     let settings = Settings::new(options.choice()?, &addresses, &udp_addresses, &mica_addresses, opening);
     let admin = admin_of(engine, &shared, settings);
+    admin.begin_to_learn();
     let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let crew = workers(options, engine, (&shared, &admin), (ports, udp, ways))?;
     let serve = |port: Port| {

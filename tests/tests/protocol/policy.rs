@@ -45,8 +45,8 @@ fn an_unknown_policy_is_refused_with_a_list_of_those_there_are() {
     assert!(answer.starts_with("CLIENT_ERROR lru: 'speed' is not of the form key=value"), "{answer}");
 }
 
-/// Has a server of 12 MiB, which chooses its policy, choose another one than `first`.
-pub(crate) fn change_by_requests(client: &mut Client, first: &str) {
+/// Has a server of 12 MiB, which chooses its policy, choose another one than `first`. Returns why it did.
+pub(crate) fn change_by_requests(client: &mut Client, first: &str) -> String {
     // However slow the machine is, it has chosen after so many rounds.
     const ROUNDS_MOST: usize = 300;
     // More keys than there is room for, one after the other and again: of these, what was used last is what is not used next.
@@ -55,6 +55,7 @@ pub(crate) fn change_by_requests(client: &mut Client, first: &str) {
         client.stats("settings")["policy"] != first
     });
     assert!(changed, "{:?}", client.stats("mrc"));
+    client.stats("settings")["policy_reason"].clone()
 }
 
 /// Reads `keys` keys one after the other, and stores those that are missing.
@@ -82,12 +83,21 @@ fn the_server_changes_to_a_policy_that_misses_less_and_says_why() {
     let line = client.ask("policy\r\n");
     assert!(line.starts_with("POLICY ") && line.ends_with(", auto"), "{line}");
     let first = client.stats("settings")["policy"].clone();
-    change_by_requests(&mut client, &first);
-    let settings = client.stats("settings");
-    assert_eq!(settings["policy_auto"], "yes");
-    let reason = &settings["policy_reason"];
-    assert!(reason.contains(" sampled reads, ") && reason.contains(&first), "{reason}");
-    assert!(client.stats("mrc")["policy_changes"].parse::<u64>().unwrap() > 0);
+    // Nothing is read yet.
+    let value = "v".repeat(1000);
+    for key in 0..20_000 {
+        client.send(format!("ms fill{key} 1000 q\r\n{value}\r\n"));
+    }
+    client.exchange("mn\r\n", "MN\r\n");
+    settled(&mut client, "s3-fifo:small_pct=10");
+    let reason = client.stats("settings")["policy_reason"].clone();
+    let full =
+        "memory is full for the first time, and s3-fifo:small_pct=10 misses less of most requests than ";
+    assert_eq!(reason, format!("{full}{first}"));
+    let reason = change_by_requests(&mut client, "s3-fifo:small_pct=10");
+    assert!(reason.contains(" sampled reads, s3-fifo:small_pct=10 "), "{reason}");
+    assert_eq!(client.stats("settings")["policy_auto"], "yes");
+    assert_eq!(client.stats("mrc")["policy_changes"], "2");
     // Who names one has it stay.
     wait_for("the server to be ready for another", || (client.ask("policy lru\r\n") == "OK").then_some(()));
     settled(&mut client, "lru");

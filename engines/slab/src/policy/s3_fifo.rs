@@ -5,7 +5,8 @@
 //! once, and are gone soon.
 //!
 //! The paper's search for a victim goes on for as long as it finds items that were read. Here it takes what it is at after [`PATIENCE`]
-//! items, since others wait for the lock meanwhile.
+//! items, since others wait for the lock meanwhile. Until there is a victim for the first time, what does not fit into small comes into main, as in libCacheSim
+//! (Yang and others): all would be in small otherwise, and the first of them be evicted one after the other though they were read once.
 //!
 //! Notes: a link, and one word with the tick of the store or of the last read that was counted, and the count; three words. Readers
 //! write that word without the lock, and may lose each other's counts. Which queue an item is in must not be lost: that is one bit a
@@ -74,6 +75,8 @@ pub struct S3Fifo {
     is_main: Bits,
     ghost: Ghost,
     small_percent: u32,
+    /// Whether it has ever been asked for a victim. Before that nothing has to prove itself: there is room for all.
+    has_evicted: bool,
 }
 
 /// A queue.
@@ -95,7 +98,7 @@ impl S3Fifo {
     pub fn new(options: S3FifoOptions) -> Self {
         let (small, main, is_main) = (List::default(), List::default(), Bits::default());
         let small_percent = options.small_percent.clamp(1, 99);
-        S3Fifo { small, main, is_main, ghost: Ghost::default(), small_percent }
+        S3Fifo { small, main, is_main, ghost: Ghost::default(), small_percent, has_evicted: false }
     }
 
     /// Items in the small queue and in main.
@@ -112,12 +115,15 @@ impl S3Fifo {
         self.main.push(chunks, chunk);
     }
 
+    fn is_small_full(&self) -> bool {
+        u64::from(self.small.len()) * 100 >= self.total() * u64::from(self.small_percent)
+    }
+
     /// The queue that the next victim is looked for in has something at its end; None if both are empty.
     fn end(&self) -> Option<(Chunk, Queue)> {
-        let is_small_full = u64::from(self.small.len()) * 100 >= self.total() * u64::from(self.small_percent);
         let small = self.small.oldest().map(|chunk| (chunk, Queue::Small));
         let main = self.main.oldest().map(|chunk| (chunk, Queue::Main));
-        if is_small_full { small.or(main) } else { main.or(small) }
+        if self.is_small_full() { small.or(main) } else { main.or(small) }
     }
 
     fn remember(&mut self, chunks: &impl Chunks, chunk: Chunk, entries: u64) {
@@ -129,6 +135,7 @@ impl S3Fifo {
     }
 
     fn victim(&mut self, chunks: &impl Chunks, now: Moment) -> Option<Chunk> {
+        self.has_evicted = true;
         let entries = self.total() * u64::from(100 - self.small_percent) / 100;
         for passed in 0..=PATIENCE {
             let (chunk, queue) = self.end()?;
@@ -174,7 +181,7 @@ impl Order for S3Fifo {
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
         self.removed(chunks, chunk);
         set(chunks, chunk, now.tick, 0);
-        if self.ghost.recall(arrival.hash) {
+        if self.ghost.recall(arrival.hash) || (!self.has_evicted && self.is_small_full()) {
             self.push_main(chunks, chunk);
         } else {
             self.small.push(chunks, chunk);
@@ -234,6 +241,7 @@ mod tests {
     fn filled(count: usize, small_percent: u32) -> (Plain, S3Fifo) {
         let (chunks, mut order) =
             (Plain::new(count, LINKS + 1), S3Fifo::new(S3FifoOptions { small_percent }));
+        order.has_evicted = true;
         (0..count as Chunk).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk * 4));
         (chunks, order)
     }
@@ -256,6 +264,16 @@ mod tests {
         read(&chunks, &[0, 0, 0, 0]);
         assert_eq!(plain::victims(&mut order, &chunks, 9), [1, 2, 0]);
         assert_eq!((order.next(&chunks), order.lengths()), (None, [0, 0]));
+    }
+
+    #[test]
+    fn until_something_is_evicted_small_gets_no_more_than_its_share() {
+        let (chunks, mut order) = (Plain::new(21, LINKS + 1), S3Fifo::default());
+        (0..20).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk));
+        assert_eq!(order.lengths(), [2, 18]);
+        plain::victims(&mut order, &chunks, 1);
+        plain::store(&mut order, &chunks, 20, 20);
+        assert_eq!(order.lengths(), [2, 18], "it is new");
     }
 
     #[test]

@@ -79,6 +79,9 @@ fn rescued_and_left(policy: &str) -> (u64, usize) {
     let rescued = engine.stats().items_rescued;
     for number in 0..500_000 {
         put(&mut session, &format!("new{number:06}"), 100);
+        // S3-FIFO keeps what it has rather than what nobody reads twice.
+        let before = format!("new{:06}", number.max(1_000) - 1_000);
+        (0..2).for_each(|_| _ = value_of(&mut session, before.as_bytes(), NOW));
         if number % 16 == 0 {
             session.quiesce();
             session.maintain(NOW, Pace::Busy, 32);

@@ -166,13 +166,15 @@ impl Slab {
     /// What a server does once in a second.
     fn pulse(&mut self) {
         let Some(advisor) = &self.advisor else { return };
+        let stats = self.engine.stats();
         let pulse = Pulse {
             now: seconds(self.now),
             reads: self.reads,
             hits: self.hits,
+            evictions: stats.evictions,
             // There is always time to look at what is sampled.
             busy: Duration::from_secs(1_000_000).saturating_mul(self.now),
-            capacity: self.engine.stats().item_capacity(),
+            capacity: stats.item_capacity(),
             stored: self.engine.stored_bytes(),
         };
         let (policy, next) = self.engine.policy();

@@ -39,6 +39,7 @@ pub(crate) struct Auto<'a> {
     told: Option<u32>,
     reads: u64,
     hits: u64,
+    evictions: u64,
 }
 
 impl<'a> Auto<'a> {
@@ -72,6 +73,7 @@ impl<'a> Auto<'a> {
             told: None,
             reads: 0,
             hits: 0,
+            evictions: 0,
         }
     }
 
@@ -107,6 +109,7 @@ impl<'a> Auto<'a> {
             now: Seconds(now),
             reads: self.reads,
             hits: self.hits,
+            evictions: self.evictions,
             // There is always time to look at what is sampled.
             busy: Duration::from_secs(1_000_000).saturating_mul(now),
             capacity: self.limit as f64 * f64::from(self.unit),
@@ -163,7 +166,9 @@ impl Policy for Auto<'_> {
         self.weights.set(id, weight);
         let expires = expires(self.stream, self.pace, self.number);
         self.renew(id, expires);
+        let before = self.cache.used() + u64::from(weight);
         self.cache.insert(id, Newcomer { weight, hash: mix64(u64::from(id)) as u32, expires }, self.second());
+        self.evictions += u64::from(self.cache.used() < before);
         let weight = weight.saturating_mul(self.unit);
         self.see(id, What::Stored { weight, expires });
     }

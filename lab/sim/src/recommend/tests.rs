@@ -78,9 +78,16 @@ fn from_the_answer_on_no_doubling_is_worth_it_and_to_it_one_is() {
     assert!(at > 0, "{answer:?}");
     assert!((0..=at).all(|index| saves(ratios[index], ratios[index.saturating_sub(2)]) < 0.1), "{answer:?}");
     assert!(saves(ratios[at + 1], ratios[at - 1]) >= 0.1, "{answer:?}");
-    // auto begins with another policy, and half of these requests come while the cache fills.
+}
+
+#[test]
+fn a_fixed_policy_is_recommended_where_auto_misses_clearly_more() {
+    const KEYS: u64 = 40_000;
+    let given = Size::Bytes(KEYS * u64::from(OBJECT) * 8 / 10 + BESIDE);
+    let answer = answer(&stream((0..20 * KEYS).map(|number| number % KEYS)), Some(given));
     assert!(
-        answer.auto_miss_ratio > 1.01 * answer.best_fixed_miss_ratio && answer.policy == answer.best_fixed
+        answer.auto_miss_ratio > 1.01 * answer.best_fixed_miss_ratio && answer.policy == answer.best_fixed,
+        "{answer:?}"
     );
     assert!(answer.text().contains(": more than 1 %"), "{}", answer.text());
 }

@@ -47,6 +47,11 @@ impl Admin {
         }
     }
 
+    /// Tells the advisor how the server begins: empty, or with a cache that evicts already.
+    pub(crate) fn begin_to_learn(&self) {
+        self.update_advisor(self.shared.clock.now());
+    }
+
     /// Gives the advisor the figures of the server.
     pub(super) fn update_advisor(&self, now: Seconds) {
         let Some(advisor) = &self.shared.advisor else {
@@ -65,6 +70,7 @@ impl Admin {
             // Not those of touch, which the model does not see.
             reads: sum(CommandCount::CmdGet),
             hits: sum(CommandCount::GetHits),
+            evictions: stats.evictions,
             busy: Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32),
             capacity: stats.item_capacity(),
             stored: self.control.stored_bytes(),

@@ -2,7 +2,7 @@
 
 use super::{Admin, Answer, Lines};
 use crate::options::yes;
-use guira_advice::Better;
+use guira_advice::{Better, WhyBetter};
 use guira_contract::{PolicyError, Spec};
 use guira_roster::AUTO;
 use guira_sync::atomic::{AtomicU64, Ordering};
@@ -27,10 +27,21 @@ struct Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Better { policy, reads, misses, present_misses } = &self.to;
-        let share = |misses: u64| 100.0 * misses as f64 / (*reads).max(1) as f64;
-        let (less, more) = (share(*misses), share(*present_misses));
-        write!(f, "{policy} misses {less:.1} % of {reads} sampled reads, {} {more:.1} %", self.from)
+        let policy = &self.to.policy;
+        match self.to.why {
+            WhyBetter::MemoryIsFull => {
+                write!(
+                    f,
+                    "memory is full for the first time, and {policy} misses less of most requests than {}",
+                    self.from
+                )
+            }
+            WhyBetter::MissesLess { reads, misses, present_misses } => {
+                let share = |misses: u64| 100.0 * misses as f64 / reads.max(1) as f64;
+                let (less, more) = (share(misses), share(present_misses));
+                write!(f, "{policy} misses {less:.1} % of {reads} sampled reads, {} {more:.1} %", self.from)
+            }
+        }
     }
 }
 
