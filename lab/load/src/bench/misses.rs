@@ -34,6 +34,7 @@ const MIB: u64 = 1 << 20;
 const VARIANTS: &[(&str, &[&str])] = &[
     (DEFAULT, &[]),
     ("classic", &["--engine", "classic"]),
+    ("clock", &["--policy", "clock"]),
     ("s3-fifo", &["--policy", "s3-fifo"]),
     ("sieve", &["--policy", "sieve"]),
     ("klru", &["--policy", "klru"]),

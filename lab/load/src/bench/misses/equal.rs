@@ -8,7 +8,7 @@ const STEP: u64 = 256 << 10;
 const NEAR: u64 = 100;
 
 /// Guira does not start with less.
-const LEAST: u64 = 9 << 20;
+const LEAST: u64 = 3 << 20;
 
 /// A search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,20 +16,21 @@ pub(super) struct Fit {
     target: u64,
     /// What is tried next.
     memory: u64,
-    /// The least memory that is known to be too much.
+    /// The least memory that is known to be too much, and the most that is not.
     too_much: u64,
+    enough: u64,
     left: u32,
 }
 
 impl Fit {
     /// For a server that is to be `target` bytes large.
     pub(super) fn new(target: u64) -> Self {
-        Self { target, memory: target.max(LEAST), too_much: u64::MAX, left: TRIES }
+        Self { target, memory: target.max(LEAST), too_much: u64::MAX, enough: 0, left: TRIES }
     }
 
     /// A new and short search that begins at the result of this one.
     pub(super) fn again(self) -> Self {
-        Self { memory: self.memory, left: 2, ..Self::new(self.target) }
+        Self { memory: self.memory, left: 3, ..Self::new(self.target) }
     }
 
     /// The memory to try; none when the search is over.
@@ -40,23 +41,36 @@ impl Fit {
     /// With `memory` the server became `resident` bytes large.
     pub(super) fn tried(&mut self, memory: u64, resident: u64) {
         self.left -= 1;
+        self.narrow(memory, resident);
+        if self.left == 0 && self.enough > 0 {
+            self.memory = self.enough;
+        }
+    }
+
+    fn narrow(&mut self, memory: u64, resident: u64) {
         if resident > self.target {
             self.too_much = self.too_much.min(memory);
             let less = (resident - self.target).next_multiple_of(STEP);
-            self.memory = memory.saturating_sub(less).max(LEAST);
-            if self.memory == memory {
+            self.memory = memory.saturating_sub(less).max(LEAST).max(self.between(memory));
+            if self.memory == memory || self.memory == self.enough {
                 self.left = 0;
             }
             return;
         }
+        self.enough = self.enough.max(memory);
         let gap = self.target - resident;
-        let more = gap / STEP * STEP;
-        let next = memory + more;
-        if gap <= (self.target / NEAR).max(STEP) || more == 0 || next >= self.too_much {
+        let next = memory + gap / STEP * STEP;
+        let next = if next >= self.too_much { self.between(self.too_much) } else { next };
+        if gap <= (self.target / NEAR).max(STEP) || next <= memory {
             self.left = 0;
         } else {
             self.memory = next;
         }
+    }
+
+    /// What lies between what is enough and `too_much`, if the search has found both.
+    fn between(&self, too_much: u64) -> u64 {
+        if self.enough == 0 { 0 } else { self.enough + (too_much - self.enough) / 2 / STEP * STEP }
     }
 }
 
@@ -100,6 +114,6 @@ mod tests {
     #[test]
     fn a_server_that_is_always_too_large_ends_the_search() {
         assert_eq!(searched(MIB, |memory| memory + 9 * MIB), (LEAST, 1));
-        assert_eq!(searched(10 * MIB, |memory| memory + 9 * MIB), (LEAST, 2));
+        assert_eq!(searched(4 * MIB, |memory| memory + 9 * MIB), (LEAST, 2));
     }
 }
