@@ -38,6 +38,8 @@ const OBJECTS_LEAST: u64 = 64;
 const WHEN_FULL: &str = "s3-fifo";
 /// … if its notes are at most one part in this many of an item.
 const NOTES_PART: f64 = 32.0;
+/// It takes over within so many seconds, or not at all.
+const ENDS_WITHIN: u32 = 60;
 /// The present size alone.
 const SCALE: [f64; 1] = [1.0];
 
@@ -63,8 +65,8 @@ enum Filling {
     Unknown,
     /// With this policy.
     With(Spec),
-    /// Something is evicted for the first time, by this policy, and another one should.
-    Ends(Spec),
+    /// Memory is full for the first time, since then, with this policy, and another one should take over.
+    Ends(Spec, Seconds),
     Over,
 }
 
@@ -195,18 +197,20 @@ impl Choice {
                 CANDIDATES.len()
             });
             self.sample.serve(number);
-            if matches!(self.filling, Filling::Ends(_)) {
+            if matches!(self.filling, Filling::Ends(..)) && policy == self.when_full {
                 self.chooser.begin_anew()
             } else {
                 self.chooser.changed()
             }
             self.reset();
         }
-        self.filling =
-            std::mem::replace(&mut self.filling, Filling::Over).after(pulse.evictions, policy, || {
-                let notes = f64::from(self.when_full.item_bytes());
-                self.sample.keys().mean_weight().map(|mean| mean >= NOTES_PART * notes)
-            });
+        self.filling = std::mem::replace(&mut self.filling, Filling::Over).after(pulse, policy, || {
+            let notes = f64::from(self.when_full.item_bytes());
+            let mean = self.sample.keys().mean_weight()?;
+            // A list of another policy would have to make room for this one's beside it, and lose pages with what was stored last.
+            let has_notes = Policy::read(policy).map_or(true, |policy| policy.item_bytes() > 0);
+            Some(mean >= NOTES_PART * notes && !has_notes)
+        });
         self.sample.pulse(pulse);
         let raised = *self.raised.get_or_insert(pulse);
         if pulse.now.0.saturating_sub(raised.now.0) >= RAISE_AFTER {
@@ -237,7 +241,7 @@ impl Choice {
     }
 
     fn when_full(&self) -> Option<Better> {
-        matches!(self.filling, Filling::Ends(_))
+        matches!(self.filling, Filling::Ends(..))
             .then(|| Better { policy: self.when_full.spec(), why: WhyBetter::MemoryIsFull })
     }
 
@@ -255,15 +259,20 @@ impl Choice {
 
 impl Filling {
     /// Some time has passed, and `policy` is served. `fits` says whether items are long beside its notes, if any are known.
-    fn after(self, evictions: u64, policy: &Spec, fits: impl FnOnce() -> Option<bool>) -> Self {
+    fn after(self, pulse: Pulse, policy: &Spec, fits: impl FnOnce() -> Option<bool>) -> Self {
         match self {
-            Filling::Unknown if evictions == 0 => Filling::With(policy.clone()),
-            Filling::With(first) if first == *policy => match if evictions == 0 { None } else { fits() } {
+            Filling::Unknown if !pulse.is_full => Filling::With(policy.clone()),
+            Filling::With(first) if first == *policy => match if pulse.is_full { fits() } else { None } {
                 None => Filling::With(first),
-                Some(true) => Filling::Ends(first),
+                Some(true) => Filling::Ends(first, pulse.now),
                 Some(false) => Filling::Over,
             },
-            Filling::Ends(first) if first == *policy => Filling::Ends(first),
+            // There may be no room for its notes at once. Whoever leaves the policy to the server later has a cache that the miniatures know.
+            Filling::Ends(first, since)
+                if first == *policy && pulse.now.0.saturating_sub(since.0) < ENDS_WITHIN =>
+            {
+                Filling::Ends(first, since)
+            }
             _ => Filling::Over,
         }
     }
@@ -288,15 +297,15 @@ mod tests {
         Spec::parse(text).unwrap()
     }
 
-    /// What takes over after these pulses, each of which tells of evictions and of a policy, of a cache with items of so many bytes.
-    fn taking_over(weight: u32, pulses: &[(u64, &str)]) -> Option<Better> {
+    /// What takes over after these pulses, each of which tells whether memory is full, and of a policy, of a cache with items of so many bytes.
+    fn taking_over(weight: u32, pulses: &[(bool, &str)]) -> Option<Better> {
         let mut choice = Choice::new(1 << 20);
-        for (second, (evictions, policy)) in (1..).zip(pulses) {
+        for (second, (is_full, policy)) in (1..).zip(pulses) {
             let pulse = Pulse {
                 now: Seconds(second),
                 reads: 0,
                 hits: 0,
-                evictions: *evictions,
+                is_full: *is_full,
                 busy: Duration::from_secs(u64::from(second)),
                 capacity: 1e6,
                 stored: 0,
@@ -312,13 +321,21 @@ mod tests {
     fn when_memory_is_full_for_the_first_time_another_policy_takes_over_if_items_are_long() {
         let first = "clock:bits=2";
         let when_full = Better { policy: spec("s3-fifo:small_pct=10"), why: WhyBetter::MemoryIsFull };
-        let filled = [(0, first), (0, first), (7, first)];
+        let filled = [(false, first), (false, first), (true, first)];
+        let and = |more: &[(bool, &'static str)]| [&filled[..], more].concat();
         assert_eq!(taking_over(1000, &filled), Some(when_full.clone()));
-        assert_eq!(taking_over(1000, &[&filled[..], &[(9, first)]].concat()), Some(when_full), "no room yet");
+        assert_eq!(taking_over(1000, &and(&[(true, first)])), Some(when_full), "no room yet");
+        assert_eq!(taking_over(1000, &and(&[(true, first); 60])), None, "nobody wants it");
         assert_eq!(taking_over(100, &filled), None, "its notes would take a fifth of the memory");
         assert_eq!(taking_over(1000, &filled[..2]), None, "not full");
-        assert_eq!(taking_over(1000, &[(7, first), (8, first)]), None, "it was full before");
-        assert_eq!(taking_over(1000, &[(0, first), (0, "lru"), (7, "lru")]), None, "somebody has chosen");
-        assert_eq!(taking_over(1000, &[&filled[..], &[(9, "lru"), (9, first)]].concat()), None, "once");
+        assert_eq!(taking_over(1000, &[(true, first); 2]), None, "it was full before");
+        assert_eq!(
+            taking_over(1000, &[(false, first), (false, "lru"), (true, "lru")]),
+            None,
+            "somebody has chosen"
+        );
+        assert_eq!(taking_over(1000, &and(&[(true, "lru"), (true, first)])), None, "once");
+        let same = "s3-fifo:small_pct=10";
+        assert_eq!(taking_over(1000, &[(false, same), (true, same)]), None, "it is there");
     }
 }

@@ -53,8 +53,8 @@ pub struct Pulse {
     pub reads: u64,
     /// Of these, those that found their key.
     pub hits: u64,
-    /// Items that were evicted.
-    pub evictions: u64,
+    /// Whether there is next to no memory left that holds no item.
+    pub is_full: bool,
     /// Processor time since the start.
     pub busy: Duration,
     /// Memory for items, in bytes, as the weights of items count it.

@@ -64,16 +64,23 @@ impl<S: Session> Executor<S> {
         let request = self.request(command, wants_unique.then_some(0));
         self.incoming(key, &request, command.length as usize, whole_max).unwrap_or_else(|refusal| {
             self.saw_refusal(key, request.verb, refusal);
-            self.meta_refuse(key, refusal_line(refusal), replies);
+            if request.is_join() && refusal == StoreError::NoMemory {
+                replies.buffer().line(refusal_line(refusal));
+            } else {
+                self.meta_refuse(key, refusal_line(refusal), replies);
+            }
             Incoming::Refused
         })
     }
 
     /// Answers an ms if memory runs out while its data block arrives.
-    pub fn meta_give_up<R>(&mut self, key: &[u8], replies: &mut R)
+    pub fn meta_give_up<R>(&mut self, key: &[u8], command: &MetaSet<'_>, replies: &mut R)
     where
         R: Replies<Pin = S::Pin>,
     {
+        if self.request(command, None).is_join() {
+            return replies.buffer().line(OUT_OF_MEMORY_MIDWAY);
+        }
         self.meta_refuse(key, OUT_OF_MEMORY_MIDWAY, replies);
     }
 

@@ -57,10 +57,10 @@ impl Request {
     }
 
     pub(crate) fn spec(&self, value_len: usize) -> ItemSpec {
-        // A value stored as stale keeps the expiry of the existing item: it needs space for one.
+        // A value stored as stale keeps the expiry and the token of the existing item: it needs space for them.
         let keeps = matches!(self.older, Older::Stale(_)) || matches!(self.verb, Verb::Lease(_));
         let expiry = if keeps { Expiry::At(Seconds(1)) } else { self.own_expiry() };
-        ItemSpec { value_len, flags: self.flags, expiry, cas: self.cas }
+        ItemSpec { value_len, flags: self.flags, expiry, cas: self.cas.or(keeps.then_some(0)) }
     }
 
     pub(crate) fn own_expiry(&self) -> Expiry {

@@ -57,16 +57,23 @@ const FREE_MOST: f64 = 0.03;
 const USUAL_SHARE: f64 = 0.9;
 
 impl EngineStats {
+    fn sum(&self, of: fn(&ClassStats) -> u64) -> f64 {
+        self.classes.iter().map(of).sum::<u64>() as f64
+    }
+
+    /// Whether there is next to no memory that holds no item. Of an engine without classes nothing is known.
+    pub fn is_full(&self) -> bool {
+        let free = self.sum(|class| class.free_chunks * class.chunk_size);
+        !self.classes.is_empty() && self.pages_free == 0 && free <= FREE_MOST * self.memory_limit as f64
+    }
+
     /// Bytes of items that there is room for: as many as there are, if memory is full and some were evicted.
     pub fn item_capacity(&self) -> f64 {
-        let sum = |of: fn(&ClassStats) -> u64| self.classes.iter().map(of).sum::<u64>() as f64;
-        let held = sum(|class| class.bytes);
-        let free = sum(|class| class.free_chunks * class.chunk_size);
-        let is_full = self.pages_free == 0 && free <= FREE_MOST * self.memory_limit as f64;
-        if self.evictions > self.index_evictions && is_full {
+        let held = self.sum(|class| class.bytes);
+        if self.evictions > self.index_evictions && self.is_full() {
             return held;
         }
-        let occupied = sum(|class| class.used_chunks * class.chunk_size);
+        let occupied = self.sum(|class| class.used_chunks * class.chunk_size);
         let share = if occupied > 0.0 { (held / occupied).min(1.0) } else { USUAL_SHARE };
         (self.memory_limit.saturating_sub(self.index_bytes) as f64 * share).max(held)
     }

@@ -78,10 +78,10 @@ fn in_the_steady_state_it_misses_as_much_as_the_best_policy() {
 }
 
 #[test]
-fn in_a_loop_it_misses_a_seventh_more_than_the_best_policy_and_not_all() {
+fn in_a_loop_it_misses_a_fifth_more_than_the_best_policy_and_not_all() {
     // What goes over from one order to another is not what a loop would have left there.
     let regret = regret(&around(LONG), LONG / 2);
-    assert!(regret < 1.16, "{regret}");
+    assert!(regret < 1.2, "{regret}");
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl<S: Session> Interpreter<S> {
             // This worker stores it, wherever its key is at home.
             Special::Incomplete(..) if outbox.open_slots() > 0 => 0,
             Special::Incomplete(packet, store, key) => {
-                let whole_max = self.whole_max();
+                let whole_max = self.whole_max(state);
                 let incoming = self.executor.binary_receive(packet, &store, key, whole_max, outbox);
                 let announcement = || Announcement::Packet { packet, store, key: key.into() };
                 let (head, value) = (HEADER_BYTES + packet.head_len(), u64::from(packet.value_len()));

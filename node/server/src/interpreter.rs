@@ -138,7 +138,8 @@ impl<S: Session> Conversation for ProtocolState<S> {
     }
 
     fn bytes(&self) -> usize {
-        self.leftovers.iter().map(Leftover::bytes).sum()
+        let arriving = if let Phase::Value(value) = &self.phase { value.bytes() } else { 0 };
+        arriving + self.leftovers.iter().map(Leftover::bytes).sum::<usize>()
     }
 }
 

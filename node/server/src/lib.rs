@@ -26,6 +26,7 @@ mod held;
 mod interpreter;
 mod kept_policy;
 mod latency;
+mod learning;
 mod long_value;
 mod memory_split;
 mod node;

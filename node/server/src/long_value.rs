@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use guira_commands::{Data, Incoming};
 use guira_contract::{Key, PendingValue, Session};
 use guira_protocol::binary::{Packet, PacketStore};
-use guira_serving::{OUTBOX_FULL, Outbox};
+use guira_serving::Outbox;
 
 /// What follows the value in the text protocols.
 pub(crate) const LINE_END: &[u8; 2] = b"\r\n";
@@ -46,6 +46,15 @@ pub(crate) struct LongValue<D> {
 }
 
 impl<D: PendingValue> LongValue<D> {
+    /// Bytes of memory that it takes beside the engine's.
+    pub(crate) fn bytes(&self) -> usize {
+        let announced = match &self.announcement {
+            Announcement::Line(line) => line.len(),
+            Announcement::Packet { key, .. } => key.len(),
+        };
+        size_of::<Self>() + announced
+    }
+
     /// Bytes that have still to arrive, of the value and of what follows it.
     fn missing(&self) -> (usize, usize) {
         (self.pending.missing(), self.announcement.end_len() - self.end.len())
@@ -75,9 +84,9 @@ impl<D> Phase<D> {
 }
 
 impl<S: Session> Interpreter<S> {
-    /// The longest value that a connection may hold until it has arrived altogether.
-    pub(crate) fn whole_max(&self) -> usize {
-        if self.full < OUTBOX_FULL { WHOLE_MAX_SHORT } else { usize::MAX }
+    /// The longest value that a connection may hold until it has arrived altogether. What a datagram lacks does not come.
+    pub(crate) fn whole_max(&self, state: &ProtocolState<S>) -> usize {
+        if state.sender.is_some() && self.shared.budget.is_short() { WHOLE_MAX_SHORT } else { usize::MAX }
     }
 
     /// Takes a piece of a long value. Returns how many bytes were taken.

@@ -250,7 +250,7 @@ impl<S: Session> Interpreter<S> {
         let Some(announced) = Announced::of(line.text) else {
             return 0;
         };
-        let whole_max = self.whole_max();
+        let whole_max = self.whole_max(state);
         let incoming = match announced {
             Announced::Store(store) => self.executor.receive(&store, whole_max, outbox),
             Announced::Meta(set) => {
@@ -268,7 +268,7 @@ impl<S: Session> Interpreter<S> {
             Some(Announced::Store(store)) => self.executor.give_up(&store, outbox),
             Some(Announced::Meta(set)) => {
                 let mut buffer: KeyBuffer = [0; 336];
-                self.executor.meta_give_up(set.key.bytes(&mut buffer), outbox);
+                self.executor.meta_give_up(set.key.bytes(&mut buffer), &set, outbox);
             }
             None => {}
         }

@@ -6,6 +6,7 @@ use crate::direct::DatagramListener;
 use crate::forward::{BATCHES_OF_ONE, Forwarding};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::latency::{BatchMeter, RoundMeter};
+use crate::learning::{Due, Learning};
 use crate::shared::{Shared, WorkerCount};
 use crate::top_keys::UseSampler;
 use crate::udp::UdpListener;
@@ -56,8 +57,8 @@ pub(crate) struct NodeService<S: Session> {
     udp: Option<UdpListener>,
     direct: DatagramListener,
     upkeep: Upkeep,
-    /// When advice was last given the state of the server.
-    pulsed: Seconds,
+    /// Of the first worker.
+    learning: Learning,
 }
 
 impl<S: Session> NodeService<S> {
@@ -91,7 +92,15 @@ impl<S: Session> NodeService<S> {
             slice: Slice::ENDLESS,
         };
         let rounds = RoundMeter::new(index, latencies);
-        NodeService { index, interpreter, rounds, udp, direct, upkeep: Upkeep::default(), pulsed: Seconds(0) }
+        NodeService {
+            index,
+            interpreter,
+            rounds,
+            udp,
+            direct,
+            upkeep: Upkeep::default(),
+            learning: Learning::default(),
+        }
     }
 
     /// Looks at what changes between rounds: the time, and which events are wanted.
@@ -102,9 +111,15 @@ impl<S: Session> NodeService<S> {
         interpreter.executor.observe_sample(interpreter.tap.threshold());
         let now = interpreter.executor.now();
         // The worker that keeps the time.
-        if self.index == 0 && now != self.pulsed {
-            self.pulsed = now;
-            interpreter.admin.pulse(now);
+        if self.index == 0 {
+            let (admin, fine) = (&interpreter.admin, interpreter.executor.now_fine());
+            let due = self.learning.due(now, fine, || admin.stored_bytes());
+            if due == Due::Second {
+                admin.pulse(now);
+            }
+            if due != Due::Nothing {
+                self.learning.learnt(admin.learn(now));
+            }
         }
     }
 

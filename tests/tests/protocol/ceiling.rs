@@ -166,6 +166,7 @@ fn values_that_are_sent_in_halves_are_stored_however_little_room_there_is() {
     for engine in engines() {
         let server = Setup::new().engine(engine).options(&["-m", "64"]).start_guira();
         let mut watcher = server.connect();
+        fill(&mut watcher, 80);
         // 4 MB in all, of which 1 MiB may be held.
         let value = |number: usize| format!("{number:03}").repeat(10_000 / 3);
         let request = |number: usize| {
@@ -189,14 +190,16 @@ fn values_that_are_sent_in_halves_are_stored_however_little_room_there_is() {
             let reply = if number % 4 == 0 { "HD\r\n" } else { "STORED\r\n" };
             client.exchange(&request[request.len() * 3 / 4..], reply);
         }
+        // As far as it was not evicted since.
+        let mut kept = 0;
         for number in 0..400 {
-            watcher.exchange(
-                format!("mg short{number} s v\r\n"),
-                format!("VA {0} s{0}\r\n{1}\r\n", value(number).len(), value(number)),
-            );
+            if watcher.ask(format!("mg short{number} s v\r\n")) != "EN" {
+                watcher.hear(format!("{}\r\n", value(number)));
+                kept += 1;
+            }
         }
+        assert!(kept > 0, "{engine}");
         assert_eq!(held(&mut watcher).2, 0, "{engine}");
-        assert_eq!(watcher.stats("")["curr_items"], "400", "{engine}");
     }
 }
 

@@ -251,7 +251,7 @@ impl<S: Session> Client<S> {
             Incoming::Whole => Data::Bytes(value),
             Incoming::Pending(mut pending) => match self.fill(&mut pending, value) {
                 Ok(()) => Data::Pending(pending),
-                Err(_) => return self.executor.meta_give_up(key.bytes, replies),
+                Err(_) => return self.executor.meta_give_up(key.bytes, set, replies),
             },
         };
         let guess = self.executor.prefetch_item(key.hash);

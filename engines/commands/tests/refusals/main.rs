@@ -133,6 +133,30 @@ fn try_all(eviction: Eviction, requests: &[Request]) {
     assert!(wrong.is_empty(), "{} requests are answered wrongly:\n{}", wrong.len(), reports.join("\n"));
 }
 
+/// What is left of an item, without its cas unique, of which each store may give another one; and whether it still has the one from before.
+fn likeness(run: &Run) -> Option<(Seen, bool)> {
+    let Seen { value, flags, left, cas, state } = run.outcome.after.as_ref()?;
+    let has_kept_unique = run.before.as_ref().is_some_and(|before| before.cas == *cas);
+    let (value, flags, left, state) = (value.clone(), *flags, *left, *state);
+    Some((Seen { value, flags, left, cas: None, state }, has_kept_unique))
+}
+
+#[test]
+fn what_arrives_in_pieces_is_stored_like_what_arrives_whole() {
+    let options = SlabOptions { engine: EngineOptions::of(16 << 20), ..SlabOptions::default() };
+    let engine = CuckooEngine::open(options).expect("there is memory for an engine");
+    let mut client = Client::new(engine.session());
+    let requests = [requests::text(), requests::meta(), requests::packets()].into_iter().flatten();
+    for request in requests.filter(|request| request.value_len.is_some()) {
+        for before in ITEMS {
+            let [whole, in_pieces] = [Delivery::Whole, Delivery::InPieces].map(|delivery| {
+                Trial { before, request: &request, delivery }.run(&mut client, Refused::None, Moment::Late)
+            });
+            assert_eq!(likeness(&whole), likeness(&in_pieces), "{} on {}", request.name, before.name);
+        }
+    }
+}
+
 #[test]
 fn text_in_a_cache() {
     try_all(Eviction::On, &requests::text());

@@ -75,7 +75,7 @@ pub struct S3Fifo {
     is_main: Bits,
     ghost: Ghost,
     small_percent: u32,
-    /// Whether it has ever been asked for a victim. Before that nothing has to prove itself: there is room for all.
+    /// Whether it has given a victim since it was empty. Before that nothing has to prove itself: there is room for all.
     has_evicted: bool,
 }
 
@@ -115,8 +115,10 @@ impl S3Fifo {
         self.main.push(chunks, chunk);
     }
 
+    /// Of a class of few items one is a tenth, and that would be the one that was just stored.
     fn is_small_full(&self) -> bool {
-        u64::from(self.small.len()) * 100 >= self.total() * u64::from(self.small_percent)
+        self.small.len() > 1
+            && u64::from(self.small.len()) * 100 >= self.total() * u64::from(self.small_percent)
     }
 
     /// The queue that the next victim is looked for in has something at its end; None if both are empty.
@@ -135,10 +137,10 @@ impl S3Fifo {
     }
 
     fn victim(&mut self, chunks: &impl Chunks, now: Moment) -> Option<Chunk> {
-        self.has_evicted = true;
         let entries = self.total() * u64::from(100 - self.small_percent) / 100;
         for passed in 0..=PATIENCE {
             let (chunk, queue) = self.end()?;
+            self.has_evicted = true;
             let read = if passed == PATIENCE { 0 } else { reads(chunks, chunk) };
             match queue {
                 Queue::Small => {
@@ -213,6 +215,8 @@ impl Order for S3Fifo {
         }
         let queue = if self.is_main.remove(chunk) { &mut self.main } else { &mut self.small };
         queue.remove(chunks, chunk);
+        // An empty class fills anew.
+        self.has_evicted &= self.total() > 0;
     }
 
     fn victims(&mut self, chunks: &impl Chunks, want: usize, now: Moment, mut take: impl FnMut(Chunk)) {
@@ -259,10 +263,10 @@ mod tests {
         plain::store(&mut order, &chunks, 1, 40);
         assert_eq!(order.lengths(), [8, 2], "1 is remembered");
         assert_eq!(plain::victims(&mut order, &chunks, 1), [3], "2 was read more than twice");
-        assert_eq!(plain::victims(&mut order, &chunks, 6), [4, 5, 6, 7, 8, 9]);
-        // Main from the end: 0, 1, 2. Three reads of 0 are three times around.
+        assert_eq!(plain::victims(&mut order, &chunks, 5), [4, 5, 6, 7, 8]);
+        // Main from the end: 0, 1, 2. Three reads of 0 are three times around, and what was stored last goes when there is nothing else.
         read(&chunks, &[0, 0, 0, 0]);
-        assert_eq!(plain::victims(&mut order, &chunks, 9), [1, 2, 0]);
+        assert_eq!(plain::victims(&mut order, &chunks, 9), [1, 2, 0, 9]);
         assert_eq!((order.next(&chunks), order.lengths()), (None, [0, 0]));
     }
 

@@ -63,7 +63,7 @@ fn learn(context: &Context) -> Result<Learnt, Failure> {
             reads += 100_000;
             let (hits, busy) = (reads, Duration::from_secs(u64::from(day * 24 + hour) * 1800));
             advisor.pulse(
-                Pulse { now, reads, hits, evictions: 0, busy, capacity: 1e8, stored: 0 },
+                Pulse { now, reads, hits, is_full: false, busy, capacity: 1e8, stored: 0 },
                 &policy,
                 &[],
             );

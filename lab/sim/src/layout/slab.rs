@@ -171,7 +171,7 @@ impl Slab {
             now: seconds(self.now),
             reads: self.reads,
             hits: self.hits,
-            evictions: stats.evictions,
+            is_full: stats.is_full(),
             // There is always time to look at what is sampled.
             busy: Duration::from_secs(1_000_000).saturating_mul(self.now),
             capacity: stats.item_capacity(),

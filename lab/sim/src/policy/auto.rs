@@ -39,7 +39,8 @@ pub(crate) struct Auto<'a> {
     told: Option<u32>,
     reads: u64,
     hits: u64,
-    evictions: u64,
+    /// Something had to go for another object.
+    is_full: bool,
 }
 
 impl<'a> Auto<'a> {
@@ -73,7 +74,7 @@ impl<'a> Auto<'a> {
             told: None,
             reads: 0,
             hits: 0,
-            evictions: 0,
+            is_full: false,
         }
     }
 
@@ -109,7 +110,7 @@ impl<'a> Auto<'a> {
             now: Seconds(now),
             reads: self.reads,
             hits: self.hits,
-            evictions: self.evictions,
+            is_full: self.is_full,
             // There is always time to look at what is sampled.
             busy: Duration::from_secs(1_000_000).saturating_mul(now),
             capacity: self.limit as f64 * f64::from(self.unit),
@@ -168,7 +169,7 @@ impl Policy for Auto<'_> {
         self.renew(id, expires);
         let before = self.cache.used() + u64::from(weight);
         self.cache.insert(id, Newcomer { weight, hash: mix64(u64::from(id)) as u32, expires }, self.second());
-        self.evictions += u64::from(self.cache.used() < before);
+        self.is_full |= self.cache.used() < before && self.cache.holds(id);
         let weight = weight.saturating_mul(self.unit);
         self.see(id, What::Stored { weight, expires });
     }

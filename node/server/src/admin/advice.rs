@@ -3,6 +3,7 @@
 use super::classes::class_sum;
 use super::{Admin, Lines};
 use crate::background::push_encoded;
+use crate::learning::PART;
 use guira_advice::{Advice, Advisor, ChunkUse, LongSet, Policies, PoolAdvice, Pulse, SCALES, WorkingSet};
 use guira_commands::CommandCount;
 use guira_contract::{ClassStats, EngineStats};
@@ -47,16 +48,29 @@ impl Admin {
         }
     }
 
+    /// What was stored since the start, in bytes, as the engine counts time.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.control.stored_bytes()
+    }
+
+    /// Has the policy and the division of memory follow what the requests say. Returns how much is to be stored until the next time.
+    pub(crate) fn learn(&self, now: Seconds) -> u64 {
+        let Some(capacity) = self.update_advisor(now) else {
+            return u64::MAX;
+        };
+        self.choose_policy();
+        self.weigh_sizes();
+        self.stored_bytes() + (capacity / PART) as u64
+    }
+
     /// Tells the advisor how the server begins: empty, or with a cache that evicts already.
     pub(crate) fn begin_to_learn(&self) {
         self.update_advisor(self.shared.clock.now());
     }
 
-    /// Gives the advisor the figures of the server.
-    pub(super) fn update_advisor(&self, now: Seconds) {
-        let Some(advisor) = &self.shared.advisor else {
-            return;
-        };
+    /// Gives the advisor the figures of the server. Returns how much memory there is for items, in bytes; `None` without an advisor.
+    pub(super) fn update_advisor(&self, now: Seconds) -> Option<f64> {
+        let advisor = self.shared.advisor.as_ref()?;
         let flushed_at = self.advice_flushed_at.load(Ordering::Relaxed);
         if flushed_at != 0 && flushed_at <= now.0 {
             self.advice_flushed_at.store(0, Ordering::Relaxed);
@@ -70,12 +84,13 @@ impl Admin {
             // Not those of touch, which the model does not see.
             reads: sum(CommandCount::CmdGet),
             hits: sum(CommandCount::GetHits),
-            evictions: stats.evictions,
+            is_full: stats.is_full(),
             busy: Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32),
             capacity: stats.item_capacity(),
             stored: self.control.stored_bytes(),
         };
         advisor.pulse(pulse, &self.control.policy().0, &self.chunk_uses(&stats));
+        Some(pulse.capacity)
     }
 
     /// What has become of the items of each class.

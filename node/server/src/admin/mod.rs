@@ -277,9 +277,6 @@ impl Admin {
 
     /// To be called once a second.
     pub(crate) fn pulse(&self, now: Seconds) {
-        self.update_advisor(now);
-        self.choose_policy();
-        self.weigh_sizes();
         if let Some(top_keys) = &self.shared.top_keys {
             top_keys.turn(now);
         }

@@ -3,7 +3,7 @@
 use super::{DEFAULT, MIB, Missed, VARIANTS};
 use crate::bench::table::{header, push};
 
-/// The policies of the default engine, of which Guira without options chooses.
+/// Fixed policies of the default engine.
 const FIXED: [&str; 5] = ["clock", "s3-fifo", "sieve", "klru", "lru"];
 
 /// The rows of a trace at one size.
@@ -50,7 +50,7 @@ pub(crate) fn table(rows: &[Missed]) -> String {
         vec!["trace", "part, %", "resident, MiB", "items, memcached", "items, guira", "memcached"];
     columns.extend(VARIANTS.iter().map(|(name, _)| *name));
     columns.push("guira ÷ memcached");
-    columns.push("guira ÷ best policy");
+    columns.push("guira ÷ best fixed");
     let columns: Vec<String> = columns.into_iter().map(str::to_owned).collect();
     let mut table = header(&columns);
     for group in groups(rows) {
@@ -93,7 +93,7 @@ fn verdict(rows: &[Missed]) -> String {
     };
     format!(
         "Of {} rows, guira without options misses at most as often as memcached in {}, at most 0.95 times as often in {}, and \
-         at most 1.01 times as often as with the best of its policies in {}.",
+         at most 1.01 times as often as with the best of the fixed policies beside it in {}.",
         by_peer.iter().flatten().count(),
         within(&by_peer, 1.0),
         within(&by_peer, 0.95),
@@ -140,7 +140,7 @@ mod tests {
             "| OLTP | 5 | 9.5 | 201 | 191 | 20.00 | 19.00 | – | – | 19.00 | – | 18.00 | – | 0.950 | 1.056 |";
         assert!(text.contains(first), "{text}");
         let verdict = "Of 2 rows, guira without options misses at most as often as memcached in 1, at most 0.95 times as \
-                       often in 1, and at most 1.01 times as often as with the best of its policies in 0.\n";
+                       often in 1, and at most 1.01 times as often as with the best of the fixed policies beside it in 0.\n";
         assert!(text.ends_with(verdict), "{text}");
     }
 
