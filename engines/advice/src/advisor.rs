@@ -297,11 +297,9 @@ mod tests {
             let pulse = Pulse {
                 now: Seconds(second),
                 reads: u64::from(second) * 20_000,
-                hits: 0,
-                is_full: false,
                 busy: Duration::from_secs(u64::from(second)),
                 capacity: 1e7,
-                stored: 0,
+                ..Pulse::default()
             };
             advisor.pulse(pulse, &policy, &[]);
             for _ in 0..20_000 {

@@ -33,9 +33,9 @@ const RAISE_AFTER: u32 = 15;
 /// What policies miss is told of so many reads for each key that fits into the cache.
 const READS_OF_LATE: u64 = 16;
 const OBJECTS_LEAST: u64 = 64;
-/// What takes over when memory is full for the first time. Of the fixed policies it misses least on average, but until then `clock` has room for more
-/// items, and nothing to evict …
-const WHEN_FULL: &str = "s3-fifo";
+/// The candidate that takes over when memory is full for the first time. Of the fixed policies it misses least on average, but until then `clock` has
+/// room for more items, and nothing to evict …
+const WHEN_FULL: usize = 3;
 /// … if its notes are at most one part in this many of an item.
 const NOTES_PART: f64 = 32.0;
 /// It takes over within so many seconds, or not at all.
@@ -54,19 +54,17 @@ pub(crate) struct Choice {
     misses: Vec<u64>,
     raised: Option<Pulse>,
     filling: Filling,
-    /// What takes over at its end.
-    when_full: Policy,
 }
 
 /// Whether the cache fills for the first time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filling {
     /// There was no pulse yet.
     Unknown,
-    /// With this policy.
-    With(Spec),
-    /// Memory is full for the first time, since then, with this policy, and another one should take over.
-    Ends(Spec, Seconds),
+    Begun,
+    /// Memory is full since then, and [`WHEN_FULL`] should take over.
+    Ends(Seconds),
+    /// It is, or was at the start, or the policy was changed.
     Over,
 }
 
@@ -118,7 +116,6 @@ impl Choice {
         let candidates =
             CANDIDATES.into_iter().filter_map(|text| Policy::read(&Spec::parse(text).ok()?).ok());
         let sample = Sampled::new(candidates, &SCALE, extent);
-        let when_full = Spec::parse(WHEN_FULL).ok().and_then(|spec| Policy::read(&spec).ok());
         // And one more, if none of these is served.
         let policies = CANDIDATES.len() + 1;
         Choice {
@@ -129,7 +126,6 @@ impl Choice {
             misses: vec![0; policies],
             raised: None,
             filling: Filling::Unknown,
-            when_full: when_full.expect("it is a policy of the engine"),
         }
     }
 
@@ -197,20 +193,16 @@ impl Choice {
                 CANDIDATES.len()
             });
             self.sample.serve(number);
-            if matches!(self.filling, Filling::Ends(..)) && policy == self.when_full {
-                self.chooser.begin_anew()
-            } else {
-                self.chooser.changed()
+            match self.filling {
+                Filling::Ends(_) if number == WHEN_FULL => self.chooser.begin_anew(),
+                _ => self.chooser.changed(),
+            }
+            if self.filling != Filling::Unknown {
+                self.filling = Filling::Over;
             }
             self.reset();
         }
-        self.filling = std::mem::replace(&mut self.filling, Filling::Over).after(pulse, policy, || {
-            let notes = f64::from(self.when_full.item_bytes());
-            let mean = self.sample.keys().mean_weight()?;
-            // A list of another policy would have to make room for this one's beside it, and lose pages with what was stored last.
-            let has_notes = Policy::read(policy).map_or(true, |policy| policy.item_bytes() > 0);
-            Some(mean >= NOTES_PART * notes && !has_notes)
-        });
+        self.filling = self.filling_at(pulse);
         self.sample.pulse(pulse);
         let raised = *self.raised.get_or_insert(pulse);
         if pulse.now.0.saturating_sub(raised.now.0) >= RAISE_AFTER {
@@ -241,8 +233,31 @@ impl Choice {
     }
 
     fn when_full(&self) -> Option<Better> {
-        matches!(self.filling, Filling::Ends(..))
-            .then(|| Better { policy: self.when_full.spec(), why: WhyBetter::MemoryIsFull })
+        let policy = self.sample.sets()[WHEN_FULL].policy.spec();
+        matches!(self.filling, Filling::Ends(_)).then_some(Better { policy, why: WhyBetter::MemoryIsFull })
+    }
+
+    fn filling_at(&self, pulse: Pulse) -> Filling {
+        match self.filling {
+            Filling::Unknown if pulse.is_full => Filling::Over,
+            Filling::Unknown => Filling::Begun,
+            Filling::Begun if pulse.is_full => match self.has_room_for_notes() {
+                None => Filling::Begun,
+                Some(true) => Filling::Ends(pulse.now),
+                Some(false) => Filling::Over,
+            },
+            // There may be no room for its notes at once. Whoever leaves the policy to the server later has a cache that the miniatures know.
+            Filling::Ends(since) if pulse.now.0.saturating_sub(since.0) >= ENDS_WITHIN => Filling::Over,
+            filling => filling,
+        }
+    }
+
+    /// Whether [`WHEN_FULL`] notes little beside items, and the present policy nothing: two lists need room beside each other while one takes over, and
+    /// what was stored last may lie in the pages that are given away for it. `None` if no item is known.
+    fn has_room_for_notes(&self) -> Option<bool> {
+        let notes_of = |number: usize| f64::from(self.sample.sets()[number].policy.item_bytes());
+        let mean = self.sample.keys().mean_weight()?;
+        Some(mean >= NOTES_PART * notes_of(WHEN_FULL) && notes_of(self.sample.served()) == 0.0)
     }
 
     /// Counts from zero; what is held, and what speaks for another policy, stays.
@@ -257,27 +272,6 @@ impl Choice {
     }
 }
 
-impl Filling {
-    /// Some time has passed, and `policy` is served. `fits` says whether items are long beside its notes, if any are known.
-    fn after(self, pulse: Pulse, policy: &Spec, fits: impl FnOnce() -> Option<bool>) -> Self {
-        match self {
-            Filling::Unknown if !pulse.is_full => Filling::With(policy.clone()),
-            Filling::With(first) if first == *policy => match if pulse.is_full { fits() } else { None } {
-                None => Filling::With(first),
-                Some(true) => Filling::Ends(first, pulse.now),
-                Some(false) => Filling::Over,
-            },
-            // There may be no room for its notes at once. Whoever leaves the policy to the server later has a cache that the miniatures know.
-            Filling::Ends(first, since)
-                if first == *policy && pulse.now.0.saturating_sub(since.0) < ENDS_WITHIN =>
-            {
-                Filling::Ends(first, since)
-            }
-            _ => Filling::Over,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,6 +282,7 @@ mod tests {
         let choice = Choice::new(0);
         let sets = choice.sample.sets();
         assert_eq!(sets.len(), CANDIDATES.len());
+        assert_eq!(CANDIDATES[WHEN_FULL], "s3-fifo");
         for (number, set) in sets.iter().enumerate() {
             assert_eq!(choice.sample.find(set.policy), Some(number));
         }
@@ -301,15 +296,9 @@ mod tests {
     fn taking_over(weight: u32, pulses: &[(bool, &str)]) -> Option<Better> {
         let mut choice = Choice::new(1 << 20);
         for (second, (is_full, policy)) in (1..).zip(pulses) {
-            let pulse = Pulse {
-                now: Seconds(second),
-                reads: 0,
-                hits: 0,
-                is_full: *is_full,
-                busy: Duration::from_secs(u64::from(second)),
-                capacity: 1e6,
-                stored: 0,
-            };
+            let busy = Duration::from_secs(u64::from(second));
+            let (now, is_full) = (Seconds(second), *is_full);
+            let pulse = Pulse { now, is_full, busy, capacity: 1e6, ..Pulse::default() };
             choice.pulse(pulse, &spec(policy));
             let what = What::Stored { weight, expires: u32::MAX };
             choice.see(Observed { key: b"", hash: u64::from(second), what }, Seconds(second));

@@ -61,15 +61,7 @@ impl Served {
         self.division.count_uses(&self.uses);
         let now = Seconds((self.requests / 1000) as u32 + 1);
         let busy = Duration::from_secs(1000 * self.requests);
-        self.division.pulse(Pulse {
-            now,
-            reads: 0,
-            hits: 0,
-            is_full: false,
-            busy,
-            capacity: self.capacity,
-            stored: 0,
-        });
+        self.division.pulse(Pulse { now, busy, capacity: self.capacity, ..Pulse::default() });
     }
 
     fn random(&mut self, below: u64) -> u64 {
@@ -275,15 +267,7 @@ fn time_goes_as_the_engine_counts_it() {
         bytes += 3 * 100 * 90;
         let now = Seconds(second as u32);
         let busy = Duration::from_secs(1000 * second);
-        served.division.pulse(Pulse {
-            now,
-            reads: 0,
-            hits: 0,
-            is_full: false,
-            busy,
-            capacity: CAPACITY,
-            stored: bytes,
-        });
+        served.division.pulse(Pulse { now, busy, capacity: CAPACITY, stored: bytes, ..Pulse::default() });
     }
     let fills = served.division.fills / (bytes as f64 / CAPACITY);
     assert!((0.8..1.2).contains(&fills), "{fills}");
@@ -304,12 +288,9 @@ fn fewer_keys_are_sampled_where_there_is_no_memory_for_more_and_short_ones_least
     let mut tight = Division::new(Division::LEAST_BUDGET, &CHUNKS);
     let pulse = |second| Pulse {
         now: Seconds(second),
-        reads: 0,
-        hits: 0,
-        is_full: false,
         busy: Duration::from_secs(1_000_000 * u64::from(second)),
         capacity: 1e8,
-        stored: 0,
+        ..Pulse::default()
     };
     let uses = CHUNKS.map(|chunk| ChunkUse { chunk, items: 1, hits: 0 });
     for second in 1..10 {
@@ -338,15 +319,7 @@ fn fewer_requests_are_looked_at_where_there_is_no_time_for_more() {
     let mut round = |busy: &mut Division, requests: u64, milliseconds: u64| {
         second += 1;
         let busy_for = Duration::from_millis(milliseconds * u64::from(second));
-        busy.pulse(Pulse {
-            now: Seconds(second),
-            reads: 0,
-            hits: 0,
-            is_full: false,
-            busy: busy_for,
-            capacity: 9000.0,
-            stored: 0,
-        });
+        busy.pulse(Pulse { now: Seconds(second), busy: busy_for, capacity: 9000.0, ..Pulse::default() });
         for key in 0..requests {
             if hash(key) < busy.threshold() {
                 busy.see(Observed { key: b"", hash: hash(key), what: stored(90) }, Seconds(1));

@@ -68,15 +68,7 @@ impl Server {
         self.busy += busy;
         let capacity = self.objects as f64 * f64::from(WEIGHT);
         let (reads, hits) = (self.reads, self.hits);
-        self.model.pulse(Pulse {
-            now: self.now,
-            reads,
-            hits,
-            is_full: false,
-            busy: self.busy,
-            capacity,
-            stored: 0,
-        });
+        self.model.pulse(Pulse { now: self.now, reads, hits, busy: self.busy, capacity, ..Pulse::default() });
     }
 
     fn see(&mut self, key: u32, what: What) {
@@ -204,10 +196,9 @@ fn whoever_asks_for_advice_all_the_time_does_not_raise_what_is_spent_on_it() {
                 now: server.now,
                 reads,
                 hits,
-                is_full: false,
                 busy: server.busy,
                 capacity,
-                stored: 0,
+                ..Pulse::default()
             });
         }
     }
@@ -242,15 +233,7 @@ fn the_rate_rises_again_after_quiet_hours() {
 #[test]
 fn what_is_deleted_flushed_or_expired_is_not_there() {
     let mut model = Model::new(MIB, b':');
-    model.pulse(Pulse {
-        now: Seconds(1),
-        reads: 0,
-        hits: 0,
-        is_full: false,
-        busy: Duration::ZERO,
-        capacity: 1e9,
-        stored: 0,
-    });
+    model.pulse(Pulse { now: Seconds(1), capacity: 1e9, ..Pulse::default() });
     let see = |model: &mut Model, what, now| model.see(Observed { key: b"k", hash: 7, what }, Seconds(now));
     let held = |model: &Model| {
         model.sample.keys().find(7).is_some_and(|id| model.sample.sets().iter().all(|set| set.holds(id)))
@@ -272,15 +255,7 @@ fn what_is_deleted_flushed_or_expired_is_not_there() {
 #[test]
 fn a_key_of_which_only_the_server_knows_is_no_miss() {
     let mut model = Model::new(MIB, b':');
-    model.pulse(Pulse {
-        now: Seconds(1),
-        reads: 0,
-        hits: 0,
-        is_full: false,
-        busy: Duration::ZERO,
-        capacity: 1e9,
-        stored: 0,
-    });
+    model.pulse(Pulse { now: Seconds(1), capacity: 1e9, ..Pulse::default() });
     let hit = What::Hit { weight: 100, expires: NEVER };
     model.see(Observed { key: b"k", hash: 7, what: hit }, Seconds(2));
     assert!(model.now.misses.iter().flatten().all(|misses| *misses == 0.0));

@@ -45,7 +45,7 @@ pub enum What {
 }
 
 /// The state of the server, about once in a second.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Pulse {
     /// The time.
     pub now: Seconds,

@@ -57,10 +57,20 @@ impl Request {
     }
 
     pub(crate) fn spec(&self, value_len: usize) -> ItemSpec {
-        // A value stored as stale keeps the expiry and the token of the existing item: it needs space for them.
-        let keeps = matches!(self.older, Older::Stale(_)) || matches!(self.verb, Verb::Lease(_));
-        let expiry = if keeps { Expiry::At(Seconds(1)) } else { self.own_expiry() };
-        ItemSpec { value_len, flags: self.flags, expiry, cas: self.cas.or(keeps.then_some(0)) }
+        // A value stored as stale keeps the expiry of the existing item: it needs space for one.
+        let expiry = if self.may_be_stale() { Expiry::At(Seconds(1)) } else { self.own_expiry() };
+        ItemSpec { value_len, flags: self.flags, expiry, cas: self.cas }
+    }
+
+    /// The same for a value that arrives in pieces, whose item has all of its fields from the start: one stored as stale keeps the token of the existing
+    /// item too.
+    pub(crate) fn pending_spec(&self, value_len: usize) -> ItemSpec {
+        let spec = self.spec(value_len);
+        ItemSpec { cas: spec.cas.or(self.may_be_stale().then_some(0)), ..spec }
+    }
+
+    fn may_be_stale(&self) -> bool {
+        matches!(self.older, Older::Stale(_)) || matches!(self.verb, Verb::Lease(_))
     }
 
     pub(crate) fn own_expiry(&self) -> Expiry {

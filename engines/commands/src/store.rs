@@ -122,7 +122,7 @@ impl<S: Session> Executor<S> {
         } else if length <= self.session.inline_max().min(whole_max) {
             Ok(Incoming::Whole)
         } else {
-            self.session.begin_value(key, spec).map(Incoming::Pending)
+            self.session.begin_value(key, request.pending_spec(length)).map(Incoming::Pending)
         };
         if let Err(refusal) = incoming {
             self.count_refusal(refusal);

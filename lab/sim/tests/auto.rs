@@ -121,17 +121,25 @@ const TRACES: [&str; 9] = [
     "caffeine/adapt_size-request.trace.zst",
 ];
 
-/// Prints what policies miss of traces that come four times in a row, the last time, beside the best fixed one of the engine (decision 53):
+/// Prints what policies miss of traces, the first time and the last of four times in a row, beside the best fixed one of the engine (decision 53):
 /// `GUIRA_TRACES=DIR cargo test -p guira-sim --test auto -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures"]
-fn misses_of_traces_that_begin_again() {
-    const TIMES: usize = 4;
-    const BESIDE: [&str; 2] = ["lirs", "w-tinylfu"];
+fn misses_of_traces_and_of_traces_that_begin_again() {
+    for times in [1, 4] {
+        print_misses(times);
+    }
+}
+
+/// Prints misses of the last of so many times.
+fn print_misses(times: usize) {
+    const BESIDE: [&str; 3] = ["auto", "lirs", "w-tinylfu"];
     let folder =
         PathBuf::from(std::env::var_os("GUIRA_TRACES").expect("GUIRA_TRACES names the folder of traces"));
-    let policies = [&["auto"], &BESIDE[..], &["s3-fifo:small_pct=2"], &FIXED[..]].concat();
-    let (mut ratios, mut of_fixed) = (Vec::new(), vec![0.0; FIXED.len() + 1]);
+    let policies = [&BESIDE[..], &FIXED[..], &["s3-fifo:small_pct=2"]].concat();
+    let clock = policies.iter().position(|name| *name == "clock").unwrap();
+    // Of each case and policy: misses over those of the best fixed policy, and over those of clock.
+    let mut cases: Vec<Vec<[f64; 2]>> = Vec::new();
     for trace in TRACES {
         let reading = Reading { writes: Writes::Ask, sample: Sample::All, limit: 700_000 };
         let trace_file = Trace::new(File::open(folder.join(trace)).unwrap(), None).unwrap();
@@ -139,21 +147,25 @@ fn misses_of_traces_that_begin_again() {
         let ids: Vec<u64> = once.ids().iter().map(|id| u64::from(*id)).collect();
         for percent in [5, 10, 25, 50] {
             let objects = once.keys() as u64 * percent / 100;
-            let late = late_misses(&ids.repeat(TIMES), ids.len() * (TIMES - 1), &policies, objects);
-            let (beside, fixed) = late.split_at(1 + BESIDE.len());
-            let (best, name) = fixed.iter().zip(&policies[beside.len()..]).min().unwrap();
-            let beside: Vec<f64> = beside.iter().map(|misses| *misses as f64 / *best as f64).collect();
+            let late = late_misses(&ids.repeat(times), ids.len() * (times - 1), &policies, objects);
+            let fixed = late.iter().zip(&policies).skip(BESIDE.len());
+            let (best, name) = fixed.min().unwrap();
+            let over = |misses: u64| [*best, late[clock]].map(|other| misses as f64 / other as f64);
+            let case: Vec<[f64; 2]> = late.iter().map(|misses| over(*misses)).collect();
+            let beside: Vec<f64> = case.iter().take(BESIDE.len()).map(|[ratio, _]| *ratio).collect();
             println!("{trace} {percent} %: {name} {best}; auto, lirs, w-tinylfu: {beside:.3?}");
-            ratios.push(beside[0]);
-            let fixed = fixed.iter().map(|misses| *misses as f64 / *best as f64);
-            of_fixed.iter_mut().zip(fixed).for_each(|(sum, ratio)| *sum += ratio);
+            cases.push(case);
         }
     }
-    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-    let near = ratios.iter().filter(|ratio| **ratio <= 1.01).count();
-    let most = ratios.iter().copied().fold(0.0, f64::max);
-    println!("mean {mean:.4}, most {most:.3}, {near} of {} within 1.01", ratios.len());
-    for (name, sum) in policies[1 + BESIDE.len()..].iter().zip(of_fixed) {
-        println!("{name}: mean {:.3}", sum / ratios.len() as f64);
+    for (number, name) in policies.iter().enumerate() {
+        let [of_best, of_clock] = [0, 1].map(|which| cases.iter().map(move |case| case[number][which]));
+        let mean = of_best.clone().sum::<f64>() / cases.len() as f64;
+        let (most, near) =
+            (of_best.clone().fold(0.0, f64::max), of_best.filter(|ratio| *ratio <= 1.01).count());
+        let geometric = (of_clock.map(f64::ln).sum::<f64>() / cases.len() as f64).exp();
+        println!(
+            "{times} times, {name}: mean {mean:.3} of the best, most {most:.3}, {near} of {} within 1.01; {geometric:.3} of clock",
+            cases.len()
+        );
     }
 }

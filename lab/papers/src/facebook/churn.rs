@@ -62,11 +62,7 @@ fn learn(context: &Context) -> Result<Learnt, Failure> {
             let now = Seconds(1000 + day * DAY + hour * 3600);
             reads += 100_000;
             let (hits, busy) = (reads, Duration::from_secs(u64::from(day * 24 + hour) * 1800));
-            advisor.pulse(
-                Pulse { now, reads, hits, is_full: false, busy, capacity: 1e8, stored: 0 },
-                &policy,
-                &[],
-            );
+            advisor.pulse(Pulse { now, reads, hits, busy, capacity: 1e8, ..Pulse::default() }, &policy, &[]);
             for (family, asked) in FAMILIES.iter().zip(&mut asked) {
                 for number in keys_of(family, day) {
                     // Each key is asked for about three times a day.
