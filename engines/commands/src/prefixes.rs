@@ -5,12 +5,21 @@ use crate::executor::Executor;
 use crate::meta_reply;
 use guira_contract::{FlushBusy, Pace, Session};
 use guira_protocol::{MetaGet, ReplyBuffer};
+use std::thread;
+use std::time::Duration;
 
 /// Steps of the crawler that a request does for itself when too many prefixes are being deleted: enough for some ten thousand items, and some milliseconds of work.
 const CRAWLED_AT_ONCE: usize = 512;
 
+/// The crawler starts when every thread has seen the flush, and one that the kernel has suspended in the middle of a batch may take a while: a request looks again
+/// this often …
+const LOOKS: usize = 100;
+/// … after pauses of this length.
+const PAUSE: Duration = Duration::from_millis(1);
+
 impl<S: Session> Executor<S> {
-    /// Has `flush` delete what begins with one of `prefixes`. If too many others are being deleted it crawls for a moment and tries once more.
+    /// Has `flush` delete what begins with one of `prefixes`. If too many others are being deleted it crawls for a moment and tries again; if there is nothing to
+    /// crawl it waits for the other threads, a tenth of a second at most.
     ///
     /// # Errors
     /// If that was not enough.
@@ -19,11 +28,21 @@ impl<S: Session> Executor<S> {
         prefixes: &[&[u8]],
         flush: impl Fn(&[&[u8]]) -> Result<(), FlushBusy>,
     ) -> Result<(), FlushBusy> {
-        let flushed = flush(prefixes).or_else(|FlushBusy| {
+        let mut flushed = flush(prefixes);
+        for _ in 0..LOOKS {
+            if flushed.is_ok() {
+                break;
+            }
             self.session.quiesce();
-            self.session.maintain(self.now, Pace::Idle, CRAWLED_AT_ONCE);
-            flush(prefixes)
-        });
+            let crawled = self.session.maintain(self.now, Pace::Idle, CRAWLED_AT_ONCE);
+            flushed = flush(prefixes);
+            if crawled >= CRAWLED_AT_ONCE {
+                break;
+            }
+            if flushed.is_err() {
+                thread::sleep(PAUSE);
+            }
+        }
         if flushed.is_ok() {
             self.counters.add(CommandCount::CmdFlushPrefix, prefixes.len() as u64);
         }
