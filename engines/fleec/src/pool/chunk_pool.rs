@@ -25,9 +25,6 @@ const RESERVED: u64 = 2;
 /// … or as many large ones as make up this many bytes.
 const RESERVED_BYTES: u64 = 4096;
 
-/// Another class gives up a page before more is evicted if it has at least this much free memory.
-const IDLE_BYTES: u64 = PAGE_BYTES as u64;
-
 /// What a chunk is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taking {
@@ -131,21 +128,29 @@ impl ChunkPool {
             .find(|other| self.slab.free_chunks(*other) > 0 && is_idle(other))
     }
 
-    /// The class with the most free memory, if it should give `class` a page before more is evicted.
+    /// The class that should give `class` a page before more is evicted: the one with the most free memory, if that makes up a page. Whoever has no page at all
+    /// gets one in any case.
     pub(crate) fn idle_donor(&self, class: ClassId) -> Option<ClassId> {
-        let (donor, bytes) = self.slab.richest(Some(class))?;
-        (bytes >= IDLE_BYTES || !self.has_pages(class)).then_some(donor)
+        if !self.has_pages(class) {
+            return self.slab.richest(Some(class)).map(|(donor, _)| donor);
+        }
+        // In chunks: those of a page seldom make up all of its bytes, and a class with one page would keep it for ever.
+        let has_page = |donor: &ClassId| {
+            *donor != class && self.free_chunks(*donor) >= u64::from(self.classes().geometry(*donor).chunks)
+        };
+        self.classes().ids().filter(has_page).max_by_key(|donor| self.free_bytes(*donor))
+    }
+
+    fn free_bytes(&self, class: ClassId) -> u64 {
+        self.free_chunks(class) * u64::from(self.classes().geometry(class).chunk)
     }
 
     /// The classes with pages but `except`, those with the most free memory first.
     pub(crate) fn donors(&self, except: Option<ClassId>) -> Vec<ClassId> {
-        let bytes = |class: &ClassId| {
-            self.slab.free_chunks(*class) * u64::from(self.classes().geometry(*class).chunk)
-        };
         let mut donors: Vec<ClassId> = self.classes().ids().collect();
         donors.retain(|class| Some(*class) != except && self.has_pages(*class));
         // Read once for each class: numbers that change while they are sorted have no order.
-        donors.sort_by_cached_key(|class| Reverse(bytes(class)));
+        donors.sort_by_cached_key(|class| Reverse(self.free_bytes(*class)));
         donors
     }
 
