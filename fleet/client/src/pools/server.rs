@@ -8,7 +8,7 @@ use guira_sync::clock::Stopwatch;
 use guira_transport::Address;
 use guira_upstream::{Addresses, Probes, Secure, Standing};
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,14 +68,6 @@ impl Server {
     /// Whether gets go to it by UDP.
     pub(super) fn takes_datagrams(&self) -> bool {
         self.gets == Gets::Udp
-    }
-
-    /// Where it is asked by UDP, as far as is known by now.
-    pub(super) fn udp(&self) -> Option<SocketAddr> {
-        match self.addresses.list().first() {
-            Some(Address::Tcp(address)) if self.takes_datagrams() => Some(*address),
-            _ => None,
-        }
     }
 
     pub(super) fn is_known(&self) -> bool {

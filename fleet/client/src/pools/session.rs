@@ -7,7 +7,7 @@ use super::server::Server;
 use super::window::Era;
 use guira_routing::Tree;
 use guira_sync::clock::wall_clock;
-use guira_transport::{Event, Interest, Poll, Progress, Token};
+use guira_transport::{Address, Event, Interest, Poll, Progress, Token};
 use guira_upstream::{Intake, Link, Way};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -47,7 +47,14 @@ struct Wire {
     interest: Interest,
     /// What was read and is no whole reply.
     rest: Intake,
-    udp: Option<UdpSocket>,
+    udp: Option<Datagrams>,
+}
+
+/// A socket for datagrams to a server, and from it alone.
+#[derive(Debug)]
+struct Datagrams {
+    socket: UdpSocket,
+    target: SocketAddr,
 }
 
 fn of_connection(server: u32) -> Token {
@@ -327,37 +334,38 @@ impl Session {
         }
     }
 
-    /// The socket for datagrams to a server, and from it alone.
+    /// The socket for datagrams to a server: to the address at which its connection reaches it, or would be tried first.
     fn socket(&mut self, server: u32) -> io::Result<&UdpSocket> {
         let known = &self.plan.servers()[server as usize];
         let wire = &mut self.wires[server as usize];
-        let socket = match wire.udp.take() {
-            Some(socket) => socket,
-            None => {
-                let Some(target) = known.udp() else {
-                    known.look_up_again();
-                    return Err(io::ErrorKind::AddrNotAvailable.into());
-                };
-                let any: SocketAddr = if target.is_ipv4() {
-                    (Ipv4Addr::UNSPECIFIED, 0).into()
-                } else {
-                    (Ipv6Addr::UNSPECIFIED, 0).into()
-                };
-                let socket = UdpSocket::bind(any)?;
-                socket.set_nonblocking(true)?;
-                socket.connect(target)?;
-                self.poll.add(&socket, of_datagrams(server), Interest::Read)?;
-                socket
+        if matches!(wire.link, Link::Closed) && !wire.way.is_halfway() {
+            wire.way.refresh();
+        }
+        let Some(Address::Tcp(target)) = wire.way.address() else {
+            known.look_up_again();
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        };
+        let before = wire.udp.take();
+        let datagrams = match before {
+            Some(datagrams) if datagrams.target == *target => datagrams,
+            before => {
+                if let Some(Datagrams { socket, .. }) = before {
+                    // The server is elsewhere. Closing the socket does the same.
+                    let _ = self.poll.remove(&socket);
+                }
+                let datagrams = Datagrams::to(*target)?;
+                self.poll.add(&datagrams.socket, of_datagrams(server), Interest::Read)?;
+                datagrams
             }
         };
-        Ok(wire.udp.insert(socket))
+        Ok(&wire.udp.insert(datagrams).socket)
     }
 
     fn hear_datagrams(&mut self, server: u32) {
         self.datagram.resize(DATAGRAM_MAX, 0);
         for _ in 0..DATAGRAMS_MAX {
             let Session { core, wires, datagram, .. } = self;
-            let Some(socket) = &wires[server as usize].udp else { return };
+            let Some(Datagrams { socket, .. }) = &wires[server as usize].udp else { return };
             match socket.recv(datagram) {
                 Ok(bytes) => core.hear_datagram(server, &datagram[..bytes]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -369,11 +377,25 @@ impl Session {
     }
 
     fn close_datagrams(&mut self, server: u32) {
-        if let Some(socket) = self.wires[server as usize].udp.take() {
+        if let Some(Datagrams { socket, .. }) = self.wires[server as usize].udp.take() {
             // Closing the socket does the same.
             let _ = self.poll.remove(&socket);
         }
         self.core.close_datagrams(server);
+    }
+}
+
+impl Datagrams {
+    fn to(target: SocketAddr) -> io::Result<Self> {
+        let any: SocketAddr = if target.is_ipv4() {
+            (Ipv4Addr::UNSPECIFIED, 0).into()
+        } else {
+            (Ipv6Addr::UNSPECIFIED, 0).into()
+        };
+        let socket = UdpSocket::bind(any)?;
+        socket.set_nonblocking(true)?;
+        socket.connect(target)?;
+        Ok(Datagrams { socket, target })
     }
 }
 

@@ -7,7 +7,6 @@ use crate::pools::plan::Builder;
 use crate::pools::window::Window;
 use guira_routing::{Op, Request};
 use guira_sync::clock::Stopwatch;
-use guira_transport::Address;
 use guira_upstream::Probes;
 use std::net::TcpListener;
 
@@ -36,7 +35,11 @@ fn refusing() -> Address {
 
 impl Bench {
     fn new(addresses: &[Address]) -> Self {
-        let plan = Plan::new(&Builder::servers(&["127.0.0.1:1"]).timeout(PATIENCE));
+        Self::of(&Builder::servers(&["127.0.0.1:1"]).timeout(PATIENCE), addresses)
+    }
+
+    fn of(builder: &Builder, addresses: &[Address]) -> Self {
+        let plan = Plan::new(builder);
         let plan = Arc::new(plan.unwrap());
         plan.servers()[0].addresses.replace(addresses);
         let session = Session::new(&plan, &Arc::default(), Window::default().era()).unwrap();
@@ -174,4 +177,28 @@ fn a_server_without_an_address_is_unreachable_until_one_is_found() {
     bench.server().addresses.replace([address]);
     bench.probe();
     bench.reached(&[&listener]);
+}
+
+#[test]
+fn datagrams_go_to_where_the_server_is_by_now() {
+    let servers = [(); 2].map(|()| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket
+    });
+    let [old, new] = servers.each_ref().map(|socket| Address::Tcp(socket.local_addr().unwrap()));
+    let mut bench = Bench::of(&Builder::servers(&["127.0.0.1:1"]).timeout(PATIENCE).udp_gets(), &[old]);
+    let is_asked = |bench: &mut Bench, socket: &UdpSocket| {
+        bench.ask();
+        bench.session.flush();
+        assert!(socket.recv(&mut [0; 1400]).unwrap() > 8);
+    };
+    is_asked(&mut bench, &servers[0]);
+    is_asked(&mut bench, &servers[0]);
+    bench.server().addresses.replace([new]);
+    is_asked(&mut bench, &servers[1]);
+    // An address that it has besides is no reason to leave this one.
+    let same = bench.server().addresses.list()[0].clone();
+    bench.server().addresses.replace([refusing(), same]);
+    is_asked(&mut bench, &servers[1]);
 }
