@@ -122,7 +122,7 @@ impl Asked {
         }
         let has = |words: &[u8]| from.windows(words.len()).any(|part| part == words);
         if flags.is_some() {
-            let is_miss = matches!(from.get(..2), Some(b"EN" | b"NF" | b"NS" | b"EX"));
+            let is_miss = matches!(from.trim_ascii_start().get(..2), Some(b"EN" | b"NF" | b"NS" | b"EX"));
             let mut buffer: KeyBuffer = [0; 336];
             let has_key = [&self.key[..], encode_key(&self.key, &mut buffer)]
                 .iter()
