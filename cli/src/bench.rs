@@ -29,7 +29,7 @@ const EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Parts to run, separated by commas (see --list); all but memory-sizes, fairness, misses,
-    /// delete-prefix, takeover, instructions and those of routers when left out.
+    /// delete-prefix, takeover, instructions, those of few keys and those of routers when left out.
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<String>,
     /// Tell what there is to run, and do nothing.

@@ -108,6 +108,28 @@ fn requests_that_change_their_nature_all_the_time_cost_little() {
     }
 }
 
+/// Prints what `auto` misses over the best fixed policy when requests change their nature in every rhythm, so that it learns what is over by then:
+/// `cargo test -p guira-sim --test auto -- --ignored --nocapture rhythm`.
+#[test]
+#[ignore = "it measures"]
+fn misses_of_requests_that_change_their_nature_in_every_rhythm() {
+    const REQUESTS: usize = 3_200_000;
+    type Nature = fn(u64, usize) -> Vec<u64>;
+    let natures: [(&str, Nature); 3] =
+        [("popular", popular_and_once), ("recent", recent), ("loop", |_, requests| around(requests))];
+    for (number, (one, first)) in natures.iter().enumerate() {
+        for (other, second) in &natures[number + 1..] {
+            for quarters in [1, 2, 4, 8, 16, 32, 64] {
+                let length = quarters * FIT as usize / 4;
+                let turn = |turn: usize| [first, second][turn % 2](turn as u64, length);
+                let keys: Vec<u64> = (0..REQUESTS / length).flat_map(turn).collect();
+                let regret = regret(&keys, REQUESTS / 10);
+                println!("{one} and {other}, {length} requests of each in turn: {regret:.3}");
+            }
+        }
+    }
+}
+
 /// Traces, below the folder that `GUIRA_TRACES` names.
 const TRACES: [&str; 9] = [
     "caffeine/cache2k-orm-busy.trace.zst",

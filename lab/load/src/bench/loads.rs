@@ -66,6 +66,9 @@ impl LoadSpec {
     }
 }
 
+/// The loads of few keys, which are run only when they are named.
+pub(super) const FEW: [&str; 3] = ["get32-few", "mget100-few", "set32-few"];
+
 pub(super) const fn small() -> DataSet {
     DataSet {
         keys: 1_000_000,
@@ -150,7 +153,19 @@ pub fn all() -> Result<Vec<LoadSpec>, LoadError> {
         ),
     ];
     loads.extend(by_other_wires());
+    loads.extend(of_few_keys());
     Ok(loads)
+}
+
+/// What costs more than the floor here is instructions: nothing misses the processor's caches.
+fn of_few_keys() -> [LoadSpec; FEW.len()] {
+    let few = || DataSet { keys: 10_000, ..small() };
+    let [get32, mget100, set32] = FEW;
+    [
+        LoadSpec { pipeline: 32, ..uniform(get32, "get32 over 10,000 keys", few(), Operation::Get) },
+        uniform(mget100, "mget100 over 10,000 keys", few(), Operation::Multiget),
+        LoadSpec { pipeline: 32, ..uniform(set32, "set32 over 10,000 keys", few(), Operation::Set) },
+    ]
 }
 
 /// Loads over UDP and TLS. memcached is used over UDP both ways: a client with few sockets that sends the gets of a

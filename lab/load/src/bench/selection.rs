@@ -126,7 +126,8 @@ impl Selection {
             )));
         }
         let is_named = |name: &str| only.iter().any(|other| other == name);
-        let wanted = |name: &str| is_named(name) || (only.is_empty() && !LONG.contains(&name));
+        let is_extra = |name: &str| LONG.contains(&name) || loads::FEW.contains(&name);
+        let wanted = |name: &str| is_named(name) || (only.is_empty() && !is_extra(name));
         let (part, dump_duration, delete_duration, limit) = match scale {
             Scale::Full => (1, DUMP_DURATION, DELETE_DURATION, None),
             Scale::Quick => (QUICK_PART, DUMP_DURATION_QUICK, DELETE_DURATION_QUICK, Some(QUICK_REQUESTS)),
@@ -215,8 +216,12 @@ fn names(loads: &[LoadSpec]) -> Vec<&str> {
 /// # Errors
 /// Never in practice: the loads are constants.
 pub fn described() -> Result<Vec<(String, String)>, LoadError> {
+    let about = |spec: &LoadSpec| {
+        let when = if loads::FEW.contains(&spec.name) { " (only when named)" } else { "" };
+        format!("{}{when}", spec.about)
+    };
     let mut lines: Vec<(String, String)> =
-        loads::all()?.iter().map(|spec| (spec.name.to_owned(), spec.about.to_owned())).collect();
+        loads::all()?.iter().map(|spec| (spec.name.to_owned(), about(spec))).collect();
     lines.extend(
         [
             (OPEN, "open loop of gets over 50 connections at half of memcached's saturated rate: p99.9"),
@@ -283,7 +288,9 @@ mod tests {
         let dumped = named(&["metadump"]).dump.unwrap().load;
         assert_eq!((dumped.data.keys, dumped.pipeline), (10_000_000, 32));
         assert_eq!(named(&["memory-sizes"]).memory.len(), 20);
-        assert_eq!(described().unwrap().len(), all.loads.len() + 18);
+        assert!(all.loads.iter().all(|spec| !spec.name.ends_with("-few")));
+        assert_eq!(named(&["set32-few"]).loads[0].data.keys, 10_000);
+        assert_eq!(described().unwrap().len(), all.loads.len() + 21);
     }
 
     #[test]
