@@ -19,7 +19,7 @@ use guira_sync::clock::Seconds;
 const SWEEPS_MAX: u32 = 256;
 const SWEEPS_A_PAGE: u32 = 4;
 /// After so many turns all sessions give back what they keep: a page of which one of them keeps a chunk cannot go to another class.
-const SWEEPS_A_RECALL: u32 = 512;
+const SWEEPS_A_RECALL: u32 = 64;
 /// How often a session looks again after a recall, and without eviction, where memory stays full for long.
 const RECALL_ROUNDS: u32 = 64;
 const KEEPING_ROUNDS: u32 = 8;

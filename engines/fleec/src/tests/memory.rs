@@ -214,10 +214,10 @@ fn pages_of_sizes_that_are_gone_serve_those_that_came() {
         FleecEngine::open(FleecOptions { engine, ..FleecOptions::default() }).unwrap()
     };
     let fill = |engine: &FleecEngine| {
-        // Another session has used memory too, and keeps some of it while it has little to do.
-        let (mut session, mut other) = (engine.session(), engine.session());
-        for number in 0..8_000_u32 {
-            let session = if number.is_multiple_of(64) { &mut other } else { &mut session };
+        // Another session has used memory too, and keeps some of it.
+        let mut sessions = [engine.session(), engine.session()];
+        for number in 0..6_000 {
+            let session = &mut sessions[number % 2];
             let key = format!("long-{number}");
             store(session, key.as_bytes(), &[2; LONG], 0, Expiry::Never, NOW).unwrap();
             session.quiesce();
@@ -227,11 +227,11 @@ fn pages_of_sizes_that_are_gone_serve_those_that_came() {
     let fresh = fill(&open());
     let engine = open();
     let mut sessions = [engine.session(), engine.session()];
-    for number in 0..40_000_usize {
+    for number in 0..40_000 {
         let key = format!("mixed-{number}");
         // Each length is a bit longer than the one before, from 20 bytes to 50 kB.
-        let length = (20.0 * 1.05_f64.powi((number % 160) as i32)) as usize;
-        let session = &mut sessions[number % 2];
+        let length = (20.0 * 1.05_f64.powi(number % 160)) as usize;
+        let session = &mut sessions[number as usize % 2];
         store(session, key.as_bytes(), &vec![1; length], 0, Expiry::Never, NOW).unwrap();
         session.quiesce();
     }
