@@ -33,6 +33,7 @@ pub(super) struct Args {
     #[arg(required_unless_present = "list")]
     kind: Option<String>,
     /// A part, such as node-1, or one of a role, such as node; without it, one of all that can be broken so.
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     what: Option<String>,
     /// How long it lasts [default: 10s, of random 1m].
     #[arg(long = "for", value_name = "TIME")]

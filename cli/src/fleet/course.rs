@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::run::print;
 use crate::units::Span;
 use guira_client::text::Endpoint;
-use guira_control::{AskError, Pool, Servers, Store, View};
+use guira_control::{AskError, EtcdError, Pool, Servers, Store, StoreError, View};
 use guira_sync::clock::Stopwatch;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::VecDeque;
@@ -87,6 +87,11 @@ pub(super) fn can_be_copied_from(servers: &Servers, server: &str) -> Result<(), 
         )),
         error => failed(server)(error),
     })
+}
+
+/// Empties a spare that is about to get keys: a router that has not heard of an earlier change may have filled it since its member has emptied it.
+pub(super) fn empty(servers: &Servers, spare: &str) -> Result<(), Failure> {
+    servers.flush(spare).map_err(failed(spare))
 }
 
 /// That a server is there that is about to have keys of its own.
@@ -195,7 +200,7 @@ impl Progress {
             if left.is_zero() {
                 return Ok(());
             }
-            self.show(&format!("{what}: routers hear of it, {} s", left.as_secs() + 1))?;
+            self.show(&format!("{what}: routers hear of it, {:.1} s", left.as_secs_f64()))?;
             std::thread::sleep(left.min(ASK));
             let asked = Stopwatch::start();
             let answer = store.view();
@@ -208,6 +213,33 @@ impl Progress {
                     "etcd answers too slowly, or not at all, for anybody to know what routers have heard";
                 return Err(Failure::Pool(format!("{what} stays as it is: {reason}. Call it again later")));
             }
+        }
+    }
+
+    /// What is in etcd, which is waited for if it does not answer for a while.
+    pub(super) fn look(&mut self, store: &mut Store, what: &str) -> Result<View, Failure> {
+        let since = Stopwatch::start();
+        loop {
+            match store.view() {
+                Ok(view) => return Ok(view),
+                Err(error @ EtcdError::Unreachable { .. }) if since.elapsed() < AWAY_MAX => {
+                    self.show(&format!("{what} stays as it is for now: {error}"))?;
+                }
+                Err(error) => {
+                    return Err(Failure::Pool(format!(
+                        "{what} stays as it is: {error}. Call it again later"
+                    )));
+                }
+            }
+            self.wait();
+        }
+    }
+
+    /// Makes the next step if the pool is as it was. Otherwise, and if etcd has not answered, it is to be looked at anew.
+    pub(super) fn step(store: &mut Store, view: &View, name: &str, next: &Pool) -> Result<(), Failure> {
+        match store.change(view, name, next, &[], None) {
+            Ok(()) | Err(StoreError::Changed(_) | StoreError::Etcd(EtcdError::Unreachable { .. })) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

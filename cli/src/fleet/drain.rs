@@ -4,7 +4,7 @@ use super::course::{self, How, Progress, Share};
 use super::shares;
 use crate::failure::Failure;
 use crate::run::print;
-use guira_control::{Handover, Pool, Registration, Servers, Stage, Store, StoreError, View};
+use guira_control::{Handover, Pool, Registration, Servers, Slot, Stage, Store, View};
 use guira_sync::clock::{Stopwatch, wall_clock};
 
 /// Arguments of `guira fleet drain`.
@@ -30,7 +30,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
-    let view = store.view()?;
+    let view = super::view(store)?;
     let pool = view.pool(&args.pool)?;
     let servers = course::servers(&args.how.access, pool)?;
     let mut drain = Drain { args, servers, progress: Progress::new() };
@@ -95,20 +95,20 @@ impl Drain<'_> {
             );
             return Err(Failure::Usage(reason));
         }
-        super::spare(view, &args.pool, args.with.as_deref())
+        super::spare(view, &args.pool, args.with.as_deref(), |spare| {
+            course::can_be_filled(&self.servers, &spare.server)
+        })
     }
 
     fn check(&self, view: &View, pool: &Pool, former: &str, spare: &Registration) -> Result<(), Failure> {
         course::can_be_copied_from(&self.servers, former)?;
-        course::can_be_filled(&self.servers, &spare.server)?;
         let others = (0..pool.slots.len()).filter(|slot| *slot != self.args.slot);
         let left = course::serving(view, &self.args.pool, &self.servers, others) + 1;
         course::check_minimum(pool, left)?;
         if self.args.how.pace.dry_run {
             return Ok(());
         }
-        // A router that has not heard of an earlier change may have filled it since its member has emptied it.
-        self.servers.flush(&spare.server).map_err(course::failed(&spare.server))
+        course::empty(&self.servers, &spare.server)
     }
 
     fn plan(&self, pool: &Pool, former: &str, spare: &Registration) -> Result<String, Failure> {
@@ -125,15 +125,15 @@ impl Drain<'_> {
     /// From wherever it is to its end.
     fn go_on(&mut self, store: &mut Store, former: &str, new: &str) -> Result<(), Failure> {
         loop {
-            let view = store.view()?;
-            let pool = view.pool(&self.args.pool)?;
             let number = self.args.slot;
+            let what = format!("slot {number} of pool {}", self.args.pool);
+            let view = self.progress.look(store, &what)?;
+            let pool = view.pool(&self.args.pool)?;
             let slot = pool.slots.get(number);
             let server = slot.and_then(|slot| slot.server.as_deref());
             let Some(handover) = slot.and_then(|slot| slot.handover.as_ref()) else {
                 return self.end(server, former, new);
             };
-            let what = format!("slot {number} of pool {}", self.args.pool);
             let stage = handover.stage;
             if server.map(|server| places(server, handover)) != Some([former, new]) {
                 return Err(Failure::Pool(format!(
@@ -157,7 +157,7 @@ impl Drain<'_> {
                     self.progress.settle(store, &self.args.how.pace, &format!("{what} leaves {former}"))?;
                     course::answers(&self.servers, new, &what)?;
                     // The leader may have given the slot back to it meanwhile.
-                    if store.view()?.pool(&self.args.pool)?.slots.get(number) != slot {
+                    if self.unchanged(store, slot, &what)?.is_none() {
                         continue;
                     }
                     // Whoever still reads it then finds nothing old.
@@ -168,16 +168,25 @@ impl Drain<'_> {
                     }
                 }
             }
-            let mut next = pool.clone();
-            let zone = view.registered(&self.args.pool).find(|one| one.server == new);
-            let zone = zone.and_then(|one| one.zone.clone());
-            next.step_handover(number, zone.as_deref(), wall_clock());
-            match store.change(&view, &self.args.pool, &next, &[], None) {
-                // It is looked at what there is now.
-                Ok(()) | Err(StoreError::Changed(_)) => {}
-                Err(error) => return Err(error.into()),
+            while let Some(view) = self.unchanged(store, slot, &what)? {
+                let mut next = view.pool(&self.args.pool)?.clone();
+                let zone = view.registered(&self.args.pool).find(|one| one.server == new);
+                next.step_handover(number, zone.and_then(|one| one.zone.as_deref()), wall_clock());
+                Progress::step(store, &view, &self.args.pool, &next)?;
             }
         }
+    }
+
+    /// What is in etcd by now, if it says the same of the slot; other slots may have changed meanwhile, and that is no reason to begin a step anew.
+    fn unchanged(
+        &mut self,
+        store: &mut Store,
+        slot: Option<&Slot>,
+        what: &str,
+    ) -> Result<Option<View>, Failure> {
+        let view = self.progress.look(store, what)?;
+        let is_same = view.pool(&self.args.pool)?.slots.get(self.args.slot) == slot;
+        Ok(is_same.then_some(view))
     }
 
     /// Until the new server is warm; `false` if something has come between.
@@ -185,7 +194,7 @@ impl Drain<'_> {
         let (args, since) = (self.args, Stopwatch::start());
         let mut share = Share::default();
         while since.elapsed() < args.how.pace.within.0 {
-            let view = store.view()?;
+            let view = self.progress.look(store, &format!("slot {} of pool {}", args.slot, args.pool))?;
             let slot = view.pool(&args.pool)?.slots.get(args.slot);
             let stage = slot.and_then(|slot| slot.handover.as_ref()).map(|handover| handover.stage);
             if stage != Some(Stage::Warming) {

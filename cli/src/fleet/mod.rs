@@ -19,8 +19,11 @@ pub(crate) use up::{ChildArgs, become_child};
 use crate::etcd::EtcdArgs;
 use crate::failure::Failure;
 use crate::units::Span;
-use guira_control::{Etcd, Registration, Rules, Store, View};
+use guira_control::{Etcd, EtcdError, Registration, Rules, Store, View};
 use std::sync::Arc;
+
+/// How often etcd is asked that does not answer.
+const TRIES: usize = 3;
 
 const NOTES: &str = "A pool has slots, to which keys belong, and each slot has a server. A member, `guira fleet join`, runs beside
 each server and registers it while it answers. Servers without a slot are spares: they are emptied, and
@@ -90,6 +93,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// What is in etcd: one that has much to do may not answer at once.
+fn view(store: &mut Store) -> Result<View, Failure> {
+    for _ in 1..TRIES {
+        match store.view() {
+            Err(EtcdError::Unreachable { .. }) => {}
+            answer => return Ok(answer?),
+        }
+    }
+    Ok(store.view()?)
+}
+
 /// The seconds of a hold-down.
 fn hold_down_s(time: Span) -> Result<u32, Failure> {
     let seconds = u32::try_from(time.0.as_secs()).ok().filter(|seconds| *seconds > 0);
@@ -103,13 +117,25 @@ fn told(rules: Rules) -> String {
     format!("replaced after {hold_down_s} s, {at_once} at once{minimum}")
 }
 
-/// The spare of this name, or the first one.
-fn spare<'v>(view: &'v View, pool: &str, server: Option<&str>) -> Result<&'v Registration, Failure> {
-    let found = view.spares(pool).find(|one| server.is_none_or(|server| one.server == server));
-    found.ok_or_else(|| {
-        let which = server.unwrap_or("any server");
-        Failure::Usage(format!(
-            "{which} is no spare of pool {pool}: a spare is registered, empty and without a slot"
-        ))
-    })
+/// The spare of this name, or the first one that `check` finds fit: one that has died is registered until its lease ends.
+fn spare<'v>(
+    view: &'v View,
+    pool: &str,
+    server: Option<&str>,
+    check: impl Fn(&Registration) -> Result<(), Failure>,
+) -> Result<&'v Registration, Failure> {
+    let mut unfit = None;
+    for spare in view.spares(pool).filter(|one| server.is_none_or(|server| one.server == server)) {
+        match check(spare) {
+            Ok(()) => return Ok(spare),
+            Err(failure) => unfit = unfit.or(Some(failure)),
+        }
+    }
+    let there_is_none = match server {
+        Some(server) => format!("{server} is no spare of pool {pool}"),
+        None => format!("pool {pool} has no spare"),
+    };
+    Err(unfit.unwrap_or_else(|| {
+        Failure::Usage(format!("{there_is_none}: a spare is registered, empty and without a slot"))
+    }))
 }

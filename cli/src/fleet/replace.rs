@@ -1,5 +1,7 @@
 //! `guira fleet replace`.
 
+use super::course;
+use crate::access::Access;
 use crate::failure::Failure;
 use crate::run::print;
 use guira_control::Store;
@@ -14,13 +16,15 @@ pub(super) struct Args {
     /// The spare that takes it; without it, the first one there is.
     #[arg(long, value_name = "SERVER")]
     with: Option<String>,
+    #[command(flatten)]
+    access: Access,
     /// Only say what would be done.
     #[arg(long)]
     dry_run: bool,
 }
 
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
-    let view = store.view()?;
+    let view = super::view(store)?;
     let pool = view.pool(&args.pool)?;
     let slots = pool.slots.len();
     let Some(slot) = pool.slots.get(args.slot) else {
@@ -29,13 +33,16 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     if slot.handover.is_some() {
         return Err(Failure::Usage(format!("slot {} is being drained: `drain` goes on with it", args.slot)));
     }
-    let spare = super::spare(&view, &args.pool, args.with.as_deref())?;
+    let servers = course::servers(&args.access, pool)?;
+    let answers = |server: &str| servers.greet(server).map_err(course::failed(server));
+    let spare = super::spare(&view, &args.pool, args.with.as_deref(), |spare| answers(&spare.server))?;
     let former = slot.server.as_deref().unwrap_or("nobody");
     let what = format!(
         "slot {} of pool {}: {former} -> {}, which is empty: the keys of the slot, 1 of {slots}, are misses until they are filled; no other keys move\n",
         args.slot, args.pool, spare.server
     );
     if !args.dry_run {
+        course::empty(&servers, &spare.server)?;
         store.give(&view, &args.pool, args.slot, spare, None)?;
     }
     print(&what)

@@ -4,7 +4,7 @@ use super::course::{self, How, Progress};
 use super::shares;
 use crate::failure::Failure;
 use crate::run::print;
-use guira_control::{Key, Pool, Registration, Resize, Servers, Slot, Stage, Store, StoreError, View};
+use guira_control::{Key, Pool, Registration, Resize, Servers, Slot, Stage, Store, View};
 use guira_routing::hash::{Selector, before_hash_stop};
 use guira_sync::clock::{Stopwatch, wall_clock};
 
@@ -37,7 +37,7 @@ pub(super) struct AddArgs {
 }
 
 pub(super) fn add(args: &AddArgs, store: &mut Store) -> Result<(), Failure> {
-    let view = store.view()?;
+    let view = super::view(store)?;
     let pool = view.pool(&args.pool)?;
     let from = pool.resize.map_or(pool.slots.len(), |resize| resize.from);
     resize(&args.pool, from + args.slots as usize, &args.how, store)
@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
 }
 
 fn resize(name: &str, to: usize, how: &How, store: &mut Store) -> Result<(), Failure> {
-    let view = store.view()?;
+    let view = super::view(store)?;
     let pool = view.pool(name)?;
     let servers = course::servers(&how.access, pool)?;
     if let Some(resize) = pool.resize {
@@ -78,7 +78,7 @@ fn resize(name: &str, to: usize, how: &How, store: &mut Store) -> Result<(), Fai
         return Ok(());
     }
     for spare in &spares {
-        servers.flush(&spare.server).map_err(course::failed(&spare.server))?;
+        course::empty(&servers, &spare.server)?;
     }
     store.change(&view, name, &announced, &taken, None)?;
     course.go_on(store)
@@ -95,8 +95,20 @@ fn check(view: &View, name: &str, to: usize, servers: &Servers) -> Result<Vec<Re
         return Err(Failure::Usage(format!("slot {slot} of pool {name} is being drained: end that first")));
     }
     let needed = to.saturating_sub(from);
-    let spares: Vec<Registration> = view.spares(name).take(needed).cloned().collect();
+    let (mut spares, mut unfit) = (Vec::new(), None);
+    for spare in view.spares(name) {
+        if spares.len() == needed {
+            break;
+        }
+        match course::can_be_filled(servers, &spare.server) {
+            Ok(()) => spares.push(spare.clone()),
+            Err(failure) => unfit = unfit.or(Some(failure)),
+        }
+    }
     if spares.len() < needed {
+        if let Some(failure) = unfit {
+            return Err(failure);
+        }
         let (there, missing) = (spares.len(), needed - spares.len());
         let reason = format!(
             "pool {name} has {there} spares of {needed} that are needed: {missing} are missing. Run `guira fleet join` beside further servers"
@@ -111,9 +123,6 @@ fn check(view: &View, name: &str, to: usize, servers: &Servers) -> Result<Vec<Re
         if number < to {
             course::can_be_filled(servers, server)?;
         }
-    }
-    for spare in &spares {
-        course::can_be_filled(servers, &spare.server)?;
     }
     if to < from {
         course::check_minimum(pool, course::serving(view, name, servers, 0..to))?;
@@ -228,7 +237,8 @@ impl<'a> Course<'a> {
         let name = self.name;
         let Resize { from, to, .. } = self.resize;
         loop {
-            let view = store.view()?;
+            let what = format!("pool {name}");
+            let view = self.progress.look(store, &what)?;
             let pool = view.pool(name)?;
             let stage = match pool.resize {
                 Some(resize) if (resize.from, resize.to) == (from, to) => resize.stage,
@@ -244,7 +254,6 @@ impl<'a> Course<'a> {
                 }
             };
             self.slots.clone_from(&pool.slots);
-            let what = format!("pool {name}");
             match stage {
                 Stage::Announced => {
                     self.progress.settle(store, &self.how.pace, &what)?;
@@ -269,11 +278,7 @@ impl<'a> Course<'a> {
             }
             let mut next = pool.clone();
             next.step_resize(wall_clock());
-            match store.change(&view, name, &next, &[], None) {
-                // It is looked at what there is now.
-                Ok(()) | Err(StoreError::Changed(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
+            Progress::step(store, &view, name, &next)?;
         }
     }
 
@@ -288,7 +293,8 @@ impl<'a> Course<'a> {
         let since = Stopwatch::start();
         let within = self.how.pace.within.0;
         while since.elapsed() < within {
-            let stage = store.view()?.pool(self.name)?.resize.map(|resize| resize.stage);
+            let view = self.progress.look(store, &format!("pool {}", self.name))?;
+            let stage = view.pool(self.name)?.resize.map(|resize| resize.stage);
             if stage != Some(Stage::Warming) {
                 return Ok(false);
             }

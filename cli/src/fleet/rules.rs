@@ -22,7 +22,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
-    let view = store.view()?;
+    let view = super::view(store)?;
     let mut pool = view.pool(&args.pool)?.clone();
     let before = pool.rules;
     pool.rules = Rules {

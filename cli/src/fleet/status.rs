@@ -21,11 +21,14 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
-    let view = store.view()?;
+    let view = super::view(store)?;
     let leader = view.leader().unwrap_or("none: lost servers are not replaced");
     let mut text = format!("revision {}, leader {}\n", view.revision(), leader.escape_debug());
     let asked = args.pools.iter().map(String::as_str);
     let names: Vec<&str> = if args.pools.is_empty() { view.names().collect() } else { asked.collect() };
+    if names.is_empty() {
+        text.push_str("there is no pool yet: `guira fleet create` makes one\n");
+    }
     // One that cannot be read hides no other.
     let mut unreadable = Ok(());
     for name in names {

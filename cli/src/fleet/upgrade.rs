@@ -57,7 +57,7 @@ impl Identity {
 }
 
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
-    let view = store.view()?;
+    let view = super::view(store)?;
     let name = &args.pool;
     let pool = view.pool(name)?;
     let servers = course::servers(&args.access, pool)?;
@@ -146,7 +146,7 @@ impl Upgrade<'_> {
         lease: guira_control::Lease,
     ) -> Result<String, Failure> {
         let (name, server) = (&self.args.pool, self.server);
-        let view = store.view()?;
+        let view = super::view(store)?;
         let slots = view.pool(name)?.slots.len();
         check_rest(&view, name, self.servers, (0..slots).filter(|slot| *slot != self.slot))?;
         let before = Identity::ask(self.servers, server).map_err(course::failed(server))?;
@@ -154,13 +154,13 @@ impl Upgrade<'_> {
             .registered(name)
             .find(|one| view.pool(name).is_ok_and(|pool| pool.slots[self.slot].is_served_by(&one.server)));
         let member = member.map_or(server, |one| one.server.as_str()).to_owned();
-        store.ask_for_upgrade(name, &member, lease)?;
+        store.ask_for_upgrade(&view, name, &member, lease)?;
         let since = Stopwatch::start();
         let mut has_ended = false;
         let mut why = String::new();
         while since.elapsed() < self.args.within.0 {
             store.keep_alive(lease)?;
-            let view = store.view()?;
+            let view = super::view(store)?;
             if view.pool(name)?.slots.get(self.slot).is_none_or(|slot| !slot.is_served_by(server)) {
                 return Err(self.failed("it has lost its slot"));
             }
@@ -171,7 +171,7 @@ impl Upgrade<'_> {
                 None => return Err(self.failed("the order is gone: etcd was away for too long")),
             }
             why = match Identity::ask(self.servers, server) {
-                _ if !has_ended => "its command has not ended".to_owned(),
+                _ if !has_ended => "its command runs".to_owned(),
                 Err(error) => format!("it does not answer: {error}"),
                 Ok(now) if !now.is_another(&before) => {
                     format!("it is the process that it was, {} of version {}", before.pid, before.version)

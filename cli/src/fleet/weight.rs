@@ -56,13 +56,22 @@ impl std::str::FromStr for Weight {
 }
 
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
-    let view = store.view()?;
+    let view = super::view(store)?;
     let pool = view.pool(&args.pool)?;
     if pool.resize.is_some() {
         return Err(Failure::Usage(format!("pool {} is being resized: end that first", args.pool)));
     }
+    if let Some(slot) = pool.slots.iter().position(|slot| slot.handover.is_some()) {
+        return Err(Failure::Usage(format!(
+            "slot {slot} of pool {} is being drained: end that first",
+            args.pool
+        )));
+    }
     let mut changed = pool.clone();
     weigh(&args.pool, &mut changed.slots, args.slot, args.weight.0)?;
+    if changed.slots.iter().all(|slot| slot.weight == Some(0.0)) {
+        return Err(Failure::Usage(format!("pool {} would have no slot with a weight above 0", args.pool)));
+    }
     let mut text = format!("pool {}:", args.pool);
     match (args.hashing.selector(&args.pool, &pool.slots), args.hashing.selector(&args.pool, &changed.slots))
     {

@@ -338,15 +338,26 @@ impl Store {
         }
     }
 
-    /// Asks the member of a server to upgrade it. The order goes when `lease` ends.
+    /// Asks the member of a server to upgrade it. The order goes when `lease` ends. One of before that the member has carried out, and whoever gave it has not
+    /// taken away, is replaced.
     ///
     /// # Errors
     /// There is such an order already, or etcd does not answer.
-    pub fn ask_for_upgrade(&mut self, pool: &str, server: &str, lease: Lease) -> Result<(), StoreError> {
+    pub fn ask_for_upgrade(
+        &mut self,
+        view: &View,
+        pool: &str,
+        server: &str,
+        lease: Lease,
+    ) -> Result<(), StoreError> {
         let order = Order::asked(pool, server);
         let key = self.order_key(&order);
         let put = Put { key: &key, value: &order.text(), lease: Some(lease.0) };
-        match self.etcd.change(&[Condition::IsAbsent(&key)], &[put])? {
+        let condition = match view.order(pool, server).filter(|former| former.is_carried_out()) {
+            Some(former) => Condition::IsUnchanged(&key, former.revision),
+            None => Condition::IsAbsent(&key),
+        };
+        match self.etcd.change(&[condition], &[put])? {
             Outcome::Done => Ok(()),
             Outcome::Refused => Err(StoreError::Ordered(server.to_owned())),
         }

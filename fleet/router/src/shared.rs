@@ -1,12 +1,13 @@
 //! What all threads of a router know.
 
 use crate::cluster::Cluster;
-use crate::config::{LoadError, Loader, SharedPlan, Source};
+use crate::config::{LoadError, Loader, Plan, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
 use crate::pools::Pools;
 use crate::running::{FailedGets, Flushes, Identity, RouterOptions};
 use crate::spool::LogCounts;
 use crate::throttle::Throttle;
+use crate::upstream::Server;
 use guira_control::ControlCounts;
 use guira_following::Records;
 use guira_names::NameCounts;
@@ -94,6 +95,15 @@ pub(crate) struct ConfigReport {
 /// A limit of an option, which has none if it is 0.
 fn limit(most: u32) -> usize {
     if most == 0 { usize::MAX } else { most as usize }
+}
+
+/// Servers that `plan` uses and `before` did not are sent requests, whatever was known of them: who has left a pool and comes back was started anew.
+fn forget_standings(before: &Plan, plan: &Plan) {
+    let used = before.in_use();
+    let was_used =
+        |server: &Server| used.iter().any(|(_, other)| Arc::ptr_eq(&other.standing, &server.standing));
+    let all = plan.in_use().into_iter().map(|(_, server)| server);
+    all.filter(|server| !was_used(server)).for_each(|server| server.standing.forget());
 }
 
 impl Shared {
@@ -217,6 +227,7 @@ impl Shared {
     pub(crate) fn replace(&self, plan: SharedPlan) {
         self.kept_as_it_is();
         let mut state = self.state();
+        forget_standings(&state.plan, &plan);
         state.pools = Arc::new(state.pools.carried_over(&state.plan, &plan));
         (state.plan, state.since) = (plan, Moment::now());
     }

@@ -112,6 +112,11 @@ impl Standing {
         self.failures.load(Ordering::Relaxed)
     }
 
+    /// It was not sent anything for a while, and what was found out before counts no more.
+    pub fn forget(&self) {
+        self.heard();
+    }
+
     /// It has answered.
     #[inline]
     pub fn heard(&self) {

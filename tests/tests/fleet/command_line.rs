@@ -41,7 +41,7 @@ fn a_pool_is_made_once_and_a_slot_is_given_only_to_a_spare() {
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(told.contains("pool cache: 2 slots") && failed.contains("broken"), "{told}{failed}");
     region.etcd.control(&["del", "/guira/pools/broken"]);
-    refused(&region, &["replace", "cache", "0"], "any server is no spare");
+    refused(&region, &["replace", "cache", "0"], "has no spare");
     refused(&region, &["replace", "cache", "2"], "has the slots 0 to 1");
     region.join(3);
     let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
@@ -56,6 +56,29 @@ fn a_pool_is_made_once_and_a_slot_is_given_only_to_a_spare() {
     // Who served is emptied, and is a spare then.
     region.wait_for_state(&names[0], "spare");
     assert!(client.value("old").is_none());
+    // As a router does that has not heard yet that this one has lost its slot.
+    client.set("late", "old");
     region.fleet(&["replace", "cache", "0", "--with", &names[0]]);
+    assert!(client.value("late").is_none(), "it is emptied before it has the slot");
     assert_eq!(region.slots(), names[..2]);
+}
+
+#[test]
+fn a_spare_that_has_died_is_passed_over() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(3);
+    let mut names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
+    let taken = region.fleet(&["replace", "cache", "0", "--dry-run"]);
+    // It is registered until its member has found out.
+    let dead = (1..3).find(|number| taken.contains(&names[*number])).expect("a spare is taken");
+    drop(region.nodes.remove(dead).server);
+    let dead = names.remove(dead);
+    let said = region.try_fleet(&["replace", "cache", "0", "--with", &dead]).expect_err("it is dead");
+    assert!(said.contains("cannot connect") || said.contains("is no spare"), "{said}");
+    for command in ["drain", "replace"] {
+        let said = region.fleet(&[command, "cache", "0", "--dry-run"]);
+        assert!(said.contains(&format!("{} -> {}", names[0], names[1])), "{command}: {said}");
+    }
+    region.fleet(&["replace", "cache", "0"]);
+    assert_eq!(region.slots(), names[1..]);
 }

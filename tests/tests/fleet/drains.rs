@@ -3,7 +3,7 @@
 use crate::Region;
 use crate::model::Model;
 use crate::region::{HOLD_DOWN_S, POOL, fill, misses, put, routes};
-use guira_harness::server::ServerProcess;
+use guira_harness::server::{ServerProcess, Signal};
 use guira_tests::Client;
 use guira_tests::server::{guira_binary, spawn, wait_for};
 use std::process::Command;
@@ -201,6 +201,26 @@ fn a_server_that_leaves_is_not_emptied_when_the_one_that_is_filled_is_gone() {
 }
 
 #[test]
+fn a_drain_waits_for_an_etcd_that_does_not_answer() {
+    let Some(mut region) = Region::start(1) else { return };
+    region.join(2);
+    let new = region.nodes[1].name();
+    let url = region.etcd.url();
+    let mut drain = Command::new(guira_binary());
+    drain.args(["fleet", "--etcd", &url, "drain", POOL, "0", "--settle=100ms", "--within=1s"]);
+    let mut drain = spawn(drain);
+    wait_for("a server that is filled", || is_warming(&region, &new));
+    region.etcd.signal(Signal::STOP);
+    // Longer than a call takes, and than it would be filled.
+    sleep(Duration::from_secs(4));
+    assert!(drain.ended().is_none(), "{}", drain.errors());
+    region.etcd.signal(Signal::CONT);
+    let status = wait_for("the end of the drain", || drain.ended());
+    assert!(status.success(), "{}", drain.errors());
+    assert_eq!(region.slots(), [new]);
+}
+
+#[test]
 fn a_drain_that_would_lose_something_is_refused() {
     let Some(mut region) = Region::start(2) else { return };
     let refused = |region: &Region, arguments: &[&str], what: &str| {
@@ -210,7 +230,7 @@ fn a_drain_that_would_lose_something_is_refused() {
     refused(&region, &["drain", POOL, "0"], "slot 0 of pool cache has no server");
     region.join(2);
     refused(&region, &["drain", POOL, "7"], "has the slots 0 to 1");
-    refused(&region, &["drain", POOL, "0"], "any server is no spare");
+    refused(&region, &["drain", POOL, "0"], "has no spare");
     refused(&region, &["drain", POOL, "0", "--until", "2"], "between 0 and 1");
     region.join(1);
     let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();

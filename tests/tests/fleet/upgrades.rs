@@ -67,6 +67,14 @@ fn servers_are_taken_over_one_after_the_other_and_keep_their_items() {
     let mut successors = Successors(vec![process(&region.nodes[0].server)]);
     assert_eq!(process(&region.nodes[1].server), before[1]);
     std::fs::write(&mark, "").expect("a scratch folder can be written");
+    // Somebody else's command was killed: the order is still there, and is waited for only while it is not carried out.
+    let order = |state: &str| {
+        let key = format!("/guira/orders/{POOL}/{}", names[1]);
+        region.etcd.control(&["put", &key, &format!(r#"{{"state":"{state}"}}"#)]);
+    };
+    order("running");
+    refused(&region, &["upgrade", POOL], "is being upgraded already");
+    order("done");
     let said = region.fleet(&["upgrade", POOL]);
     successors.0.push(process(&region.nodes[1].server));
     assert!(said.contains(&format!("{}: was upgraded before", names[0])), "{said}");

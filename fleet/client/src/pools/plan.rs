@@ -305,6 +305,15 @@ impl Plan {
         self.in_use.iter().filter_map(|number| self.servers.get(*number as usize))
     }
 
+    /// Servers that it uses and `before` did not are sent requests, whatever was known of them: who has left a pool and comes back was started anew.
+    fn forget_standings(&self, before: &Plan) {
+        for number in self.in_use.difference(&before.in_use) {
+            let server = &self.servers[*number as usize];
+            server.standing.forget();
+            *server.probes() = None;
+        }
+    }
+
     /// A number that tells this host from others.
     pub(super) fn host(&self) -> u64 {
         self.common.host
@@ -357,6 +366,7 @@ impl InUse {
         }
         let plan = Arc::new(before.after(texts).inspect_err(|_| counts.refused_configurations.add(1))?);
         counts.configurations.add(1);
+        plan.forget_standings(&before);
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&plan);
         self.newest.store(plan.number, Ordering::Relaxed);
         hand_out(&plan)
@@ -392,6 +402,7 @@ fn secure(connector: &TlsConnector, address: &Named) -> Result<Secure, SetupErro
 
 #[cfg(test)]
 mod tests {
+    use super::super::core::HEALTH;
     use super::*;
 
     fn names(builder: &Builder) -> Result<Vec<String>, String> {
@@ -420,6 +431,23 @@ mod tests {
         let back = next.after(&of(&["127.0.0.1:1"])).unwrap();
         assert_eq!((names(&back), back.servers.len()), (vec!["127.0.0.1:1".to_owned()], 3));
         assert!(next.after(&"{".into()).is_err() && next.after(&of(&[])).is_err());
+    }
+
+    #[test]
+    fn a_server_that_comes_back_into_use_is_sent_requests_whatever_was_known_of_it() {
+        let servers = |servers: &[&str]| Builder::servers(servers).texts;
+        let both = ["127.0.0.1:1", "127.0.0.1:2"];
+        let in_use = InUse::new(Arc::new(Plan::new(&Builder::servers(&both)).unwrap()));
+        let plan = in_use.plan();
+        for server in &plan.servers {
+            server.standing.unreachable(&HEALTH);
+        }
+        let are_in = || plan.servers.iter().map(|server| server.standing.is_in()).collect::<Vec<_>>();
+        let go_by = |texts| in_use.replace(&texts, &Counts::default(), |_| Ok(())).unwrap();
+        go_by(servers(&both[1..]));
+        assert_eq!(are_in(), [false, false]);
+        go_by(servers(&both));
+        assert_eq!(are_in(), [true, false], "the other one was in use all the time");
     }
 
     #[test]
