@@ -2,6 +2,7 @@
 
 use crate::counters::{CommandCount, CommandCounters};
 use crate::observe::{Kinds, Observer};
+use crate::prefixes::FlushWaits;
 use crate::token::Leases;
 use crate::uniques::Uniques;
 use guira_contract::{Key, Session};
@@ -24,6 +25,7 @@ pub struct Executor<S> {
     pub(crate) kinds: Kinds,
     /// The observer also receives all events of keys with lower hashes.
     pub(crate) sampled_below: u64,
+    pub(crate) flush_waits: FlushWaits,
 }
 
 impl<S: Session> Executor<S> {
@@ -45,6 +47,7 @@ impl<S: Session> Executor<S> {
             observer,
             kinds: Kinds::NONE,
             sampled_below: 0,
+            flush_waits: FlushWaits::default(),
         }
     }
 

@@ -5,17 +5,36 @@ use crate::executor::Executor;
 use crate::meta_reply;
 use guira_contract::{FlushBusy, Pace, Session};
 use guira_protocol::{MetaGet, ReplyBuffer};
+use guira_sync::clock::Seconds;
 use std::thread;
 use std::time::Duration;
 
 /// Steps of the crawler that a request does for itself when too many prefixes are being deleted: enough for some ten thousand items, and some milliseconds of work.
 const CRAWLED_AT_ONCE: usize = 512;
 
-/// The crawler starts when every thread has seen the flush, and one that the kernel has suspended in the middle of a batch may take a while: a request looks again
-/// this often …
-const LOOKS: usize = 100;
-/// … after pauses of this length.
+/// The crawler starts when every thread has seen the flush, and one that the kernel has suspended in the middle of a batch may take a while. So long a request
+/// waits before it looks again …
 const PAUSE: Duration = Duration::from_millis(1);
+/// … and so often all requests of a worker do in a second: others wait meanwhile.
+const PAUSES_A_SECOND: usize = 100;
+
+/// How often requests of a worker have waited for other threads.
+#[derive(Debug, Default)]
+pub(crate) struct FlushWaits {
+    second: Seconds,
+    pauses: usize,
+}
+
+impl FlushWaits {
+    /// Whether there may be another pause.
+    fn take(&mut self, now: Seconds) -> bool {
+        if self.second != now {
+            *self = FlushWaits { second: now, pauses: 0 };
+        }
+        self.pauses += 1;
+        self.pauses <= PAUSES_A_SECOND
+    }
+}
 
 impl<S: Session> Executor<S> {
     /// Has `flush` delete what begins with one of `prefixes`. If too many others are being deleted it crawls for a moment and tries again; if there is nothing to
@@ -29,19 +48,17 @@ impl<S: Session> Executor<S> {
         flush: impl Fn(&[&[u8]]) -> Result<(), FlushBusy>,
     ) -> Result<(), FlushBusy> {
         let mut flushed = flush(prefixes);
-        for _ in 0..LOOKS {
-            if flushed.is_ok() {
-                break;
-            }
+        while flushed.is_err() {
             self.session.quiesce();
             let crawled = self.session.maintain(self.now, Pace::Idle, CRAWLED_AT_ONCE);
             flushed = flush(prefixes);
-            if crawled >= CRAWLED_AT_ONCE {
+            if flushed.is_ok() || crawled >= CRAWLED_AT_ONCE || !self.flush_waits.take(self.now) {
                 break;
             }
-            if flushed.is_err() {
-                thread::sleep(PAUSE);
-            }
+            // Others may need what the session holds.
+            self.session.offline();
+            thread::sleep(PAUSE);
+            self.session.online();
         }
         if flushed.is_ok() {
             self.counters.add(CommandCount::CmdFlushPrefix, prefixes.len() as u64);

@@ -45,7 +45,7 @@ fn try_engine<E: Engine>(open: impl Fn() -> E) {
     assert!(refusals >= 10, "the batch kept the crawler from starting: {refusals}");
     let (flushed, refusals) = flush_beside_a_batch(&open(), usize::MAX);
     assert_eq!(flushed, Err(FlushBusy), "it is not waited for without end");
-    assert!(refusals > 10, "{refusals}");
+    assert!((10..1000).contains(&refusals), "{refusals}");
 }
 
 #[test]

@@ -18,7 +18,8 @@ use guira_sync::clock::Seconds;
 /// How often the hand is turned for one chunk at most, and after how many turns a page may be taken from another class.
 const SWEEPS_MAX: u32 = 256;
 const SWEEPS_A_PAGE: u32 = 4;
-/// After so many turns all sessions give back what they keep: a page of which one of them keeps a chunk cannot go to another class.
+/// After so many turns all sessions give back what they keep, if they did not in this second: a page of which one of them keeps a chunk cannot go to another
+/// class.
 const SWEEPS_A_RECALL: u32 = 64;
 /// How often a session looks again after a recall, and without eviction, where memory stays full for long.
 const RECALL_ROUNDS: u32 = 64;
@@ -106,7 +107,7 @@ impl Allocator {
     fn evict(&mut self, class: ClassId, taking: Taking, now: Seconds) -> bool {
         for _ in 0..SWEEPS_MAX {
             self.sweeps = self.sweeps.wrapping_add(1);
-            if self.sweeps.is_multiple_of(SWEEPS_A_RECALL) {
+            if self.sweeps.is_multiple_of(SWEEPS_A_RECALL) && self.local.core().memory.is_recall_due(now) {
                 self.local.recall();
             }
             let is_due = self.sweeps.is_multiple_of(SWEEPS_A_PAGE);

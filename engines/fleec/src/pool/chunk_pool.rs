@@ -4,7 +4,8 @@ use guira_items::Eviction;
 use guira_memory::slab::lockfree::LockFreeSlab;
 use guira_memory::slab::{ClassId, ClassTable, PAGE_BYTES};
 use guira_memory::{Budget, MIB, Offset};
-use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use guira_sync::clock::Seconds;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -41,13 +42,22 @@ pub(crate) struct ChunkPool {
     eviction: Eviction,
     /// How often a session found no memory: then the others give back the chunks that they keep.
     recalls: AtomicU64,
+    /// The second of the last recall of those that come from time to time.
+    recalled: AtomicU32,
     /// Items moved out of pages that were emptied.
     rescued: AtomicU64,
 }
 
 impl ChunkPool {
     pub(crate) fn new(slab: LockFreeSlab, budget: Arc<Budget>, eviction: Eviction) -> Self {
-        ChunkPool { slab, budget, eviction, recalls: AtomicU64::new(0), rescued: AtomicU64::new(0) }
+        ChunkPool {
+            slab,
+            budget,
+            eviction,
+            recalls: AtomicU64::new(0),
+            recalled: AtomicU32::new(0),
+            rescued: AtomicU64::new(0),
+        }
     }
 
     /// The allocator, for operations on whole pages.
@@ -157,6 +167,11 @@ impl ChunkPool {
     /// Asks sessions to give back the chunks that they keep. Returns the new number of recalls.
     pub(crate) fn recall(&self) -> u64 {
         self.recalls.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether it is time for a recall of those that come once in a second, however many sessions evict. Who is told so does it.
+    pub(crate) fn is_recall_due(&self, now: Seconds) -> bool {
+        self.recalled.swap(now.0, Ordering::Relaxed) != now.0
     }
 
     /// How often sessions were asked to give back the chunks that they keep.

@@ -216,10 +216,12 @@ fn pages_of_sizes_that_are_gone_serve_those_that_came() {
     let fill = |engine: &FleecEngine| {
         // Another session has used memory too, and keeps some of it.
         let mut sessions = [engine.session(), engine.session()];
-        for number in 0..6_000 {
+        for number in 0..8_000 {
             let session = &mut sessions[number % 2];
             let key = format!("long-{number}");
-            store(session, key.as_bytes(), &[2; LONG], 0, Expiry::Never, NOW).unwrap();
+            let now = Seconds(NOW.0 + number as u32 / 500);
+            session.maintain(now, Pace::Busy, 0);
+            store(session, key.as_bytes(), &[2; LONG], 0, Expiry::Never, now).unwrap();
             session.quiesce();
         }
         engine.stats().items
