@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::run::print;
 use crate::units::Span;
 use guira_client::text::Endpoint;
-use guira_control::{AskError, EtcdError, Pool, Servers, Store, StoreError, View};
+use guira_control::{AskError, EtcdError, Pool, Registration, Servers, Store, StoreError, View};
 use guira_sync::clock::Stopwatch;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::VecDeque;
@@ -21,6 +21,8 @@ const ASK: Duration = Duration::from_millis(200);
 const ASK_MAX: Duration = Duration::from_secs(1);
 /// How long etcd may be away.
 const AWAY_MAX: Duration = Duration::from_secs(600);
+/// How often a step is tried that etcd does not answer, though it answers otherwise.
+const UNMADE_MAX: u32 = 60;
 /// How often that is told where there is no terminal.
 const TELL: Duration = Duration::from_secs(30);
 /// Looks that a share is made of.
@@ -89,9 +91,17 @@ pub(super) fn can_be_copied_from(servers: &Servers, server: &str) -> Result<(), 
     })
 }
 
-/// Empties a spare that is about to get keys: a router that has not heard of an earlier change may have filled it since its member has emptied it.
-pub(super) fn empty(servers: &Servers, spare: &str) -> Result<(), Failure> {
-    servers.flush(spare).map_err(failed(spare))
+/// Empties spares that are about to get keys: a router that has not heard of an earlier change may have filled one since its member has emptied it.
+/// One that has a slot by now keeps what it has.
+pub(super) fn empty(store: &mut Store, servers: &Servers, spares: &[&Registration]) -> Result<(), Failure> {
+    for spare in spares {
+        let view = super::view(store)?;
+        if !view.spares(&spare.pool).any(|one| one == *spare) {
+            return Err(StoreError::Changed(spare.pool.clone()).into());
+        }
+        servers.flush(&spare.server).map_err(failed(&spare.server))?;
+    }
+    Ok(())
 }
 
 /// That a server is there that is about to have keys of its own.
@@ -164,6 +174,8 @@ impl Settling {
 pub(super) struct Progress {
     bar: ProgressBar,
     told: Option<Stopwatch>,
+    /// Attempts at a step that etcd has not answered, in a row.
+    unmade: u32,
 }
 
 impl Progress {
@@ -172,7 +184,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
             bar.set_style(style);
         }
-        Progress { bar, told: None }
+        Progress { bar, told: None, unmade: 0 }
     }
 
     /// What has happened.
@@ -236,11 +248,24 @@ impl Progress {
     }
 
     /// Makes the next step if the pool is as it was. Otherwise, and if etcd has not answered, it is to be looked at anew.
-    pub(super) fn step(store: &mut Store, view: &View, name: &str, next: &Pool) -> Result<(), Failure> {
+    pub(super) fn step(
+        &mut self,
+        store: &mut Store,
+        view: &View,
+        name: &str,
+        next: &Pool,
+    ) -> Result<(), Failure> {
         match store.change(view, name, next, &[], None) {
-            Ok(()) | Err(StoreError::Changed(_) | StoreError::Etcd(EtcdError::Unreachable { .. })) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(()) => self.unmade = 0,
+            Err(StoreError::Changed(_)) => {}
+            Err(StoreError::Etcd(error @ EtcdError::Unreachable { .. })) if self.unmade < UNMADE_MAX => {
+                self.unmade += 1;
+                self.show(&format!("pool {name} stays as it is for now: {error}"))?;
+                self.wait();
+            }
+            Err(error) => return Err(error.into()),
         }
+        Ok(())
     }
 
     pub(super) fn wait(&self) {

@@ -60,11 +60,12 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
         }
         (Some(former), None) => {
             let spare = drain.spare(&view, pool)?;
-            drain.check(&view, pool, former, spare)?;
+            drain.check(&view, pool, former)?;
             print(&drain.plan(pool, former, spare)?)?;
             if args.how.pace.dry_run {
                 return Ok(());
             }
+            course::empty(store, &drain.servers, &[spare])?;
             let mut announced = pool.clone();
             announced.announce_handover(args.slot, spare, wall_clock());
             store.change(&view, &args.pool, &announced, &[spare], None)?;
@@ -100,15 +101,11 @@ impl Drain<'_> {
         })
     }
 
-    fn check(&self, view: &View, pool: &Pool, former: &str, spare: &Registration) -> Result<(), Failure> {
+    fn check(&self, view: &View, pool: &Pool, former: &str) -> Result<(), Failure> {
         course::can_be_copied_from(&self.servers, former)?;
         let others = (0..pool.slots.len()).filter(|slot| *slot != self.args.slot);
         let left = course::serving(view, &self.args.pool, &self.servers, others) + 1;
-        course::check_minimum(pool, left)?;
-        if self.args.how.pace.dry_run {
-            return Ok(());
-        }
-        course::empty(&self.servers, &spare.server)
+        course::check_minimum(pool, left)
     }
 
     fn plan(&self, pool: &Pool, former: &str, spare: &Registration) -> Result<String, Failure> {
@@ -172,7 +169,7 @@ impl Drain<'_> {
                 let mut next = view.pool(&self.args.pool)?.clone();
                 let zone = view.registered(&self.args.pool).find(|one| one.server == new);
                 next.step_handover(number, zone.and_then(|one| one.zone.as_deref()), wall_clock());
-                Progress::step(store, &view, &self.args.pool, &next)?;
+                self.progress.step(store, &view, &self.args.pool, &next)?;
             }
         }
     }

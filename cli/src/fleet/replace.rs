@@ -41,9 +41,10 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
         "slot {} of pool {}: {former} -> {}, which is empty: the keys of the slot, 1 of {slots}, are misses until they are filled; no other keys move\n",
         args.slot, args.pool, spare.server
     );
+    print(&what)?;
     if !args.dry_run {
-        course::empty(&servers, &spare.server)?;
+        course::empty(store, &servers, &[spare])?;
         store.give(&view, &args.pool, args.slot, spare, None)?;
     }
-    print(&what)
+    Ok(())
 }

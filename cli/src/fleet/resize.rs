@@ -77,9 +77,7 @@ fn resize(name: &str, to: usize, how: &How, store: &mut Store) -> Result<(), Fai
     if how.pace.dry_run {
         return Ok(());
     }
-    for spare in &spares {
-        course::empty(&servers, &spare.server)?;
-    }
+    course::empty(store, &servers, &taken)?;
     store.change(&view, name, &announced, &taken, None)?;
     course.go_on(store)
 }
@@ -276,9 +274,14 @@ impl<'a> Course<'a> {
                     self.empty_former(pool)?;
                 }
             }
-            let mut next = pool.clone();
-            next.step_resize(wall_clock());
-            Progress::step(store, &view, name, &next)?;
+            let mut now = view.clone();
+            // One that is lost on the way is no reason to begin the stage anew.
+            while now.pool(name)? == pool {
+                let mut next = pool.clone();
+                next.step_resize(wall_clock());
+                self.progress.step(store, &now, name, &next)?;
+                now = self.progress.look(store, &what)?;
+            }
         }
     }
 

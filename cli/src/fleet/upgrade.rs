@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// How long an order stays that nobody looks after.
 const LEASE: Duration = Duration::from_secs(60);
+/// etcd ends leases some time later than that.
+const SLACK: Duration = Duration::from_secs(15);
 /// Start times are told in whole seconds, of two clocks.
 const START_SLACK_S: u64 = 2;
 
@@ -57,8 +59,9 @@ impl Identity {
 }
 
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
-    let view = super::view(store)?;
     let name = &args.pool;
+    let mut progress = Progress::new();
+    let view = without_orders(name, store, &mut progress)?;
     let pool = view.pool(name)?;
     let servers = course::servers(&args.access, pool)?;
     let mut done: Vec<String> = if args.anew { Vec::new() } else { view.upgraded(name).to_vec() };
@@ -77,7 +80,6 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
         return print(&text);
     }
     print(&text)?;
-    let mut progress = Progress::new();
     for (slot, server) in &left {
         let lease = store.lease(LEASE)?;
         let upgrade = Upgrade { args, servers: &servers, slot: *slot, server };
@@ -90,6 +92,33 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     }
     store.keep_upgraded(name, &[])?;
     progress.tell(&format!("pool {name}: all servers are upgraded"))
+}
+
+/// What is in etcd once no order is left of an upgrade that was interrupted: its lease ends soon.
+fn without_orders(name: &str, store: &mut Store, progress: &mut Progress) -> Result<View, Failure> {
+    let (first, since) = (super::view(store)?, Stopwatch::start());
+    if !first.has_orders(name) {
+        return Ok(first);
+    }
+    loop {
+        progress.show(&format!(
+            "pool {name}: an order of another upgrade is waited for, which ends within a minute if nobody looks after it"
+        ))?;
+        progress.wait();
+        let view = super::view(store)?;
+        let is_over = !view.has_orders(name);
+        if is_over {
+            // Whoever is at work keeps what is done, and gives the next order.
+            progress.wait();
+        }
+        let view = if is_over { super::view(store)? } else { view };
+        if view.upgraded(name) != first.upgraded(name) || since.elapsed() > LEASE + SLACK {
+            return Err(Failure::Usage(format!("pool {name} is being upgraded already")));
+        }
+        if is_over && !view.has_orders(name) {
+            return Ok(view);
+        }
+    }
 }
 
 fn of_slots(pool: &Pool) -> Vec<(usize, String)> {
@@ -154,9 +183,8 @@ impl Upgrade<'_> {
             .registered(name)
             .find(|one| view.pool(name).is_ok_and(|pool| pool.slots[self.slot].is_served_by(&one.server)));
         let member = member.map_or(server, |one| one.server.as_str()).to_owned();
-        store.ask_for_upgrade(&view, name, &member, lease)?;
+        store.ask_for_upgrade(name, &member, lease)?;
         let since = Stopwatch::start();
-        let mut has_ended = false;
         let mut why = String::new();
         while since.elapsed() < self.args.within.0 {
             store.keep_alive(lease)?;
@@ -164,14 +192,14 @@ impl Upgrade<'_> {
             if view.pool(name)?.slots.get(self.slot).is_none_or(|slot| !slot.is_served_by(server)) {
                 return Err(self.failed("it has lost its slot"));
             }
-            match view.order(name, &member).map(|order| (order.state, order.said.as_str())) {
+            let state = match view.order(name, &member).map(|order| (order.state, order.said.as_str())) {
                 Some((OrderState::Failed, said)) => return Err(self.failed(&format!("its command: {said}"))),
-                Some((OrderState::Done, _)) => has_ended = true,
-                Some(_) => {}
+                Some((state, _)) => state,
                 None => return Err(self.failed("the order is gone: etcd was away for too long")),
-            }
+            };
             why = match Identity::ask(self.servers, server) {
-                _ if !has_ended => "its command runs".to_owned(),
+                _ if state == OrderState::Running => "its command runs".to_owned(),
+                _ if state != OrderState::Done => "its member has not begun".to_owned(),
                 Err(error) => format!("it does not answer: {error}"),
                 Ok(now) if !now.is_another(&before) => {
                     format!("it is the process that it was, {} of version {}", before.pid, before.version)

@@ -42,11 +42,6 @@ impl Order {
         Order { pool, server, state, said: String::new(), revision: 0, lease: 0 }
     }
 
-    /// Whether its member has done with it.
-    pub(crate) fn is_carried_out(&self) -> bool {
-        matches!(self.state, OrderState::Done | OrderState::Failed)
-    }
-
     pub(crate) fn read(pool: &str, server: &str, entry: &Entry) -> Option<Self> {
         let read: Order = serde_json::from_slice(&entry.value).ok()?;
         let (pool, server) = (pool.to_owned(), server.to_owned());

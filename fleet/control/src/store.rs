@@ -166,6 +166,11 @@ impl View {
         self.orders.iter().find(|order| order.pool == pool && order.server == server)
     }
 
+    /// Whether some member of a pool was asked for something.
+    pub fn has_orders(&self, pool: &str) -> bool {
+        self.orders.iter().any(|order| order.pool == pool)
+    }
+
     /// The servers that an upgrade of a pool which has not ended has done.
     pub fn upgraded(&self, pool: &str) -> &[String] {
         self.upgraded.get(pool).map(Vec::as_slice).unwrap_or_default()
@@ -338,26 +343,15 @@ impl Store {
         }
     }
 
-    /// Asks the member of a server to upgrade it. The order goes when `lease` ends. One of before that the member has carried out, and whoever gave it has not
-    /// taken away, is replaced.
+    /// Asks the member of a server to upgrade it. The order goes when `lease` ends.
     ///
     /// # Errors
     /// There is such an order already, or etcd does not answer.
-    pub fn ask_for_upgrade(
-        &mut self,
-        view: &View,
-        pool: &str,
-        server: &str,
-        lease: Lease,
-    ) -> Result<(), StoreError> {
+    pub fn ask_for_upgrade(&mut self, pool: &str, server: &str, lease: Lease) -> Result<(), StoreError> {
         let order = Order::asked(pool, server);
         let key = self.order_key(&order);
         let put = Put { key: &key, value: &order.text(), lease: Some(lease.0) };
-        let condition = match view.order(pool, server).filter(|former| former.is_carried_out()) {
-            Some(former) => Condition::IsUnchanged(&key, former.revision),
-            None => Condition::IsAbsent(&key),
-        };
-        match self.etcd.change(&[condition], &[put])? {
+        match self.etcd.change(&[Condition::IsAbsent(&key)], &[put])? {
             Outcome::Done => Ok(()),
             Outcome::Refused => Err(StoreError::Ordered(server.to_owned())),
         }

@@ -16,6 +16,7 @@ use guira_serving::Host;
 use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_transport::Address;
 use guira_upstream::Health;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug)]
@@ -99,11 +100,10 @@ fn limit(most: u32) -> usize {
 
 /// Servers that `plan` uses and `before` did not are sent requests, whatever was known of them: who has left a pool and comes back was started anew.
 fn forget_standings(before: &Plan, plan: &Plan) {
-    let used = before.in_use();
-    let was_used =
-        |server: &Server| used.iter().any(|(_, other)| Arc::ptr_eq(&other.standing, &server.standing));
+    let of = |server: &Server| Arc::as_ptr(&server.standing);
+    let used: HashSet<_> = before.in_use().into_iter().map(|(_, server)| of(server)).collect();
     let all = plan.in_use().into_iter().map(|(_, server)| server);
-    all.filter(|server| !was_used(server)).for_each(|server| server.standing.forget());
+    all.filter(|server| !used.contains(&of(server))).for_each(|server| server.standing.forget());
 }
 
 impl Shared {
@@ -226,8 +226,8 @@ impl Shared {
 
     pub(crate) fn replace(&self, plan: SharedPlan) {
         self.kept_as_it_is();
+        forget_standings(&self.plan(), &plan);
         let mut state = self.state();
-        forget_standings(&state.plan, &plan);
         state.pools = Arc::new(state.pools.carried_over(&state.plan, &plan));
         (state.plan, state.since) = (plan, Moment::now());
     }

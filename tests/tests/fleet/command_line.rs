@@ -71,7 +71,8 @@ fn a_spare_that_has_died_is_passed_over() {
     let taken = region.fleet(&["replace", "cache", "0", "--dry-run"]);
     // It is registered until its member has found out.
     let dead = (1..3).find(|number| taken.contains(&names[*number])).expect("a spare is taken");
-    drop(region.nodes.remove(dead).server);
+    let node = region.nodes.remove(dead);
+    drop(node.server);
     let dead = names.remove(dead);
     let said = region.try_fleet(&["replace", "cache", "0", "--with", &dead]).expect_err("it is dead");
     assert!(said.contains("cannot connect") || said.contains("is no spare"), "{said}");

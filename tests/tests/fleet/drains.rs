@@ -207,7 +207,7 @@ fn a_drain_waits_for_an_etcd_that_does_not_answer() {
     let new = region.nodes[1].name();
     let url = region.etcd.url();
     let mut drain = Command::new(guira_binary());
-    drain.args(["fleet", "--etcd", &url, "drain", POOL, "0", "--settle=100ms", "--within=1s"]);
+    drain.args(["fleet", "--etcd", &url, "drain", POOL, "0", "--settle=1s", "--within=6s"]);
     let mut drain = spawn(drain);
     wait_for("a server that is filled", || is_warming(&region, &new));
     region.etcd.signal(Signal::STOP);

@@ -68,14 +68,19 @@ fn servers_are_taken_over_one_after_the_other_and_keep_their_items() {
     assert_eq!(process(&region.nodes[1].server), before[1]);
     std::fs::write(&mark, "").expect("a scratch folder can be written");
     // Somebody else's command was killed: the order is still there, and is waited for only while it is not carried out.
-    let order = |state: &str| {
-        let key = format!("/guira/orders/{POOL}/{}", names[1]);
-        region.etcd.control(&["put", &key, &format!(r#"{{"state":"{state}"}}"#)]);
-    };
-    order("running");
-    refused(&region, &["upgrade", POOL], "is being upgraded already");
-    order("done");
-    let said = region.fleet(&["upgrade", POOL]);
+    let key = format!("/guira/orders/{POOL}/{}", names[1]);
+    region.etcd.control(&["put", &key, r#"{"state":"done"}"#]);
+    let url = region.etcd.url();
+    let mut upgrade = Command::new(guira_binary());
+    upgrade.args(["fleet", "--etcd", &url, "upgrade", POOL]);
+    let mut upgrade = spawn(upgrade);
+    wait_for("a word about the order", || (upgrade.line_count() > 0).then_some(()));
+    assert!(upgrade.ended().is_none(), "{}", upgrade.errors());
+    // As its lease does.
+    region.etcd.control(&["del", &key]);
+    let status = wait_for("the end of the upgrade", || upgrade.ended());
+    assert!(status.success(), "{}", upgrade.errors());
+    let said = upgrade.lines().join("\n");
     successors.0.push(process(&region.nodes[1].server));
     assert!(said.contains(&format!("{}: was upgraded before", names[0])), "{said}");
     assert!(

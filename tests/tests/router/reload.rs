@@ -92,7 +92,7 @@ fn a_server_that_comes_back_into_a_pool_is_asked_at_once_whatever_was_known_of_i
     let (servers, scratch) = (servers(), Scratch::new());
     let path = scratch.write("config.json", &config_of(&servers[0]));
     // Nobody asks by itself whether it is back.
-    let out = ["--timeouts-until-tko=1", "--server-timeout-ms=100", "--probe-timeout-initial-ms=1000000"];
+    let out = ["--timeouts-until-tko=1", "--server-timeout-ms=1000", "--probe-timeout-initial-ms=1000000"];
     let router = start(&path, &out);
     let mut client = router.connect();
     wait_until(&mut client, "one");

@@ -323,6 +323,14 @@ impl Session {
 
     fn send_datagrams(&mut self, server: u32) {
         let all = self.core.take_datagrams(server);
+        if all.is_empty() {
+            return;
+        }
+        let wire = &mut self.wires[server as usize];
+        // Others may have looked it up since.
+        if matches!(wire.link, Link::Closed) && !wire.way.is_halfway() {
+            wire.way.refresh();
+        }
         for datagram in all {
             let sent = self.socket(server).and_then(|socket| socket.send(&datagram));
             match sent {
@@ -338,9 +346,6 @@ impl Session {
     fn socket(&mut self, server: u32) -> io::Result<&UdpSocket> {
         let known = &self.plan.servers()[server as usize];
         let wire = &mut self.wires[server as usize];
-        if matches!(wire.link, Link::Closed) && !wire.way.is_halfway() {
-            wire.way.refresh();
-        }
         let Some(Address::Tcp(target)) = wire.way.address() else {
             known.look_up_again();
             return Err(io::ErrorKind::AddrNotAvailable.into());

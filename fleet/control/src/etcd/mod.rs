@@ -214,7 +214,7 @@ impl Etcd {
                     return serde_json::from_str(&text).map_err(|_| EtcdError::Nonsense(wire::reason(&text)));
                 }
                 // A member without a leader cannot help, but another one may.
-                Ok((503 | 504, text)) => last = Some(self.refused(name, &text)),
+                Ok((503 | 504, text)) => last = Some(self.helpless(endpoint, &text)),
                 Ok((_, text)) => return Err(self.refused(name, &text)),
                 Err(error) => last = Some(self.unreachable(endpoint, &error)),
             }
@@ -270,6 +270,11 @@ impl Etcd {
     fn unreachable(&mut self, endpoint: String, error: &ureq::Error) -> EtcdError {
         self.counts.add(ControlCount::EtcdFailures);
         EtcdError::Unreachable { endpoint, reason: error.to_string() }
+    }
+
+    fn helpless(&mut self, endpoint: String, text: &str) -> EtcdError {
+        self.counts.add(ControlCount::EtcdFailures);
+        EtcdError::Unreachable { endpoint, reason: wire::reason(text) }
     }
 
     fn refused(&mut self, call: &str, text: &str) -> EtcdError {
