@@ -139,16 +139,17 @@ impl ChunkPool {
     }
 
     /// The class that should give `class` a page before more is evicted: the one with the most free memory, if that makes up a page. Whoever has no page at all
-    /// gets one in any case.
+    /// gets one in any case, from the class with the most: the items of a class with one page may be few, and in use.
     pub(crate) fn idle_donor(&self, class: ClassId) -> Option<ClassId> {
-        if !self.has_pages(class) {
-            return self.slab.richest(Some(class)).map(|(donor, _)| donor);
-        }
+        let others = || self.classes().ids().filter(|other| *other != class);
         // In chunks: those of a page seldom make up all of its bytes, and a class with one page would keep it for ever.
-        let has_page = |donor: &ClassId| {
-            *donor != class && self.free_chunks(*donor) >= u64::from(self.classes().geometry(*donor).chunks)
-        };
-        self.classes().ids().filter(has_page).max_by_key(|donor| self.free_bytes(*donor))
+        let has_page =
+            |other: &ClassId| self.free_chunks(*other) >= u64::from(self.classes().geometry(*other).chunks);
+        let idle = others().filter(has_page).max_by_key(|other| self.free_bytes(*other));
+        if idle.is_some() || self.has_pages(class) {
+            return idle;
+        }
+        others().max_by_key(|other| self.slab.pages_of(*other)).filter(|other| self.has_pages(*other))
     }
 
     fn free_bytes(&self, class: ClassId) -> u64 {

@@ -86,3 +86,37 @@ fn what_is_read_survives_a_lower_limit() {
     let left = there_are(&mut session);
     assert!(left * 100 >= HOT * 98, "{left} of {HOT}");
 }
+
+#[test]
+fn a_few_items_in_use_keep_their_page_when_a_size_comes_that_has_none() {
+    const SIZES: [usize; 3] = [50, 200, 1000];
+    let engine = open(64 << 20);
+    // Each of two sessions keeps some chunks.
+    let mut sessions = [engine.session(), engine.session()];
+    let mut number = 0_usize;
+    let mut phase = |lengths: std::ops::Range<usize>, stores: usize| {
+        for _ in 0..stores {
+            number += 1;
+            let [session, other] = &mut sessions;
+            let session = if number.is_multiple_of(2) { session } else { other };
+            session.maintain(Seconds(NOW.0 + number as u32 / 1000), Pace::Busy, 0);
+            let length = lengths.start + number * 7919 % lengths.len();
+            let key = format!("cold-{number}");
+            store(session, key.as_bytes(), &vec![1; length], 0, Expiry::Never, NOW).unwrap();
+            for (hot, size) in (0..15).flat_map(|hot| SIZES.map(|size| (hot, size))) {
+                let key = format!("hot-{size}-{hot}");
+                if value_of(session, key.as_bytes(), NOW).is_none() {
+                    assert!(number < 10, "{key} is gone at {number}, of {lengths:?}");
+                    store(session, key.as_bytes(), &vec![2; size], 0, Expiry::Never, NOW).unwrap();
+                }
+            }
+            session.quiesce();
+        }
+    };
+    for _ in 0..2 {
+        phase(20..60, 20_000);
+        phase(600_000..900_000, 300);
+        phase(30_000..30_001, 3_000);
+        phase(150_000..250_000, 500);
+    }
+}
