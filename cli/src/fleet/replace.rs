@@ -16,6 +16,9 @@ pub(super) struct Args {
     /// The spare that takes it; without it, the first one there is.
     #[arg(long, value_name = "SERVER")]
     with: Option<String>,
+    /// The server that is to lose the slot: nothing is done if it has not got it any more, such as when the leader has replaced it meanwhile.
+    #[arg(long, value_name = "SERVER")]
+    from: Option<String>,
     #[command(flatten)]
     access: Access,
     /// Only say what would be done.
@@ -32,6 +35,10 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     };
     if slot.handover.is_some() {
         return Err(Failure::Usage(format!("slot {} is being drained: `drain` goes on with it", args.slot)));
+    }
+    if let Some(from) = args.from.as_deref().filter(|from| slot.server.as_deref() != Some(from)) {
+        let server = slot.server.as_deref().unwrap_or("nobody");
+        return Err(Failure::Usage(format!("slot {} is served by {server}, not by {from}", args.slot)));
     }
     let servers = course::servers(&args.access, pool)?;
     let answers = |server: &str| servers.greet(server).map_err(course::failed(server));

@@ -199,7 +199,7 @@ impl Upgrade<'_> {
             };
             why = match Identity::ask(self.servers, server) {
                 _ if state == OrderState::Running => "its command runs".to_owned(),
-                _ if state != OrderState::Done => "its member has not begun".to_owned(),
+                _ if state != OrderState::Done => "its member is asked".to_owned(),
                 Err(error) => format!("it does not answer: {error}"),
                 Ok(now) if !now.is_another(&before) => {
                     format!("it is the process that it was, {} of version {}", before.pid, before.version)

@@ -46,8 +46,10 @@ fn a_pool_is_made_once_and_a_slot_is_given_only_to_a_spare() {
     region.join(3);
     let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
     refused(&region, &["replace", "cache", "0", "--with", &names[1]], "is no spare");
-    let said = region.fleet(&["replace", "cache", "0", "--dry-run"]);
+    let said = region.fleet(&["replace", "cache", "0", "--from", &names[0], "--dry-run"]);
     assert!(said.contains(&format!("{} -> {}", names[0], names[2])), "{said}");
+    let other = format!("slot 0 is served by {}, not by {}", names[0], names[1]);
+    refused(&region, &["replace", "cache", "0", "--from", &names[1]], &other);
     assert_eq!(region.slots(), names[..2], "nothing was done");
     let mut client = Client::connect(region.nodes[0].server.address());
     client.set("old", "value");
