@@ -264,9 +264,11 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// How it ended, if it has. Then all that it printed has been read.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        let status = self.child.try_wait().ok().flatten()?;
+        self.drain();
+        Some(status)
     }
 
     /// Sends a signal, which a process that has ended does not get.
@@ -279,9 +281,7 @@ impl ServerProcess {
     /// # Errors
     /// When it does not end within `wait`.
     pub fn wait(&mut self, wait: Duration) -> Result<ExitStatus, ServerError> {
-        let status = Deadline::after(wait).poll(|| self.ended()).ok_or(ServerError::Running(wait))?;
-        self.drain();
-        Ok(status)
+        Deadline::after(wait).poll(|| self.ended()).ok_or(ServerError::Running(wait))
     }
 
     /// Kills it and waits for its end.
