@@ -125,6 +125,14 @@ pub(super) fn serving(
     slots.filter(|slot| pool.slots[*slot].server.as_deref().is_some_and(serves)).count()
 }
 
+/// Refuses what moves keys while a slot is drained.
+pub(super) fn check_no_drain(name: &str, pool: &Pool) -> Result<(), Failure> {
+    let drained = pool.slots.iter().position(|slot| slot.handover.is_some());
+    drained.map_or(Ok(()), |slot| {
+        Err(Failure::Usage(format!("slot {slot} of pool {name} is being drained: end that first")))
+    })
+}
+
 /// Refuses what would leave too few servers.
 pub(super) fn check_minimum(pool: &Pool, left: usize) -> Result<(), Failure> {
     let minimum = pool.rules.minimum as usize;

@@ -87,6 +87,10 @@ struct Drain<'a> {
 }
 
 impl Drain<'_> {
+    fn what(&self) -> String {
+        format!("slot {} of pool {}", self.args.slot, self.args.pool)
+    }
+
     fn spare<'v>(&self, view: &'v View, pool: &Pool) -> Result<&'v Registration, Failure> {
         let args = self.args;
         if let Some(resize) = pool.resize {
@@ -123,7 +127,7 @@ impl Drain<'_> {
     fn go_on(&mut self, store: &mut Store, former: &str, new: &str) -> Result<(), Failure> {
         loop {
             let number = self.args.slot;
-            let what = format!("slot {number} of pool {}", self.args.pool);
+            let what = self.what();
             let view = self.progress.look(store, &what)?;
             let pool = view.pool(&self.args.pool)?;
             let slot = pool.slots.get(number);
@@ -188,10 +192,10 @@ impl Drain<'_> {
 
     /// Until the new server is warm; `false` if something has come between.
     fn fill(&mut self, store: &mut Store, former: &str, new: &str) -> Result<bool, Failure> {
-        let (args, since) = (self.args, Stopwatch::start());
+        let (args, since, what) = (self.args, Stopwatch::start(), self.what());
         let mut share = Share::default();
         while since.elapsed() < args.how.pace.within.0 {
-            let view = self.progress.look(store, &format!("slot {} of pool {}", args.slot, args.pool))?;
+            let view = self.progress.look(store, &what)?;
             let slot = view.pool(&args.pool)?.slots.get(args.slot);
             let stage = slot.and_then(|slot| slot.handover.as_ref()).map(|handover| handover.stage);
             if stage != Some(Stage::Warming) {
@@ -208,10 +212,10 @@ impl Drain<'_> {
                 (Err(error), _) | (_, Err(error)) => error,
             };
             if share.has_reached(args.until) {
-                self.progress.tell(&format!("slot {} of pool {}: {far}", args.slot, args.pool))?;
+                self.progress.tell(&format!("{what}: {far}"))?;
                 break;
             }
-            self.progress.show(&format!("slot {} of pool {}: {far}", args.slot, args.pool))?;
+            self.progress.show(&format!("{what}: {far}"))?;
             self.progress.wait();
         }
         Ok(true)

@@ -117,19 +117,35 @@ fn told(rules: Rules) -> String {
     format!("replaced after {hold_down_s} s, {at_once} at once{minimum}")
 }
 
-/// The spare of this name, or the first one that `check` finds fit: one that has died is registered until its lease ends.
+/// So many of these spares as `check` finds fit, and why the first of the others was not. One that has died is registered until its lease ends.
+fn fit<'v>(
+    spares: impl Iterator<Item = &'v Registration>,
+    most: usize,
+    check: impl Fn(&Registration) -> Result<(), Failure>,
+) -> (Vec<&'v Registration>, Option<Failure>) {
+    let mut unfit = None;
+    let is_fit = |spare: &&Registration| match check(spare) {
+        Ok(()) => true,
+        Err(failure) => {
+            unfit.get_or_insert(failure);
+            false
+        }
+    };
+    let fit = spares.filter(is_fit).take(most).collect();
+    (fit, unfit)
+}
+
+/// The spare of this name, or the first one that `check` finds fit.
 fn spare<'v>(
     view: &'v View,
     pool: &str,
     server: Option<&str>,
     check: impl Fn(&Registration) -> Result<(), Failure>,
 ) -> Result<&'v Registration, Failure> {
-    let mut unfit = None;
-    for spare in view.spares(pool).filter(|one| server.is_none_or(|server| one.server == server)) {
-        match check(spare) {
-            Ok(()) => return Ok(spare),
-            Err(failure) => unfit = unfit.or(Some(failure)),
-        }
+    let named = view.spares(pool).filter(|one| server.is_none_or(|server| one.server == server));
+    let (fit, unfit) = fit(named, 1, check);
+    if let [spare] = fit[..] {
+        return Ok(spare);
     }
     let there_is_none = match server {
         Some(server) => format!("{server} is no spare of pool {pool}"),

@@ -89,20 +89,10 @@ fn check(view: &View, name: &str, to: usize, servers: &Servers) -> Result<Vec<Re
     if to == from {
         return Err(Failure::Usage(format!("pool {name} has {from} slots already")));
     }
-    if let Some(slot) = pool.slots.iter().position(|slot| slot.handover.is_some()) {
-        return Err(Failure::Usage(format!("slot {slot} of pool {name} is being drained: end that first")));
-    }
+    course::check_no_drain(name, pool)?;
     let needed = to.saturating_sub(from);
-    let (mut spares, mut unfit) = (Vec::new(), None);
-    for spare in view.spares(name) {
-        if spares.len() == needed {
-            break;
-        }
-        match course::can_be_filled(servers, &spare.server) {
-            Ok(()) => spares.push(spare.clone()),
-            Err(failure) => unfit = unfit.or(Some(failure)),
-        }
-    }
+    let (spares, unfit) =
+        super::fit(view.spares(name), needed, |spare| course::can_be_filled(servers, &spare.server));
     if spares.len() < needed {
         if let Some(failure) = unfit {
             return Err(failure);
@@ -125,7 +115,7 @@ fn check(view: &View, name: &str, to: usize, servers: &Servers) -> Result<Vec<Re
     if to < from {
         course::check_minimum(pool, course::serving(view, name, servers, 0..to))?;
     }
-    Ok(spares)
+    Ok(spares.into_iter().cloned().collect())
 }
 
 struct Course<'a> {

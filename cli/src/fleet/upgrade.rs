@@ -61,7 +61,7 @@ impl Identity {
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     let name = &args.pool;
     let mut progress = Progress::new();
-    let view = without_orders(name, store, &mut progress)?;
+    let view = if args.dry_run { super::view(store)? } else { without_orders(name, store, &mut progress)? };
     let pool = view.pool(name)?;
     let servers = course::servers(&args.access, pool)?;
     let mut done: Vec<String> = if args.anew { Vec::new() } else { view.upgraded(name).to_vec() };
@@ -100,24 +100,22 @@ fn without_orders(name: &str, store: &mut Store, progress: &mut Progress) -> Res
     if !first.has_orders(name) {
         return Ok(first);
     }
+    let mut was_over = false;
     loop {
         progress.show(&format!(
             "pool {name}: an order of another upgrade is waited for, which ends within a minute if nobody looks after it"
         ))?;
         progress.wait();
         let view = super::view(store)?;
-        let is_over = !view.has_orders(name);
-        if is_over {
-            // Whoever is at work keeps what is done, and gives the next order.
-            progress.wait();
-        }
-        let view = if is_over { super::view(store)? } else { view };
         if view.upgraded(name) != first.upgraded(name) || since.elapsed() > LEASE + SLACK {
             return Err(Failure::Usage(format!("pool {name} is being upgraded already")));
         }
-        if is_over && !view.has_orders(name) {
+        // Whoever is at work keeps what is done and gives the next order between two looks.
+        let is_over = !view.has_orders(name);
+        if is_over && was_over {
             return Ok(view);
         }
+        was_over = is_over;
     }
 }
 

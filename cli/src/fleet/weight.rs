@@ -1,5 +1,6 @@
 //! `guira fleet weight`.
 
+use super::course;
 use super::shares::{self, Hashing};
 use crate::failure::Failure;
 use crate::run::print;
@@ -61,12 +62,7 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     if pool.resize.is_some() {
         return Err(Failure::Usage(format!("pool {} is being resized: end that first", args.pool)));
     }
-    if let Some(slot) = pool.slots.iter().position(|slot| slot.handover.is_some()) {
-        return Err(Failure::Usage(format!(
-            "slot {slot} of pool {} is being drained: end that first",
-            args.pool
-        )));
-    }
+    course::check_no_drain(&args.pool, pool)?;
     let mut changed = pool.clone();
     weigh(&args.pool, &mut changed.slots, args.slot, args.weight.0)?;
     if changed.slots.iter().all(|slot| slot.weight == Some(0.0)) {

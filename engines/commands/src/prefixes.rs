@@ -38,7 +38,7 @@ impl FlushWaits {
 
 impl<S: Session> Executor<S> {
     /// Has `flush` delete what begins with one of `prefixes`. If too many others are being deleted it crawls for a moment and tries again; if there is nothing to
-    /// crawl it waits for the other threads, a tenth of a second at most.
+    /// crawl it waits for the other threads, a tenth of a second at most for all requests of a worker in a second.
     ///
     /// # Errors
     /// If that was not enough.

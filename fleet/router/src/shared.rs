@@ -103,7 +103,7 @@ fn forget_standings(before: &Plan, plan: &Plan) {
     let of = |server: &Server| Arc::as_ptr(&server.standing);
     let used: HashSet<_> = before.in_use().into_iter().map(|(_, server)| of(server)).collect();
     let all = plan.in_use().into_iter().map(|(_, server)| server);
-    all.filter(|server| !used.contains(&of(server))).for_each(|server| server.standing.forget());
+    all.filter(|server| !used.contains(&of(server))).for_each(|server| server.standing.heard());
 }
 
 impl Shared {

@@ -112,12 +112,7 @@ impl Standing {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// It was not sent anything for a while, and what was found out before counts no more.
-    pub fn forget(&self) {
-        self.heard();
-    }
-
-    /// It has answered.
+    /// It has answered, or what was found out before counts no more.
     #[inline]
     pub fn heard(&self) {
         if self.failures.load(Ordering::Relaxed) != 0 {

@@ -67,7 +67,7 @@ fn servers_are_taken_over_one_after_the_other_and_keep_their_items() {
     let mut successors = Successors(vec![process(&region.nodes[0].server)]);
     assert_eq!(process(&region.nodes[1].server), before[1]);
     std::fs::write(&mark, "").expect("a scratch folder can be written");
-    // Somebody else's command was killed: the order is still there, and is waited for only while it is not carried out.
+    // Somebody else's command was killed: the order is still there, and its end is waited for.
     let key = format!("/guira/orders/{POOL}/{}", names[1]);
     region.etcd.control(&["put", &key, r#"{"state":"done"}"#]);
     let url = region.etcd.url();

@@ -411,14 +411,6 @@ impl LockFreeSlab {
         (self.share(class).free.load(Ordering::Relaxed) as i64).max(0) as u64
     }
 
-    /// The class with the most free memory other than `except`, and that memory in bytes.
-    pub fn richest(&self, except: Option<ClassId>) -> Option<(ClassId, u64)> {
-        let others = self.classes.ids().filter(|class| Some(*class) != except && self.pages_of(*class) > 0);
-        let free = others
-            .map(|class| (class, self.free_chunks(class) * u64::from(self.classes.geometry(class).chunk)));
-        free.max_by_key(|(_, bytes)| *bytes)
-    }
-
     pub fn pages_of(&self, class: ClassId) -> u64 {
         self.share(class).pages.load(Ordering::Relaxed)
     }

@@ -40,7 +40,7 @@ pub(crate) struct ChunkPool {
     slab: LockFreeSlab,
     budget: Arc<Budget>,
     eviction: Eviction,
-    /// How often a session found no memory: then the others give back the chunks that they keep.
+    /// How often sessions were asked to give back the chunks that they keep: whenever one has found no memory, and from time to time.
     recalls: AtomicU64,
     /// The second of the last recall of those that come from time to time.
     recalled: AtomicU32,

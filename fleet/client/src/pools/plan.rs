@@ -309,7 +309,7 @@ impl Plan {
     fn forget_standings(&self, before: &Plan) {
         for number in self.in_use.difference(&before.in_use) {
             let server = &self.servers[*number as usize];
-            server.standing.forget();
+            server.standing.heard();
             *server.probes() = None;
         }
     }

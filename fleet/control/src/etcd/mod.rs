@@ -127,7 +127,7 @@ impl Etcd {
         let mut response = match self.send(&endpoint, "watch", &request, patience) {
             Ok(response) => response,
             Err(ureq::Error::Timeout(_)) => return Ok(()),
-            Err(error) => return Err(self.unreachable(endpoint, &error)),
+            Err(error) => return Err(self.unreachable(endpoint, error.to_string())),
         };
         if response.status() != 200 {
             let text = response.body_mut().read_to_string().unwrap_or_default();
@@ -214,9 +214,9 @@ impl Etcd {
                     return serde_json::from_str(&text).map_err(|_| EtcdError::Nonsense(wire::reason(&text)));
                 }
                 // A member without a leader cannot help, but another one may.
-                Ok((503 | 504, text)) => last = Some(self.helpless(endpoint, &text)),
+                Ok((503 | 504, text)) => last = Some(self.unreachable(endpoint, wire::reason(&text))),
                 Ok((_, text)) => return Err(self.refused(name, &text)),
-                Err(error) => last = Some(self.unreachable(endpoint, &error)),
+                Err(error) => last = Some(self.unreachable(endpoint, error.to_string())),
             }
             self.current += 1;
         }
@@ -267,14 +267,9 @@ impl Etcd {
         endpoints.get(self.current % endpoints.len().max(1)).cloned().unwrap_or_default()
     }
 
-    fn unreachable(&mut self, endpoint: String, error: &ureq::Error) -> EtcdError {
+    fn unreachable(&mut self, endpoint: String, reason: String) -> EtcdError {
         self.counts.add(ControlCount::EtcdFailures);
-        EtcdError::Unreachable { endpoint, reason: error.to_string() }
-    }
-
-    fn helpless(&mut self, endpoint: String, text: &str) -> EtcdError {
-        self.counts.add(ControlCount::EtcdFailures);
-        EtcdError::Unreachable { endpoint, reason: wire::reason(text) }
+        EtcdError::Unreachable { endpoint, reason }
     }
 
     fn refused(&mut self, call: &str, text: &str) -> EtcdError {
