@@ -466,3 +466,12 @@ pub fn run_guira(arguments: &[&str]) -> std::process::Output {
 pub fn wait_for<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     Deadline::after(PATIENCE).poll(condition).unwrap_or_else(|| panic!("{what} did not appear"))
 }
+
+/// Waits until `log`, which a running process has written so far, has `text`, and returns how often. Lines are written by a thread of their own, a moment after
+/// what they tell of.
+#[track_caller]
+pub fn wait_for_log(log: impl Fn() -> String, text: &str) -> usize {
+    let count = || log().matches(text).count();
+    let told = Deadline::after(PATIENCE).poll(|| Some(count()).filter(|count| *count > 0));
+    told.unwrap_or_else(|| panic!("the log has no {text:?}: {}", log()))
+}

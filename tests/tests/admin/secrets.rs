@@ -1,11 +1,11 @@
 //! The token, TLS, and what the log says about listeners that the world can reach.
 
 use super::{expect_health, with_admin};
+use guira_tests::Setup;
 use guira_tests::http::HttpClient;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::wait_for;
+use guira_tests::server::{wait_for, wait_for_log};
 use guira_tests::tls::{Certificate, TlsClient};
-use guira_tests::{Server, Setup};
 
 #[test]
 fn metrics_need_the_token_and_health_does_not() {
@@ -37,23 +37,20 @@ fn metrics_need_the_token_and_health_does_not() {
     assert_eq!(client.get("/metrics", "Authorization: Bearer s3cret\r\n").status, 401);
     std::fs::write(&file, "two words\n").unwrap();
     server.signal("HUP");
-    wait_for("a line in the log", || server.log().contains("the token stays as it was").then_some(()));
+    wait_for_log(|| server.log(), "the token stays as it was");
     assert_eq!(client.get("/metrics", "Authorization: Bearer other\r\n").status, 200);
 }
 
 #[test]
 fn the_log_tells_who_can_see_metrics() {
-    let wait_for_line = |server: &Server, line: &str| {
-        wait_for(line, || server.log().contains(line).then_some(()));
-    };
     let (server, address) = with_admin(&["--admin=0.0.0.0:0"]);
-    wait_for_line(&server, &format!("whoever reaches {address} sees all metrics"));
+    wait_for_log(|| server.log(), &format!("whoever reaches {address} sees all metrics"));
     let scratch = Scratch::new();
     let file = scratch.path().join("token");
     std::fs::write(&file, "s3cret").unwrap();
     let (server, address) =
         with_admin(&["--admin=0.0.0.0:0", &format!("--admin-token-file={}", file.display())]);
-    wait_for_line(&server, &format!("the token for {address} travels in the open"));
+    wait_for_log(|| server.log(), &format!("the token for {address} travels in the open"));
     assert!(!server.log().contains("whoever"), "{}", server.log());
 }
 

@@ -41,7 +41,11 @@ fn what_is_wrong_with_a_pool_is_told_once_however_often_etcd_is_asked() {
     let faults = |client: &mut guira_tests::Client| {
         client.stats("")["etcd_pool_faults"].parse::<u64>().expect("a number")
     };
-    let told = |what: &str| router.process.errors().matches(what).count();
+    let told = |what: &str, times: usize| {
+        let count = || router.process.errors().matches(what).count();
+        wait_for(what, || (count() >= times).then_some(()));
+        assert_eq!(count(), times, "{what}: {}", router.process.errors());
+    };
     let mut look_on = |broken: Option<&str>| {
         match broken {
             Some(text) => put(&region, text),
@@ -51,15 +55,15 @@ fn what_is_wrong_with_a_pool_is_told_once_however_often_etcd_is_asked() {
         wait_for("faults", || (faults(&mut client) > so_far + 2).then_some(()));
     };
     look_on(Some("nonsense"));
-    assert_eq!(told("the last good pool stays"), 1, "{}", router.process.errors());
+    told("the last good pool stays", 1);
     look_on(None);
-    assert_eq!(told("is not in etcd any more"), 1, "{}", router.process.errors());
+    told("is not in etcd any more", 1);
     // Another fault, and one that comes again, are told.
     look_on(Some(r#"{"slots": []}"#));
-    assert_eq!(told("the last good pool stays"), 2, "{}", router.process.errors());
+    told("the last good pool stays", 2);
     put(&region, &good);
     look_on(Some(r#"{"slots": []}"#));
-    assert_eq!(told("is not in etcd any more"), 1, "{}", router.process.errors());
+    told("is not in etcd any more", 1);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{ARRIVAL_MAX, Fleet, Invalidator, metric};
 use guira_tests::deadline::Deadline;
-use guira_tests::server::Address;
+use guira_tests::server::{Address, wait_for_log};
 use guira_tests::skip::say;
 use guira_tests::tls::Certificate;
 use guira_tests::{Server, Setup};
@@ -55,8 +55,7 @@ fn databases_and_targets_speak_tls_and_want_to_know_who_it_is() {
     let mut admin = invalidator.wait_until_ready();
     fleet.catch_up("first");
     let deletes = "guira_invalidator_deletes_total{target=\"north\"}";
-    let is_told = || invalidator.process.errors().contains("the login was refused").then_some(());
-    Deadline::after(ARRIVAL_MAX).poll(is_told).expect("the login is refused");
+    wait_for_log(|| invalidator.process.errors(), "the login was refused");
     assert_eq!(metric(&mut admin, deletes), 0);
     // The file is read for each connection.
     fleet.scratch.write("login", "guira:good\n");
@@ -72,9 +71,7 @@ fn who_is_not_trusted_is_told_nothing(fleet: &Fleet, north: &North, database: &s
     for (target, database) in [(north.certificate.root(), &*strange), (stranger.root(), database)] {
         let mut invalidator = Invalidator::start_by(&north.configuration(fleet, &target, database));
         fleet.database.execute("/* mc: a */ INSERT INTO shop.ends VALUES ()");
-        let is_told = || invalidator.process.errors().contains("invalid peer certificate").then_some(());
-        let told = Deadline::after(ARRIVAL_MAX).poll(is_told);
-        assert!(told.is_some(), "{}", invalidator.process.errors());
+        wait_for_log(|| invalidator.process.errors(), "invalid peer certificate");
         invalidator.end();
     }
     fleet.database.execute("ALTER USER guira@'127.0.0.1' REQUIRE NONE");

@@ -4,6 +4,7 @@ use super::{ARRIVAL_MAX, Fleet, Invalidator, metric};
 use guira_harness::server::Signal;
 use guira_tests::deadline::Deadline;
 use guira_tests::http::HttpClient;
+use guira_tests::server::wait_for_log;
 use guira_tests::skip::say;
 use std::fs;
 
@@ -65,9 +66,8 @@ fn a_wrong_one_leaves_everything_as_it_was(fleet: &Fleet, invalidator: &Invalida
         .expect("it can be written");
     invalidator.process.signal(Signal::HUP);
     wait_for(admin, "guira_invalidator_reload_failures_total", 2);
-    let errors = invalidator.process.errors();
     for expected in ["the configuration stays as it was", "line 5", "cannot open /dev/null/position.lock"] {
-        assert!(errors.contains(expected), "{expected}: {errors}");
+        wait_for_log(|| invalidator.process.errors(), expected);
     }
     fleet.catch_up("third");
     fleet.configuration("", "again-after-ms = 0");

@@ -5,15 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use guira_tests::Client;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{Address, Server, Setup, is_root, wait_for};
+use guira_tests::server::{Address, Server, Setup, is_root, wait_for, wait_for_log};
 use guira_tests::tls::Certificate;
 
 fn count(server: &Server, text: &str) -> usize {
     server.log().matches(text).count()
-}
-
-fn wait_for_line(server: &Server, text: &str) {
-    wait_for(text, || (count(server, text) > 0).then_some(()));
 }
 
 #[test]
@@ -28,8 +24,8 @@ fn clients_cannot_fill_it() {
     ] {
         client.exchange_at_once(request.repeat(times).as_bytes(), answer.repeat(times).as_bytes());
     }
-    wait_for_line(&server, "lru changes nothing");
-    wait_for_line(&server, "the memory limit");
+    wait_for_log(|| server.log(), "lru changes nothing");
+    wait_for_log(|| server.log(), "the memory limit");
     // One a second of each kind, and the machine may be slow.
     assert_eq!(count(&server, "lru changes nothing"), 1);
     assert!(count(&server, "the memory limit") < 40, "{}", server.log());
@@ -46,9 +42,9 @@ fn it_says_why_files_could_not_be_read_again() {
     fs::remove_file(&users).unwrap();
     fs::remove_file(certificate.key()).unwrap();
     server.signal("HUP");
-    wait_for_line(&server, "the users stay as they were: cannot read the auth file");
-    wait_for_line(&server, "certificates stay as they were: cannot read");
-    assert!(count(&server, "No such file or directory") >= 2, "{}", server.log());
+    wait_for_log(|| server.log(), "the users stay as they were: cannot read the auth file");
+    wait_for_log(|| server.log(), "certificates stay as they were: cannot read");
+    wait_for("both reasons", || (count(&server, "No such file or directory") >= 2).then_some(()));
 }
 
 #[test]
@@ -74,5 +70,5 @@ fn files_that_only_root_may_see_have_not_changed_when_root_is_given_up() {
     }
     assert_eq!(client.stats("")["ssl_cert_reload_errors"], "0", "{}", server.log());
     server.signal("HUP");
-    wait_for_line(&server, "Permission denied");
+    wait_for_log(|| server.log(), "Permission denied");
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use guira_contract::suite::Image;
 use guira_tests::random::Random;
 use guira_tests::scratch::Scratch;
+use guira_tests::server::wait_for_log;
 use guira_tests::{Client, Server, Setup};
 
 const KEYS: usize = 30_000;
@@ -89,10 +90,10 @@ fn bits_that_have_changed_cost_what_they_were_part_of_and_no_value_is_wrong() {
         assert_eq!((there, number(&mut client, "region_dropped_items")), (items, stored - items));
         let blocks = number(&mut client, "region_damaged_blocks");
         assert!((1..=4 * seed as usize).contains(&blocks), "seed {seed}: {blocks} blocks");
-        let log = server.log();
         let message = format!("{blocks} of its blocks of 256 KiB are not as they were left");
         let dropped = format!("restored with {items} items; {} were dropped, since", stored - items);
-        assert!(log.contains(&message), "seed {seed}: {log}");
+        wait_for_log(|| server.log(), &message);
+        let log = server.log();
         assert!(
             log.contains(&dropped) || (items == 0 && log.contains("was emptied, since")),
             "{seed}: {log}"

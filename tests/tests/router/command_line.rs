@@ -4,6 +4,7 @@ use crate::{Router, config_of, name, output};
 use guira_harness::server::Signal;
 use guira_tests::deadline::PATIENCE;
 use guira_tests::scratch::Scratch;
+use guira_tests::server::wait_for;
 use guira_tests::{Server, Setup};
 
 fn text(bytes: &[u8]) -> String {
@@ -89,9 +90,10 @@ fn mcrouters_command_line_is_taken() {
     client.exchange("set /here/there/a 0 0 1\r\nx\r\nget a\r\n", "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
     client
         .exchange("version\r\n", concat!("VERSION mcrouter 1.0.0 guira ", env!("CARGO_PKG_VERSION"), "\r\n"));
+    let notes = || router.log().matches("note: ").count();
+    wait_for("three notes", || (notes() >= 3).then_some(()));
     let log = router.log();
-    assert_eq!(log.matches("note: ").count(), 3, "{log}");
-    assert!(log.contains("--thread-affinity changes nothing"), "{log}");
+    assert!(notes() == 3 && log.contains("--thread-affinity changes nothing"), "{log}");
 }
 
 #[test]

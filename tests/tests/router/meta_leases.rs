@@ -3,6 +3,7 @@
 use crate::upstream::scripted;
 use crate::{Router, name, stop};
 use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::server::wait_for_log;
 use guira_tests::{Client, Server, Setup, leases, skip};
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -254,10 +255,7 @@ fn a_memcached_is_never_sent_the_value_of_a_lease_by_default() {
     client.exchange("get y k\r\n", "VALUE y 0 1\r\nY\r\nEND\r\n");
     let stats = client.stats("");
     assert_eq!((&*stats["num_connections_closed"], &*stats["refused_lease_count"]), ("0", "4"));
-    let told = || router.log().matches("knows no leases").count();
-    let is_told = || (told() > 0).then_some(());
-    Deadline::after(PATIENCE).poll(is_told).expect("it is logged");
-    assert_eq!(told(), 1, "{}", router.log());
+    assert_eq!(wait_for_log(|| router.log(), "knows no leases"), 1, "{}", router.log());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use guira_sync::atomic::{AtomicU32, Ordering};
 use guira_tests::deadline::PATIENCE;
 use guira_tests::dns::Dns;
 use guira_tests::http::HttpClient;
-use guira_tests::server::wait_for;
+use guira_tests::server::{wait_for, wait_for_log};
 use guira_tests::{Client, Setup};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -197,7 +197,7 @@ fn a_name_that_is_lost_keeps_its_last_address() {
     }
     assert!(counter(&mut client, "dns_failures") >= 3 && counter(&mut client, "dns_lookups") >= 6);
     assert_eq!((counter(&mut client, "dns_changes"), counter(&mut client, "dns_names")), (1, 1));
-    assert!(router.log().contains("the server stays at its last address"), "{}", router.log());
+    wait_for_log(|| router.log(), "the server stays at its last address");
     let metrics = HttpClient::connect(admin).get("/metrics", "Accept: text/plain\r\n").body;
     for name in
         ["guira_router_dns_lookups_total", "guira_router_dns_stale_names 0", "guira_router_dns_names 1"]

@@ -3,6 +3,7 @@
 use crate::{Router, name, output};
 use guira_harness::socket::Address;
 use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::server::wait_for_log;
 use guira_tests::tls::Certificate;
 use guira_tests::{Server, Setup};
 use std::io::{Read, Write};
@@ -34,12 +35,6 @@ fn ask(router: &Router) -> String {
     client.line() + "\r\n"
 }
 
-#[track_caller]
-fn wait_for_log(router: &Router, words: &str) {
-    let is_there = || router.log().contains(words).then_some(());
-    Deadline::after(PATIENCE).poll(is_there).unwrap_or_else(|| panic!("no {words:?}: {}", router.log()));
-}
-
 #[test]
 fn a_pool_or_a_server_says_that_tls_is_spoken() {
     let certificate = Certificate::issue();
@@ -65,7 +60,7 @@ fn a_pool_or_a_server_says_that_tls_is_spoken() {
             ("1", "0")
         );
         assert!(client.stats("servers").keys().all(|name| name.contains(":ascii:ssl:")));
-        wait_for_log(&router, "certificates of servers are not checked");
+        wait_for_log(|| router.log(), "certificates of servers are not checked");
     }
 }
 
@@ -113,7 +108,7 @@ fn certificates_of_servers_are_checked_if_they_are_to_be() {
         assert_eq!(ask(&router), GONE, "{options:?}");
         // It cannot be connected to, and is out.
         assert_eq!(ask(&router), "SERVER_ERROR unavailable\r\n", "{options:?}");
-        wait_for_log(&router, "there is no TLS with a server");
+        wait_for_log(|| router.log(), "there is no TLS with a server");
         assert_eq!(router.connect().stats("")["num_ssl_handshake_failures"], "1");
     }
 }
@@ -210,7 +205,7 @@ fn a_handshake_may_take_as_long_as_connecting() {
     let mut heard = Vec::new();
     stream.read_to_end(&mut heard).expect("it closes");
     assert_eq!(heard.first(), Some(&22));
-    wait_for_log(&router, "the handshake was not over in time");
+    wait_for_log(|| router.log(), "the handshake was not over in time");
 }
 
 #[test]

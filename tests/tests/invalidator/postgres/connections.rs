@@ -1,8 +1,7 @@
 //! How the database is reached, and what it must have.
 
 use super::{Fleet, Settings};
-use crate::ARRIVAL_MAX;
-use guira_tests::deadline::Deadline;
+use guira_tests::server::wait_for_log;
 
 /// A database takes long to make, so what is tried with it is one test after the other.
 #[test]
@@ -67,12 +66,7 @@ fn servers_that_are_not_trusted_are_refused(fleet: &Fleet) {
     let connection = format!("address = \"127.0.0.1:{port}\"\ntls = {{ ca = {:?} }}", other.root());
     let mut invalidator = fleet.invalidator(Settings { connection: &connection, ..Settings::default() });
     // It may have a better certificate the next time.
-    let errors = &mut String::new();
-    let told = || {
-        *errors = invalidator.process.errors();
-        errors.contains("cannot be read at the moment: invalid peer certificate").then_some(())
-    };
-    assert!(Deadline::after(ARRIVAL_MAX).poll(told).is_some(), "{errors}");
+    wait_for_log(|| invalidator.process.errors(), "cannot be read at the moment: invalid peer certificate");
     invalidator.end();
 }
 

@@ -3,6 +3,7 @@
 use super::{Fleet, Settings};
 use crate::{ARRIVAL_MAX, metric, wait_for_lag};
 use guira_tests::deadline::Deadline;
+use guira_tests::server::wait_for_log;
 
 /// What the process may hold, in bytes.
 const RESIDENT_MAX: u64 = 64 << 20;
@@ -39,11 +40,7 @@ fn a_target_that_is_away_holds_up_the_log_and_not_the_connection() {
         started,
         "the same connection"
     );
-    assert!(
-        invalidator.process.errors().contains("the slot guira has the database keep"),
-        "{}",
-        invalidator.process.errors()
-    );
+    wait_for_log(|| invalidator.process.errors(), "the slot guira has the database keep");
     let is_away = || (metric(&mut admin, "guira_invalidator_target_up{target=\"west\"}") == 0).then_some(());
     Deadline::after(ARRIVAL_MAX).poll(is_away).expect("the target is away");
     west.signal("CONT");

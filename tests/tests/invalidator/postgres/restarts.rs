@@ -5,6 +5,7 @@ use crate::{ARRIVAL_MAX, metric};
 use guira_harness::server::Signal;
 use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::postgres::Shutdown;
+use guira_tests::server::wait_for_log;
 use std::collections::BTreeSet;
 
 /// A database takes long to make, so what is tried with it is one test after the other.
@@ -159,8 +160,7 @@ fn a_database_that_was_promoted_is_followed(fleet: &mut Fleet) {
     fleet.database.make_standby();
     fleet.database.run_again();
     let mut invalidator = fleet.invalidator(Settings::default());
-    let is_told = || invalidator.process.errors().contains("it is a standby").then_some(());
-    Deadline::after(ARRIVAL_MAX).poll(is_told).expect("it waits for the end of the standby");
+    wait_for_log(|| invalidator.process.errors(), "it is a standby");
     fleet.execute("SELECT pg_promote()");
     fleet.execute("INSERT INTO users (id) VALUES (902)");
     invalidator.wait_until_ready();
