@@ -15,7 +15,7 @@ use guira_memory::slab::ClassId;
 use guira_sync::atomic::yield_now;
 use guira_sync::clock::Seconds;
 
-/// How often the hand is turned for one chunk at most, and after how many turns a page may be taken from another class.
+/// How often the hand is turned for one chunk at most, and how often at least it is asked whether another class has a page to spare.
 const SWEEPS_MAX: u32 = 256;
 const SWEEPS_A_PAGE: u32 = 4;
 /// After so many turns all sessions give back what they keep, if they did not in this second: a page of which one of them keeps a chunk cannot go to another
@@ -33,11 +33,13 @@ pub(crate) struct Allocator {
     local: Local,
     /// How often it has turned the hand.
     sweeps: u32,
+    /// Whether another class may have a page to spare: the last one that was asked had one, or the hand has freed chunks of others only.
+    may_find_idle: bool,
 }
 
 impl Allocator {
     pub(crate) fn new(local: Local) -> Self {
-        Allocator { local, sweeps: 0 }
+        Allocator { local, sweeps: 0, may_find_idle: false }
     }
 
     #[inline(always)]
@@ -110,8 +112,7 @@ impl Allocator {
             if self.sweeps.is_multiple_of(SWEEPS_A_RECALL) && self.local.core().memory.is_recall_due(now) {
                 self.local.recall();
             }
-            let is_due = self.sweeps.is_multiple_of(SWEEPS_A_PAGE);
-            if is_due && donors::take_idle(&mut self.local, class, now) && self.refill_free(class, taking) {
+            if self.takes_idle(class, now) && self.refill_free(class, taking) {
                 return true;
             }
             let evicted = evictor::sweep(&mut self.local.editor(), now);
@@ -119,11 +120,21 @@ impl Allocator {
             if self.has_or_refills(class, taking) {
                 return true;
             }
+            // Of long items one turn frees a page and more.
+            self.may_find_idle = true;
             if evicted == 0 {
                 break;
             }
         }
         self.recall(RECALL_ROUNDS, (class, taking), now)
+    }
+
+    /// Takes a page from a class that should use its free memory before more is evicted.
+    fn takes_idle(&mut self, class: ClassId, now: Seconds) -> bool {
+        if self.may_find_idle || self.sweeps.is_multiple_of(SWEEPS_A_PAGE) {
+            self.may_find_idle = donors::take_idle(&mut self.local, class, now);
+        }
+        self.may_find_idle
     }
 
     /// Asks the other sessions to give back their free chunks, and looks again `rounds` times.

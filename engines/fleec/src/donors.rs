@@ -7,12 +7,14 @@ use guira_contract::{Counter, Reassign};
 use guira_items::Eviction;
 use guira_items::hooks::{self, Window};
 use guira_memory::slab::ClassId;
-use guira_memory::slab::lockfree::Emptied;
+use guira_memory::slab::lockfree::{Emptied, HeldPage, LockFreeSlab};
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
-/// The emptiest of this many pages is emptied.
+/// The emptiest of this many pages is emptied …
 const PAGE_CHOICE: usize = 8;
+/// … and so many are tried: one may have a part of a value that is arriving or being sent, which nobody can take out, and would be the emptiest for as long.
+const PAGES_TRIED: usize = 3;
 
 /// Takes a page for `class` from the class with the most free memory, if that should be used before more is evicted.
 pub(crate) fn take_idle(local: &mut Local, class: ClassId, now: Seconds) -> bool {
@@ -33,8 +35,8 @@ pub(crate) fn take_empty(local: &mut Local, class: ClassId) -> bool {
     let mut donors = core.memory.classes().ids().filter(|donor| *donor != class);
     let emptied = donors.find_map(|donor| {
         local.cache().give(&core.memory, donor);
-        let held = core.memory.slab().hold_emptiest(donor, PAGE_CHOICE)?;
-        core.memory.slab().empty(held)
+        let slab = core.memory.slab();
+        slab.hold_emptiest(donor, PAGE_CHOICE, &[]).and_then(|held| empty_or_put_back(slab, held))
     });
     hand_over(local, emptied, class)
 }
@@ -56,13 +58,22 @@ pub(crate) fn empty_page(local: &mut Local, except: Option<ClassId>, now: Second
 
 fn empty_page_of(local: &mut Local, donor: ClassId, now: Seconds) -> Option<Emptied> {
     let core = local.core().clone();
-    local.cache().give(&core.memory, donor);
-    let held = core.memory.slab().hold_emptiest(donor, PAGE_CHOICE)?;
-    hooks::pause(Window::Emptying);
-    rescue::clear_page(local, &held, now);
-    local.reclaim();
-    local.cache().give(&core.memory, donor);
-    core.memory.slab().empty(held)
+    let slab = core.memory.slab();
+    let mut tried = Vec::new();
+    (0..PAGES_TRIED).find_map(|_| {
+        local.cache().give(&core.memory, donor);
+        let held = slab.hold_emptiest(donor, PAGE_CHOICE, &tried)?;
+        tried.push(held.page());
+        hooks::pause(Window::Emptying);
+        rescue::clear_page(local, &held, now);
+        local.reclaim();
+        local.cache().give(&core.memory, donor);
+        empty_or_put_back(slab, held)
+    })
+}
+
+fn empty_or_put_back(slab: &LockFreeSlab, held: HeldPage) -> Option<Emptied> {
+    slab.empty(held).map_err(|held| slab.put_back(held)).ok()
 }
 
 /// Moves a page between classes, numbered from 1, on an operator's request. Class 0 is the pool for all classes.

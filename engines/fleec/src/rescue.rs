@@ -1,4 +1,4 @@
-//! Clearing a page: items in use move to other chunks of the class, the others are evicted.
+//! Clearing a page: items move to free chunks of the class elsewhere, and for those in use others are evicted there if need be.
 //!
 //! A page is chosen for its free chunks, and its items are as good as those elsewhere. Without this, a cache whose limit is lowered would lose its
 //! hottest items along with the rest.
@@ -19,6 +19,8 @@ use guira_sync::words;
 
 /// How often the hand is turned to find chunks for the items in use of one page.
 const SWEEPS_A_PAGE: u32 = 64;
+/// How many items of a page that are not in use are moved, as long as there are free chunks. Bounded for the sake of the store that waits for the page.
+const UNUSED_MAX: u32 = 256;
 
 /// Attempts to move an item.
 const ATTEMPTS: usize = 8;
@@ -28,7 +30,7 @@ enum Moved {
     As(u32),
     /// Another session has announced the item or changed its link.
     NotYet,
-    /// The item is not there any more, or not in use.
+    /// The item is not there any more.
     Gone,
 }
 
@@ -37,12 +39,13 @@ struct Leaving<'h> {
     held: &'h HeldPage,
     class: ClassId,
     sweeps: u32,
+    unused: u32,
 }
 
 /// Takes all items out of a page.
 pub(crate) fn clear_page(local: &mut Local, held: &HeldPage, now: Seconds) {
     let core = local.core().clone();
-    let mut leaving = Leaving { held, class: held.class(), sweeps: SWEEPS_A_PAGE };
+    let mut leaving = Leaving { held, class: held.class(), sweeps: SWEEPS_A_PAGE, unused: UNUSED_MAX };
     for at in core.memory.slab().occupied(held) {
         // A chunk that is not free holds an item, a part of one, or the remains of one.
         let head = Pieces::head_of(core.shell.region(), at).unwrap_or(at);
@@ -50,23 +53,32 @@ pub(crate) fn clear_page(local: &mut Local, held: &HeldPage, now: Seconds) {
             continue;
         };
         let hash = core.hash_of(&item);
-        if head == at && is_used(&core, &item, hash) && rescue(local, (at, hash), &mut leaving, now) {
-            continue;
+        if head == at && is_whole(&core, &item, hash) {
+            let to = if is_used(&core, &item, hash) {
+                leaving.for_used(local, now)
+            } else {
+                leaving.for_unused(local)
+            };
+            if to.is_some_and(|to| rescue(local, (at, hash), (leaving.class, to), now)) {
+                continue;
+            }
         }
         local.editor().remove_at(head, hash, Removal::Evicted, now);
     }
 }
 
-/// Moves the item at `at` to a chunk elsewhere. False if there is none, or the item has gone or changed.
-fn rescue(local: &mut Local, (at, hash): (Offset, u64), leaving: &mut Leaving<'_>, now: Seconds) -> bool {
-    let Some(to) = chunk_elsewhere(local, leaving, now) else {
-        return false;
-    };
+/// Moves the item at `at` to the chunk `to` of the class. False, and the chunk is kept, if the item has gone or changed.
+fn rescue(
+    local: &mut Local,
+    (at, hash): (Offset, u64),
+    (class, to): (ClassId, Offset),
+    now: Seconds,
+) -> bool {
     // Searches that come by announce the item for a moment, and changes of its neighbour change its link.
     let attempts = (0..ATTEMPTS).map(|_| try_to_move(local, (at, hash), to, now));
     let moved = attempts.into_iter().find(|moved| !matches!(moved, Moved::NotYet));
     let Some(Moved::As(generation)) = moved else {
-        local.cache().push(leaving.class, to);
+        local.cache().push(class, to);
         return false;
     };
     local.core().memory.count_rescued();
@@ -90,7 +102,7 @@ fn try_to_move(local: &mut Local, (at, hash): (Offset, u64), to: Offset, now: Se
             };
             let generation = core.flushes.generation();
             // Checked again: while a chunk was looked for, this one may have become another item's, the head of a chain even.
-            let item = core.item(at, now).filter(|item| is_used(core, item, hash));
+            let item = core.item(at, now).filter(|item| is_whole(core, item, hash));
             let is_alive = |item: &Item<'_>| core.flushes.dead_as_of(generation, item, now).is_none();
             let Some(item) = item.filter(is_alive) else {
                 return Moved::Gone;
@@ -106,29 +118,43 @@ fn try_to_move(local: &mut Local, (at, hash): (Offset, u64), to: Offset, now: Se
     )
 }
 
-/// A free chunk of the class in another page. Turns the hand for one.
-fn chunk_elsewhere(local: &mut Local, leaving: &mut Leaving<'_>, now: Seconds) -> Option<Offset> {
-    let (class, page) = (leaving.class, leaving.held.page());
-    loop {
+impl Leaving<'_> {
+    fn take_outside(&self, local: &mut Local) -> Option<Offset> {
         let (editor, cache) = local.editor_and_cache();
-        if let Some(at) = cache.take_outside(&editor.core().memory, class, page) {
-            return Some(at);
+        cache.take_outside(&editor.core().memory, self.class, self.held.page())
+    }
+
+    /// A free chunk of the class in another page, for an item that is not in use.
+    fn for_unused(&mut self, local: &mut Local) -> Option<Offset> {
+        self.unused = self.unused.checked_sub(1)?;
+        self.take_outside(local)
+    }
+
+    /// The same for one that is in use: turns the hand if there is none.
+    fn for_used(&mut self, local: &mut Local, now: Seconds) -> Option<Offset> {
+        loop {
+            let free = self.take_outside(local);
+            if free.is_some() {
+                return free;
+            }
+            self.sweeps = self.sweeps.checked_sub(1)?;
+            if evictor::sweep(&mut local.editor(), now) == 0 {
+                self.sweeps = 0;
+            }
+            local.reclaim();
         }
-        leaving.sweeps = leaving.sweeps.checked_sub(1)?;
-        if evictor::sweep(&mut local.editor(), now) == 0 {
-            leaving.sweeps = 0;
-        }
-        local.reclaim();
     }
 }
 
-/// Whether an item whose key has this hash lies in one chunk and is in use.
+/// Whether an item lies in one chunk, and its key has this hash.
+fn is_whole(core: &Core, item: &Item<'_>, hash: u64) -> bool {
+    item.chain().is_none() && core.hash_of(item) == hash
+}
+
+/// Whether an item whose key has this hash is in use.
 fn is_used(core: &Core, item: &Item<'_>, hash: u64) -> bool {
     let is_used = item.header.state().has(ItemState::FETCHED) || item.header.overwrote();
-    is_used
-        && item.chain().is_none()
-        && core.table.is_touched(core.table.bucket_of(hash))
-        && core.hash_of(item) == hash
+    is_used && core.table.is_touched(core.table.bucket_of(hash))
 }
 
 /// Copies an announced item into a chunk that is the caller's. The link is not part of it.

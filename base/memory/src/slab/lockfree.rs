@@ -313,9 +313,9 @@ impl LockFreeSlab {
         self.share(class).partial.push(self.links(), page);
     }
 
-    /// Pops the emptiest of the first `choice` pages off the stack of `class`, so that it can be emptied. The caller
-    /// has to pass it to [`LockFreeSlab::empty`] or [`LockFreeSlab::put_back`].
-    pub fn hold_emptiest(&self, class: ClassId, choice: usize) -> Option<HeldPage> {
+    /// Pops the emptiest of the first `choice` pages off the stack of `class`, but none of those that were `tried`, so that it can be emptied. The caller has to
+    /// pass it to [`LockFreeSlab::empty`] or [`LockFreeSlab::put_back`].
+    pub fn hold_emptiest(&self, class: ClassId, choice: usize, tried: &[PageId]) -> Option<HeldPage> {
         let mut best: Option<HeldPage> = None;
         let mut others = Vec::with_capacity(choice);
         for _ in 0..choice {
@@ -324,6 +324,7 @@ impl LockFreeSlab {
             };
             let held = HeldPage { page, class, free: self.free_in(page, class) };
             match &best {
+                _ if tried.contains(&page) => others.push(held),
                 Some(other) if other.free >= held.free => others.push(held),
                 _ => others.extend(best.replace(held)),
             }
@@ -359,8 +360,11 @@ impl LockFreeSlab {
         all
     }
 
-    /// Takes a held page out of its class if all its chunks are free; otherwise pushes it back.
-    pub fn empty(&self, held: HeldPage) -> Option<Emptied> {
+    /// Takes a held page out of its class.
+    ///
+    /// # Errors
+    /// When one of its chunks is not free: then the page is still held.
+    pub fn empty(&self, held: HeldPage) -> Result<Emptied, HeldPage> {
         let geometry = self.classes.geometry(held.class);
         // A thread that has all the bits has all the chunks: no other thread can allocate one.
         let whole = |word: u32| {
@@ -374,13 +378,12 @@ impl LockFreeSlab {
             for word in 0..claimed {
                 self.bitmap(held.page, word).fetch_or(whole_word(geometry, word), Ordering::Release);
             }
-            self.put_back(held);
-            return None;
+            return Err(held);
         }
         self.descriptor(held.page).store(0, Ordering::Relaxed);
         self.share(held.class).pages.fetch_sub(1, Ordering::Relaxed);
         self.share(held.class).free.fetch_sub(u64::from(geometry.chunks), Ordering::Relaxed);
-        Some(Emptied { page: held.page })
+        Ok(Emptied { page: held.page })
     }
 
     /// Adds an empty page to a class.

@@ -156,12 +156,13 @@ impl ChunkPool {
         self.free_chunks(class) * u64::from(self.classes().geometry(class).chunk)
     }
 
-    /// The classes with pages but `except`, those with the most free memory first.
+    /// The classes with pages but `except`, those with the most free memory first, and last those that have no other page: their items have nowhere to go.
     pub(crate) fn donors(&self, except: Option<ClassId>) -> Vec<ClassId> {
         let mut donors: Vec<ClassId> = self.classes().ids().collect();
         donors.retain(|class| Some(*class) != except && self.has_pages(*class));
         // Read once for each class: numbers that change while they are sorted have no order.
-        donors.sort_by_cached_key(|class| Reverse(self.free_bytes(*class)));
+        donors
+            .sort_by_cached_key(|class| (self.slab.pages_of(*class) == 1, Reverse(self.free_bytes(*class))));
         donors
     }
 

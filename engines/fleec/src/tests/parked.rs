@@ -87,7 +87,7 @@ fn a_thread_that_stands_still_in_any_window_stops_nobody() {
             store(&mut held, b"the key", b"again", 0, Expiry::Never, NOW).unwrap();
             remove(&mut held, b"the key", NOW);
             // Large ones, so that pages are emptied for them.
-            for number in 0..400 {
+            for number in 0..1_000 {
                 store(&mut held, format!("large-{number}").as_bytes(), &[2; 9_000], 0, Expiry::Never, NOW)
                     .unwrap();
             }

@@ -52,7 +52,7 @@ fn every_chunk_is_handed_out_once_and_comes_back() {
         assert_eq!(slab.free_chunks(class), u64::from(3 * geometry.chunks));
         assert_eq!(take_all(&slab, class).len(), all.len(), "they are handed out again");
         all.iter().for_each(|at| slab.give(*at));
-        while let Some(held) = slab.hold_emptiest(class, 4) {
+        while let Some(held) = slab.hold_emptiest(class, 4, &[]) {
             let emptied = slab.empty(held).expect("all its chunks are free");
             assert!(slab.surrender(emptied));
         }
@@ -65,14 +65,17 @@ fn a_page_changes_its_class_when_all_its_chunks_are_free() {
     let (small, large) = (slab.classes().class_for(24).unwrap(), slab.classes().class_for(9_000).unwrap());
     let chunks = take_all(&slab, small);
     assert!(!slab.grow(large));
-    assert_eq!(slab.hold_emptiest(small, 8), None, "no page has free chunks");
+    assert_eq!(slab.hold_emptiest(small, 8, &[]), None, "no page has free chunks");
     chunks[1..].iter().for_each(|at| slab.give(*at));
-    let held = slab.hold_emptiest(small, 8).unwrap();
+    let held = slab.hold_emptiest(small, 8, &[]).unwrap();
     assert_eq!(held.free as usize, chunks.len() - 1);
     assert_eq!(slab.occupied(&held), [chunks[0]]);
-    assert_eq!(slab.empty(held), None, "one chunk is not free");
+    let held = slab.empty(held).expect_err("one chunk is not free");
+    let page = held.page();
+    slab.put_back(held);
+    assert_eq!(slab.hold_emptiest(small, 8, &[page]), None, "there is no other");
     slab.give(chunks[0]);
-    let held = slab.hold_emptiest(small, 8).unwrap();
+    let held = slab.hold_emptiest(small, 8, &[]).unwrap();
     let emptied = slab.empty(held).unwrap();
     slab.hand_over(emptied, large);
     assert_eq!((slab.pages_of(small), slab.pages_of(large)), (0, 1));
@@ -89,7 +92,7 @@ fn of_several_pages_the_emptiest_is_held_and_the_others_still_serve() {
     for (page, count) in [1, 7, 3].into_iter().enumerate() {
         all[page * per_page..][..count].iter().for_each(|at| slab.give(*at));
     }
-    let held = slab.hold_emptiest(class, 8).unwrap();
+    let held = slab.hold_emptiest(class, 8, &[]).unwrap();
     assert_eq!((held.free, slab.page_at(all[per_page])), (7, Some(held.page)));
     let mut out = Vec::new();
     assert_eq!(slab.take(class, 100, &mut out), 4, "those of the other two");
@@ -148,11 +151,13 @@ fn threads_never_share_a_chunk() {
             // It may run only when the others have finished: then it can move a page for sure.
             while !stops.load(Ordering::Relaxed) || moved == 0 {
                 for (from, to) in [(0, 1), (1, 2), (2, 0)] {
-                    if let Some(held) = slab.hold_emptiest(classes[from], 2)
-                        && let Some(emptied) = slab.empty(held)
-                    {
-                        slab.hand_over(emptied, classes[to]);
-                        moved += 1;
+                    match slab.hold_emptiest(classes[from], 2, &[]).map(|held| slab.empty(held)) {
+                        Some(Ok(emptied)) => {
+                            slab.hand_over(emptied, classes[to]);
+                            moved += 1;
+                        }
+                        Some(Err(held)) => slab.put_back(held),
+                        None => {}
                     }
                 }
             }
@@ -190,7 +195,7 @@ fn allocated_chunks_stay_allocated_when_memory_is_restored() {
             free.into_iter().for_each(|at| slab.give(at));
             kept.push(all);
         }
-        let emptied = slab.hold_emptiest(classes[1], 8).unwrap();
+        let emptied = slab.hold_emptiest(classes[1], 8, &[]).unwrap();
         slab.occupied(&emptied).into_iter().for_each(|at| {
             slab.give(at);
             kept[1].retain(|other| *other != at);
