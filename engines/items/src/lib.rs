@@ -30,7 +30,7 @@ pub use item::{
 pub use key_words::KeyWords;
 pub use lasting::{Begun, EmptyRegion, Failure, Restored, open_lasting, reopen};
 pub use pending::{Arriving, ChunkHome, Pending};
-pub use pending_chunks::{KEPT_PART, PendingChunks};
+pub use pending_chunks::PendingChunks;
 pub use saved::{HASHED, Numbers, SavedSetup, bytes_of};
 pub use setup::{
     ClassOptions, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, EngineOptions, Eviction, Hashing, MAX_MEMORY,

@@ -1,13 +1,16 @@
 //! A value that arrives in pieces, or is put together from several, in chunks of an engine.
 
 use crate::item::{Fields, ItemHeaderSpec};
-use crate::pending_chunks::{KEPT_PART, PendingChunks};
+use crate::pending_chunks::PendingChunks;
 use guira_contract::PendingValue;
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::clock::Seconds;
 use std::fmt;
 use std::sync::Arc;
+
+/// Values that are still arriving may take one part in this many of memory: what is evicted for them is lost for nothing if they never arrive.
+const ARRIVING_PART: usize = 2;
 
 /// Values that are still arriving, in bytes.
 #[derive(Debug, Default)]
@@ -16,11 +19,14 @@ pub struct Arriving {
 }
 
 impl Arriving {
-    /// Adds `bytes`. False if that makes more than values may take of `limit` bytes of memory: see [`KEPT_PART`].
-    fn add(&self, bytes: u64, limit: usize) -> bool {
-        let most = (limit - limit / KEPT_PART) as u64;
+    /// Whether values may take `bytes` more of `limit` bytes of memory: see [`ARRIVING_PART`].
+    fn admits(&self, bytes: usize, limit: usize) -> bool {
         // Relaxed: it does no harm if two values pass the limit together.
-        self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= most
+        self.bytes.load(Ordering::Relaxed) + bytes as u64 <= (limit / ARRIVING_PART) as u64
+    }
+
+    fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn sub(&self, bytes: u64) {
@@ -64,8 +70,13 @@ impl<H: ChunkHome> Pending<H> {
         (fields, value_len): (Fields, usize),
         take: impl FnMut(usize) -> Option<Offset>,
     ) -> Option<Self> {
+        // Asked before memory is: whoever is refused shall not have evicted anything.
+        if !home.arriving().admits(value_len.min(home.largest_item()), home.limit()) {
+            return None;
+        }
         let mut pending = Self::begin(home, key_len, (fields, value_len), take)?;
-        pending.count(pending.chunks.reserved()).then_some(pending)
+        pending.count(pending.chunks.reserved());
+        Some(pending)
     }
 
     /// A value that the engine puts together: it has memory for all of it. `None` if there is none.
@@ -104,10 +115,16 @@ impl<H: ChunkHome> Pending<H> {
         Some(part)
     }
 
-    /// Counts `bytes` more as arriving. False if that is too much.
-    fn count(&mut self, bytes: usize) -> bool {
+    /// Counts `bytes` more as arriving.
+    fn count(&mut self, bytes: usize) {
         self.counted += bytes as u64;
-        self.home.arriving().add(bytes as u64, self.home.limit())
+        self.home.arriving().add(bytes as u64);
+    }
+
+    /// Whether the next chunk is within what arriving values may take.
+    fn may_grow(&self) -> bool {
+        let (part, _) = self.chunks.next_part(self.home.largest_item());
+        self.home.arriving().admits(part, self.home.limit())
     }
 
     /// Appends `bytes`, and takes memory for them as needed. False if there is none.
@@ -123,10 +140,9 @@ impl<H: ChunkHome> Pending<H> {
             if bytes.is_empty() {
                 return true;
             }
-            let more = self.add_chunk(&mut take);
-            if !more.is_some_and(|part| self.count(part)) {
-                return false;
-            }
+            let more = if self.may_grow() { self.add_chunk(&mut take) } else { None };
+            let Some(part) = more else { return false };
+            self.count(part);
         }
     }
 

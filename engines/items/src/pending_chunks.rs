@@ -7,10 +7,6 @@ use guira_sync::atomic::AtomicU64;
 use guira_sync::clock::Seconds;
 use guira_sync::words::{self, WORD};
 
-/// One part in this many of memory is kept from values that are still arriving: clients that send values slowly shall not keep all others
-/// from storing.
-pub const KEPT_PART: usize = 5;
-
 /// The chunks of an item that is being filled, and how far it has come.
 #[derive(Debug)]
 pub struct PendingChunks {

@@ -2,12 +2,14 @@
 
 use crate::options::MicaOptions;
 use crate::plan::{Plan, Share, arriving};
-use guira_items::KEPT_PART;
 use guira_memory::Budget;
 use guira_sync::atomic::{AtomicUsize, Ordering};
 
 /// If arriving values take more than is reserved for them, logs give way in this many steps.
 const ARRIVING_STEPS: usize = 16;
+
+/// One part in this many of memory is kept from arriving values: clients that send values slowly shall not keep all others from storing.
+const KEPT_PART: usize = 5;
 
 #[derive(Debug)]
 pub(crate) struct Sizing {

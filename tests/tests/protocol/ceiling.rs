@@ -138,10 +138,12 @@ fn clients_that_send_requests_in_part() {
     let server = small_server();
     let mut client = server.connect();
     fill(&mut client, 32);
+    let items = |client: &mut Client| client.stats("")["curr_items"].parse::<usize>().unwrap();
+    let before = items(&mut client);
     let mut halves: Vec<Client> = Vec::new();
     for number in 0..500 {
         let mut client = server.connect();
-        // A line of keys without end, half a small value, half a long one.
+        // A line of keys without end, half a small value, a third of a long one.
         let part = match number % 3 {
             0 => format!("get {}", "key ".repeat(2_000)),
             1 => format!("set half{number} 0 0 15000\r\n{}", "h".repeat(14_000)),
@@ -158,6 +160,9 @@ fn clients_that_send_requests_in_part() {
     expect_below(&server, 32, "half requests");
     client.exchange("set other 0 0 1\r\nx\r\n", "STORED\r\n");
     client.expect_value("other", "x");
+    // Values that arrive have at most half of the memory.
+    let left = items(&mut client);
+    assert!(left > before * 2 / 5, "{left} items are left of {before}");
     halves.into_iter().for_each(Client::abandon);
 }
 

@@ -1,5 +1,6 @@
 //! One behaviour after another, single-threaded.
 
+use super::arrivals::values_that_never_arrive_leave_room_for_those_that_are_kept;
 use super::sink::{pin_of, store, value_of};
 use crate::stats::EngineStats;
 use crate::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, NewItem, Provision, Recency, Value};
@@ -23,6 +24,7 @@ pub fn behaviour<E: Engine>(open: &impl Fn(usize) -> E) {
     for case in cases {
         case(open(16 << 20));
     }
+    values_that_never_arrive_leave_room_for_those_that_are_kept(open);
 }
 
 /// Those that hold for caches and stores alike.

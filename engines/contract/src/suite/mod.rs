@@ -1,8 +1,8 @@
-//! The conformance suites of caches and of stores. Every engine runs one, from tests of its own:
-//! `guira_contract::suite::cache(|memory| MyEngine::open(memory))`.
+//! The conformance suites of caches and of stores. Every engine runs them, from tests of its own: `guira_contract::suite::behaviour(&|memory| MyEngine::open(memory))`.
 //!
 //! It panics with the seed and the step when something is wrong.
 
+mod arrivals;
 mod behaviour;
 mod counting;
 mod damage;
@@ -42,19 +42,8 @@ pub use walks::{walk_all, walks};
 
 use crate::Engine;
 
-/// Runs everything: behaviour one by one, random operations against a plain map, and threads against a history.
-pub fn cache<E: Engine>(open: impl Fn(usize) -> E) {
-    behaviour(&open);
-    prefixes(&open);
-    for seed in 1..=8 {
-        differential(&open(64 << 20), seed, 20_000);
-    }
-    walks(&open);
-    history(&open(8 << 20), History { seed: 1, threads: 4, keys: 64, operations: 60_000 });
-    counting(&open(8 << 20), Counting { seed: 1, threads: 4, keys: 3, increments: 20_000 });
-}
-
-/// The same for an engine that evicts nothing and refuses what there is no room for.
+/// All of them for an engine that evicts nothing and refuses what there is no room for: behaviour one by one, random operations against a plain map, and threads
+/// against a history.
 pub fn store_suite<E: Engine>(open: impl Fn(usize) -> E) {
     behaviour::common(&open);
     prefixes(&open);

@@ -161,32 +161,6 @@ fn a_session_that_sleeps_with_chunks_does_not_keep_the_table_from_growing() {
 }
 
 #[test]
-fn values_that_only_arrive_leave_room_for_others() {
-    let engine = open(16 << 20);
-    let mut session = engine.session();
-    let room = ItemSpec { value_len: 500_000, flags: 0, expiry: Expiry::Never, cas: None };
-    // What is announced and does not come takes next to nothing.
-    let announced: Vec<_> =
-        (0..100).map_while(|i| session.begin_value(format!("{i}").as_bytes(), room).ok()).collect();
-    assert_eq!(announced.len(), 100);
-    store_many(&mut session, "before", 1000, 1000);
-    assert!(present(&mut session, "before", 1000, 1000) == 1000);
-    drop(announced);
-    let mut arriving = Vec::new();
-    while let Ok(mut pending) = session.begin_value(format!("{}", arriving.len()).as_bytes(), room) {
-        if session.extend(&mut pending, &[7; 499_999]).is_err() {
-            break;
-        }
-        arriving.push(pending);
-    }
-    assert!((18..=26).contains(&arriving.len()), "{}", arriving.len());
-    store_many(&mut session, "other", 1000, 1000);
-    assert!(present(&mut session, "other", 1000, 1000) == 1000);
-    drop(arriving);
-    assert!(session.begin_value(b"again", room).is_ok());
-}
-
-#[test]
 fn the_hand_spares_what_was_read_whatever_its_size() {
     for length in [10, 20, 100, 1000, 5000] {
         let engine = open(8 << 20);
