@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use guira_harness::process::Process;
 use guira_harness::scratch::Scratch;
@@ -467,11 +468,16 @@ pub fn wait_for<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     Deadline::after(PATIENCE).poll(condition).unwrap_or_else(|| panic!("{what} did not appear"))
 }
 
+/// How long a line of a log is waited for: it may tell of something that takes long on a busy machine.
+const LOG_MAX: Duration = Duration::from_secs(60);
+
 /// Waits until `log`, which a running process has written so far, has `text`, and returns how often. Lines are written by a thread of their own, a moment after
 /// what they tell of.
 #[track_caller]
 pub fn wait_for_log(log: impl Fn() -> String, text: &str) -> usize {
     let count = || log().matches(text).count();
-    let told = Deadline::after(PATIENCE).poll(|| Some(count()).filter(|count| *count > 0));
-    told.unwrap_or_else(|| panic!("the log has no {text:?}: {}", log()))
+    let Some(times) = Deadline::after(LOG_MAX).poll(|| Some(count()).filter(|count| *count > 0)) else {
+        panic!("the log has no {text:?}: {}", log());
+    };
+    times
 }

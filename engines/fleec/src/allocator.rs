@@ -1,10 +1,10 @@
 //! Finding a chunk for a session.
 //!
-//! Free chunks of the class come first, then a new page, then eviction: the hand frees items of any class ([`evictor::sweep`]). If none of the class comes free
-//! for a while, a page of the class with the most free memory is emptied ([`donors`]). All of that is bounded, and none of it waits.
+//! Free chunks of the class come first, then a new page, then eviction: the hand frees items of any class ([`evictor::sweep`]). As soon as the free chunks of
+//! another class make up a page, one of its pages is emptied ([`donors`]). All of that is bounded, and none of it waits.
 
 use crate::dead;
-use crate::donors;
+use crate::donors::{self, Idle};
 use crate::evictor;
 use crate::local::Local;
 use crate::pool::Taking;
@@ -15,9 +15,10 @@ use guira_memory::slab::ClassId;
 use guira_sync::atomic::yield_now;
 use guira_sync::clock::Seconds;
 
-/// How often the hand is turned for one chunk at most, and how often at least it is asked whether another class has a page to spare.
+/// How often the hand is turned for one chunk at most.
 const SWEEPS_MAX: u32 = 256;
-const SWEEPS_A_PAGE: u32 = 4;
+/// After so many turns the allocator asks for another class's page in any case.
+const SWEEPS_A_QUESTION: u32 = 4;
 /// After so many turns all sessions give back what they keep, if they did not in this second: a page of which one of them keeps a chunk cannot go to another
 /// class.
 const SWEEPS_A_RECALL: u32 = 64;
@@ -33,7 +34,7 @@ pub(crate) struct Allocator {
     local: Local,
     /// How often it has turned the hand.
     sweeps: u32,
-    /// Whether another class may have a page to spare: the last one that was asked had one, or the hand has freed chunks of others only.
+    /// Whether another class may have a page to spare: the last one had, or the last turn of the hand freed no chunk of the class in need.
     may_find_idle: bool,
 }
 
@@ -107,13 +108,18 @@ impl Allocator {
 
     /// Evicts until there is a chunk of the class.
     fn evict(&mut self, class: ClassId, taking: Taking, now: Seconds) -> bool {
+        let mut idle = Idle::None;
         for _ in 0..SWEEPS_MAX {
             self.sweeps = self.sweeps.wrapping_add(1);
             if self.sweeps.is_multiple_of(SWEEPS_A_RECALL) && self.local.core().memory.is_recall_due(now) {
                 self.local.recall();
             }
-            if self.takes_idle(class, now) && self.refill_free(class, taking) {
-                return true;
+            if self.may_find_idle || self.sweeps.is_multiple_of(SWEEPS_A_QUESTION) {
+                idle = donors::take_idle(&mut self.local, class, now);
+                self.may_find_idle = idle == Idle::Taken;
+                if idle == Idle::Taken && self.refill_free(class, taking) {
+                    return true;
+                }
             }
             let evicted = evictor::sweep(&mut self.local.editor(), now);
             self.local.reclaim();
@@ -121,20 +127,12 @@ impl Allocator {
                 return true;
             }
             // Of long items one turn frees a page and more.
-            self.may_find_idle = true;
+            self.may_find_idle = idle != Idle::Stuck;
             if evicted == 0 {
                 break;
             }
         }
         self.recall(RECALL_ROUNDS, (class, taking), now)
-    }
-
-    /// Takes a page from a class that should use its free memory before more is evicted.
-    fn takes_idle(&mut self, class: ClassId, now: Seconds) -> bool {
-        if self.may_find_idle || self.sweeps.is_multiple_of(SWEEPS_A_PAGE) {
-            self.may_find_idle = donors::take_idle(&mut self.local, class, now);
-        }
-        self.may_find_idle
     }
 
     /// Asks the other sessions to give back their free chunks, and looks again `rounds` times.

@@ -11,16 +11,29 @@ use guira_memory::slab::lockfree::{Emptied, HeldPage, LockFreeSlab};
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
-/// The emptiest of this many pages is emptied …
+/// The emptiest of this many pages is emptied.
 const PAGE_CHOICE: usize = 8;
-/// … and so many are tried: one may have a part of a value that is arriving or being sent, which nobody can take out, and would be the emptiest for as long.
+/// If it cannot be, another is tried, up to this many. A page stays occupied while a part of a value lies in it that is arriving or being sent.
 const PAGES_TRIED: usize = 3;
 
+/// What became of the question for a page to spare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// The class has it.
+    Taken,
+    /// No class has one.
+    None,
+    /// A class has one, but none of its pages could be emptied. To try costs more than to ask.
+    Stuck,
+}
+
 /// Takes a page for `class` from the class with the most free memory, if that should be used before more is evicted.
-pub(crate) fn take_idle(local: &mut Local, class: ClassId, now: Seconds) -> bool {
-    let donor = local.core().memory.idle_donor(class);
-    let emptied = donor.and_then(|donor| empty_page_of(local, donor, now));
-    hand_over(local, emptied, class)
+pub(crate) fn take_idle(local: &mut Local, class: ClassId, now: Seconds) -> Idle {
+    let Some(donor) = local.core().memory.idle_donor(class) else {
+        return Idle::None;
+    };
+    let emptied = empty_page_of(local, donor, now);
+    if hand_over(local, emptied, class) { Idle::Taken } else { Idle::Stuck }
 }
 
 /// Takes a page for `class` from any other class that has one that can be emptied.

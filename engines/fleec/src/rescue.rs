@@ -1,4 +1,4 @@
-//! Clearing a page: items move to free chunks of the class elsewhere, and for those in use others are evicted there if need be.
+//! Clearing a page: its items move to free chunks of the class elsewhere, those in use first, for which the hand is turned if there are none.
 //!
 //! A page is chosen for its free chunks, and its items are as good as those elsewhere. Without this, a cache whose limit is lowered would lose its
 //! hottest items along with the rest.
@@ -19,7 +19,7 @@ use guira_sync::words;
 
 /// How often the hand is turned to find chunks for the items in use of one page.
 const SWEEPS_A_PAGE: u32 = 64;
-/// How many items of a page that are not in use are moved, as long as there are free chunks. Bounded for the sake of the store that waits for the page.
+/// How many items of a page are moved that are not in use. Bounded for the sake of the store that waits for the page.
 const UNUSED_MAX: u32 = 256;
 
 /// Attempts to move an item.
@@ -46,6 +46,7 @@ struct Leaving<'h> {
 pub(crate) fn clear_page(local: &mut Local, held: &HeldPage, now: Seconds) {
     let core = local.core().clone();
     let mut leaving = Leaving { held, class: held.class(), sweeps: SWEEPS_A_PAGE, unused: UNUSED_MAX };
+    let mut others = Vec::new();
     for at in core.memory.slab().occupied(held) {
         // A chunk that is not free holds an item, a part of one, or the remains of one.
         let head = Pieces::head_of(core.shell.region(), at).unwrap_or(at);
@@ -53,17 +54,19 @@ pub(crate) fn clear_page(local: &mut Local, held: &HeldPage, now: Seconds) {
             continue;
         };
         let hash = core.hash_of(&item);
-        if head == at && is_whole(&core, &item, hash) {
-            let to = if is_used(&core, &item, hash) {
-                leaving.for_used(local, now)
-            } else {
-                leaving.for_unused(local)
-            };
-            if to.is_some_and(|to| rescue(local, (at, hash), (leaving.class, to), now)) {
-                continue;
-            }
+        let is_whole = head == at && is_whole(&core, &item, hash);
+        let to = if is_whole && is_used(&core, &item, hash) { leaving.for_used(local, now) } else { None };
+        if !to.is_some_and(|to| rescue(local, (at, hash), (leaving.class, to), now)) {
+            others.push((head, hash, is_whole));
         }
-        local.editor().remove_at(head, hash, Removal::Evicted, now);
+    }
+    for (head, hash, is_whole) in others {
+        let to = if is_whole && leaving.unused > 0 { leaving.take_outside(local) } else { None };
+        if to.is_some_and(|to| rescue(local, (head, hash), (leaving.class, to), now)) {
+            leaving.unused -= 1;
+        } else {
+            local.editor().remove_at(head, hash, Removal::Evicted, now);
+        }
     }
 }
 
@@ -119,18 +122,13 @@ fn try_to_move(local: &mut Local, (at, hash): (Offset, u64), to: Offset, now: Se
 }
 
 impl Leaving<'_> {
+    /// A free chunk of the class in another page.
     fn take_outside(&self, local: &mut Local) -> Option<Offset> {
         let (editor, cache) = local.editor_and_cache();
         cache.take_outside(&editor.core().memory, self.class, self.held.page())
     }
 
-    /// A free chunk of the class in another page, for an item that is not in use.
-    fn for_unused(&mut self, local: &mut Local) -> Option<Offset> {
-        self.unused = self.unused.checked_sub(1)?;
-        self.take_outside(local)
-    }
-
-    /// The same for one that is in use: turns the hand if there is none.
+    /// The same for an item in use: turns the hand if there is none.
     fn for_used(&mut self, local: &mut Local, now: Seconds) -> Option<Offset> {
         loop {
             let free = self.take_outside(local);

@@ -19,10 +19,12 @@ pub struct Arriving {
 }
 
 impl Arriving {
-    /// Whether values may take `bytes` more of `limit` bytes of memory: see [`ARRIVING_PART`].
-    fn admits(&self, bytes: usize, limit: usize) -> bool {
+    /// Whether a value that has taken `own` bytes may take `bytes` more, where memory has `limit`: see [`ARRIVING_PART`]. The only one that arrives may take
+    /// what it needs.
+    fn admits(&self, own: u64, bytes: usize, limit: usize) -> bool {
         // Relaxed: it does no harm if two values pass the limit together.
-        self.bytes.load(Ordering::Relaxed) + bytes as u64 <= (limit / ARRIVING_PART) as u64
+        let all = self.bytes.load(Ordering::Relaxed);
+        all == own || all + bytes as u64 <= (limit / ARRIVING_PART) as u64
     }
 
     fn add(&self, bytes: u64) {
@@ -71,7 +73,7 @@ impl<H: ChunkHome> Pending<H> {
         take: impl FnMut(usize) -> Option<Offset>,
     ) -> Option<Self> {
         // Asked before memory is: whoever is refused shall not have evicted anything.
-        if !home.arriving().admits(value_len.min(home.largest_item()), home.limit()) {
+        if !home.arriving().admits(0, value_len.min(home.largest_item()), home.limit()) {
             return None;
         }
         let mut pending = Self::begin(home, key_len, (fields, value_len), take)?;
@@ -124,7 +126,7 @@ impl<H: ChunkHome> Pending<H> {
     /// Whether the next chunk is within what arriving values may take.
     fn may_grow(&self) -> bool {
         let (part, _) = self.chunks.next_part(self.home.largest_item());
-        self.home.arriving().admits(part, self.home.limit())
+        self.home.arriving().admits(self.counted, part, self.home.limit())
     }
 
     /// Appends `bytes`, and takes memory for them as needed. False if there is none.
@@ -280,11 +282,19 @@ mod tests {
     }
 
     #[test]
-    fn values_that_arrive_are_bounded_and_those_put_together_are_not() {
+    fn values_that_arrive_are_bounded_but_for_a_single_one_and_those_put_together_are_not() {
         let home = Home::new(1000);
         let take = |size| home.take(size);
         let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
-        assert!(!pending.extend(&[1; 1000], take));
+        assert!(pending.extend(&[1; 300], take), "half of the memory");
+        let other = Pending::arriving(home.clone(), 3, (Fields(0), 10), take).unwrap();
+        let free = home.free();
+        assert!(!pending.extend(&[1; 600], take));
+        assert!(Pending::arriving(home.clone(), 3, VALUE, take).is_none());
+        assert_eq!(home.free(), free, "who is refused takes nothing");
+        drop((pending, other));
+        let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
+        assert!(pending.extend(&[1; 1000], take), "nobody else is there");
         drop(pending);
         assert_eq!(home.free(), 8);
         let pending = Pending::whole(home.clone(), 3, VALUE, take).unwrap();

@@ -65,6 +65,7 @@ const LISTED: u64 = 1 << 8;
 
 /// A page that was popped off its class's stack, to be emptied.
 #[derive(Debug, PartialEq, Eq)]
+#[must_use = "nobody else has the page"]
 pub struct HeldPage {
     page: PageId,
     class: ClassId,

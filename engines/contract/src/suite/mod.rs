@@ -1,4 +1,4 @@
-//! The conformance suites of caches and of stores. Every engine runs them, from tests of its own: `guira_contract::suite::behaviour(&|memory| MyEngine::open(memory))`.
+//! The conformance suites of caches and of stores, which engines run from tests of their own: `guira_contract::suite::behaviour(&|memory| MyEngine::open(memory))`.
 //!
 //! It panics with the seed and the step when something is wrong.
 

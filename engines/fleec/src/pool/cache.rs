@@ -57,16 +57,19 @@ impl ChunkCache {
     /// Takes a free chunk of the class that is not in `page`.
     pub(crate) fn take_outside(&mut self, pool: &ChunkPool, class: ClassId, page: PageId) -> Option<Offset> {
         let cache = self.of(class);
-        if cache.is_empty() {
-            pool.slab().take(class, 1, cache);
-        }
-        while let Some(at) = cache.pop() {
-            if pool.slab().page_at(at) != Some(page) {
-                return Some(at);
+        let outside = |cache: &mut Vec<Offset>| {
+            while let Some(at) = cache.pop() {
+                if pool.slab().page_at(at) != Some(page) {
+                    return Some(at);
+                }
+                pool.give(at);
             }
-            pool.give(at);
-        }
-        None
+            None
+        };
+        outside(cache).or_else(|| {
+            pool.slab().take(class, 1, cache);
+            outside(cache)
+        })
     }
 
     /// Frees a chunk: keeps it for the session's next store. If there are too many, half go to the pool.

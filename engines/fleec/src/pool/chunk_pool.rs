@@ -156,13 +156,16 @@ impl ChunkPool {
         self.free_chunks(class) * u64::from(self.classes().geometry(class).chunk)
     }
 
-    /// The classes with pages but `except`, those with the most free memory first, and last those that have no other page: their items have nowhere to go.
+    /// The classes with pages but `except`, those with the most free memory first, and last those whose items have nowhere to go, since they are in the only page.
     pub(crate) fn donors(&self, except: Option<ClassId>) -> Vec<ClassId> {
         let mut donors: Vec<ClassId> = self.classes().ids().collect();
         donors.retain(|class| Some(*class) != except && self.has_pages(*class));
         // Read once for each class: numbers that change while they are sorted have no order.
-        donors
-            .sort_by_cached_key(|class| (self.slab.pages_of(*class) == 1, Reverse(self.free_bytes(*class))));
+        let is_only_page = |class: ClassId| {
+            self.slab.pages_of(class) == 1
+                && self.free_chunks(class) < u64::from(self.classes().geometry(class).chunks)
+        };
+        donors.sort_by_cached_key(|class| (is_only_page(*class), Reverse(self.free_bytes(*class))));
         donors
     }
 
