@@ -134,9 +134,11 @@ impl Plan {
     }
 }
 
-/// What is reserved for arriving values of `memory` bytes.
+/// What is reserved for arriving values of `memory` bytes: for two of the largest, if they take a quarter at most, and for one that could be stored in the rest.
 pub(crate) fn arriving(memory: usize, max_item_size: usize) -> usize {
-    (memory / ARRIVING_PART).max(2 * max_item_size).min(memory / 4)
+    // An item takes half of a partition at most: a third of memory, if there is one partition beside a reserve of that third.
+    let largest = max_item_size.min(memory / 3);
+    (memory / ARRIVING_PART).max(2 * max_item_size).min(memory / 4).max(largest)
 }
 
 /// The system commits memory in steps of this many bytes.

@@ -3,7 +3,7 @@
 use super::tools::{NOW, check, get, key_of, put};
 use crate::ItemStore;
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
-use guira_contract::suite::settle;
+use guira_contract::suite::{settle, store};
 use guira_contract::{
     Control, Decision, Engine, EvictionWatcher, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem,
     Provision, ResizeError, Session, Value,
@@ -229,6 +229,27 @@ fn an_engine_that_can_be_opened_can_store_items_of_every_size() {
                 let stats = engine.stats();
                 assert!(stats.memory_used <= stats.memory_limit, "{partitions}: {stats:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn the_largest_value_can_arrive_however_full_memory_is() {
+    for max_item_size in [MIB, 3 * MIB, 5 * MIB] {
+        let options = MicaOptions {
+            engine: EngineOptions { max_item_size, ..options(12 * MIB).engine },
+            ..options(12 * MIB)
+        };
+        let engine: MicaEngine = MicaEngine::open(options).unwrap();
+        let mut session = engine.session();
+        let spec = |value_len| ItemSpec { value_len, flags: 0, expiry: Expiry::Never, cas: None };
+        let fits = (1..=max_item_size / 1000).rev().find(|kib| session.fits(4, &spec(kib * 1000))).unwrap();
+        fill(&mut session, "short", 100_000, 300);
+        for number in 0..20 {
+            let key = format!("long{}", number % 2);
+            let stored = store(&mut session, key.as_bytes(), &vec![7; fits * 1000], 0, Expiry::Never, NOW);
+            assert_eq!(stored, Ok(()), "{fits} kB of {max_item_size}, for the {number}th time");
+            session.quiesce();
         }
     }
 }
