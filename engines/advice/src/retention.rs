@@ -5,6 +5,7 @@
 //! every size should stay up to the age at which a byte of them brings as little as a byte of any other size does at its own limit: the marginal gains are
 //! equal then (docs/decisions/0056-memory-by-hits.md).
 
+use guira_contract::SAMPLED_BY_CLASS;
 use std::f64::consts::SQRT_2;
 
 /// Steps of ages. Each ends at √2 times the end of the one before: up to 90 fills of the cache.
@@ -17,8 +18,8 @@ const OBSERVED: usize = 21;
 /// At each age one sampled key more was read, after as long a wait as is usual.
 const PRIOR: f64 = 1.0;
 
-/// A server counts hits of a class by so many at once: fewer more, or fewer that were expected, say nothing.
-pub(crate) const COUNTED_BY: f64 = 32.0;
+/// Hits of a class are counted by so many at once: fewer more, or fewer that were expected, say nothing.
+pub(crate) const COUNTED_BY: f64 = SAMPLED_BY_CLASS as f64;
 
 /// Halvings of a range in which the density is looked for that fills the cache.
 const HALVINGS: usize = 60;

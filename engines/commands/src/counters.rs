@@ -1,5 +1,6 @@
 //! What is counted of commands, by the names of memcached's `stats`: a row each.
 
+use guira_contract::SAMPLED_BY_CLASS;
 use guira_sync::counters::Counters;
 
 guira_sync::counters! {
@@ -36,9 +37,6 @@ guira_sync::counters! {
         StoreNoMemory = "store_no_memory", Count, "Items refused for lack of memory." as "memcached_item_no_memory_total";
     }
 }
-
-/// Of every this many commands of a kind one is counted by class; a power of two.
-pub(crate) const SAMPLED: u64 = 32;
 
 /// The counters by class, in the order of `stats slabs`.
 pub const BY_CLASS: [CommandCount; 8] = [
@@ -79,12 +77,12 @@ impl ClassCounters {
     }
 
     pub(crate) fn add_plain_set(&self, class: u8) {
-        self.0[usize::from(class)].add(PLAIN_SETS, SAMPLED);
+        self.0[usize::from(class)].add(PLAIN_SETS, SAMPLED_BY_CLASS);
     }
 
     pub(crate) fn add(&self, class: u8, what: CommandCount) {
         if let Some(index) = BY_CLASS.iter().position(|other| *other == what) {
-            self.0[usize::from(class)].add(index, SAMPLED);
+            self.0[usize::from(class)].add(index, SAMPLED_BY_CLASS);
         }
     }
 }

@@ -33,7 +33,7 @@ pub use session::{
 };
 pub use sink::{Presence, Sink, Want};
 pub use spec::Spec;
-pub use stats::{ClassCounter, ClassCounts, ClassStats, Counter, EngineStats, OptionError};
+pub use stats::{ClassCounter, ClassCounts, ClassStats, Counter, EngineStats, OptionError, SAMPLED_BY_CLASS};
 
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 250;

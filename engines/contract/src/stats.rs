@@ -106,6 +106,9 @@ pub struct ClassStats {
     pub age_weight_ppm: u64,
 }
 
+/// Of this many commands of a kind one is counted by class, as if it were all of them; a power of two.
+pub const SAMPLED_BY_CLASS: u64 = 32;
+
 guira_sync::snapshot! {
     /// What is counted for each class.
     pub enum ClassCounter;
