@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 /// The emptiest of this many pages is emptied.
 const PAGE_CHOICE: usize = 8;
-/// If it cannot be, another is tried, up to this many. A page stays occupied while a part of a value lies in it that is arriving or being sent.
+/// If it cannot be, another is tried, up to this many. A page stays occupied while a part of a value lies in it that is arriving or being sent, or another session
+/// keeps one of its chunks.
 const PAGES_TRIED: usize = 3;
 
 /// What became of the question for a page to spare.

@@ -142,14 +142,18 @@ impl ChunkPool {
     /// gets one in any case, from the class with the most: the items of a class with one page may be few, and in use.
     pub(crate) fn idle_donor(&self, class: ClassId) -> Option<ClassId> {
         let others = || self.classes().ids().filter(|other| *other != class);
-        // In chunks: those of a page seldom make up all of its bytes, and a class with one page would keep it for ever.
-        let has_page =
-            |other: &ClassId| self.free_chunks(*other) >= u64::from(self.classes().geometry(*other).chunks);
-        let idle = others().filter(has_page).max_by_key(|other| self.free_bytes(*other));
+        let idle =
+            others().filter(|other| self.is_page_free(*other)).max_by_key(|other| self.free_bytes(*other));
         if idle.is_some() || self.has_pages(class) {
             return idle;
         }
         others().max_by_key(|other| self.slab.pages_of(*other)).filter(|other| self.has_pages(*other))
+    }
+
+    /// Whether the free chunks of a class make up a page. In chunks: those of a page seldom make up all of its bytes, and a class with one page would keep it
+    /// for ever.
+    fn is_page_free(&self, class: ClassId) -> bool {
+        self.free_chunks(class) >= u64::from(self.classes().geometry(class).chunks)
     }
 
     fn free_bytes(&self, class: ClassId) -> u64 {
@@ -161,10 +165,7 @@ impl ChunkPool {
         let mut donors: Vec<ClassId> = self.classes().ids().collect();
         donors.retain(|class| Some(*class) != except && self.has_pages(*class));
         // Read once for each class: numbers that change while they are sorted have no order.
-        let is_only_page = |class: ClassId| {
-            self.slab.pages_of(class) == 1
-                && self.free_chunks(class) < u64::from(self.classes().geometry(class).chunks)
-        };
+        let is_only_page = |class: ClassId| self.slab.pages_of(class) == 1 && !self.is_page_free(class);
         donors.sort_by_cached_key(|class| (is_only_page(*class), Reverse(self.free_bytes(*class))));
         donors
     }
