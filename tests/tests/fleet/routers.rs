@@ -2,7 +2,7 @@
 
 use crate::Region;
 use crate::region::{POOL, fill, kept, misses, put, routes};
-use guira_tests::server::{guira_binary, wait_for};
+use guira_tests::server::{guira_binary, wait_for, wait_for_log};
 use std::process::Command;
 
 #[test]
@@ -94,7 +94,7 @@ fn a_server_that_no_address_can_be_is_refused_and_nobody_is_flushed_for_it() {
     let mut client = router.connect();
     fill(&mut client);
     put(&region, r#"{"slots": [{"server": "nonsense:port"}]}"#);
-    wait_for("a refusal", || router.process.errors().contains("'nonsense:port' is no server").then_some(()));
+    wait_for_log(|| router.process.errors(), "'nonsense:port' is no server");
     wait_for("a refusal by the member", || region.said("'nonsense:port' is no server").then_some(()));
     assert_eq!(misses(&mut client), [""; 0]);
 }

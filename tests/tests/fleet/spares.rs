@@ -2,7 +2,7 @@
 
 use crate::Region;
 use crate::region::{POOL, name};
-use guira_tests::server::wait_for;
+use guira_tests::server::{wait_for, wait_for_log};
 use guira_tests::{Client, Setup};
 
 #[test]
@@ -51,7 +51,7 @@ fn a_server_of_one_pool_is_no_spare_of_another() {
     let mut client = Client::connect(region.nodes[0].server.address());
     client.set("kept", "here");
     let other = region.member_of("other", &region.nodes[0].server);
-    wait_for("a word about it", || other.errors().contains("serves pool cache").then_some(()));
+    wait_for_log(|| other.errors(), "serves pool cache");
     client.expect_value("kept", "here");
     assert!(region.fleet(&["status", "other"]).contains("empty"));
 }
@@ -65,7 +65,7 @@ fn a_leader_whose_own_pool_is_gone_goes_on_leading() {
     let line = format!("leader other/{}", name(&server));
     wait_for("the leader", || region.fleet(&["status", POOL]).contains(&line).then_some(()));
     region.etcd.control(&["del", "/guira/pools/other"]);
-    wait_for("its knowledge", || leader.errors().contains("there is no pool other").then_some(()));
+    wait_for_log(|| leader.errors(), "there is no pool other");
     region.join(1);
     assert_eq!(region.slots(), [region.nodes[0].name()]);
     assert!(region.fleet(&["status", POOL]).contains(&line));

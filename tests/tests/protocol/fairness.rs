@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use guira_sync::atomic::{AtomicBool, Ordering};
-use guira_tests::server::{Address, wait_for};
+use guira_tests::server::{Address, wait_for, wait_for_log};
 use guira_tests::{Client, Server, Setup};
 
 /// A client that sends requests as fast as the server takes them, until it is dropped. They ask for much and are answered by little, so that
@@ -147,7 +147,7 @@ fn connections_are_accepted_again_under_load_once_there_are_descriptors() {
     // It is tried again and again, and logged once.
     wait_for("a shortage", || (times(&mut client) >= 3).then_some(()));
     assert_eq!(client.stats("")["accepting_conns"], "0");
-    wait_for("the log", || server.log().contains("cannot accept connections").then_some(()));
+    wait_for_log(|| server.log(), "cannot accept connections");
     assert_eq!(server.log().matches("cannot accept connections").count(), 1, "{}", server.log());
     clients.into_iter().for_each(Client::abandon);
     // The worker is never idle.

@@ -3,7 +3,7 @@
 use guira_tests::deadline::PATIENCE;
 use guira_tests::mounted::Mounted;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{engines, guira_binary, refused_guira, spawn, wait_for};
+use guira_tests::server::{engines, guira_binary, refused_guira, spawn, wait_for, wait_for_log};
 use guira_tests::{Client, Server, Setup};
 use rustix::fs::{SeekFrom, seek};
 use std::fs::{self, File};
@@ -50,7 +50,7 @@ fn a_server_makes_do_with_what_its_file_system_has() {
         assert!(stat(&mut client, "region_no_room") > 0, "{engine}");
         let used = stat(&mut client, "memory_used");
         assert!(used > 16 << 20, "{engine}: {used} bytes are used");
-        wait_for("the warning in the log", || server.log().contains("is full: items").then_some(()));
+        wait_for_log(|| server.log(), "is full: items");
         // What others leave is used.
         mounted.give();
         let mut rounds = 0;

@@ -4,7 +4,7 @@
 use guira_client::mica::{Client, ClientOptions};
 use guira_harness::server::ServerProcess;
 use guira_netns::Netns;
-use guira_tests::server::{guira_binary, spawn, wait_for};
+use guira_tests::server::{guira_binary, spawn, wait_for, wait_for_log};
 use guira_tests::skip::say;
 use guira_transport::{ClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, XdpCopying};
 use std::net::SocketAddr;
@@ -131,7 +131,7 @@ fn an_interface_that_goes_takes_nothing_else_along() {
     };
     assert!(ask().is_some());
     assert!(netns.disconnect());
-    wait_for("the server to notice", || server.errors().contains("of no more use").then_some(()));
+    wait_for_log(|| server.errors(), "of no more use");
     assert!(ask().is_some());
     assert!(server.ended().is_none());
 }

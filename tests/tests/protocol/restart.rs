@@ -1,7 +1,7 @@
 //! A server with a region (`-e`, `--region`) goes on with its items after an orderly stop, and with none after any other end.
 
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{refused_guira, wait_for};
+use guira_tests::server::{refused_guira, wait_for, wait_for_log};
 use guira_tests::{Client, Server, Setup};
 
 fn start(scratch: &Scratch, more: &[&str]) -> Server {
@@ -130,7 +130,7 @@ fn a_region_that_was_cut_is_emptied_and_a_file_of_something_else_is_not() {
         std::fs::write(&path, &whole[..length]).unwrap();
         let server = start();
         server.connect().exchange("get plain\r\n", "END\r\n");
-        wait_for("the reason", || server.log().contains("was emptied, since it").then_some(()));
+        wait_for_log(|| server.log(), "was emptied, since it");
     }
     std::fs::write(&path, "Gu").unwrap();
     let (code, errors) = refused_guira(&["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", &region]);

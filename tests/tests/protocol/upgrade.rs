@@ -2,7 +2,7 @@
 
 use guira_contract::suite::Image;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::wait_for;
+use guira_tests::server::wait_for_log;
 use guira_tests::{Client, Server, Setup};
 use std::path::Path;
 
@@ -50,7 +50,7 @@ fn check_upgrade(engine: &'static str) {
     let server = start(engine, &region);
     let mut client = server.connect();
     let restored = format!("restored with {ITEMS} items");
-    wait_for("the items to be restored", || server.log().contains(&restored).then_some(()));
+    wait_for_log(|| server.log(), &restored);
     for (name, before) in SAME.into_iter().zip(before) {
         // Requests for the figures themselves are counted as well.
         let (after, more) = (number(&mut client, name), if name == "bytes_read" { 1000 } else { 1 });

@@ -5,7 +5,7 @@ use guira_harness::server::Signal;
 use guira_tests::deadline::PATIENCE;
 use guira_tests::mounted::Mounted;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::wait_for;
+use guira_tests::server::{wait_for, wait_for_log};
 use guira_tests::tls::Certificate;
 use guira_tests::{Client, Server, Setup};
 use std::fs;
@@ -268,7 +268,7 @@ fn a_folder_that_is_missing_makes_deletes_fail_until_it_is_there() {
         "SERVER_ERROR unavailable: the delete could not be logged\r\n".repeat(2),
     );
     let warning = "deletes that fail cannot be logged there";
-    wait_for("a warning", || router.log().contains(warning).then_some(()));
+    wait_for_log(|| router.log(), warning);
     assert_eq!(counter(&mut client, "asynclog_not_written"), 3);
     fs::create_dir(&folder).unwrap();
     client.exchange("delete a\r\n", "NOT_FOUND\r\n");
@@ -308,7 +308,7 @@ fn a_disk_that_is_full_makes_deletes_fail_until_it_is_not() {
         .map(|line| line[3][2].as_str().unwrap().trim_start_matches("delete ").trim_end().to_owned())
         .collect();
     assert_eq!(logged, acknowledged);
-    wait_for("a line in the log", || router.log().contains("logged again").then_some(()));
+    wait_for_log(|| router.log(), "logged again");
 }
 
 #[test]

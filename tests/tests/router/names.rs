@@ -215,7 +215,7 @@ fn a_name_that_is_not_known_yet_is_warned_of_and_found_later() {
     let mut client = router.connect();
     assert_eq!(who(&mut client), "SERVER_ERROR connection error");
     assert_eq!(counter(&mut client, "dns_unknown_names"), 1);
-    wait_for("a warning", || router.log().contains("host \"cache.test\" was not found").then_some(()));
+    wait_for_log(|| router.log(), "host \"cache.test\" was not found");
     dns.host("cache.test", &["127.0.0.1"]);
     wait_until(&mut client, "there");
     assert_eq!(counter(&mut client, "dns_unknown_names"), 0);

@@ -4,7 +4,7 @@ use crate::{Router, config_of, name, output};
 use guira_harness::server::Signal;
 use guira_sync::clock::Stopwatch;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::wait_for;
+use guira_tests::server::{wait_for, wait_for_log};
 use guira_tests::{Client, Server, Setup};
 use std::fs;
 use std::net::UdpSocket;
@@ -160,7 +160,7 @@ fn a_wrong_configuration_changes_nothing_and_is_reported() {
     fs::write(&path, "{\n\"route\": \"NoSuchRoute|x\"}").unwrap();
     wait_for("a failure", || (counter(&mut client, "config_failures") > 0).then_some(()));
     assert_eq!(who(&mut client), "one");
-    wait_for("a line", || router.log().contains("config.json:2: ").then_some(()));
+    wait_for_log(|| router.log(), "config.json:2: ");
     let error = client.value("__mcrouter__.config_error").unwrap().data;
     assert!(String::from_utf8(error).unwrap().contains("config.json:2: "));
     fs::write(&path, config_of(&servers[1])).unwrap();
@@ -193,7 +193,7 @@ fn the_last_good_configuration_serves_when_the_source_is_gone() {
     let router = start(&path, &[&root]);
     let mut client = router.connect();
     assert_eq!(who(&mut client), "one");
-    wait_for("a warning", || router.log().contains("the configuration that was kept is used").then_some(()));
+    wait_for_log(|| router.log(), "the configuration that was kept is used");
     // Monitors see that the source is not in effect.
     let error =
         |client: &mut Client| client.value("__mcrouter__.config_error").expect("the router knows").data;

@@ -6,7 +6,7 @@ use guira_harness::server::Signal;
 use guira_tests::Client;
 use guira_tests::dns::Dns;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::wait_for;
+use guira_tests::server::{wait_for, wait_for_log};
 use std::path::Path;
 
 const RECORD: &str = "_memcached._tcp.cache.test";
@@ -115,7 +115,7 @@ fn an_empty_record_or_none_keeps_the_last_servers() {
         dns.service(RECORD, &targets(&[0, 1]));
         wait_for("a success", || (counter(&mut client, "dns_stale_names") == 0).then_some(()));
     }
-    wait_for("a line", || router.log().contains("the pool keeps its last servers").then_some(()));
+    wait_for_log(|| router.log(), "the pool keeps its last servers");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_router_starts_with_the_list_that_was_kept_when_dns_is_down() {
     assert_eq!((ordinals(&mut client), routes(&mut client)), ("0 1 2".to_owned(), before));
     // What is read again by a signal is the same.
     router.signal(Signal::HUP);
-    wait_for("a line", || router.log().contains("was read again and is the same").then_some(()));
+    wait_for_log(|| router.log(), "was read again and is the same");
 }
 
 #[test]
