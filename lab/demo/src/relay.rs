@@ -1,21 +1,22 @@
 //! What lies between a server and those who talk to it: bytes go through, come late, or not at all. Nobody has to be root for that.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use guira_harness::port::Port;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How long a look for new connections takes, after which it is seen what has changed.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// What is moved at once.
 const CHUNK: usize = 64 << 10;
-/// How long a place is waited for that somebody else has for a moment.
-const TAKEN_PAUSE: Duration = Duration::from_millis(20);
+/// How long it rests before it looks again for what is not to be taken yet, or cannot be.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What becomes of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,13 +75,11 @@ impl Relay {
     /// # Errors
     /// When there is no port or no thread left.
     pub(crate) fn open(behind: Behind) -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?;
+        let port = Port::hold()?;
+        let address = port.address();
         let way = Arc::new(Way { behind, flow: Mutex::new(Flow::Closed), changed: Condvar::new() });
         let taken = way.clone();
-        thread::Builder::new()
-            .name("relay".to_owned())
-            .spawn(move || accept(&taken, address, Some(listener)))?;
+        thread::Builder::new().name("relay".to_owned()).spawn(move || accept(&taken, &port))?;
         Ok(Relay { address, way })
     }
 
@@ -97,7 +96,8 @@ impl Relay {
 }
 
 /// Takes connections, without end. While nobody is behind, nobody listens.
-fn accept(way: &Arc<Way>, address: SocketAddr, mut listener: Option<TcpListener>) {
+fn accept(way: &Arc<Way>, port: &Port) {
+    let mut listener = None;
     loop {
         let flow = *way.flow();
         if flow == Flow::Closed {
@@ -107,9 +107,9 @@ fn accept(way: &Arc<Way>, address: SocketAddr, mut listener: Option<TcpListener>
             continue;
         }
         let Some(open) = &listener else {
-            listener = TcpListener::bind(address).ok();
+            listener = port.listen().ok();
             if listener.is_none() {
-                thread::sleep(TAKEN_PAUSE);
+                thread::sleep(PAUSE);
             }
             continue;
         };
@@ -118,7 +118,7 @@ fn accept(way: &Arc<Way>, address: SocketAddr, mut listener: Option<TcpListener>
         // Whoever connects to what is cut off waits: the system has room for some.
         if !has_come || *way.flow() == Flow::Cut {
             if has_come {
-                thread::sleep(TAKEN_PAUSE);
+                thread::sleep(PAUSE);
             }
             continue;
         }
@@ -267,6 +267,7 @@ mod tests {
         let relay = Relay::open(Behind::Tcp(echo())).unwrap();
         let refused = || TcpStream::connect(relay.address()).is_err().then_some(());
         assert!(Deadline::after(Duration::from_secs(20)).poll(refused).is_some());
+        assert!(TcpListener::bind(relay.address()).is_err(), "nobody else may be found there");
         relay.set(Flow::Open);
         connect(&relay).write_all(b"x").unwrap();
     }

@@ -8,6 +8,7 @@ pub mod certificate;
 pub mod deadline;
 pub mod driver;
 pub mod plot;
+pub mod port;
 pub mod process;
 pub mod random;
 pub mod rounds;

@@ -1,6 +1,7 @@
 //! Deletes that fail: logged before they are acknowledged, and delivered when their server is back.
 
 use crate::{Router, name, output, stop};
+use guira_harness::port;
 use guira_harness::server::Signal;
 use guira_tests::deadline::PATIENCE;
 use guira_tests::mounted::Mounted;
@@ -9,7 +10,6 @@ use guira_tests::server::{wait_for, wait_for_log};
 use guira_tests::tls::Certificate;
 use guira_tests::{Client, Server, Setup};
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 /// A router that logs here, gives servers up soon and asks soon whether they are back.
@@ -34,7 +34,7 @@ pub(crate) fn config(server: &str) -> String {
 
 /// An address where nobody listens.
 pub(crate) fn nobody() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    port::nobody().to_string()
 }
 
 /// Files of logged deletes, the oldest first.

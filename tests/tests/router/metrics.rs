@@ -1,6 +1,7 @@
 //! The admin listener of a router: `/metrics`, readiness, and what its page shows.
 
 use crate::{Router, config_of, name, output};
+use guira_harness::port::nobody;
 use guira_harness::server::Signal;
 use guira_tests::deadline::PATIENCE;
 use guira_tests::http::HttpClient;
@@ -51,9 +52,7 @@ impl Asked {
     #[track_caller]
     fn start() -> Self {
         let server = Setup::new().start_guira();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let gone = listener.local_addr().unwrap().to_string();
-        drop(listener);
+        let gone = nobody().to_string();
         let config = format!(
             r#"{{
                 "pools": {{

@@ -3,6 +3,8 @@ use std::net::TcpListener;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use guira_harness::port::nobody;
+
 use super::links::{Links, Urgency};
 use super::*;
 use crate::text::{Target, TextError};
@@ -367,10 +369,7 @@ fn a_connection_that_was_closed_while_it_was_idle_is_replaced() {
 
 #[test]
 fn a_server_that_is_not_there_is_left_alone_but_by_deletes() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target =
-        Target::new(listener.local_addr().unwrap().to_string().parse().unwrap(), Duration::from_secs(20));
-    drop(listener);
+    let target = Target::new(nobody().to_string().parse().unwrap(), Duration::from_secs(20));
     let links = Links::resting(target.clone(), REST);
     let refused = |outcome: Result<Leases, CacheError>| {
         assert!(matches!(outcome, Err(CacheError::Text(TextError::Connect(_)))), "{outcome:?}");

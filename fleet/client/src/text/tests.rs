@@ -4,6 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use guira_harness::port::nobody;
 use guira_harness::scratch::Scratch;
 
 use super::*;
@@ -95,9 +96,7 @@ fn a_server_that_ends_or_is_silent_is_an_error() {
     let silent = endpoint(&listener.local_addr().unwrap().to_string());
     let mut connection = Connection::open(&Target::new(silent, Duration::from_millis(20))).unwrap();
     assert!(matches!(connection.stats("", |_, _| ()).unwrap_err(), TextError::Late));
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target = Target::new(endpoint(&listener.local_addr().unwrap().to_string()), TIMEOUT);
-    drop(listener);
+    let target = Target::new(endpoint(&nobody().to_string()), TIMEOUT);
     assert!(matches!(Connection::open(&target).unwrap_err(), TextError::Connect(_)));
 }
 

@@ -155,6 +155,7 @@ mod tests {
     use crate::ledger::Ledger;
     use guira_databases::Security;
     use guira_harness::deadline::Deadline;
+    use guira_harness::port::nobody;
     use std::io::{BufRead, BufReader, Write};
     use std::net::{TcpListener, TcpStream};
     use std::thread::JoinHandle;
@@ -345,9 +346,7 @@ mod tests {
 
     #[test]
     fn a_target_that_is_away_does_not_hold_up_the_end() {
-        let (listener, address) = listen();
-        drop(listener);
-        let running = Running::start(&address, Dialect::Meta);
+        let running = Running::start(&nobody().to_string(), Dialect::Meta);
         running.delete(1, &["a"]);
         let failed = || (running.counts.get(TargetCount::Failures) > 0).then_some(());
         Deadline::after(PATIENCE).poll(failed).expect("an attempt");
