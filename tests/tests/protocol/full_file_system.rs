@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// Mebibytes of the file system of a region.
 const ROOM: usize = 40;
@@ -184,10 +185,14 @@ fn a_server_whose_region_is_cut_says_what_it_dies_of() {
     let mut server = spawn(command);
     let address = server.wait_for_address("", PATIENCE).unwrap();
     let mut client = std::net::TcpStream::connect(address).unwrap();
-    File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
-    // Whatever it says to that, if anything.
-    let _ = std::io::Write::write_all(&mut client, b"set key 0 0 5\r\nvalue\r\nget key\r\n");
-    let status = server.wait(PATIENCE).unwrap();
+    let region = File::options().write(true).open(&path).unwrap();
+    // What it commits ahead just then makes the file longer again.
+    let status = wait_for("its end", || {
+        region.set_len(0).unwrap();
+        // Whatever it says to that, if anything.
+        let _ = std::io::Write::write_all(&mut client, b"set key 0 0 5\r\nvalue\r\nget key\r\n");
+        server.wait(Duration::from_millis(100)).ok()
+    });
     let errors = server.errors();
     let own = format!("killed by SIGBUS: the region {} could not be read or written", path.display());
     assert!(errors.contains(&own), "{errors}");
