@@ -1,6 +1,6 @@
 //! Miniature caches of a policy, one for each size.
 
-use crate::keys::{Id, Known};
+use crate::keys::{Id, Keys, Known};
 use guira_slab::Policy;
 use guira_slab::policy::any_miniature::AnyMiniature;
 use guira_slab::policy::miniature::Newcomer;
@@ -38,6 +38,19 @@ impl Miniatures {
                 false => cache.insert(id, newcomer, seconds),
                 true if stored == Stored::Anew => cache.replace(id, newcomer, seconds),
                 true => {}
+            }
+        }
+    }
+
+    /// Has what they hold go over to each of `heirs`, in the order in which it would have been evicted.
+    pub(crate) fn pass_on(mut self, mut heirs: [&mut Miniatures; 2], keys: &Keys, seconds: u32) {
+        for (scale, cache) in self.caches.iter_mut().enumerate() {
+            while let Some((id, _)) = cache.evict(seconds) {
+                let Some(known) = keys.get(id) else { continue };
+                for heir in &mut heirs {
+                    let newcomer = heir.newcomer(known);
+                    heir.caches[scale].adopt(id, newcomer, seconds);
+                }
             }
         }
     }

@@ -272,20 +272,36 @@ impl Sampled {
         self.sets.iter().position(|set| set.policy == policy)
     }
 
-    /// Puts miniatures of another policy in the place of some, or behind all. They begin with what those of the served one hold.
+    /// Miniatures of a policy, which hold nothing.
+    fn empty(&self, policy: Policy) -> Miniatures {
+        let mut set = Miniatures::new(policy, self.sets[self.served].scales, self.keys.most());
+        set.resize(self.limit, self.now.0);
+        set
+    }
+
+    /// Puts miniatures of another policy in the place of some. They begin with what those of the served one hold.
     pub(crate) fn put(&mut self, number: usize, policy: Policy) {
-        let mut heir = Miniatures::new(policy, self.sets[self.served].scales, self.keys.most());
-        heir.resize(self.limit, self.now.0);
-        let before = self.sets.get(self.served);
+        let mut heir = self.empty(policy);
         for (id, known) in self.keys.all() {
-            if before.is_some_and(|before| before.holds(id)) {
+            if self.sets[self.served].holds(id) {
                 heir.store(id, known, Stored::AfterMiss, self.now.0);
             }
         }
+        self.sets[number] = heir;
+    }
+
+    /// `policy`, whose miniatures have this number or go behind all, takes over from the served one. They go on with what those of that one hold, as the
+    /// cache does, and not with what they have kept since long ago, which nobody has; and so do those of the former one, should it come back.
+    pub(crate) fn hand_over(&mut self, number: usize, policy: Policy) {
+        let served = self.served;
+        let (mut heir, back) = (self.empty(policy), self.empty(self.sets[served].policy));
+        let former = std::mem::replace(&mut self.sets[served], back);
+        former.pass_on([&mut heir, &mut self.sets[served]], &self.keys, self.now.0);
         match self.sets.get_mut(number) {
             Some(place) => *place = heir,
             None => self.sets.push(heir),
         }
+        self.served = number;
     }
 
     /// Bytes of memory that it takes.
