@@ -290,16 +290,29 @@ impl Sampled {
         self.sets[number] = heir;
     }
 
-    /// `policy`, whose miniatures have this number or go behind all, takes over from the served one. They go on with what those of that one hold, as the
-    /// cache does, and not with what they have kept since long ago, which nobody has; and so do those of the former one, should it come back.
+    /// `policy`, whose miniatures have this number, or get it behind all, takes over from the served one. They go on with what those of that one hold, as the cache
+    /// does, and not with what they have kept since long ago, which the cache does not have; and so do those of the former one, should it come back. While they change
+    /// hands, there are two sets of miniatures more.
     pub(crate) fn hand_over(&mut self, number: usize, policy: Policy) {
-        let served = self.served;
-        let (mut heir, back) = (self.empty(policy), self.empty(self.sets[served].policy));
-        let former = std::mem::replace(&mut self.sets[served], back);
-        former.pass_on([&mut heir, &mut self.sets[served]], &self.keys, self.now.0);
-        match self.sets.get_mut(number) {
-            Some(place) => *place = heir,
-            None => self.sets.push(heir),
+        let (served, former) = (self.served, self.sets[self.served].policy);
+        if self.sets.get(number).is_none_or(|set| set.policy != policy) && number != served {
+            let set = self.empty(policy);
+            self.sets.truncate(number);
+            self.sets.push(set);
+        }
+        if self.sets[served].tune(policy) {
+            // The cache keeps its order then.
+            if number != served {
+                self.sets[number].tune(former);
+                self.sets.swap(number, served);
+            }
+        } else {
+            let back = self.empty(former);
+            let before = std::mem::replace(&mut self.sets[served], back);
+            self.sets[number] = self.empty(policy);
+            let heirs = self.sets.iter_mut().enumerate();
+            let heirs = heirs.filter(|(set, _)| [number, served].contains(set)).map(|(_, set)| set);
+            before.pass_on(&mut heirs.collect::<Vec<_>>(), &self.keys, self.now.0);
         }
         self.served = number;
     }

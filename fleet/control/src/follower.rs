@@ -203,6 +203,7 @@ impl Follow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guira_harness::port::nobody;
     use std::io::{BufRead, BufReader, Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
 
@@ -273,8 +274,7 @@ mod tests {
         let found = follower.definition("cache", PATIENCE).unwrap();
         assert!(found.contains("new:1"), "{found}");
         // Nobody listens there any more.
-        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let (follower, _) = follow(format!("http://{nobody}"));
+        let (follower, _) = follow(format!("http://{}", nobody()));
         follower.remember("cache", "old");
         assert_eq!(follower.definition("cache", PATIENCE).as_deref(), Ok("old"));
     }

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// What is moved at once.
 const CHUNK: usize = 64 << 10;
-/// How long it rests before it looks again for what is not to be taken yet, or cannot be.
+/// How long it waits before it tries again to take a connection, or to listen.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What becomes of bytes.

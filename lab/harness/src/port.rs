@@ -2,7 +2,8 @@
 //!
 //! A listener that is dropped gives its port back, and the next program that asks for any free port may be given it: then whoever
 //! connects to the old address talks to a stranger. Here a bound socket that never listens keeps the port. The system refuses
-//! connections to it, gives the port to nobody who asks for any, and lets listeners of this user share it that ask for it by number.
+//! connections to it, gives the port to nobody who asks for any, and shares it only with listeners of this user that ask for its number with
+//! SO_REUSEPORT, as [`Port::listen`] does.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -22,7 +23,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port that nobody else has, until it is dropped.
+    /// A port that no other program is given, until it is dropped.
     ///
     /// # Errors
     /// When the system has none.

@@ -108,7 +108,7 @@ fn two_fills_after_requests_have_changed_their_nature_it_misses_little_more_than
     let to_popular = |seed| [recent(seed + 10, LONG), popular_and_once(seed, LONG)].concat();
     let to_recent = [popular_and_once(1, LONG), recent(2, LONG)].concat();
     let (popular, recent) = (mean_regret(to_popular, LONG + fills), regret(&to_recent, LONG + fills));
-    assert!(popular < 1.03 && recent < 1.01, "{popular}, {recent}");
+    assert!(popular < 1.04 && recent < 1.01, "{popular}, {recent}");
 }
 
 #[test]
@@ -132,14 +132,14 @@ fn in_turn(natures: [Nature; 2], length: usize) -> Vec<u64> {
 }
 
 #[test]
-fn requests_that_mislead_it_cost_at_most_a_twentieth_beside_what_a_server_begins_with() {
+fn requests_that_mislead_it_cost_little_beside_what_a_server_begins_with() {
     for (name, natures, fills) in [
         ("popular and recent", [popular_and_once as Nature, recent], 1),
         ("popular and loop", [popular_and_once, around], 2),
         ("popular and loop", [popular_and_once, around], 16),
     ] {
         let regret = regret_beside(&BEGINNINGS, &in_turn(natures, fills * FIT as usize), RHYTHM / 10);
-        assert!(regret < 1.05, "{name}, {fills} fills of each: {regret}");
+        assert!(regret < 1.03, "{name}, {fills} fills of each: {regret}");
     }
 }
 
@@ -154,7 +154,7 @@ fn it_gives_up_a_policy_that_is_stuck_with_what_it_took_over() {
 }
 
 /// Prints what `auto` misses over the best fixed policy, and over the best that a server begins with, when requests change their nature in every rhythm, so that it learns what is over by then:
-/// `cargo test -p guira-sim --test auto -- --ignored --nocapture rhythm`.
+/// `cargo test --release -p guira-sim --test auto -- --ignored --nocapture rhythm`.
 #[test]
 #[ignore = "it measures"]
 fn misses_of_requests_that_change_their_nature_in_every_rhythm() {
@@ -242,7 +242,7 @@ const TRACES: [&str; 9] = [
 ];
 
 /// Prints what policies miss of traces, the first time and the last of four times in a row, beside the best fixed one of the engine (decision 53):
-/// `GUIRA_TRACES=DIR cargo test -p guira-sim --test auto -- --ignored --nocapture`.
+/// `GUIRA_TRACES=DIR cargo test --release -p guira-sim --test auto -- --ignored --nocapture traces`.
 #[test]
 #[ignore = "it measures"]
 fn misses_of_traces_and_of_traces_that_begin_again() {

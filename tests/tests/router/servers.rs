@@ -2,13 +2,14 @@
 
 use crate::reload::AT_ONCE;
 use crate::{Router, config_of, name};
+use guira_harness::port::Port;
 use guira_harness::server::Signal;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
 use guira_tests::{Client, Server, Setup};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 /// What one line says, read as github.com/Dev25/mcrouter_exporter reads it: words with a number before the first semicolon and behind it.
 fn words(line: &str) -> BTreeMap<String, String> {
@@ -34,7 +35,11 @@ fn line(client: &mut Client) -> String {
 fn listener() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
-    (listener, format!(r#"{{"pools": {{"A": {{"servers": ["{address}"]}}}}, "route": "PoolRoute|A"}}"#))
+    (listener, config_at(address))
+}
+
+fn config_at(address: SocketAddr) -> String {
+    format!(r#"{{"pools": {{"A": {{"servers": ["{address}"]}}}}, "route": "PoolRoute|A"}}"#)
 }
 
 #[test]
@@ -147,9 +152,8 @@ fn a_server_that_does_not_answer_is_a_soft_tko() {
 
 #[test]
 fn a_server_that_cannot_be_connected_to_is_a_hard_tko_until_it_is_back() {
-    let (gone, config) = listener();
-    let address = gone.local_addr().unwrap();
-    drop(gone);
+    let port = Port::hold().expect("a free port");
+    let config = config_at(port.address());
     let router = Router::start(&["--config-str", &config, "-r", "50", "--probe-timeout-max-ms", "50"]);
     let mut client = router.connect();
     client.exchange("get a\r\n", "SERVER_ERROR connection error\r\n");
@@ -157,7 +161,7 @@ fn a_server_that_cannot_be_connected_to_is_a_hard_tko_until_it_is_back() {
     assert_eq!(line(&mut client), "pending_reqs:0 inflight_reqs:0 hard_tko;  down:1; connect_error:1 tko:1");
     let stats = client.stats("");
     assert_eq!((stats["num_hard_tko_count"].as_str(), stats["num_servers_down"].as_str()), ("1", "1"));
-    let Ok(listener) = TcpListener::bind(address) else { return };
+    let listener = port.listen().expect("it listens");
     let (mut server, _) = listener.accept().expect("the router asks whether it is back");
     let mut probe = [0; 9];
     server.read_exact(&mut probe).expect("it asks");
