@@ -206,8 +206,9 @@ impl Advisor {
 
     /// Counts from zero.
     pub fn reset(&self) {
-        // What policies miss is of late anyway, and the division shows no counts.
-        if let Some(Models { sizes, .. }) = &mut self.learnt().models {
+        if let Some(Models { choice, sizes, .. }) = &mut self.learnt().models {
+            // The division shows no counts.
+            choice.iter_mut().for_each(Choice::reset);
             sizes.iter_mut().for_each(Model::reset);
         }
         self.dropped.store(0, Ordering::Relaxed);

@@ -272,49 +272,20 @@ impl Sampled {
         self.sets.iter().position(|set| set.policy == policy)
     }
 
-    /// Miniatures of a policy, which hold nothing.
-    fn empty(&self, policy: Policy) -> Miniatures {
-        let mut set = Miniatures::new(policy, self.sets[self.served].scales, self.keys.most());
-        set.resize(self.limit, self.now.0);
-        set
-    }
-
-    /// Puts miniatures of another policy in the place of some. They begin with what those of the served one hold.
+    /// Puts miniatures of another policy in the place of some, or behind all. They begin with what those of the served one hold.
     pub(crate) fn put(&mut self, number: usize, policy: Policy) {
-        let mut heir = self.empty(policy);
+        let mut heir = Miniatures::new(policy, self.sets[self.served].scales, self.keys.most());
+        heir.resize(self.limit, self.now.0);
+        let before = self.sets.get(self.served);
         for (id, known) in self.keys.all() {
-            if self.sets[self.served].holds(id) {
+            if before.is_some_and(|before| before.holds(id)) {
                 heir.store(id, known, Stored::AfterMiss, self.now.0);
             }
         }
-        self.sets[number] = heir;
-    }
-
-    /// `policy`, whose miniatures have this number, or get it behind all, takes over from the served one. They go on with what those of that one hold, as the cache
-    /// does, and not with what they have kept since long ago, which the cache does not have; and so do those of the former one, should it come back. While they change
-    /// hands, there are two sets of miniatures more.
-    pub(crate) fn hand_over(&mut self, number: usize, policy: Policy) {
-        let (served, former) = (self.served, self.sets[self.served].policy);
-        if self.sets.get(number).is_none_or(|set| set.policy != policy) && number != served {
-            let set = self.empty(policy);
-            self.sets.truncate(number);
-            self.sets.push(set);
+        match self.sets.get_mut(number) {
+            Some(place) => *place = heir,
+            None => self.sets.push(heir),
         }
-        if self.sets[served].tune(policy) {
-            // The cache keeps its order then.
-            if number != served {
-                self.sets[number].tune(former);
-                self.sets.swap(number, served);
-            }
-        } else {
-            let back = self.empty(former);
-            let before = std::mem::replace(&mut self.sets[served], back);
-            self.sets[number] = self.empty(policy);
-            let heirs = self.sets.iter_mut().enumerate();
-            let heirs = heirs.filter(|(set, _)| [number, served].contains(set)).map(|(_, set)| set);
-            before.pass_on(&mut heirs.collect::<Vec<_>>(), &self.keys, self.now.0);
-        }
-        self.served = number;
     }
 
     /// Bytes of memory that it takes.
