@@ -12,6 +12,9 @@ const FIT: u64 = 16_000;
 const FIXED: [&str; 8] =
     ["clock", "lru", "seg-lru", "klru", "sieve", "s3-fifo", "s3-fifo:small_pct=25", "2q"];
 
+/// What servers begin with: `clock`, and `s3-fifo` from the first fill on if items are long; `classic` its own.
+const BEGINNINGS: [&str; 3] = ["clock", "seg-lru", "s3-fifo"];
+
 /// Misses of each policy.
 fn misses(keys: &[u64], policies: &[&str], objects: u64) -> Vec<u64> {
     let reading = Reading { writes: Writes::Store, sample: Sample::All, limit: u64::MAX };
@@ -31,10 +34,14 @@ fn late_misses(keys: &[u64], from: usize, policies: &[&str], objects: u64) -> Ve
     all.iter().zip(before).map(|(all, before)| all - before).collect()
 }
 
-/// Misses of `auto` from request `from` on, for each of the best fixed policy's.
-fn regret(keys: &[u64], from: usize) -> f64 {
-    let late = late_misses(keys, from, &[&["auto"], &FIXED[..]].concat(), FIT);
+/// Misses of `auto` from request `from` on, for each of the best of the fixed policies.
+fn regret_beside(fixed: &[&str], keys: &[u64], from: usize) -> f64 {
+    let late = late_misses(keys, from, &[&["auto"], fixed].concat(), FIT);
     late[0] as f64 / *late[1..].iter().min().unwrap() as f64
+}
+
+fn regret(keys: &[u64], from: usize) -> f64 {
+    regret_beside(&FIXED, keys, from)
 }
 
 /// Popular keys by Zipf's law, and others that are asked for once.
@@ -58,11 +65,21 @@ fn recent(seed: u64, requests: usize) -> Vec<u64> {
 }
 
 /// More keys than there is room for, one after the other and again.
-fn around(requests: usize) -> Vec<u64> {
+fn around(_seed: u64, requests: usize) -> Vec<u64> {
     (0..requests as u64).map(|number| (1 << 42) + number % (FIT * 5 / 4)).collect()
 }
 
+/// Other keys each time, for which there is room: so many one after the other, and again.
+fn other_keys(seed: u64, requests: usize, keys: u64) -> Vec<u64> {
+    (0..requests as u64).map(|number| (1 << 43) + (seed << 32) + number % keys).collect()
+}
+
 const LONG: usize = 1_600_000;
+/// Requests of two natures in turn.
+const RHYTHM: usize = 3_200_000;
+
+/// So many requests, by a seed.
+type Nature = fn(u64, usize) -> Vec<u64>;
 
 /// The mean over some seeds: which keys are in the sample is chance.
 fn mean_regret(keys: impl Fn(u64) -> Vec<u64>, from: usize) -> f64 {
@@ -80,7 +97,7 @@ fn in_the_steady_state_it_misses_as_much_as_the_best_policy() {
 #[test]
 fn in_a_loop_it_misses_a_fifth_more_than_the_best_policy_and_not_all() {
     // What goes over from one order to another is not what a loop would have left there.
-    let regret = regret(&around(LONG), LONG / 2);
+    let regret = regret(&around(1, LONG), LONG / 2);
     assert!(regret < 1.2, "{regret}");
 }
 
@@ -108,25 +125,96 @@ fn requests_that_change_their_nature_all_the_time_cost_little() {
     }
 }
 
-/// Prints what `auto` misses over the best fixed policy when requests change their nature in every rhythm, so that it learns what is over by then:
-/// `cargo test -p guira-sim --test auto -- --ignored --nocapture rhythm`.
+/// Two natures in turn, `length` requests of each.
+fn in_turn(natures: [Nature; 2], length: usize) -> Vec<u64> {
+    let turn = |turn: usize| natures[turn % 2](turn as u64, length);
+    (0..RHYTHM / length).flat_map(turn).collect()
+}
+
+#[test]
+fn requests_that_mislead_it_cost_little_beside_what_a_server_begins_with() {
+    for (name, natures, fills) in [
+        ("popular and recent", [popular_and_once as Nature, recent], 1),
+        ("popular and loop", [popular_and_once, around], 2),
+        ("popular and loop", [popular_and_once, around], 16),
+    ] {
+        let regret = regret_beside(&BEGINNINGS, &in_turn(natures, fills * FIT as usize), RHYTHM / 10);
+        assert!(regret < 1.05, "{name}, {fills} fills of each: {regret}");
+    }
+}
+
+/// Prints what `auto` misses over the best fixed policy, and over the best that a server begins with, when requests change their nature in every rhythm, so that it learns what is over by then:
+/// `cargo test --release -p guira-sim --test auto -- --ignored --nocapture rhythm`.
 #[test]
 #[ignore = "it measures"]
 fn misses_of_requests_that_change_their_nature_in_every_rhythm() {
-    const REQUESTS: usize = 3_200_000;
-    type Nature = fn(u64, usize) -> Vec<u64>;
-    let natures: [(&str, Nature); 3] =
-        [("popular", popular_and_once), ("recent", recent), ("loop", |_, requests| around(requests))];
+    let natures: [(&str, Nature); 3] = [("popular", popular_and_once), ("recent", recent), ("loop", around)];
     for (number, (one, first)) in natures.iter().enumerate() {
         for (other, second) in &natures[number + 1..] {
             for quarters in [1, 2, 4, 8, 16, 32, 64] {
                 let length = quarters * FIT as usize / 4;
-                let turn = |turn: usize| [first, second][turn % 2](turn as u64, length);
-                let keys: Vec<u64> = (0..REQUESTS / length).flat_map(turn).collect();
-                let regret = regret(&keys, REQUESTS / 10);
-                println!("{one} and {other}, {length} requests of each in turn: {regret:.3}");
+                let keys = in_turn([*first, *second], length);
+                let [best, beginnings] =
+                    [&FIXED[..], &BEGINNINGS].map(|fixed| regret_beside(fixed, &keys, RHYTHM / 10));
+                println!("{one} and {other}, {length} requests of each in turn: {best:.3}, {beginnings:.3}");
             }
         }
+    }
+}
+
+/// Two or three natures in turn, drawn at random: each with its keys, for a quarter of a fill to sixteen fills.
+fn drawn(seed: u64, requests: usize) -> Vec<u64> {
+    let mut rng = Rng::new(seed);
+    let natures = 2 + rng.below(2);
+    let drawn: Vec<(u64, usize, u64)> = (0..natures)
+        .map(|_| {
+            let (nature, length) = (rng.below(6), FIT as f64 / 4.0 * 64f64.powf(rng.unit()));
+            (nature, length as usize, (FIT as f64 * 0.3 * 10f64.powf(rng.unit())) as u64)
+        })
+        .collect();
+    let (mut all, mut turn) = (Vec::new(), 0);
+    while all.len() < requests {
+        let (nature, length, keys) = drawn[turn as usize % drawn.len()];
+        turn += 1;
+        let own = (1 << 45) + ((turn % natures) << 36);
+        all.extend(match nature {
+            0 => popular_and_once(turn, length),
+            1 => recent(turn, length),
+            2 => (0..length as u64).map(|number| own + number % keys).collect(),
+            3 => other_keys(turn, length, keys),
+            4 => (0..length)
+                .map(|_| (1 << 44) + (turn << 32) + (4.0 * keys as f64).powf(rng.unit()) as u64)
+                .collect(),
+            _ => (0..length).map(|_| own + rng.below(keys)).collect::<Vec<_>>(),
+        });
+    }
+    all
+}
+
+/// Prints what `auto` misses over the best fixed policy, and over each that a server begins with, of natures that are drawn at random:
+/// `cargo test --release -p guira-sim --test auto -- --ignored --nocapture drawn`.
+#[test]
+#[ignore = "it measures"]
+fn misses_of_natures_that_are_drawn_at_random() {
+    const SEEDS: u64 = 180;
+    let policies = [&["auto"], &FIXED[..]].concat();
+    let beside = |name: &str| policies.iter().position(|policy| *policy == name).unwrap();
+    let beginnings = BEGINNINGS.map(beside);
+    let mut all: Vec<[f64; 4]> = Vec::new();
+    for seed in 1..=SEEDS {
+        let keys = drawn(seed, LONG);
+        let late = late_misses(&keys, LONG / 10, &policies, FIT);
+        let best = *late[1..].iter().min().unwrap();
+        let [a, b, c] = beginnings.map(|number| late[number]);
+        let over = [best, a, b, c].map(|misses| late[0] as f64 / misses as f64);
+        println!("seed {seed}: {over:.3?}");
+        all.push(over);
+    }
+    for (number, name) in [&["the best"], &BEGINNINGS[..]].concat().iter().enumerate() {
+        let mut over: Vec<f64> = all.iter().map(|over| over[number]).collect();
+        over.sort_by(f64::total_cmp);
+        let mean = (over.iter().map(|ratio| ratio.ln()).sum::<f64>() / over.len() as f64).exp();
+        println!("over {name}: {mean:.3} on average, at most {:.3?}", &over[over.len() - 5..]);
     }
 }
 
@@ -144,7 +232,7 @@ const TRACES: [&str; 9] = [
 ];
 
 /// Prints what policies miss of traces, the first time and the last of four times in a row, beside the best fixed one of the engine (decision 53):
-/// `GUIRA_TRACES=DIR cargo test -p guira-sim --test auto -- --ignored --nocapture`.
+/// `GUIRA_TRACES=DIR cargo test --release -p guira-sim --test auto -- --ignored --nocapture traces`.
 #[test]
 #[ignore = "it measures"]
 fn misses_of_traces_and_of_traces_that_begin_again() {
