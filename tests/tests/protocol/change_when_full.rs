@@ -11,12 +11,6 @@ const ITEMS: usize = 250;
 fn change_each(change: impl Fn(&mut Client, &str)) {
     let server = Server::start();
     let mut client = server.connect();
-    let settings = client.stats("settings");
-    if settings.get("policy_auto").is_some_and(|auto| auto == "yes") {
-        // When another policy takes over, its notes take a page, and what was stored last may lie there (docs/decisions/0053-auto.md).
-        let present = settings["policy"].split(':').next().expect("a name");
-        client.exchange(format!("policy {present}\r\n"), "OK\r\n");
-    }
     let value = Random::new(1).bytes(LENGTH);
     for number in 0..ITEMS {
         let key = format!("key{number}");

@@ -113,7 +113,7 @@ impl ClassOrder {
     /// The place of the next page that the hand has not begun with: the first part of the one it is in holds the newest
     /// items.
     pub(crate) fn next_page(&self, geometry: &Geometry) -> usize {
-        self.hand.word().div_ceil(geometry.bitmap_words as usize)
+        self.hand.next_word().div_ceil(geometry.bitmap_words as usize)
     }
 
     /// Bytes that the order keeps beside the metadata.

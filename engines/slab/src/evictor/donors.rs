@@ -13,6 +13,8 @@ use guira_memory::slab::{ClassGuard, ClassId, PageId};
 
 /// A page to give is chosen among this many before the hand.
 pub(crate) const PAGE_CHOICE: usize = 8;
+/// A value of 1 MiB, the longest by default, has chunks in so many pages.
+const LONG: usize = 5;
 
 /// A store that would rather have a page of another class looks at its next pages, or at those of further classes, this many times: some tens of
 /// microseconds each. If all are in use the next store goes on.
@@ -20,7 +22,7 @@ const LOOKS: usize = 4;
 /// If a page has to come from somewhere, this many classes are looked at.
 const CLASSES: usize = 16;
 
-/// A page that holds ends of this many long values is spared.
+/// A class whose pages hold ends of this many long values each is spared. With no more chunks than that in a page, they are counted.
 const MANY: u64 = 64;
 /// Chunks that sessions may keep to themselves, which are in use and hold nothing.
 const KEPT: u64 = 128;
@@ -65,10 +67,10 @@ pub(crate) fn donor(view: View<'_>, needy: ClassId) -> Option<ClassId> {
     None
 }
 
-/// Whether a page has pieces of long values.
-fn has_pieces(view: View<'_>, guard: &ClassGuard<'_>, page: PageId) -> bool {
+/// How many pieces of long values a page has.
+fn pieces_in(view: View<'_>, guard: &ClassGuard<'_>, page: PageId) -> usize {
     let region = view.items.shell().region();
-    guard.occupied_chunks(page).into_iter().any(|at| Pieces::head_of(region, at).is_some())
+    guard.occupied_chunks(page).into_iter().filter(|at| Pieces::head_of(region, *at).is_some()).count()
 }
 
 /// Whether a class has done with a page less for long, or what its only page holds would take little of the pages of a larger class. No page goes that has
@@ -91,7 +93,7 @@ fn has_page_to_spare(view: View<'_>, class: ClassId) -> bool {
         let last = guard.pages().iter().map(|page| tick.wrapping_sub(guard.stamp(*page))).min();
         last.is_some_and(|last| last >= view.pool.fill_ticks() / 2)
     };
-    let may_go = |index: usize| !has_pieces(view, &guard, guard.pages()[index]);
+    let may_go = |index: usize| pieces_in(view, &guard, guard.pages()[index]) == 0;
     is_sparse && is_settled() && page_to_give(view, &order, &guard, PAGE_CHOICE).is_some_and(may_go)
 }
 
@@ -163,6 +165,15 @@ fn next_page(view: View<'_>, class: ClassId, choice: usize) -> Option<(Page, usi
     choose(view, &order, &guard, choice).map(|page| (page, guard.pages().len()))
 }
 
+/// The place of the first page before the hand that may be given, beyond the last one if it comes after it. A long value that is evicted leaves chunks that
+/// the hand has not come to yet, and what was stored last lies in them.
+fn first_to_give(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>) -> usize {
+    let classes = view.pool.memory().classes();
+    let has_long = guard.geometry().chunk == classes.geometry(classes.largest()).chunk;
+    let left_out = if has_long { LONG.min(guard.pages().len() / 4) } else { 0 };
+    order.next_page(guard.geometry()) + left_out
+}
+
 /// The place of the page that is to be drained of a class that has some: of the next few before the hand, the one with the fewest items that were read.
 /// Pages that the hand has passed much later than the next one are left out: what was read of them before is forgotten, and looks unread.
 pub(crate) fn page_to_give(
@@ -174,8 +185,8 @@ pub(crate) fn page_to_give(
     let (tick, pages) = (view.pool.balance().tick(), guard.pages());
     let since = |index: &usize| tick.wrapping_sub(guard.stamp(pages[*index]));
     let recent = |index: &usize| view.pool.memory().recent_in(pages[*index]);
-    let mut next =
-        (order.next_page(guard.geometry())..).take(pages.len().min(choice)).map(|index| index % pages.len());
+    let first = first_to_give(view, order, guard);
+    let mut next = (first..).take(pages.len().min(choice)).map(|index| index % pages.len());
     let first = next.next()?;
     let others = next.filter(|index| since(index) >= since(&first) / 2);
     std::iter::once(first).chain(others).min_by_key(recent)
@@ -196,7 +207,7 @@ fn choose(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>, choice: us
 fn pass_pages(view: View<'_>, order: &mut ClassOrder, guard: &mut ClassGuard<'_>) {
     let (tick, pages) = (view.pool.balance().tick(), guard.pages().len());
     let first = order.next_page(guard.geometry());
-    let passed = pages.min(PAGE_CHOICE);
+    let passed = pages.min(first_to_give(view, order, guard) - first + PAGE_CHOICE);
     for index in first..first + passed {
         let page = guard.pages()[index % pages];
         let mut words = Vec::new();
@@ -227,10 +238,8 @@ pub(crate) fn is_of_ends(view: View<'_>, class: ClassId) -> bool {
         return false;
     }
     // The others may be what sessions keep for what comes.
-    let region = view.items.shell().region();
-    let page = guard.pages().first().map_or_else(Vec::new, |page| guard.occupied_chunks(*page));
-    let pieces = page.iter().filter(|at| Pieces::head_of(region, **at).is_some()).count();
-    2 * pieces > page.len()
+    let is_of_ends = |page: &PageId| 2 * pieces_in(view, &guard, *page) > guard.occupied_chunks(*page).len();
+    guard.pages().first().is_some_and(is_of_ends)
 }
 
 /// Whether the pages of `class` hold ends of many long values each.
@@ -239,12 +248,22 @@ pub(crate) fn is_of_ends(view: View<'_>, class: ClassId) -> bool {
 /// that nothing is evicted from that class, its hand stands still, and it looks ever older; but to take a page from it is to evict as many
 /// long values as the page has chunks: of values of 32 KiB and an end of 72 bytes a third of a cache of 300 MB.
 fn holds_tails(view: View<'_>, class: ClassId) -> bool {
-    if class == view.pool.memory().classes().largest() {
+    let classes = view.pool.memory().classes();
+    if class == classes.largest() {
         return false;
     }
-    let usage = view.pool.memory().lock(class).usage();
-    let tails = (usage.chunks - usage.free)
-        .saturating_sub(view.items.shell().registry().items_of(class))
-        .saturating_sub(KEPT);
-    tails >= MANY * usage.pages.max(1)
+    let order = view.orders.lock(class);
+    let guard = view.pool.memory().lock(class);
+    let usage = guard.usage();
+    let others = (usage.chunks - usage.free).saturating_sub(view.items.shell().registry().items_of(class));
+    if others.saturating_sub(KEPT) >= MANY * usage.pages.max(1) {
+        return true;
+    }
+    if others == 0 || u64::from(guard.geometry().chunks) > MANY {
+        return false;
+    }
+    // A page of the largest class would cost as many values as it has chunks.
+    let most = classes.geometry(classes.largest()).chunks as usize;
+    page_to_give(view, &order, &guard, PAGE_CHOICE)
+        .is_some_and(|index| pieces_in(view, &guard, guard.pages()[index]) > most)
 }

@@ -124,6 +124,11 @@ impl Hand {
         self.word
     }
 
+    /// The next word that it has not begun with.
+    pub(crate) fn next_word(&self) -> usize {
+        self.word + usize::from(self.bit > 0)
+    }
+
     /// Where it points: word, and bit in the word.
     pub(crate) fn place(&self) -> (usize, u32) {
         (self.word, self.bit)

@@ -248,6 +248,30 @@ fn a_policy_takes_over_from_another_in_a_full_cache() {
     }
 }
 
+/// The ends of long values look old in their class, where nothing is evicted. A page of them for notes would cost as many values as it has chunks.
+#[test]
+fn the_notes_of_a_policy_that_takes_over_cost_at_most_a_page_of_long_values() {
+    const LENGTH: usize = 560 << 10;
+    for to in all().into_iter().filter(|to| to.order(0).words() > 0) {
+        let engine = open(Policy::default(), 64 * MIB);
+        let mut session = engine.session();
+        for i in 0..250 {
+            put(&mut session, i, LENGTH);
+            end_batch(&mut session);
+        }
+        let before = engine.stats();
+        assert!(before.evictions > 100, "memory is full");
+        turn(&engine, &mut session, to);
+        settle(&mut session, NOW);
+        check_pages(&engine);
+        let evicted = engine.stats().evictions - before.evictions;
+        let classes = engine.core.pool.memory().classes();
+        let page = u64::from(classes.geometry(classes.largest()).chunks);
+        assert!(evicted <= page, "{to:?}: {evicted} of {}, a page holds {page}", before.items);
+        assert!((245..250).all(|i| is_there(&mut session, i)), "{to:?}: what was stored last");
+    }
+}
+
 #[test]
 fn no_answer_is_wrong_while_policies_take_turns() {
     let engine = open(Policy::default(), 2 * MIB);
