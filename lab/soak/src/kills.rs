@@ -86,11 +86,11 @@ struct Past {
     finds: Finds,
 }
 
-/// Stops and kills as often as the plan says. Tells whether all was well.
-pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
+/// Stops and kills as often as the plan says. Returns what failed.
+pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     if !has_option(&plan.binary, "--region") {
         println!("kills: skipped: this guira has no --region");
-        return Ok(true);
+        return Ok(Vec::new());
     }
     println!("kills: seed {}, {} times", plan.seed, plan.kills);
     let memory = Path::new("/dev/shm");

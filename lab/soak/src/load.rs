@@ -36,8 +36,8 @@ const FOR_EACH_CONNECTION: u64 = 128 << 10;
 /// did not come so far, since memory is made less and more during the run.
 const GROWTH: u64 = 16 << 20;
 
-/// Runs the load. Tells whether all was well.
-pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
+/// Runs the load. Returns what failed.
+pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     println!("load: seed {}, {:?}, {} MiB", plan.seed, plan.length, plan.memory);
     let scale = plan.scale();
     let folder = Scratch::new();

@@ -119,7 +119,7 @@ fn main() -> ExitCode {
     };
     let all = vec![Part::Load, Part::Full, Part::Kills, Part::Takeovers];
     let parts = if args.parts.is_empty() { all } else { args.parts };
-    let mut code = ExitCode::SUCCESS;
+    let mut failures = Vec::new();
     for part in parts {
         let result = match part {
             Part::Load => load::run(&plan),
@@ -129,14 +129,8 @@ fn main() -> ExitCode {
             Part::Pauses => pauses::run(&plan),
             Part::Router => router::run(&plan),
         };
-        match result {
-            Ok(true) => {}
-            Ok(false) => code = ExitCode::FAILURE,
-            Err(what) => {
-                println!("seed {}: {what}", plan.seed);
-                code = ExitCode::FAILURE;
-            }
-        }
+        let failed = result.unwrap_or_else(|what| vec![what]);
+        failures.extend(failed.into_iter().map(|failure| (part, failure)));
     }
-    code
+    report::end(plan.seed, &failures)
 }

@@ -109,8 +109,8 @@ fn set_of(key: u64, version: u64) -> Vec<u8> {
     request
 }
 
-/// Measures as many takeovers as the plan says. Tells whether all was well.
-pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
+/// Measures as many takeovers as the plan says. Returns what failed.
+pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     println!(
         "pauses: {}, {} MiB, {} takeovers, seed {}",
         plan.engine, plan.memory, plan.takeovers, plan.seed
@@ -134,7 +134,7 @@ fn measure(
     folder: &Scratch,
     server: &mut ServerProcess,
     address: SocketAddr,
-) -> Result<bool, Box<dyn std::error::Error>> {
+) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let keys = plan.memory * (1 << 20) * FULL / 100 / ITEM;
     fill(address, keys)?;
     let mut idle = (0..IDLE).map(|_| Line::open(address)).collect::<io::Result<Vec<_>>>()?;
@@ -173,7 +173,7 @@ fn measure(
     server.signal(Signal::KILL);
     let failures = seen.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
     failures.iter().for_each(|failure| println!("failure: {failure}"));
-    Ok(failures.is_empty())
+    Ok(failures)
 }
 
 fn fill(address: SocketAddr, keys: u64) -> io::Result<()> {

@@ -1,6 +1,11 @@
 //! The table at the end.
 
+use crate::Part;
 use crate::field::Field;
+use std::process::ExitCode;
+
+/// More of a failure is only where it happened.
+const SHOWN: usize = 1000;
 
 /// Bytes for a person.
 pub(crate) fn mebibytes(bytes: u64) -> String {
@@ -20,14 +25,14 @@ pub(crate) fn line(what: &str, value: &str) {
     println!("{what:<44} {value}");
 }
 
-/// Prints what went wrong, with the seed and what was done to the whole server before. Tells whether nothing did.
-pub(crate) fn verdict(part: &str, field: &Field, seed: u64, said: &[String]) -> bool {
+/// Prints what went wrong, with the seed and what was done to the whole server before. Returns what went wrong.
+pub(crate) fn verdict(part: &str, field: &Field, seed: u64, said: &[String]) -> Vec<String> {
     let failures = field.failures();
     let wrong = field.counts().get("wrong answers").copied().unwrap_or(0);
     line("wrong answers", &wrong.to_string());
     if failures.is_empty() {
         println!("{part}: passed, seed {seed}");
-        return true;
+        return failures;
     }
     println!("{part}: FAILED, seed {seed}");
     for failure in &failures {
@@ -41,5 +46,17 @@ pub(crate) fn verdict(part: &str, field: &Field, seed: u64, said: &[String]) -> 
     for line in said.iter().rev().take(40).rev() {
         println!("  {line}");
     }
-    false
+    failures
+}
+
+/// Prints what failed in all parts once more, since a log is often cut to its last lines.
+pub(crate) fn end(seed: u64, failures: &[(Part, String)]) -> ExitCode {
+    if failures.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("FAILED, seed {seed}:");
+    for (part, failure) in failures {
+        println!("{part:?}: {}", failure.chars().take(SHOWN).collect::<String>());
+    }
+    ExitCode::FAILURE
 }

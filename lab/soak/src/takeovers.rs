@@ -40,11 +40,11 @@ const END_MAX: Duration = Duration::from_secs(30);
 /// Longer than any run.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Has servers take over as often as the plan says. Tells whether all was well.
-pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
+/// Has servers take over as often as the plan says. Returns what failed.
+pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     if !has_option(&plan.binary, "--takeover") {
         println!("takeovers: skipped: this guira has no --takeover");
-        return Ok(true);
+        return Ok(Vec::new());
     }
     println!("takeovers: seed {}, {} times", plan.seed, plan.takeovers);
     let memory = Path::new("/dev/shm");

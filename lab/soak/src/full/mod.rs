@@ -62,16 +62,16 @@ fn ways(engine: &str) -> &'static [(Keeping, &'static [&'static str])] {
     }
 }
 
-/// Fills servers of all ways that the engine has. Tells whether all was well.
-pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
-    let mut all_is_well = true;
+/// Fills servers of all ways that the engine has. Returns what failed.
+pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
+    let mut failures = Vec::new();
     for (keeping, arguments) in ways(&plan.engine) {
-        all_is_well &= fill(plan, *keeping, arguments)?;
+        failures.extend(fill(plan, *keeping, arguments)?);
     }
-    Ok(all_is_well)
+    Ok(failures)
 }
 
-fn fill(plan: &Plan, keeping: Keeping, more: &[&str]) -> Result<bool, String> {
+fn fill(plan: &Plan, keeping: Keeping, more: &[&str]) -> Result<Vec<String>, String> {
     println!("full: {} {}, seed {}, {:?}", plan.engine, more.join(" "), plan.seed, plan.filling);
     let folder = Scratch::new();
     let (memory, unix) = (format!("{MEMORY}MiB"), format!("unix:{}", folder.file("socket").display()));

@@ -25,18 +25,18 @@ const STAGES: [(&str, Stage); 5] = [
     ("packets that are lost", lossy::run),
 ];
 
-/// Runs all stages. Tells whether all was well.
-pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
+/// Runs all stages. Returns what failed.
+pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     println!("router: {}, {} replies, seed {}", plan.engine, plan.replies, plan.seed);
-    let mut is_well = true;
+    let mut all = Vec::new();
     for (name, stage) in STAGES {
         println!("{name}:");
         let failures = stage(plan).map_err(|error| format!("{name}: {error}"))?;
         failures.iter().for_each(|failure| println!("failure: {failure}"));
-        is_well &= failures.is_empty();
+        all.extend(failures);
     }
-    println!("router: {}, seed {}", if is_well { "passed" } else { "FAILED" }, plan.seed);
-    Ok(is_well)
+    println!("router: {}, seed {}", if all.is_empty() { "passed" } else { "FAILED" }, plan.seed);
+    Ok(all)
 }
 
 fn told(error: impl std::fmt::Display) -> String {
