@@ -206,9 +206,8 @@ impl Advisor {
 
     /// Counts from zero.
     pub fn reset(&self) {
-        if let Some(Models { choice, sizes, .. }) = &mut self.learnt().models {
-            // The division shows no counts.
-            choice.iter_mut().for_each(Choice::reset);
+        // What policies miss is of late anyway, and the division shows no counts.
+        if let Some(Models { sizes, .. }) = &mut self.learnt().models {
             sizes.iter_mut().for_each(Model::reset);
         }
         self.dropped.store(0, Ordering::Relaxed);

@@ -75,13 +75,14 @@ impl Chooser {
         }
     }
 
-    /// The policy that the cache should have, if it is another one.
-    pub(crate) fn choice(&self) -> Option<usize> {
+    /// The policy that the cache should have, if it is another one: of those that are `fit`.
+    pub(crate) fn choice(&self, fit: impl Fn(usize) -> bool) -> Option<usize> {
         let enough = SAVED_LEAST * MORE_EACH_TIME.powf(self.changes);
         let (best, rival) = self
             .rivals
             .iter()
             .enumerate()
+            .filter(|(number, _)| fit(*number))
             .max_by(|(_, one), (_, other)| one.lowest().total_cmp(&other.lowest()))?;
         (rival.lowest() >= enough).then_some(best)
     }
@@ -111,7 +112,7 @@ mod tests {
             // Not the same reads.
             let had = [number % 10 < hits[0], (number + 5) % 10 < hits[1]];
             chooser.read(0, OBJECTS, &had);
-            if let Some(choice) = chooser.choice() {
+            if let Some(choice) = chooser.choice(|_| true) {
                 assert_eq!(choice, 1);
                 return Some(number);
             }
@@ -139,7 +140,7 @@ mod tests {
                 random >> 32 < (1 << 32) / 10 * 9
             });
             chooser.read(0, 2000, &had);
-            assert_eq!(chooser.choice(), None, "{number}");
+            assert_eq!(chooser.choice(|_| true), None, "{number}");
         }
     }
 
@@ -149,7 +150,7 @@ mod tests {
         for number in 0..100_000 {
             let is_first_half = number % OBJECTS < OBJECTS / 2;
             chooser.read(0, OBJECTS, &[is_first_half, !is_first_half]);
-            assert_eq!(chooser.choice(), None, "{number}");
+            assert_eq!(chooser.choice(|_| true), None, "{number}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Miniature caches of a policy, one for each size.
 
-use crate::keys::{Id, Known};
+use crate::keys::{Id, Keys, Known};
 use guira_slab::Policy;
 use guira_slab::policy::any_miniature::AnyMiniature;
 use guira_slab::policy::miniature::Newcomer;
@@ -38,6 +38,28 @@ impl Miniatures {
                 false => cache.insert(id, newcomer, seconds),
                 true if stored == Stored::Anew => cache.replace(id, newcomer, seconds),
                 true => {}
+            }
+        }
+    }
+
+    /// Go on by the options of this policy, if it is the same. False if that takes a new order.
+    pub(crate) fn tune(&mut self, policy: Policy) -> bool {
+        let is_same = self.caches.iter_mut().all(|cache| cache.tune(policy));
+        if is_same {
+            self.policy = policy;
+        }
+        is_same
+    }
+
+    /// Has what they hold go over to each of `heirs`, in the order in which it would have been evicted.
+    pub(crate) fn pass_on(mut self, heirs: &mut [&mut Miniatures], keys: &Keys, seconds: u32) {
+        for (scale, cache) in self.caches.iter_mut().enumerate() {
+            while let Some((id, _)) = cache.evict(seconds) {
+                let Some(known) = keys.get(id) else { continue };
+                for heir in &mut *heirs {
+                    let newcomer = heir.newcomer(known);
+                    heir.caches[scale].adopt(id, newcomer, seconds);
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 use super::{LEAST_BUDGET, Model};
 use crate::advice::{Advice, SCALES, WINDOW};
 use crate::observed::{Observed, Pulse, What};
-use crate::sampled::{PER_PULSE, Step};
+use crate::sampled::PER_PULSE;
 use crate::sketch::ALL_HASHES;
 use guira_contract::Spec;
 use guira_slab::Policy;
@@ -220,7 +220,7 @@ fn a_server_with_little_to_do_spends_little_on_advice() {
 #[test]
 fn the_rate_rises_again_after_quiet_hours() {
     let mut server = Server::new(1000, 2 * MIB);
-    (0..4).for_each(|_| server.model.sample.lower(Step::Half));
+    (0..4).for_each(|_| server.model.sample.lower(0.5));
     let low = server.model.threshold();
     for _ in 0..2 {
         (0..50).for_each(|key| server.ask(key));

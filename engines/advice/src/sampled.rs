@@ -13,7 +13,7 @@ pub(crate) const KEYS_RANGE: std::ops::RangeInclusive<usize> = 224..=16_384;
 /// Sampled requests between two pulses, after which fewer keys are sampled at once …
 pub(crate) const PER_PULSE: u64 = 5_000;
 /// … and, if that was not enough, again after this many more each time.
-const PER_PULSE_MORE: u64 = 500;
+const PER_PULSE_MORE: u64 = PER_PULSE / 2;
 /// Less than this is no processor time: it was not measured exactly.
 const BUSY_LEAST: Duration = Duration::from_millis(50);
 
@@ -28,14 +28,10 @@ pub(crate) struct Extent {
     pub(crate) per_cpu_second: f64,
 }
 
-/// How many keys fewer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
-    /// They cost too much time, of which a flood may need much more.
-    Half,
-    /// They need a little more memory than there is.
-    Quarter,
-}
+/// What is left of the sample if it costs too much time, of which a flood may need much more.
+const LESS_IN_FLOOD: f64 = 0.5;
+/// What is left of it if its keys need a little more memory than there is.
+const LESS_IN_MEMORY: f64 = 0.75;
 
 #[derive(Debug)]
 pub(crate) struct Sampled {
@@ -52,6 +48,8 @@ pub(crate) struct Sampled {
     /// Requests looked at since the last pulse, and since it was last asked whether more keys can be sampled.
     looked_at: u64,
     looked_at_since_raised: u64,
+    /// About how many requests there were since the last pulse, sampled or not.
+    requests: f64,
     /// Beyond this many since the last pulse fewer keys are sampled.
     allowed: u64,
     now: Seconds,
@@ -76,6 +74,7 @@ impl Sampled {
             sets: policies.map(|policy| Miniatures::new(policy, scales, extent.keys)).collect(),
             looked_at: 0,
             looked_at_since_raised: 0,
+            requests: 0.0,
             allowed: PER_PULSE,
             now: Seconds(0),
             counted_since: None,
@@ -108,6 +107,7 @@ impl Sampled {
         self.now = now;
         self.looked_at += 1;
         self.looked_at_since_raised += 1;
+        self.requests += self.rate().recip();
         if let Some(id) = self.keys.find(hash)
             && self.keys.get(id).is_some_and(|known| known.expires <= now.0)
         {
@@ -115,7 +115,7 @@ impl Sampled {
         }
         if self.looked_at >= self.allowed {
             self.allowed = self.looked_at + PER_PULSE_MORE;
-            self.lower(Step::Half);
+            self.lower(LESS_IN_FLOOD);
         }
     }
 
@@ -174,7 +174,7 @@ impl Sampled {
         let gone: Vec<Id> = self.keys.all().map(|(id, _)| id).filter(|id| !held(*id)).collect();
         gone.iter().for_each(|id| self.keys.remove(*id));
         if gone.len() < self.keys.most() / 8 {
-            self.lower(Step::Quarter);
+            self.lower(LESS_IN_MEMORY);
         }
     }
 
@@ -195,12 +195,9 @@ impl Sampled {
         all.into_iter().for_each(|id| self.remove(id));
     }
 
-    /// Samples fewer keys than before.
-    pub(crate) fn lower(&mut self, step: Step) {
-        self.threshold -= match step {
-            Step::Half => self.threshold / 2,
-            Step::Quarter => self.threshold / 4,
-        };
+    /// Samples fewer keys than before: this share of them.
+    pub(crate) fn lower(&mut self, share: f64) {
+        self.threshold = ((self.threshold as f64 * share) as u64).max(1);
         let threshold = self.threshold;
         let gone: Vec<Id> =
             self.keys.all().filter(|(_, known)| known.hash >= threshold).map(|(id, _)| id).collect();
@@ -238,12 +235,15 @@ impl Sampled {
                 return;
             }
             let busy = pulse.busy.saturating_sub(since.busy).max(BUSY_LEAST);
-            if self.looked_at as f64 > self.extent.per_cpu_second * busy.as_secs_f64() {
-                self.lower(Step::Half);
+            let allowed = self.extent.per_cpu_second * busy.as_secs_f64();
+            // With as few keys as there are now: fewer are sampled already since a flood began.
+            let looked_at = self.requests * self.rate();
+            if looked_at > allowed {
+                self.lower(allowed / looked_at);
             }
         }
         self.counted_since = Some(pulse);
-        (self.looked_at, self.allowed) = (0, PER_PULSE);
+        (self.looked_at, self.requests, self.allowed) = (0, 0.0, PER_PULSE);
     }
 
     /// The server has worked for so long since this was asked last. If few keys are sampled, though there is memory and time for four times as
@@ -272,20 +272,49 @@ impl Sampled {
         self.sets.iter().position(|set| set.policy == policy)
     }
 
-    /// Puts miniatures of another policy in the place of some, or behind all. They begin with what those of the served one hold.
+    /// Miniatures of a policy, which hold nothing.
+    fn empty(&self, policy: Policy) -> Miniatures {
+        let mut set = Miniatures::new(policy, self.sets[self.served].scales, self.keys.most());
+        set.resize(self.limit, self.now.0);
+        set
+    }
+
+    /// Puts miniatures of another policy in the place of some. They begin with what those of the served one hold.
     pub(crate) fn put(&mut self, number: usize, policy: Policy) {
-        let mut heir = Miniatures::new(policy, self.sets[self.served].scales, self.keys.most());
-        heir.resize(self.limit, self.now.0);
-        let before = self.sets.get(self.served);
+        let mut heir = self.empty(policy);
         for (id, known) in self.keys.all() {
-            if before.is_some_and(|before| before.holds(id)) {
+            if self.sets[self.served].holds(id) {
                 heir.store(id, known, Stored::AfterMiss, self.now.0);
             }
         }
-        match self.sets.get_mut(number) {
-            Some(place) => *place = heir,
-            None => self.sets.push(heir),
+        self.sets[number] = heir;
+    }
+
+    /// `policy`, whose miniatures have this number, or get it behind all, takes over from the served one. They go on with what those of that one hold, as the cache
+    /// does, and not with what they have kept since long ago, which the cache does not have; and so do those of the former one, should it come back. While they change
+    /// hands, there are two sets of miniatures more.
+    pub(crate) fn hand_over(&mut self, number: usize, policy: Policy) {
+        let (served, former) = (self.served, self.sets[self.served].policy);
+        if self.sets.get(number).is_none_or(|set| set.policy != policy) && number != served {
+            let set = self.empty(policy);
+            self.sets.truncate(number);
+            self.sets.push(set);
         }
+        if self.sets[served].tune(policy) {
+            // The cache keeps its order then.
+            if number != served {
+                self.sets[number].tune(former);
+                self.sets.swap(number, served);
+            }
+        } else {
+            let back = self.empty(former);
+            let before = std::mem::replace(&mut self.sets[served], back);
+            self.sets[number] = self.empty(policy);
+            let heirs = self.sets.iter_mut().enumerate();
+            let heirs = heirs.filter(|(set, _)| [number, served].contains(set)).map(|(_, set)| set);
+            before.pass_on(&mut heirs.collect::<Vec<_>>(), &self.keys, self.now.0);
+        }
+        self.served = number;
     }
 
     /// Bytes of memory that it takes.

@@ -108,7 +108,7 @@ fn two_fills_after_requests_have_changed_their_nature_it_misses_little_more_than
     let to_popular = |seed| [recent(seed + 10, LONG), popular_and_once(seed, LONG)].concat();
     let to_recent = [popular_and_once(1, LONG), recent(2, LONG)].concat();
     let (popular, recent) = (mean_regret(to_popular, LONG + fills), regret(&to_recent, LONG + fills));
-    assert!(popular < 1.03 && recent < 1.01, "{popular}, {recent}");
+    assert!(popular < 1.04 && recent < 1.01, "{popular}, {recent}");
 }
 
 #[test]
@@ -139,8 +139,18 @@ fn requests_that_mislead_it_cost_little_beside_what_a_server_begins_with() {
         ("popular and loop", [popular_and_once, around], 16),
     ] {
         let regret = regret_beside(&BEGINNINGS, &in_turn(natures, fills * FIT as usize), RHYTHM / 10);
-        assert!(regret < 1.05, "{name}, {fills} fills of each: {regret}");
+        assert!(regret < 1.03, "{name}, {fills} fills of each: {regret}");
     }
+}
+
+#[test]
+fn it_gives_up_a_policy_that_is_stuck_with_what_it_took_over() {
+    // `2q` keeps what was there, and has no room for what is new.
+    let few = |turn| other_keys(2 * turn, 6_000, 5_500);
+    let all = (0..20).flat_map(|turn| [few(turn), other_keys(2 * turn + 1, 74_500, 13_800)].concat());
+    let keys: Vec<u64> = all.collect();
+    let regret = regret_beside(&BEGINNINGS, &keys, keys.len() / 10);
+    assert!(regret < 1.2, "{regret}");
 }
 
 /// Prints what `auto` misses over the best fixed policy, and over the best that a server begins with, when requests change their nature in every rhythm, so that it learns what is over by then:
