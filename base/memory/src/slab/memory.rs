@@ -442,6 +442,10 @@ pub struct ClassGuard<'a> {
 }
 
 impl ClassGuard<'_> {
+    pub fn class(&self) -> ClassId {
+        self.class
+    }
+
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }

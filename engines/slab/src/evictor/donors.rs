@@ -9,6 +9,7 @@ use super::class_order::ClassOrder;
 use super::view::View;
 use crate::pool::balance::{ONLY_PAGE, SLACK};
 use guira_items::Pieces;
+use guira_memory::Offset;
 use guira_memory::slab::{ClassGuard, ClassId, PageId};
 
 /// A page to give is chosen among this many before the hand.
@@ -67,10 +68,9 @@ pub(crate) fn donor(view: View<'_>, needy: ClassId) -> Option<ClassId> {
     None
 }
 
-/// How many pieces of long values a page has.
-fn pieces_in(view: View<'_>, guard: &ClassGuard<'_>, page: PageId) -> usize {
-    let region = view.items.shell().region();
-    guard.occupied_chunks(page).into_iter().filter(|at| Pieces::head_of(region, *at).is_some()).count()
+/// Whether a chunk in use is a piece of a long value.
+fn is_piece(view: View<'_>, at: Offset) -> bool {
+    Pieces::head_of(view.items.shell().region(), at).is_some()
 }
 
 /// Whether a class has done with a page less for long, or what its only page holds would take little of the pages of a larger class. No page goes that has
@@ -93,7 +93,8 @@ fn has_page_to_spare(view: View<'_>, class: ClassId) -> bool {
         let last = guard.pages().iter().map(|page| tick.wrapping_sub(guard.stamp(*page))).min();
         last.is_some_and(|last| last >= view.pool.fill_ticks() / 2)
     };
-    let may_go = |index: usize| pieces_in(view, &guard, guard.pages()[index]) == 0;
+    let has_pieces = |page| guard.occupied_chunks(page).into_iter().any(|at| is_piece(view, at));
+    let may_go = |index: usize| !has_pieces(guard.pages()[index]);
     is_sparse && is_settled() && page_to_give(view, &order, &guard, PAGE_CHOICE).is_some_and(may_go)
 }
 
@@ -165,13 +166,14 @@ fn next_page(view: View<'_>, class: ClassId, choice: usize) -> Option<(Page, usi
     choose(view, &order, &guard, choice).map(|page| (page, guard.pages().len()))
 }
 
-/// The place of the first page before the hand that may be given, beyond the last one if it comes after it. A long value that is evicted leaves chunks that
-/// the hand has not come to yet, and what was stored last lies in them.
-fn first_to_give(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>) -> usize {
-    let classes = view.pool.memory().classes();
-    let has_long = guard.geometry().chunk == classes.geometry(classes.largest()).chunk;
-    let left_out = if has_long { LONG.min(guard.pages().len() / 4) } else { 0 };
-    order.next_page(guard.geometry()) + left_out
+/// How many of the next pages before the hand are not given. A long value that is evicted leaves chunks that the hand has not come to yet, and what was
+/// stored last lies in them.
+fn pages_left_out(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>) -> usize {
+    if guard.class() == view.pool.memory().classes().largest() && order.placed.state.goes_by_hand() {
+        LONG.min(guard.pages().len() / 4)
+    } else {
+        0
+    }
 }
 
 /// The place of the page that is to be drained of a class that has some: of the next few before the hand, the one with the fewest items that were read.
@@ -185,8 +187,9 @@ pub(crate) fn page_to_give(
     let (tick, pages) = (view.pool.balance().tick(), guard.pages());
     let since = |index: &usize| tick.wrapping_sub(guard.stamp(pages[*index]));
     let recent = |index: &usize| view.pool.memory().recent_in(pages[*index]);
-    let first = first_to_give(view, order, guard);
-    let mut next = (first..).take(pages.len().min(choice)).map(|index| index % pages.len());
+    let left_out = pages_left_out(view, order, guard);
+    let first = order.next_page(guard.geometry()) + left_out;
+    let mut next = (first..).take((pages.len() - left_out).min(choice)).map(|index| index % pages.len());
     let first = next.next()?;
     let others = next.filter(|index| since(index) >= since(&first) / 2);
     std::iter::once(first).chain(others).min_by_key(recent)
@@ -203,11 +206,12 @@ fn choose(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>, choice: us
     Some(Page { index, used, read, heeds_reads })
 }
 
-/// The hand goes past the pages that were looked at, and forgets what was read of them.
+/// The hand goes past the pages that were looked at, and forgets what was read of them, but not of those that were left out before them.
 fn pass_pages(view: View<'_>, order: &mut ClassOrder, guard: &mut ClassGuard<'_>) {
     let (tick, pages) = (view.pool.balance().tick(), guard.pages().len());
-    let first = order.next_page(guard.geometry());
-    let passed = pages.min(first_to_give(view, order, guard) - first + PAGE_CHOICE);
+    let left_out = pages_left_out(view, order, guard);
+    let first = order.next_page(guard.geometry()) + left_out;
+    let passed = (pages - left_out).min(PAGE_CHOICE);
     for index in first..first + passed {
         let page = guard.pages()[index % pages];
         let mut words = Vec::new();
@@ -238,8 +242,9 @@ pub(crate) fn is_of_ends(view: View<'_>, class: ClassId) -> bool {
         return false;
     }
     // The others may be what sessions keep for what comes.
-    let is_of_ends = |page: &PageId| 2 * pieces_in(view, &guard, *page) > guard.occupied_chunks(*page).len();
-    guard.pages().first().is_some_and(is_of_ends)
+    let page = guard.pages().first().map_or_else(Vec::new, |page| guard.occupied_chunks(*page));
+    let pieces = page.iter().filter(|at| is_piece(view, **at)).count();
+    2 * pieces > page.len()
 }
 
 /// Whether the pages of `class` hold ends of many long values each.
@@ -248,22 +253,26 @@ pub(crate) fn is_of_ends(view: View<'_>, class: ClassId) -> bool {
 /// that nothing is evicted from that class, its hand stands still, and it looks ever older; but to take a page from it is to evict as many
 /// long values as the page has chunks: of values of 32 KiB and an end of 72 bytes a third of a cache of 300 MB.
 fn holds_tails(view: View<'_>, class: ClassId) -> bool {
-    let classes = view.pool.memory().classes();
-    if class == classes.largest() {
+    if class == view.pool.memory().classes().largest() {
         return false;
     }
+    let items = view.items.shell().registry().items_of(class);
     let order = view.orders.lock(class);
     let guard = view.pool.memory().lock(class);
     let usage = guard.usage();
-    let others = (usage.chunks - usage.free).saturating_sub(view.items.shell().registry().items_of(class));
-    if others.saturating_sub(KEPT) >= MANY * usage.pages.max(1) {
-        return true;
-    }
-    if others == 0 || u64::from(guard.geometry().chunks) > MANY {
-        return false;
-    }
-    // A page of the largest class would cost as many values as it has chunks.
-    let most = classes.geometry(classes.largest()).chunks as usize;
-    page_to_give(view, &order, &guard, PAGE_CHOICE)
-        .is_some_and(|index| pieces_in(view, &guard, guard.pages()[index]) > most)
+    let others = (usage.chunks - usage.free).saturating_sub(items);
+    // The others may be what sessions keep for what comes.
+    others.saturating_sub(KEPT) >= MANY * usage.pages.max(1)
+        || others > 0
+            && u64::from(guard.geometry().chunks) <= MANY
+            && page_to_give(view, &order, &guard, PAGE_CHOICE)
+                .is_some_and(|index| is_of_tails(view, &guard, guard.pages()[index]))
+}
+
+/// Whether with a page more long values would go than with a page of the largest class.
+fn is_of_tails(view: View<'_>, guard: &ClassGuard<'_>, page: PageId) -> bool {
+    let largest = view.pool.memory().classes().largest();
+    let most = view.pool.memory().classes().geometry(largest).chunks as usize;
+    let pieces = guard.occupied_chunks(page).into_iter().filter(|at| is_piece(view, *at));
+    pieces.take(most + 1).count() > most
 }
