@@ -316,31 +316,37 @@ mod tests {
         choice.pulse(Pulse { now: Seconds(2), busy, capacity: 10_000.0, ..Pulse::default() }, &spec(policy));
     }
 
+    /// Asks for every key once in a second that takes so many of processor time. Returns how many of the requests were sampled.
+    fn flood(choice: &mut Choice, (second, busy): (u32, Duration), requests: u64) -> f64 {
+        let hashes = (0..requests).map(|key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut looked_at = 0.0;
+        for hash in hashes {
+            if hash < choice.threshold() {
+                looked_at += 1.0;
+                choice.see(Observed { key: b"", hash, what: What::Miss }, Seconds(second));
+            }
+        }
+        let pulse = Pulse { now: Seconds(second + 1), busy, capacity: 1e5, ..Pulse::default() };
+        choice.pulse(pulse, &spec("clock"));
+        looked_at
+    }
+
     #[test]
     fn after_a_flood_as_many_keys_are_sampled_as_there_is_time_for() {
-        let mut choice = serving("clock", 1000);
-        // Every key once in a second, as many as make the sample far too large.
-        let flood = |choice: &mut Choice, second| {
-            let hashes = (0..400_000u64).map(|key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let mut looked_at = 0.0;
-            for hash in hashes {
-                if hash < choice.threshold() {
-                    looked_at += 1.0;
-                    choice.see(Observed { key: b"", hash, what: What::Miss }, Seconds(second));
-                }
+        // Of one processor, and of four.
+        for processors in [1, 4] {
+            let mut choice = serving("clock", 1000);
+            let busy = |second: u32| Duration::from_secs(u64::from(second * processors));
+            let allowed = f64::from(processors) * PER_CPU_SECOND;
+            let first = flood(&mut choice, (1, busy(1)), 400_000);
+            assert!(first > PER_CPU_SECOND && first < 5.0 * PER_CPU_SECOND, "{first}");
+            let rate = choice.sample.rate();
+            // Not equally many in each second.
+            for (second, requests) in (2..10).zip([400_000, 430_000, 380_000, 440_000].into_iter().cycle()) {
+                let looked_at = flood(&mut choice, (second, busy(second)), requests);
+                assert!(looked_at < allowed * 1.1, "{looked_at}");
             }
-            let busy = Duration::from_secs(u64::from(second));
-            choice.pulse(
-                Pulse { now: Seconds(second + 1), busy, capacity: 1e5, ..Pulse::default() },
-                &spec("clock"),
-            );
-            looked_at
-        };
-        let first = flood(&mut choice, 1);
-        assert!(first > PER_CPU_SECOND && first < 5.0 * PER_CPU_SECOND, "{first}");
-        for second in 2..6 {
-            let looked_at = flood(&mut choice, second);
-            assert!(looked_at > PER_CPU_SECOND / 2.0 && looked_at < PER_CPU_SECOND * 1.1, "{looked_at}");
+            assert!(choice.sample.rate() > rate * 0.75 && rate * 400_000.0 > PER_CPU_SECOND / 2.0, "{rate}");
         }
     }
 
@@ -391,7 +397,11 @@ mod tests {
         ask(&mut choice, 300..305);
         assert_eq!(held(&choice, narrow, 0..300)[..50], before[..50]);
         serve(&mut choice, "s3-fifo:small_pct=50");
-        assert_eq!(held(&choice, "s3-fifo:small_pct=50", 0..300)[..50], before[..50]);
+        let half = held(&choice, "s3-fifo:small_pct=50", 0..300);
+        assert_eq!(half[..50], before[..50]);
+        // The one before, which had no rival with these options, begins with the same keys.
+        let narrow = held(&choice, narrow, 0..300);
+        assert!(narrow.len() > 80 && narrow.iter().all(|key| half.contains(key)), "{narrow:?} of {half:?}");
     }
 
     #[test]

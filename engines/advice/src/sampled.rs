@@ -10,8 +10,10 @@ use std::time::Duration;
 
 /// With fewer keys in a sample there is nothing to be learnt, and with more there is hardly more.
 pub(crate) const KEYS_RANGE: std::ops::RangeInclusive<usize> = 224..=16_384;
-/// Sampled requests between two pulses, after which fewer keys are sampled at once …
+/// Sampled requests between two pulses, after which fewer keys are sampled at once, before it is known how long the server works between them …
 pub(crate) const PER_PULSE: u64 = 5_000;
+/// … after which it takes this many times as many as it had time for the last time …
+const FLOOD: f64 = 1.25;
 /// … and, if that was not enough, again after this many more each time.
 const PER_PULSE_MORE: u64 = PER_PULSE / 2;
 /// Less than this is no processor time: it was not measured exactly.
@@ -30,6 +32,8 @@ pub(crate) struct Extent {
 
 /// What is left of the sample if it costs too much time, of which a flood may need much more.
 const LESS_IN_FLOOD: f64 = 0.5;
+/// It takes this part of the time that it may, since requests are not equally many in each second.
+const TIME_TAKEN: f64 = 0.9;
 /// What is left of it if its keys need a little more memory than there is.
 const LESS_IN_MEMORY: f64 = 0.75;
 
@@ -239,11 +243,12 @@ impl Sampled {
             // With as few keys as there are now: fewer are sampled already since a flood began.
             let looked_at = self.requests * self.rate();
             if looked_at > allowed {
-                self.lower(allowed / looked_at);
+                self.lower(TIME_TAKEN * allowed / looked_at);
             }
+            self.allowed = PER_PULSE.max((FLOOD * allowed) as u64);
         }
         self.counted_since = Some(pulse);
-        (self.looked_at, self.requests, self.allowed) = (0, 0.0, PER_PULSE);
+        (self.looked_at, self.requests) = (0, 0.0);
     }
 
     /// The server has worked for so long since this was asked last. If few keys are sampled, though there is memory and time for four times as
@@ -252,7 +257,8 @@ impl Sampled {
         let looked_at = std::mem::take(&mut self.looked_at_since_raised) as f64;
         let is_cheap = looked_at < self.extent.per_cpu_second / 4.0 * busy.max(BUSY_LEAST).as_secs_f64();
         if is_cheap && self.keys.len() < self.keys.most() / 4 && self.rate() < self.extent.first_rate {
-            self.threshold = self.threshold.saturating_mul(2);
+            self.threshold =
+                self.threshold.saturating_mul(2).min((self.extent.first_rate * ALL_HASHES) as u64);
             self.fit();
         }
     }
@@ -291,21 +297,24 @@ impl Sampled {
     }
 
     /// `policy`, whose miniatures have this number, or get it behind all, takes over from the served one. They go on with what those of that one hold, as the cache
-    /// does, and not with what they have kept since long ago, which the cache does not have; and so do those of the former one, should it come back. While they change
-    /// hands, there are two sets of miniatures more.
+    /// does, and not with what they have kept since long ago, which the cache does not have; and so do those of the former one, should it come back, if it is not
+    /// the same one with other options. While they change hands, there are two sets of miniatures more.
     pub(crate) fn hand_over(&mut self, number: usize, policy: Policy) {
         let (served, former) = (self.served, self.sets[self.served].policy);
-        if self.sets.get(number).is_none_or(|set| set.policy != policy) && number != served {
+        let is_new = self.sets.get(number).is_none_or(|set| set.policy != policy) && number != served;
+        if is_new {
             let set = self.empty(policy);
             self.sets.truncate(number);
             self.sets.push(set);
         }
         if self.sets[served].tune(policy) {
-            // The cache keeps its order then.
-            if number != served {
+            // The cache keeps its order then. The former one's goes on with what that of the other options has.
+            if is_new {
+                self.put(number, former);
+            } else if number != served {
                 self.sets[number].tune(former);
-                self.sets.swap(number, served);
             }
+            self.sets.swap(number, served);
         } else {
             let back = self.empty(former);
             let before = std::mem::replace(&mut self.sets[served], back);

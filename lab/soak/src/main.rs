@@ -129,7 +129,10 @@ fn main() -> ExitCode {
             Part::Pauses => pauses::run(&plan),
             Part::Router => router::run(&plan),
         };
-        let failed = result.unwrap_or_else(|what| vec![what]);
+        let failed = result.unwrap_or_else(|what| {
+            println!("{part:?}: {what}");
+            vec![what]
+        });
         failures.extend(failed.into_iter().map(|failure| (part, failure)));
     }
     report::end(plan.seed, &failures)

@@ -64,11 +64,10 @@ fn ways(engine: &str) -> &'static [(Keeping, &'static [&'static str])] {
 
 /// Fills servers of all ways that the engine has. Returns what failed.
 pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
-    let mut failures = Vec::new();
-    for (keeping, arguments) in ways(&plan.engine) {
-        failures.extend(fill(plan, *keeping, arguments)?);
-    }
-    Ok(failures)
+    let ways = ways(&plan.engine).iter();
+    let all = ways
+        .flat_map(|(keeping, arguments)| fill(plan, *keeping, arguments).unwrap_or_else(|what| vec![what]));
+    Ok(all.collect())
 }
 
 fn fill(plan: &Plan, keeping: Keeping, more: &[&str]) -> Result<Vec<String>, String> {
