@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) const KEYS_RANGE: std::ops::RangeInclusive<usize> = 224..=16_384;
 /// Sampled requests between two pulses, after which fewer keys are sampled at once, before it is known how long the server works between them …
 pub(crate) const PER_PULSE: u64 = 5_000;
-/// … after which it takes this many times as many as it had time for the last time …
+/// … after which it takes this many times as many as it had time for of late …
 const FLOOD: f64 = 1.25;
 /// … and, if that was not enough, again after this many more each time.
 const PER_PULSE_MORE: u64 = PER_PULSE / 2;
@@ -56,6 +56,8 @@ pub(crate) struct Sampled {
     requests: f64,
     /// Beyond this many since the last pulse fewer keys are sampled.
     allowed: u64,
+    /// So many in a second are a flood, as far as is known.
+    flood: u64,
     now: Seconds,
     /// The pulse since which requests are counted in `looked_at`: one in a second, however often advice is asked for.
     counted_since: Option<Pulse>,
@@ -80,6 +82,7 @@ impl Sampled {
             looked_at_since_raised: 0,
             requests: 0.0,
             allowed: PER_PULSE,
+            flood: 0,
             now: Seconds(0),
             counted_since: None,
         }
@@ -245,10 +248,10 @@ impl Sampled {
             if looked_at > allowed {
                 self.lower(TIME_TAKEN * allowed / looked_at);
             }
-            self.allowed = PER_PULSE.max((FLOOD * allowed) as u64);
+            self.flood = ((FLOOD * allowed) as u64).max(self.flood / 2);
         }
         self.counted_since = Some(pulse);
-        (self.looked_at, self.requests) = (0, 0.0);
+        (self.looked_at, self.requests, self.allowed) = (0, 0.0, PER_PULSE.max(self.flood));
     }
 
     /// The server has worked for so long since this was asked last. If few keys are sampled, though there is memory and time for four times as

@@ -210,13 +210,15 @@ fn choose(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>, choice: us
 fn pass_pages(view: View<'_>, order: &mut ClassOrder, guard: &mut ClassGuard<'_>) {
     let (tick, pages) = (view.pool.balance().tick(), guard.pages().len());
     let left_out = pages_left_out(view, order, guard);
-    let first = order.next_page(guard.geometry()) + left_out;
-    let passed = (pages - left_out).min(PAGE_CHOICE);
+    let first = order.next_page(guard.geometry());
+    let passed = left_out + (pages - left_out).min(PAGE_CHOICE);
     for index in first..first + passed {
         let page = guard.pages()[index % pages];
-        let mut words = Vec::new();
-        each_word(view, guard, page, |word, _, recent| words.push((word, recent)));
-        words.into_iter().for_each(|(word, recent)| guard.clear_recent(page, word, recent));
+        if index >= first + left_out {
+            let mut words = Vec::new();
+            each_word(view, guard, page, |word, _, recent| words.push((word, recent)));
+            words.into_iter().for_each(|(word, recent)| guard.clear_recent(page, word, recent));
+        }
         guard.set_stamp(page, tick);
     }
     order.move_hand((first + passed) % pages, guard.geometry(), tick);

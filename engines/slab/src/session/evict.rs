@@ -3,7 +3,6 @@
 use super::removal;
 use super::state::SessionState;
 use crate::index::Scheme;
-use crate::pool::cache::batch_of;
 use guira_contract::Counter;
 use guira_items::{Pieces, Removal};
 use guira_memory::Offset;
@@ -13,8 +12,6 @@ use guira_sync::clock::Seconds;
 /// How many times a store that finds no memory looks for dead items, in as many chunks each time as a batch has; the next
 /// store goes on where it ended.
 const LOOKS: usize = 4;
-/// So many long values go for the end of another one.
-const LONG_VALUES: usize = 2;
 
 /// The next victims of a class.
 pub(crate) fn sweep<X: Scheme>(state: &mut SessionState<X>, class: ClassId, batch: usize) -> Vec<Offset> {
@@ -50,37 +47,6 @@ pub(crate) fn evict<X: Scheme>(
         }
     }
     false
-}
-
-/// Evicts the next long values, if most chunks of `class` are ends of such, until one leaves an end there. In that class nothing tells how old a value is,
-/// and whatever has its end where the hand stands would go. False if no chunk has come free.
-pub(crate) fn evict_long<X: Scheme>(state: &mut SessionState<X>, class: ClassId, now: Seconds) -> bool {
-    let largest = state.core.pool.memory().classes().largest();
-    if class == largest || !is_of_ends(state, class) {
-        return false;
-    }
-    let chunks = state.core.pool.memory().lock(largest).usage().chunks;
-    let mut evicted = 0;
-    for _ in 0..chunks {
-        let mut victims = sweep(state, largest, 1);
-        if victims.is_empty() || evicted == LONG_VALUES {
-            break;
-        }
-        spare_continuations(state, largest, &mut victims);
-        evicted += removal::unlink_all(state, &victims, Removal::Evicted, now);
-        if !state.cache.is_empty(class) {
-            return true;
-        }
-    }
-    false
-}
-
-/// Whether most chunks of a class are ends of long values, beside what sessions may keep to themselves.
-fn is_of_ends<X: Scheme>(state: &SessionState<X>, class: ClassId) -> bool {
-    let items = state.core.items.shell().registry().items_of(class);
-    let guard = state.core.pool.memory().lock(class);
-    let (usage, kept) = (guard.usage(), 4 * batch_of(guard.geometry().chunk) as u64);
-    usage.chunks - usage.free > 2 * items + kept
 }
 
 /// A long item goes when the hand comes to its head. Its other chunks lie anywhere: if the hand took it at the first one

@@ -73,10 +73,7 @@ pub(crate) fn refill<X: Scheme>(
             return Ok(());
         }
     }
-    if evict::evict_long(state, class, now)
-        || evict::evict(state, class, batch, now)
-        || take_free(state, class, batch, Source::Any)
-    {
+    if evict::evict(state, class, batch, now) || take_free(state, class, batch, Source::Any) {
         return Ok(());
     }
     let stolen = steal(state, class, batch, now);
