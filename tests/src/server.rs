@@ -225,7 +225,8 @@ impl Setup {
         let process = spawn(command);
         let address = match &self.unix_socket {
             Some(path) => {
-                wait_for("memcached's socket", || path.exists().then_some(()));
+                // The file is there before somebody listens.
+                wait_for("memcached's socket", || std::os::unix::net::UnixStream::connect(path).ok());
                 Address::Unix(path.clone())
             }
             None => {
