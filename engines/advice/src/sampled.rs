@@ -16,6 +16,12 @@ pub(crate) const PER_PULSE: u64 = 5_000;
 const FLOOD: f64 = 1.25;
 /// … and, if that was not enough, again after this many more each time.
 const PER_PULSE_MORE: u64 = PER_PULSE / 2;
+/// What is left of the sample then: a flood may need much more time than there is.
+const LESS_IN_FLOOD: f64 = 0.5;
+/// The part of the time that it takes if it has to be lowered: requests are not equally many in each second.
+const TIME_TAKEN: f64 = 0.9;
+/// What is left of the sample if its keys need a little more memory than there is.
+const LESS_IN_MEMORY: f64 = 0.75;
 /// Less than this is no processor time: it was not measured exactly.
 const BUSY_LEAST: Duration = Duration::from_millis(50);
 
@@ -29,13 +35,6 @@ pub(crate) struct Extent {
     /// Sampled requests in a second of processor time.
     pub(crate) per_cpu_second: f64,
 }
-
-/// What is left of the sample if it costs too much time, of which a flood may need much more.
-const LESS_IN_FLOOD: f64 = 0.5;
-/// It takes this part of the time that it may, since requests are not equally many in each second.
-const TIME_TAKEN: f64 = 0.9;
-/// What is left of it if its keys need a little more memory than there is.
-const LESS_IN_MEMORY: f64 = 0.75;
 
 #[derive(Debug)]
 pub(crate) struct Sampled {

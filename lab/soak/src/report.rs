@@ -25,7 +25,7 @@ pub(crate) fn line(what: &str, value: &str) {
     println!("{what:<44} {value}");
 }
 
-/// Prints what went wrong, with the seed and what was done to the whole server before. Returns what went wrong.
+/// Prints, and returns, what went wrong, with the seed and what was done to the whole server before.
 pub(crate) fn verdict(part: &str, field: &Field, seed: u64, said: &[String]) -> Vec<String> {
     let failures = field.failures();
     let wrong = field.counts().get("wrong answers").copied().unwrap_or(0);

@@ -166,7 +166,7 @@ fn next_page(view: View<'_>, class: ClassId, choice: usize) -> Option<(Page, usi
     choose(view, &order, &guard, choice).map(|page| (page, guard.pages().len()))
 }
 
-/// How many of the next pages before the hand are not given. A long value that is evicted leaves chunks that the hand has not come to yet, and what was
+/// How many of the next pages before the hand are not given, at most a quarter of all. A long value that is evicted leaves chunks that the hand has not come to yet, and what was
 /// stored last lies in them.
 fn pages_left_out(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>) -> usize {
     if guard.class() == view.pool.memory().classes().largest() && order.placed.state.goes_by_hand() {

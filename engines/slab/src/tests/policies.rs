@@ -251,7 +251,7 @@ fn a_policy_takes_over_from_another_in_a_full_cache() {
 /// The ends of long values look old in their class, where nothing is evicted. A page of them for notes would cost as many values as it has chunks.
 #[test]
 fn the_notes_of_a_policy_that_takes_over_cost_at_most_a_page_of_long_values() {
-    // Ends of 48 KiB, 10 KiB, 2 KiB and 100 bytes.
+    // Ends in chunks of 17,472, 10,920, 2,448 and 104 bytes.
     let lengths = [560 << 10, 330 << 10, 258 << 10, (256 << 10) - 200];
     let (s3_fifo, others) = all().into_iter().partition(|to| matches!(to, Policy::S3Fifo(_)));
     check_notes(s3_fifo, &lengths);
