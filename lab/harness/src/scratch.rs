@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A folder that only this user can read, removed on drop.
 #[derive(Debug)]
@@ -20,14 +21,16 @@ impl Scratch {
         Self::within(&std::env::temp_dir()).expect("the temporary folder can be written")
     }
 
-    /// Makes a folder in `parent` that nothing else uses.
+    /// Makes a folder in `parent` that nothing else uses. Its name is not used again by this process: a program that was told of a file in a
+    /// folder since removed, and looks whether it has changed, must not find another test's file there.
     ///
     /// # Errors
     /// When `parent` cannot be written.
     pub fn within(parent: &Path) -> io::Result<Self> {
-        let mut number = 0_u64;
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         loop {
-            number += 1;
+            // Relaxed: the number alone must differ.
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = parent.join(format!("guira-{}-{number}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self { path }),
@@ -83,5 +86,12 @@ mod tests {
         let path = one.path().to_owned();
         drop(one);
         assert!(!path.exists() && two.path().exists());
+    }
+
+    #[test]
+    fn the_name_of_a_removed_folder_is_not_used_again() {
+        let removed = Scratch::new().path().to_owned();
+        assert!(!removed.exists());
+        assert!((0..10).all(|_| Scratch::new().path() != removed));
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::upstream::scripted;
 use crate::{Router, name, stop};
-use guira_harness::scratch::Scratch;
 use guira_tests::Server;
 use guira_tests::deadline::{Deadline, PATIENCE};
 use std::io::{Read, Write};
@@ -10,13 +9,9 @@ use std::net::TcpListener;
 
 /// A router that gives servers up soon, and asks soon whether they are back.
 fn router(configuration: &str) -> Router {
-    let scratch = Scratch::new();
-    let file = scratch.path().join("router.json");
-    std::fs::write(&file, configuration).expect("a scratch folder can be written to");
-    let file = file.to_str().expect("a path of ours");
     Router::start(&[
-        "--config",
-        file,
+        "--config-str",
+        configuration,
         "--server-timeout-ms",
         "1000",
         "--probe-timeout-initial-ms",
