@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// Values that are still arriving may take one part in this many of memory: what is evicted for them is lost for nothing if they never arrive.
 const ARRIVING_PART: usize = 2;
 
+/// How often a value looks whether it has chunks that are to be given up.
+const LEAVING_ROUNDS: usize = 4;
+
 /// Values that are still arriving, in bytes.
 #[derive(Debug, Default)]
 pub struct Arriving {
@@ -121,6 +124,24 @@ impl<H: ChunkHome> Pending<H> {
     fn count(&mut self, bytes: usize) {
         self.counted += bytes as u64;
         self.home.arriving().add(bytes as u64);
+    }
+
+    /// Goes on in other chunks where `leaves` says that one is to be given up. What there is no other chunk for stays where it is.
+    pub fn leave(&mut self, leaves: impl Fn(Offset) -> bool, mut take: impl FnMut(usize) -> Option<Offset>) {
+        // To find a chunk others may be given up, of which the value may have one. It does not go on for ever.
+        for _ in 0..LEAVING_ROUNDS {
+            let leaving: Vec<_> =
+                self.chunks.places().enumerate().filter(|(_, (at, _))| leaves(*at)).collect();
+            for (index, (_, size)) in &leaving {
+                let Some(to) = take(*size) else { return };
+                fence_after_taking();
+                let from = self.chunks.replace(self.home.region(), *index, to);
+                self.home.give(from);
+            }
+            if leaving.is_empty() {
+                return;
+            }
+        }
     }
 
     /// Whether the next chunk is within what arriving values may take.

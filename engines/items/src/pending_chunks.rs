@@ -75,6 +75,23 @@ impl PendingChunks {
         self.reserved += part;
     }
 
+    /// Where the chunks are, and how many bytes each needs.
+    pub fn places(&self) -> impl Iterator<Item = (Offset, usize)> {
+        self.chunks.iter().enumerate().map(|(index, (at, part))| (*at, self.value_at(index) + part))
+    }
+
+    /// Goes on with the chunk at `to` in place of number `index`, which is free then.
+    pub fn replace(&mut self, region: &Region, index: usize, to: Offset) -> Offset {
+        let from = std::mem::replace(&mut self.chunks[index].0, to);
+        let count = self.words(region, index).len();
+        let words = region.words(from, count).expect("a chunk lies in the Region");
+        self.words(region, index)
+            .iter()
+            .zip(words)
+            .for_each(|(to, from)| words::store(to, words::load(from)));
+        from
+    }
+
     /// Forgets what has arrived.
     pub fn begin_anew(&mut self) {
         (self.arrived, self.at) = (0, (0, 0));

@@ -86,6 +86,11 @@ fn a_reader_that_stands_still_holds_up_writers_only_if_buckets_are_locked() {
 }
 
 #[test]
+fn what_was_stored_a_moment_ago_is_there() {
+    suite::newest(&open_locked);
+}
+
+#[test]
 fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
     suite::few_items(&open_locked(12 << 20));
 }

@@ -75,6 +75,11 @@ fn history_under_eviction() {
 }
 
 #[test]
+fn what_was_stored_a_moment_ago_is_there() {
+    suite::newest(&open);
+}
+
+#[test]
 fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
     suite::few_items(&open(12 << 20));
 }

@@ -112,6 +112,11 @@ fn history_under_eviction() {
 }
 
 #[test]
+fn what_was_stored_a_moment_ago_is_there() {
+    ACCESSES.into_iter().for_each(|access| suite::newest(&open_with(access)));
+}
+
+#[test]
 fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
     ACCESSES.into_iter().for_each(|access| suite::few_items(&open_with(access)(12 << 20)));
 }

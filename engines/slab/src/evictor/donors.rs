@@ -176,7 +176,8 @@ fn pages_left_out(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>) ->
     }
 }
 
-/// The place of the page that is to be drained of a class that has some: of the next few before the hand, the one with the fewest items that were read.
+/// The place of the page that is to be drained of a class that has some: of the next few before the hand, the one with the fewest items that were read, and if
+/// possible without a part of a long value that was stored a moment ago.
 /// Pages that the hand has passed much later than the next one are left out: what was read of them before is forgotten, and looks unread.
 pub(crate) fn page_to_give(
     view: View<'_>,
@@ -186,13 +187,20 @@ pub(crate) fn page_to_give(
 ) -> Option<usize> {
     let (tick, pages) = (view.pool.balance().tick(), guard.pages());
     let since = |index: &usize| tick.wrapping_sub(guard.stamp(pages[*index]));
-    let recent = |index: &usize| view.pool.memory().recent_in(pages[*index]);
+    let newest = view.pages_of_newest();
+    let cost = |index: &usize| {
+        let page = pages[*index];
+        (newest.contains(&page), view.pool.memory().recent_in(page))
+    };
     let left_out = pages_left_out(view, order, guard);
     let first = order.next_page(guard.geometry()) + left_out;
-    let mut next = (first..).take((pages.len() - left_out).min(choice)).map(|index| index % pages.len());
+    let mut next = (first..).take(pages.len() - left_out).map(|index| index % pages.len());
     let first = next.next()?;
-    let others = next.filter(|index| since(index) >= since(&first) / 2);
-    std::iter::once(first).chain(others).min_by_key(recent)
+    let others = next.by_ref().take(choice - 1).filter(|index| since(index) >= since(&first) / 2);
+    let best = std::iter::once(first).chain(others).min_by_key(cost)?;
+    let is_spared = |index: &usize| newest.contains(&pages[*index]);
+    let other = if is_spared(&best) { next.find(|index| !is_spared(index)) } else { None };
+    other.or(Some(best))
 }
 
 fn choose(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>, choice: usize) -> Option<Page> {
@@ -249,7 +257,7 @@ pub(crate) fn is_of_ends(view: View<'_>, class: ClassId) -> bool {
     2 * pieces > page.len()
 }
 
-/// Whether the pages of `class` hold ends of many long values each.
+/// Whether the pages of `class` hold ends of many long values each, or the one that would go the end of a new one.
 ///
 /// A long value lies in chunks of the largest class, and its end in one that fits. The chunks of the end's class come free as the values go, so
 /// that nothing is evicted from that class, its hand stands still, and it looks ever older; but to take a page from it is to evict as many
@@ -264,11 +272,14 @@ fn holds_tails(view: View<'_>, class: ClassId) -> bool {
     let usage = guard.usage();
     let others = (usage.chunks - usage.free).saturating_sub(items);
     // The others may be what sessions keep for what comes.
-    others.saturating_sub(KEPT) >= MANY * usage.pages.max(1)
-        || others > 0
-            && u64::from(guard.geometry().chunks) <= MANY
-            && page_to_give(view, &order, &guard, PAGE_CHOICE)
-                .is_some_and(|index| is_of_tails(view, &guard, guard.pages()[index]))
+    if others.saturating_sub(KEPT) >= MANY * usage.pages.max(1) {
+        return true;
+    }
+    let page = page_to_give(view, &order, &guard, PAGE_CHOICE).map(|index| guard.pages()[index]);
+    page.is_some_and(|page| {
+        let may_be_of_tails = others > 0 && u64::from(guard.geometry().chunks) <= MANY;
+        may_be_of_tails && is_of_tails(view, &guard, page) || view.pages_of_newest().contains(&page)
+    })
 }
 
 /// Whether with a page more long values would go than with a page of the largest class.

@@ -117,6 +117,12 @@ impl<'a> Evictor<'a> {
         pages::drain(self.view, donor, |view, order, guard| donors::page_to_give(view, order, guard, choice))
     }
 
+    /// Of the items at these places, in a page that is leaving `class`, those that were stored or used a moment ago, as far as its order knows.
+    pub(crate) fn new_among(self, class: ClassId, places: &[Offset]) -> Vec<Offset> {
+        let order = self.view.orders.lock(class);
+        places.iter().copied().filter(|at| self.view.is_new(class, &order, *at)).collect()
+    }
+
     /// Takes a page out of service that holds nothing. `None` if there is none.
     pub(crate) fn drain_empty(self, emptiness: Emptiness) -> Option<PageId> {
         let classes = self.view.pool.memory().classes();

@@ -258,7 +258,8 @@ fn move_class(view: View<'_>, class: ClassId, policy: Policy, area: usize) -> Mo
     let new = view.chunks(area, class, guard.pages());
     let now = view.moment();
     if order.placed.state.is_sequence() {
-        if let Some((_, tick)) = order.placed.state.next(&old) {
+        if let Some(next) = order.placed.state.next(&old) {
+            let tick = order.placed.state.since(&old, next);
             let state = &mut taking_over.placed.state;
             order.placed.state.victims(&old, STEP, now, |chunk| {
                 state.adopted(&new, chunk, Moment { tick, ..now });

@@ -5,8 +5,12 @@ use super::class_order::{ClassOrder, Orders, Placed};
 use crate::items::Items;
 use crate::policy::Moment;
 use crate::pool::ChunkPool;
+use guira_items::Pieces;
 use guira_memory::Offset;
 use guira_memory::slab::{ClassGuard, ClassId, Geometry, PageId};
+
+/// What was stored before so many ticks, 1 MiB, is not new any more.
+const A_MOMENT: u32 = 256;
 
 /// The orders, with the items and the pages that they are about.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +44,15 @@ impl<'a> View<'a> {
         self.pool.budget().give(before.saturating_sub(bytes));
     }
 
+    /// The pages that hold parts of the long values that were stored last.
+    pub(crate) fn pages_of_newest(self) -> Vec<PageId> {
+        let (region, memory) = (self.items.shell().region(), self.pool.memory());
+        let now = self.items.shell().time_seen();
+        let items = self.pool.newest().places().filter_map(|at| self.items.at(at, now));
+        let chunks = items.flat_map(|item| std::iter::once(item.at).chain(Pieces::places(region, &item)));
+        chunks.filter_map(|at| memory.page_at(at)).collect()
+    }
+
     /// The chunk of a class that would go next, and the tick since when it was left alone; `None` if its order goes by the
     /// hand.
     pub(crate) fn next_to_go(
@@ -50,9 +63,29 @@ impl<'a> View<'a> {
     ) -> Option<(Offset, u32)> {
         let of = |placed: &Placed| {
             let chunks = self.chunks(placed.area, class, pages);
-            placed.state.next(&chunks).map(|(chunk, tick)| (chunks.place(chunk), tick))
+            placed.state.next(&chunks).map(|chunk| (chunks.place(chunk), placed.state.since(&chunks, chunk)))
         };
         of(&order.placed).or_else(|| of(&order.incoming.as_ref()?.placed))
+    }
+
+    /// Whether the order of a class knows that what is in a chunk was stored, or used, a moment ago.
+    pub(crate) fn is_new(self, class: ClassId, order: &ClassOrder, at: Offset) -> bool {
+        let Some((page, _, chunk)) = self.pool.memory().locate(at) else {
+            return false;
+        };
+        let now = self.moment();
+        for placed in order.incoming.iter().map(|incoming| &incoming.placed).chain([&order.placed]) {
+            let chunks = self.chunks(placed.area, class, &[]);
+            let chunk = chunks.number(page, chunk);
+            if placed.state.goes_by_hand() {
+                return false;
+            }
+            if placed.state.has(&chunks, chunk) {
+                return now.ticks_since(placed.state.since(&chunks, chunk)) < A_MOMENT;
+            }
+        }
+        // A session has still to tell the order of it.
+        true
     }
 
     /// Notes how old `class` is, after its hand has moved or its pages have changed.

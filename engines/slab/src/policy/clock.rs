@@ -71,8 +71,12 @@ impl Order for Clock {
         chunks.sweep(self.counted, want, take);
     }
 
-    fn next(&self, _chunks: &impl Chunks) -> Option<(Chunk, u32)> {
+    fn next(&self, _chunks: &impl Chunks) -> Option<Chunk> {
         None
+    }
+
+    fn since(&self, _chunks: &impl Chunks, _chunk: Chunk) -> u32 {
+        0
     }
 }
 

@@ -62,8 +62,12 @@ impl Order for Fifo {
         }
     }
 
-    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
-        self.list.oldest().map(|chunk| (chunk, chunks.note(chunk, TICK)))
+    fn next(&self, _chunks: &impl Chunks) -> Option<Chunk> {
+        self.list.oldest()
+    }
+
+    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
+        chunks.note(chunk, TICK)
     }
 }
 
@@ -83,8 +87,8 @@ mod tests {
         plain::store(&mut fifo, &chunks, 1, 8);
         fifo.removed(&chunks, 2);
         fifo.removed(&chunks, 2);
-        assert_eq!(fifo.next(&chunks).map(|next| next.1), Some(3));
+        assert_eq!(plain::next_since(&fifo, &chunks), Some(3));
         assert_eq!(plain::victims(&mut fifo, &chunks, 9), [3, 1]);
-        assert_eq!(fifo.next(&chunks).map(|next| next.1), None);
+        assert_eq!(plain::next_since(&fifo, &chunks), None);
     }
 }

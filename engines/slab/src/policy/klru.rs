@@ -302,10 +302,13 @@ impl Order for Klru {
     }
 
     /// Draws what the next victim will be drawn from.
-    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
+    fn next(&self, chunks: &impl Chunks) -> Option<Chunk> {
         let drawn = self.draw(chunks, &mut self.random.clone());
-        let chunk = self.judge(chunks, &drawn, self.latest, |_| true)?;
-        Some((chunk, self.latest.tick.wrapping_sub(self.priority.idle(chunks, chunk, self.latest))))
+        self.judge(chunks, &drawn, self.latest, |_| true)
+    }
+
+    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
+        self.latest.tick.wrapping_sub(self.priority.idle(chunks, chunk, self.latest))
     }
 
     fn bytes(&self) -> usize {
@@ -348,9 +351,9 @@ mod tests {
         let (chunks, mut klru) = filled(Priority::Recency);
         touch(&klru, &chunks, 0, &[14]);
         touch(&klru, &chunks, 2, &[15]);
-        assert_eq!(klru.next(&chunks).map(|next| next.1), Some(11));
+        assert_eq!(plain::next_since(&klru, &chunks), Some(11));
         assert_eq!(victims_at(&mut klru, &chunks, 20), [1, 3, 0, 2]);
-        assert_eq!(klru.next(&chunks).map(|next| next.1), None);
+        assert_eq!(plain::next_since(&klru, &chunks), None);
     }
 
     #[test]
@@ -371,7 +374,7 @@ mod tests {
         plain::store(&mut klru, &chunks, 3, 106);
         // At 109: 3 uses in 100 ticks, 1 in 99, 1 in 98, 1 in 4.
         assert_eq!(
-            klru.next(&chunks).map(|next| next.1),
+            plain::next_since(&klru, &chunks),
             Some(106 - 95),
             "1: the mean time between its uses is 95 ticks"
         );

@@ -72,8 +72,12 @@ impl Order for Lru {
         }
     }
 
-    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
-        self.list.oldest().map(|chunk| (chunk, chunks.note(chunk, TICK)))
+    fn next(&self, _chunks: &impl Chunks) -> Option<Chunk> {
+        self.list.oldest()
+    }
+
+    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
+        chunks.note(chunk, TICK)
     }
 }
 
@@ -88,9 +92,9 @@ mod tests {
         (0..4).for_each(|chunk| plain::store(&mut lru, &chunks, chunk, chunk));
         lru.was_read(&chunks, 0, Moment { tick: 7, seconds: 0 });
         plain::store(&mut lru, &chunks, 2, 8);
-        assert_eq!(lru.next(&chunks).map(|next| next.1), Some(1));
+        assert_eq!(plain::next_since(&lru, &chunks), Some(1));
         assert_eq!(plain::victims(&mut lru, &chunks, 3), [1, 3, 0]);
-        assert_eq!(lru.next(&chunks).map(|next| next.1), Some(8));
+        assert_eq!(plain::next_since(&lru, &chunks), Some(8));
         lru.was_read(&chunks, 1, Moment::default());
         assert_eq!(plain::victims(&mut lru, &chunks, 9), [2], "what has gone is not brought back by a read");
     }

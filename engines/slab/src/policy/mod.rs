@@ -163,9 +163,11 @@ pub trait Order: Debug + Send + 'static {
     /// have gone already.
     fn victims(&mut self, chunks: &impl Chunks, want: usize, now: Moment, take: impl FnMut(Chunk));
 
-    /// The chunk that would go next, as far as that can be said, and the tick since when it was left alone; `None` if
-    /// there is nothing in the order, or if it goes by the hand.
-    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)>;
+    /// The chunk that would go next, as far as that can be said; `None` if there is nothing in the order, or if it goes by the hand.
+    fn next(&self, chunks: &impl Chunks) -> Option<Chunk>;
+
+    /// The tick since when the item in `chunk`, which is in the order, was left alone; 0 if the order goes by the hand.
+    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32;
 
     /// Bytes of memory that the order has taken for itself, beside the notes.
     fn bytes(&self) -> usize {

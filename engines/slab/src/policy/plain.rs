@@ -73,6 +73,11 @@ pub(crate) fn store(order: &mut impl Order, chunks: &Plain, chunk: Chunk, tick: 
     order.stored(chunks, chunk, arrival, at(tick));
 }
 
+/// Since when what goes next was left alone.
+pub(crate) fn next_since(order: &impl Order, chunks: &Plain) -> Option<u32> {
+    order.next(chunks).map(|chunk| order.since(chunks, chunk))
+}
+
 /// The next `want` victims.
 pub(crate) fn victims(order: &mut impl Order, chunks: &Plain, want: usize) -> Vec<Chunk> {
     let mut all = Vec::new();

@@ -228,8 +228,12 @@ impl Order for S3Fifo {
         }
     }
 
-    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
-        self.end().map(|(chunk, _)| (chunk, chunks.note(chunk, TICK_AND_READS) & !READS_MAX))
+    fn next(&self, _chunks: &impl Chunks) -> Option<Chunk> {
+        self.end().map(|(chunk, _)| chunk)
+    }
+
+    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
+        chunks.note(chunk, TICK_AND_READS) & !READS_MAX
     }
 
     fn bytes(&self) -> usize {
@@ -288,7 +292,7 @@ mod tests {
         assert_eq!(order.lengths(), [1, 2]);
         assert_eq!(plain::victims(&mut order, &chunks, 1), [0], "3 is less than half");
         order.removed(&chunks, 1);
-        assert_eq!(order.next(&chunks).map(|next| next.1), Some(12));
+        assert_eq!(plain::next_since(&order, &chunks), Some(12));
         assert_eq!(plain::victims(&mut order, &chunks, 9), [3]);
     }
 

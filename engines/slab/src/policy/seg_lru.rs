@@ -328,8 +328,12 @@ impl Order for SegLru {
         }
     }
 
-    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
-        self.end().map(|chunk| (chunk, Self::tick_of(chunks, chunk)))
+    fn next(&self, _chunks: &impl Chunks) -> Option<Chunk> {
+        self.end()
+    }
+
+    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
+        Self::tick_of(chunks, chunk)
     }
 }
 
@@ -365,7 +369,7 @@ mod tests {
         // ticks old: more than a fifth of that.
         plain::store(&mut lru, &chunks, 1, 44);
         assert_eq!(lru.lengths(), [1, 2, 7, 0]);
-        assert_eq!(lru.next(&chunks).map(|next| next.1), Some(8));
+        assert_eq!(plain::next_since(&lru, &chunks), Some(8));
         assert_eq!(plain::victims(&mut lru, &chunks, 6), [3, 4, 5, 6, 7, 9], "2 was read and goes to WARM");
         assert_eq!(
             plain::victims(&mut lru, &chunks, 9),

@@ -94,8 +94,12 @@ impl Order for Sieve {
         }
     }
 
-    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
-        self.at_hand().map(|chunk| (chunk, chunks.note(chunk, TICK)))
+    fn next(&self, _chunks: &impl Chunks) -> Option<Chunk> {
+        self.at_hand()
+    }
+
+    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
+        chunks.note(chunk, TICK)
     }
 }
 
@@ -120,14 +124,14 @@ mod tests {
         let (chunks, mut sieve) = filled(5);
         read(&chunks, &[0, 1, 3]);
         assert_eq!(plain::victims(&mut sieve, &chunks, 1), [2]);
-        assert_eq!(sieve.next(&chunks).map(|next| next.1), Some(3));
+        assert_eq!(plain::next_since(&sieve, &chunks), Some(3));
         // 2 is stored anew, in front, and 0 is read: 3 is cleared, 4 and then 2 are taken, since the hand has not gone around.
         plain::store(&mut sieve, &chunks, 2, 9);
         read(&chunks, &[0]);
         assert_eq!(plain::victims(&mut sieve, &chunks, 2), [4, 2]);
         // It goes around: 0 is cleared, 1 taken, then 3, and 0 last.
         assert_eq!(plain::victims(&mut sieve, &chunks, 9), [1, 3, 0]);
-        assert_eq!(sieve.next(&chunks).map(|next| next.1), None);
+        assert_eq!(plain::next_since(&sieve, &chunks), None);
     }
 
     #[test]

@@ -276,8 +276,12 @@ impl PolicyState {
         with_order!(self, order => order.victims(chunks, want, now, take));
     }
 
-    pub(crate) fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
+    pub(crate) fn next(&self, chunks: &impl Chunks) -> Option<Chunk> {
         with_order!(self, order => order.next(chunks))
+    }
+
+    pub(crate) fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
+        with_order!(self, order => order.since(chunks, chunk))
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -156,8 +156,12 @@ impl Order for TwoQ {
         }
     }
 
-    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
-        self.end().map(|chunk| (chunk, chunks.note(chunk, TICK)))
+    fn next(&self, _chunks: &impl Chunks) -> Option<Chunk> {
+        self.end()
+    }
+
+    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
+        chunks.note(chunk, TICK)
     }
 
     fn bytes(&self) -> usize {
@@ -199,6 +203,10 @@ mod tests {
         assert_eq!(order.lengths(), [5, 3]);
         assert_eq!(plain::victims(&mut order, &chunks, 4), [3, 4, 5, 6]);
         assert_eq!(order.lengths(), [1, 3]);
-        assert_eq!(order.next(&chunks), Some((0, 20)), "a quarter is not more than a quarter");
+        assert_eq!(
+            (order.next(&chunks), plain::next_since(&order, &chunks)),
+            (Some(0), Some(20)),
+            "a quarter is not more than a quarter"
+        );
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod balance;
 pub(crate) mod cache;
 pub(crate) mod drains;
+pub(crate) mod newest;
 
 use balance::{Balance, ticks};
 use drains::Drains;
@@ -11,6 +12,7 @@ use guira_memory::slab::{ClassId, Given, PAGE_BYTES, PageId, SlabMemory, Source}
 use guira_memory::{Budget, MIB, Offset};
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::quiescence::Quiescence;
+use newest::NewestLong;
 use std::sync::Arc;
 
 /// Memory below this many bytes has few pages for each class.
@@ -35,6 +37,7 @@ pub(crate) struct ChunkPool {
     /// Whether there are few pages for each class.
     scarce: AtomicBool,
     arriving: Arriving,
+    newest: NewestLong,
 }
 
 impl ChunkPool {
@@ -42,7 +45,8 @@ impl ChunkPool {
     pub(crate) fn new(memory: SlabMemory, budget: Arc<Budget>, quiescence: Arc<Quiescence>) -> Self {
         let (balance, drains) = (Balance::new(memory.classes()), Drains::default());
         let scarce = AtomicBool::new(budget.limit() < SCARCE_BELOW);
-        ChunkPool { memory, budget, balance, drains, quiescence, scarce, arriving: Arriving::default() }
+        let (arriving, newest) = (Arriving::default(), NewestLong::default());
+        ChunkPool { memory, budget, balance, drains, quiescence, scarce, arriving, newest }
     }
 
     #[inline(always)]
@@ -75,6 +79,11 @@ impl ChunkPool {
     /// Whether no session has been opened, or all are gone: each has a share in this.
     pub(crate) fn has_no_session(&self) -> bool {
         Arc::strong_count(&self.quiescence) == 1
+    }
+
+    /// The long values that were stored last.
+    pub(crate) fn newest(&self) -> &NewestLong {
+        &self.newest
     }
 
     /// The values that are still arriving, in all sessions.

@@ -30,7 +30,7 @@ pub(crate) fn begin<X: Scheme>(state: &mut SessionState<X>, donor: ClassId, choi
     state.cache.return_draining(&state.core.pool);
     match given {
         Given::LastOf(page) => state.core.pool.retire(page),
-        _ => _ = empty(state, page),
+        _ => _ = empty(state, page, Stays::WhatWasRead),
     }
 }
 
@@ -56,15 +56,23 @@ pub(crate) fn begin_empty<X: Scheme>(state: &mut SessionState<X>, emptiness: Emp
     true
 }
 
-/// Evicts what has come into draining pages since they began to drain. Returns how many items.
-pub(crate) fn evict_draining<X: Scheme>(state: &mut SessionState<X>) -> usize {
-    let draining = state.core.pool.drains().draining();
-    draining.into_iter().map(|page| empty(state, page)).sum()
+/// Which items of a page that drains are moved, if there is room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stays {
+    WhatWasRead,
+    /// What comes into a page later was stored in a chunk that a session had kept: nothing is newer.
+    Everything,
 }
 
-/// Empties a draining page. What was read is moved, everything else evicted; what cannot be evicted now, because it is not
+/// Empties draining pages of what has come into them since they began to drain. Returns how many items were evicted or moved.
+pub(crate) fn evict_draining<X: Scheme>(state: &mut SessionState<X>) -> usize {
+    let draining = state.core.pool.drains().draining();
+    draining.into_iter().map(|page| empty(state, page, Stays::Everything)).sum()
+}
+
+/// Empties a draining page. What stays is moved, everything else evicted; what cannot be evicted now, because it is not
 /// an item yet or is being sent, comes back later. Returns how many items were evicted or moved.
-fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId) -> usize {
+fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, stays: Stays) -> usize {
     let core = state.core.clone();
     let PageState::Draining(class) = core.pool.memory().state_of(page) else {
         return 0;
@@ -77,12 +85,14 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId) -> usize {
     };
     // What costs nothing else stays whether it was read or not.
     let has_others = core.pool.balance().has_pages(class);
-    let all_stay = if has_others { chunks.len() <= free } else { core.pool.fit_beside(class, chunks.len()) };
+    let fit = if has_others { chunks.len() <= free } else { core.pool.fit_beside(class, chunks.len()) };
+    let all_stay = fit || stays == Stays::Everything;
     for chunks in chunks.chunks(TOGETHER) {
         chunks.iter().for_each(|at| core.items.region().prefetch(at.bytes()));
-        let (read, mut others): (Vec<Offset>, Vec<Offset>) =
-            chunks.iter().copied().partition(|at| all_stay || core.pool.memory().is_recent(*at));
-        for at in read {
+        let new = if all_stay { Vec::new() } else { core.evictor().new_among(class, chunks) };
+        let stays = |at: &Offset| all_stay || core.pool.memory().is_recent(*at) || new.contains(at);
+        let (staying, mut others): (Vec<Offset>, Vec<Offset>) = chunks.iter().copied().partition(stays);
+        for at in staying {
             if rescue(state, class, at, now) {
                 emptied += 1;
             } else {

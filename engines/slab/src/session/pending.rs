@@ -7,6 +7,7 @@ use crate::core::Core;
 use crate::index::Scheme;
 use guira_contract::{ItemSpec, PendingValue};
 use guira_items::{Arriving, ChunkHome, Fields, ItemHeaderSpec, Pending};
+use guira_memory::slab::PageState;
 use guira_memory::{Offset, Region};
 use guira_sync::clock::Seconds;
 
@@ -60,6 +61,25 @@ impl<X: Scheme> SlabPending<X> {
     pub(crate) fn extend(&mut self, state: &mut SessionState<X>, bytes: &[u8]) -> bool {
         let now = state.core.items.shell().time_seen();
         self.0.extend(bytes, |size| refill::take_chunk(state, size, now))
+    }
+
+    /// Leaves pages that drain, before it becomes an item: it would be evicted with them, though it is the newest.
+    #[inline]
+    pub(crate) fn leave_draining(&mut self, state: &mut SessionState<X>) {
+        if state.core.pool.drains().is_draining() {
+            self.leave_pages(state);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_pages(&mut self, state: &mut SessionState<X>) {
+        let (core, now) = (state.core.clone(), state.core.items.shell().time_seen());
+        state.cache.return_draining(&core.pool);
+        let memory = core.pool.memory();
+        let page_of = |at| memory.page_at(at).map(|page| memory.state_of(page));
+        let drains = |at| matches!(page_of(at), Some(PageState::Draining(_)));
+        self.0.leave(drains, |size| refill::take_chunk(state, size, now));
     }
 
     /// Whether it is for an item with these fields and a value of this length.

@@ -78,7 +78,10 @@ where
                 prepare_again(state, key.bytes.len(), &spec, now, refusal)?;
             }
         }
-        Provision::Pending(pending) => supplies.pending = Some(pending),
+        Provision::Pending(mut pending) => {
+            pending.leave_draining(state);
+            supplies.pending = Some(pending);
+        }
     }
     loop {
         let mut writer = Writer {
@@ -111,8 +114,9 @@ where
                 supplies.spare = None;
                 let shape = Shape { key_len: key.bytes.len() as u8, value_len: length as u32, fields };
                 let _guard = guard_for(state, key, shape.size(), now);
-                let spare = SlabPending::joining(state, key.bytes.len(), (fields, length), now)
+                let mut spare = SlabPending::joining(state, key.bytes.len(), (fields, length), now)
                     .ok_or(StoreError::NoMemory)?;
+                spare.leave_draining(state);
                 supplies.spare = Some(spare);
             }
             Step::NeedSlot => slot::make(state, key, now)?,
@@ -355,6 +359,9 @@ impl<'s, X: Scheme> Writer<'s, X> {
             self.core.pool.memory().renew(at, item.shape().size(), first);
             self.counters.item_put(self.core.pool.memory().class_at(at), Items::bytes_of(&item));
             self.core.short_lived.note(self.lane, at, item.expiry(), now);
+            if item.chain().is_some() {
+                self.core.pool.newest().stored(at);
+            }
             if self.core.evictor.wants_stores() {
                 match first {
                     FirstBit::Clear => self.events.stored(at, hash.0 as u32, item.expiry(), now),

@@ -71,6 +71,29 @@ fn no_answer_is_wrong_whatever_the_policy_evicts() {
 }
 
 #[test]
+fn what_was_stored_a_moment_ago_is_there_whatever_the_policy() {
+    all().into_iter().for_each(|policy| suite::newest(&|memory| open(policy, memory)));
+}
+
+#[test]
+fn what_was_stored_a_moment_ago_is_there_while_policies_take_turns() {
+    for middle in [3_000, 20_000, 300_000] {
+        let engine = open(Policy::default(), 16 * MIB);
+        let (count, mut turns) = (128 * MIB / middle, 0);
+        let lengths = (0..count).map(|i| {
+            let random = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            if i % (count / 64) == 0 {
+                let next = all()[random % all().len()];
+                turns += u32::from(engine.core.evictor().change_policy(next).is_ok());
+            }
+            middle / 2 + random % middle
+        });
+        assert_eq!(suite::lost_at_once(&engine, lengths), 0, "of {count} around {middle} bytes");
+        assert!(turns > 20, "{turns}");
+    }
+}
+
+#[test]
 fn what_is_read_stays_and_the_rest_makes_room() {
     let forgets = |policy: &Policy| match policy {
         // No time passes here.

@@ -76,7 +76,11 @@ impl Order for Blind {
         self.0.victims(&Alive(chunks), want, now, take);
     }
 
-    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
+    fn next(&self, chunks: &impl Chunks) -> Option<Chunk> {
         self.0.next(&Alive(chunks))
+    }
+
+    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
+        self.0.since(chunks, chunk)
     }
 }

@@ -1,0 +1,52 @@
+//! A full cache whose memory is divided anew all the time, and what was stored in it a moment ago.
+
+use super::differential::Random;
+use super::sink::{store, value_of};
+use crate::{Engine, Expiry, Pace, Session};
+use guira_memory::MIB;
+use guira_sync::clock::Seconds;
+
+const NOW: Seconds = Seconds(1000);
+const SEED: u64 = 1;
+const MEMORY: usize = 16 * MIB;
+
+/// Stores values of these lengths under keys of their own, and reads each a moment later, and some others. Returns how many were not there.
+///
+/// # Panics
+/// If there is no memory.
+pub fn lost_at_once<E: Engine>(engine: &E, lengths: impl Iterator<Item = usize>) -> usize {
+    let mut session = engine.session();
+    let mut random = Random::new(SEED);
+    let key = |i: u64| format!("newest{i}");
+    let mut lost = 0;
+    for (i, length) in (0..).zip(lengths) {
+        let stored = store(&mut session, key(i).as_bytes(), &vec![7; length], 0, Expiry::Never, NOW);
+        assert_eq!(stored, Ok(()), "{i}: {length} bytes");
+        session.quiesce();
+        session.maintain(NOW, Pace::Busy, 32);
+        lost += usize::from(value_of(&mut session, key(i).as_bytes(), NOW).is_none());
+        // Where items that were read are kept, not all of what is older goes first.
+        for other in [random.below(i + 1), i.saturating_sub(random.below(50))] {
+            value_of(&mut session, key(other).as_bytes(), NOW);
+        }
+    }
+    lost
+}
+
+/// Long values, and values of all lengths, stay until others were stored.
+///
+/// # Panics
+/// If one does not.
+pub fn newest<E: Engine>(open: &impl Fn(usize) -> E) {
+    let long = |random: &mut Random| 250_000 + random.below(600_000);
+    let mixed = |random: &mut Random| {
+        let most = [900_000, 30_000, 1_000][random.below(3) as usize];
+        20 + random.below(most)
+    };
+    let loads: [fn(&mut Random) -> u64; 2] = [long, mixed];
+    for load in loads {
+        let mut random = Random::new(SEED);
+        let lost = lost_at_once(&open(MEMORY), (0..2_000).map(|_| load(&mut random) as usize));
+        assert_eq!(lost, 0, "seed {SEED}");
+    }
+}
