@@ -1,10 +1,10 @@
 //! Folders that live as long as a test or a run.
 
+use guira_sync::atomic::{AtomicU64, Ordering};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A folder that only this user can read, removed on drop.
 #[derive(Debug)]

@@ -4,9 +4,11 @@ use super::{SlabEngine, SlabSession, weigh_by_length};
 use crate::Policy;
 use crate::SlabOptions;
 use crate::pins::guard::PinGuard;
+use crate::session::drain;
 use guira_contract::suite::{HotItems, store, value_of};
 use guira_contract::{Control, Engine, Expiry, Key, Pace, Reassign, Session, Spec};
 use guira_items::EngineOptions;
+use guira_memory::slab::{ClassId, PageState};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -118,4 +120,36 @@ fn what_is_held_stays_where_it_is_when_its_page_goes() {
     assert_eq!(engine.reassign(Some(class), 0), Reassign::Begun);
     assert!(engine.stats().items_rescued > 0);
     assert!(holds.iter().zip(held).all(|(hold, key)| hold.holds(key, NOW)));
+}
+
+/// A session stores in a chunk that it has kept since before the page began to drain.
+#[test]
+fn what_comes_into_a_page_that_drains_is_moved() {
+    let engine = engine("clock", MEMORY);
+    let (mut one, mut other) = (engine.session(), engine.session());
+    let fill = |one: &mut SlabSession, numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            put(one, &format!("old{number:06}"), 100);
+            if number % 16 == 0 {
+                one.quiesce();
+            }
+        }
+    };
+    fill(&mut one, 0..120_000);
+    assert!(engine.stats().evictions > 0, "memory is full");
+    let class = ClassId(engine.stats().classes.iter().max_by_key(|class| class.items).unwrap().id as u8 - 1);
+    put(&mut other, "first", 100);
+    let (pool, kept) = (&engine.core.pool, other.state.cache.pop(class).unwrap());
+    other.state.cache.put_back(class, kept);
+    let page = pool.memory().page_at(kept).unwrap();
+    // The hand goes on, half of the way to where it was.
+    fill(&mut one, 120_000..150_000);
+    while pool.memory().state_of(page) == PageState::Serving(class) {
+        drain::begin(&mut one.state, class, 1);
+    }
+    put(&mut other, "fresh", 100);
+    let rescued = engine.stats().items_rescued;
+    assert_eq!(drain::evict_draining(&mut one.state), 1);
+    assert_eq!(engine.stats().items_rescued, rescued + 1);
+    assert!(value_of(&mut other, b"fresh", NOW).is_some());
 }

@@ -152,7 +152,7 @@ super::options! {
         /// With lossy: fifo, approx-lru, lru. With bulk-chained: none. With cuckoo and chained, one of these,
         /// with its options as key=value:
         policy: Option<String> = None, "NAME[:key=value,…]", more_help(policies),
-            absent("the engine's own"), example("s3-fifo:small_pct=10");
+            absent("auto with memc3 and classic, the engine's own with others"), example("s3-fifo:small_pct=10");
 
         /// Who may read and write a partition of mica: one worker (erew), one worker writes (crew), everybody (crcw)
         access: Option<String> = None, "MODE", absent("crcw, with mica and mica-store"), example("erew");
