@@ -117,19 +117,23 @@ impl<'a> Pieces<'a> {
         chunks
     }
 
-    /// The chunks of an item after its first, which may change meanwhile: then they are any places.
-    pub fn places(region: &'a Region, item: &Item<'_>) -> impl Iterator<Item = Offset> + use<'a> {
-        let chain = item.chain();
-        // A chain that changes can lead in circles, and its length be anything.
-        let most = chain.map_or(0, |chain| (chain.total / PART_LEAST).min(PARTS_MAX) + 2);
-        let first = chain.map(|chain| chain.next);
-        let next = |at: &Offset| Some(Offset::from_bytes(words::load(&region.words(*at, 2)?[1])));
-        std::iter::successors(first, next).take_while(|at| at.bytes() != 0).take(most)
-    }
-
     /// Whether the chunk at `at` is one of the item's. It may change meanwhile: then the answer is worth nothing.
     pub fn has(region: &Region, item: &Item<'_>, at: Offset) -> bool {
-        Pieces::places(region, item).any(|place| place == at)
+        let Some(chain) = item.chain() else {
+            return false;
+        };
+        let mut next = chain.next;
+        // A chain that changes can lead in circles, and its length be anything.
+        for _ in 0..(chain.total / PART_LEAST).min(PARTS_MAX) + 2 {
+            if next == at || next.bytes() == 0 {
+                break;
+            }
+            let Some(words) = region.words(next, 2) else {
+                return false;
+            };
+            next = Offset::from_bytes(words::load(&words[1]));
+        }
+        next == at
     }
 
     /// If the chunk at `at` continues a chain, or did so before it was freed, the item that it belongs to.

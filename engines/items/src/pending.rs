@@ -12,9 +12,6 @@ use std::sync::Arc;
 /// Values that are still arriving may take one part in this many of memory: what is evicted for them is lost for nothing if they never arrive.
 const ARRIVING_PART: usize = 2;
 
-/// How often a value looks whether it has chunks that are to be given up.
-const LEAVING_ROUNDS: usize = 4;
-
 /// Values that are still arriving, in bytes.
 #[derive(Debug, Default)]
 pub struct Arriving {
@@ -128,19 +125,12 @@ impl<H: ChunkHome> Pending<H> {
 
     /// Goes on in other chunks where `leaves` says that one is to be given up. What there is no other chunk for stays where it is.
     pub fn leave(&mut self, leaves: impl Fn(Offset) -> bool, mut take: impl FnMut(usize) -> Option<Offset>) {
-        // To find a chunk others may be given up, of which the value may have one. It does not go on for ever.
-        for _ in 0..LEAVING_ROUNDS {
-            let leaving: Vec<_> =
-                self.chunks.places().enumerate().filter(|(_, (at, _))| leaves(*at)).collect();
-            for (index, (_, size)) in &leaving {
-                let Some(to) = take(*size) else { return };
-                fence_after_taking();
-                let from = self.chunks.replace(self.home.region(), *index, to);
-                self.home.give(from);
-            }
-            if leaving.is_empty() {
-                return;
-            }
+        let places: Vec<_> = self.chunks.places().collect();
+        for (index, (at, size)) in places.into_iter().enumerate().filter(|(_, (at, _))| leaves(*at)) {
+            let Some(to) = take(size) else { return };
+            fence_after_taking();
+            self.chunks.replace(self.home.region(), index, to);
+            self.home.give(at);
         }
     }
 
@@ -300,6 +290,56 @@ mod tests {
         pending.published();
         assert_eq!(8 - home.free(), taken);
         assert_eq!(home.arriving.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_value_goes_on_in_other_chunks() {
+        let value: Vec<u8> = (0..1000).map(|at| (at / 3) as u8).collect();
+        for arrived in [0, 100, 600, 1000] {
+            for leaving in 0..1 << 5 {
+                let home = Home::new(1 << 20);
+                home.free.lock().unwrap().extend([4608, 5120].map(Offset::from_bytes));
+                let take = |size| home.take(size);
+                let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
+                assert!(pending.extend(&value[..arrived], take));
+                let before: Vec<_> = pending.chunks.places().collect();
+                let leaves = |at: Offset| {
+                    before.iter().enumerate().any(|(index, place)| place.0 == at && leaving >> index & 1 == 1)
+                };
+                pending.leave(leaves, take);
+                for (index, (old, new)) in before.iter().zip(pending.chunks.places()).enumerate() {
+                    assert_eq!((old.0 != new.0, old.1), (leaving >> index & 1 == 1, new.1));
+                }
+                assert_eq!(home.free() + before.len(), 10, "what was left is free");
+                assert!(pending.extend(&value[arrived..], take));
+                let mut copy = Vec::new();
+                pending.append_to(&mut copy);
+                assert!(copy == value, "{arrived} {leaving:b}");
+                drop(pending);
+                assert_eq!(home.free(), 10);
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_for_which_there_are_no_other_chunks_stays_where_it_is() {
+        let home = Home::new(1 << 20);
+        let mut pending = Pending::whole(home.clone(), 3, VALUE, |size| home.take(size)).unwrap();
+        pending.append(&[7; 1000]);
+        let mut others = 2_u32;
+        let take = |size| {
+            others = others.checked_sub(1)?;
+            home.take(size)
+        };
+        let before: Vec<_> = pending.chunks.places().collect();
+        pending.leave(|_| true, take);
+        let moved = before.iter().zip(pending.chunks.places()).filter(|(old, new)| old.0 != new.0);
+        assert_eq!(moved.count(), 2);
+        let mut copy = Vec::new();
+        pending.append_to(&mut copy);
+        assert_eq!(copy, [7; 1000]);
+        drop(pending);
+        assert_eq!(home.free(), 8);
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl PendingChunks {
     }
 
     /// Goes on with the chunk at `to` in place of number `index`, which is free then.
-    pub fn replace(&mut self, region: &Region, index: usize, to: Offset) -> Offset {
+    pub fn replace(&mut self, region: &Region, index: usize, to: Offset) {
         let from = std::mem::replace(&mut self.chunks[index].0, to);
         let count = self.words(region, index).len();
         let words = region.words(from, count).expect("a chunk lies in the Region");
@@ -89,7 +89,6 @@ impl PendingChunks {
             .iter()
             .zip(words)
             .for_each(|(to, from)| words::store(to, words::load(from)));
-        from
     }
 
     /// Forgets what has arrived.

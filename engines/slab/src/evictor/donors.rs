@@ -10,7 +10,7 @@ use super::view::View;
 use crate::pool::balance::{ONLY_PAGE, SLACK};
 use guira_items::Pieces;
 use guira_memory::Offset;
-use guira_memory::slab::{ClassGuard, ClassId, PageId};
+use guira_memory::slab::{ClassGuard, ClassId, PageId, PageState};
 
 /// A page to give is chosen among this many before the hand.
 pub(crate) const PAGE_CHOICE: usize = 8;
@@ -176,9 +176,9 @@ fn pages_left_out(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>) ->
     }
 }
 
-/// The place of the page that is to be drained of a class that has some: of the next few before the hand, the one with the fewest items that were read, and if
-/// possible without a part of a long value that was stored a moment ago.
-/// Pages that the hand has passed much later than the next one are left out: what was read of them before is forgotten, and looks unread.
+/// The place of the page that is to be drained of a class that has some: of the next few before the hand, the one with the fewest items that were read.
+/// Pages that the hand has passed much later than the next one are left out: what was read of them before is forgotten, and looks unread. If all of the
+/// others have parts of the long values stored last, the next one that has none.
 pub(crate) fn page_to_give(
     view: View<'_>,
     order: &ClassOrder,
@@ -186,21 +186,19 @@ pub(crate) fn page_to_give(
     choice: usize,
 ) -> Option<usize> {
     let (tick, pages) = (view.pool.balance().tick(), guard.pages());
+    let newest = view.pool.newest().pages();
     let since = |index: &usize| tick.wrapping_sub(guard.stamp(pages[*index]));
-    let newest = view.pages_of_newest();
-    let cost = |index: &usize| {
-        let page = pages[*index];
-        (newest.contains(&page), view.pool.memory().recent_in(page))
-    };
+    let is_spared = |index: &usize| newest.contains(&pages[*index]);
+    let cost = |index: &usize| (is_spared(index), view.pool.memory().recent_in(pages[*index]));
     let left_out = pages_left_out(view, order, guard);
     let first = order.next_page(guard.geometry()) + left_out;
-    let mut next = (first..).take(pages.len() - left_out).map(|index| index % pages.len());
-    let first = next.next()?;
-    let others = next.by_ref().take(choice - 1).filter(|index| since(index) >= since(&first) / 2);
-    let best = std::iter::once(first).chain(others).min_by_key(cost)?;
-    let is_spared = |index: &usize| newest.contains(&pages[*index]);
-    let other = if is_spared(&best) { next.find(|index| !is_spared(index)) } else { None };
-    other.or(Some(best))
+    let next: Vec<usize> = (first..).take(pages.len() - left_out).map(|index| index % pages.len()).collect();
+    let first = next.first()?;
+    let may_go = |index: &&usize| *index == first || since(index) >= since(first) / 2;
+    let best = next.iter().take(choice).filter(may_go).min_by_key(|index| cost(index))?;
+    let mut others = next.iter().skip(choice).filter(may_go);
+    let other = if is_spared(best) { others.find(|index| !is_spared(index)) } else { None };
+    other.or(Some(best)).copied()
 }
 
 fn choose(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>, choice: usize) -> Option<Page> {
@@ -275,11 +273,14 @@ fn holds_tails(view: View<'_>, class: ClassId) -> bool {
     if others.saturating_sub(KEPT) >= MANY * usage.pages.max(1) {
         return true;
     }
+    let may_be_of_tails = others > 0 && u64::from(guard.geometry().chunks) <= MANY;
+    let newest = view.pool.newest().pages();
+    let is_of_class = |page: &PageId| view.pool.memory().state_of(*page) == PageState::Serving(class);
+    if !may_be_of_tails && !newest.iter().any(is_of_class) {
+        return false;
+    }
     let page = page_to_give(view, &order, &guard, PAGE_CHOICE).map(|index| guard.pages()[index]);
-    page.is_some_and(|page| {
-        let may_be_of_tails = others > 0 && u64::from(guard.geometry().chunks) <= MANY;
-        may_be_of_tails && is_of_tails(view, &guard, page) || view.pages_of_newest().contains(&page)
-    })
+    page.is_some_and(|page| may_be_of_tails && is_of_tails(view, &guard, page) || newest.contains(&page))
 }
 
 /// Whether with a page more long values would go than with a page of the largest class.

@@ -34,6 +34,9 @@ pub(crate) use switch::Refused;
 use switch::{PolicySwitch, Wants};
 use view::View;
 
+/// Notes of so many chunks are read under the lock of an order at once.
+const LOOKED_AT: usize = 64;
+
 /// The state of the evictor: an order for each class, and the switch from one policy to another.
 #[derive(Debug)]
 pub(crate) struct EvictorState {
@@ -117,10 +120,20 @@ impl<'a> Evictor<'a> {
         pages::drain(self.view, donor, |view, order, guard| donors::page_to_give(view, order, guard, choice))
     }
 
-    /// Of the items at these places, in a page that is leaving `class`, those that were stored or used a moment ago, as far as its order knows.
-    pub(crate) fn new_among(self, class: ClassId, places: &[Offset]) -> Vec<Offset> {
-        let order = self.view.orders.lock(class);
-        places.iter().copied().filter(|at| self.view.is_new(class, &order, *at)).collect()
+    /// Of the items at these places, in a page that is leaving `class`, up to `most` that were stored or used a moment ago, as far as its order knows. The places
+    /// of the result are in order.
+    pub(crate) fn new_among(self, class: ClassId, places: &[Offset], most: usize) -> Vec<Offset> {
+        let mut new = Vec::new();
+        for places in places.chunks(LOOKED_AT) {
+            let order = self.view.orders.lock(class);
+            let age = |at: &Offset| self.view.age_if_new(class, &order, *at);
+            new.extend(places.iter().filter_map(|at| age(at).map(|age| (age, *at))));
+        }
+        new.sort_unstable();
+        new.truncate(most);
+        let mut places: Vec<Offset> = new.into_iter().map(|(_, at)| at).collect();
+        places.sort_unstable();
+        places
     }
 
     /// Takes a page out of service that holds nothing. `None` if there is none.

@@ -5,7 +5,6 @@ use super::class_order::{ClassOrder, Orders, Placed};
 use crate::items::Items;
 use crate::policy::Moment;
 use crate::pool::ChunkPool;
-use guira_items::Pieces;
 use guira_memory::Offset;
 use guira_memory::slab::{ClassGuard, ClassId, Geometry, PageId};
 
@@ -44,15 +43,6 @@ impl<'a> View<'a> {
         self.pool.budget().give(before.saturating_sub(bytes));
     }
 
-    /// The pages that hold parts of the long values that were stored last.
-    pub(crate) fn pages_of_newest(self) -> Vec<PageId> {
-        let (region, memory) = (self.items.shell().region(), self.pool.memory());
-        let now = self.items.shell().time_seen();
-        let items = self.pool.newest().places().filter_map(|at| self.items.at(at, now));
-        let chunks = items.flat_map(|item| std::iter::once(item.at).chain(Pieces::places(region, &item)));
-        chunks.filter_map(|at| memory.page_at(at)).collect()
-    }
-
     /// The chunk of a class that would go next, and the tick since when it was left alone; `None` if its order goes by the
     /// hand.
     pub(crate) fn next_to_go(
@@ -68,24 +58,24 @@ impl<'a> View<'a> {
         of(&order.placed).or_else(|| of(&order.incoming.as_ref()?.placed))
     }
 
-    /// Whether the order of a class knows that what is in a chunk was stored, or used, a moment ago.
-    pub(crate) fn is_new(self, class: ClassId, order: &ClassOrder, at: Offset) -> bool {
-        let Some((page, _, chunk)) = self.pool.memory().locate(at) else {
-            return false;
-        };
+    /// How many ticks ago what is in a chunk was stored, or used, if that was a moment ago, as far as the order of its class knows.
+    pub(crate) fn age_if_new(self, class: ClassId, order: &ClassOrder, at: Offset) -> Option<u32> {
+        let (page, _, chunk) = self.pool.memory().locate(at)?;
         let now = self.moment();
-        for placed in order.incoming.iter().map(|incoming| &incoming.placed).chain([&order.placed]) {
+        let orders = order.incoming.iter().map(|incoming| &incoming.placed).chain([&order.placed]);
+        for placed in orders.filter(|placed| !placed.state.goes_by_hand()) {
             let chunks = self.chunks(placed.area, class, &[]);
             let chunk = chunks.number(page, chunk);
-            if placed.state.goes_by_hand() {
-                return false;
-            }
             if placed.state.has(&chunks, chunk) {
-                return now.ticks_since(placed.state.since(&chunks, chunk)) < A_MOMENT;
+                return Some(now.ticks_since(placed.state.since(&chunks, chunk)))
+                    .filter(|age| *age < A_MOMENT);
             }
         }
-        // A session has still to tell the order of it.
-        true
+        // What is in no list is new to the lists, unless it has still to go over from one; or an order that goes by the hand has it, which does not say
+        // whether it is new.
+        let is_taking_over =
+            order.incoming.as_ref().is_some_and(|incoming| !incoming.placed.state.goes_by_hand());
+        (!is_taking_over && !order.placed.state.goes_by_hand()).then_some(0)
     }
 
     /// Notes how old `class` is, after its hand has moved or its pages have changed.

@@ -256,7 +256,10 @@ impl Order for Klru {
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
         self.members.insert(chunk);
-        self.latest = now;
+        // What is taken over from another order was stored before.
+        if now.ticks_since(self.latest.tick) > 0 {
+            self.latest = now;
+        }
         self.priority.stored(chunks, chunk, now);
     }
 

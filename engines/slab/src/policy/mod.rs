@@ -166,7 +166,8 @@ pub trait Order: Debug + Send + 'static {
     /// The chunk that would go next, as far as that can be said; `None` if there is nothing in the order, or if it goes by the hand.
     fn next(&self, chunks: &impl Chunks) -> Option<Chunk>;
 
-    /// The tick since when the item in `chunk`, which is in the order, was left alone; 0 if the order goes by the hand.
+    /// The tick since when the item in `chunk`, which is in the order, was left alone. If only the mean time between two uses is known, it is as if that had passed
+    /// since the last. 0 if the order goes by the hand.
     fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32;
 
     /// Bytes of memory that the order has taken for itself, beside the notes.

@@ -13,6 +13,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// or which a sleeping session keeps, does not hold up the others.
 const DRAINING_MAX: usize = 4;
 
+/// What is in a page that drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// What was in it before, or a part of that.
+    Old,
+    /// What has come since, in chunks that sessions had kept: nothing of the class is newer.
+    New,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Drains {
     begun: AtomicU64,
@@ -25,7 +34,7 @@ pub(crate) struct Drains {
 #[derive(Debug, Default)]
 struct Pages {
     /// Out of service, with chunks still to come back.
-    draining: Vec<PageId>,
+    draining: Vec<(PageId, Content)>,
     /// Empty, until every session has passed a quiescent point.
     retired: Vec<(PageId, Ticket)>,
     /// Pages that have waited long enough and are being put into the pool.
@@ -54,14 +63,14 @@ impl Drains {
     /// `page` is out of service. The class is locked, so that the session that gives the last chunk back finds the page
     /// here.
     pub(crate) fn begin(&self, page: PageId) {
-        self.pages().draining.push(page);
+        self.pages().draining.push((page, Content::Old));
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
     /// `page` is empty since `ticket` at the latest.
     pub(crate) fn retire(&self, page: PageId, ticket: Ticket) {
         let mut pages = self.pages();
-        pages.draining.retain(|other| *other != page);
+        pages.draining.retain(|(other, _)| *other != page);
         pages.retired.push((page, ticket));
     }
 
@@ -85,8 +94,15 @@ impl Drains {
         self.pages().releasing -= 1;
     }
 
+    /// What was in `page` when it began to drain was moved or evicted, as far as that could be.
+    pub(crate) fn looked_at(&self, page: PageId) {
+        let mut pages = self.pages();
+        let content = pages.draining.iter_mut().find(|(other, _)| *other == page);
+        content.into_iter().for_each(|(_, content)| *content = Content::New);
+    }
+
     /// The pages that are draining.
-    pub(crate) fn draining(&self) -> Vec<PageId> {
+    pub(crate) fn draining(&self) -> Vec<(PageId, Content)> {
         self.pages().draining.clone()
     }
 
@@ -124,7 +140,10 @@ mod tests {
     fn a_page_drains_retires_and_is_released() {
         let (drains, quiescence) = (Drains::default(), Quiescence::default());
         drains.begin(PageId(3));
-        assert_eq!((drains.begun(), drains.draining(), drains.on_their_way()), (1, vec![PageId(3)], (1, 0)));
+        assert_eq!((drains.begun(), drains.on_their_way()), (1, (1, 0)));
+        assert_eq!(drains.draining(), [(PageId(3), Content::Old)]);
+        drains.looked_at(PageId(3));
+        assert_eq!(drains.draining(), [(PageId(3), Content::New)]);
         assert!(drains.may_drain() && drains.is_draining() && !drains.is_retiring());
         drains.retire(PageId(3), quiescence.ticket());
         assert_eq!(drains.on_their_way(), (0, 1));

@@ -81,7 +81,7 @@ impl ChunkPool {
         Arc::strong_count(&self.quiescence) == 1
     }
 
-    /// The long values that were stored last.
+    /// The pages of the long values that were stored last.
     pub(crate) fn newest(&self) -> &NewestLong {
         &self.newest
     }
@@ -147,8 +147,13 @@ impl ChunkPool {
 
     /// Whether so many items of `class` take one part in some of a page only, in chunks of the next larger class that has pages.
     pub(crate) fn fit_beside(&self, class: ClassId, items: usize) -> bool {
+        items <= self.room_beside(class)
+    }
+
+    /// How many do.
+    pub(crate) fn room_beside(&self, class: ClassId) -> usize {
         let chunk = |class| self.memory.classes().geometry(class).chunk as usize;
-        self.host_of(class).is_some_and(|host| items * chunk(host) <= PAGE_BYTES / LODGERS_PART)
+        self.host_of(class).map_or(0, |host| PAGE_BYTES / LODGERS_PART / chunk(host))
     }
 
     /// The time in which as much is stored as there is memory for.

@@ -1,33 +1,58 @@
-//! The long values that were stored last.
+//! The pages of the long values that were stored last.
 //!
-//! A long value lies in several pages, and goes when one of them leaves its class. A short item that was stored a moment ago is moved or, in a page of
-//! thousands, has bad luck seldom; of thirty long values that fill a cache the newest would be lost with each tenth page.
+//! A long value lies in several pages, and goes when one of them leaves its class. Of the thousands of short items of a page the one that was stored last is
+//! seldom one; of thirty long values that fill a cache the newest would be lost with every tenth page.
 
 use guira_memory::Offset;
-use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_memory::slab::PageId;
+use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// How many are remembered: of the largest by default, they are a few MiB.
+/// How many values are remembered: of the largest by default, they are a few MiB.
 const REMEMBERED: usize = 4;
+/// Of so many pages of each. A value of 1 MiB, the longest by default, has 34 parts.
+const PAGES: usize = 64;
 
-/// Where they begin. What was removed since may still be here, and another item may lie there.
+/// All loads and stores are Relaxed: of a value that is only half remembered a page may leave, as it might have before.
 #[derive(Debug, Default)]
 pub(crate) struct NewestLong {
-    places: [AtomicU64; REMEMBERED],
+    values: [Value; REMEMBERED],
     stored: AtomicU64,
 }
 
+#[derive(Debug)]
+struct Value {
+    /// Where it begins.
+    head: AtomicU64,
+    /// Numbers of its pages, and one more; 0: no page.
+    pages: [AtomicU32; PAGES],
+}
+
+impl Default for Value {
+    fn default() -> Self {
+        Value { head: AtomicU64::new(0), pages: [const { AtomicU32::new(0) }; PAGES] }
+    }
+}
+
 impl NewestLong {
-    /// A long value was stored at `at`.
-    pub(crate) fn stored(&self, at: Offset) {
-        // Relaxed: whoever sees it late has a page leave that a moment ago it might have.
-        let number = self.stored.fetch_add(1, Ordering::Relaxed);
-        self.places[number as usize % REMEMBERED].store(at.bytes() as u64, Ordering::Relaxed);
+    /// A value was stored that begins at `head` and has parts in these pages, in place of the one at `replaced`.
+    pub(crate) fn stored(&self, head: Offset, replaced: Option<Offset>, pages: impl Iterator<Item = PageId>) {
+        let same = replaced.and_then(|replaced| {
+            self.values.iter().find(|value| value.head.load(Ordering::Relaxed) == replaced.bytes() as u64)
+        });
+        let value = same.unwrap_or_else(|| {
+            let number = self.stored.fetch_add(1, Ordering::Relaxed);
+            &self.values[number as usize % REMEMBERED]
+        });
+        value.head.store(head.bytes() as u64, Ordering::Relaxed);
+        let pages = pages.map(|page| page.0 + 1).chain(std::iter::repeat(0));
+        value.pages.iter().zip(pages).for_each(|(place, page)| place.store(page, Ordering::Relaxed));
     }
 
-    /// Where they begin.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Offset> {
-        let loaded = self.places.iter().map(|place| place.load(Ordering::Relaxed));
-        loaded.filter(|place| *place != 0).map(Offset::from_bytes)
+    /// The pages. Values of which parts lie there may be gone.
+    pub(crate) fn pages(&self) -> Vec<PageId> {
+        let places = self.values.iter().flat_map(|value| &value.pages);
+        let known = places.filter_map(|page| page.load(Ordering::Relaxed).checked_sub(1));
+        known.map(PageId).collect()
     }
 }
 
@@ -35,13 +60,28 @@ impl NewestLong {
 mod tests {
     use super::*;
 
+    fn pages(newest: &NewestLong) -> Vec<u32> {
+        let mut pages: Vec<u32> = newest.pages().into_iter().map(|page| page.0).collect();
+        pages.sort_unstable();
+        pages
+    }
+
     #[test]
-    fn the_last_few_are_remembered() {
+    fn the_pages_of_the_last_few_are_remembered() {
         let newest = NewestLong::default();
-        assert_eq!(newest.places().count(), 0);
-        (1..=6).for_each(|number| newest.stored(Offset::from_bytes(number * 64)));
-        let mut places: Vec<usize> = newest.places().map(Offset::bytes).collect();
-        places.sort_unstable();
-        assert_eq!(places, [3 * 64, 4 * 64, 5 * 64, 6 * 64]);
+        let store = |number: u32, replaced: Option<u32>| {
+            let place = |number: u32| Offset::from_bytes(64 * u64::from(number));
+            let pages = (0..number).map(|page| PageId(10 * number + page));
+            newest.stored(place(number), replaced.map(place), pages);
+        };
+        assert_eq!(pages(&newest), []);
+        (1..=5).for_each(|number| store(number, None));
+        assert_eq!(pages(&newest), [20, 21, 30, 31, 32, 40, 41, 42, 43, 50, 51, 52, 53, 54]);
+        // A value that takes another one's place is none more.
+        store(1, Some(5));
+        store(2, Some(1));
+        assert_eq!(pages(&newest), [20, 20, 21, 21, 30, 31, 32, 40, 41, 42, 43]);
+        store(100, Some(9));
+        assert_eq!(pages(&newest).len(), 2 + 3 + 4 + PAGES);
     }
 }

@@ -9,6 +9,7 @@ use crate::evictor::Emptiness;
 use crate::index::Scheme;
 use crate::items::Items;
 use crate::pool::cache::batch_of;
+use crate::pool::drains::Content;
 use guira_contract::{Counter, KeyHash};
 use guira_items::{Eviction, Item, Pieces, Removal};
 use guira_memory::Offset;
@@ -22,15 +23,15 @@ const TOGETHER: usize = 32;
 
 /// Takes one of the next `choice` pages before the hand of `donor` out of service and empties it.
 pub(crate) fn begin<X: Scheme>(state: &mut SessionState<X>, donor: ClassId, choice: usize) {
+    // The order is to know what this session has stored.
+    state.flush_events();
     let Some((page, given)) = state.core.evictor().drain(donor, choice) else {
         return;
     };
     state.counters.add(Counter::PagesMoved, 1);
-    // What this session keeps of the page is not to be used for what leaves it.
-    state.cache.return_draining(&state.core.pool);
     match given {
         Given::LastOf(page) => state.core.pool.retire(page),
-        _ => _ = empty(state, page, Stays::WhatWasRead),
+        _ => _ = empty(state, page, Content::Old),
     }
 }
 
@@ -56,27 +57,21 @@ pub(crate) fn begin_empty<X: Scheme>(state: &mut SessionState<X>, emptiness: Emp
     true
 }
 
-/// Which items of a page that drains are moved, if there is room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stays {
-    WhatWasRead,
-    /// What comes into a page later was stored in a chunk that a session had kept: nothing is newer.
-    Everything,
-}
-
-/// Empties draining pages of what has come into them since they began to drain. Returns how many items were evicted or moved.
+/// Empties draining pages of what is still in them, or has come since they began to drain. Returns how many items were evicted or moved.
 pub(crate) fn evict_draining<X: Scheme>(state: &mut SessionState<X>) -> usize {
     let draining = state.core.pool.drains().draining();
-    draining.into_iter().map(|page| empty(state, page, Stays::Everything)).sum()
+    draining.into_iter().map(|(page, content)| empty(state, page, content)).sum()
 }
 
-/// Empties a draining page. What stays is moved, everything else evicted; what cannot be evicted now, because it is not
-/// an item yet or is being sent, comes back later. Returns how many items were evicted or moved.
-fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, stays: Stays) -> usize {
+/// Empties a draining page. What was read, or stored a moment ago, is moved, everything else evicted; what cannot be evicted now, because it is not an
+/// item yet or is being sent, comes back later. Returns how many items were evicted or moved.
+fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, content: Content) -> usize {
     let core = state.core.clone();
     let PageState::Draining(class) = core.pool.memory().state_of(page) else {
         return 0;
     };
+    // What this session keeps of the page is not to be used for what leaves it.
+    state.cache.return_draining(&core.pool);
     let now = core.items.shell().time_seen();
     let mut emptied = 0;
     let (chunks, free) = {
@@ -85,12 +80,18 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, stays: Stays) -> 
     };
     // What costs nothing else stays whether it was read or not.
     let has_others = core.pool.balance().has_pages(class);
-    let fit = if has_others { chunks.len() <= free } else { core.pool.fit_beside(class, chunks.len()) };
-    let all_stay = fit || stays == Stays::Everything;
+    let all_stay = if has_others {
+        content == Content::New || chunks.len() <= free
+    } else {
+        core.pool.fit_beside(class, chunks.len())
+    };
+    // Without another page of the class they take chunks of a larger one.
+    let most = if has_others { usize::MAX } else { core.pool.room_beside(class) };
+    let new = if all_stay { Vec::new() } else { core.evictor().new_among(class, &chunks, most) };
+    let is_new = |at: &Offset| new.binary_search(at).is_ok();
     for chunks in chunks.chunks(TOGETHER) {
         chunks.iter().for_each(|at| core.items.region().prefetch(at.bytes()));
-        let new = if all_stay { Vec::new() } else { core.evictor().new_among(class, chunks) };
-        let stays = |at: &Offset| all_stay || core.pool.memory().is_recent(*at) || new.contains(at);
+        let stays = |at: &Offset| all_stay || core.pool.memory().is_recent(*at) || is_new(at);
         let (staying, mut others): (Vec<Offset>, Vec<Offset>) = chunks.iter().copied().partition(stays);
         for at in staying {
             if rescue(state, class, at, now) {
@@ -101,6 +102,7 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, stays: Stays) -> 
         }
         emptied += removal::unlink_all(state, &others, Removal::Evicted, now);
     }
+    core.pool.drains().looked_at(page);
     emptied
 }
 
@@ -118,7 +120,11 @@ fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, no
     if !is_movable {
         return false;
     }
-    let Some((hash, to)) = core.items.hash_at(at).zip(chunk_beside(state, class, now)) else {
+    // What a session keeps has the remains of an item.
+    let Some(hash) = core.items.hash_at(at).filter(|hash| is_linked(&core, at, *hash)) else {
+        return false;
+    };
+    let Some(to) = chunk_beside(state, class, now) else {
         return false;
     };
     let Some(moved) = move_item(&core, at, to, hash, now) else {
@@ -138,6 +144,14 @@ fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, no
     }
     removal::free(state, at, now);
     true
+}
+
+/// Whether the table leads to the item at `at`.
+fn is_linked<X: Scheme>(core: &Core<X>, at: Offset, hash: KeyHash) -> bool {
+    let held = core.index.lock(hash);
+    let is_linked = held.find(|other| (other == at).then_some(())).is_some();
+    held.release_unchanged();
+    is_linked
 }
 
 /// A chunk for an item of `class` that has to leave its page: one that is free, or that of an item that was not read.

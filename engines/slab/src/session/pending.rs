@@ -79,7 +79,7 @@ impl<X: Scheme> SlabPending<X> {
         let memory = core.pool.memory();
         let page_of = |at| memory.page_at(at).map(|page| memory.state_of(page));
         let drains = |at| matches!(page_of(at), Some(PageState::Draining(_)));
-        self.0.leave(drains, |size| refill::take_chunk(state, size, now));
+        self.0.leave(drains, |size| refill::take_chunk_of_class(state, size, now));
     }
 
     /// Whether it is for an item with these fields and a value of this length.

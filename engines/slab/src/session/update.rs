@@ -116,7 +116,10 @@ where
                 let _guard = guard_for(state, key, shape.size(), now);
                 let mut spare = SlabPending::joining(state, key.bytes.len(), (fields, length), now)
                     .ok_or(StoreError::NoMemory)?;
-                spare.leave_draining(state);
+                // A short one has found its chunk at hand, and the item that it takes the place of is not held.
+                if shape.size() > INLINE_MAX {
+                    spare.leave_draining(state);
+                }
                 supplies.spare = Some(spare);
             }
             Step::NeedSlot => slot::make(state, key, now)?,
@@ -360,7 +363,9 @@ impl<'s, X: Scheme> Writer<'s, X> {
             self.counters.item_put(self.core.pool.memory().class_at(at), Items::bytes_of(&item));
             self.core.short_lived.note(self.lane, at, item.expiry(), now);
             if item.chain().is_some() {
-                self.core.pool.newest().stored(at);
+                let parts = Pieces::of(self.core.items.region(), &item);
+                let pages = parts.filter_map(|(part, _)| self.core.pool.memory().page_at(part));
+                self.core.pool.newest().stored(at, present.map(|present| present.item.at), pages);
             }
             if self.core.evictor.wants_stores() {
                 match first {
