@@ -127,7 +127,7 @@ impl<H: ChunkHome> Pending<H> {
     pub fn leave(&mut self, leaves: impl Fn(Offset) -> bool, mut take: impl FnMut(usize) -> Option<Offset>) {
         let places: Vec<_> = self.chunks.places().collect();
         for (index, (at, size)) in places.into_iter().enumerate().filter(|(_, (at, _))| leaves(*at)) {
-            let Some(to) = take(size) else { return };
+            let Some(to) = take(size) else { continue };
             fence_after_taking();
             self.chunks.replace(self.home.region(), index, to);
             self.home.give(at);

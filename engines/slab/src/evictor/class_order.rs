@@ -104,6 +104,11 @@ impl ClassOrder {
         self.hand.words_removed(index * per_page, per_page);
     }
 
+    /// Whether the hand alone knows what goes next.
+    pub(crate) fn goes_by_hand(&self) -> bool {
+        self.incoming.is_none() && self.placed.state.goes_by_hand()
+    }
+
     /// The page that the hand points into.
     pub(crate) fn page_under_hand(&self, guard: &ClassGuard<'_>) -> Option<PageId> {
         let pages = guard.pages();

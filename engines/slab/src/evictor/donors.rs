@@ -11,6 +11,7 @@ use crate::pool::balance::{ONLY_PAGE, SLACK};
 use guira_items::Pieces;
 use guira_memory::Offset;
 use guira_memory::slab::{ClassGuard, ClassId, PageId, PageState};
+use std::ops::Range;
 
 /// A page to give is chosen among this many before the hand.
 pub(crate) const PAGE_CHOICE: usize = 8;
@@ -176,33 +177,58 @@ fn pages_left_out(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>) ->
     }
 }
 
-/// The place of the page that is to be drained of a class that has some: of the next few before the hand, the one with the fewest items that were read.
-/// Pages that the hand has passed much later than the next one are left out: what was read of them before is forgotten, and looks unread. If all of the
-/// others have parts of the long values stored last, the next one that has none.
+/// The pages of a class that may be drained, from the hand on, as places among its pages. Pages that the hand has passed much later than the first are left out:
+/// what was read of them before is forgotten, and looks unread.
+fn candidates<'g>(
+    view: View<'_>,
+    order: &ClassOrder,
+    guard: &'g ClassGuard<'_>,
+    steps: Range<usize>,
+) -> impl Iterator<Item = usize> + use<'g> {
+    let (tick, pages) = (view.pool.balance().tick(), guard.pages());
+    let left_out = pages_left_out(view, order, guard);
+    let first = order.next_page(guard.geometry()) + left_out;
+    let since = move |step: usize| tick.wrapping_sub(guard.stamp(pages[(first + step) % pages.len()]));
+    let steps = steps.start..steps.end.min(pages.len() - left_out);
+    let may_go = move |step: &usize| *step == 0 || since(*step) >= since(0) / 2;
+    steps.filter(may_go).map(move |step| (first + step) % pages.len())
+}
+
+/// Of the next few pages before the hand, the one with the fewest items that were read, and if possible without a part of the long values stored last.
+fn best_of_next(
+    view: View<'_>,
+    order: &ClassOrder,
+    guard: &ClassGuard<'_>,
+    choice: usize,
+    newest: &[PageId],
+) -> Option<usize> {
+    let cost = |index: &usize| {
+        let page = guard.pages()[*index];
+        (newest.contains(&page), view.pool.memory().recent_in(page))
+    };
+    candidates(view, order, guard, 0..choice).min_by_key(cost)
+}
+
+/// The place of the page that is to be drained of a class that has some: the best of the next few, or if all of these have parts of the long values stored last,
+/// the next one that has none.
 pub(crate) fn page_to_give(
     view: View<'_>,
     order: &ClassOrder,
     guard: &ClassGuard<'_>,
     choice: usize,
 ) -> Option<usize> {
-    let (tick, pages) = (view.pool.balance().tick(), guard.pages());
-    let newest = view.pool.newest().pages();
-    let since = |index: &usize| tick.wrapping_sub(guard.stamp(pages[*index]));
-    let is_spared = |index: &usize| newest.contains(&pages[*index]);
-    let cost = |index: &usize| (is_spared(index), view.pool.memory().recent_in(pages[*index]));
-    let left_out = pages_left_out(view, order, guard);
-    let first = order.next_page(guard.geometry()) + left_out;
-    let next: Vec<usize> = (first..).take(pages.len() - left_out).map(|index| index % pages.len()).collect();
-    let first = next.first()?;
-    let may_go = |index: &&usize| *index == first || since(index) >= since(first) / 2;
-    let best = next.iter().take(choice).filter(may_go).min_by_key(|index| cost(index))?;
-    let mut others = next.iter().skip(choice).filter(may_go);
-    let other = if is_spared(best) { others.find(|index| !is_spared(index)) } else { None };
-    other.or(Some(best)).copied()
+    let newest = view.pool.pages_of_newest();
+    let is_spared = |index: usize| newest.contains(&guard.pages()[index]);
+    let best = best_of_next(view, order, guard, choice, &newest)?;
+    if !is_spared(best) {
+        return Some(best);
+    }
+    let mut others = candidates(view, order, guard, choice..choice + newest.len());
+    others.find(|index| !is_spared(*index)).or(Some(best))
 }
 
 fn choose(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>, choice: usize) -> Option<Page> {
-    let index = page_to_give(view, order, guard, choice)?;
+    let index = best_of_next(view, order, guard, choice, &view.pool.pages_of_newest())?;
     let (mut used, mut read) = (0, 0);
     each_word(view, guard, guard.pages()[index], |_, occupied, recent| {
         used += occupied.count_ones();
@@ -255,7 +281,7 @@ pub(crate) fn is_of_ends(view: View<'_>, class: ClassId) -> bool {
     2 * pieces > page.len()
 }
 
-/// Whether the pages of `class` hold ends of many long values each, or the one that would go the end of a new one.
+/// Whether the pages of `class` hold ends of many long values each, or whether the page that would be given has a part of one of those stored last.
 ///
 /// A long value lies in chunks of the largest class, and its end in one that fits. The chunks of the end's class come free as the values go, so
 /// that nothing is evicted from that class, its hand stands still, and it looks ever older; but to take a page from it is to evict as many
@@ -274,7 +300,7 @@ fn holds_tails(view: View<'_>, class: ClassId) -> bool {
         return true;
     }
     let may_be_of_tails = others > 0 && u64::from(guard.geometry().chunks) <= MANY;
-    let newest = view.pool.newest().pages();
+    let newest = view.pool.pages_of_newest();
     let is_of_class = |page: &PageId| view.pool.memory().state_of(*page) == PageState::Serving(class);
     if !may_be_of_tails && !newest.iter().any(is_of_class) {
         return false;

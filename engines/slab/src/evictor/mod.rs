@@ -126,6 +126,9 @@ impl<'a> Evictor<'a> {
         let mut new = Vec::new();
         for places in places.chunks(LOOKED_AT) {
             let order = self.view.orders.lock(class);
+            if order.goes_by_hand() {
+                return Vec::new();
+            }
             let age = |at: &Offset| self.view.age_if_new(class, &order, *at);
             new.extend(places.iter().filter_map(|at| age(at).map(|age| (age, *at))));
         }

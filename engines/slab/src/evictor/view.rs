@@ -8,7 +8,7 @@ use crate::pool::ChunkPool;
 use guira_memory::Offset;
 use guira_memory::slab::{ClassGuard, ClassId, Geometry, PageId};
 
-/// What was stored before so many ticks, 1 MiB, is not new any more.
+/// Items that were stored within this many ticks, 1 MiB, are new.
 const A_MOMENT: u32 = 256;
 
 /// The orders, with the items and the pages that they are about.

@@ -26,6 +26,9 @@ const LODGING_IN_LARGEST: u32 = 3;
 /// Items of a class that has lost its only page may go to chunks of a larger class if that takes one part in this many of a page.
 const LODGERS_PART: usize = 8;
 
+/// A long value is new until one part in this many of what there is memory for was stored since.
+const NEW_PART: u32 = 4;
+
 /// Pages and chunks of all classes, the budget that pays for them, and which class gives a page to which.
 #[derive(Debug)]
 pub(crate) struct ChunkPool {
@@ -81,9 +84,21 @@ impl ChunkPool {
         Arc::strong_count(&self.quiescence) == 1
     }
 
-    /// The pages of the long values that were stored last.
-    pub(crate) fn newest(&self) -> &NewestLong {
-        &self.newest
+    /// A long value was stored that begins at `head` and has parts at these places, in place of the one at `replaced`.
+    pub(crate) fn long_stored(
+        &self,
+        head: Offset,
+        replaced: Option<Offset>,
+        parts: impl Iterator<Item = Offset>,
+    ) {
+        let pages = parts.filter_map(|part| self.memory.page_at(part));
+        self.newest.stored((head, self.balance.tick()), replaced, pages);
+    }
+
+    /// The pages of the long values that were stored last, unless much was stored since.
+    pub(crate) fn pages_of_newest(&self) -> Vec<PageId> {
+        let (now, most) = (self.balance.tick(), self.fill_ticks() / NEW_PART);
+        self.newest.pages(|tick| now.wrapping_sub(tick) <= most)
     }
 
     /// The values that are still arriving, in all sessions.

@@ -1,7 +1,7 @@
 //! The pages of the long values that were stored last.
 //!
-//! A long value lies in several pages, and goes when one of them leaves its class. Of the thousands of short items of a page the one that was stored last is
-//! seldom one; of thirty long values that fill a cache the newest would be lost with every tenth page.
+//! A long value lies in several pages, and goes when one of them leaves its class. A page of short items seldom holds the newest one; with thirty long values in a
+//! cache, each tenth page taken would cost the newest.
 
 use guira_memory::Offset;
 use guira_memory::slab::PageId;
@@ -9,7 +9,7 @@ use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How many values are remembered: of the largest by default, they are a few MiB.
 const REMEMBERED: usize = 4;
-/// Of so many pages of each. A value of 1 MiB, the longest by default, has 34 parts.
+/// Of so many pages of each; the end of a value that has more is not remembered. One of 1 MiB, the longest by default, has 34 parts.
 const PAGES: usize = 64;
 
 /// All loads and stores are Relaxed: of a value that is only half remembered a page may leave, as it might have before.
@@ -23,19 +23,30 @@ pub(crate) struct NewestLong {
 struct Value {
     /// Where it begins.
     head: AtomicU64,
+    /// When it was stored.
+    tick: AtomicU32,
     /// Numbers of its pages, and one more; 0: no page.
     pages: [AtomicU32; PAGES],
 }
 
 impl Default for Value {
     fn default() -> Self {
-        Value { head: AtomicU64::new(0), pages: [const { AtomicU32::new(0) }; PAGES] }
+        Value {
+            head: AtomicU64::new(0),
+            tick: AtomicU32::new(0),
+            pages: [const { AtomicU32::new(0) }; PAGES],
+        }
     }
 }
 
 impl NewestLong {
-    /// A value was stored that begins at `head` and has parts in these pages, in place of the one at `replaced`.
-    pub(crate) fn stored(&self, head: Offset, replaced: Option<Offset>, pages: impl Iterator<Item = PageId>) {
+    /// A value was stored at this tick that begins at `head` and has parts in these pages, in place of the one at `replaced`.
+    pub(crate) fn stored(
+        &self,
+        (head, tick): (Offset, u32),
+        replaced: Option<Offset>,
+        pages: impl Iterator<Item = PageId>,
+    ) {
         let same = replaced.and_then(|replaced| {
             self.values.iter().find(|value| value.head.load(Ordering::Relaxed) == replaced.bytes() as u64)
         });
@@ -44,13 +55,15 @@ impl NewestLong {
             &self.values[number as usize % REMEMBERED]
         });
         value.head.store(head.bytes() as u64, Ordering::Relaxed);
+        value.tick.store(tick, Ordering::Relaxed);
         let pages = pages.map(|page| page.0 + 1).chain(std::iter::repeat(0));
         value.pages.iter().zip(pages).for_each(|(place, page)| place.store(page, Ordering::Relaxed));
     }
 
-    /// The pages. Values of which parts lie there may be gone.
-    pub(crate) fn pages(&self) -> Vec<PageId> {
-        let places = self.values.iter().flat_map(|value| &value.pages);
+    /// The pages of those whose ticks `is_new` says are new. Values of which parts lie there may be gone.
+    pub(crate) fn pages(&self, is_new: impl Fn(u32) -> bool) -> Vec<PageId> {
+        let values = self.values.iter().filter(|value| is_new(value.tick.load(Ordering::Relaxed)));
+        let places = values.flat_map(|value| &value.pages);
         let known = places.filter_map(|page| page.load(Ordering::Relaxed).checked_sub(1));
         known.map(PageId).collect()
     }
@@ -61,7 +74,7 @@ mod tests {
     use super::*;
 
     fn pages(newest: &NewestLong) -> Vec<u32> {
-        let mut pages: Vec<u32> = newest.pages().into_iter().map(|page| page.0).collect();
+        let mut pages: Vec<u32> = newest.pages(|tick| tick > 2).into_iter().map(|page| page.0).collect();
         pages.sort_unstable();
         pages
     }
@@ -72,16 +85,16 @@ mod tests {
         let store = |number: u32, replaced: Option<u32>| {
             let place = |number: u32| Offset::from_bytes(64 * u64::from(number));
             let pages = (0..number).map(|page| PageId(10 * number + page));
-            newest.stored(place(number), replaced.map(place), pages);
+            newest.stored((place(number), number), replaced.map(place), pages);
         };
         assert_eq!(pages(&newest), []);
         (1..=5).for_each(|number| store(number, None));
-        assert_eq!(pages(&newest), [20, 21, 30, 31, 32, 40, 41, 42, 43, 50, 51, 52, 53, 54]);
+        assert_eq!(pages(&newest), [30, 31, 32, 40, 41, 42, 43, 50, 51, 52, 53, 54]);
         // A value that takes another one's place is none more.
-        store(1, Some(5));
-        store(2, Some(1));
-        assert_eq!(pages(&newest), [20, 20, 21, 21, 30, 31, 32, 40, 41, 42, 43]);
+        store(6, Some(5));
+        store(7, Some(6));
+        assert_eq!(pages(&newest), [30, 31, 32, 40, 41, 42, 43, 70, 71, 72, 73, 74, 75, 76]);
         store(100, Some(9));
-        assert_eq!(pages(&newest).len(), 2 + 3 + 4 + PAGES);
+        assert_eq!(pages(&newest).len(), 3 + 4 + 7 + PAGES);
     }
 }

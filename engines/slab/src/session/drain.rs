@@ -87,7 +87,11 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, content: Content)
     };
     // Without another page of the class they take chunks of a larger one.
     let most = if has_others { usize::MAX } else { core.pool.room_beside(class) };
-    let new = if all_stay { Vec::new() } else { core.evictor().new_among(class, &chunks, most) };
+    let new = match content {
+        _ if all_stay => Vec::new(),
+        Content::Old => core.evictor().new_among(class, &chunks, most),
+        Content::New => chunks.iter().copied().filter(|at| is_movable(&core, *at, now)).take(most).collect(),
+    };
     let is_new = |at: &Offset| new.binary_search(at).is_ok();
     for chunks in chunks.chunks(TOGETHER) {
         chunks.iter().for_each(|at| core.items.region().prefetch(at.bytes()));
@@ -111,17 +115,7 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, content: Content)
 /// it is.
 fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, now: Seconds) -> bool {
     let core = state.core.clone();
-    let is_whole = |item: &Item<'_>| item.chain().is_none() && core.items.dead(item, now).is_none();
-    let item = core.items.at(at, now).filter(is_whole);
-    // What is pinned is being sent, or about to be changed by a session that looks for memory for it.
-    let is_movable = item.is_some()
-        && !core.pins.is_pinned(at)
-        && Pieces::head_of(core.items.shell().region(), at).is_none();
-    if !is_movable {
-        return false;
-    }
-    // What a session keeps has the remains of an item.
-    let Some(hash) = core.items.hash_at(at).filter(|hash| is_linked(&core, at, *hash)) else {
+    let Some(hash) = core.items.hash_at(at).filter(|_| is_movable(&core, at, now)) else {
         return false;
     };
     let Some(to) = chunk_beside(state, class, now) else {
@@ -144,6 +138,18 @@ fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, no
     }
     removal::free(state, at, now);
     true
+}
+
+/// Whether there is an item at `at` that can be moved.
+fn is_movable<X: Scheme>(core: &Core<X>, at: Offset, now: Seconds) -> bool {
+    let is_whole = |item: &Item<'_>| item.chain().is_none() && core.items.dead(item, now).is_none();
+    let item = core.items.at(at, now).filter(is_whole);
+    // What is pinned is being sent, or about to be changed by a session that looks for memory for it.
+    let is_item = item.is_some()
+        && !core.pins.is_pinned(at)
+        && Pieces::head_of(core.items.shell().region(), at).is_none();
+    // A free chunk in a session's cache still looks like its last item.
+    is_item && core.items.hash_at(at).is_some_and(|hash| is_linked(core, at, hash))
 }
 
 /// Whether the table leads to the item at `at`.

@@ -87,7 +87,8 @@ pub(crate) fn refill<X: Scheme>(
         pool.balance().claim(class);
         drain::begin(state, donor, PAGE_CHOICE);
         core.evictor().release_drained();
-        if take_free(state, class, batch, pool.source_for(class)) {
+        // What was moved out of a page that drains may have left chunks here.
+        if !state.cache.is_empty(class) || take_free(state, class, batch, pool.source_for(class)) {
             return Ok(());
         }
     }
@@ -137,7 +138,6 @@ fn steal<X: Scheme>(
         rounds += 1;
         state.quiesce();
         core.evictor().release_drained();
-        // What was moved out of a page that drains may have left chunks here.
         let has_some = !state.cache.is_empty(class);
         if has_some || take_free(state, class, batch, Source::Any) || evict::evict(state, class, batch, now) {
             return Ok(());

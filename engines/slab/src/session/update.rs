@@ -116,13 +116,16 @@ where
                 let _guard = guard_for(state, key, shape.size(), now);
                 let mut spare = SlabPending::joining(state, key.bytes.len(), (fields, length), now)
                     .ok_or(StoreError::NoMemory)?;
-                // A short one has found its chunk at hand, and the item that it takes the place of is not held.
+                // A short one is moved later. The item in whose place it comes may not be pinned, and shall not go for it.
                 if shape.size() > INLINE_MAX {
                     spare.leave_draining(state);
                 }
                 supplies.spare = Some(spare);
             }
-            Step::NeedSlot => slot::make(state, key, now)?,
+            Step::NeedSlot => {
+                slot::make(state, key, now)?;
+                supplies.pending.iter_mut().for_each(|pending| pending.leave_draining(state));
+            }
         }
     }
 }
@@ -363,9 +366,8 @@ impl<'s, X: Scheme> Writer<'s, X> {
             self.counters.item_put(self.core.pool.memory().class_at(at), Items::bytes_of(&item));
             self.core.short_lived.note(self.lane, at, item.expiry(), now);
             if item.chain().is_some() {
-                let parts = Pieces::of(self.core.items.region(), &item);
-                let pages = parts.filter_map(|(part, _)| self.core.pool.memory().page_at(part));
-                self.core.pool.newest().stored(at, present.map(|present| present.item.at), pages);
+                let parts = Pieces::of(self.core.items.region(), &item).map(|(part, _)| part);
+                self.core.pool.long_stored(at, present.map(|present| present.item.at), parts);
             }
             if self.core.evictor.wants_stores() {
                 match first {
