@@ -385,6 +385,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_taken_over_makes_nothing_older() {
+        for priority in Priority::ALL {
+            let (chunks, mut klru) = filled(priority);
+            plain::store(&mut klru, &chunks, 0, 500);
+            klru.adopted(&chunks, 1, plain::at(20));
+            assert_eq!((klru.since(&chunks, 0), klru.since(&chunks, 1)), (500, 20), "{priority:?}");
+        }
+    }
+
+    #[test]
     fn ticks_may_wrap() {
         let (chunks, mut klru) = (Plain::new(3, 1), drawing_all(Priority::Recency));
         (0..3).for_each(|chunk| plain::store(&mut klru, &chunks, chunk, (u32::MAX - 1).wrapping_add(chunk)));

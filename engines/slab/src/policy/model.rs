@@ -49,6 +49,8 @@ impl<O: Order> Run<O> {
         let lives = if chunk.is_multiple_of(3) { 50 } else { u32::MAX };
         self.order.stored(&self.chunks, chunk, Arrival { hash: self.chunks.hash(chunk), lives }, now);
         self.stored.insert(chunk);
+        // Some have a few bits of the tick only.
+        assert!(now.ticks_since(self.order.since(&self.chunks, chunk)) < 16, "it is new");
     }
 
     /// A read, possibly of what has gone.

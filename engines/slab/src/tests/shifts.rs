@@ -315,3 +315,19 @@ fn without_eviction_what_has_expired_in_one_class_makes_room_in_others() {
         (0..5000).filter(|i| !put(&mut session, &format!("small{i}"), 100, Expiry::Never, at)).count();
     assert!(refused < 500, "{refused}");
 }
+
+#[test]
+fn long_values_that_are_all_read_make_room_for_another() {
+    for memory in [4, 8, 16] {
+        let engine = open(memory << 20);
+        let mut session = engine.session();
+        for i in 0..600_u64 {
+            let length = 40_000 + (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as usize % 400_000;
+            assert!(store_long(&mut session, &format!("long{i}"), length), "{memory} MiB, {i}");
+            end_batch(&mut session);
+            for _ in 0..2 {
+                present(&mut session, "long", i + 1, i.min(200));
+            }
+        }
+    }
+}
