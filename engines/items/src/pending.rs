@@ -123,11 +123,11 @@ impl<H: ChunkHome> Pending<H> {
         self.home.arriving().add(bytes as u64);
     }
 
-    /// Goes on in other chunks where `leaves` says that one is to be given up. What there is no other chunk for stays where it is.
-    pub fn leave(&mut self, leaves: impl Fn(Offset) -> bool, mut take: impl FnMut(usize) -> Option<Offset>) {
-        let places: Vec<_> = self.chunks.places().collect();
-        for (index, (at, size)) in places.into_iter().enumerate().filter(|(_, (at, _))| leaves(*at)) {
-            let Some(to) = take(size) else { continue };
+    /// Goes on in other chunks: `other` is asked for each whether there is one in its place, in which it has room.
+    pub fn leave(&mut self, mut other: impl FnMut(Offset) -> Option<Offset>) {
+        for index in 0..self.chunks.count() {
+            let at = self.chunks.place(index);
+            let Some(to) = other(at) else { continue };
             fence_after_taking();
             self.chunks.replace(self.home.region(), index, to);
             self.home.give(at);
@@ -292,6 +292,10 @@ mod tests {
         assert_eq!(home.arriving.bytes.load(Ordering::Relaxed), 0);
     }
 
+    fn places(pending: &Pending<Home>) -> Vec<Offset> {
+        (0..pending.chunks.count()).map(|index| pending.chunks.place(index)).collect()
+    }
+
     #[test]
     fn a_value_goes_on_in_other_chunks() {
         let value: Vec<u8> = (0..1000).map(|at| (at / 3) as u8).collect();
@@ -302,13 +306,15 @@ mod tests {
                 let take = |size| home.take(size);
                 let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
                 assert!(pending.extend(&value[..arrived], take));
-                let before: Vec<_> = pending.chunks.places().collect();
-                let leaves = |at: Offset| {
-                    before.iter().enumerate().any(|(index, place)| place.0 == at && leaving >> index & 1 == 1)
-                };
-                pending.leave(leaves, take);
-                for (index, (old, new)) in before.iter().zip(pending.chunks.places()).enumerate() {
-                    assert_eq!((old.0 != new.0, old.1), (leaving >> index & 1 == 1, new.1));
+                let before = places(&pending);
+                let mut asked = 0..;
+                pending.leave(|at| {
+                    let index = asked.next().unwrap();
+                    assert_eq!(at, before[index]);
+                    (leaving >> index & 1 == 1).then(|| home.take(LARGEST)).flatten()
+                });
+                for (index, (old, new)) in before.iter().zip(places(&pending)).enumerate() {
+                    assert_eq!(*old != new, leaving >> index & 1 == 1);
                 }
                 assert_eq!(home.free() + before.len(), 10, "what was left is free");
                 assert!(pending.extend(&value[arrived..], take));
@@ -327,14 +333,12 @@ mod tests {
         let mut pending = Pending::whole(home.clone(), 3, VALUE, |size| home.take(size)).unwrap();
         pending.append(&[7; 1000]);
         let mut others = 2_u32;
-        let take = |size| {
+        let before = places(&pending);
+        pending.leave(|_| {
             others = others.checked_sub(1)?;
-            home.take(size)
-        };
-        let before: Vec<_> = pending.chunks.places().collect();
-        pending.leave(|_| true, take);
-        let moved = before.iter().zip(pending.chunks.places()).filter(|(old, new)| old.0 != new.0);
-        assert_eq!(moved.count(), 2);
+            home.take(LARGEST)
+        });
+        assert_eq!(before.iter().zip(places(&pending)).filter(|(old, new)| *old != new).count(), 2);
         let mut copy = Vec::new();
         pending.append_to(&mut copy);
         assert_eq!(copy, [7; 1000]);

@@ -75,9 +75,14 @@ impl PendingChunks {
         self.reserved += part;
     }
 
-    /// Where the chunks are, and how many bytes each needs.
-    pub fn places(&self) -> impl Iterator<Item = (Offset, usize)> {
-        self.chunks.iter().enumerate().map(|(index, (at, part))| (*at, self.value_at(index) + part))
+    /// How many chunks there are.
+    pub fn count(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Where chunk `index` is.
+    pub fn place(&self, index: usize) -> Offset {
+        self.chunks[index].0
     }
 
     /// Goes on with the chunk at `to` in place of number `index`, which is free then.

@@ -90,7 +90,9 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, content: Content)
     let new = match content {
         _ if all_stay => Vec::new(),
         Content::Old => core.evictor().new_among(class, &chunks, most),
-        Content::New => chunks.iter().copied().filter(|at| is_movable(&core, *at, now)).take(most).collect(),
+        Content::New => {
+            chunks.iter().copied().filter(|at| movable(&core, *at, now).is_some()).take(most).collect()
+        }
     };
     let is_new = |at: &Offset| new.binary_search(at).is_ok();
     for chunks in chunks.chunks(TOGETHER) {
@@ -115,7 +117,7 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, content: Content)
 /// it is.
 fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, now: Seconds) -> bool {
     let core = state.core.clone();
-    let Some(hash) = core.items.hash_at(at).filter(|_| is_movable(&core, at, now)) else {
+    let Some(hash) = movable(&core, at, now) else {
         return false;
     };
     let Some(to) = chunk_beside(state, class, now) else {
@@ -140,8 +142,8 @@ fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, no
     true
 }
 
-/// Whether there is an item at `at` that can be moved.
-fn is_movable<X: Scheme>(core: &Core<X>, at: Offset, now: Seconds) -> bool {
+/// The hash of the key of the item at `at`, if there is one that can be moved.
+fn movable<X: Scheme>(core: &Core<X>, at: Offset, now: Seconds) -> Option<KeyHash> {
     let is_whole = |item: &Item<'_>| item.chain().is_none() && core.items.dead(item, now).is_none();
     let item = core.items.at(at, now).filter(is_whole);
     // What is pinned is being sent, or about to be changed by a session that looks for memory for it.
@@ -149,7 +151,7 @@ fn is_movable<X: Scheme>(core: &Core<X>, at: Offset, now: Seconds) -> bool {
         && !core.pins.is_pinned(at)
         && Pieces::head_of(core.items.shell().region(), at).is_none();
     // A free chunk in a session's cache still looks like its last item.
-    is_item && core.items.hash_at(at).is_some_and(|hash| is_linked(core, at, hash))
+    core.items.hash_at(at).filter(|hash| is_item && is_linked(core, at, *hash))
 }
 
 /// Whether the table leads to the item at `at`.
@@ -160,8 +162,12 @@ fn is_linked<X: Scheme>(core: &Core<X>, at: Offset, hash: KeyHash) -> bool {
     is_linked
 }
 
-/// A chunk for an item of `class` that has to leave its page: one that is free, or that of an item that was not read.
-fn chunk_beside<X: Scheme>(state: &mut SessionState<X>, class: ClassId, now: Seconds) -> Option<Offset> {
+/// A chunk for an item, or a part of one, of `class` that has to leave its page: one that is free, or that of an item that was not read.
+pub(crate) fn chunk_beside<X: Scheme>(
+    state: &mut SessionState<X>,
+    class: ClassId,
+    now: Seconds,
+) -> Option<Offset> {
     let core = state.core.clone();
     let class = if core.pool.balance().has_pages(class) { class } else { core.pool.host_of(class)? };
     let memory = core.pool.memory();

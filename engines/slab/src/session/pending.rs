@@ -1,6 +1,7 @@
 //! Values that arrive in pieces, and values that lie in several chunks: an item that does not fit the largest chunk begins in
 //! one of these and goes on in others ([`guira_items::Pieces`]).
 
+use super::drain;
 use super::refill;
 use super::state::SessionState;
 use crate::core::Core;
@@ -77,9 +78,10 @@ impl<X: Scheme> SlabPending<X> {
         let (core, now) = (state.core.clone(), state.core.items.shell().time_seen());
         state.cache.return_draining(&core.pool);
         let memory = core.pool.memory();
-        let page_of = |at| memory.page_at(at).map(|page| memory.state_of(page));
-        let drains = |at| matches!(page_of(at), Some(PageState::Draining(_)));
-        self.0.leave(drains, |size| refill::take_chunk_of_class(state, size, now));
+        self.0.leave(|at| match memory.state_of(memory.page_at(at)?) {
+            PageState::Draining(class) => drain::chunk_beside(state, class, now),
+            _ => None,
+        });
     }
 
     /// Whether it is for an item with these fields and a value of this length.

@@ -41,24 +41,6 @@ pub(crate) fn take_chunk<X: Scheme>(
     state.cache.pop(class)
 }
 
-/// The same from its class alone: one that is free, or that of an item of the class.
-pub(crate) fn take_chunk_of_class<X: Scheme>(
-    state: &mut SessionState<X>,
-    size: usize,
-    now: Seconds,
-) -> Option<Offset> {
-    let class = state.core.pool.class_for(size)?;
-    let batch = batch_of(state.core.pool.memory().classes().geometry(class).chunk);
-    let source = state.core.pool.source_for(class);
-    if state.cache.is_empty(class)
-        && !take_free(state, class, batch, source)
-        && state.core.options.engine.eviction == Eviction::On
-    {
-        evict::evict(state, class, batch, now);
-    }
-    state.cache.pop(class)
-}
-
 /// Fills the session's cache of `class`, which is empty.
 pub(crate) fn refill<X: Scheme>(
     state: &mut SessionState<X>,
