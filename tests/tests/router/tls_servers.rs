@@ -5,7 +5,7 @@ use guira_harness::socket::Address;
 use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::server::wait_for_log;
 use guira_tests::tls::Certificate;
-use guira_tests::{Server, Setup};
+use guira_tests::{Server, Setup, skip};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -262,4 +262,34 @@ fn what_cannot_be_had_is_refused_by_file_and_line() {
     let output = output(&[config, "--validate-config", "--pem-cert-path=/nowhere.pem"]);
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("no TLS to servers: cannot read /nowhere.pem: "), "{told}");
+}
+
+/// A memcached that speaks TLS: it knows no leases, and takes the value of a lease-set for commands.
+#[test]
+fn no_value_of_a_lease_is_sent_over_tls_before_the_server_has_proved_that_it_knows_leases() {
+    let certificate = Certificate::issue();
+    let files =
+        format!("ssl_chain_cert={},ssl_key={}", certificate.chain().display(), certificate.key().display());
+    let Some(memcached) = Setup::new().options(&["-Z", "-o", &files]).start_peer() else {
+        return skip::say("memcached is not installed");
+    };
+    for (count, length) in [(3, 10 << 10), (20, 1 << 10)] {
+        let router = router(&name(&memcached), TLS, &[]);
+        let mut client = router.connect();
+        // Each line of a value is a command that stores "victim".
+        let command = "set victim 0 0 1\r\nx\r\n";
+        let value = &command.repeat(length / command.len());
+        let mut pipeline = String::new();
+        for number in 0..count {
+            pipeline += &format!("lease-set k{number} 7 0 0 {}\r\n{value}\r\n", value.len());
+        }
+        client.send(pipeline + "mn\r\n");
+        for number in 0..count {
+            let line = client.line();
+            assert!(line.starts_with("SERVER_ERROR the server knows no leases"), "{number}: {line}");
+        }
+        client.hear("MN\r\n");
+        client.exchange("get victim\r\n", "END\r\n");
+        assert_eq!(client.stats("")["num_connections_closed"], "0");
+    }
 }

@@ -4,9 +4,11 @@
 mod connection;
 mod endpoint;
 mod login;
+mod refusal;
 #[cfg(test)]
 mod tests;
 
 pub use connection::{Connection, StatsReply, Target, TextError};
 pub use endpoint::{Endpoint, EndpointError};
 pub use login::{Login, LoginError};
+pub use refusal::is_refusal;

@@ -5,7 +5,7 @@ use super::{Server, Undelivered};
 use crate::counters::Counters;
 use crate::flow::Ticket;
 use guira_routing::{Answer, Dialect, Group, LogName, Op, Origin, Outcome, Request};
-use guira_transport::{Interest, Poll, Progress, Token};
+use guira_transport::{Address, Interest, Poll, Progress, Token};
 use guira_upstream::{Health, Intake, Link, Prober, Probes, Secure, Standing, Tko, Way, wire};
 use std::collections::VecDeque;
 use std::io;
@@ -162,18 +162,18 @@ const RECORD_MAX: usize = 16 << 10;
 /// A connection over which so many requests in a row were not answered in time is given up.
 const GIVEN_UP_MAX: u32 = 3;
 
-/// Where a write over TLS ends: behind as many whole requests as one record has room for, or behind a single one that needs several. What stands
-/// behind a data block in the same record is not seen by memcached (1.6.18 at least) until more is sent.
-fn end_of_records(expected: &VecDeque<Expected>, before: u64, sent: usize, length: usize) -> usize {
-    let place = |expected: &Expected| (expected.begin() - before) as usize;
-    let next = expected.partition_point(|expected| place(expected) <= sent);
-    let mut ends = expected.iter().skip(next).map(place).chain([length]);
-    let first = ends.next().unwrap_or(length);
-    let begins = next.checked_sub(1).is_some_and(|last| place(&expected[last]) == sent);
-    if !begins || first - sent > RECORD_MAX {
+/// How many of the `available` bytes from `from` on one write over TLS takes: as many whole requests as one record has room for, or a single
+/// one that needs several. What stands behind a data block in the same record is not seen by memcached (1.6.18 at least) until more is sent.
+fn record_length(expected: &VecDeque<Expected>, from: u64, available: usize) -> usize {
+    let next = expected.partition_point(|expected| expected.begin() <= from);
+    let begins = next.checked_sub(1).is_some_and(|last| expected[last].begin() == from);
+    let places = expected.iter().skip(next).map(|expected| (expected.begin() - from) as usize);
+    let mut ends = places.take_while(|end| *end < available).chain([available]);
+    let first = ends.next().unwrap_or(available);
+    if !begins || first > RECORD_MAX {
         return first;
     }
-    ends.take_while(|end| end - sent <= RECORD_MAX).last().unwrap_or(first)
+    ends.take_while(|end| *end <= RECORD_MAX).last().unwrap_or(first)
 }
 
 /// What a server has said.
@@ -264,6 +264,11 @@ impl Destination {
     pub(crate) fn refuse(&self, why: Outcome) -> Result<(), Outcome> {
         self.meter.ended(why, 1);
         Err(why)
+    }
+
+    /// Where it is connected to.
+    pub(crate) fn address(&self) -> Option<&Address> {
+        self.way.address()
     }
 
     /// Whether there is a connection.
@@ -423,13 +428,14 @@ impl Destination {
         let Link::Up(stream) = &mut self.link else {
             return Ok(());
         };
-        let end = self.lessor.end_of(self.wire.len(), self.before);
-        while self.sent < end {
-            let end = match self.secure {
-                Some(_) => end_of_records(&self.expected, self.before, self.sent, end),
-                None => end,
-            };
-            match stream.write(&self.wire[self.sent..end])? {
+        let limit = self.lessor.end_of(self.wire.len(), self.before);
+        while self.sent < limit {
+            // Values of leases that the server has not proved to know lie behind the limit: no record can be cut from there.
+            let mut ready = &self.wire[self.sent..limit];
+            if self.secure.is_some() {
+                ready = &ready[..record_length(&self.expected, self.before + self.sent as u64, ready.len())];
+            }
+            match stream.write(ready)? {
                 Progress::Moved(bytes) => {
                     self.sent += bytes;
                     self.meter.add(ServerCount::BytesSent, bytes as u64);
@@ -750,5 +756,38 @@ impl Destination {
             Some(open) if open.from >= bytes => open.from -= bytes,
             open => *open = None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected(places: &[u64]) -> VecDeque<Expected> {
+        let one = |at: &u64| Expected {
+            origin: Origin::Nobody,
+            at: *at,
+            back: 0,
+            length: 0,
+            kind: Kind::Probe,
+            asked_ms: 0,
+            log: None,
+        };
+        places.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_record_ends_behind_whole_requests_and_never_past_what_is_available() {
+        let leases = expected(&[0, 29, 10_269, 20_509]);
+        for (from, available, length) in [
+            (0, 29, 29),
+            (0, 30_749, 10_269),
+            (29, 30_720, 10_240),
+            (100, 30_649, 10_169),
+            (20_509, 10_240, 10_240),
+        ] {
+            assert_eq!(record_length(&leases, from, available), length, "{from} {available}");
+        }
+        assert_eq!(record_length(&expected(&[0, 40_000]), 0, 50_000), 40_000);
     }
 }

@@ -6,6 +6,7 @@ use crate::counters::Event;
 use crate::flow::Ticket;
 use crate::upstream::leases::{self, Filled, NO_LEASES, NO_META, UNCLEAR, interval};
 use crate::upstream::meter::ServerCount;
+use guira_client::text::is_refusal;
 use guira_routing::config::Leases;
 use guira_routing::{Answer, Dialect, Group, Op, Origin, Outcome, Request};
 use guira_upstream::reply::{Reply, Value};
@@ -135,11 +136,6 @@ fn is_store(kind: Kind) -> bool {
     matches!(kind, Kind::Line(Op::LeaseSet) | Kind::Lease(Asked::Set))
 }
 
-/// Whether a server has not understood what it was asked.
-fn is_unknown(answer: &Answer<'_>) -> bool {
-    answer.line == b"ERROR" || answer.line.starts_with(b"CLIENT_ERROR")
-}
-
 impl Destination {
     /// Whether something has to be sent that no client has asked, or that has waited: tells it once.
     #[inline]
@@ -173,6 +169,7 @@ impl Destination {
     /// Takes lease-sets out that have waited for a server which does not know them.
     fn refuse_stores(&mut self) {
         let Some(barrier) = self.lessor.barrier.take() else { return };
+        assert!(self.before + self.sent as u64 <= barrier, "values of leases were sent without a proof");
         self.lessor.has_asked = true;
         let first = self.expected.partition_point(|expected| expected.begin() < barrier);
         let mut taken = (barrier - self.before) as usize;
@@ -260,7 +257,7 @@ impl Destination {
             (Leases::Native, Reply::End) | (Leases::Meta, Reply::Line(b"MN")) => true,
             (_, Reply::Line(line)) => match answers::failed(line) {
                 Some(answer) => {
-                    let is_unknown = is_unknown(&answer);
+                    let is_unknown = is_refusal(answer.line);
                     self.lessor.refusal = if is_unknown { self.unknown_leases() } else { UNCLEAR };
                     false
                 }
@@ -285,7 +282,7 @@ impl Destination {
             Kind::LastKey => request.starts_with(b"lease-get "),
             _ => false,
         };
-        if !is_of_lease || !is_unknown(&answer) {
+        if !is_of_lease || !is_refusal(answer.line) {
             return answer;
         }
         self.counters.add(Event::LeaseRefused);

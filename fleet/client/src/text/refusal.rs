@@ -1,0 +1,25 @@
+//! Replies to requests that a server refuses.
+
+/// Whether a reply says that the server refuses the request as it stands (`ERROR`, `CLIENT_ERROR …`), so that the same request would be refused
+/// again; a failure, which passes, is none.
+///
+/// A server that wants a login, or that is another service, refuses every request in the same words. Before a request is dropped because
+/// it was refused, send one that is surely right: if that is refused too, the request has failed and has to be kept.
+#[must_use]
+pub fn is_refusal(reply: &[u8]) -> bool {
+    reply == b"ERROR" || reply.starts_with(b"CLIENT_ERROR")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_that_pass_are_no_refusals() {
+        let refusals: [&[u8]; 3] =
+            [b"ERROR", b"CLIENT_ERROR bad command line format", b"CLIENT_ERROR unauthenticated"];
+        assert!(refusals.into_iter().all(is_refusal));
+        let others: [&[u8]; 5] = [b"SERVER_ERROR busy", b"NOT_FOUND", b"NF", b"", b"ERRORS"];
+        assert!(!others.into_iter().any(is_refusal));
+    }
+}
