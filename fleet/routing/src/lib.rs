@@ -14,6 +14,7 @@ mod build;
 pub mod config;
 mod destinations;
 mod explain;
+mod exptime;
 mod handle;
 pub mod hash;
 mod leases;

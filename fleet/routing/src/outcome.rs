@@ -148,9 +148,6 @@ pub struct Answer<'a> {
     pub line: &'a [u8],
     /// The reply to a classic get as it came, from VALUE on; of a meta command, the value. Empty if there is none, or it is not known any more.
     pub block: &'a [u8],
-    /// A failure that is to be told whoever else could be asked: of a delete that its server has not had, and that could not be logged. A
-    /// gutter that has deleted the key would make it look done.
-    pub is_final: bool,
 }
 
 /// An item in a reply.
@@ -164,7 +161,7 @@ pub struct Item<'a> {
 impl Answer<'static> {
     /// An answer that is only an outcome.
     pub const fn of(outcome: Outcome) -> Self {
-        Answer { outcome, item: None, number: 0, line: b"", block: b"", is_final: false }
+        Answer { outcome, item: None, number: 0, line: b"", block: b"" }
     }
 }
 
@@ -177,7 +174,6 @@ pub(crate) struct KeptAnswer {
     line: Box<[u8]>,
     /// Of a meta command, if it is not the item's. That of a classic get is made again.
     value: Box<[u8]>,
-    is_final: bool,
 }
 
 impl Answer<'_> {
@@ -218,15 +214,13 @@ impl KeptAnswer {
             number: answer.number,
             line: answer.line.into(),
             value: answer.kept_block().into(),
-            is_final: answer.is_final,
         }
     }
 
     pub(crate) fn answer(&self) -> Answer<'_> {
         let item = self.item.as_ref().map(|(flags, value)| Item { flags: *flags, value });
         let block = item.filter(|_| !self.line.is_empty()).map_or(&*self.value, |item| item.value);
-        let KeptAnswer { outcome, number, line, is_final, .. } = self;
-        Answer { outcome: *outcome, item, number: *number, line, block, is_final: *is_final }
+        Answer { outcome: self.outcome, item, number: self.number, line: &self.line, block }
     }
 }
 

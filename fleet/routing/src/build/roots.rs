@@ -2,7 +2,7 @@
 
 use super::Builder;
 use crate::config::{ConfigError, Json, Value};
-use crate::handle::{AllInitial, AnyHandle, BigValue, BigValues};
+use crate::handle::{AllInitial, AllSync, AnyHandle, BigValue, BigValues, OperationSelector};
 use crate::prefix::{self, Prefixes};
 use crate::step::NodeId;
 use std::collections::HashMap;
@@ -38,11 +38,19 @@ impl Builder<'_> {
         for (pattern, nodes) in patterns(&roots, &default_route) {
             let node = match *nodes {
                 [only] => only,
-                _ => self.add(AnyHandle::AllInitial(AllInitial::new(nodes))),
+                _ => self.all_roots(nodes),
             };
             known.insert(pattern.into_bytes().into(), node);
         }
         Ok(Prefixes::new(known, default, self.settings.unknown_prefix))
+    }
+
+    /// What a prefix with an asterisk leads to. As in mcrouter, the nearest root answers and the others are sent the same; a delete is only
+    /// acknowledged when all roots have acknowledged it, as otherwise one that fails elsewhere would be lost.
+    fn all_roots(&mut self, nodes: Vec<NodeId>) -> NodeId {
+        let deletes = self.add(AnyHandle::AllSync(AllSync::new(nodes.clone().into())));
+        let others = self.add(AnyHandle::AllInitial(AllInitial::new(nodes)));
+        self.add(AnyHandle::OperationSelector(OperationSelector::with_deletes(deletes, others)))
     }
 
     /// Puts a handle in front of each route that splits values; one that several prefixes lead to stays one.
@@ -92,8 +100,8 @@ fn add(roots: &mut Roots, at: &Json, prefix: &Arc<str>, node: NodeId) -> Result<
     Ok(())
 }
 
-/// Prefixes with an asterisk, and the roots that each stands for: those nearest to the default come first, since the client is told what
-/// the first has answered.
+/// Prefixes with an asterisk, and the roots that each stands for: those nearest to the default come first, since their answers are the
+/// client's.
 fn patterns(roots: &Roots, default: &str) -> Vec<(String, Vec<NodeId>)> {
     let home = prefix::parts(default);
     let mut patterns: Vec<(String, Vec<(u8, NodeId)>)> = Vec::new();

@@ -111,26 +111,31 @@ impl Handle for Failover {
         if let Some(limit) = self.limit.as_ref().filter(|_| child == 0) {
             limit.count();
         }
-        if answer.is_final || !self.failures.has(request.op.group(), outcome) {
+        // A delete is acknowledged by the first child or not at all: that has the item for good, and a stand-in only for a while.
+        let answered = if request.op == Op::Delete && child != 0 { Then::Held } else { Then::Pass };
+        if !self.failures.has(request.op.group(), outcome) {
             return match &self.pairing {
                 Some(pairing) if pairing.concerns(request, Op::LeaseGet) => pairing.give(cx, child, answer),
-                _ => Then::Pass,
+                _ => answered,
             };
         }
         let failed = self.policy.failed(outcome);
         let mut tried = Tried::of(state);
         tried.add(child as usize, failed);
         if failed == Failed::Once && self.limit.as_ref().is_some_and(|limit| !limit.allows()) {
-            return Then::Pass;
+            return answered;
         }
         let next = self.policy.next(&self.children, &mut tried, child as usize, request.routing_key());
         tried.keep(state);
         match next {
             Some(next) => {
+                if request.op == Op::Delete && child == 0 {
+                    cx.hold();
+                }
                 self.ask(cx, next, request);
                 Then::Wait
             }
-            None => Then::Pass,
+            None => answered,
         }
     }
 

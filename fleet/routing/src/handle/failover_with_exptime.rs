@@ -24,7 +24,7 @@ impl Handle for FailoverWithExptime {
         let others: Vec<_> = others
             .iter()
             .map(|child| {
-                let shorter = ModifyExptime::at_most(*child, exptime as i32);
+                let shorter = ModifyExptime::of_gutter(*child, exptime as i32);
                 members.add(AnyHandle::ModifyExptime(shorter))
             })
             .collect();

@@ -3,8 +3,10 @@
 use super::Handle;
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
-use crate::request::{Group, Op, Request};
-use crate::step::{Cx, NodeId, Rewrite, Step};
+use crate::exptime::NewTime;
+use crate::outcome::{Answer, Outcome};
+use crate::request::{Dialect, Op, Request};
+use crate::step::{Cx, NodeId, State, Step, Then};
 
 #[derive(Debug)]
 pub(crate) struct ModifyExptime {
@@ -18,28 +20,23 @@ pub(crate) struct ModifyExptime {
 enum Action {
     Set,
     Min,
+    /// Of a gutter: what is stored there is gone in time, whatever reads it.
+    MinFromStore,
 }
 
-/// A larger number is a time, and not how long from now: 30 days.
-const RELATIVE_MAX: i32 = 60 * 60 * 24 * 30;
-
 impl ModifyExptime {
-    pub(crate) fn at_most(target: NodeId, exptime: i32) -> Self {
-        ModifyExptime { target, exptime, action: Action::Min }
+    /// Of a gutter: no item lives longer than this after it was stored.
+    pub(crate) fn of_gutter(target: NodeId, exptime: i32) -> Self {
+        ModifyExptime { target, exptime, action: Action::MinFromStore }
     }
 
-    /// What the time becomes; `None` if it stays.
-    fn change(&self, exptime: i32, now_s: u64) -> Option<i32> {
-        if self.action == Action::Set {
-            return (exptime != self.exptime).then_some(self.exptime);
+    fn rule(&self, now_s: u64) -> NewTime {
+        let seconds = self.exptime;
+        match self.action {
+            Action::Set => NewTime::Set(seconds),
+            Action::Min => NewTime::AtMost { seconds, now_s },
+            Action::MinFromStore => NewTime::AtMostFromStore { seconds, now_s },
         }
-        let seconds_left = |exptime: i32| match exptime {
-            0 => i64::MAX,
-            1..=RELATIVE_MAX => i64::from(exptime),
-            _ => i64::from(exptime) - now_s as i64,
-        };
-        // A negative one has expired, which is sooner than anything.
-        (exptime >= 0 && seconds_left(exptime) > seconds_left(self.exptime)).then_some(self.exptime)
     }
 }
 
@@ -60,47 +57,36 @@ impl Handle for ModifyExptime {
     }
 
     fn reason(&self, _request: &Request<'_>) -> Option<String> {
-        let word = if self.action == Action::Min { "at most " } else { "" };
+        let word = if self.action == Action::Set { "" } else { "at most " };
         Some(format!("exptime: {word}{}", self.exptime))
     }
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
-        let has_time = match request.op.group() {
-            Group::Update => !matches!(request.op, Op::Append | Op::Prepend),
-            Group::Touch => true,
-            Group::Get => matches!(request.op, Op::Gat | Op::Gats),
-            Group::Delete | Group::Arithmetic | Group::Flush => false,
-        };
-        let change = if has_time { self.change(request.exptime, cx.facts.now_s) } else { None };
-        change.map_or(Step::Tail(self.target), |exptime| {
-            Step::Rewritten(self.target, Rewrite::exptime(exptime))
-        })
+        let rule = self.rule(cx.facts.now_s);
+        if !rule.concerns(request) {
+            return Step::Tail(self.target);
+        }
+        let rewrite = rule.rewrite(request, |flags| cx.text(&[flags]));
+        if (request.op, request.dialect) == (Op::Touch, Dialect::Classic) && rule.turns_into_read(request) {
+            cx.ask(self.target, rewrite, 0);
+            return Step::Await(State::default());
+        }
+        Step::Rewritten(self.target, rewrite)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_shorter_of_two_times_stays_however_it_is_written() {
-        let now = 1_800_000_000;
-        let at_most = |exptime, given| {
-            let handle = ModifyExptime::at_most(NodeId(0), exptime);
-            handle.change(given, now).unwrap_or(given)
-        };
-        for (limit, given, becomes) in [
-            (60, 0, 60),
-            (60, 61, 60),
-            (60, 59, 59),
-            (60, -1, -1),
-            (60, now as i32 + 59, now as i32 + 59),
-            (60, now as i32 + 61, 60),
-            (60, now as i32 - 1, now as i32 - 1),
-            (0, 0, 0),
-            (0, 5, 5),
-        ] {
-            assert_eq!(at_most(limit, given), becomes, "{limit} {given}");
+    /// A read was sent in the place of a touch.
+    fn resume(
+        &self,
+        _cx: &mut Cx<'_>,
+        _state: &mut State,
+        _child: u32,
+        _request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        match answer.outcome {
+            Outcome::Found => Then::Answer(Outcome::Touched),
+            Outcome::NotFound => Then::Answer(Outcome::NotFound),
+            _ => Then::Pass,
         }
     }
 }

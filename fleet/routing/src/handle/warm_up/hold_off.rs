@@ -1,7 +1,7 @@
 //! Deletes that hold their keys off: for some seconds nothing is added under them, so that a value that was read before does not come back.
 
-use super::lifetime::RELATIVE_MAX;
 use crate::config::{ConfigError, Json};
+use crate::exptime::has_expired;
 use crate::outcome::{Answer, Outcome};
 use crate::request::{Dialect, Group, Op, Request};
 use crate::step::{Content, Cx, Rewrite};
@@ -146,11 +146,7 @@ pub(super) fn expires_at_once(request: &Request<'_>, now_s: u64) -> bool {
         Dialect::Classic => matches!(request.op, Op::Touch | Op::Gat | Op::Gats),
         Dialect::Meta => request.op == Op::Gat,
     };
-    let is_over = match u64::try_from(request.exptime) {
-        Ok(exptime) => exptime > RELATIVE_MAX && exptime <= now_s,
-        Err(_) => true,
-    };
-    has_time && is_over
+    has_time && has_expired(request.exptime, now_s)
 }
 
 /// Whether what was found by [`look`] has taken the place of an item without a value that was asked for its value.

@@ -1,5 +1,6 @@
 //! How long items live that are copied.
 
+use crate::exptime::RELATIVE_MAX;
 use crate::outcome::{Answer, Outcome};
 use crate::request::Op;
 use crate::step::{Content, Cx, Rewrite};
@@ -11,9 +12,6 @@ pub(super) enum Lifetime {
     /// As long as the item itself.
     Left,
 }
-
-/// Longer times are told as seconds since 1970.
-pub(super) const RELATIVE_MAX: u64 = 60 * 60 * 24 * 30;
 
 impl Lifetime {
     /// What the warm cluster is asked.
@@ -58,7 +56,7 @@ fn exptime(left: &str, now_s: u64) -> Option<i32> {
         return Some(0);
     }
     let left: u64 = left.parse().ok()?;
-    let told = if left > RELATIVE_MAX { now_s.saturating_add(left) } else { left.max(1) };
+    let told = if left > RELATIVE_MAX as u64 { now_s.saturating_add(left) } else { left.max(1) };
     Some(i32::try_from(told).unwrap_or(i32::MAX))
 }
 

@@ -133,6 +133,99 @@ fn the_gutter_keeps_items_for_a_short_time() {
     assert_eq!(sent, ["a delete k", "b delete k", "c delete k"]);
 }
 
+const GUTTER: &str =
+    r#"{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": "PoolRoute|B"}"#;
+
+/// What the gutter is sent while the first server is out, and how a client is answered if the gutter has the item.
+#[track_caller]
+fn in_gutter(request: &Request<'_>, route: &str) -> (String, Option<Outcome>) {
+    let mut router = Router::new(route);
+    router.refuse("a", Outcome::Tko);
+    let ticket = router.start(request);
+    let sent = router.sent().pop().expect("the gutter is asked");
+    router.reply("b", Outcome::Found);
+    let told = router.told(ticket);
+    router.end();
+    (sent, told)
+}
+
+#[test]
+fn no_command_gives_an_item_in_the_gutter_more_time_than_it_had_when_it_was_stored() {
+    let past = 1_700_000_000;
+    let meta = |op, meta: &'static str| (op, Dialect::Meta, meta, 0);
+    let classic = |op, exptime| (op, Dialect::Classic, "", exptime);
+    for ((op, dialect, flags, exptime), sent, told) in [
+        // An item that is made.
+        (meta(Op::Incr, "N0 J1 v"), "meta incr k [N60 J1 v]", Outcome::Found),
+        (meta(Op::Decr, "N100"), "meta decr k [N60]", Outcome::Found),
+        (meta(Op::Incr, "MI D3 c v J7 N0"), "meta incr k [MI D3 c v J7 N60]", Outcome::Found),
+        (meta(Op::LeaseGet, "N0 T0 v"), "meta lease-get k [N60 v]", Outcome::Found),
+        (meta(Op::LeaseGet, "v N30 R5"), "meta lease-get k [v N30 R5]", Outcome::Found),
+        (meta(Op::Append, "MA N0 T100"), "meta append k [MA N60 T60] t60", Outcome::Found),
+        (meta(Op::Set, "T0 F7 Oabc"), "meta set k [T60 F7 Oabc] t60", Outcome::Found),
+        // An item that is there.
+        (meta(Op::Incr, "T100 v"), "meta incr k [v]", Outcome::Found),
+        (meta(Op::Delete, "I T30 OT5"), "meta delete k [I OT5]", Outcome::Found),
+        (meta(Op::Gat, "T30 v"), "meta get k [v]", Outcome::Found),
+        (meta(Op::Touch, "f c"), "meta get k [f c]", Outcome::Found),
+        (classic(Op::Gat, 30), "get k", Outcome::Found),
+        (classic(Op::Gats, 0), "gets k", Outcome::Found),
+        (classic(Op::Touch, 30), "meta get k", Outcome::Touched),
+        // One that is to expire at once.
+        (classic(Op::Touch, -1), "touch k t-1", Outcome::Found),
+        (classic(Op::Gat, past), "gat k t1700000000", Outcome::Found),
+        ((Op::Gat, Dialect::Meta, "T-1 v", -1), "meta gat k [T-1 v] t-1", Outcome::Found),
+        (meta(Op::Delete, "I T-1"), "meta delete k [I T-1]", Outcome::Found),
+    ] {
+        let it = Request::classic(op, b"k");
+        let request = Request { dialect, exptime, meta: flags.as_bytes(), ..it };
+        // The answer to a delete is the first server's.
+        let told = if op == Op::Delete { Outcome::Tko } else { told };
+        assert_eq!(
+            in_gutter(&request, GUTTER),
+            (format!("b {sent}"), Some(told)),
+            "{op:?} {flags} {exptime}"
+        );
+    }
+}
+
+#[test]
+fn a_route_that_sets_times_sets_all_that_a_request_carries() {
+    for (action, sent) in [("set", "N9 T9 v"), ("min", "N9 T5 v")] {
+        let route = format!(
+            r#"{{"type": "ModifyExptimeRoute", "target": "PoolRoute|B", "exptime": 9, "action": "{action}"}}"#
+        );
+        let mut router = Router::new(&route);
+        let it = Request::classic(Op::LeaseGet, b"k");
+        router.start(&Request { dialect: Dialect::Meta, meta: b"N0 T5 v", ..it });
+        router.reply("b", Outcome::Found);
+        assert_eq!(router.sent(), [format!("b meta lease-get k [{sent}]")], "{action}");
+        router.end();
+    }
+}
+
+#[test]
+fn a_delete_is_answered_as_the_first_child_has_answered_whatever_stands_in_for_it() {
+    use Outcome::{Deleted, NotFound, Timeout, Tko};
+    for (first, second, third, told) in [
+        (Tko, Deleted, Deleted, Tko),
+        (Timeout, NotFound, Deleted, Timeout),
+        (Timeout, Tko, Deleted, Timeout),
+        (Tko, Timeout, Timeout, Tko),
+        (Deleted, Tko, Tko, Deleted),
+        (NotFound, Deleted, Deleted, NotFound),
+    ] {
+        for kind in
+            [route("FailoverRoute", ""), route("FailoverRoute", r#", "failover_errors": ["tko", "timeout"]"#)]
+        {
+            let row = [first, second, third];
+            let (sent, (outcome, who)) = run(&kind, Op::Delete, "k", &row, 0);
+            let asked = 1 + row.iter().take(2).take_while(|outcome| outcome.is_error()).count();
+            assert_eq!((sent.len(), outcome, &*who), (asked, told, "a"), "{row:?}");
+        }
+    }
+}
+
 #[test]
 fn failover_tags_keys_with_a_hash_stop() {
     let tagging = route("FailoverRoute", r#", "failover_tag": true"#);

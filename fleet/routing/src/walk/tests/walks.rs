@@ -41,6 +41,46 @@ fn routing_prefixes_choose_a_route_and_are_taken_off() {
 }
 
 #[test]
+fn a_delete_to_several_clusters_is_answered_by_the_worst_of_all_and_other_requests_by_the_nearest() {
+    let config = format!(
+        r#"{{"pools": {{{}}}, "routes": {{"/here/own/": "PoolRoute|A", "/here/b/": "PoolRoute|B", "/there/c/": "PoolRoute|C"}}}}"#,
+        pools()
+    );
+    use Outcome::{Busy, Deleted, NotFound, Stored, Timeout};
+    for (replies, told) in [
+        ([Deleted, Deleted, Deleted], Deleted),
+        ([Deleted, NotFound, Deleted], NotFound),
+        ([Deleted, Deleted, Timeout], Timeout),
+        ([Timeout, Deleted, Deleted], Timeout),
+        ([NotFound, Busy, NotFound], Busy),
+    ] {
+        for dialect in [Dialect::Classic, Dialect::Meta] {
+            for order in orders(&[0, 1, 2]) {
+                let mut router = Router::of(&config);
+                let ticket = router.start(&Request { dialect, ..Request::classic(Op::Delete, b"/*/*/k") });
+                for (place, number) in order.iter().enumerate() {
+                    router.reply(["a", "b", "c"][*number], replies[*number]);
+                    assert_eq!(router.told(ticket), (place == 2).then_some(told), "{replies:?} {order:?}");
+                }
+                router.end();
+            }
+        }
+    }
+    // A cluster that refuses the delete at once fails it, too.
+    let mut router = Router::of(&config);
+    router.refuse("c", Busy);
+    let ticket = router.ask(Op::Delete, "/*/*/k");
+    router.reply("a", Deleted);
+    router.reply("b", Deleted);
+    assert_eq!(router.told(ticket), Some(Busy));
+    let ticket = router.ask(Op::Set, "/*/*/k");
+    router.reply("a", Stored);
+    assert_eq!(router.told(ticket), Some(Stored));
+    router.reply("b", Timeout);
+    router.end();
+}
+
+#[test]
 fn requests_under_way_stay_in_their_tree() {
     let failover = |one: &str, other: &str| {
         config(&format!(
