@@ -154,9 +154,9 @@ impl Calls {
         self.complete(number);
     }
 
-    /// Whether a client has asked for an item, and not for a change.
-    pub(crate) fn is_get(&self, ticket: Ticket) -> bool {
-        self.calls[ticket.call as usize].form.is_get()
+    /// Whether a client may be told a miss in the place of a failure.
+    pub(crate) fn may_be_missing(&self, ticket: Ticket) -> bool {
+        self.calls[ticket.call as usize].form.may_be_missing()
     }
 
     /// A key was answered.

@@ -44,10 +44,13 @@ pub(crate) enum Quiet {
 }
 
 impl Form {
-    pub(crate) fn is_get(self) -> bool {
+    /// Whether a failure may be answered as a miss, as mcrouter does. A meta get fails, as before memcached's proxy: its EN says that there is
+    /// no item, which decides where a reader of remote markers reads.
+    pub(crate) fn may_be_missing(self) -> bool {
         match self {
             Form::Get(_) | Form::LeaseGet => true,
-            Form::Line(op, _) | Form::Meta(op, _) => op.group() == Group::Get,
+            Form::Line(op, _) => op.group() == Group::Get,
+            Form::Meta(op, _) => op == Op::MetaGet,
             Form::Packet(echo) => packet_reply::is_get(echo),
             Form::Nothing => false,
         }

@@ -220,7 +220,100 @@ fn a_delete_that_could_not_be_logged_fails_though_a_gutter_could_be_asked() {
         "delete a\r\nmd a\r\n",
         "SERVER_ERROR unavailable: the delete could not be logged\r\n".repeat(2),
     );
-    client.exchange("get a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");
+    // The gutter has deleted the key.
+    client.exchange("get a\r\n", "END\r\n");
+}
+
+#[test]
+fn a_delete_is_acknowledged_by_the_server_that_owns_the_key_or_by_the_log_or_not_at_all() {
+    let (node, gutter) = (Server::start(), Server::start());
+    let scratch = Scratch::new();
+    let pools = format!(
+        r#""pools": {{"P": {{"servers": ["{}"]}}, "G": {{"servers": ["{}"]}}}}"#,
+        name(&node),
+        name(&gutter)
+    );
+    node.connect().set("k", "old");
+    stop(&node);
+    let normal = r#"{"type": "PoolRoute", "pool": "P", "asynclog": false}"#;
+    for (normal, more) in [("\"PoolRoute|P\"", &["--asynclog-disable"][..]), (normal, &[])] {
+        let config = format!(
+            r#"{{{pools}, "route": {{"type": "FailoverWithExptimeRoute", "normal": {normal}, "failover": "PoolRoute|G"}}}}"#
+        );
+        let router = start(scratch.path(), &config, more);
+        let mut client = router.connect();
+        for request in ["delete k\r\n", "md k\r\n", "delete k\r\n", "delete k\r\n", "md k q\r\n"] {
+            gutter.connect().set("k", "stand-in");
+            let line = client.ask(request);
+            assert!(
+                matches!(&*line, "SERVER_ERROR timeout" | "SERVER_ERROR unavailable"),
+                "{request:?}: {line}"
+            );
+            gutter.connect().exchange("get k\r\n", "END\r\n");
+        }
+    }
+}
+
+/// A router with a cluster of its own and another one, whose server is `away`.
+fn clusters(own: &str, away: &str, folder: &Path, more: &[&str]) -> Router {
+    let config = format!(
+        r#"{{"pools": {{"A": {{"servers": ["{own}"]}}, "B": {{"servers": ["{away}"]}}}},
+            "routes": {{"/r/a/": "PoolRoute|A", "/r/b/": "PoolRoute|B"}}}}"#
+    );
+    start(folder, &config, &[&["--route-prefix=/r/a/"][..], more].concat())
+}
+
+#[test]
+fn a_delete_for_all_clusters_is_acknowledged_when_each_has_had_it_or_has_logged_it() {
+    let (own, away) = (Server::start(), Server::start());
+    let scratch = Scratch::new();
+    let names = (name(&own), name(&away));
+    let missing = scratch.file("missing");
+    for (folder, more) in [(scratch.path(), &["--asynclog-disable"][..]), (&*missing, &[])] {
+        let router = clusters(&names.0, &nobody(), folder, more);
+        let mut client = router.connect();
+        for request in ["delete /*/*/k\r\n", "md /*/*/k\r\n", "delete /r/*/k\r\n", "md /r/*/k q\r\n"] {
+            let line = client.ask(request);
+            assert!(line.starts_with("SERVER_ERROR"), "{request:?}: {line}");
+        }
+        client.exchange("delete /*/a/k\r\ndelete k\r\n", "NOT_FOUND\r\n".repeat(2));
+    }
+    let router = clusters(&names.0, &names.1, scratch.path(), &[]);
+    let mut client = router.connect();
+    client.exchange("set /r/b/k 0 0 1\r\nx\r\nset k 0 0 1\r\nx\r\n", "STORED\r\n".repeat(2));
+    client.exchange("delete /*/*/k\r\nget k\r\nget /r/b/k\r\n", "DELETED\r\nEND\r\nEND\r\n");
+    client.exchange("set k 0 0 1\r\nx\r\nset /r/b/k 0 0 1\r\nx\r\n", "STORED\r\n".repeat(2));
+    // The answer comes when the other cluster's delete is logged, and not before.
+    stop(&away);
+    client.exchange("delete /*/*/k\r\n", "NOT_FOUND\r\n");
+    assert_eq!(lines(scratch.path()).len(), 1);
+    // Other requests are answered by the nearest cluster, as mcrouter does.
+    client.exchange("set /*/*/k 0 0 1\r\ny\r\nget /*/*/k\r\n", "STORED\r\nVALUE /*/*/k 0 1\r\ny\r\nEND\r\n");
+    away.signal("CONT");
+    wait_until_empty(scratch.path());
+}
+
+#[test]
+fn a_logged_delete_is_delivered_with_its_hold_off() {
+    let node = Setup::new().guira_argument("--delete-hold-off").start_guira();
+    let scratch = Scratch::new();
+    for version in [&[][..], &["--use-asynclog-version2"]] {
+        let router = start(scratch.path(), &config(&name(&node)), version);
+        let mut client = router.connect();
+        stop(&node);
+        client.exchange(
+            "delete a 100\r\nmd b H100\r\nmd YyBk b H100\r\ndelete e\r\n",
+            "NOT_FOUND\r\nNF\r\nNF b\r\nNOT_FOUND\r\n",
+        );
+        node.signal("CONT");
+        wait_until_empty(scratch.path());
+        let mut direct = node.connect();
+        for key in ["a", "b"] {
+            direct.exchange(format!("add {key} 0 0 1\r\nx\r\n"), "NOT_STORED\r\n");
+        }
+        direct.exchange("ms YyBk 1 b ME\r\nx\r\n", "NS\r\n");
+        direct.exchange("add e 0 0 1\r\nx\r\nflush_all\r\n", "STORED\r\nOK\r\n");
+    }
 }
 
 #[test]

@@ -36,7 +36,25 @@ pub(crate) struct Entry {
     pub(crate) server: Address,
     /// The asynclog name; lines of version one have none.
     pub(crate) pool: Option<Box<str>>,
+    pub(crate) delete: Delete,
+}
+
+/// A delete, as servers are sent it later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Delete {
     pub(crate) key: Box<[u8]>,
+    pub(crate) hold_off: HoldOff,
+}
+
+/// For how long nothing may be added under a key, in seconds, in the words of the client: nodes obey the number of a classic delete only if an option
+/// has them do so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HoldOff {
+    None,
+    /// `delete KEY SECONDS`.
+    Classic(u32),
+    /// `md KEY H`.
+    Meta(u32),
 }
 
 const MAGIC_ONE: &[u8] = b"AS1.0";
@@ -47,25 +65,81 @@ fn is_word(key: &[u8]) -> bool {
     !key.iter().any(|byte| matches!(byte, b' ' | b'\r' | b'\n' | 0))
 }
 
-/// Appends a delete of this key, as servers read it.
-pub(crate) fn put_delete(key: &[u8], out: &mut Vec<u8>) {
-    if is_word(key) {
-        out.extend_from_slice(b"delete ");
-        out.extend_from_slice(key);
-    } else {
-        let mut buffer: KeyBuffer = [0; 336];
-        out.extend_from_slice(b"md ");
-        out.extend_from_slice(encode_key(key, &mut buffer));
-        out.extend_from_slice(b" b");
+impl Delete {
+    pub(crate) fn of(key: &[u8]) -> Self {
+        Delete { key: key.into(), hold_off: HoldOff::None }
     }
-    out.extend_from_slice(b"\r\n");
+
+    /// The same for servers that know no hold-off.
+    pub(crate) fn plain(&self) -> Self {
+        Delete::of(&self.key)
+    }
+
+    /// Appends the request, as servers read it.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let is_word = is_word(&self.key);
+        let mut buffer: KeyBuffer = [0; 336];
+        let key = if is_word { &*self.key } else { encode_key(&self.key, &mut buffer) };
+        out.extend_from_slice(match self.hold_off {
+            HoldOff::None | HoldOff::Classic(_) if is_word => b"delete ",
+            _ => b"md ",
+        });
+        out.extend_from_slice(key);
+        if !is_word {
+            out.extend_from_slice(b" b");
+        }
+        match self.hold_off {
+            HoldOff::Classic(seconds) if is_word => put(out, format_args!(" {seconds}")),
+            HoldOff::Meta(seconds) => put(out, format_args!(" H{seconds}")),
+            HoldOff::None | HoldOff::Classic(_) => {}
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Reads a request that is a delete and nothing else.
+    fn read(command: &[u8]) -> Result<Self, String> {
+        let Cut::Line(line) = cut(command) else {
+            return Err("its command is not complete".to_owned());
+        };
+        let is_whole = line.length == command.len();
+        let command = parse(line).ok().filter(|_| is_whole);
+        let delete = command.and_then(|command| Delete::of_command(&command));
+        delete.ok_or("its command is no delete")?.checked()
+    }
+
+    /// The delete that a command is.
+    pub(crate) fn of_command(command: &Command<'_>) -> Option<Self> {
+        match command {
+            Command::Delete(delete) => {
+                let seconds = delete.hold_off.filter(|seconds| *seconds != 0);
+                let hold_off = seconds.map_or(HoldOff::None, HoldOff::Classic);
+                Some(Delete { hold_off, ..Delete::of(delete.key) })
+            }
+            Command::Meta(Meta::Delete(delete)) => {
+                let mut buffer: KeyBuffer = [0; 336];
+                let hold_off = match delete.flags.hold_off {
+                    0 => HoldOff::None,
+                    seconds => HoldOff::Meta(seconds),
+                };
+                Some(Delete { hold_off, ..Delete::of(delete.key.bytes(&mut buffer)) })
+            }
+            _ => None,
+        }
+    }
+
+    fn checked(self) -> Result<Self, String> {
+        match self.key.len() {
+            1..=KEY_MAX => Ok(self),
+            length => Err(format!("its key has {length} bytes")),
+        }
+    }
 }
 
 impl Entry {
     /// Appends its line. A key that no classic command can have is written in version one whatever is asked for: a tool that sends the
     /// command of such a line as it stands does the right thing, and version two has no way to write it.
     pub(crate) fn write(&self, version: LogVersion, author: &Author, now_ms: u64, out: &mut Vec<u8>) {
-        let version = if is_word(&self.key) { version } else { LogVersion::One };
+        let version = if is_word(&self.delete.key) { version } else { LogVersion::One };
         let magic = if version == LogVersion::One { MAGIC_ONE } else { MAGIC_TWO };
         out.push(b'[');
         put_string(magic, out);
@@ -77,7 +151,7 @@ impl Entry {
                 put_string(host.as_bytes(), out);
                 put(out, format_args!(",{port},"));
                 let mut command = Vec::new();
-                put_delete(&self.key, &mut command);
+                self.delete.write(&mut command);
                 put_string(&command, out);
                 out.extend_from_slice(b"]]\n");
             }
@@ -90,7 +164,7 @@ impl Entry {
                     ('r', author.region.as_bytes()),
                     ('h', address.as_bytes()),
                     ('p', pool.as_bytes()),
-                    ('k', &self.key),
+                    ('k', &self.delete.key),
                 ];
                 out.push(b'{');
                 for (name, value) in members {
@@ -98,7 +172,13 @@ impl Entry {
                     put_string(value, out);
                     out.push(b',');
                 }
-                out.extend_from_slice(b"\"a\":{\"al\":1}}]\n");
+                out.extend_from_slice(b"\"a\":{\"al\":1");
+                match self.delete.hold_off {
+                    HoldOff::None => {}
+                    HoldOff::Classic(seconds) => put(out, format_args!(",\"seconds\":{seconds}")),
+                    HoldOff::Meta(seconds) => put(out, format_args!(",\"hold_off_s\":{seconds}")),
+                }
+                out.extend_from_slice(b"}}]\n");
             }
         }
     }
@@ -115,15 +195,17 @@ impl Entry {
                 type Line = (Bytes, IgnoredAny, Bytes, (Bytes, u16, Bytes));
                 let (_, _, kind, (host, port, command)): Line =
                     serde_json::from_slice(line).map_err(wrong)?;
-                let (server, key) = (address(&kind, &host.0, port)?, key_of(&command.0)?);
-                Ok(Entry { server, pool: None, key })
+                let (server, delete) = (address(&kind, &host.0, port)?, Delete::read(&command.0)?);
+                Ok(Entry { server, pool: None, delete })
             }
             Some(MAGIC_TWO) => {
                 type Line = (Bytes, IgnoredAny, Bytes, Members);
                 let (_, _, kind, members): Line = serde_json::from_slice(line).map_err(wrong)?;
                 let (host, port) = split(&members.h.0).ok_or("it names no server")?;
                 let pool = members.p.map(|pool| String::from_utf8_lossy(&pool.0).into());
-                Ok(Entry { server: address(&kind, host, port)?, pool, key: checked(&members.k.0)? })
+                let delete =
+                    Delete { hold_off: members.a.hold_off(), ..Delete::of(&members.k.0) }.checked()?;
+                Ok(Entry { server: address(&kind, host, port)?, pool, delete })
             }
             _ => Err("it has neither version AS1.0 nor AS2.0".to_owned()),
         }
@@ -181,29 +263,6 @@ fn address(kind: &Bytes, host: &[u8], port: u16) -> Result<Address, String> {
     }
 }
 
-/// The key of a command, which is a delete.
-fn key_of(command: &[u8]) -> Result<Box<[u8]>, String> {
-    let Cut::Line(line) = cut(command) else {
-        return Err("its command is not complete".to_owned());
-    };
-    let is_whole = line.length == command.len();
-    match parse(line) {
-        Ok(Command::Delete(delete)) if is_whole => checked(delete.key),
-        Ok(Command::Meta(Meta::Delete(delete))) if is_whole => {
-            let mut buffer: KeyBuffer = [0; 336];
-            checked(delete.key.bytes(&mut buffer))
-        }
-        _ => Err("its command is no delete".to_owned()),
-    }
-}
-
-fn checked(key: &[u8]) -> Result<Box<[u8]>, String> {
-    if key.is_empty() || key.len() > KEY_MAX {
-        return Err(format!("its key has {} bytes", key.len()));
-    }
-    Ok(key.into())
-}
-
 /// The members of a line of version two that matter.
 #[derive(serde::Deserialize)]
 struct Members {
@@ -211,6 +270,27 @@ struct Members {
     #[serde(default)]
     p: Option<Bytes>,
     k: Bytes,
+    #[serde(default)]
+    a: Attributes,
+}
+
+/// Of these mcrouter has others, which do not matter.
+#[derive(Default, serde::Deserialize)]
+struct Attributes {
+    #[serde(default)]
+    hold_off_s: u32,
+    #[serde(default)]
+    seconds: u32,
+}
+
+impl Attributes {
+    fn hold_off(&self) -> HoldOff {
+        match (self.hold_off_s, self.seconds) {
+            (0, 0) => HoldOff::None,
+            (0, seconds) => HoldOff::Classic(seconds),
+            (seconds, _) => HoldOff::Meta(seconds),
+        }
+    }
 }
 
 /// A string, whether it is UTF-8 or not.
@@ -243,7 +323,7 @@ mod tests {
     }
 
     fn entry(host: &str, pool: Option<&str>, key: &[u8]) -> Entry {
-        Entry { server: server(host, 11302), pool: pool.map(Into::into), key: key.into() }
+        Entry { server: server(host, 11302), pool: pool.map(Into::into), delete: Delete::of(key) }
     }
 
     fn written(entry: &Entry, version: LogVersion) -> String {
@@ -280,6 +360,10 @@ mod tests {
                 br#"["AS1.0", 1289416829.836, "C", ["10.0.0.1", 11302, "delete foo\r\n"]]"#,
                 entry("10.0.0.1", None, b"foo"),
             ),
+            (
+                br#"["AS1.0",1.5,"C",["10.0.0.1",11302,"delete foo 7\r\n"]]"#,
+                Entry { delete: Delete { hold_off: HoldOff::Classic(7), ..Delete::of(b"foo") }, ..entry("10.0.0.1", None, b"") },
+            ),
             (br#"["AS1.0",1289416829,"C",["10.0.0.1",11302,"delete foo 0\r\n"]]"#, entry("10.0.0.1", None, b"foo")),
             (
                 br#"["AS2.0", 1289416829.836, "C", {"f":"flavor","h":"[10.0.0.1]:11302","p":"pool_name","k":"foo"}]"#,
@@ -313,10 +397,18 @@ mod tests {
         // In base64 a longer key is longer than a word may be.
         keys.extend([vec![b'k'; KEY_MAX], vec![0; 186], b"two words".to_vec(), b"md x b\r\n".to_vec()]);
         for key in keys {
-            let entry = entry("host", Some("p\"\\"), &key);
-            for version in [LogVersion::One, LogVersion::Two] {
-                let line = written(&entry, version);
-                assert_eq!(line.matches('\n').count(), 1, "{}", line.escape_debug());
+            let is_word = is_word(&key);
+            for hold_off in [HoldOff::None, HoldOff::Classic(1), HoldOff::Meta(1), HoldOff::Meta(u32::MAX)] {
+                // Only a word is the key of a classic delete.
+                if !is_word && matches!(hold_off, HoldOff::Classic(_)) {
+                    continue;
+                }
+                let delete = Delete { hold_off, ..Delete::of(&key) };
+                let entry = Entry { delete, ..entry("host", Some("p\"\\"), &key) };
+                for version in [LogVersion::One, LogVersion::Two] {
+                    let line = written(&entry, version);
+                    assert_eq!(line.matches('\n').count(), 1, "{}", line.escape_debug());
+                }
             }
         }
         let binary = written(&entry("host", Some("p"), b"a b"), LogVersion::Two);

@@ -18,6 +18,9 @@ mod running;
 mod writer;
 
 pub(crate) use counts::{LogCount, LogCounts};
+pub(crate) use entry::Delete;
+#[cfg(test)]
+pub(crate) use entry::HoldOff;
 pub use entry::LogVersion;
 pub use file::LogSync;
 pub(crate) use pending::{DeleteLog, LogAccess, Waiting};

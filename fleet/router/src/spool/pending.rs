@@ -111,7 +111,7 @@ impl DeleteLog {
         let before = self.present.lines.len();
         let server = &self.servers[server.0 as usize];
         let pool = Some(Box::from(&*self.names[delete.log.index()]));
-        let entry = Entry { server: server.clone(), pool, key: delete.key };
+        let entry = Entry { server: server.clone(), pool, delete: delete.delete };
         entry.write(self.access.version, &self.access.author, wall_clock_millis(), &mut self.present.lines);
         self.waiting += self.present.lines.len() - before + EACH;
         self.present.servers.insert(entry.server);
@@ -158,6 +158,7 @@ impl DeleteLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spool::Delete;
     use crate::spool::named::log_of_a_pool;
     use guira_routing::LogName;
     use std::sync::mpsc::{Receiver, channel};
@@ -174,7 +175,7 @@ mod tests {
     }
 
     fn delete(log: LogName, key: &str) -> Undelivered {
-        Undelivered { log, key: key.as_bytes().into(), reply: Box::default() }
+        Undelivered { log, delete: Delete::of(key.as_bytes()), reply: Box::default() }
     }
 
     fn batch(order: Order) -> Batch {
@@ -203,8 +204,11 @@ mod tests {
             .map(|line| Entry::read(line).unwrap())
             .collect();
         let [a, b] = &*entries else { panic!("{entries:?}") };
-        assert_eq!((a.server.to_string(), &*a.key, a.pool.as_deref()), ("b:2".into(), &b"k7"[..], Some("P")));
-        assert_eq!((b.server.to_string(), &*b.key), ("a:1".into(), &b"k8"[..]));
+        assert_eq!(
+            (a.server.to_string(), &*a.delete.key, a.pool.as_deref()),
+            ("b:2".into(), &b"k7"[..], Some("P"))
+        );
+        assert_eq!((b.server.to_string(), &*b.delete.key), ("a:1".into(), &b"k8"[..]));
         first.to.send(Written::Yes);
         second.to.send(Written::No);
         let settled = log.settled();

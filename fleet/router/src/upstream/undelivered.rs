@@ -1,6 +1,7 @@
 //! Deletes that a server was not told, or has not carried out.
 
-use guira_protocol::{Command, Cut, KeyBuffer, Meta, cut, parse};
+use crate::spool::Delete;
+use guira_protocol::{Command, Cut, Meta, cut, parse};
 use guira_routing::{LogName, Request};
 use guira_upstream::wire;
 
@@ -8,7 +9,7 @@ use guira_upstream::wire;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Undelivered {
     pub(crate) log: LogName,
-    pub(crate) key: Box<[u8]>,
+    pub(crate) delete: Delete,
     /// What a server answers to a meta delete that finds nothing; empty for a classic one.
     pub(crate) reply: Box<[u8]>,
 }
@@ -17,13 +18,10 @@ impl Undelivered {
     /// Of what begins with the request as a server was to read it.
     pub(crate) fn read(request: &[u8], log: LogName) -> Option<Self> {
         let Cut::Line(line) = cut(request) else { return None };
-        match parse(line).ok()? {
-            Command::Delete(delete) => {
-                Some(Undelivered { log, key: delete.key.into(), reply: Box::default() })
-            }
+        let command = parse(line).ok()?;
+        let delete = Delete::of_command(&command)?;
+        let reply = match &command {
             Command::Meta(Meta::Delete(delete)) => {
-                let mut buffer: KeyBuffer = [0; 336];
-                let key = delete.key.bytes(&mut buffer).into();
                 let text = line.text.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
                 let mut reply = b"NF".to_vec();
                 for (letter, flag) in delete.flags.in_order() {
@@ -33,10 +31,11 @@ impl Undelivered {
                         _ => {}
                     }
                 }
-                Some(Undelivered { log, key, reply: reply.into() })
+                reply
             }
-            _ => None,
-        }
+            _ => Vec::new(),
+        };
+        Some(Undelivered { log, delete, reply: reply.into() })
     }
 
     /// Of a request that was not sent.
@@ -50,6 +49,7 @@ impl Undelivered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spool::HoldOff;
     use crate::spool::named::log_of_a_pool;
     use guira_routing::{Dialect, Op};
 
@@ -59,15 +59,17 @@ mod tests {
 
     #[test]
     fn a_delete_is_found_at_the_front_of_what_was_sent() {
-        for (request, key, reply) in [
-            (&b"delete key\r\nget other\r\n"[..], &b"key"[..], ""),
-            (b"delete key 30\r\n", b"key", ""),
-            (b"md key\r\nmd other k\r\n", b"key", "NF"),
-            (b"md key Oabc C7 k x\r\n", b"key", "NF Oabc kkey"),
-            (b"md YSBi k b O1\r\n", b"a b", "NF kYSBi b O1"),
+        for (request, key, hold_off, reply) in [
+            (&b"delete key\r\nget other\r\n"[..], &b"key"[..], HoldOff::None, ""),
+            (b"delete key 30\r\n", b"key", HoldOff::Classic(30), ""),
+            (b"md key\r\nmd other k\r\n", b"key", HoldOff::None, "NF"),
+            (b"md key H5 Oabc\r\n", b"key", HoldOff::Meta(5), "NF Oabc"),
+            (b"md key Oabc C7 k x\r\n", b"key", HoldOff::None, "NF Oabc kkey"),
+            (b"md YSBi k b O1\r\n", b"a b", HoldOff::None, "NF kYSBi b O1"),
         ] {
             let found = Undelivered::read(request, log()).expect("a delete");
-            assert_eq!((&*found.key, std::str::from_utf8(&found.reply)), (key, Ok(reply)));
+            assert_eq!(found.delete, Delete { key: key.into(), hold_off });
+            assert_eq!(std::str::from_utf8(&found.reply), Ok(reply));
         }
         for request in [&b"get key\r\n"[..], b"delete key", b"version\r\n", b""] {
             assert_eq!(Undelivered::read(request, log()), None, "{}", request.escape_ascii());
@@ -80,7 +82,7 @@ mod tests {
         let classic = Request::classic(Op::Delete, b"key");
         assert_eq!(
             Undelivered::of(&Request { number: 9, ..classic }, log),
-            Undelivered::read(b"delete key\r\n", log)
+            Undelivered::read(b"delete key 9\r\n", log)
         );
         let meta = Request { dialect: Dialect::Meta, meta: b"b k", ..Request::classic(Op::Delete, b"a b") };
         assert_eq!(Undelivered::of(&meta, log), Undelivered::read(b"md YSBi b k\r\n", log));

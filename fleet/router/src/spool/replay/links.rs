@@ -1,7 +1,7 @@
 //! Connections for replays: one for each server, apart from those of workers, and only as long as there is something to deliver.
 
-use super::super::entry::put_delete;
-use guira_client::text::{Connection, Target};
+use super::super::entry::{Delete, HoldOff};
+use guira_client::text::{Connection, Target, TextError, is_refusal};
 use guira_sync::clock::Stopwatch;
 use std::time::Duration;
 
@@ -51,41 +51,72 @@ impl Link {
         self.connection = None;
     }
 
-    /// Deletes keys, in order. After the first that has failed, all have.
-    pub(crate) fn deliver(&mut self, target: &Target, keys: &[&[u8]]) -> Vec<Delivery> {
+    /// Sends deletes, in order. After the first that has failed, all have.
+    pub(crate) fn deliver(&mut self, target: &Target, deletes: &[Delete]) -> Vec<Delivery> {
         let mut done = Vec::new();
-        match self.try_deliver(target, keys, &mut done) {
+        match self.try_deliver(target, deletes, &mut done) {
             Ok(()) => self.failed = None,
-            Err(reason) => self.fail(reason),
+            Err(reason) => {
+                // Whether the server refuses some deletes or all is not known.
+                let certain = done.iter().position(|delivery| matches!(delivery, Delivery::Refused(_)));
+                done.truncate(certain.unwrap_or(done.len()));
+                self.fail(reason);
+            }
         }
-        done.resize(keys.len(), Delivery::Failed);
+        done.resize(deletes.len(), Delivery::Failed);
         done
     }
 
     fn try_deliver(
         &mut self,
         target: &Target,
-        keys: &[&[u8]],
+        deletes: &[Delete],
         done: &mut Vec<Delivery>,
     ) -> Result<(), String> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             None => self.connection.insert(Connection::open(target).map_err(|error| error.to_string())?),
         };
-        let mut requests = Vec::new();
-        keys.iter().for_each(|key| put_delete(key, &mut requests));
-        connection.send(&requests).map_err(|error| error.to_string())?;
-        for _ in keys {
-            let line = connection.line().map_err(|error| error.to_string())?;
-            done.push(match line {
-                b"DELETED" | b"NOT_FOUND" => Delivery::Done,
-                _ if matches!(line.get(..2), Some(b"HD" | b"NF")) => Delivery::Done,
-                b"ERROR" => Delivery::Refused("ERROR".to_owned()),
-                _ if line.starts_with(b"CLIENT_ERROR") => Delivery::Refused(line.escape_ascii().to_string()),
-                _ => return Err(line.escape_ascii().to_string()),
-            });
+        send(connection, deletes.iter())?;
+        for _ in deletes {
+            done.push(reply(connection)?);
         }
-        Ok(())
+        if !done.iter().any(|delivery| matches!(delivery, Delivery::Refused(_))) {
+            return Ok(());
+        }
+        // A server that knows no hold-off takes the delete without.
+        let again: Vec<usize> = (0..deletes.len())
+            .filter(|at| deletes[*at].hold_off != HoldOff::None && matches!(done[*at], Delivery::Refused(_)))
+            .collect();
+        let plain: Vec<Delete> = again.iter().map(|at| deletes[*at].plain()).collect();
+        send(connection, plain.iter().chain([&Delete::of(PROBE)]))?;
+        for at in again {
+            done[at] = reply(connection)?;
+        }
+        match reply(connection)? {
+            Delivery::Refused(line) => Err(format!("the server refuses every delete: {line}")),
+            Delivery::Done | Delivery::Failed => Ok(()),
+        }
+    }
+}
+
+/// A key that every server takes a delete of: if this is refused, all are, and none of them may be dropped.
+const PROBE: &[u8] = b"guira-router-asks";
+
+fn send<'a>(connection: &mut Connection, deletes: impl Iterator<Item = &'a Delete>) -> Result<(), String> {
+    let mut requests = Vec::new();
+    deletes.for_each(|delete| delete.write(&mut requests));
+    connection.send(&requests).map_err(|error: TextError| error.to_string())
+}
+
+/// What the next reply says; that a delete has failed for now is an error.
+fn reply(connection: &mut Connection) -> Result<Delivery, String> {
+    let line = connection.line().map_err(|error| error.to_string())?;
+    match line {
+        b"DELETED" | b"NOT_FOUND" => Ok(Delivery::Done),
+        _ if matches!(line.get(..2), Some(b"HD" | b"NF")) => Ok(Delivery::Done),
+        _ if is_refusal(line) => Ok(Delivery::Refused(line.escape_ascii().to_string())),
+        _ => Err(line.escape_ascii().to_string()),
     }
 }
 
@@ -93,41 +124,50 @@ impl Link {
 mod tests {
     use super::*;
     use guira_client::text::Endpoint;
-    use std::io::{Read, Write};
+    use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// A server that says this to the first that asks, and what it was asked.
-    fn server(reply: &'static str, length: usize) -> (Target, std::thread::JoinHandle<Vec<u8>>) {
+    /// A server that answers each of these rounds of requests, whatever they are, and what it was sent.
+    fn server(rounds: &[(usize, &'static str)]) -> (Target, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
+        let rounds = rounds.to_vec();
         let thread = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut asked = vec![0; length];
-            stream.read_exact(&mut asked).unwrap();
-            stream.write_all(reply.as_bytes()).unwrap();
+            let (stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(&stream);
+            let mut asked = String::new();
+            for (requests, replies) in rounds {
+                (0..requests).for_each(|_| _ = lines.read_line(&mut asked).unwrap());
+                (&stream).write_all(replies.as_bytes()).unwrap();
+            }
             asked
         });
         (Target::new(Endpoint::Tcp { host: "127.0.0.1".into(), port }, PATIENCE), thread)
     }
 
-    fn deliver(reply: &'static str, keys: &[&[u8]]) -> (Vec<Delivery>, Link, String) {
-        let mut requests = Vec::new();
-        keys.iter().for_each(|key| put_delete(key, &mut requests));
-        let (target, thread) = server(reply, requests.len());
+    fn deliver(rounds: &[(usize, &'static str)], deletes: &[Delete]) -> (Vec<Delivery>, Link, String) {
+        let (target, thread) = server(rounds);
         let mut link = Link::default();
-        let done = link.deliver(&target, keys);
-        (done, link, String::from_utf8(thread.join().unwrap()).unwrap())
+        let done = link.deliver(&target, deletes);
+        (done, link, thread.join().unwrap())
+    }
+
+    fn deletes(keys: &[&[u8]]) -> Vec<Delete> {
+        keys.iter().map(|key| Delete::of(key)).collect()
     }
 
     #[test]
     fn deletes_are_sent_together_and_each_reply_is_that_of_one() {
         let (done, link, asked) = deliver(
-            "DELETED\r\nNOT_FOUND\r\nCLIENT_ERROR bad\r\nHD\r\nNF\r\n",
-            &[b"a", b"b", b"c", b"d e", b"f\n"],
+            &[(5, "DELETED\r\nNOT_FOUND\r\nCLIENT_ERROR bad\r\nHD\r\nNF\r\n"), (1, "NOT_FOUND\r\n")],
+            &deletes(&[b"a", b"b", b"c", b"d e", b"f\n"]),
         );
-        assert_eq!(asked, "delete a\r\ndelete b\r\ndelete c\r\nmd ZCBl b\r\nmd Zgo= b\r\n");
+        assert_eq!(
+            asked,
+            "delete a\r\ndelete b\r\ndelete c\r\nmd ZCBl b\r\nmd Zgo= b\r\ndelete guira-router-asks\r\n"
+        );
         let refused = Delivery::Refused("CLIENT_ERROR bad".to_owned());
         assert_eq!(done, [Delivery::Done, Delivery::Done, refused, Delivery::Done, Delivery::Done]);
         assert!(link.is_ready());
@@ -135,12 +175,48 @@ mod tests {
 
     #[test]
     fn after_the_first_failure_all_have_failed() {
-        let (done, link, _) = deliver("DELETED\r\nSERVER_ERROR busy\r\nDELETED\r\n", &[b"a", b"b", b"c"]);
+        let three = deletes(&[b"a", b"b", b"c"]);
+        let (done, link, _) = deliver(&[(3, "DELETED\r\nSERVER_ERROR busy\r\nDELETED\r\n")], &three);
         assert_eq!(done, [Delivery::Done, Delivery::Failed, Delivery::Failed]);
         assert_eq!((link.is_ready(), &*link.reason), (false, "SERVER_ERROR busy"));
-        let (done, link, _) = deliver("DELETED\r\nDEL", &[b"a", b"b"]);
+        let (done, link, _) = deliver(&[(2, "DELETED\r\nDEL")], &three[..2]);
         assert_eq!(done, [Delivery::Done, Delivery::Failed]);
         assert!(!link.is_ready() && link.connection.is_none());
+        // It cannot be known any more whether the server refuses all.
+        let (done, ..) = deliver(&[(3, "DELETED\r\nCLIENT_ERROR bad\r\nSERVER_ERROR busy\r\n")], &three);
+        assert_eq!(done, [Delivery::Done, Delivery::Failed, Delivery::Failed]);
+        let (done, ..) = deliver(&[(2, "ERROR\r\nDELETED\r\n"), (1, "SERVER_ERROR busy\r\n")], &three[..2]);
+        assert_eq!(done, [Delivery::Failed, Delivery::Failed]);
+    }
+
+    #[test]
+    fn a_server_that_refuses_every_delete_has_had_none() {
+        for refusal in ["CLIENT_ERROR unauthenticated", "ERROR"] {
+            let two: &'static str = format!("{refusal}\r\n{refusal}\r\n").leak();
+            let (done, link, _) = deliver(&[(2, two), (1, &two[two.len() / 2..])], &deletes(&[b"a", b"b"]));
+            assert_eq!(done, [Delivery::Failed, Delivery::Failed]);
+            assert_eq!(link.reason, format!("the server refuses every delete: {refusal}"));
+            assert!(!link.is_ready());
+        }
+    }
+
+    #[test]
+    fn a_hold_off_is_sent_and_left_out_for_servers_that_know_none() {
+        let mut held = deletes(&[b"a", b"b c"]);
+        held.iter_mut().for_each(|delete| delete.hold_off = HoldOff::Meta(3));
+        held[0].hold_off = HoldOff::Classic(3);
+        let (done, _, asked) = deliver(&[(2, "DELETED\r\nHD\r\n")], &held);
+        assert_eq!((&*asked, done), ("delete a 3\r\nmd YiBj b H3\r\n", vec![Delivery::Done; 2]));
+        let (done, link, asked) = deliver(
+            &[
+                (2, "CLIENT_ERROR usage\r\nCLIENT_ERROR invalid flag\r\n"),
+                (3, "DELETED\r\nNF\r\nNOT_FOUND\r\n"),
+            ],
+            &held,
+        );
+        assert_eq!(done, [Delivery::Done, Delivery::Done]);
+        assert!(asked.ends_with("delete a\r\nmd YiBj b\r\ndelete guira-router-asks\r\n"), "{asked}");
+        assert!(link.is_ready());
     }
 
     #[test]

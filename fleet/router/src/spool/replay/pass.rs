@@ -1,7 +1,7 @@
 //! One look at all files: what can be delivered is, in the order of the files for each server.
 
 use super::super::counts::{LogCount, LogCounts};
-use super::super::entry::Entry;
+use super::super::entry::{Delete, Entry};
 use super::super::names::{self, LogFile};
 use super::budget::Budget;
 use super::lines::{Content, HeldLog};
@@ -108,7 +108,7 @@ struct Due {
 /// Deletes that a server is sent at once, each with its place among those that are due.
 struct Load {
     server: Address,
-    deletes: Vec<(usize, Box<[u8]>)>,
+    deletes: Vec<(usize, Delete)>,
 }
 
 /// A file at work.
@@ -358,17 +358,17 @@ impl Replay {
             if found.is_empty() {
                 fates[number] = Fate::Left(LeftReason::Homeless);
             }
-            for (server, key) in found {
+            for (server, delete) in found {
                 match loads.iter_mut().find(|load| load.server == server) {
-                    Some(load) => load.deletes.push((number, key)),
-                    None => loads.push(Load { server, deletes: vec![(number, key)] }),
+                    Some(load) => load.deletes.push((number, delete)),
+                    None => loads.push(Load { server, deletes: vec![(number, delete)] }),
                 }
             }
         }
         for Load { server, deletes } in loads {
-            let keys: Vec<&[u8]> = deletes.iter().map(|(_, key)| &**key).collect();
-            let deliveries = self.deliver_to(pass, &server, &keys);
-            for ((number, _), delivery) in deletes.iter().zip(deliveries) {
+            let (numbers, deletes): (Vec<usize>, Vec<Delete>) = deletes.into_iter().unzip();
+            let deliveries = self.deliver_to(pass, &server, &deletes);
+            for (number, delivery) in numbers.iter().zip(deliveries) {
                 match delivery {
                     Delivery::Done => {}
                     Delivery::Refused(line) => {
@@ -387,15 +387,15 @@ impl Replay {
         }
     }
 
-    fn deliver_to(&mut self, pass: &mut Pass, server: &Address, keys: &[&[u8]]) -> Vec<Delivery> {
+    fn deliver_to(&mut self, pass: &mut Pass, server: &Address, deletes: &[Delete]) -> Vec<Delivery> {
         if !self.is_ready(pass, server) {
-            return vec![Delivery::Failed; keys.len()];
+            return vec![Delivery::Failed; deletes.len()];
         }
         if self.manner == ReplayManner::Pretend {
-            return vec![Delivery::Done; keys.len()];
+            return vec![Delivery::Done; deletes.len()];
         }
         let link = self.links.entry(server.clone()).or_default();
-        let deliveries = link.deliver(&self.places.target(server), keys);
+        let deliveries = link.deliver(&self.places.target(server), deletes);
         if deliveries.contains(&Delivery::Failed) {
             self.counts.add(LogCount::Failures, 1);
             pass.ready.insert(server.clone(), false);

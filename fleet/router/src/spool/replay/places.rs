@@ -1,6 +1,6 @@
 //! Where logged deletes go: to the server that they were logged for, as long as there is one.
 
-use super::super::entry::Entry;
+use super::super::entry::{Delete, Entry};
 use crate::config::SharedPlan;
 use guira_client::text::{Endpoint, Target};
 use guira_routing::config::{Address, ConfigError};
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// A server, and the key that is to be deleted there.
-pub(crate) type Stop = (Address, Box<[u8]>);
+pub(crate) type Stop = (Address, Delete);
 
 /// What decides where deletes go.
 #[derive(Debug)]
@@ -43,13 +43,14 @@ impl Configured {
 
     fn find(&self, entry: &Entry) -> Vec<Stop> {
         if self.servers.contains_key(&entry.server) {
-            return vec![(entry.server.clone(), entry.key.clone())];
+            return vec![(entry.server.clone(), entry.delete.clone())];
         }
         let log = entry.pool.as_deref().and_then(|pool| self.plan.named().log_named(pool));
         let facts = Facts { host: host_id().into(), now_s: wall_clock(), ..Facts::default() };
-        let stops = log.map(|log| self.tree.relocate(log, &entry.key, facts)).unwrap_or_default();
+        let stops = log.map(|log| self.tree.relocate(log, &entry.delete.key, facts)).unwrap_or_default();
         let address = |number: DestinationId| self.plan.named().specs()[number.0 as usize].address.clone();
-        stops.into_iter().map(|(number, key)| (address(number), key)).collect()
+        let delete = |key| Delete { key, ..entry.delete };
+        stops.into_iter().map(|(number, key)| (address(number), delete(key))).collect()
     }
 
     fn ways(&self, server: &Address) -> impl Iterator<Item = &crate::upstream::Server> {
@@ -62,7 +63,7 @@ impl Places {
     /// Where a delete goes. Empty if there is no such server any more, and no pool of that name.
     pub(crate) fn find(&self, entry: &Entry) -> Vec<Stop> {
         match self {
-            Places::AsLogged { .. } => vec![(entry.server.clone(), entry.key.clone())],
+            Places::AsLogged { .. } => vec![(entry.server.clone(), entry.delete.clone())],
             Places::Configured(configured) => configured.find(entry),
         }
     }

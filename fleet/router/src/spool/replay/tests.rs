@@ -1,7 +1,7 @@
 //! Replays of files that the tests write, to servers that are threads.
 
 use super::super::counts::{LogCount, LogCounts};
-use super::super::entry::{Author, Entry, LogVersion};
+use super::super::entry::{Author, Delete, Entry, LogVersion};
 use super::super::names;
 use super::pass::{Replay, ReplayManner, ReplayTakes, Told};
 use super::places::{Configured, Places};
@@ -12,7 +12,7 @@ use crate::running::{FailedGets, Flushes, Identity, Limits, RouterOptions, Serve
 use crate::{Source, spool::replay::lines::HeldLog};
 use guira_routing::Settings;
 use guira_routing::config::Address;
-use guira_sync::atomic::{AtomicU8, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use guira_transport::{NameCheck, Resumption, TlsClientOptions};
 use guira_upstream::Health;
 use std::fs;
@@ -29,6 +29,7 @@ const NOW: u64 = 1_800_000_000;
 struct Fake {
     address: Address,
     keys: Arc<Mutex<Vec<String>>>,
+    refuses_all: Arc<AtomicBool>,
 }
 
 impl Fake {
@@ -36,24 +37,28 @@ impl Fake {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let keys = Arc::<Mutex<Vec<String>>>::default();
-        let kept = keys.clone();
+        let refuses_all = Arc::<AtomicBool>::default();
+        let (kept, refuses) = (keys.clone(), refuses_all.clone());
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
-                let kept = kept.clone();
+                let (kept, refuses) = (kept.clone(), refuses.clone());
                 thread::spawn(move || {
                     let mut out = stream.try_clone().unwrap();
                     for line in BufReader::new(stream).lines().map_while(Result::ok) {
                         let key = line.strip_prefix("delete ").expect("a delete").to_owned();
-                        let reply: &[u8] =
-                            if key.starts_with("bad") { b"CLIENT_ERROR bad\r\n" } else { b"DELETED\r\n" };
+                        let reply: &[u8] = match refuses.load(Ordering::Relaxed) {
+                            true => b"CLIENT_ERROR unauthenticated\r\n",
+                            false if key.starts_with("bad") => b"CLIENT_ERROR bad\r\n",
+                            false => b"DELETED\r\n",
+                        };
                         kept.lock().unwrap().push(key);
                         out.write_all(reply).unwrap();
                     }
                 });
             }
         });
-        Fake { address: Address::Tcp { host: "127.0.0.1".into(), port }, keys }
+        Fake { address: Address::Tcp { host: "127.0.0.1".into(), port }, keys, refuses_all }
     }
 
     fn take(&self) -> Vec<String> {
@@ -123,7 +128,8 @@ impl Drop for Folder {
 fn line_of(server: &Address, pool: Option<&str>, key: &str) -> Vec<u8> {
     let author = Author { service: "s".into(), router: "r".into(), region: "g".into() };
     let version = if pool.is_some() { LogVersion::Two } else { LogVersion::One };
-    let entry = Entry { server: server.clone(), pool: pool.map(Into::into), key: key.as_bytes().into() };
+    let delete = Delete::of(key.as_bytes());
+    let entry = Entry { server: server.clone(), pool: pool.map(Into::into), delete };
     let mut line = Vec::new();
     entry.write(version, &author, NOW * 1000, &mut line);
     line
@@ -271,9 +277,26 @@ fn a_delete_that_a_server_refuses_as_wrong_is_dropped_and_told() {
     let (folder, server) = (Folder::new("refused"), Fake::start());
     folder.write(NOW - 5000, &lines(&server.address, ["a".to_owned(), "bad".to_owned(), "b".to_owned()]));
     let (report, files) = pass(&mut folder.replay(as_logged()));
-    assert_eq!((report.refused, report.removed, server.take().len()), (1, 1, 3));
+    assert_eq!((report.refused, report.removed), (1, 1));
+    assert_eq!(server.take(), ["a", "bad", "b", "guira-router-asks"]);
     assert_eq!((report.delivered, files[0].delivered), (2, 2), "what was refused was not delivered");
     assert_eq!(files[0].refused.first, format!("{}: CLIENT_ERROR bad", server.address));
+}
+
+#[test]
+fn deletes_are_kept_for_a_server_that_refuses_every_request() {
+    let (folder, server) = (Folder::new("refuses"), Fake::start());
+    folder.write(NOW - 5000, &lines(&server.address, keys("a", 3)));
+    server.refuses_all.store(true, Ordering::Relaxed);
+    let mut replay = folder.replay(as_logged());
+    let (report, _) = pass(&mut replay);
+    assert_eq!((report.delivered, report.refused, report.left, report.removed), (0, 0, 3, 0));
+    server.refuses_all.store(false, Ordering::Relaxed);
+    server.take();
+    replay.replace(as_logged());
+    let (report, _) = pass(&mut replay);
+    assert_eq!((report.delivered, report.removed), (3, 1));
+    assert_eq!(server.take(), ["a0", "a1", "a2"]);
 }
 
 #[test]
