@@ -161,7 +161,7 @@ impl Acceptor {
     ) -> Option<Arrival> {
         let (connections, budget) = (&host.connections, &host.budget);
         let port = &self.ports[port];
-        if connections.current.load(Ordering::Relaxed) >= connections.max {
+        if connections.current.load(Ordering::Relaxed) >= connections.max() {
             connections.rejected.fetch_add(1, Ordering::Relaxed);
             refuse(stream);
             return None;

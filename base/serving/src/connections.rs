@@ -18,7 +18,8 @@ pub enum Beyond {
 /// goes and an acceptor that is about to rest see each other.
 #[derive(Debug)]
 pub struct Connections {
-    pub max: u64,
+    /// May change while connections come and go.
+    max: AtomicU64,
     pub beyond: Beyond,
     pub current: AtomicU64,
     pub total: AtomicU64,
@@ -34,7 +35,7 @@ pub struct Connections {
 impl Connections {
     pub fn new(max: u64, beyond: Beyond) -> Self {
         Connections {
-            max,
+            max: AtomicU64::new(max),
             beyond,
             current: AtomicU64::new(0),
             total: AtomicU64::new(0),
@@ -45,12 +46,22 @@ impl Connections {
         }
     }
 
+    /// How many there may be.
+    pub fn max(&self) -> u64 {
+        self.max.load(Ordering::Relaxed)
+    }
+
+    /// Changes how many there may be. Those that are there stay.
+    pub fn set_max(&self, max: u64) {
+        self.max.store(max, Ordering::Relaxed);
+    }
+
     /// How many of `most` connections may be accepted at once; `None` if the next one takes the place of another.
     pub(crate) fn room(&self, most: usize) -> Option<usize> {
         if self.beyond != Beyond::Replaces {
             return Some(most);
         }
-        let left = self.max.saturating_sub(self.current.load(Ordering::Relaxed));
+        let left = self.max().saturating_sub(self.current.load(Ordering::Relaxed));
         if left == 0 {
             self.full.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -60,7 +71,7 @@ impl Connections {
 
     /// Whether there are as many connections as there may be, and others have to wait.
     pub(crate) fn is_full(&self) -> bool {
-        let full = || self.current.load(Ordering::SeqCst) >= self.max;
+        let full = || self.current.load(Ordering::SeqCst) >= self.max();
         if self.beyond != Beyond::Waits || !full() {
             return false;
         }

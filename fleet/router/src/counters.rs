@@ -33,10 +33,12 @@ pub(crate) enum Event {
     Doubt,
     /// A lease command is refused.
     LeaseRefused,
+    /// A server cannot be connected to for want of something on this host.
+    Shortage,
 }
 
 impl Event {
-    const COUNT: usize = Event::LeaseRefused as usize + 1;
+    const COUNT: usize = Event::Shortage as usize + 1;
 }
 
 /// What times are averaged of.

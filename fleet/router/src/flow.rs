@@ -15,7 +15,7 @@ use guira_routing::{
 use guira_serving::{ReplyTo, SlotId, service_token};
 use guira_transport::{Interest, Poll};
 use guira_upstream::wire::can_be_sent;
-use guira_upstream::{Health, Intake, host_id};
+use guira_upstream::{Health, Intake, host_id, is_busy};
 use std::io;
 use std::sync::Arc;
 
@@ -57,7 +57,12 @@ pub(crate) struct Flow {
     log: Option<DeleteLog>,
     waits: Waits,
     throttle: Throttle,
+    /// When a shortage on this host was last reported.
+    shortage_ms: Option<u64>,
 }
+
+/// A shortage on this host is reported no more often.
+const SHORTAGE_EVERY_MS: u64 = 10_000;
 
 /// What is told of a delete that has failed and could not be logged.
 const NOT_LOGGED: &[u8] = b"the delete could not be logged";
@@ -100,7 +105,7 @@ impl Sink for Flow {
     fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         self.counters.answered(answer.outcome);
         let is_miss = answer.outcome.is_error() && self.failed_gets == FailedGets::AreMisses;
-        if is_miss && self.calls.is_get(ticket) {
+        if is_miss && self.calls.may_be_missing(ticket) {
             return self.calls.answer(ticket, &Answer::of(Outcome::NotFound));
         }
         self.calls.answer(ticket, answer);
@@ -130,6 +135,7 @@ impl Flow {
             log,
             waits: Waits::default(),
             throttle: shared.throttle(),
+            shortage_ms: None,
         }
     }
 
@@ -242,7 +248,7 @@ impl Flow {
         for (Waiting { origin, why, reply }, written) in settled {
             let answer = match written {
                 Written::Yes => Answer { line: &reply, ..Answer::of(Outcome::NotFound) },
-                Written::No => Answer { line: NOT_LOGGED, is_final: true, ..Answer::of(why) },
+                Written::No => Answer { line: NOT_LOGGED, ..Answer::of(why) },
             };
             walks.answer(origin, &answer, self);
         }
@@ -301,13 +307,32 @@ impl Flow {
 
     /// The system has said that a connection is of no use.
     fn lose(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, error: &io::Error) {
-        let why = match error.kind() {
-            // A server at a UNIX socket that has not accepted others yet: it is there.
-            io::ErrorKind::WouldBlock => return self.close(number, walks, poll, Outcome::Busy),
-            _ if self.destinations[number as usize].is_reached() => Outcome::RemoteError,
-            _ => Outcome::ConnectError,
-        };
-        self.fail(number, walks, poll, why);
+        let it = &self.destinations[number as usize];
+        if it.is_reached() {
+            return self.fail(number, walks, poll, Outcome::RemoteError);
+        }
+        if is_busy(error) {
+            self.report_shortage(number, error);
+            return self.close(number, walks, poll, Outcome::Busy);
+        }
+        self.fail(number, walks, poll, Outcome::ConnectError);
+    }
+
+    /// Reports, once in a while, that connections to servers fail for a reason of this host.
+    fn report_shortage(&mut self, number: u32, error: &io::Error) {
+        self.counters.add(Event::Shortage);
+        let is_due = self.shortage_ms.is_none_or(|then| self.facts.now_ms >= then + SHORTAGE_EVERY_MS);
+        // A server at a UNIX socket that has not accepted others yet is busy itself.
+        if is_due && error.kind() != io::ErrorKind::WouldBlock {
+            self.shortage_ms = Some(self.facts.now_ms);
+            let server = self.destinations[number as usize].address().map(tracing::field::display);
+            tracing::warn!(
+                server,
+                %error,
+                "the router cannot connect to a server for want of something on this host: raise the limit of open files, or \
+                 the range of local ports"
+            );
+        }
     }
 
     /// A connection is of no use, and its server may be out.

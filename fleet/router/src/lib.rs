@@ -15,6 +15,7 @@
 mod admin;
 mod calls;
 mod client;
+mod client_limit;
 mod cluster;
 mod config;
 mod counters;

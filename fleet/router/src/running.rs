@@ -1,5 +1,6 @@
 //! Starting and stopping a router.
 
+use crate::client_limit::ClientLimit;
 use crate::cluster::ClusterNode;
 use crate::config::{LoadError, Loader, SharedPlan, Source};
 use crate::flow::Flow;
@@ -22,7 +23,6 @@ use guira_transport::{
 };
 use guira_upstream::Health;
 use guira_web::{Token, TokenError};
-use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -249,20 +249,9 @@ fn datagrams(options: &RouterOptions) -> Result<(Vec<Vec<UdpSocket>>, Vec<Socket
     Ok((sockets, addresses))
 }
 
-/// How many clients there may be: what the system lets the process have, without what its servers need.
-fn clients_max(options: &RouterOptions, servers: usize) -> u64 {
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let kept = RESERVED_FILES + (options.workers * servers) as u64;
-    let possible = files.saturating_sub(kept).max(1);
-    possible.min(options.limits.connections)
-}
-
-/// Files that neither clients nor servers take: listeners, pollers, logs, and servers that a later configuration adds.
-const RESERVED_FILES: u64 = 64;
-
 fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
     let tls = options.client_tls.clone().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
-    let clients = clients_max(options, servers);
+    let clients = ClientLimit::of(options).beside(servers);
     Ok(Host::new(HostOptions {
         workers: options.workers,
         connections: Connections::new(clients, Beyond::Refused),

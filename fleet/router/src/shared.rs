@@ -1,5 +1,6 @@
 //! What all threads of a router know.
 
+use crate::client_limit::ClientLimit;
 use crate::cluster::Cluster;
 use crate::config::{LoadError, Loader, Plan, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
@@ -13,6 +14,7 @@ use guira_following::Records;
 use guira_names::NameCounts;
 use guira_routing::Settings;
 use guira_serving::Host;
+use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_transport::Address;
 use guira_upstream::Health;
@@ -22,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Shared {
     settings: Settings,
+    client_limit: ClientLimit,
     health: Health,
     failed_gets: FailedGets,
     flushes: Flushes,
@@ -103,7 +106,7 @@ fn forget_standings(before: &Plan, plan: &Plan) {
     let of = |server: &Server| Arc::as_ptr(&server.standing);
     let used: HashSet<_> = before.in_use().into_iter().map(|(_, server)| of(server)).collect();
     let all = plan.in_use().into_iter().map(|(_, server)| server);
-    all.filter(|server| !used.contains(&of(server))).for_each(|server| server.standing.heard());
+    all.filter(|server| !used.contains(&of(server))).for_each(|server| _ = server.standing.heard());
 }
 
 impl Shared {
@@ -135,6 +138,7 @@ impl Shared {
         }
         Shared {
             settings: options.settings.clone(),
+            client_limit: ClientLimit::of(options),
             health: options.health,
             failed_gets: options.failed_gets,
             flushes: options.flushes,
@@ -227,9 +231,30 @@ impl Shared {
     pub(crate) fn replace(&self, plan: SharedPlan) {
         self.kept_as_it_is();
         forget_standings(&self.plan(), &plan);
+        self.limit_clients(plan.in_use().len());
         let mut state = self.state();
         state.pools = Arc::new(state.pools.carried_over(&state.plan, &plan));
         (state.plan, state.since) = (plan, Moment::now());
+    }
+
+    /// Each worker connects to every server: what that takes is not left to clients.
+    fn limit_clients(&self, servers: usize) {
+        let connections = &self.host.connections;
+        let (most, before) = (self.client_limit.beside(servers), connections.max());
+        if most == before {
+            return;
+        }
+        connections.set_max(most);
+        let present = connections.current.load(Ordering::Relaxed);
+        if present > most {
+            tracing::warn!(
+                servers,
+                clients = present,
+                limit = most,
+                "the configuration has so many servers that the limit of open files leaves room for fewer clients than there are: \
+                 raise the limit"
+            );
+        }
     }
 
     /// The configuration was read, and is the same.

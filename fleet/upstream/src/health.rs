@@ -20,14 +20,14 @@ pub struct Health {
     pub inactive_after: Duration,
 }
 
-/// What is known of a server. The orderings are Relaxed: nothing else is published by it, and a thread that learns a little later sends a request
+/// What is known of a server: one word, so that a reply and a failure that meet are ordered, and a server that is out always has a failure that the
+/// next reply takes back. The orderings are Relaxed: nothing else is published by it, and a thread that learns a little later sends a request
 /// more.
 #[derive(Debug, Default)]
 pub struct Standing {
-    /// Failures in a row: requests that were not answered in time, or by nonsense, and attempts to connect.
-    failures: AtomicU32,
-    /// `IN`, or why it is out.
-    state: AtomicU32,
+    /// `IN`, or why it is out, in the lowest two bits. Above them, failures in a row: requests that were not answered in time, or by nonsense, and
+    /// attempts to connect.
+    word: AtomicU32,
     /// How many servers of the router are out for their timeouts.
     slow: Arc<AtomicU32>,
 }
@@ -35,6 +35,25 @@ pub struct Standing {
 const IN: u32 = 0;
 const SLOW: u32 = 1;
 const GONE: u32 = 2;
+const STATE: u32 = 3;
+const FAILURE: u32 = 4;
+
+/// The word with one failure more.
+fn one_more(word: u32) -> u32 {
+    word.checked_add(FAILURE).unwrap_or(word)
+}
+
+fn failures(word: u32) -> u32 {
+    word / FAILURE
+}
+
+/// What a reply has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Nothing,
+    /// Failures in a row, or the time for which the server was out.
+    Failures,
+}
 
 /// Why a server is out, as mcrouter has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,46 +80,59 @@ impl Standing {
 
     #[inline]
     pub fn is_in(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == IN
+        self.word.load(Ordering::Relaxed) & STATE == IN
     }
 
     /// A request was not answered in time, or by what makes no sense. `None` if it is sent more all the same.
     pub fn timed_out(&self, options: &Health) -> Option<Prober> {
-        let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
-        if options.timeouts_until_tko.is_none_or(|most| failures < most) {
-            return None;
+        let puts_out = |word: u32| {
+            let is_enough = options.timeouts_until_tko.is_some_and(|most| failures(one_more(word)) >= most);
+            is_enough.then_some(word & STATE == IN)
+        };
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let is_first = puts_out(word) == Some(true);
+            // If many are slow at once, it is not they who are: all of their requests would fail.
+            let is_out = is_first && self.take_place(options.soft_tkos_max);
+            let next = one_more(word) | if is_out { SLOW } else { IN };
+            match self.word.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) if is_out => return Some(Prober::You),
+                Ok(_) => return (puts_out(word) == Some(false)).then_some(Prober::SomebodyElse),
+                Err(other) => {
+                    if is_out {
+                        self.slow.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    word = other;
+                }
+            }
         }
-        if !self.is_in() {
-            return Some(Prober::SomebodyElse);
-        }
-        // If many are slow at once, it is not they who are: all of their requests would fail.
-        let most = options.soft_tkos_max;
+    }
+
+    /// One of the places for servers that are out for their timeouts.
+    fn take_place(&self, most: u32) -> bool {
         let may_go = |slow: u32| (most == 0 || slow < most).then_some(slow + 1);
-        self.slow.fetch_update(Ordering::Relaxed, Ordering::Relaxed, may_go).ok()?;
-        if !self.turns(IN, SLOW) {
-            self.slow.fetch_sub(1, Ordering::Relaxed);
-            return Some(Prober::SomebodyElse);
-        }
-        Some(Prober::You)
+        self.slow.fetch_update(Ordering::Relaxed, Ordering::Relaxed, may_go).is_ok()
     }
 
     /// It cannot be connected to.
     pub fn unreachable(&self, options: &Health) -> Option<Prober> {
-        self.failures.fetch_add(1, Ordering::Relaxed);
+        let turned = |word: u32| match options.timeouts_until_tko {
+            None => one_more(word),
+            Some(_) => one_more(word) & !STATE | GONE,
+        };
+        let update = |word| Some(turned(word));
+        let before = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+        let before = before.unwrap_or_else(|word| word) & STATE;
         options.timeouts_until_tko?;
-        if self.turns(SLOW, GONE) {
+        if before == SLOW {
             self.slow.fetch_sub(1, Ordering::Relaxed);
         }
-        Some(if self.turns(IN, GONE) { Prober::You } else { Prober::SomebodyElse })
-    }
-
-    fn turns(&self, from: u32, to: u32) -> bool {
-        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        Some(if before == IN { Prober::You } else { Prober::SomebodyElse })
     }
 
     /// Why it is out, if it is.
     pub fn tko(&self) -> Option<Tko> {
-        match self.state.load(Ordering::Relaxed) {
+        match self.word.load(Ordering::Relaxed) & STATE {
             SLOW => Some(Tko::Soft),
             GONE => Some(Tko::Hard),
             _ => None,
@@ -109,18 +141,19 @@ impl Standing {
 
     /// How often it has failed since it has last answered.
     pub fn failures(&self) -> u32 {
-        self.failures.load(Ordering::Relaxed)
+        failures(self.word.load(Ordering::Relaxed))
     }
 
     /// It has answered, or what was found out before counts no more.
     #[inline]
-    pub fn heard(&self) {
-        if self.failures.load(Ordering::Relaxed) != 0 {
-            self.failures.store(0, Ordering::Relaxed);
+    pub fn heard(&self) -> Ended {
+        if self.word.load(Ordering::Relaxed) == 0 {
+            return Ended::Nothing;
         }
-        if !self.is_in() && self.state.swap(IN, Ordering::Relaxed) == SLOW {
+        if self.word.swap(0, Ordering::Relaxed) & STATE == SLOW {
             self.slow.fetch_sub(1, Ordering::Relaxed);
         }
+        Ended::Failures
     }
 }
 
@@ -148,7 +181,7 @@ impl Probes {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(guira_loom)))]
 mod tests {
     use super::*;
 
@@ -202,7 +235,7 @@ mod tests {
             Some(Prober::You),
             "one that cannot be connected to is always out"
         );
-        all.iter().for_each(Standing::heard);
+        all.iter().for_each(|it| _ = it.heard());
         assert_eq!(slow.load(Ordering::Relaxed), 0);
         assert_eq!(put_out(), [true, true, false]);
         assert_eq!(all[0].unreachable(&options), Some(Prober::SomebodyElse));
@@ -212,7 +245,7 @@ mod tests {
             [true, true, true],
             "one that is gone is slow no more, and leaves its place to another"
         );
-        all.iter().for_each(Standing::heard);
+        all.iter().for_each(|it| _ = it.heard());
         assert_eq!(slow.load(Ordering::Relaxed), 0);
     }
 
@@ -229,5 +262,63 @@ mod tests {
         }
         assert!((15_750..=22_500).contains(&gaps[0]), "{gaps:?}");
         assert!(gaps[8..].iter().all(|gap| (63_000..=90_000).contains(gap)), "{gaps:?}");
+    }
+}
+
+#[cfg(all(test, guira_loom))]
+mod loom_tests {
+    use super::*;
+    use loom::thread;
+
+    const OPTIONS: Health = Health {
+        timeouts_until_tko: Some(2),
+        soft_tkos_max: 1,
+        probe_initial: Duration::from_secs(1),
+        probe_max: Duration::from_secs(1),
+        inactive_after: Duration::ZERO,
+    };
+
+    /// A server that is out has a failure, so that the next reply brings it in, and the places of slow servers are those that are taken.
+    fn check(standing: &Standing, slow: &AtomicU32) {
+        assert!(standing.is_in() || standing.failures() > 0, "{standing:?}");
+        let is_slow = standing.tko() == Some(Tko::Soft);
+        assert_eq!(slow.load(Ordering::Relaxed), u32::from(is_slow), "{standing:?}");
+        standing.heard();
+        assert!(standing.is_in() && standing.failures() == 0);
+        assert_eq!(slow.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_server_that_is_put_out_while_it_answers_is_brought_in_by_its_next_reply() {
+        loom::model(|| {
+            let slow = Arc::new(AtomicU32::new(0));
+            let standing = Arc::new(Standing::new(slow.clone()));
+            standing.timed_out(&OPTIONS);
+            let threads: [fn(&Standing); 2] = [|it| _ = it.timed_out(&OPTIONS), |it| _ = it.heard()];
+            let threads = threads.map(|act| {
+                let standing = standing.clone();
+                thread::spawn(move || act(&standing))
+            });
+            threads.map(|thread| thread.join().unwrap());
+            check(&standing, &slow);
+        });
+    }
+
+    #[test]
+    fn one_of_two_that_find_a_server_out_probes_it() {
+        loom::model(|| {
+            let slow = Arc::new(AtomicU32::new(0));
+            let standing = Arc::new(Standing::new(slow.clone()));
+            standing.timed_out(&OPTIONS);
+            let acts: [fn(&Standing) -> Option<Prober>; 2] =
+                [|it| it.timed_out(&OPTIONS), |it| it.unreachable(&OPTIONS)];
+            let threads = acts.map(|act| {
+                let standing = standing.clone();
+                thread::spawn(move || act(&standing))
+            });
+            let found = threads.map(|thread| thread.join().unwrap());
+            assert_eq!(found.iter().filter(|found| **found == Some(Prober::You)).count(), 1, "{found:?}");
+            check(&standing, &slow);
+        });
     }
 }

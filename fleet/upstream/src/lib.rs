@@ -15,11 +15,11 @@ pub mod wire;
 mod words;
 
 pub use equal::are_equal;
-pub use health::{Health, Prober, Probes, Standing, Tko};
+pub use health::{Ended, Health, Prober, Probes, Standing, Tko};
 pub use intake::Intake;
 pub use link::{Link, Secure};
 pub use reply::Value;
-pub use way::{Addresses, Way, Whereabouts};
+pub use way::{Addresses, Way, Whereabouts, is_busy};
 pub use words::{has_flag, words};
 
 use guira_routing::hash::spooky;

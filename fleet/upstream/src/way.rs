@@ -1,6 +1,7 @@
 //! Where a server is. Its name may have several addresses, and others tomorrow.
 
 use guira_transport::{Address, Stream};
+use rustix::io::Errno;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,6 +29,14 @@ impl Addresses {
         *known = list;
         is_new
     }
+}
+
+/// Whether a connection could not be begun for want of something on this host (descriptors, ports, memory), or since a server at a UNIX socket
+/// has not accepted others yet: that says nothing about whether the server is there.
+pub fn is_busy(error: &io::Error) -> bool {
+    let lacking = [Errno::MFILE, Errno::NFILE, Errno::ADDRNOTAVAIL, Errno::NOBUFS, Errno::NOMEM];
+    let has = |error: &Errno| lacking.contains(error);
+    error.kind() == io::ErrorKind::WouldBlock || Errno::from_io_error(error).as_ref().is_some_and(has)
 }
 
 /// Whether a server is at the address at which a worker has it.
@@ -60,7 +69,7 @@ impl Way {
     /// Begins to connect to the present address, or to the next that does not fail at once, with this in the field of the service of packets.
     ///
     /// # Errors
-    /// What the system says about the last one.
+    /// What the system says about the last one, or the first that [`is_busy`].
     pub fn connect(&mut self, service: u8) -> io::Result<Stream> {
         if self.failed >= self.list.len() {
             self.failed = 0;
@@ -70,8 +79,7 @@ impl Way {
                 return Err(io::Error::new(io::ErrorKind::NotFound, "its name has no address"));
             };
             match Stream::connect_marked(address, service) {
-                // It is there, and busy.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+                Err(error) if is_busy(&error) => return Err(error),
                 Err(error) if !self.turn() => return Err(error),
                 Err(_) => {}
                 connected => return connected,
@@ -142,6 +150,23 @@ mod tests {
         assert_eq!((way.refresh(), way.address()), (Whereabouts::Same, Some(&tcp(2))));
         shared.replace([tcp(5), tcp(4)]);
         assert_eq!((way.refresh(), way.address()), (Whereabouts::Moved, Some(&tcp(5))));
+    }
+
+    #[test]
+    fn what_this_host_lacks_is_not_put_down_to_the_server() {
+        let error = |errno: Errno| io::Error::from(errno);
+        let lacking =
+            [Errno::MFILE, Errno::NFILE, Errno::ADDRNOTAVAIL, Errno::NOBUFS, Errno::NOMEM, Errno::AGAIN];
+        assert!(lacking.into_iter().all(|errno| is_busy(&error(errno))));
+        let gone = [
+            Errno::CONNREFUSED,
+            Errno::HOSTUNREACH,
+            Errno::NETUNREACH,
+            Errno::TIMEDOUT,
+            Errno::NOENT,
+            Errno::ACCESS,
+        ];
+        assert!(!gone.into_iter().any(|errno| is_busy(&error(errno))));
     }
 
     #[test]

@@ -229,3 +229,21 @@ fn more_keys_than_the_window_has_places_are_asked_for_after_each_other() {
     }
     assert!((before as usize) < keys.len() && client.window() > before, "{before} and {}", client.window());
 }
+
+#[test]
+fn a_client_that_calls_rarely_finds_a_server_that_is_back() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("node");
+    let victim = at(&path);
+    let client = Client::new(&Builder::servers(&[address(&path)]).timeout(TIMEOUT)).unwrap();
+    client.set(&Store::new(b"key", b"value")).unwrap();
+    victim.stop("KILL");
+    wait_for("the server to be out", || matches!(client.get(b"other"), Err(Error::Down)).then_some(()));
+    let _back = at(&path);
+    // Each call comes when all that was asked by the one before has had its time.
+    let call = || {
+        std::thread::sleep(3 * TIMEOUT);
+        client.get(b"other").ok()
+    };
+    assert_eq!(wait_for("the server to be found", call).map(|item| item.value), None);
+}

@@ -2,8 +2,9 @@
 
 use crate::upstream::scripted;
 use crate::{Router, name, stop};
-use guira_tests::Server;
+use guira_tests::binary::step;
 use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::{Client, Server};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
@@ -81,6 +82,57 @@ fn a_server_that_is_gone_fails_at_once_and_a_gutter_stands_in_for_it() {
     gutter.connect().exchange("mg key t v\r\n", "VA 3 t~60\r\nnew\r\n");
 }
 
+#[test]
+fn no_command_keeps_an_item_in_the_gutter_for_longer_than_its_time() {
+    let (node, gutter) = (Server::start(), Server::start());
+    let router = router(&format!(
+        r#"{{
+            "pools": {{"A": {{"servers": ["{}"]}}, "G": {{"servers": ["{}"]}}}},
+            "route": {{
+                "type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": ["PoolRoute|G"],
+                "failover_exptime": 20
+            }}
+        }}"#,
+        name(&node),
+        name(&gutter)
+    ));
+    node.stop("KILL");
+    let mut client = router.connect();
+    client.ask("get a\r\n");
+    let mut direct = gutter.connect();
+    let left = |client: &mut Client, key: &str| {
+        let line = client.ask(format!("mg {key} t\r\n"));
+        let left = line.split(' ').find_map(|word| word.strip_prefix('t')?.parse::<i64>().ok());
+        left.unwrap_or_else(|| panic!("{key}: {line}"))
+    };
+    // What makes an item.
+    for (key, request) in [
+        ("ma", "ma ma N0 J1 v\r\n"),
+        ("mg", "mg mg N0 T0\r\n"),
+        ("mgn", "mg mgn N30\r\n"),
+        ("ms", "ms ms 1 MA N0\r\nx\r\n"),
+        ("mst", "ms mst 1 T100\r\nx\r\n"),
+        ("set", "set set 0 0 1\r\nx\r\n"),
+    ] {
+        let line = client.ask(request);
+        assert!(!line.contains("ERROR") && !line.starts_with("EN"), "{request:?}: {line}");
+        if line.starts_with("VA") {
+            client.line();
+        }
+        assert!((1..=20).contains(&left(&mut direct, key)), "{key}: {}", left(&mut direct, key));
+    }
+    router.connect().ask_binary(&step(5, "binary", 1, 1, 0));
+    assert!((1..=20).contains(&left(&mut direct, "binary")));
+    // What reads an item gives it no more time.
+    direct.exchange("set k 0 5 1\r\n1\r\n", "STORED\r\n");
+    client.exchange("gat 100 k\r\n", "VALUE k 0 1\r\n1\r\nEND\r\n");
+    client.exchange("touch k 100\r\ntouch none 100\r\n", "TOUCHED\r\nNOT_FOUND\r\n");
+    client.exchange("mg k T100 v\r\nma k T100\r\n", "VA 1\r\n1\r\nHD\r\n");
+    assert!((1..=5).contains(&left(&mut direct, "k")));
+    // It is gone at once if a client says so.
+    client.exchange("touch k -1\r\nget k\r\n", "TOUCHED\r\nEND\r\n");
+}
+
 /// Keys `key0` to `key19` are stored through a router with two servers, of which one is then killed. Returns which keys it had.
 fn half_dead(start: fn(&[&str]) -> Router) -> (Router, Server, Vec<bool>) {
     let (node, other) = (Server::start(), Server::start());
@@ -118,8 +170,6 @@ fn gets_that_fail_are_misses_and_the_others_of_a_multiget_are_answered() {
     client.exchange(multiget("get"), format!("{hits}END\r\n"));
     client.exchange(multiget("gat 0"), format!("{hits}END\r\n"));
     let dead = lost.iter().position(|lost| *lost).expect("some are");
-    client.exchange(format!("mg key{dead} v\r\nmn\r\n"), "EN\r\nMN\r\n");
-    client.exchange(format!("mg key{dead} v q\r\nmn\r\n"), "MN\r\n");
     client.exchange(format!("me key{dead}\r\n"), "EN\r\n");
     // A lease that is told to everybody would let nobody store.
     client.exchange(format!("lease-get key{dead}\r\n"), format!("LVALUE key{dead} 0 0 0\r\n\r\nEND\r\n"));
@@ -130,8 +180,22 @@ fn gets_that_fail_are_misses_and_the_others_of_a_multiget_are_answered() {
     client.exchange("get /a/b/key\r\n", "SERVER_ERROR local error: no route for this prefix\r\n");
     assert_eq!(client.stats("cmd-error")["result_error_count"].parse::<u32>().ok(), {
         let keys = lost.iter().filter(|lost| **lost).count() as u32;
-        Some(2 * keys + 4 + 1 + 1)
+        Some(2 * keys + 2 + 1 + 1)
     });
+}
+
+#[test]
+fn a_meta_get_that_fails_is_an_error_since_its_miss_says_that_there_is_no_item() {
+    let (router, _other, lost) = half_dead(Router::start_with_misses);
+    let mut client = router.connect();
+    let dead = lost.iter().position(|lost| *lost).expect("some are");
+    client.ask(format!("get key{dead}\r\n"));
+    for flags in ["", " v c", " v q k O1", " v N30", " v T30"] {
+        client.exchange(format!("mg key{dead}{flags}\r\nmn\r\n"), "SERVER_ERROR unavailable\r\nMN\r\n");
+    }
+    // A server that answers has the say whether there is an item.
+    let alive = lost.iter().position(|lost| !*lost).expect("some are");
+    client.exchange(format!("mg key{alive}\r\nmd key{alive}\r\nmg key{alive}\r\n"), "HD\r\nHD\r\nEN\r\n");
 }
 
 #[test]
@@ -202,7 +266,7 @@ fn a_value_that_is_too_long_fails_alone_and_takes_no_memory() {
     // As a miss: what others are asked is answered, and the connection goes on.
     client.exchange("get a long z\r\n", "VALUE a 0 1\r\nA\r\nVALUE z 0 1\r\nZ\r\nEND\r\n");
     client.exchange("get a z long\r\n", "END\r\n");
-    client.exchange("mg long v\r\n", "EN\r\n");
+    client.exchange("mg long v\r\n", "SERVER_ERROR the value is too long for the router\r\n");
     client.exchange("get last\r\n", "VALUE last 0 1\r\nL\r\nEND\r\n");
     let peak = router.process.process().peak_bytes().expect("it runs");
     assert!(peak < 96 << 20, "{} MiB", peak >> 20);

@@ -8,7 +8,7 @@ use super::window::Era;
 use guira_routing::Tree;
 use guira_sync::clock::wall_clock;
 use guira_transport::{Address, Event, Interest, Poll, Progress, Token};
-use guira_upstream::{Intake, Link, Way};
+use guira_upstream::{Intake, Link, Way, is_busy};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -126,6 +126,8 @@ impl Session {
         }
         self.turn(Duration::ZERO)?;
         self.core.probe();
+        // A call that finds its servers out ends at once, and the next may be far away.
+        self.flush();
         Ok(())
     }
 
@@ -227,9 +229,9 @@ impl Session {
         if !wire.way.is_halfway() {
             wire.way.refresh();
         }
-        let stream = wire.way.connect(known.service).map_err(|_| Fault::Unreachable)?;
+        let stream = wire.way.connect(known.service).map_err(fault_of)?;
         let token = of_connection(server);
-        self.poll.add(&stream, token, Interest::ReadWrite).map_err(|_| Fault::Unreachable)?;
+        self.poll.add(&stream, token, Interest::ReadWrite).map_err(fault_of)?;
         (wire.link, wire.interest) = (Link::Connecting(stream), Interest::ReadWrite);
         self.core.connecting(server);
         Ok(())
@@ -388,6 +390,11 @@ impl Session {
         }
         self.core.close_datagrams(server);
     }
+}
+
+/// Why a connection could not be begun.
+fn fault_of(error: io::Error) -> Fault {
+    if is_busy(&error) { Fault::Busy } else { Fault::Unreachable }
 }
 
 impl Datagrams {

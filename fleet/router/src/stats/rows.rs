@@ -316,6 +316,13 @@ pub(crate) const STATS: &[Stat] = &[
     )
     .exported("guira_router_refused_leases_total"),
     counter(
+        "connections_not_begun_count",
+        Count,
+        "Connections to servers that were not begun since this host had no descriptor, port or memory left, or a UNIX socket took no more.",
+        |it| it.sums.of_event(Event::Shortage).to_string(),
+    )
+    .exported("guira_router_connections_not_begun_total"),
+    counter(
         "empty_value_looks_count",
         Count,
         "Empty values that were asked for again, to learn whether their keys are to be filled.",

@@ -76,7 +76,7 @@ lines! {
     "pointer_size", Gauge, Count, "Bits of a pointer." => |_| usize::BITS;
     "rusage_user", Counter, Seconds, "Processor time of the process, outside of the kernel." as "memcached_process_user_cpu_seconds_total" => |_| Usage::now().user;
     "rusage_system", Counter, Seconds, "Processor time of the process, in the kernel." as "memcached_process_system_cpu_seconds_total" => |_| Usage::now().system;
-    "max_connections", Gauge, Count, "Connections that there may be." as "memcached_max_connections" => |it| it.shared.connections.max;
+    "max_connections", Gauge, Count, "Connections that there may be." as "memcached_max_connections" => |it| it.shared.connections.max();
     "curr_connections", Gauge, Count, "Connections." as "memcached_current_connections" => |it| it.shared.connections.current.load(Relaxed);
     TOTAL_CONNECTIONS, Counter, Count, "Connections accepted." as "memcached_connections_total" => |it| it.counted.total_connections;
     "rejected_connections", Counter, Count, "Connections refused because there were too many." as "memcached_connections_rejected_total" => |it| it.counted.rejected_connections;

@@ -4,7 +4,7 @@ use super::datagrams::{Arrived, Lost, Next};
 use super::lane::Heard;
 use super::{Core, Fault, HEALTH, Link};
 use guira_routing::{Answer, Outcome};
-use guira_upstream::{Prober, Probes};
+use guira_upstream::{Ended, Prober, Probes};
 
 /// What was made of some input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +107,7 @@ impl Core {
         let (why, prober) = match fault {
             Fault::Unreachable => (Outcome::ConnectError, it.known.standing.unreachable(&HEALTH)),
             Fault::ConnectTimeout => (Outcome::ConnectTimeout, it.known.standing.unreachable(&HEALTH)),
+            Fault::Busy => (Outcome::Busy, None),
             Fault::AddressTimeout => (Outcome::ConnectTimeout, None),
             Fault::Gone | Fault::Refused | Fault::Unused => (Outcome::RemoteError, None),
             Fault::Nonsense => (Outcome::RemoteError, it.known.standing.timed_out(&HEALTH)),
@@ -131,8 +132,7 @@ impl super::Upstream {
     /// It has answered.
     fn is_heard(&mut self) {
         self.sweeps = 0;
-        if self.known.standing.failures() != 0 {
-            self.known.standing.heard();
+        if self.known.standing.heard() == Ended::Failures {
             *self.known.probes() = None;
         }
     }

@@ -2,7 +2,7 @@
 
 use super::text;
 use crate::pools::window::Era;
-use guira_routing::{Answer, Dialect, Group, Op, Origin, Outcome, Request};
+use guira_routing::{Answer, Dialect, Group, Op, Origin, Request};
 use guira_upstream::answers;
 use guira_upstream::reply::{Read, Reply, read};
 use std::collections::VecDeque;
@@ -30,8 +30,10 @@ enum Kind {
         dialect: Dialect,
         origin: Origin<Ticket>,
     },
-    /// It is asked whether it is there.
-    Probe,
+    /// It is asked whether it is there. Its time begins when it is sent: the thread that asks may be away in between.
+    Probe {
+        is_sent: bool,
+    },
 }
 
 /// What a server was asked and has not answered.
@@ -67,7 +69,7 @@ pub(super) enum Heard<'i> {
     Answer(Origin<Ticket>, Answer<'i>, usize),
     /// What nobody waits for any more.
     Late(usize),
-    /// It is there.
+    /// It is there, however late it says so: perhaps this thread has not listened.
     Alive(usize),
     /// No more replies: the next has so many bytes, as far as is known.
     Silence(usize),
@@ -113,7 +115,8 @@ impl Lane {
     /// Asks whether the server is there.
     pub(super) fn push_probe(&mut self, now_ms: u64, era: Era) {
         self.wire.extend_from_slice(b"mn\r\n");
-        self.expect(Expected { kind: Kind::Probe, opaque: self.opaque, asked_ms: now_ms, era });
+        let kind = Kind::Probe { is_sent: false };
+        self.expect(Expected { kind, opaque: self.opaque, asked_ms: now_ms, era });
     }
 
     fn expect(&mut self, expected: Expected) {
@@ -143,6 +146,15 @@ impl Lane {
             self.wire.clear();
             self.wire.shrink_to(KEPT_MAX);
             self.sent = 0;
+            self.note_sent_probe(now_ms);
+        }
+    }
+
+    /// Everything was sent, a probe too if there is one: it is only asked when nothing else is.
+    fn note_sent_probe(&mut self, now_ms: u64) {
+        let first = self.expected.get_mut(self.given_up);
+        if let Some(Expected { kind: Kind::Probe { is_sent: is_sent @ false }, asked_ms, .. }) = first {
+            (*is_sent, *asked_ms) = (true, now_ms);
         }
     }
 
@@ -187,10 +199,10 @@ impl Lane {
             };
         };
         let Some(said) = text::read(op, dialect, line, value) else { return Heard::Garbage };
-        // What was found has the opaque that it was asked for.
+        // All replies repeat the opaque that they were asked for, but EN and errors: one without it is that to another request.
         let is_own = match said.opaque {
             Some(told) => told == opaque,
-            None => !matches!(said.answer.outcome, Outcome::Found | Outcome::Stored),
+            None => line == b"EN" || said.answer.outcome.is_error(),
         };
         if !is_own {
             return Heard::Garbage;
@@ -222,7 +234,7 @@ impl Lane {
         }
         self.given_up -= 1;
         match heard {
-            Heard::Answer(_, _, taken) | Heard::Alive(taken) => Heard::Late(taken),
+            Heard::Answer(_, _, taken) => Heard::Late(taken),
             other => other,
         }
     }
@@ -230,6 +242,10 @@ impl Lane {
     /// When the oldest request is to be given up that may wait for so long, while its connection begins at most since then.
     pub(super) fn deadline(&self, patience_ms: u64) -> Option<u64> {
         let oldest = self.expected.get(self.given_up)?;
+        if let Kind::Probe { is_sent: false } = oldest.kind {
+            // It waits for a connection, which has a deadline of its own.
+            return None;
+        }
         Some(oldest.asked_ms.max(self.busy_ms) + patience_ms)
     }
 
@@ -262,7 +278,7 @@ impl Expected {
     fn origin(&self) -> Option<Origin<Ticket>> {
         match self.kind {
             Kind::Request { origin, .. } => Some(origin),
-            Kind::Probe => None,
+            Kind::Probe { .. } => None,
         }
     }
 }
@@ -271,6 +287,7 @@ impl Expected {
 mod tests {
     use super::*;
     use crate::pools::window::Window;
+    use guira_routing::Outcome;
 
     fn lane(ops: &[(Op, &str)]) -> Lane {
         let mut lane = Lane::default();
@@ -314,6 +331,17 @@ mod tests {
         ] {
             assert!(matches!(lane(&[(Op::Get, "a")]).next(reply.as_bytes()), Heard::Garbage), "{reply}");
         }
+        for (op, reply) in [
+            (Op::Delete, "HD\r\n"),
+            (Op::Delete, "NF\r\n"),
+            (Op::Touch, "HD\r\n"),
+            (Op::Set, "HD\r\n"),
+            (Op::Add, "NS\r\n"),
+            (Op::Cas, "EX\r\n"),
+            (Op::Incr, "NF\r\n"),
+        ] {
+            assert!(matches!(lane(&[(op, "a")]).next(reply.as_bytes()), Heard::Garbage), "{op:?} {reply}");
+        }
         let mut own = lane(&[(Op::Get, "a")]);
         assert_eq!(part(&own.next(b"VA 1 f0 O0\r\nx\r\n")), Some((0, Outcome::Found)));
     }
@@ -327,6 +355,17 @@ mod tests {
         let Heard::Late(taken) = lane.next(b"VA 1 f0 O0\r\nx\r\n") else { panic!("it is late") };
         assert_eq!((taken, lane.given_up()), (15, 0));
         assert_eq!(part(&lane.next(b"EN O1\r\n")), Some((1, Outcome::NotFound)));
+    }
+
+    #[test]
+    fn a_probe_has_its_time_from_when_it_was_sent_and_its_reply_counts_however_late() {
+        let mut lane = Lane::default();
+        lane.push_probe(100, Window::default().era());
+        assert!(lane.deadline(50).is_none() && lane.give_up(1000, 50).is_none());
+        lane.sent(4, 1000);
+        assert!(lane.give_up(1049, 50).is_none());
+        assert!(lane.give_up(1050, 50).is_some());
+        assert!(matches!(lane.next(b"MN\r\n"), Heard::Alive(4)));
     }
 
     #[test]

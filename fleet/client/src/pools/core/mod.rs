@@ -110,6 +110,8 @@ pub(super) enum Link {
 pub(super) enum Fault {
     /// It cannot be connected to.
     Unreachable,
+    /// It cannot be connected to now, for want of something on this host or since it has not accepted others yet.
+    Busy,
     /// That took too long.
     ConnectTimeout,
     /// That took too long, and the server has addresses that were not tried yet.
