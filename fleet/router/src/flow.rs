@@ -95,6 +95,10 @@ impl Sink for Flow {
         Ok(())
     }
 
+    fn now_ms(&self) -> u64 {
+        self.facts.now_ms
+    }
+
     fn wait(&mut self, ms: u32, origin: Origin<Ticket>) -> Result<(), Outcome> {
         self.waits.add(self.facts.now_ms, ms, origin)?;
         self.counters.add(Event::Delay);

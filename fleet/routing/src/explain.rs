@@ -70,6 +70,7 @@ impl Path<'_> {
         let (mut asks, mut scratch, mut random, mut waits) = (Vec::new(), Vec::new(), 0, Vec::new());
         let mut cx = Cx {
             facts: self.facts,
+            now_ms: self.facts.now_ms,
             asks: &mut asks,
             scratch: &mut scratch,
             random: &mut random,

@@ -199,7 +199,10 @@ pub struct Facts {
 /// What a handle has while it deals with a request or an answer.
 #[derive(Debug)]
 pub(crate) struct Cx<'a> {
+    /// As they were when the request came to the handle.
     pub(crate) facts: Facts,
+    /// The time of [`Facts::now_ms`] by now.
+    pub(crate) now_ms: u64,
     pub(crate) asks: &'a mut Vec<Ask>,
     pub(crate) scratch: &'a mut Vec<u8>,
     pub(crate) random: &'a mut u64,
@@ -228,6 +231,11 @@ pub(crate) struct Wait {
 }
 
 impl Cx<'_> {
+    /// For how long the handle has had the request, in milliseconds.
+    pub(crate) fn waited_ms(&self) -> u64 {
+        self.now_ms.saturating_sub(self.facts.now_ms)
+    }
+
     /// Asks a child, whose answer is dealt with.
     pub(crate) fn ask(&mut self, node: NodeId, rewrite: Rewrite, child: u32) {
         self.asks.push(Ask { node, rewrite, answer: Wanted::By(child) });

@@ -12,7 +12,8 @@ pub enum WarmUpCount {
     Hit,
     /// It was stored in the cold cluster, from the warm one.
     Filled,
-    /// The cold cluster did not store it, for what has happened to the key meanwhile, or was seen to hold it off.
+    /// The cold cluster did not store it, for what has happened to the key meanwhile, or was seen to hold it off; or the item came so late that
+    /// a delete may hold the key off no longer.
     Refused,
     /// The cold cluster failed to store it.
     Failed,

@@ -83,6 +83,10 @@ impl Sink for Servers {
         Ok(())
     }
 
+    fn now_ms(&self) -> u64 {
+        0
+    }
+
     fn wait(&mut self, _ms: u32, origin: Origin<()>) -> Result<(), Outcome> {
         self.open.push(origin);
         Ok(())

@@ -3,6 +3,7 @@
 use crate::{document, read, target, value, wait_until};
 use guira_client::lookaside::{Changed, Database, LookAside, Markers};
 use guira_client::text::{Endpoint, Target};
+use guira_harness::socket::Address;
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_tests::deadline::PATIENCE;
 use guira_tests::random::Random;
@@ -219,6 +220,33 @@ fn a_pool_that_is_away_has_the_master_asked_unless_the_nearest_is_to_be() {
     }
     let cache = client_with(&server, Markers::at(away()));
     assert_eq!(database(&cache, "bad key"), Database::Master, "its writer could not mark it");
+}
+
+#[test]
+fn a_pool_that_a_router_does_not_reach_has_the_master_asked() {
+    let markers = Setup::new().guira_argument("--disable-evictions").start_guira();
+    let (cache, folder) = (Setup::new().start_guira(), Scratch::new());
+    let address = match markers.address() {
+        Address::Tcp(address) => address.to_string(),
+        Address::Unix(path) => format!("unix:{}", path.display()),
+    };
+    let configuration = document::router().replace("%1", &address);
+    let router = Setup::new()
+        .guira_argument("--server-timeout-ms=200")
+        .guira_argument(&format!("--async-dir={}", folder.path().display()))
+        .start_router(&configuration, vec![cache]);
+    let client = client(&router);
+    assert_eq!(database(&client, "k"), Database::Nearest);
+    write(&client, "k");
+    assert_eq!(database(&client, "k"), Database::Master);
+    markers.freeze();
+    for _ in 0..20 {
+        assert_eq!(database(&client, "k"), Database::Master, "its write has not come back");
+    }
+    markers.signal("KILL");
+    for _ in 0..20 {
+        assert_eq!(database(&client, "k"), Database::Master, "its marker is not known");
+    }
 }
 
 #[test]

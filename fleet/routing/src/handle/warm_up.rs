@@ -209,6 +209,12 @@ impl WarmUp {
         if is_lease || is_plain_get(request) {
             cx.hold_item();
         }
+        if self.hold_off.is_some_and(|hold_off| cx.waited_ms() > hold_off.fill_within_ms()) {
+            // A delete of meanwhile may hold the key off no longer when the copy arrives.
+            self.count(cx, WarmUpCount::Refused);
+            cx.ask(self.cold, Rewrite::NONE, COLD_AGAIN);
+            return Then::Wait;
+        }
         match state.b as u64 {
             // An error has no token.
             0 if is_lease => return Then::Held,

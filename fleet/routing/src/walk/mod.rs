@@ -48,6 +48,9 @@ pub trait Sink {
     /// Answers a client.
     fn answer(&mut self, ticket: Self::Ticket, answer: &Answer<'_>);
 
+    /// The time of [`Facts::now_ms`] by now.
+    fn now_ms(&self) -> u64;
+
     /// Has [`Walks::answer`] called with [`Outcome::Ok`] for `origin` after so many milliseconds.
     ///
     /// # Errors
@@ -253,7 +256,8 @@ impl<T: Copy> UnderWay<T> {
             }
             let first = self.asks.len();
             let UnderWay { asks, scratch, random, waits, .. } = self;
-            let mut cx = Cx { facts: *facts, asks, scratch, random, waits, holds: Holds::No };
+            let now_ms = facts.now_ms;
+            let mut cx = Cx { facts: *facts, now_ms, asks, scratch, random, waits, holds: Holds::No };
             let step = planted.tree.handle(node).enter(&mut cx, request);
             if self.asks.len() > first && !matches!(step, Step::Await(_)) {
                 self.tell(planted, first, request, facts, sink);
@@ -345,8 +349,9 @@ impl<T: Copy> UnderWay<T> {
                 None => {}
                 Some(_) if done.is_some() => self.frames[frame as usize].outstanding -= 1,
                 Some(at_once) => {
-                    let then = at_once
-                        .with(answer, |answer| self.resume(planted.tree, frame, child, request, answer));
+                    let then = at_once.with(answer, |answer| {
+                        self.resume(planted.tree, frame, child, request, answer, sink.now_ms())
+                    });
                     done = self.conclude(frame, then, at_once);
                     if !self.waits.is_empty() {
                         done = self.pump_waits(planted, frame, request, sink);
@@ -381,7 +386,7 @@ impl<T: Copy> UnderWay<T> {
                 self.frames[frame as usize].outstanding -= 1;
                 continue;
             }
-            let then = self.resume(planted.tree, frame, child, request, &Answer::of(why));
+            let then = self.resume(planted.tree, frame, child, request, &Answer::of(why), sink.now_ms());
             done = self.conclude(frame, then, Done::Made(why));
         }
         done
@@ -395,12 +400,13 @@ impl<T: Copy> UnderWay<T> {
         child: u32,
         request: &Request<'_>,
         answer: &Answer<'_>,
+        now_ms: u64,
     ) -> Then {
         let UnderWay { frames, asks, scratch, random, waits, kept, .. } = self;
         let it = &mut frames[frame as usize];
         it.outstanding -= 1;
         it.state.answers += 1;
-        let mut cx = Cx { facts: it.facts, asks, scratch, random, waits, holds: Holds::No };
+        let mut cx = Cx { facts: it.facts, now_ms, asks, scratch, random, waits, holds: Holds::No };
         let then = tree.handle(it.node).resume(&mut cx, &mut it.state, child, request, answer);
         match cx.holds {
             Holds::No => {}
@@ -501,7 +507,7 @@ impl<T: Copy> UnderWay<T> {
         };
         let request = std::mem::take(&mut it.request);
         let first = self.asks.len();
-        let then = self.resume(planted.tree, frame, child, &request.request(), answer);
+        let then = self.resume(planted.tree, frame, child, &request.request(), answer, sink.now_ms());
         let done = self.pump(planted, frame, first, &request.request(), (then, answer), sink);
         self.frames[frame as usize].request = request;
         done

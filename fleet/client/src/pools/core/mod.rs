@@ -168,6 +168,10 @@ impl Sink for Flow {
         if is_sent { Ok(()) } else { Err(Outcome::ClientError) }
     }
 
+    fn now_ms(&self) -> u64 {
+        self.facts.now_ms
+    }
+
     fn wait(&mut self, ms: u32, origin: Origin<Ticket>) -> Result<(), Outcome> {
         self.waits.push((self.facts.now_ms + u64::from(ms), origin));
         Ok(())

@@ -74,6 +74,11 @@ impl HoldOff {
         Ok(Some(HoldOff { how, seconds }))
     }
 
+    /// How old a get may be when the item that it has found elsewhere is sent to be added: what is left of the hold-off is for the add.
+    pub(super) fn fill_within_ms(self) -> u64 {
+        u64::from(self.seconds) * 2000 / 3
+    }
+
     /// What servers are told: they count whole seconds, the first of which may be over at once.
     fn told(self) -> u32 {
         self.seconds + 1

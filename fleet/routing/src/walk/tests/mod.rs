@@ -65,6 +65,7 @@ struct Script {
     told: HashMap<u32, Told>,
     /// Values that clients are told have their flags in front.
     shows_flags: bool,
+    now_ms: u64,
 }
 
 impl Sink for Script {
@@ -85,6 +86,10 @@ impl Sink for Script {
         }
         self.open.push((name, origin));
         Ok(())
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_ms
     }
 
     fn wait(&mut self, ms: u32, origin: Origin<u32>) -> Result<(), Outcome> {

@@ -165,6 +165,25 @@ fn with_hold_off_the_warm_value_is_told_only_if_it_was_stored() {
 }
 
 #[test]
+fn an_item_that_comes_when_a_delete_may_hold_off_no_longer_is_not_stored() {
+    for (after_ms, is_stored) in [(0, true), (3_333, true), (3_400, false), (60_000, false)] {
+        let (mut router, all) = warming(&format!(r#"{HOLDS_OFF}, "hold_off_s": 5"#));
+        router.script.now_ms = 1_000;
+        router.facts.now_ms = 1_000;
+        let ticket = router.get("k");
+        router.reply("a", Outcome::NotFound);
+        router.script.now_ms += after_ms;
+        value(&mut router, "b", "VA 1 f7 t-1", 7, "v");
+        let last = router.sent().pop().unwrap();
+        assert_eq!(last, if is_stored { "a add k f7 =v" } else { "a get k" }, "{after_ms}");
+        router.reply("a", if is_stored { Outcome::Stored } else { Outcome::NotFound });
+        assert_eq!(router.told(ticket), Some(if is_stored { Outcome::Found } else { Outcome::NotFound }));
+        assert_eq!(all.count(WarmUpCount::Refused), u64::from(!is_stored));
+        router.end();
+    }
+}
+
+#[test]
 fn what_the_cold_cluster_has_failed_to_store_is_a_miss_under_hold_off() {
     for outcome in [Outcome::Timeout, Outcome::Tko, Outcome::RemoteError, Outcome::Busy] {
         for (op, number) in [(Op::Get, 0), (Op::LeaseGet, 123), (Op::Gets, 123)] {
