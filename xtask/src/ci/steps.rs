@@ -12,6 +12,7 @@ const LOOM: &[(&str, &str)] = &[
     ("guira-slab", "engines/slab/"),
     ("guira-fleec", "engines/fleec/"),
     ("guira-mica", "engines/mica/"),
+    ("guira-upstream", "fleet/upstream/"),
 ];
 
 /// What every loom test calls.
