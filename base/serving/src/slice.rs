@@ -1,10 +1,12 @@
 //! How much a connection may have done before others have their turn.
 //!
 //! A turn ends by the work done and not by the clock: to ask the time costs as much as a get. Work is counted in bytes copied to and from
-//! the socket, and a request counts as many bytes as are copied in the time it takes. A whole slice is about a tenth of a millisecond
+//! the socket, and a request counts as many bytes as are copied in the time it takes. A whole slice is about a tenth of a millisecond.
+//! A command that is not about one key may take any time: only for those is the clock asked
 //! (docs/decisions/0023-slices.md).
 
 use crate::queue::Rank;
+use std::time::Duration;
 
 /// What a request, or a key of a get, counts beside its bytes.
 const REQUEST: usize = 512;
@@ -12,6 +14,8 @@ const REQUEST: usize = 512;
 const LIGHT: usize = 64 << 10;
 /// A turn of a connection that has, and what all of those may have done before the poller is asked again.
 const WHOLE: usize = 256 << 10;
+/// How long that takes.
+const WHOLE_TIME: Duration = Duration::from_micros(100);
 /// What is sent at once in a whole slice: a value of the usual greatest length. In smaller pieces it would cost a third more, since each
 /// of them wakes the client up.
 const LONG: usize = (1 << 20) + (64 << 10);
@@ -64,6 +68,22 @@ impl Slice {
         self.left = self.left.saturating_sub(requests * REQUEST);
     }
 
+    /// Counts the time of a command that no number of bytes stands for.
+    pub fn took(&mut self, time: Duration) {
+        let nanos = usize::try_from(time.as_nanos()).unwrap_or(usize::MAX);
+        self.copied(nanos.saturating_mul(WHOLE) / WHOLE_TIME.as_nanos() as usize);
+    }
+
+    /// Whether a request may wait for another turn.
+    pub fn can_wait(self) -> bool {
+        self.cut == Cut::Anywhere
+    }
+
+    /// Ends the turn.
+    pub fn end(&mut self) {
+        self.left = 0;
+    }
+
     /// Bytes that may still be sent.
     pub fn sendable(self) -> usize {
         match self.left {
@@ -114,6 +134,18 @@ mod tests {
         assert!(!slice.is_over() && slice.rank() == Rank::Light, "it asks for little again");
         slice.executed(WHOLE / REQUEST);
         assert!(slice.is_over() && slice.spent() == WHOLE + TURN);
+    }
+
+    #[test]
+    fn a_command_that_takes_long_ends_a_turn() {
+        let mut slice = Slice::of(Rank::Heavy);
+        slice.took(Duration::from_micros(60));
+        assert!(!slice.is_over());
+        slice.took(Duration::from_micros(60));
+        assert!(slice.is_cut());
+        let mut endless = Slice::ENDLESS;
+        endless.took(Duration::MAX);
+        assert!(!endless.is_cut());
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use crate::counters::{CommandCount, CommandCounters};
 use crate::observe::{Kinds, Observer};
-use crate::prefixes::FlushWaits;
 use crate::token::Leases;
 use crate::uniques::Uniques;
 use guira_contract::{Key, Session};
@@ -25,7 +24,6 @@ pub struct Executor<S> {
     pub(crate) kinds: Kinds,
     /// The observer also receives all events of keys with lower hashes.
     pub(crate) sampled_below: u64,
-    pub(crate) flush_waits: FlushWaits,
 }
 
 impl<S: Session> Executor<S> {
@@ -47,7 +45,6 @@ impl<S: Session> Executor<S> {
             observer,
             kinds: Kinds::NONE,
             sampled_below: 0,
-            flush_waits: FlushWaits::default(),
         }
     }
 

@@ -5,65 +5,40 @@ use crate::executor::Executor;
 use crate::meta_reply;
 use guira_contract::{FlushBusy, Pace, Session};
 use guira_protocol::{MetaGet, ReplyBuffer};
-use guira_sync::clock::Seconds;
-use std::thread;
+use guira_sync::clock::Stopwatch;
 use std::time::Duration;
 
-/// Steps of the crawler that a request does for itself when too many prefixes are being deleted: enough for some ten thousand items, and some milliseconds of work.
-const CRAWLED_AT_ONCE: usize = 512;
-
-/// The crawler starts when every thread has seen the flush, and one that the kernel has suspended in the middle of a batch may take a while. So long a request
-/// waits before it looks again …
-const PAUSE: Duration = Duration::from_millis(1);
-/// … and so often all requests of a worker do in a second: others wait meanwhile.
-const PAUSES_A_SECOND: usize = 100;
-
-/// How often requests of a worker have waited for other threads.
-#[derive(Debug, Default)]
-pub(crate) struct FlushWaits {
-    second: Seconds,
-    pauses: usize,
-}
-
-impl FlushWaits {
-    /// Whether there may be another pause.
-    fn take(&mut self, now: Seconds) -> bool {
-        if self.second != now {
-            *self = FlushWaits { second: now, pauses: 0 };
-        }
-        self.pauses += 1;
-        self.pauses <= PAUSES_A_SECOND
-    }
-}
-
 impl<S: Session> Executor<S> {
-    /// Has `flush` delete what begins with one of `prefixes`. If too many others are being deleted it crawls for a moment and tries again; if there is nothing to
-    /// crawl it waits for the other threads, a tenth of a second at most for all requests of a worker in a second.
+    /// Has `flush` delete what begins with one of `prefixes`.
     ///
     /// # Errors
-    /// If that was not enough.
+    /// If too many others are being deleted: [`Executor::crawl_for`] helps.
     pub fn flush_prefixes(
         &mut self,
         prefixes: &[&[u8]],
         flush: impl Fn(&[&[u8]]) -> Result<(), FlushBusy>,
     ) -> Result<(), FlushBusy> {
-        let mut flushed = flush(prefixes);
-        while flushed.is_err() {
-            self.session.quiesce();
-            let crawled = self.session.maintain(self.now, Pace::Idle, CRAWLED_AT_ONCE);
-            flushed = flush(prefixes);
-            if flushed.is_ok() || crawled >= CRAWLED_AT_ONCE || !self.flush_waits.take(self.now) {
-                break;
-            }
-            // Others may need what the session holds.
-            self.session.offline();
-            thread::sleep(PAUSE);
-            self.session.online();
-        }
+        let flushed = flush(prefixes);
         if flushed.is_ok() {
             self.counters.add(CommandCount::CmdFlushPrefix, prefixes.len() as u64);
         }
         flushed
+    }
+
+    /// Gives the crawler a turn that ends with the step in which `time` has passed. Returns how
+    /// long it took; `None` if there was nothing to do.
+    pub fn crawl_for(&mut self, time: Duration) -> Option<Duration> {
+        let since = Stopwatch::start();
+        let mut took = None;
+        while took < Some(time) && self.crawl_once() {
+            took = Some(since.elapsed());
+        }
+        took
+    }
+
+    fn crawl_once(&mut self) -> bool {
+        self.session.quiesce();
+        self.session.maintain(self.now, Pace::Crawl, 1) > 0
     }
 }
 

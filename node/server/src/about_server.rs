@@ -1,6 +1,7 @@
 //! Commands without a key: what a client asks of the server, or says about its connection.
 
 use crate::admin::Answer;
+use crate::batch::Flow;
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use guira_commands::reply_to_meta_prefix;
 use guira_contract::{PREFIXES_MAX, Session, ValuePin};
@@ -10,6 +11,15 @@ use guira_protocol::binary::{
 };
 use guira_protocol::{AdminVerb, Exptime, Noreply, ReplyBuffer, ServerCommand, noreply};
 use guira_serving::{CloseReason, Outbox};
+use guira_sync::clock::Stopwatch;
+use std::time::Duration;
+
+/// While too many prefixes are being deleted, a deletion of one more spends so much of each turn on
+/// crawling: about a slice …
+const FLUSH_TURN: Duration = Duration::from_micros(100);
+/// … and is refused if it has waited so long. The crawler starts when every thread has seen the
+/// deletions before it, and the kernel may have suspended one in the middle of a batch.
+const FLUSH_PATIENCE: Duration = Duration::from_millis(100);
 
 fn say<P: ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
     if noreply == Noreply::No {
@@ -18,22 +28,37 @@ fn say<P: ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
 }
 
 impl<S: Session> Interpreter<S> {
+    /// Executes what may take any time. The turn pays for it: others wait for no more than one such
+    /// command.
+    pub(crate) fn timed(&mut self, execute: impl FnOnce(&mut Self) -> Flow) -> Flow {
+        let since = Stopwatch::start();
+        let flow = execute(self);
+        self.slice.took(since.elapsed());
+        if flow == Flow::Continue && self.slice.is_cut() { Flow::Stop } else { flow }
+    }
+
     /// Executes a command of the text protocol.
     pub(crate) fn server_command(
         &mut self,
         state: &mut ProtocolState<S>,
         command: &ServerCommand<'_>,
         outbox: &mut Outbox<S::Pin>,
-    ) {
+    ) -> Flow {
         match command {
             ServerCommand::MetaNoop => outbox.buffer().line("MN"),
             ServerCommand::FlushAll { delay, noreply } => say(outbox, *noreply, self.flush_all(*delay)),
             ServerCommand::FlushPrefixes { prefixes, noreply } => {
-                let flushed = self.flush_prefixes(*prefixes);
+                let Some(flushed) = self.flush_prefixes(state, *prefixes) else {
+                    return Flow::Later;
+                };
                 say(outbox, *noreply, flushed.as_ref().map_or_else(String::as_str, |()| "OK"));
             }
             ServerCommand::MetaFlushPrefix(md) => {
-                let flushed = self.flush_prefixes(std::iter::once(md.key.bytes(&mut [0; 336])));
+                let mut decoded = [0; 336];
+                let prefix = std::iter::once(md.key.bytes(&mut decoded));
+                let Some(flushed) = self.flush_prefixes(state, prefix) else {
+                    return Flow::Later;
+                };
                 reply_to_meta_prefix(md, flushed, outbox.buffer());
             }
             ServerCommand::Version => outbox.buffer().line(&self.admin.version_line()),
@@ -49,6 +74,7 @@ impl<S: Session> Interpreter<S> {
             ServerCommand::Admin(verb, rest) => self.administer(state, *verb, rest, outbox),
             ServerCommand::Quit => state.quit(),
         }
+        state.flow()
     }
 
     /// Executes a flush_all. Returns its reply.
@@ -66,22 +92,35 @@ impl<S: Session> Interpreter<S> {
         "OK"
     }
 
-    /// Deletes what begins with one of these prefixes.
+    /// Deletes what begins with one of these prefixes. `None` if the command is to be executed again
+    /// in the next turn: too many prefixes are being deleted, and this turn is spent on that.
     ///
     /// # Errors
     /// The reply that says why not.
-    fn flush_prefixes<'k>(&mut self, prefixes: impl Iterator<Item = &'k [u8]>) -> Result<(), String> {
+    fn flush_prefixes<'k>(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        prefixes: impl Iterator<Item = &'k [u8]>,
+    ) -> Option<Result<(), String>> {
         if self.shared.options.disable_flush_all {
-            return Err("CLIENT_ERROR flush_prefix not allowed".to_owned());
+            return Some(Err("CLIENT_ERROR flush_prefix not allowed".to_owned()));
         }
         let prefixes: Vec<&[u8]> = prefixes.take(PREFIXES_MAX + 1).collect();
         if prefixes.len() > PREFIXES_MAX {
-            return Err(format!("CLIENT_ERROR too many prefixes: at most {PREFIXES_MAX}"));
+            return Some(Err(format!("CLIENT_ERROR too many prefixes: at most {PREFIXES_MAX}")));
         }
         let (admin, now) = (&self.admin, self.executor.now());
-        self.executor
-            .flush_prefixes(&prefixes, |prefixes| admin.flush_prefixes(now, prefixes))
-            .map_err(|busy| format!("SERVER_ERROR {busy}, try again later"))
+        let flushed = self.executor.flush_prefixes(&prefixes, |prefixes| admin.flush_prefixes(now, prefixes));
+        if flushed.is_err() && self.slice.can_wait() {
+            let since = *state.waits.get_or_insert_with(Stopwatch::start);
+            if since.elapsed() < FLUSH_PATIENCE {
+                self.executor.crawl_for(FLUSH_TURN);
+                self.slice.end();
+                return None;
+            }
+        }
+        state.waits = None;
+        Some(flushed.map_err(|busy| format!("SERVER_ERROR {busy}, try again later")))
     }
 
     /// Executes an operator's command.
@@ -114,25 +153,33 @@ impl<S: Session> Interpreter<S> {
         packet: Packet,
         operation: &ServerOperation<'_>,
         outbox: &mut Outbox<S::Pin>,
-    ) {
+    ) -> Flow {
         match operation {
             ServerOperation::Noop => {}
             ServerOperation::Flush(delay) => {
                 let at = self.executor.flush_time(*delay);
                 if self.shared.options.disable_flush_all {
-                    return reply_status(packet, Status::AuthError, 0, outbox);
+                    reply_status(packet, Status::AuthError, 0, outbox);
+                    return Flow::Continue;
                 }
                 if let Some(at) = at {
                     self.admin.flush(self.executor.now(), at);
                 }
             }
-            ServerOperation::Version => return reply_text(packet, crate::VERSION, outbox),
-            ServerOperation::Stat(about) => return self.stat_packets(packet, about, outbox),
+            ServerOperation::Version => {
+                reply_text(packet, crate::VERSION, outbox);
+                return Flow::Continue;
+            }
+            ServerOperation::Stat(about) => {
+                self.stat_packets(packet, about, outbox);
+                return Flow::Continue;
+            }
             ServerOperation::Quit => state.quit(),
         }
         if packet.quiet() == Quiet::No {
             reply_status(packet, Status::Success, 0, outbox);
         }
+        state.flow()
     }
 
     /// Answers stat with the lines of the text protocol, each in a packet of its own.

@@ -5,7 +5,7 @@
 //! same stages; they differ in what a request is, their [`Keyed`] kind.
 
 use crate::forward::{Forwarding, Route};
-use crate::interpreter::{Interpreter, Phase, ProtocolState};
+use crate::interpreter::{Interpreter, ProtocolState};
 use crate::latency::Series;
 use arrayvec::ArrayVec;
 use guira_commands::{Answered, Executor, GetKey, Item};
@@ -95,6 +95,8 @@ impl Order {
 pub(crate) enum Flow {
     Continue,
     Stop,
+    /// It is not, and this one is executed again in the next turn: there was no reply yet.
+    Later,
 }
 
 /// Why a batch was not executed further.
@@ -102,7 +104,7 @@ pub(crate) enum Flow {
 pub(crate) enum Pause {
     /// All of it was.
     Done,
-    /// The next request has to wait for replies of other workers.
+    /// The next request has to wait, for replies of other workers or for another turn.
     Waits,
     /// The outbox is full.
     OutboxFull,
@@ -240,6 +242,7 @@ impl<S: Session> Interpreter<S> {
             replied(number, outbox);
             let pause = match flow {
                 Flow::Stop => Pause::Stopped,
+                Flow::Later => return Ran { done: number, pause: Pause::Waits },
                 Flow::Continue if outbox.weight() >= self.full => Pause::OutboxFull,
                 Flow::Continue => continue,
             };
@@ -357,14 +360,19 @@ impl<S: Session> Execute<S> for Kind<'_> {
         match self {
             Kind::Item(hash, item) => {
                 interpreter.executor.execute(item, *hash, guess, outbox);
-                return Flow::Continue;
+                Flow::Continue
             }
-            Kind::Server(command) => interpreter.server_command(state, command, outbox),
-            Kind::ServerPacket(packet, operation) => {
-                interpreter.server_packet(state, *packet, operation, outbox);
-            }
+            Kind::Server(command) => match Order::of_command(command) {
+                Order::OfReplies => interpreter.server_command(state, command, outbox),
+                Order::OfEffects => interpreter.timed(|this| this.server_command(state, command, outbox)),
+            },
+            Kind::ServerPacket(packet, operation) => match Order::of_operation(operation) {
+                Order::OfReplies => interpreter.server_packet(state, *packet, operation, outbox),
+                Order::OfEffects => {
+                    interpreter.timed(|this| this.server_packet(state, *packet, operation, outbox))
+                }
+            },
         }
-        if matches!(state.phase, Phase::Command) { Flow::Continue } else { Flow::Stop }
     }
 }
 

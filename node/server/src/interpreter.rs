@@ -6,6 +6,7 @@
 use crate::VERSION;
 use crate::admin::Admin;
 use crate::background::BackgroundTask;
+use crate::batch::Flow;
 use crate::forward::{Forwarding, Leftover};
 use crate::latency::BatchMeter;
 use crate::long_value::LongValue;
@@ -20,6 +21,7 @@ use guira_serving::{
     Access, AfterLogin, CloseReason, Conversation, Door, FieldWriter, Fields, Login, Outbox, ReplyTo, Slice,
     Speaks, Stopped, TrafficCounters,
 };
+use guira_sync::clock::Stopwatch;
 use std::sync::Arc;
 
 /// What comes next.
@@ -61,6 +63,8 @@ pub(crate) struct ProtocolState<S: Session> {
     pub(crate) out: usize,
     /// Requests that wait until replies before theirs were sent.
     pub(crate) leftovers: Vec<Leftover>,
+    /// Since when the next command has waited for another turn, if it has.
+    pub(crate) waits: Option<Stopwatch>,
 }
 
 impl<S: Session> ProtocolState<S> {
@@ -78,6 +82,7 @@ impl<S: Session> ProtocolState<S> {
             sender,
             out: 0,
             leftovers: Vec::new(),
+            waits: None,
         }
     }
 
@@ -87,6 +92,11 @@ impl<S: Session> ProtocolState<S> {
             Phase::Background(task) => Some(*task),
             _ => None,
         }
+    }
+
+    /// What comes after a command without a key.
+    pub(crate) fn flow(&self) -> Flow {
+        if matches!(self.phase, Phase::Command) { Flow::Continue } else { Flow::Stop }
     }
 
     /// The client has said that it is done.
@@ -242,8 +252,12 @@ impl<S: Session> Interpreter<S> {
             };
             at += taken;
             if taken == 0 && !matches!(state.phase, Phase::Over | Phase::Background(_)) {
-                // It may be replies of other workers that it needs.
-                let stopped = if outbox.open_slots() > 0 { Stopped::OutboxFull } else { Stopped::NeedsInput };
+                let stopped = match state.waits {
+                    Some(_) => Stopped::SliceOver,
+                    // It may be replies of other workers that it needs.
+                    None if outbox.open_slots() > 0 => Stopped::OutboxFull,
+                    None => Stopped::NeedsInput,
+                };
                 return (at, stopped);
             }
         }

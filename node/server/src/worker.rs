@@ -18,7 +18,7 @@ use guira_serving::{
     Arrival, Asked, CloseReason, Next, OUTBOX_FULL, Outbox, ReplyTo, Round, Service, Slice, Stopped, Woken,
     service_token,
 };
-use guira_sync::clock::{Millis, Seconds, Stopwatch};
+use guira_sync::clock::{Millis, Seconds};
 use guira_transport::{Interest, Park, Poll};
 use std::io;
 use std::sync::Arc;
@@ -144,11 +144,7 @@ impl<S: Session> NodeService<S> {
     /// Gives the crawler its turn beside requests.
     #[cold]
     fn crawl(&mut self, now: Millis) {
-        let since = Stopwatch::start();
-        let mut took = None;
-        while took < Some(TURN) && self.maintain(Pace::Crawl, 1) > 0 {
-            took = Some(since.elapsed());
-        }
+        let took = self.interpreter.executor.crawl_for(TURN);
         self.upkeep.end_turn(now, took);
     }
 }

@@ -1,7 +1,10 @@
 //! `flush_prefix` and `md` with `G` delete every item whose key begins with a prefix.
 
-use guira_tests::Setup;
+use std::sync::Arc;
+
+use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_tests::server::wait_for;
+use guira_tests::{Server, Setup};
 
 fn guira() -> Setup {
     Setup::new().guira_argument("--test-commands")
@@ -132,6 +135,47 @@ fn many_in_a_row_are_no_error_for_a_small_cache() {
         client.exchange(format!("get {key} kept\r\n"), "VALUE kept 0 1\r\ny\r\nEND\r\n");
     }
     client.expect_value("kept", "y");
+}
+
+/// Answers that a client got while another one, with `count` deletes by prefix in flight, had not
+/// got all of its own.
+fn answers_beside(server: &Server, count: usize) -> usize {
+    let mut deleting = server.connect();
+    let mut asking = server.connect();
+    asking.set("kept", "x");
+    // The generations are in use up before.
+    (0..6).for_each(|_| _ = deleting.ask("flush_prefix none\r\n"));
+    deleting.send("flush_prefix none\r\n".repeat(count));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&is_over);
+    let thread = std::thread::spawn(move || {
+        for _ in 0..count {
+            let reply = deleting.line();
+            assert!(reply == "OK" || reply.starts_with("SERVER_ERROR prefixes"), "{reply}");
+        }
+        ends.store(true, Ordering::Release);
+    });
+    let mut answers = 0;
+    // Acquire: pairs with the Release of the thread that has read the last reply.
+    while !is_over.load(Ordering::Acquire) {
+        asking.expect_value("kept", "x");
+        answers += 1;
+    }
+    thread.join().expect("each is answered");
+    answers
+}
+
+#[test]
+fn others_are_served_while_one_client_deletes_more_prefixes_than_can_be_followed_up() {
+    let server = guira().guira_argument("--workers=1").start_guira();
+    let mut client = server.connect();
+    for first in (0..200_000).step_by(1000) {
+        let line = |number| format!("set many:{number} 0 0 1 noreply\r\nx\r\n");
+        client.send((first..first + 1000).map(line).collect::<String>());
+        client.exchange("mn\r\n", "MN\r\n");
+    }
+    let answers = answers_beside(&server, 64);
+    assert!(answers >= 64, "{answers} answers beside 64 deletes");
 }
 
 /// Of memory: what was deleted is removed without anybody asking for it.
