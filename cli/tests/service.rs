@@ -124,6 +124,39 @@ fn addresses_that_are_named_are_listened_on_besides_sockets_that_are_handed_over
 }
 
 #[test]
+fn one_socket_that_listens_no_more_takes_no_other_with_it() {
+    let scratch = Scratch::new();
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let unix = UnixListener::bind(scratch.file("socket")).expect("a socket");
+    let arguments = "serve --memory 16M --workers 1 --listen 127.0.0.1:0";
+    let mut server = Server::start(activated(&tcp, &unix, "$$", arguments));
+    let addresses = server.addresses();
+    let shared = TcpStream::from(OwnedFd::from(tcp.try_clone().expect("a copy")));
+    shared.shutdown(std::net::Shutdown::Both).expect("it listens");
+    assert_eq!(version(connect(&addresses[2])), VERSION);
+    assert_eq!(version(connect_unix(&scratch.file("socket"))), VERSION);
+    server.stop();
+}
+
+#[test]
+fn a_socket_that_does_not_listen_is_no_start() {
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let shared = TcpStream::from(OwnedFd::from(tcp.try_clone().expect("a copy")));
+    shared.shutdown(std::net::Shutdown::Both).expect("it listens");
+    let script =
+        "exec 2>&1; exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$GUIRA\" serve --memory 16M";
+    let mut command = Command::new("sh");
+    command
+        .env("GUIRA", env!("CARGO_BIN_EXE_guira"))
+        .args(["-c", script])
+        .stdin(Stdio::from(OwnedFd::from(tcp)));
+    let output = command.output().expect("a shell");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("descriptor 3 of LISTEN_FDS: the socket does not listen"), "{said}");
+}
+
+#[test]
 fn sockets_for_another_process_are_left_alone() {
     let scratch = Scratch::new();
     let path = scratch.file("socket");

@@ -4,7 +4,7 @@ use crate::host::{CONNECTION_BYTES, Host, TLS_BYTES};
 use crate::{ConnectionFacts, Port, RateLimited, Speaks};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, Stopwatch};
-use guira_transport::{Interest, Mailbox, Poll, Stream, Token};
+use guira_transport::{AcceptError, Interest, Mailbox, Poll, Stream, Token};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +39,8 @@ pub struct Acceptor {
     ports: Vec<Port>,
     workers: Vec<Arc<Mailbox<Arrival>>>,
     next: usize,
+    /// Which ports are of no use any more.
+    broken: Vec<bool>,
     rest: Rest,
     /// When the log may tell again that descriptors are short.
     tells: RateLimited,
@@ -65,13 +67,16 @@ pub(crate) const ACCEPTS: usize = 16;
 
 impl Acceptor {
     pub fn new(ports: Vec<Port>, workers: Vec<Arc<Mailbox<Arrival>>>) -> Self {
-        Acceptor { ports, workers, next: 0, rest: Rest::No, tells: RateLimited::every(TELL_EVERY) }
+        let broken = vec![false; ports.len()];
+        Acceptor { ports, workers, next: 0, broken, rest: Rest::No, tells: RateLimited::every(TELL_EVERY) }
     }
 
     /// Registers the listeners with `poll`, by tokens from `first` on.
     pub fn listen(&self, poll: &Poll, first: u64) -> std::io::Result<()> {
         for (index, port) in self.ports.iter().enumerate() {
-            poll.add(&port.listener, Token(first + index as u64), Interest::Read)?;
+            if !self.broken[index] {
+                poll.add(&port.listener, Token(first + index as u64), Interest::Read)?;
+            }
         }
         Ok(())
     }
@@ -106,7 +111,36 @@ impl Acceptor {
 
     fn resume(&mut self, poll: &Poll, first: u64) {
         self.rest = Rest::No;
-        let _ = self.listen(poll, first);
+        if self.listen(poll, first).is_err() {
+            // The poller is short of memory: all or none, and another try.
+            self.ignore(poll);
+            self.rest = Rest::Descriptors(Stopwatch::start());
+        }
+    }
+
+    /// Accepts nothing until a connection goes, or there may be descriptors again. The event loop
+    /// would tell of the listener at once otherwise, and for ever.
+    fn pause(&mut self, error: AcceptError, poll: &Poll, host: &Host, now: Seconds) {
+        if self.tells.is_due(now) {
+            tracing::warn!(%error, "cannot accept connections for now");
+        }
+        host.connections.full.fetch_add(1, Ordering::Relaxed);
+        // As at the limit of connections: the next one that is closed rings.
+        host.connections.waiting.store(true, Ordering::SeqCst);
+        self.rest = Rest::Descriptors(Stopwatch::start());
+        self.ignore(poll);
+    }
+
+    /// Gives a listener up; the others are served.
+    fn give_up(&mut self, port: usize, error: AcceptError, poll: &Poll) {
+        self.broken[port] = true;
+        let port = &self.ports[port];
+        let _ = poll.remove(&port.listener);
+        tracing::error!(
+            %error,
+            address = %port.address,
+            "no client is accepted at this address any more: restart the server when its listener is mended"
+        );
     }
 
     /// Accepts the connections that wait at a listener, up to `most`. Returns those for the first worker, which calls this.
@@ -120,7 +154,7 @@ impl Acceptor {
     ) -> Vec<Arrival> {
         let mut own = Vec::new();
         for _ in 0..most {
-            if !matches!(self.rest, Rest::No) {
+            if !matches!(self.rest, Rest::No) || self.broken[port] {
                 break;
             }
             if host.connections.is_full() {
@@ -135,17 +169,8 @@ impl Acceptor {
                     }
                 }
                 Ok(None) => break,
-                Err(error) => {
-                    // Descriptors are short, probably. The event loop would tell again at once, and for ever.
-                    if self.tells.is_due(now) {
-                        tracing::warn!(%error, "cannot accept connections for now");
-                    }
-                    host.connections.full.fetch_add(1, Ordering::Relaxed);
-                    // As at the limit of connections: the next one that is closed rings.
-                    host.connections.waiting.store(true, Ordering::SeqCst);
-                    self.rest = Rest::Descriptors(Stopwatch::start());
-                    self.ignore(poll);
-                }
+                Err(error @ AcceptError::Shortage(_)) => self.pause(error, poll, host, now),
+                Err(error @ AcceptError::Broken(_)) => self.give_up(port, error, poll),
             }
         }
         own
@@ -219,11 +244,14 @@ mod tests {
     use guira_transport::{Address, ListenOptions, Listener};
     use std::net::TcpStream;
 
-    #[test]
-    fn connections_have_turns_between_those_that_are_accepted() {
+    fn listener() -> (Listener, std::net::SocketAddr) {
         let how = ListenOptions { backlog: 200, unix_mode: 0o700 };
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), how).unwrap();
         let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };
+        (listener, address)
+    }
+
+    fn host() -> Host {
         let limits = ConnLimits { idle: 1 << 20, traffic: 0, pinned: 0 };
         let host = Host::new(HostOptions {
             workers: 1,
@@ -234,10 +262,41 @@ mod tests {
             tls: None,
             observer: Arc::new(()),
         });
-        let host = host.unwrap();
-        let port =
-            Port { address: Arc::new(listener.address().clone()), listener, speaks: Speaks::Any, tls: None };
-        let mut acceptor = Acceptor::new(vec![port], host.mailboxes.clone());
+        host.unwrap()
+    }
+
+    fn port(listener: Listener) -> Port {
+        Port { address: Arc::new(listener.address().clone()), listener, speaks: Speaks::Any, tls: None }
+    }
+
+    #[test]
+    fn a_listener_that_listens_no_more_is_given_up_and_the_others_are_served() {
+        let ((broken, _), (sound, address)) = (listener(), listener());
+        rustix::net::shutdown(&broken, rustix::net::Shutdown::Both).unwrap();
+        let host = host();
+        let mut acceptor = Acceptor::new(vec![port(broken), port(sound)], host.mailboxes.clone());
+        let mut poll = Poll::new().unwrap();
+        acceptor.listen(&poll, 1).unwrap();
+        assert!(acceptor.accept(0, ACCEPTS, &poll, &host, Seconds(0)).is_empty());
+        assert_eq!(acceptor.patience(), None, "nothing is waited for");
+        let _client = TcpStream::connect(address).unwrap();
+        let mut events = Vec::new();
+        poll.wait(Some(Duration::from_secs(10)), &mut events).unwrap();
+        let told: Vec<Token> = events.iter().map(|event| event.token).collect();
+        assert_eq!(told, [Token(2)], "and not of the broken one");
+        assert_eq!(acceptor.accept(1, ACCEPTS, &poll, &host, Seconds(0)).len(), 1);
+        // Also when all of them are looked at again.
+        acceptor.ignore(&poll);
+        acceptor.listen(&poll, 1).unwrap();
+        events.clear();
+        poll.wait(Some(Duration::ZERO), &mut events).unwrap();
+        assert!(events.is_empty());
+    }
+
+    #[test]
+    fn connections_have_turns_between_those_that_are_accepted() {
+        let ((listener, address), host) = (listener(), host());
+        let mut acceptor = Acceptor::new(vec![port(listener)], host.mailboxes.clone());
         let poll = Poll::new().unwrap();
         acceptor.listen(&poll, 1).unwrap();
         let clients: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();

@@ -2,7 +2,7 @@
 
 use crate::listener::Listener;
 use rustix::fd::{FromRawFd, OwnedFd, RawFd};
-use rustix::net::{SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::io;
 use std::net::UdpSocket;
 
@@ -35,7 +35,7 @@ fn announced(pid: Option<&str>, fds: Option<&str>, own: u32) -> RawFd {
 /// process opens descriptors or forks.
 ///
 /// # Errors
-/// If a descriptor is not a socket, or not of a supported kind.
+/// If a descriptor is not a socket, or not of a supported kind, or does not listen.
 pub fn inherited_sockets() -> io::Result<Vec<Inherited>> {
     static TAKEN: std::sync::Once = std::sync::Once::new();
     let mut count = 0;
@@ -44,7 +44,9 @@ pub fn inherited_sockets() -> io::Result<Vec<Inherited>> {
         let (pid, fds) = (variable("LISTEN_PID"), variable("LISTEN_FDS"));
         count = announced(pid.as_deref(), fds.as_deref(), std::process::id());
     });
-    (FIRST..FIRST + count).map(take).collect()
+    let named =
+        |fd| take(fd).map_err(|error| io::Error::other(format!("descriptor {fd} of LISTEN_FDS: {error}")));
+    (FIRST..FIRST + count).map(named).collect()
 }
 
 fn take(fd: RawFd) -> io::Result<Inherited> {
@@ -59,11 +61,14 @@ fn take(fd: RawFd) -> io::Result<Inherited> {
     match kind {
         SocketType::STREAM => Listener::adopt(owned).map(Inherited::Stream),
         SocketType::DGRAM => {
+            if sockopt::socket_domain(&owned)? == AddressFamily::UNIX {
+                return Err(io::Error::other("the socket takes datagrams of UNIX, not of UDP"));
+            }
             let socket = UdpSocket::from(owned);
             socket.set_nonblocking(true)?;
             Ok(Inherited::Datagram(socket))
         }
-        _ => Err(io::Error::other("an inherited socket is neither of streams nor of datagrams")),
+        _ => Err(io::Error::other("the socket is neither of streams nor of datagrams")),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::address::Address;
 use crate::stream::Stream;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -43,11 +44,22 @@ pub struct ListenError {
     pub source: io::Error,
 }
 
+/// Why no connection is accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// This host is short of descriptors or memory: later it may have some again.
+    #[error("this host is short of descriptors or memory: {0}")]
+    Shortage(io::Error),
+    /// The listener is of no use: it does not listen any more, or may not be used.
+    #[error("the listener is of no use any more: {0}")]
+    Broken(io::Error),
+}
+
 impl ListenError {
     /// Whether this machine lacks the address, or its address family.
     pub fn is_absent(&self) -> bool {
-        let code = self.source.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
-        matches!(code, Some(rustix::io::Errno::ADDRNOTAVAIL | rustix::io::Errno::AFNOSUPPORT))
+        let code = self.source.raw_os_error().map(Errno::from_raw_os_error);
+        matches!(code, Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT))
     }
 }
 
@@ -75,8 +87,11 @@ impl Listener {
     /// Takes over a listening socket that was created elsewhere; its file, if it has one, is not removed.
     ///
     /// # Errors
-    /// An error of the system, or that it is neither TCP nor UNIX.
+    /// An error of the system, or that it does not listen, or is neither TCP nor UNIX.
     pub fn adopt(socket: OwnedFd) -> io::Result<Self> {
+        if !sockopt::socket_acceptconn(&socket)? {
+            return Err(io::Error::other(NOT_LISTENING));
+        }
         rustix::io::ioctl_fionbio(&socket, true)?;
         match rustix::net::sockopt::socket_domain(&socket)? {
             AddressFamily::UNIX => {
@@ -89,7 +104,7 @@ impl Listener {
                 let address = Address::Tcp(socket.local_addr()?);
                 Ok(Listener { socket: Socket::Tcp(socket), address })
             }
-            _ => Err(io::Error::other("an inherited socket is neither TCP nor UNIX")),
+            _ => Err(io::Error::other("the socket is neither TCP nor UNIX")),
         }
     }
 
@@ -125,11 +140,12 @@ impl Listener {
         &self.address
     }
 
-    /// Accepts a connection, and over TCP returns its address; `None` if none is waiting.
+    /// Accepts a connection, and over TCP returns its address; `None` if none is waiting, or the one
+    /// that was waiting is gone.
     ///
     /// # Errors
-    /// An error of the system, such as too many open descriptors.
-    pub fn accept(&self) -> io::Result<Option<(Stream, Option<SocketAddr>)>> {
+    /// If this host is short of something, or the listener is of no use any more.
+    pub fn accept(&self) -> Result<Option<(Stream, Option<SocketAddr>)>, AcceptError> {
         let accepted = match &self.socket {
             Socket::Tcp(socket) => socket.accept().and_then(|(stream, peer)| {
                 stream.set_nonblocking(true)?;
@@ -144,14 +160,47 @@ impl Listener {
         };
         match accepted {
             Ok(accepted) => Ok(Some(accepted)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            // The client has closed the connection, or a signal arrived: there may be others.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => AcceptError::of(error).map_or(Ok(None), Err),
         }
     }
 }
+
+impl From<AcceptError> for io::Error {
+    fn from(error: AcceptError) -> Self {
+        let (AcceptError::Shortage(error) | AcceptError::Broken(error)) = error;
+        error
+    }
+}
+
+impl AcceptError {
+    /// What an error of accept(2) means; `None` if it is about the connection that was waiting.
+    fn of(error: io::Error) -> Option<Self> {
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            // None is waiting, or a signal arrived.
+            Some(Errno::AGAIN | Errno::INTR) => None,
+            // The client has closed the connection, or its network had an error before it was
+            // accepted: Linux passes those on.
+            Some(
+                Errno::CONNABORTED
+                | Errno::CONNRESET
+                | Errno::TIMEDOUT
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::NONET
+                | Errno::PROTO
+                | Errno::NOPROTOOPT,
+            ) => None,
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                Some(AcceptError::Shortage(error))
+            }
+            _ => Some(AcceptError::Broken(error)),
+        }
+    }
+}
+
+const NOT_LISTENING: &str = "the socket does not listen (in a systemd unit, Accept=yes passes such sockets)";
 
 fn tcp(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -250,6 +299,30 @@ mod tests {
             }
         }
         assert_eq!(read, b"hello");
+    }
+
+    #[test]
+    fn errors_of_one_connection_of_the_host_and_of_the_listener_are_told_apart() {
+        let of = |error: Errno| AcceptError::of(error.into());
+        for passing in [Errno::AGAIN, Errno::INTR, Errno::CONNABORTED, Errno::NETDOWN, Errno::PROTO] {
+            assert!(of(passing).is_none(), "{passing}");
+        }
+        for short in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
+            assert!(matches!(of(short), Some(AcceptError::Shortage(_))), "{short}");
+        }
+        for broken in [Errno::INVAL, Errno::NOTSOCK, Errno::OPNOTSUPP, Errno::PERM, Errno::BADF] {
+            assert!(matches!(of(broken), Some(AcceptError::Broken(_))), "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_does_not_listen_is_not_taken_over() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        let error = Listener::adopt(one.into()).unwrap_err();
+        assert_eq!(error.to_string(), NOT_LISTENING);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
+        assert!(Listener::adopt(listener.into()).is_err());
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Relay {
                 Ok(None) => break,
                 // Too many are open: those that wait are accepted when others have gone.
                 Err(_) if self.free.len() < self.pairs.len() => return self.listen(Interest::End),
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
