@@ -4,13 +4,13 @@ use crate::clients::Due;
 use crate::outbox::{OUTBOX_FULL, OUTBOX_FULL_SHORT, Outbox, Sent, Spares};
 use crate::service::{Asked, Conversation, ReplyTo, Service, Stopped};
 use crate::{
-    Access, Arrival, CloseReason, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Rank, Slice,
-    Speaks, TrafficCount, TrafficCounters,
+    Access, Arrival, CloseReason, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Rank,
+    RateLimited, Slice, Speaks, TrafficCount, TrafficCounters,
 };
 use guira_protocol::binary::HEADER_BYTES;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
-use guira_transport::{Interest, Progress, Stream};
+use guira_transport::{Interest, Progress, Stream, TlsFailure, TlsFault};
 use std::fmt;
 use std::sync::Arc;
 
@@ -291,8 +291,22 @@ impl<S: Service> Connection<S> {
             match self.round(scratch) {
                 Ok(None) => {}
                 Ok(Some(turn)) => return turn,
-                Err(_) => return Turn::Close(CloseReason::Error),
+                Err(error) => {
+                    self.explain(&error, scratch.service.now());
+                    return Turn::Close(CloseReason::Error);
+                }
             }
+        }
+    }
+
+    /// Logs an error that the client's configuration is to blame for, and nothing else tells of.
+    #[cold]
+    fn explain(&self, error: &std::io::Error, now: Seconds) {
+        static TELLS: RateLimited = RateLimited::every(10);
+        let fault = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFault>());
+        if fault.is_some_and(|fault| fault.failure == TlsFailure::ServerName) && TELLS.is_due(now) {
+            let client = self.facts.peer_host().map_or("unix".to_owned(), |host| host.to_string());
+            tracing::warn!(client, "TLS was refused: {error}");
         }
     }
 

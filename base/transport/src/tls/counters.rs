@@ -12,6 +12,8 @@ pub enum TlsFailure {
     NothingInCommon,
     /// The other end's certificate is missing or invalid.
     Certificate,
+    /// The client's SNI is no DNS name, which the library refuses.
+    ServerName,
     /// The other end disconnected during the handshake.
     Gone,
     /// Another failure of the handshake, such as an end that rejects the other's certificate.
@@ -21,10 +23,11 @@ pub enum TlsFailure {
 }
 
 impl TlsFailure {
-    pub const ALL: [TlsFailure; 6] = [
+    pub const ALL: [TlsFailure; 7] = [
         TlsFailure::PlainText,
         TlsFailure::NothingInCommon,
         TlsFailure::Certificate,
+        TlsFailure::ServerName,
         TlsFailure::Gone,
         TlsFailure::Handshake,
         TlsFailure::Protocol,
@@ -32,13 +35,14 @@ impl TlsFailure {
 
     /// The kind of an error of the library.
     pub(super) fn of(error: &rustls::Error, handshake: Handshake) -> Self {
-        use rustls::{AlertDescription, Error};
+        use rustls::{AlertDescription, Error, PeerMisbehaved};
         if handshake == Handshake::Done {
             return TlsFailure::Protocol;
         }
         match error {
             Error::PeerIncompatible(_) => TlsFailure::NothingInCommon,
             Error::NoCertificatesPresented | Error::InvalidCertificate(_) => TlsFailure::Certificate,
+            Error::PeerMisbehaved(PeerMisbehaved::ServerNameMustContainOneHostName) => TlsFailure::ServerName,
             Error::AlertReceived(alert) => match alert {
                 AlertDescription::CloseNotify | AlertDescription::UserCanceled => TlsFailure::Gone,
                 AlertDescription::ProtocolVersion
@@ -57,6 +61,9 @@ impl fmt::Display for TlsFailure {
             TlsFailure::PlainText => "the other end does not speak TLS",
             TlsFailure::NothingInCommon => "no version or cipher suite in common",
             TlsFailure::Certificate => "no good certificate",
+            TlsFailure::ServerName => {
+                "the name that the client asks for (SNI) is no DNS name: it has to send another one, or none"
+            }
             TlsFailure::Gone => "the other end left during the handshake",
             TlsFailure::Handshake => "the handshake failed",
             TlsFailure::Protocol => "broken TLS",

@@ -62,6 +62,31 @@ fn input_may_come_one_byte_at_a_time() {
     }
 }
 
+/// As the library reads them: OpenSSL, and with it memcached, serves them all
+/// (docs/decisions/0010-tls.md).
+#[test]
+fn a_server_name_that_is_no_dns_name_is_refused_by_its_own_cause() {
+    let world = World::new("sni");
+    let acceptor = world.acceptor();
+    let asked = |name: &[u8]| {
+        let options = world.client();
+        let (mut client, mut server) = connect(&acceptor, &options.config());
+        let hello = client.outgoing();
+        let at = hello.windows(9).position(|bytes| bytes == b"localhost").expect("a name");
+        let hello = [&hello[..at], name, &hello[at + 9..]].concat();
+        client.socket.write_all(&hello).unwrap();
+        server.step();
+        server.fault().map(|fault| fault.failure)
+    };
+    for name in [b"host:1121", b"1.2.30000", b"-cachebox", b"a..bcdefg", b"*.example", b"m\xc3\xbcnchen1"] {
+        assert_eq!(asked(name), Some(TlsFailure::ServerName), "{name:?}");
+    }
+    for name in [b"127.0.0.1", b"my_server", b"a.server."] {
+        assert_eq!(asked(name), None, "{name:?}");
+    }
+    assert_eq!(acceptor.counters().failures(TlsFailure::ServerName), 6);
+}
+
 #[test]
 fn a_handshake_goes_on_inside_writes_too() {
     let world = World::new("write");
