@@ -48,6 +48,11 @@ impl RegionPlace {
         RegionPlace { handed: Some(handed), ..self.clone() }
     }
 
+    /// Whether the Region there was handed over.
+    pub fn is_handed(&self) -> bool {
+        self.handed.is_some()
+    }
+
     pub(crate) fn handed(&self) -> Option<&Arc<HandedRegion>> {
         self.handed.as_ref()
     }

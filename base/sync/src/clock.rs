@@ -70,11 +70,11 @@ enum Source {
     /// The time `first` was at `start`.
     System {
         start: Instant,
-        first: u64,
+        first: Millis,
     },
     Shifted {
         start: Instant,
-        first: u64,
+        first: Millis,
         shift: Arc<Shift>,
     },
     Manual(Arc<AtomicU32>),
@@ -90,10 +90,11 @@ struct Shift {
 }
 
 impl CoarseClock {
-    /// The system's clock, counting from this base, which [`CoarseClock::shift`] and [`CoarseClock::pause`] can
-    /// adjust: for tests of a running server.
-    pub fn shiftable_since(base: TimeBase) -> Self {
-        match Self::system_since(base) {
+    /// The same clock, which [`CoarseClock::shift`] and [`CoarseClock::pause`] can adjust: for tests of a
+    /// running server.
+    #[must_use]
+    pub fn shiftable(self) -> Self {
+        match self {
             CoarseClock { base_unix, source: Source::System { start, first } } => {
                 CoarseClock { base_unix, source: Source::Shifted { start, first, shift: Arc::default() } }
             }
@@ -132,10 +133,18 @@ impl CoarseClock {
     }
 
     /// The system's clock, counting from this base. It never shows a time before the one that the base has reached.
-    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn system_since(base: TimeBase) -> Self {
-        let first = wall_clock().saturating_sub(base.unix).max(u64::from(base.reached.0));
-        CoarseClock { base_unix: base.unix, source: Source::System { start: Instant::now(), first } }
+        Self::system_at(base, wall_clock_millis())
+    }
+
+    /// The same, where it is `now` (in milliseconds since 1970), whatever the wall clock says.
+    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
+    pub fn system_at(base: TimeBase, now: u64) -> Self {
+        let first = now.saturating_sub(base.unix.saturating_mul(1000)).max(u64::from(base.reached.0) * 1000);
+        CoarseClock {
+            base_unix: base.unix,
+            source: Source::System { start: Instant::now(), first: Millis(first) },
+        }
     }
 
     /// A clock that only [`CoarseClock::advance`] moves. It starts at `start_unix`.
@@ -187,9 +196,9 @@ impl CoarseClock {
     }
 }
 
-/// The time of a clock that showed `first` seconds at `start`.
-fn since(start: Instant, first: u64) -> Millis {
-    Millis(start.elapsed().as_millis() as u64 + first * 1000)
+/// The time of a clock that showed `first` at `start`.
+fn since(start: Instant, first: Millis) -> Millis {
+    Millis(start.elapsed().as_millis() as u64 + first.0)
 }
 
 /// The wall clock, in seconds since 1970.
@@ -227,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_can_be_shifted_moves_and_stands_still() {
-        let clock = CoarseClock::shiftable_since(TimeBase::new(wall_clock()));
+        let clock = CoarseClock::system().shiftable();
         let start = clock.now().0;
         clock.shift(1000);
         assert!((start + 1000..start + 1060).contains(&clock.now().0));
@@ -272,5 +281,7 @@ mod tests {
         assert!((100..110).contains(&clock.now().0), "{clock:?}");
         let ahead = CoarseClock::system_since(TimeBase { unix: now - 100, reached: Seconds(7_000) });
         assert!((7_000..7_010).contains(&ahead.now().0), "{ahead:?}");
+        let other = CoarseClock::system_at(TimeBase { unix: 1_000, reached: Seconds(7) }, 1_500_600);
+        assert!((500_600..510_000).contains(&other.millis().0), "{other:?}");
     }
 }

@@ -75,7 +75,9 @@ pub fn open_lasting<C>(
     };
     let memory = empty.memory + HEAD_BYTES;
     let no_room = || OpenError::NoRoom { place: place.clone(), room, memory };
-    if room < memory as u64 {
+    // A server that runs makes do with what its file system has. So does who goes on with its region,
+    // which must not end for a lack of room that its own clients have not noticed.
+    if room < memory as u64 && !place.is_handed() {
         return Err(leave(file, &found, no_room()));
     }
     // Somebody has taken it since.

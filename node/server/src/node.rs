@@ -13,7 +13,7 @@ use crate::saved_counters;
 use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::takeover::{
-    Bringing, Door, Incoming, OfferedRegion, Predecessor, Sockets, TakeoverError, region_identity,
+    Bringing, Door, HandedTime, Incoming, OfferedRegion, Predecessor, Sockets, TakeoverError, region_identity,
 };
 use crate::udp::UdpListener;
 use crate::watch::{EvictionSink, Hub};
@@ -31,7 +31,7 @@ use guira_serving::{
     WorkerError,
 };
 use guira_sync::atomic::Ordering;
-use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
+use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock, wall_clock_millis};
 use guira_transport::{Address, Inherited, ListenOptions, Listener};
 use guira_web::Token;
 use rustix::fd::{AsFd, AsRawFd};
@@ -312,6 +312,9 @@ impl Prepared {
         let mut setup = self.setup();
         if let (Some(lasting), Some(handed)) = (&mut setup.lasting, handed) {
             lasting.place = lasting.place.with(handed.clone());
+            if let Some(time) = bringing.time {
+                lasting.now_unix = time.now() / 1000;
+            }
         }
         let choice = self.options.choice()?;
         choice.open(&setup, Starting { prepared: self, bringing })?
@@ -355,11 +358,9 @@ impl Host for Starting<'_> {
         let Opened { engine, opening, notes, base } = opened;
         tracing::debug!(us = self.bringing.waited_us(), "the engine is open");
         let options = &self.prepared.options;
-        let clock = if options.test_commands {
-            CoarseClock::shiftable_since(base)
-        } else {
-            CoarseClock::system_since(base)
-        };
+        let now = self.bringing.time.map_or_else(wall_clock_millis, HandedTime::now);
+        let clock = CoarseClock::system_at(base, now);
+        let clock = if options.test_commands { clock.shiftable() } else { clock };
         let found = options.region.as_ref().map(|place| (place.clone(), opening));
         match &found {
             Some((place, Opening::Emptied(why))) => {

@@ -1,7 +1,7 @@
 //! A running server lets go, and goes on if its successor fails.
 
 use super::handed::Incoming;
-use super::{Bringing, Failing, Leaving, Successor, TakeoverError};
+use super::{Bringing, Failing, HandedTime, Leaving, Successor, TakeoverError};
 use crate::counters::ServerCount;
 use crate::held::{Held, close_unserved, log_closed};
 use crate::node::{Prepared, Running, StartError, prepare};
@@ -83,7 +83,10 @@ impl Running {
             Left::Engine(_) | Left::Spoilt(_) => None,
         };
         let result = match refusal {
-            None => successor.give(&Leaving { connections: &connections, region }),
+            None => {
+                let time = HandedTime::of(&shared.clock);
+                successor.give(&Leaving { connections: &connections, region, time })
+            }
             Some(why) => {
                 successor.refuse(&why);
                 Err(Failing::BeforeCommit(why))
@@ -193,19 +196,18 @@ fn go_on(
             return Err(error);
         }
     };
-    let tasks = shared.background_tasks.clone();
     match left {
         Left::Region(region) => {
-            let running = prepared.open(Bringing::back(incoming, Some(region.clone()), tasks));
+            let running = prepared.open(Bringing::back(incoming, Some(region.clone()), shared));
             if running.is_err() {
                 Left::Region(region).close(found.as_ref(), shared);
             }
             running
         }
-        Left::Engine(held) => prepared.serve(held, found, shared, Bringing::back(incoming, None, tasks)),
+        Left::Engine(held) => prepared.serve(held, found, shared, Bringing::back(incoming, None, shared)),
         Left::Spoilt(held) => {
             drop(held);
-            prepared.open(Bringing::back(incoming, None, tasks))
+            prepared.open(Bringing::back(incoming, None, shared))
         }
     }
 }

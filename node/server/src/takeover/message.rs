@@ -51,6 +51,10 @@ pub(super) mod tag {
     pub(in super::super) const BYTES: u16 = 11;
     pub(in super::super) const NOTES: u16 = 12;
     pub(in super::super) const CONNECTIONS: u16 = 13;
+    /// What the server's clock shows, in milliseconds since 1970, …
+    pub(in super::super) const UNIX_MS: u16 = 14;
+    /// … and the system's monotonic clock.
+    pub(in super::super) const MONOTONIC_MS: u16 = 15;
     /// Of a socket.
     pub(in super::super) const ROLE: u16 = 20;
     pub(in super::super) const ORIGIN: u16 = 21;

@@ -22,7 +22,11 @@
 //! **Who has the items.** The predecessor keeps everything it gives away (the descriptors are copies) until it has read SERVING. Up to
 //! COMMIT nobody has stored anything since its own workers ended: if the successor refuses, dies, or takes too long, which is when it is
 //! killed, the predecessor goes on with what it has, items too. Between COMMIT and SERVING the successor may have stored: if it dies
-//! there, the predecessor goes on with an empty region. Nobody is ever answered from the region by two processes.
+//! there, the predecessor goes on with an empty region. If it refuses there, it had given up before it read COMMIT, and has stored
+//! nothing. Nobody is ever answered from the region by two processes.
+//!
+//! **The time** goes over with the region: the server's clock is a monotonic one, so that no step of the wall clock expires an item,
+//! and it goes on as if the process had not changed ([`HandedTime`]).
 //!
 //! **What does not go over.** TLS connections, watchers, lists that are being sent, and values that have arrived in part: these end what
 //! they do if it takes no longer than `STRAGGLERS`, and are closed. Without a region the items are lost, and the log says so.
@@ -37,6 +41,7 @@ mod handed;
 mod message;
 mod predecessor;
 mod successor;
+mod time;
 
 pub use door::Door;
 pub use hand_over::HandOverError;
@@ -47,6 +52,7 @@ pub(crate) use door::OfferedRegion;
 pub(crate) use handed::{Incoming, Sockets};
 pub(crate) use predecessor::{Bringing, region_identity};
 pub(crate) use successor::{Failing, Leaving};
+pub(crate) use time::HandedTime;
 
 use guira_contract::CloseError;
 use std::io;

@@ -1,11 +1,12 @@
 //! The server that is taken over from, as its successor sees it.
 
-use super::TakeoverError;
 use super::channel::{Channel, Message, Wait};
 use super::door::OfferedRegion;
 use super::handed::{Incoming, Sockets};
 use super::message::{Hello, Kind, expect, refused, tag};
+use super::{HandedTime, TakeoverError};
 use crate::options::Options;
+use crate::shared::Shared;
 use guira_contract::Preview;
 use guira_memory::lasting::{HandedRegion, HandedState};
 use guira_roster::Setup;
@@ -44,6 +45,8 @@ pub struct Predecessor {
 pub(crate) struct Bringing {
     pub(crate) incoming: Vec<Incoming>,
     pub(crate) region: Option<Arc<HandedRegion>>,
+    /// Of the predecessor, or of this server before; without, the wall clock says it.
+    pub(crate) time: Option<HandedTime>,
     /// Of the server that goes on, which may still hold sessions of the engine.
     pub(crate) background_tasks: Arc<AtomicU64>,
     /// To the predecessor, as long as that may go on instead.
@@ -138,11 +141,12 @@ impl Predecessor {
             match message.kind {
                 Kind::Connections => receive_connections(message, &mut incoming)?,
                 Kind::Region => {
-                    let region = read_region(message)?.map(Arc::new);
+                    let (region, time) = read_region(message)?;
                     let since = Some(Stopwatch::start());
                     return Ok(Bringing {
                         incoming,
-                        region,
+                        region: region.map(Arc::new),
+                        time,
                         link: Some(channel),
                         since,
                         ..Bringing::default()
@@ -156,12 +160,10 @@ impl Predecessor {
 
 impl Bringing {
     /// What comes back to a server whose successor has failed.
-    pub(crate) fn back(
-        incoming: Vec<Incoming>,
-        region: Option<Arc<HandedRegion>>,
-        background_tasks: Arc<AtomicU64>,
-    ) -> Self {
-        Bringing { incoming, region, background_tasks, ..Bringing::default() }
+    pub(crate) fn back(incoming: Vec<Incoming>, region: Option<Arc<HandedRegion>>, shared: &Shared) -> Self {
+        let time = Some(HandedTime::of(&shared.clock));
+        let background_tasks = shared.background_tasks.clone();
+        Bringing { incoming, region, time, background_tasks, ..Bringing::default() }
     }
 
     /// How long the clients of a predecessor have waited for this server, in microseconds.
@@ -249,7 +251,10 @@ fn receive_connections(message: Message, incoming: &mut Vec<Incoming>) -> Result
     Ok(())
 }
 
-fn read_region(mut message: Message) -> Result<Option<HandedRegion>, TakeoverError> {
+type RegionAndTime = (Option<HandedRegion>, Option<HandedTime>);
+
+fn read_region(mut message: Message) -> Result<RegionAndTime, TakeoverError> {
+    let (mut unix, mut at) = (None, None);
     let mut found = HandedState { state: Vec::new(), notes: Vec::new(), bytes: 0 };
     for field in message.fields() {
         let field = field?;
@@ -257,8 +262,11 @@ fn read_region(mut message: Message) -> Result<Option<HandedRegion>, TakeoverErr
             tag::STATE => found.state = field.bytes.to_vec(),
             tag::NOTES => found.notes = field.bytes.to_vec(),
             tag::BYTES => found.bytes = field.number()? as usize,
+            tag::UNIX_MS => unix = Some(field.number()?),
+            tag::MONOTONIC_MS => at = Some(field.number()?),
             _ => {}
         }
     }
-    Ok(message.fds.pop().map(|file| HandedRegion::received(File::from(file), found)))
+    let region = message.fds.pop().map(|file| HandedRegion::received(File::from(file), found));
+    Ok((region, unix.zip(at).map(|(unix, at)| HandedTime { unix, at })))
 }

@@ -1,8 +1,8 @@
 //! A process that is ready to take over, as the server sees it that lets go.
 
-use super::TakeoverError;
 use super::channel::{Channel, Wait};
 use super::message::{Kind, expect, refused, tag};
+use super::{HandedTime, TakeoverError};
 use guira_memory::lasting::{HandedRegion, HandedState};
 use guira_serving::{Arrival, FieldWriter};
 use guira_transport::FDS_AT_ONCE;
@@ -39,6 +39,7 @@ pub(crate) struct Leaving<'a> {
     /// Connections, with what is written of each.
     pub(crate) connections: &'a [(Arrival, Vec<u8>)],
     pub(crate) region: Option<&'a HandedRegion>,
+    pub(crate) time: HandedTime,
 }
 
 /// When a successor has failed.
@@ -51,6 +52,15 @@ pub(crate) enum Failing {
 }
 
 impl Failing {
+    /// Only a successor that still waits for COMMIT begins. One that refuses instead had given up before
+    /// it came, and has begun nothing.
+    fn after_commit(why: TakeoverError) -> Self {
+        match why {
+            TakeoverError::Refused(_) => Failing::BeforeCommit(why),
+            why => Failing::AfterCommit(why),
+        }
+    }
+
     pub(crate) fn why(&self) -> &TakeoverError {
         let (Failing::BeforeCommit(why) | Failing::AfterCommit(why)) = self;
         why
@@ -72,7 +82,7 @@ impl Successor {
         let result = self.give_and_commit(leaving).map_err(Failing::BeforeCommit);
         let result = result.and_then(|()| {
             let serving = self.channel.receive(Wait::most(self.patience.serving));
-            serving.and_then(|it| expect(it, Kind::Serving)).map(|_| ()).map_err(Failing::AfterCommit)
+            serving.and_then(|it| expect(it, Kind::Serving)).map(|_| ()).map_err(Failing::after_commit)
         });
         if let Err(failing) = &result {
             self.fence(failing.why());
@@ -82,7 +92,7 @@ impl Successor {
 
     fn give_and_commit(&mut self, leaving: &Leaving<'_>) -> Result<(), TakeoverError> {
         self.give_connections(leaving.connections)?;
-        self.give_region(leaving.region, leaving.connections.len())?;
+        self.give_region(leaving.region, leaving.connections.len(), leaving.time)?;
         expect(self.channel.receive(Wait::most(self.patience.opened))?, Kind::Opened)?;
         self.channel.send(Kind::Commit, &mut FieldWriter::default(), &[])
     }
@@ -91,6 +101,7 @@ impl Successor {
         &mut self,
         region: Option<&HandedRegion>,
         connections: usize,
+        time: HandedTime,
     ) -> Result<(), TakeoverError> {
         let mut fields = FieldWriter::default();
         let mut files = Vec::new();
@@ -101,6 +112,7 @@ impl Successor {
             files.push(region.file().as_fd());
         }
         fields.put_number(tag::CONNECTIONS, connections as u64);
+        fields.put_number(tag::UNIX_MS, time.unix).put_number(tag::MONOTONIC_MS, time.at);
         self.channel.send(Kind::Region, &mut fields, &files)
     }
 

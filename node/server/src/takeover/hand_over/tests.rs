@@ -177,6 +177,55 @@ fn a_worker_that_has_panicked_costs_the_items_and_the_server_goes_on() {
     place.remove();
 }
 
+/// It had given up when the server agreed.
+#[test]
+fn a_successor_that_refuses_after_it_was_agreed_to_has_cost_nothing() {
+    let place = Place::new("refuses-late");
+    let running = place.serve(&place.options()).unwrap();
+    let mut client = Client::of(&running);
+    client.set();
+    let path = place.takeover();
+    let (running, why) = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut channel = Channel::new(UnixStream::connect(path).unwrap()).unwrap();
+            greet(&mut channel);
+            let mut until = |last| while channel.receive(Wait::most(SOON)).unwrap().kind != last {};
+            until(Kind::Region);
+            channel.send(Kind::Opened, &mut FieldWriter::default(), &[]).unwrap();
+            let mut until = |last| while channel.receive(Wait::most(SOON)).unwrap().kind != last {};
+            until(Kind::Commit);
+            channel.send(Kind::Refused, &mut refused("it took too long"), &[]).unwrap();
+        });
+        let successor = running.door().unwrap().wait().unwrap();
+        running.hand_over(successor).unwrap().unwrap()
+    });
+    assert!(why.to_string().contains("it took too long"), "{why}");
+    client.finds_it();
+    running.stop(crate::Ending::Kept).unwrap();
+    place.remove();
+}
+
+/// As if the wall clock had been put back since the server has started.
+#[test]
+fn the_clock_goes_on_whatever_the_wall_clock_says() {
+    let place = Place::new("clock");
+    let mut options = place.options();
+    options.test_commands = true;
+    let first = place.serve(&options).unwrap();
+    first.shared.clock.shift(3600);
+    let clock = first.shared.clock.clone();
+    Client::of(&first).set();
+    let (back, next) = change(&place, first);
+    let second = next.unwrap();
+    assert!(back.is_none());
+    let ahead = clock.millis().0.abs_diff(second.shared.clock.millis().0);
+    assert!(ahead < 20, "{ahead} ms");
+    assert_eq!(clock.base_unix(), second.shared.clock.base_unix());
+    Client::of(&second).finds_it();
+    second.stop(crate::Ending::Kept).unwrap();
+    place.remove();
+}
+
 #[test]
 fn an_engine_that_is_in_use_stays_where_it_is() {
     let place = Place::new("in-use");
@@ -332,7 +381,7 @@ fn half_a_predecessor() {
     let Running { crew, shared, held, .. } = running;
     crew.hand_over(STRAGGLERS).1.unwrap();
     let Ok(region) = held.hand_over(&shared) else { panic!("nothing uses it") };
-    successor.give_region(Some(&region), 0).unwrap();
+    successor.give_region(Some(&region), 0, HandedTime::of(&shared.clock)).unwrap();
     successor.channel.receive(Wait::most(SOON)).unwrap();
     std::process::abort();
 }
