@@ -3,11 +3,16 @@
 //! Not an eventfd: the two ends would share its file flags, and the other end could make ours blocking.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::io;
 
 #[derive(Debug)]
 pub(super) struct Bell(OwnedFd);
+
+/// The other end of a bell is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Closed;
 
 /// Rings are read in pieces of this many bytes. Each ring is one byte.
 const DRAIN_BYTES: usize = 256;
@@ -30,10 +35,15 @@ impl Bell {
         let _ = send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Discards the rings.
-    pub(super) fn silence(&self) {
-        // It fails if there are none, which does no harm. If there are many, one piece is discarded at a time.
-        let _ = recv(&self.0, &mut [0; DRAIN_BYTES], RecvFlags::DONTWAIT);
+    /// Discards the rings. If there are many, one piece is discarded at a time.
+    ///
+    /// # Errors
+    /// If the other end is closed: this one stays readable.
+    pub(super) fn silence(&self) -> Result<(), Closed> {
+        match recv(&self.0, &mut [0; DRAIN_BYTES], RecvFlags::DONTWAIT) {
+            Ok((_, 1..)) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+            Ok((_, 0)) | Err(_) => Err(Closed),
+        }
     }
 }
 

@@ -175,24 +175,26 @@ impl Consumer {
     /// length.
     #[inline(always)]
     pub(super) fn pop(&mut self, out: &mut [u8]) -> Result<Option<usize>, Broken> {
-        while self.look()? {
-            let data = self.area.data();
-            let at = self.area.index(self.head);
-            let length = words::load(&data[at]);
-            if length == WRAP {
-                self.advance((data.len() - at) as u64)?;
-                continue;
-            }
-            let length = usize::try_from(length).map_err(|_| Broken)?;
-            let taken = 1 + length.div_ceil(WORD);
-            if length > PAYLOAD_MAX || at + taken > data.len() {
-                return Err(Broken);
-            }
-            words::copy_out(data, (at + 1) * WORD, &mut out[..length]);
-            self.advance(taken as u64)?;
-            return Ok(Some(length));
+        if !self.look()? {
+            return Ok(None);
         }
-        Ok(None)
+        let at = self.area.index(self.head);
+        if words::load(&self.area.data()[at]) == WRAP {
+            self.advance((self.area.capacity - at) as u64)?;
+            if !self.look()? {
+                return Ok(None);
+            }
+        }
+        let data = self.area.data();
+        let at = self.area.index(self.head);
+        // Another WRAP is too long: a producer that writes one after the other would keep this end here.
+        let length = usize::try_from(words::load(&data[at])).map_err(|_| Broken)?;
+        if length > PAYLOAD_MAX || at + 1 + length.div_ceil(WORD) > data.len() {
+            return Err(Broken);
+        }
+        words::copy_out(data, (at + 1) * WORD, &mut out[..length]);
+        self.advance(1 + length.div_ceil(WORD) as u64)?;
+        Ok(Some(length))
     }
 
     /// Advances by as many words, which the producer must have written.
@@ -316,6 +318,12 @@ mod tests {
         producer.publish();
         area.word(DATA).store(WRAP, Ordering::Relaxed);
         assert_eq!(pop(&mut consumer), Err(Broken), "nothing was written up to the end");
+        let (_, mut consumer, area) = ring(1024);
+        (consumer.head, consumer.tail) = (1023, 1023);
+        for (at, word) in [(DATA + 1023, WRAP), (DATA, WRAP), (TAIL, 2047)] {
+            area.word(at).store(word, Ordering::Relaxed);
+        }
+        assert_eq!(pop(&mut consumer), Err(Broken), "twice to the beginning");
         for lie in [1, 1 << 40, u64::MAX / 2] {
             let (mut producer, _, area) = ring(1024);
             area.word(HEAD).store(lie, Ordering::Relaxed);

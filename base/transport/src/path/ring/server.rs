@@ -1,10 +1,10 @@
 //! The server's ends of the rings of all clients.
 
-use super::bell::Bell;
+use super::bell::{Bell, Closed};
 use super::handshake::{CORES_MAX, client_rings_bytes, new_memory, refuse, send_rings, server_ends};
 use super::lane::{Broken, Consumer, Producer};
 use crate::address::Address;
-use crate::listener::{ListenError, ListenOptions, Listener};
+use crate::listener::{AcceptError, ListenError, ListenOptions, Listener};
 use crate::path::buffers::{BURST_BUFFERS_BYTES, BurstBuffers};
 use crate::path::{BURST_MAX, Park, Sent, ServerPath};
 use crate::poll::{Event, Interest, Poll, Token};
@@ -47,6 +47,17 @@ struct Link {
     closed: AtomicBool,
     lender: Arc<dyn Lender>,
     bytes: usize,
+}
+
+impl Link {
+    /// Disconnects the client.
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        if let Stream::Unix(stream) = &self.stream {
+            // The first thread notices it, and notifies the others.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
 }
 
 impl Drop for Link {
@@ -208,7 +219,12 @@ impl RingServerPath {
             match (event.token, &mut self.host) {
                 (BELL, _) => {
                     silence(&self.arrivals.bell);
-                    self.lanes.iter().for_each(|lane| lane.bell.silence());
+                    // A bell whose other end is closed would wake this thread again and again.
+                    let closed = self.lanes.iter().filter(|lane| lane.bell.silence() == Err(Closed));
+                    let closed = closed.inspect(|lane| lane.link.close()).count();
+                    if closed > 0 {
+                        self.arrivals.notify();
+                    }
                 }
                 (LISTENER, Some(host)) => host.admit(&self.poll),
                 (Token(client), Some(host)) => host.end(&self.poll, (client - FIRST_CLIENT) as usize),
@@ -221,18 +237,20 @@ impl RingServerPath {
     /// Takes over lanes of new clients, and drops those of clients that are gone.
     #[cold]
     #[inline(never)]
-    fn take_arrivals(&mut self) -> io::Result<()> {
+    fn take_arrivals(&mut self) {
         // Acquire: pairs with the Release in `Arrivals::notify`.
         self.arrivals.changed.swap(false, Ordering::Acquire);
         let arrived =
             std::mem::take(&mut *self.arrivals.lanes.lock().unwrap_or_else(PoisonError::into_inner));
         for lane in arrived {
-            self.poll.add(&lane.bell, BELL, Interest::Read)?;
-            self.lanes.push(lane);
+            match self.poll.add(&lane.bell, BELL, Interest::Read) {
+                Ok(()) => self.lanes.push(lane),
+                // The system is short of memory for one more: that client has to come again.
+                Err(_) => lane.link.close(),
+            }
         }
         self.lanes.retain(|lane| !lane.link.closed.load(Ordering::Acquire));
         self.first_lane = 0;
-        Ok(())
     }
 
     /// Takes datagrams from one lane.
@@ -262,12 +280,7 @@ impl RingServerPath {
     /// Disconnects a client.
     #[cold]
     fn disconnect(&mut self, number: usize) {
-        let link = &self.lanes[number].link;
-        link.closed.store(true, Ordering::Release);
-        if let Stream::Unix(stream) = &link.stream {
-            // The first thread notices it, and notifies the others.
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
+        self.lanes[number].link.close();
         self.arrivals.notify();
     }
 }
@@ -283,9 +296,10 @@ impl Host {
                     let _ = self.admit_one(stream, poll);
                 }
                 Ok(None) => return,
-                Err(_) => {
-                    // Out of descriptors: the socket would stay readable. The next round tries again.
-                    self.is_paused = poll.remove(&self.listener).is_ok();
+                // The socket would stay readable. The next round tries again if descriptors are short.
+                Err(error) => {
+                    let is_removed = poll.remove(&self.listener).is_ok();
+                    self.is_paused = is_removed && matches!(error, AcceptError::Shortage(_));
                     return;
                 }
             }
@@ -354,7 +368,7 @@ impl ServerPath for RingServerPath {
         self.rounds_until_poll -= 1;
         // Relaxed: `take_arrivals` checks again.
         if self.arrivals.changed.load(Ordering::Relaxed) {
-            self.take_arrivals()?;
+            self.take_arrivals();
         }
         let count = self.lanes.len();
         for step in 0..count {
@@ -429,5 +443,43 @@ impl ServerPath for RingServerPath {
     fn unpark(&mut self) {
         self.lanes.iter_mut().for_each(|lane| lane.requests.unpark());
         self.rounds_until_poll = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[derive(Debug)]
+    struct Rich;
+
+    impl Lender for Rich {
+        fn lend(&self, _bytes: usize) -> bool {
+            true
+        }
+
+        fn take_back(&self, _bytes: usize) {}
+    }
+
+    fn lane(bell: Bell) -> (Lane, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let lender = Arc::new(Rich);
+        let link = Link { stream: Stream::Unix(ours), closed: AtomicBool::new(false), lender, bytes: 0 };
+        let (requests, answers) = server_ends(&new_memory(1).unwrap().0, 0);
+        (Lane { requests, answers, bell, link: Arc::new(link) }, theirs)
+    }
+
+    #[test]
+    fn a_bell_that_cannot_be_polled_costs_its_own_client_only() {
+        // A regular file cannot be polled.
+        let (bad, gone) = lane(Bell::from_fd(std::fs::File::open("/proc/self/exe").unwrap().into()));
+        let (good, _client) = lane(Bell::pair().unwrap().0);
+        let mut path = RingServerPath::new(Arc::new(Arrivals::new().unwrap()), None).unwrap();
+        path.arrivals.lanes.lock().unwrap().extend([bad, good]);
+        path.arrivals.notify();
+        assert_eq!(path.receive().unwrap(), 0);
+        assert_eq!(path.lanes(), 1);
+        assert_eq!(std::io::Read::read(&mut &gone, &mut [0]).unwrap(), 0, "it is told");
     }
 }

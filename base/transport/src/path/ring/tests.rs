@@ -328,6 +328,19 @@ fn a_bell_is_not_polled_after_its_client_is_gone() {
 }
 
 #[test]
+fn a_client_that_closes_its_bell_keeps_no_worker_awake() {
+    let socket = Socket::new("attack-closed-bell");
+    let mut servers = server(&socket.0, 2, &rich());
+    let (stream, mut rings) = connect_raw(&socket.0, &mut servers);
+    // Of the second worker, which does not look after links.
+    drop(rings.bells.pop());
+    settle(&mut servers);
+    assert!(!servers.iter().any(is_ringing), "its worker never sleeps again");
+    assert_eq!((servers[0].lanes(), servers[1].lanes()), (0, 0), "the client is disconnected");
+    drop((stream, rings));
+}
+
+#[test]
 fn a_client_that_goes_does_not_take_its_successor_along() {
     let socket = Socket::new("attack-successor");
     let mut servers = server(&socket.0, 2, &rich());
