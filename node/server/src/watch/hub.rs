@@ -33,6 +33,8 @@ const LINE_MAX: usize = 1 << 10;
 const SKIPPED_MAX: usize = 32;
 /// A watcher's buffer that is empty is no larger than this.
 const KEPT_MAX: usize = 4 << 10;
+/// What is read of a watcher in a round.
+const IGNORED_BYTES: usize = 4 << 10;
 
 /// Lines with their kinds.
 #[derive(Debug, Default)]
@@ -411,13 +413,11 @@ fn push(watcher: &mut Watcher) -> io::Result<usize> {
     }
     watcher.out.drain(..total);
     stream.flush()?;
-    // What a watcher says is not listened to.
-    let mut ignored = [0; 512];
-    loop {
-        match stream.read(&mut ignored)? {
-            Progress::Moved(_) => {}
-            Progress::Blocked => return Ok(total),
-            Progress::Ended => return Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+    // What a watcher says is not listened to. One that says more than is read in a round keeps nobody
+    // from their lines: the rest is read in the next rounds.
+    let mut ignored = [0; IGNORED_BYTES];
+    match stream.read(&mut ignored)? {
+        Progress::Moved(_) | Progress::Blocked => Ok(total),
+        Progress::Ended => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }
