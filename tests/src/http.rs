@@ -137,7 +137,7 @@ impl HttpClient {
     /// Asks for `path`, with these further lines of a head.
     #[track_caller]
     pub fn get(&mut self, path: &str, headers: &str) -> HttpReply {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n{headers}\r\n"));
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"));
         self.hear()
     }
 }

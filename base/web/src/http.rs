@@ -19,7 +19,8 @@ pub(crate) struct Request<'a> {
     pub(crate) after: After,
     pub(crate) accept: &'a [u8],
     pub(crate) authorization: &'a [u8],
-    pub(crate) host: &'a [u8],
+    /// Where it was sent, if it says so. A browser always does.
+    pub(crate) host: Option<&'a [u8]>,
     /// It has the field that pages of other origins cannot send.
     pub(crate) is_deliberate: bool,
 }
@@ -102,7 +103,7 @@ pub(crate) fn read<'i>(input: &'i [u8], actions: &[&str]) -> Result<Option<(Requ
         after: if is_new { After::KeepsOpen } else { After::Closes },
         accept: b"",
         authorization: b"",
-        host: b"",
+        host: None,
         is_deliberate: false,
     };
     request.method = match head.method {
@@ -116,7 +117,7 @@ pub(crate) fn read<'i>(input: &'i [u8], actions: &[&str]) -> Result<Option<(Requ
         match header.name.to_ascii_lowercase().as_str() {
             "host" => {
                 hosts += 1;
-                request.host = header.value;
+                request.host = Some(header.value);
             }
             DELIBERATE => request.is_deliberate = true,
             "accept" => request.accept = header.value,
@@ -141,7 +142,10 @@ pub(crate) fn is_address(host: &[u8]) -> bool {
         _ => host,
     };
     let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+    // An address of a link may name its interface.
+    let address = name.split_once('%').map_or(name, |(address, _)| address);
+    let local = name.strip_suffix('.').unwrap_or(name);
+    local.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
 }
 
 /// The path and the query of a target, which a client that takes this server for a proxy sends with scheme and host (RFC 9112, section 3.2.2): they are
@@ -280,16 +284,27 @@ mod tests {
         let text = b"POST /do?what=x&for=5 HTTP/1.1\r\nHost: localhost:1\r\nX-Guira: 1\r\n\r\n";
         let (request, _) = read(text, &["/do"]).unwrap().unwrap();
         assert_eq!((request.method, request.path, request.query), (Method::Post, "/do", "what=x&for=5"));
-        assert!(request.is_deliberate && is_address(request.host));
+        assert!(request.is_deliberate && request.host.is_some_and(is_address));
         assert!(read(text, &["/other"]).unwrap_err().status.0.starts_with("405"));
     }
 
     #[test]
     fn a_host_is_an_address_or_this_one() {
-        for own in ["127.0.0.1:80", "127.0.0.1", "[::1]:80", "[::1]", "LocalHost:9"] {
+        for own in [
+            "127.0.0.1:80",
+            "127.0.0.1",
+            "10.1.2.3:9150",
+            "[::1]:80",
+            "[::1]",
+            "[fe80::1%25eth0]:80",
+            "LocalHost:9",
+            "localhost.",
+        ] {
             assert!(is_address(own.as_bytes()), "{own}");
         }
-        for other in ["example.com", "127.0.0.1.example.com:80", "localhost.example.com", "", "\u{e4}"] {
+        for other in
+            ["example.com", "127.0.0.1.example.com:80", "localhost.example.com", "", "\u{e4}", "[x%1]"]
+        {
             assert!(!is_address(other.as_bytes()), "{other}");
         }
     }

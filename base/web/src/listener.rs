@@ -95,6 +95,10 @@ pub fn start<S: Site>(
     site: impl FnOnce() -> S + Send + 'static,
 ) -> io::Result<Crew> {
     warn_of(&port, token.is_some(), secrets);
+    let hosts = match (port.listener.address(), &port.tls, &token) {
+        (Address::Tcp(_), None, None) => Hosts::Addresses,
+        _ => Hosts::Any,
+    };
     let limits = ConnLimits { idle: IDLE_BYTES, traffic: S::TRAFFIC_BYTES, pinned: 0 };
     let host = Arc::new(Host::new(HostOptions {
         workers: 1,
@@ -111,7 +115,7 @@ pub fn start<S: Site>(
     let make = move || {
         let site = site();
         let now = site.now();
-        let service = WebService { site, token, now, since: Stopwatch::start(), looked: 0 };
+        let service = WebService { site, token, hosts, now, since: Stopwatch::start(), looked: 0 };
         Worker::new(0, service, host, Some(acceptor))
     };
     crew.start(0, Placement::Anywhere, make)?;
@@ -133,10 +137,26 @@ fn warn_of(port: &Port, has_token: bool, secrets: &str) {
     }
 }
 
+/// By which names the listener may be asked. A script of another site whose name leads here (DNS rebinding) reads what it
+/// asks for; but it knows no token, has no certificate for that name, and reaches no socket in the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hosts {
+    Any,
+    /// By addresses, and by localhost.
+    Addresses,
+}
+
+impl Hosts {
+    fn admit(self, request: &Request<'_>) -> bool {
+        self == Hosts::Any || request.host.is_none_or(http::is_address)
+    }
+}
+
 #[derive(Debug)]
 struct WebService<S> {
     site: S,
     token: Option<Arc<Token>>,
+    hosts: Hosts,
     now: Seconds,
     since: Stopwatch,
     /// When workers were last looked at, in seconds since the start: no test stops that clock.
@@ -289,6 +309,7 @@ impl<S: Site> WebService<S> {
                 };
                 return Reply::line(status, &body).write(method, after, out);
             }
+            _ if !self.hosts.admit(request) => return OTHER_HOST.write(method, after, out),
             // Without figures, which it asks for with the token of whoever looks at it.
             "/" => return self.page(method, after, out),
             _ => {}
@@ -320,13 +341,16 @@ impl<S: Site> WebService<S> {
 
     /// Does something for whoever shows the token; without one, for whoever comes neither from a page of another site nor by its name.
     fn act(&mut self, request: &Request<'_>, out: &mut ReplyBuffer) -> usize {
-        let Request { path, query, method, after, authorization, host, is_deliberate, .. } = *request;
+        let Request { path, query, method, after, authorization, is_deliberate, .. } = *request;
+        if !self.hosts.admit(request) {
+            return OTHER_HOST.write(method, after, out);
+        }
         if self.wants_token(authorization) {
             return NEEDS_TOKEN.write(method, after, out);
         }
-        if !is_deliberate || self.token.is_none() && !http::is_address(host) {
-            let why = "this needs the field X-Guira, and a Host that is an address, localhost, or a token\n";
-            return Reply::line(Status::FORBIDDEN, why).write(method, after, out);
+        if !is_deliberate {
+            return Reply::line(Status::FORBIDDEN, "this needs the field X-Guira\n")
+                .write(method, after, out);
         }
         match self.site.act(path, query) {
             Ok(body) => json(&body).write(method, after, out),
@@ -346,6 +370,14 @@ const NEEDS_TOKEN: Reply<'static> = Reply {
     content_type: PLAIN,
     headers: "WWW-Authenticate: Bearer realm=\"guira\"\r\n",
     body: "this needs the token\n",
+};
+
+const OTHER_HOST: Reply<'static> = Reply {
+    status: Status::FORBIDDEN,
+    content_type: PLAIN,
+    headers: "",
+    body: "without a token this listener is asked by its address or localhost, so that no page of another site can \
+           read it: ask http://ADDRESS:PORT/, or name a token (admin-token-file)\n",
 };
 
 fn json(body: &str) -> Reply<'_> {

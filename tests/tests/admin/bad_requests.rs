@@ -8,21 +8,21 @@ use std::time::Duration;
 #[test]
 fn what_is_no_request_is_answered_by_its_kind_and_the_connection_ends() {
     let (_server, address) = with_admin(&[]);
-    let long_path = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(9000));
-    let fields = format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "a: b\r\n".repeat(100));
+    let long_path = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(9000));
+    let fields = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", "a: b\r\n".repeat(100));
     for (request, status) in [
         (&b"get a\r\n\r\n"[..], 400),
         (b"set x 0 0 1\r\nx\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
         (b"\x80\x0b\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 400),
-        (b"GET  HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET  HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: \x01\r\n\r\n", 400),
-        (b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 405),
+        (b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
-        (b"GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", 413),
-        (b"GET /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 413),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc", 413),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 413),
         (long_path.as_bytes(), 414),
         (fields.as_bytes(), 431),
     ] {
@@ -42,7 +42,7 @@ fn what_is_no_request_is_answered_by_its_kind_and_the_connection_ends() {
 fn junk_behind_a_request_is_refused_after_the_request_is_answered() {
     let (_server, address) = with_admin(&[]);
     let mut client = HttpClient::connect(address);
-    client.send("GET /health HTTP/1.1\r\nHost: x\r\n\r\n\0\0\0\0junk\r\n\r\n");
+    client.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n\0\0\0\0junk\r\n\r\n");
     assert_eq!(client.hear().body, "ok\n");
     assert_eq!(client.hear().status, 400);
     client.expect_closed();
@@ -54,7 +54,8 @@ fn a_head_of_a_mebibyte_is_read_to_its_end_and_refused_and_a_longer_one_is_cut_o
     let before = server.memory();
     for _ in 0..20 {
         let mut client = HttpClient::connect(address);
-        client.send(format!("GET / HTTP/1.1\r\nHost: x\r\nCookie: {}\r\n\r\n", "x".repeat(1_000_000)));
+        client
+            .send(format!("GET / HTTP/1.1\r\nHost: localhost\r\nCookie: {}\r\n\r\n", "x".repeat(1_000_000)));
         assert_eq!(client.hear().status, 431);
         client.expect_closed();
     }
@@ -76,7 +77,7 @@ fn a_head_that_comes_slowly_is_given_up_and_one_that_says_nothing_is_closed() {
     assert_eq!(kept.get("/health", "").status, 200);
     let mut clock = server.connect();
     // A line every ten seconds does not count as a request.
-    for line in ["GET /health HTTP/1.1\r\n", "Host: x\r\n", "A: b\r\n"] {
+    for line in ["GET /health HTTP/1.1\r\n", "Host: localhost\r\n", "A: b\r\n"] {
         slow.send(line);
         clock.exchange("debugtime 10\r\n", "OK\r\n");
     }
@@ -94,7 +95,7 @@ fn clients_that_take_no_replies_are_closed_when_they_hold_too_much() {
     let (server, address) = with_admin(&[]);
     expect_health(address);
     let before = server.memory();
-    let request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2000);
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(2000);
     let mut greedy: Vec<HttpClient> = (0..30).map(|_| HttpClient::connect(address)).collect();
     for client in &mut greedy {
         client.send_until_closed(request.as_bytes());
@@ -109,7 +110,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 #[test]
 fn connections_that_say_nothing_or_not_enough_keep_nobody_out() {
-    for (count, said) in [(64, ""), (200, ""), (200, "GET /metrics HTTP/1.1\r\nHost: x\r\n")] {
+    for (count, said) in [(64, ""), (200, ""), (200, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n")] {
         let (_server, address) = with_admin(&[]);
         let mut kept = HttpClient::connect(address);
         assert_eq!(kept.get("/health", "").status, 200);
@@ -151,7 +152,7 @@ fn a_client_that_pipelines_heads_leaves_others_their_turns() {
     let (_server, address) = with_admin(&[]);
     let mut greedy = HttpClient::connect(address);
     let mut other = HttpClient::connect(address);
-    greedy.send("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(HEADS));
+    greedy.send("HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(HEADS));
     let heads = std::thread::spawn(move || (0..HEADS).for_each(|_| _ = greedy.hear_head()));
     let mut answered = 0;
     while !heads.is_finished() {

@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// A silent connection is closed after 30 s.
 const WITHOUT_WAITING: Duration = Duration::from_secs(10);
 
-const HEALTH: &str = "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+const HEALTH: &str = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 /// Expects that `ask` takes no longer than a probe waits, while there is a crowd, which `gather` makes.
 #[track_caller]
@@ -38,7 +38,10 @@ fn crowd<T>(make: impl FnMut(usize) -> T) -> Vec<T> {
 #[test]
 fn clients_that_take_no_replies_keep_nobody_waiting() {
     let (server, address) = with_admin(&[]);
-    for request in ["GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n"] {
+    for request in [
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ] {
         let many = request.repeat(1000);
         let greedy = |_| {
             let mut client = HttpClient::connect(address);
@@ -96,7 +99,7 @@ fn a_client_that_does_not_take_a_reply_is_closed_after_a_time() {
     }
     let mut greedy = HttpClient::connect(address);
     // More than the system takes off the server's hands.
-    greedy.send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000));
+    greedy.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000));
     wait_for("its connection", || (descriptors() > before).then_some(()));
     wait_for("its end", || {
         // It may have read a request since the last time.
