@@ -1,7 +1,7 @@
 //! Open descriptors that go from one process to another, over a UNIX socket.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
@@ -81,7 +81,13 @@ impl PeerProcess {
     pub fn of(link: impl AsFd) -> io::Result<Self> {
         let peer = peer_credentials(link.as_fd())?;
         let pid = Pid::from_raw(peer.pid);
-        let handle = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let handle = match peer_handle(link.as_fd()) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
+                // Before Linux 6.5. In between the number may have passed to another process.
+                pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            }
+            handle => handle.ok(),
+        };
         Ok(PeerProcess { pid, user: peer.uid, handle })
     }
 
@@ -124,19 +130,41 @@ impl PeerProcess {
 /// Who is at the other end, as it was when the two were connected. rustix has a `Pid` for its number, which is never 0; that of a process
 /// in another PID namespace is.
 fn peer_credentials(link: BorrowedFd<'_>) -> io::Result<libc::ucred> {
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the system writes at most `length` bytes to `peer`, which has as many and may have any contents.
+    // SAFETY: the system writes a `ucred`, which is three numbers.
+    unsafe { socket_option(link, libc::SO_PEERCRED) }
+}
+
+/// A handle of the process at the other end, as it was when the two were connected.
+fn peer_handle(link: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: the system writes a descriptor, which is a number.
+    let fd: libc::c_int = unsafe { socket_option(link, SO_PEERPIDFD)? };
+    // SAFETY: the system has just opened the descriptor for this call, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A handle of the peer's process, since Linux 6.5 (asm-generic/socket.h).
+const SO_PEERPIDFD: libc::c_int = 77;
+
+/// # Safety
+/// The system must write a `T` for this option, of which all bytes are valid as zeroes.
+unsafe fn socket_option<T>(link: BorrowedFd<'_>, option: libc::c_int) -> io::Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the system writes at most `length` bytes to `value`, which has as many.
     let result = unsafe {
         libc::getsockopt(
             link.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
+            option,
+            value.as_mut_ptr().cast(),
             &raw mut length,
         )
     };
-    if result == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the caller says that what was written, and the zeroes behind it, are a `T`.
+    Ok(unsafe { value.assume_init() })
 }
 
 #[cfg(test)]
@@ -172,5 +200,21 @@ mod tests {
         let peer = PeerProcess::of(&ours).unwrap();
         assert_eq!((peer.pid(), peer.is_ours()), (Some(std::process::id() as i32), true));
         assert!(peer.can_be_ended() && !peer.wait_until_gone(Duration::ZERO));
+    }
+
+    /// Its number may be another process's by then.
+    #[test]
+    fn the_handle_is_of_the_process_that_has_connected_and_not_of_its_number() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let handle = match peer_handle(ours.as_fd()) {
+            Ok(handle) => handle,
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::ENOPROTOOPT), "before Linux 6.5");
+                return;
+            }
+        };
+        let facts = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).unwrap();
+        assert!(facts.contains(&format!("Pid:\t{}\n", std::process::id())), "{facts}");
+        assert!(PeerProcess::of(&ours).unwrap().can_be_ended());
     }
 }

@@ -6,9 +6,18 @@ use crate::latency::Series;
 /// The shares of requests that are shown, and how they are called.
 const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// What a person reads.
+    Quantiles,
+    /// Also the histograms, from two of which follows what was between them: a program makes that out.
+    Buckets,
+}
+
 impl Admin {
     /// How long requests take, in microseconds: `series:what`. Only what was measured at all.
-    pub(super) fn latencies(&self, out: &mut Lines<'_>) {
+    pub(super) fn latencies(&self, detail: Detail, out: &mut Lines<'_>) {
         for series in Series::COMMANDS.into_iter().chain([Series::Queue, Series::Round]) {
             let histogram = self.shared.histogram(series);
             let count = histogram.count();
@@ -21,6 +30,12 @@ impl Admin {
             out.stat(&format!("{name}:mean_us"), micros(histogram.sum_ns() / count));
             for (share, of) in SHARES {
                 out.stat(&format!("{name}:{share}_us"), micros(histogram.quantile(of).unwrap_or(0)));
+            }
+            if detail == Detail::Buckets {
+                out.stat(&format!("{name}:sum_ns"), histogram.sum_ns());
+                for (below, count) in histogram.buckets() {
+                    out.stat(&format!("{name}:below_ns:{below}"), count);
+                }
             }
         }
     }

@@ -180,7 +180,7 @@ lines! {
     /// What comes behind all classes in `stats slabs`.
     SLABS_LAST: Line always;
     "active_slabs", Gauge, Count, "Classes that have pages." => |it| it.engine.classes.len();
-    "total_malloced", Gauge, Bytes, "Memory of all pages." as "memcached_malloced_bytes" => |it| it.engine.memory_used - it.engine.index_bytes;
+    "total_malloced", Gauge, Bytes, "Memory of all pages." as "memcached_malloced_bytes" => |it| it.engine.memory_used.saturating_sub(it.engine.index_bytes);
 }
 
 fn tls<'a>(figures: &Figures<'a>) -> Option<&'a TlsAcceptor> {

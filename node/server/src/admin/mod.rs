@@ -33,9 +33,10 @@ use guira_protocol::{ReplyBuffer, exact_u32};
 use guira_serving::RateLimited;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
+use latencies::Detail;
 use policy::Chosen;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What clients and operators ask of the server: one for all workers, whatever the engine.
 pub(crate) struct Admin {
@@ -61,6 +62,8 @@ pub(crate) struct Admin {
     /// When what advice knows is to be flushed; 0 for never. Relaxed: a second more or less.
     advice_flushed_at: AtomicU32,
     chosen: Chosen,
+    /// LOCK: operator. What a command sets and what it shows are of the same command. May take all others.
+    operator: Mutex<()>,
     differences: Differences,
 }
 
@@ -92,8 +95,14 @@ impl Admin {
             region_log_limit: RateLimited::every(60),
             region_no_room: AtomicU64::new(0),
             advice_flushed_at: AtomicU32::new(0),
+            operator: Mutex::new(()),
             differences: Differences::default(),
         }
+    }
+
+    /// Keeps other commands, and the server's own choice of a policy, from changing the same.
+    fn operate(&self) -> MutexGuard<'_, ()> {
+        self.operator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Logs that the region cannot grow any more.
@@ -146,7 +155,8 @@ impl Admin {
                 None => return refuse(reply, "CLIENT_ERROR stats mrc not allowed"),
             },
             ["bursts", ..] => self.bursts(&mut out),
-            ["latency", ..] => self.latencies(&mut out),
+            ["latency", "buckets", ..] => self.latencies(Detail::Buckets, &mut out),
+            ["latency", ..] => self.latencies(Detail::Quantiles, &mut out),
             ["topkeys", which @ ..] => {
                 if let Err(line) = self.top_keys(now, which, &mut out) {
                     return refuse(reply, &line);

@@ -137,6 +137,10 @@ impl Admin {
             return;
         }
         let Some(better) = self.shared.advisor.as_ref().and_then(|advisor| advisor.better()) else { return };
+        let _one_at_a_time = self.operate();
+        if !self.chooses_policy() {
+            return;
+        }
         let (from, next) = self.control.policy();
         // While one takes over, and while there is no room for its notes, it is tried again in a second.
         if next.is_some() || from == better.policy || self.control.change_policy(&better.policy).is_err() {

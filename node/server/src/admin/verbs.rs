@@ -42,6 +42,11 @@ impl Admin {
     pub(crate) fn carry_out(&self, verb: AdminVerb, rest: &[u8]) -> Answer {
         let text = String::from_utf8_lossy(rest);
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let changes = matches!(
+            verb,
+            AdminVerb::CacheMemlimit | AdminVerb::Slabs | AdminVerb::Policy | AdminVerb::LruCrawler
+        );
+        let _one_at_a_time = changes.then(|| self.operate());
         match verb {
             AdminVerb::CacheMemlimit => self.memory_limit(&words),
             AdminVerb::Slabs => self.slabs_verb(&words),
