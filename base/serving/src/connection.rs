@@ -187,7 +187,8 @@ impl<S: Service> Connection<S> {
         let slice = Slice::of(self.rank(now));
         self.slice = if scratch.budget.is_short() { slice.cut(S::CUT_WHERE_SHORT) } else { slice };
         let turn = self.rounds(scratch);
-        self.rank = (self.slice.rank(), now);
+        let rank = if turn == Turn::Again { self.slice.rank() } else { self.slice.rank_at_rest() };
+        self.rank = (rank, now);
         self.row = if turn == Turn::Again { self.row.wrapping_add(1) } else { 0 };
         self.facts.set_doing(match turn {
             Turn::Wait(Interest::Read) if self.input.is_empty() && !self.state.is_midway() => Doing::Waiting,

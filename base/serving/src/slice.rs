@@ -27,6 +27,8 @@ const TURN: usize = 4 << 10;
 pub struct Slice {
     size: usize,
     left: usize,
+    /// What of it commands have taken that were counted by their time.
+    timed: usize,
     cut: Cut,
 }
 
@@ -41,7 +43,7 @@ pub enum Cut {
 
 impl Slice {
     /// For requests that are executed all at once.
-    pub const ENDLESS: Self = Slice { size: usize::MAX, left: usize::MAX, cut: Cut::AfterInput };
+    pub const ENDLESS: Self = Slice { size: usize::MAX, left: usize::MAX, timed: 0, cut: Cut::AfterInput };
 
     /// A turn of a connection of this rank.
     pub fn of(rank: Rank) -> Self {
@@ -49,7 +51,7 @@ impl Slice {
             Rank::Light => LIGHT,
             Rank::Heavy => WHOLE,
         };
-        Slice { size, left: size, cut: Cut::Anywhere }
+        Slice { size, left: size, timed: 0, cut: Cut::Anywhere }
     }
 
     /// The same that ends there.
@@ -71,7 +73,9 @@ impl Slice {
     /// Counts the time of a command that no number of bytes stands for.
     pub fn took(&mut self, time: Duration) {
         let nanos = usize::try_from(time.as_nanos()).unwrap_or(usize::MAX);
+        let before = self.left;
         self.copied(nanos.saturating_mul(WHOLE) / WHOLE_TIME.as_nanos() as usize);
+        self.timed += before - self.left;
     }
 
     /// Whether a request may wait for another turn.
@@ -109,9 +113,18 @@ impl Slice {
         TURN + self.size - self.left
     }
 
-    /// The rank of the connection that has taken it.
+    /// The rank of the connection that has taken it and has more to do.
     pub fn rank(self) -> Rank {
-        if self.size - self.left >= LIGHT { Rank::Heavy } else { Rank::Light }
+        Self::rank_of(self.size - self.left)
+    }
+
+    /// The rank of one that has no more to do: a `stats` now and then is little, however long it takes.
+    pub fn rank_at_rest(self) -> Rank {
+        Self::rank_of(self.size - self.left - self.timed)
+    }
+
+    fn rank_of(spent: usize) -> Rank {
+        if spent >= LIGHT { Rank::Heavy } else { Rank::Light }
     }
 }
 
@@ -143,6 +156,7 @@ mod tests {
         assert!(!slice.is_over());
         slice.took(Duration::from_micros(60));
         assert!(slice.is_cut());
+        assert_eq!((slice.rank(), slice.rank_at_rest()), (Rank::Heavy, Rank::Light));
         let mut endless = Slice::ENDLESS;
         endless.took(Duration::MAX);
         assert!(!endless.is_cut());
