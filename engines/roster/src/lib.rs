@@ -8,8 +8,8 @@
 mod setup;
 
 pub use guira_items::{
-    ClassOptions, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, EngineOptions, Eviction, Hashing, OpenError,
-    Residence, SHORT_LIVED_MAX,
+    ClassOptions, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, EngineOptions, Eviction, Hashing,
+    MINIMUM as MEMORY_LEAST, OpenError, Residence, SHORT_LIVED_MAX,
 };
 pub use guira_slab::{HugePages, NoPlace, RegionPlace};
 pub use setup::{Lasting, Setup};

@@ -10,7 +10,7 @@ use crate::udp::UDP_BYTES;
 use crate::web;
 use guira_advice::{Advisor, Subjects};
 
-use guira_memory::{KIB, MIB};
+use guira_memory::{KIB, MIB, available_memory};
 use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps (docs/decisions/0054-small-process.md);
@@ -111,8 +111,15 @@ impl MemorySplit {
         self.parts().into_iter().map(|(_, bytes)| bytes).fold(0, usize::saturating_add)
     }
 
-    /// Says so if `memory` is not the ceiling of the whole process.
+    /// Says so if `memory` is not the ceiling of the whole process, or is more than there is.
     pub(crate) fn report(&self, memory: Size) {
+        if let Some(machine) = available_memory().filter(|machine| *machine < memory.0) {
+            tracing::warn!(
+                "memory {memory} is more than the {} that this machine or its container has: the system will \
+                 swap, or kill the server, before so much is used",
+                Size(machine / MIB * MIB)
+            );
+        }
         if self.total() > memory.0 {
             let all = Size(self.total().div_ceil(MIB) * MIB);
             tracing::warn!(

@@ -11,7 +11,7 @@ use crate::size::Size;
 use guira_commands::{DeleteTime, Leases, Uniques};
 use guira_contract::OptionError;
 use guira_memory::available_memory;
-use guira_roster::Choice;
+use guira_roster::{Choice, MEMORY_LEAST};
 use guira_serving::{Listen, ListenTraits};
 use guira_transport::{Address, Resumption, TlsOptions};
 use rustix::process::{Resource, getrlimit};
@@ -148,8 +148,21 @@ impl Options {
         Ok(options)
     }
 
+    /// Whether the memory is enough for an engine. Who comes from memcached gives a number of MiB.
+    fn check_memory(&self, given: &GivenOptions) -> Result<(), OptionsError> {
+        let is_number = |text: &&String| text.parse::<usize>().is_ok_and(|number| number > 0);
+        let number = given.get("memory").and_then(|texts| texts.last()).filter(is_number);
+        check(self.memory.0 >= MEMORY_LEAST, "memory", || match number {
+            Some(number) => {
+                format!("{number} is {number} bytes: did you mean {number}MiB? (memcached's -m counts MiB)")
+            }
+            None => format!("{} is too little: an engine needs at least {}", self.memory, Size(MEMORY_LEAST)),
+        })
+    }
+
     /// Options that depend on each other.
     fn check_together(&self, given: &GivenOptions) -> Result<(), OptionsError> {
+        self.check_memory(given)?;
         let is_anywhere =
             !(self.listen.is_empty() && self.udp.is_empty() && self.mica.is_empty() && self.local.is_none());
         check(is_anywhere, "listen", || "must be at least one address, not an empty list".to_owned())?;
