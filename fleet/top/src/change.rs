@@ -1,6 +1,6 @@
 //! What has happened from one reading to the next.
 
-use crate::reading::{ClassFigure, Reading, ServerFigures, Stats};
+use crate::reading::{ClassFigure, Latencies, Reading, ServerFigures, Stats};
 
 /// Two readings of the same run of a node.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,11 @@ impl<'a> Change<'a> {
         let busy = |stats: &Stats| Some(stats.float("rusage_user")? + stats.float("rusage_system")?);
         let used = busy(self.after.general.told()?)? - busy(self.before.general.told()?)?;
         (used >= 0.0).then(|| used / self.seconds())
+    }
+
+    /// How long requests have taken, if the server tells enough for that.
+    pub(crate) fn latencies(self) -> Option<Latencies> {
+        self.after.latency.told()?.since(self.before.latency.told()?)
     }
 
     /// The share of keys asked for that were found; not known when none were.

@@ -18,7 +18,9 @@ use crate::units::{count, interval, span};
 const WIDE: u16 = 76;
 
 /// Rows of a sparkline.
-const SPARK: u16 = 2;
+const SPARK: u16 = 1;
+/// Rows of both, with their names.
+const SPARKS: u16 = 2 * (1 + SPARK);
 
 /// How much more than two intervals may pass before it is told that a node is silent. One that does not answer at all is
 /// down after a few seconds.
@@ -119,32 +121,40 @@ fn overview(frame: &mut Frame<'_>, app: &App, body: Rect) {
     let memory = lines(&panels::memory(node), body.width / 2 - 2);
     let height = |lines: &[Line<'_>]| u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let left_height = height(&rates);
-    let right_height = (height(&ratio)).saturating_add(height(&memory)).saturating_add(1);
+    let hits_height = height(&ratio).max(SPARKS);
+    let right_height = hits_height.saturating_add(height(&memory)).saturating_add(1);
     let upper = left_height.max(right_height);
     let [upper, _, lower] =
         Layout::vertical([Constraint::Length(upper), Constraint::Length(1), Constraint::Min(0)]).areas(body);
     let [left, right] = Layout::horizontal([Constraint::Ratio(1, 2), Constraint::Ratio(1, 2)]).areas(upper);
     frame.render_widget(Paragraph::new(rates), left);
-    let parts = [Constraint::Length(height(&ratio)), Constraint::Length(1), Constraint::Min(0)];
+    let parts = [Constraint::Length(hits_height), Constraint::Length(1), Constraint::Min(0)];
     let [hits, _, below] = Layout::vertical(parts).areas(right);
     let [figures, spark] = Layout::horizontal([Constraint::Length(22), Constraint::Min(0)]).areas(hits);
     frame.render_widget(Paragraph::new(ratio), figures);
-    sparkline(frame, node, spark);
+    sparklines(frame, node, spark);
     frame.render_widget(Paragraph::new(memory), below);
     let [left, right] = Layout::horizontal([Constraint::Min(0), Constraint::Length(28)]).areas(lower);
     frame.render_widget(Paragraph::new(lines(&panels::latency(node), left.width.saturating_sub(2))), left);
     frame.render_widget(Paragraph::new(lines(&panels::server(node), right.width)), right);
 }
 
-/// Hit ratios of the last intervals, from 0 to 1, below the most gets in a second.
-fn sparkline(frame: &mut Frame<'_>, node: &Node, area: Rect) {
-    let [above, spark] = Layout::vertical([Constraint::Length(1), Constraint::Length(SPARK)]).areas(area);
-    let points: Vec<_> = node.history(usize::from(spark.width)).collect();
+/// Gets of the last intervals, and below them hit ratios, each under its name with what its height stands for.
+fn sparklines(frame: &mut Frame<'_>, node: &Node, area: Rect) {
+    let rows =
+        [Constraint::Length(1), Constraint::Length(SPARK), Constraint::Length(1), Constraint::Length(SPARK)];
+    let [gets_name, gets, ratio_name, ratio] = Layout::vertical(rows).areas(area);
+    let points: Vec<_> = node.history(usize::from(area.width)).collect();
     let most = points.iter().map(|point| point.gets).fold(0.0, f64::max);
-    let text = format!("max {} gets/s", count(most));
-    frame.render_widget(Paragraph::new(cut(&text, usize::from(above.width))).fg(Color::Cyan), above);
-    let ratios = points.iter().map(|point| (point.hit_ratio.unwrap_or(0.0) * 1000.0) as u64);
-    frame.render_widget(Sparkline::default().data(ratios).max(1000).green(), spark);
+    let mut name = |text: String, place: Rect| {
+        frame.render_widget(Paragraph::new(cut(&text, usize::from(place.width))).fg(Color::Cyan), place);
+    };
+    name(format!("gets/s, 0–{}", count(most)), gets_name);
+    name("hit ratio, 0–100 %".to_owned(), ratio_name);
+    let heights = points.iter().map(|point| point.gets as u64);
+    frame.render_widget(Sparkline::default().data(heights).max((most as u64).max(1)).green(), gets);
+    let heights = points.iter().map(|point| (point.hit_ratio.unwrap_or(0.0) * 1000.0) as u64);
+    frame.render_widget(Sparkline::default().data(heights).max(1000).green(), ratio);
 }
 
 /// A panel that is a list.

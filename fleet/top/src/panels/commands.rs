@@ -1,6 +1,7 @@
 //! Commands: how often, with what result, and how long they take.
 
 use crate::block::{Align, Block};
+use crate::change::Change;
 use crate::node::Node;
 use crate::units::{UNKNOWN, count, or_unknown};
 
@@ -45,7 +46,7 @@ pub(crate) fn commands(node: &Node) -> Block {
     block
 }
 
-/// How long requests take on the node, since its start.
+/// How long requests take on the node: lately, or since its start if that is all that it tells.
 pub(crate) fn latency(node: &Node) -> Block {
     let columns = &[
         ("", Align::Left),
@@ -55,9 +56,11 @@ pub(crate) fn latency(node: &Node) -> Block {
         ("p99", Align::Right),
         ("p999", Align::Right),
     ];
-    let mut block = Block::new("latency in µs, since start", columns);
+    let lately = node.change().and_then(Change::latencies);
+    let title = if lately.is_some() { "latency in µs, now" } else { "latency in µs, since start" };
+    let mut block = Block::new(title, columns);
     let Some(reading) = node.last() else { return block };
-    let Some(latencies) = reading.latency.told() else {
+    let Some(latencies) = lately.as_ref().or(reading.latency.told()) else {
         return block.with_note(reading.latency.note("latencies"));
     };
     let micros = |value: Option<f64>| or_unknown(value, |value| format!("{value:.1}"));

@@ -3,6 +3,7 @@
 use crate::block::{Align, Block};
 use crate::change::{Change, ratio};
 use crate::node::{Link, Node};
+use crate::reading::Reading;
 use crate::units::{UNKNOWN, bytes, count, or_unknown, percent};
 
 /// A row for each node, and the totals of those that answer.
@@ -28,9 +29,8 @@ pub(crate) fn nodes(nodes: &[Node]) -> Block {
             Link::Down { .. } => "DOWN",
         };
         let hits = node.change().and_then(Change::hit_ratio);
-        let p99 = node.last().and_then(|reading| reading.latency.told()?.of("get")?.p99_us);
         let is_up = *node.link() == Link::Up;
-        let p99 = p99.filter(|_| is_up);
+        let p99 = p99_of_gets(node).filter(|_| is_up);
         let shown: &[&Node] = if is_up { &[node] } else { &[] };
         block.row(figures(node.name(), state, hits, shown, or_unknown(p99, |p99| format!("{p99:.0}"))));
     }
@@ -45,17 +45,26 @@ pub(crate) fn nodes(nodes: &[Node]) -> Block {
     block
 }
 
+/// Of late, or since the start where the server tells no more.
+fn p99_of_gets(node: &Node) -> Option<f64> {
+    match node.change().and_then(Change::latencies) {
+        Some(lately) => lately.of("get")?.p99_us,
+        None => node.last()?.latency.told()?.of("get")?.p99_us,
+    }
+}
+
 fn figures(name: &str, state: &str, hits: Option<f64>, nodes: &[&Node], p99: String) -> [String; 10] {
     let rate = |counter: &str| {
         let rates = nodes.iter().filter_map(|node| node.change()?.rate(counter));
         or_unknown(rates.reduce(|sum, rate| sum + rate), count)
     };
-    let sum = |gauge: &str| {
-        let values = nodes.iter().filter_map(|node| node.last()?.number(gauge));
+    let sum_of = |gauge: &dyn Fn(&Reading) -> Option<u64>| {
+        let values = nodes.iter().filter_map(|node| gauge(node.last()?));
         values.reduce(u64::saturating_add)
     };
+    let sum = |name: &str| sum_of(&|reading| reading.number(name));
     // A stock memcached tells its limit, and not what it has taken of it.
-    let memory = sum("memory_used").or_else(|| sum("bytes"));
+    let memory = sum_of(&|reading| reading.number("memory_used").or_else(|| reading.number("bytes")));
     [
         name.to_owned(),
         state.to_owned(),

@@ -1,10 +1,13 @@
-//! `stats latency`: how long requests take, since the start of the node.
+//! `stats latency buckets`: how long requests take, since the start of the node and from one reading to the next.
 
-use super::{Sink, parts};
+use super::{Sink, number, parts};
 use crate::printable::printable;
+use std::collections::BTreeMap;
 
 /// Series that are kept; Guira has nine.
 const SERIES_MAX: usize = 64;
+/// Buckets that are kept of each; Guira has 110.
+const BUCKETS_MAX: usize = 256;
 
 /// What is told of a series.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -16,6 +19,40 @@ pub(crate) struct Series {
     pub(crate) p50_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
     pub(crate) p999_us: Option<f64>,
+    /// The sum of all times, in nanoseconds.
+    sum_ns: u64,
+    /// How many times were below a bound, in nanoseconds, and not below the one before.
+    buckets: BTreeMap<u64, u64>,
+}
+
+impl Series {
+    /// What was measured after `before`. Not known if a server tells no buckets, or has begun to count anew.
+    fn since(&self, before: &Self) -> Option<Self> {
+        let counted = |(bound, count): (&u64, &u64)| {
+            Some((*bound, count.checked_sub(before.buckets.get(bound).copied().unwrap_or(0))?))
+        };
+        let buckets = self.buckets.iter().map(counted).collect::<Option<BTreeMap<u64, u64>>>()?;
+        let samples: u64 = buckets.values().sum();
+        let sum_ns = self.sum_ns.checked_sub(before.sum_ns)?;
+        let quantile = |share: f64| {
+            let wanted = (samples as f64 * share).ceil().max(1.0) as u64;
+            let mut seen = 0;
+            buckets.iter().find_map(|(bound, count)| {
+                seen += count;
+                (seen >= wanted).then_some(*bound as f64 / 1000.0)
+            })
+        };
+        Some(Self {
+            name: self.name.clone(),
+            samples: Some(samples as f64),
+            mean_us: (samples > 0).then(|| sum_ns as f64 / samples as f64 / 1000.0),
+            p50_us: quantile(0.5),
+            p99_us: quantile(0.99),
+            p999_us: quantile(0.999),
+            sum_ns,
+            buckets,
+        })
+    }
 }
 
 /// All series, in the order of the answer.
@@ -32,6 +69,16 @@ impl Latencies {
         self.0.iter().find(|series| series.name == name)
     }
 
+    /// What was measured after `before`, if the server tells enough for that.
+    pub(crate) fn since(&self, before: &Self) -> Option<Self> {
+        if self.0.iter().all(|series| series.buckets.is_empty()) {
+            return None;
+        }
+        let nothing = Series::default();
+        let since = |series: &Series| series.since(before.of(&series.name).unwrap_or(&nothing));
+        self.0.iter().map(since).collect::<Option<Vec<_>>>().map(Self)
+    }
+
     fn entry(&mut self, name: &str) -> Option<&mut Series> {
         let name = printable(name.as_bytes());
         if self.of(&name).is_none() && self.0.len() < SERIES_MAX {
@@ -43,6 +90,17 @@ impl Latencies {
 
 impl Sink for Latencies {
     fn line(&mut self, name: &[u8], value: &[u8]) {
+        if let Some([series, "below_ns", bound]) = parts(name) {
+            let (Some(count), Ok(bound)) = (number(value), bound.parse()) else { return };
+            if let Some(series) = self.entry(series).filter(|series| series.buckets.len() < BUCKETS_MAX) {
+                series.buckets.insert(bound, count);
+            }
+            return;
+        }
+        if let (Some([series, "sum_ns"]), Some(sum)) = (parts(name), number(value)) {
+            self.entry(series).into_iter().for_each(|series| series.sum_ns = sum);
+            return;
+        }
         let value = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         let Some(value) = value.filter(|value: &f64| value.is_finite()) else { return };
         let Some([series, what]) = parts(name) else { return };

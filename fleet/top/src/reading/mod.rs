@@ -54,7 +54,8 @@ impl Group {
             Self::Settings => "settings",
             Self::Slabs => "slabs",
             Self::Items => "items",
-            Self::Latency => "latency",
+            // A server that knows no buckets tells the rest.
+            Self::Latency => "latency buckets",
             Self::Connections => "conns",
             Self::Keys => "topkeys",
             Self::Servers => "servers",

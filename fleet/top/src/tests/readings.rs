@@ -26,6 +26,34 @@ fn statistics_are_read_and_what_is_no_statistic_is_left_out() {
     assert_eq!(connections.by_idle(), [1, 1, 0, 0, 1]);
 }
 
+/// A preload must not count for ever.
+#[test]
+fn latencies_are_those_between_two_readings_where_buckets_are_told() {
+    let reading = |seconds: u64, text: &str| {
+        let mut reading = told(seconds);
+        reading.latency = Part::NotAsked;
+        tell(&mut reading, Group::Latency, text);
+        reading
+    };
+    let plain = "STAT get:samples 3\nSTAT get:p50_us 900\nSTAT get:p99_us 900\n";
+    let before = reading(10, &format!("{plain}STAT get:sum_ns 2700000\nSTAT get:below_ns:1000000 3\n"));
+    let text = "STAT get:sum_ns 2900000\nSTAT get:below_ns:2048 98\nSTAT get:below_ns:4096 2\nSTAT get:below_ns:1000000 3\n";
+    let after = reading(11, &format!("{plain}{text}"));
+    let lately = Change::between(&before, &after).unwrap().latencies().unwrap();
+    let gets = lately.of("get").unwrap();
+    assert_eq!((gets.samples, gets.mean_us), (Some(100.0), Some(2.0)));
+    assert_eq!((gets.p50_us, gets.p99_us, gets.p999_us), (Some(2.048), Some(4.096), Some(4.096)));
+    // Nothing in between, a server that tells no buckets, and one that counts anew.
+    let again = reading(12, &format!("{plain}{text}"));
+    let lately = Change::between(&after, &again).unwrap().latencies().unwrap();
+    assert_eq!((lately.of("get").unwrap().samples, lately.of("get").unwrap().p99_us), (Some(0.0), None));
+    let older = reading(13, plain);
+    assert_eq!(Change::between(&after, &older).unwrap().latencies(), None);
+    assert_eq!(Change::between(&after, &before).map(Change::latencies), None);
+    let less = reading(14, "STAT get:sum_ns 1\nSTAT get:below_ns:2048 1\n");
+    assert_eq!(Change::between(&after, &less).unwrap().latencies(), None);
+}
+
 #[test]
 fn top_keys_are_read_by_list_and_unknown_lines_left_out() {
     let reading = told(10);

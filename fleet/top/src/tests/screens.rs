@@ -45,9 +45,10 @@ fn the_overview_fits_a_small_terminal() {
         &lines,
         &[
             "1 overview   2 commands   3 classes   4 connections   5 keys   6 servers",
-            "now          90.00%   ▆",
-            "gets               1.0k   12.0k         since start  90.00%   █",
-            "misses              100    1.2k",
+            "hit ratio             gets/s, 0–1.0k",
+            "now          90.00%   █",
+            "gets               1.0k   12.0k         since start  90.00%   hit ratio, 0–100 %",
+            "misses              100    1.2k   ▇",
             "evictions 7 84",
             "items, index    28.6MiB (50.00%)",
             "connections    10B of 1.0MiB",
@@ -89,6 +90,17 @@ fn every_panel_shows_its_figures_on_a_small_terminal() {
         app.panel = panel;
         assert_shows(&drawn(&app, 80, 24), texts);
     }
+}
+
+#[test]
+fn the_total_has_what_each_node_tells_a_memcached_among_them() {
+    let mut app = app(2);
+    let mut other = stock(20);
+    tell(&mut other, Group::General, "STAT bytes 10485760\n");
+    app.update(1, Ok(other), 20 * SECOND);
+    app.panel = Panel::Nodes;
+    let lines = drawn(&app, 100, 24);
+    assert_shows(&lines, &["28.6MiB", "10.0MiB", "38.6MiB"]);
 }
 
 #[test]
