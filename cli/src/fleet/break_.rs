@@ -32,7 +32,8 @@ pub(super) struct Args {
     /// What is done to it, or `random` for one fault after the other, which are waited for.
     #[arg(required_unless_present = "list")]
     kind: Option<String>,
-    /// A part, such as node-1, or one of a role, such as node; without it, one of all that can be broken so.
+    /// A part, such as node-1, or one of a role, such as node: of nodes one that serves a slot, and a spare only by its name; without it,
+    /// one of all that can be broken so.
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     what: Option<String>,
     /// How long it lasts [default: 10s, of random 1m].

@@ -13,7 +13,7 @@ use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 
 use crate::counts::{Count, Seen, Sums};
-use crate::faults::{KINDS, LENGTHS, inflict, take};
+use crate::faults::{Among, KINDS, LENGTHS, inflict, take};
 use crate::part::Role;
 use crate::programs::open;
 use crate::rows::{Door, ROWS, key};
@@ -129,7 +129,7 @@ fn lane(
         let kind = &KINDS[random.pick(&kinds)];
         let fault = Duration::from_millis(100 + random.below(of_length(FAULT_MAX_MS)));
         // There may be no database here.
-        if let Ok(part) = take(world, kind, Some(role.name()), &mut random) {
+        if let Ok(part) = take(world, kind, Some(role.name()), Among::All, &mut random) {
             *lock(done).entry(format!("{} {}", kind.verb, role.name())).or_default() += 1;
             inflict(world, kind, part, fault);
         }

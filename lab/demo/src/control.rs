@@ -70,13 +70,17 @@ impl Region {
         }
     }
 
-    /// Breaks something. Returns which part it is.
+    /// Breaks something. Returns which part it is, and the slot of a node.
     ///
     /// # Errors
     /// When it does not answer, or why that cannot be.
     pub fn break_one(&self, wanted: &Wanted<'_>) -> Result<String, ControlError> {
         let answer = self.ask("POST", &query(wanted))?;
-        answer["part"].as_str().map(str::to_owned).ok_or(ControlError::Nonsense)
+        let part = answer["part"].as_str().ok_or(ControlError::Nonsense)?;
+        Ok(match answer["duty"].as_str() {
+            Some(duty) if !duty.is_empty() => format!("{part} ({duty})"),
+            _ => part.to_owned(),
+        })
     }
 
     /// Begins random faults. Returns their seed.

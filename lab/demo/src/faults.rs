@@ -110,6 +110,14 @@ impl Kind {
     }
 }
 
+/// Which parts a role stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Among {
+    /// Those that do something: whoever breaks a node wants to see what comes of it, and of a spare comes nothing.
+    Serving,
+    All,
+}
+
 /// Picks and holds a part that `what` names, which is a part, a role, or without a name anything that can be broken so.
 ///
 /// # Errors
@@ -118,6 +126,7 @@ pub(crate) fn take<'w>(
     world: &'w World,
     kind: &Kind,
     what: Option<&str>,
+    among: Among,
     random: &mut Random,
 ) -> Result<&'w Part, String> {
     let names = |part: &&Part| what.is_none_or(|what| part.name == what || part.role().name() == what);
@@ -131,6 +140,12 @@ pub(crate) fn take<'w>(
         let roles: Vec<&str> = kind.roles().collect();
         let what = what.unwrap_or_default();
         return Err(format!("{} is not for {what}: it is for {}", kind.verb, roles.join(", ")));
+    }
+    if among == Among::Serving && fit.len() > 1 {
+        let snapshot = world.snapshot();
+        let serving: Vec<&Part> =
+            fit.iter().copied().filter(|part| snapshot.serves(part.role(), &part.name)).collect();
+        fit = if serving.is_empty() { fit } else { serving };
     }
     while !fit.is_empty() {
         let part = fit.swap_remove(random.below(fit.len() as u64) as usize);
@@ -191,7 +206,8 @@ fn heal(does: Does, part: &Part) -> Result<(), String> {
     Ok(())
 }
 
-/// Breaks something in a thread of its own. Returns the name of the part.
+/// Breaks something in a thread of its own. Returns the name of the part, and what it did until then, if that differs among parts
+/// of its role.
 ///
 /// # Errors
 /// Why that cannot be.
@@ -201,12 +217,13 @@ pub(crate) fn begin(
     what: Option<&str>,
     length: Duration,
     random: &mut Random,
-) -> Result<String, String> {
+) -> Result<(String, String), String> {
     let kind = Kind::named(verb)?;
     if !LENGTHS.contains(&length) {
         return Err(format!("something is broken for {:?} to {:?}", LENGTHS.start(), LENGTHS.end()));
     }
-    let part = take(world, kind, what, random)?;
+    let part = take(world, kind, what, Among::Serving, random)?;
+    let duty = world.snapshot().duty(part);
     let (name, world) = (part.name.clone(), world.clone());
     let taken = name.clone();
     let thread = thread::Builder::new().name("fault".to_owned()).spawn({
@@ -221,5 +238,5 @@ pub(crate) fn begin(
         world.parts.iter().filter(|part| part.name == name).for_each(Part::let_go);
         return Err(error.to_string());
     }
-    Ok(name)
+    Ok((name, duty))
 }

@@ -46,6 +46,11 @@ impl Snapshot {
         }
     }
 
+    /// Whether it does something: every part but a node without a slot.
+    pub(crate) fn serves(&self, role: Role, name: &str) -> bool {
+        role != Role::Node || self.slots.iter().flatten().any(|server| server == name)
+    }
+
     /// Whether every node serves a slot or is an empty spare.
     pub(crate) fn has_place_for_all(&self, world: &World) -> bool {
         let has_place = |part: &Part| {
@@ -134,4 +139,19 @@ fn lag(admin: &std::path::Path) -> Option<f64> {
     let page = http::page(admin, "/metrics")?;
     let line = page.lines().find_map(|line| line.strip_prefix("guira_invalidator_lag_seconds "))?;
     line.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Snapshot;
+    use crate::part::Role;
+
+    #[test]
+    fn a_node_without_a_slot_serves_nothing() {
+        let slots = vec![Some("node-0".to_owned()), None, Some("node-2".to_owned())];
+        let snapshot = Snapshot { slots, spares: vec!["node-4".to_owned()], ..Snapshot::default() };
+        assert!(snapshot.serves(Role::Node, "node-0") && snapshot.serves(Role::Node, "node-2"));
+        assert!(!snapshot.serves(Role::Node, "node-1") && !snapshot.serves(Role::Node, "node-4"));
+        assert!(snapshot.serves(Role::Router, "router-0"));
+    }
 }

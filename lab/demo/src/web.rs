@@ -80,8 +80,9 @@ impl Site for DemoSite {
             chaos::begin(&self.world, seed, request.length)?;
             return Ok(json!({ "seed": seed }).to_string());
         }
-        let part = faults::begin(&self.world, request.kind, request.what, request.length, &mut self.random)?;
-        Ok(json!({ "part": part, "for_ms": request.length.as_millis() as u64 }).to_string())
+        let begun = faults::begin(&self.world, request.kind, request.what, request.length, &mut self.random);
+        let (part, duty) = begun?;
+        Ok(json!({ "part": part, "duty": duty, "for_ms": request.length.as_millis() as u64 }).to_string())
     }
 }
 

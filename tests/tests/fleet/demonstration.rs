@@ -164,6 +164,10 @@ fn each_part_can_be_broken_from_the_command_line() {
             (fault["what"] == words.join(" ") && fault["is_over"] == true).then_some(())
         });
     }
+    // Of a role it is one that serves, and which one is said.
+    let said = region.break_by_command(&["freeze", "node", "--for", "100ms"]);
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(text.starts_with("freeze node-") && text.contains(" (slot "), "{said:?}");
     let before = reads(&region.status());
     wait_for("users who go on", || (reads(&region.status()) > before + 100).then_some(()));
     assert_eq!(region.status()["wrong"], serde_json::json!([]));
