@@ -40,6 +40,15 @@ pub enum TraceErrorKind {
     /// The input could not be read or decompressed.
     #[error("{0}")]
     Read(io::Error),
+    /// The input is something else, as its first bytes say.
+    #[error("this is {0}, which is not read: make a plain file of it, or one compressed with zstd")]
+    Other(&'static str),
+    /// Nothing says what the input is.
+    #[error(
+        "this looks like no trace: it is no text, and no two of its first 32-bit numbers are alike; if it is a trace, name its \
+         format (--format be-u32)"
+    )]
+    Unrecognised,
     /// The input ends within a request.
     #[error("the trace ends within a request, {0} bytes into it")]
     Truncated(usize),

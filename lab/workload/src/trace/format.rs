@@ -90,17 +90,78 @@ fn is_text(start: &[u8]) -> bool {
     !valid.chars().any(|character| character.is_control() && !"\t\r\n".contains(character))
 }
 
+/// What files that are no trace begin with.
+const OTHERS: [(&[u8], &str); 9] = [
+    (b"\x1f\x8b", "gzip"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x04\x22\x4d\x18", "lz4"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"PAR1", "parquet"),
+    (b"\xff\xfe", "UTF-16 text"),
+    (b"\xfe\xff", "UTF-16 text"),
+];
+
+/// What `start`, the first bytes of a file, say that it is, if that is no trace.
+pub(super) fn other(start: &[u8]) -> Option<&'static str> {
+    OTHERS.iter().find(|(magic, _)| start.starts_with(magic)).map(|(_, name)| *name)
+}
+
+/// From so many keys on it is judged whether they are any.
+const JUDGED: usize = 16;
+/// Bytes whose entropy is less than this share of what random bytes have are not random.
+const RANDOM_PART: f64 = 0.95;
+
+/// Whether bytes may be 32-bit keys: some come again, as in a trace, or their bytes are not those of random numbers, and they are not
+/// all the same.
+fn looks_like_keys(start: &[u8]) -> bool {
+    let keys: Vec<&[u8]> = start.chunks_exact(4).collect();
+    if keys.len() < JUDGED {
+        return true;
+    }
+    let distinct = keys.iter().collect::<std::collections::HashSet<_>>().len();
+    let repeats = keys.len() - distinct;
+    let is_random = entropy(start) >= RANDOM_PART * random_entropy(start.len());
+    distinct > 1 && (repeats * 100 >= keys.len() || !is_random)
+}
+
+/// What so many random bytes have of it on average, when each value comes by chance (Poisson) as often as another.
+fn random_entropy(bytes: usize) -> f64 {
+    let mean = bytes as f64 / 256.0;
+    let mut chance = (-mean).exp();
+    let mut sum = 0.0;
+    for count in 1..200 {
+        let count = f64::from(count);
+        chance *= mean / count;
+        sum += chance * count * count.log2();
+    }
+    (bytes as f64).log2() - sum / mean
+}
+
+/// Of the values of bytes, in bits.
+fn entropy(bytes: &[u8]) -> f64 {
+    let mut counts = [0_u32; 256];
+    bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    let shares =
+        counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / bytes.len() as f64);
+    shares.map(|share| -share * share.log2()).sum()
+}
+
 impl Format {
     /// The format that `start`, the first bytes of a trace, looks like. Text is recognised by the fields of its first line;
-    /// anything else is taken for libCacheSim's records if they make sense as such, and for 32-bit keys if not.
+    /// anything else is taken for libCacheSim's records if they make sense as such, and for 32-bit keys if these do.
     #[must_use]
-    pub fn guess(start: &[u8]) -> Self {
+    pub fn guess(start: &[u8]) -> Option<Self> {
         if start.is_empty() || !is_text(start) {
             let is_oracle = start.len() >= 4 * ORACLE_LEN && looks_like_oracle(start);
-            return if is_oracle { Self::OracleGeneral } else { Self::BeU32 };
+            return match is_oracle {
+                true => Some(Self::OracleGeneral),
+                false => looks_like_keys(start).then_some(Self::BeU32),
+            };
         }
         let line = start.split(|&byte| byte == b'\n').find(|line| !lines::is_comment(line));
-        Self::guess_line(line.unwrap_or_default().trim_ascii())
+        Some(Self::guess_line(line.unwrap_or_default().trim_ascii()))
     }
 
     fn guess_line(line: &[u8]) -> Self {

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
+use super::format::other;
 use super::headed::Columns;
 use super::{Burst, Format, Key, Place, Request, TraceError, TraceErrorKind};
 use super::{binary, lines, twitter, zstd};
@@ -49,9 +50,10 @@ impl Trace {
     /// request is refused.
     ///
     /// # Errors
-    /// When the first bytes cannot be read or decompressed.
+    /// When the first bytes cannot be read or decompressed, or are those of something else.
     pub fn new(input: impl Read + 'static, format: Option<Format>) -> Result<Self, TraceError> {
-        let fail = |error| TraceError { place: Place::Request, number: 1, kind: TraceErrorKind::Read(error) };
+        let refuse = |kind| TraceError { place: Place::Request, number: 1, kind };
+        let fail = |error| refuse(TraceErrorKind::Read(error));
         let mut raw = BufReader::with_capacity(1 << 16, input);
         let is_zstd = raw.fill_buf().map_err(fail)?.starts_with(&zstd::MAGIC);
         let mut input: Box<dyn BufRead> = if is_zstd {
@@ -60,7 +62,15 @@ impl Trace {
             Box::new(raw)
         };
         let start = input.fill_buf().map_err(fail)?;
-        let format = format.unwrap_or_else(|| Format::guess(&start[..start.len().min(PEEK_LEN)]));
+        let start = &start[..start.len().min(PEEK_LEN)];
+        // Whoever says that it is a binary format knows better than its first bytes.
+        if format.is_none_or(Format::is_text)
+            && let Some(other) = other(start)
+        {
+            return Err(refuse(TraceErrorKind::Other(other)));
+        }
+        let guess = || Format::guess(start).ok_or_else(|| refuse(TraceErrorKind::Unrecognised));
+        let format = format.map_or_else(guess, Ok)?;
         Ok(Self {
             input,
             format,

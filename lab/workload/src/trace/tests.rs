@@ -227,8 +227,53 @@ fn records_of_libcachesim() {
         (error.place, error.number, error.kind),
         (Place::Request, 5, TraceErrorKind::Truncated(3))
     ));
-    let keys: Vec<u8> = (0..64_u32).flat_map(|n| n.wrapping_mul(77_777_777).to_be_bytes()).collect();
-    assert_eq!(Format::guess(&keys), Format::BeU32);
+    let keys: Vec<u8> = (0..64_u32).flat_map(|n| n.wrapping_mul(77_777).to_be_bytes()).collect();
+    assert_eq!(Format::guess(&keys), Some(Format::BeU32));
+}
+
+#[test]
+fn what_is_no_trace_is_refused_by_its_name() {
+    let told = |start: &[u8], format| {
+        let padded = [start, &[7; 64][..]].concat();
+        Trace::new(Cursor::new(padded), format).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    for (start, name) in [
+        (&b"\x1f\x8b\x08\x00"[..], "gzip"),
+        (b"BZh91AY", "bzip2"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"PAR1\x15\x04", "parquet"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"\xff\xfea\0", "UTF-16 text"),
+    ] {
+        for format in [None, Some(Format::TwitterCsv)] {
+            assert!(
+                told(start, format).contains(&format!("this is {name}, ")),
+                "{name}: {}",
+                told(start, format)
+            );
+        }
+        assert_eq!(told(start, Some(Format::BeU32)), "", "who names it knows better: {name}");
+    }
+}
+
+#[test]
+fn bytes_are_keys_only_where_they_make_sense_as_such() {
+    let mut rng = crate::Rng::new(7);
+    let random: Vec<u8> = (0..1024).flat_map(|_| (rng.next_u64() as u32).to_be_bytes()).collect();
+    for length in [64, 256, 4096] {
+        assert_eq!(Format::guess(&random[..length]), None, "{length}");
+        assert_eq!(Format::guess(&vec![0; length]), None, "zeroes");
+    }
+    let error = Trace::new(Cursor::new(random.clone()), None).unwrap_err().to_string();
+    assert!(error.contains("looks like no trace") && error.contains("--format be-u32"), "{error}");
+    assert_eq!(Trace::new(Cursor::new(random.clone()), Some(Format::BeU32)).unwrap().count(), 1024);
+    // A scan, hashes of which some come again, and pages of a database.
+    let scan: Vec<u8> = (5_000..6_000_u32).flat_map(u32::to_be_bytes).collect();
+    let hashes: Vec<u8> = (0..1024).flat_map(|n| random[n % 900 * 4..][..4].to_owned()).collect();
+    let pages: Vec<u8> = (0..512_u32).flat_map(|n| ((n % 7) << 28 | n << 9).to_be_bytes()).collect();
+    for keys in [scan, hashes, pages] {
+        assert_eq!(Format::guess(&keys), Some(Format::BeU32));
+    }
 }
 
 #[test]
@@ -249,7 +294,7 @@ fn every_text_format_tells_the_number_of_a_broken_line() {
         ("a", "\u{1}", "line 2: the key has 1 bytes"),
     ] {
         let lines = format!("{good}\n{bad}\n{good}\n").replace("\nkey,size", "");
-        let format = Some(Format::guess(good.as_bytes()));
+        let format = Format::guess(good.as_bytes());
         let open = || Trace::new(Cursor::new(lines.clone().into_bytes()), format).unwrap();
         let error = open().find_map(Result::err).unwrap().to_string();
         assert!(error.starts_with(told), "{bad:?}: {error}");
@@ -282,9 +327,9 @@ fn formats_are_known_by_their_names() {
 
 #[test]
 fn text_with_other_letters_is_text() {
-    assert_eq!(Format::guess("clé:1\nclé:2\n".as_bytes()), Format::Text);
-    assert_eq!(Format::guess(&"clé:1\n".as_bytes()[..3]), Format::Text, "a letter may be cut in two");
-    assert_eq!(Format::guess(b"\x00\x00\x00\x01"), Format::BeU32);
+    assert_eq!(Format::guess("clé:1\nclé:2\n".as_bytes()), Some(Format::Text));
+    assert_eq!(Format::guess(&"clé:1\n".as_bytes()[..3]), Some(Format::Text), "a letter may be cut in two");
+    assert_eq!(Format::guess(b"\x00\x00\x00\x01"), Some(Format::BeU32));
 }
 
 #[test]
