@@ -68,6 +68,26 @@ impl Peers {
         self.guira_binary.clone().map_or_else(this_binary, Ok)
     }
 
+    /// Those whose binaries are there. That memcached is not installed is no fault, and said.
+    pub(crate) fn installed_kinds(&self) -> Result<Vec<Kind>, Failure> {
+        let (installed, missing): (Vec<Kind>, Vec<Kind>) =
+            self.kinds()?.into_iter().partition(Kind::is_installed);
+        for kind in missing {
+            match &kind {
+                Kind::Memcached { label, binary, .. } if binary.as_os_str() == label.as_str() => {
+                    eprintln!("{label} is not installed (Debian: {label}): left out; --servers names others");
+                }
+                Kind::Guira { binary, .. } | Kind::Memcached { binary, .. } | Kind::Floor { binary } => {
+                    let (name, path) = (kind.name(), binary.display());
+                    return Err(Failure::Usage(format!(
+                        "the server {name} cannot be started: there is no {path}"
+                    )));
+                }
+            }
+        }
+        Ok(installed)
+    }
+
     /// The servers as the library takes them.
     pub(crate) fn kinds(&self) -> Result<Vec<Kind>, Failure> {
         let (this, guira) = (this_binary()?, self.guira()?);

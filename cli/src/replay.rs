@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use guira_load::LoadError;
 use guira_load::bench::Options;
 use guira_load::bench::machine::Machine;
 use guira_load::pace::{Gaps, Pace};
 use guira_load::process::Process;
-use guira_load::replay::{Replay, compare};
+use guira_load::replay::{Replay, compare, items_at};
+use guira_load::server::Kind;
 use guira_workload::OnMiss;
 use guira_workload::trace::Format;
 
@@ -123,7 +125,7 @@ impl Args {
 
     fn options(&self) -> Result<Options, Failure> {
         Ok(Options {
-            servers: self.peers.kinds()?,
+            servers: self.peers.installed_kinds()?,
             routers: Vec::new(),
             rounds: 1,
             warmup: Duration::ZERO,
@@ -138,30 +140,50 @@ impl Args {
 /// Replays the trace and prints what was measured.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let replay = args.replay()?;
-    if let Some(addr) = args.server {
-        let process = args.server_pid.map(Process::new);
-        let outcome = replay.run_on(addr, process, &[], &mut Bar::new("replaying"))?;
-        if args.json {
-            println!("{}", show::json(&outcome)?);
-        } else {
-            show::print(&outcome);
-        }
-        return Ok(outcome.require_right()?);
+    // Before anything is started that takes minutes.
+    replay.open()?;
+    match args.server {
+        Some(addr) => run_on(args, &replay, addr),
+        None => compare_servers(args, &replay),
     }
+}
+
+fn run_on(args: &Args, replay: &Replay, addr: SocketAddr) -> Result<(), Failure> {
+    let items = items_at(addr);
+    let process = args.server_pid.map(Process::new);
+    let outcome = replay.run_on(addr, process, &[], &mut Bar::new("replaying"))?;
+    if args.json {
+        println!("{}", show::json(&outcome)?);
+    } else {
+        show::print(&outcome);
+    }
+    outcome.require_right().map_err(|error| match error {
+        LoadError::WrongReplies { count, .. } if items > 0 => LoadError::NotEmpty { items, count },
+        error => error,
+    })?;
+    Ok(())
+}
+
+fn compare_servers(args: &Args, replay: &Replay) -> Result<(), Failure> {
     let sizes: Vec<u64> = args.memory.iter().map(|&Bytes(bytes)| bytes).collect();
     let options = args.options()?;
+    if !options.servers.iter().any(Kind::is_cache) {
+        return Err(Failure::Usage("there is no cache to replay on: --servers names some".to_owned()));
+    }
     let machine = Machine::this();
-    let rows =
-        compare::run(&replay, &sizes, &options, &mut Bar::new("replaying"), &mut |line| eprintln!("{line}"))?;
+    let mut rows = Vec::new();
+    let (mut bar, mut log) = (Bar::new("replaying"), |line: &str| eprintln!("{line}"));
+    let compared = compare::run(replay, &sizes, &options, &mut bar, &mut log, &mut rows);
     if args.json {
         println!("{}", show::to_json(&rows)?);
-    } else {
+    } else if !rows.is_empty() {
         print!("{}", compare::table(&rows));
     }
+    compared?;
     if let Some(parent) = &args.out {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let command = format!("guira {}", words.join(" "));
-        let dir = compare::file(&rows, &replay, &options, &machine, &command, parent)?;
+        let dir = compare::file(&rows, replay, &options, &machine, &command, parent)?;
         eprintln!("filed in {}", dir.display());
     }
     Ok(())

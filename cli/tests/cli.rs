@@ -1,7 +1,8 @@
 //! The binary as a person runs it: arguments, exit codes, messages, and the bench on the floor server alone.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -75,6 +76,8 @@ fn bad_arguments_are_explained_and_exit_with_2() {
             &["load", "--server", "127.0.0.1:1", "--workload", "zipf", "--zipf", "1"][..],
             "cannot be used with",
         ),
+        (&["serve", "--memory", "64"][..], "memory: 64 is 64 bytes: did you mean 64MiB?"),
+        (&["serve", "--memory", "1M"][..], "memory: 1MiB is too little: an engine needs at least 2MiB"),
         (&["sim"][..], "<TRACE>"),
         (&["sim", "x", "--policy", "mru"][..], "there are: clock, fifo"),
         (&["sim", "x", "--policy", "clock:bits=3"][..], "is not a number from 1 to 2"),
@@ -159,6 +162,20 @@ fn a_file_that_never_ends_is_not_read_to_its_end() {
         assert!(matches!(code, Some(1 | 2)), "{option}: {code:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(message), "{option}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn more_memory_than_there_is_is_warned_of() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--memory", "900G", "--workers", "1"]);
+    command.stderr(Stdio::piped());
+    let mut server = ServerProcess::start(Spec::new(command)).expect("the binary was built");
+    server.wait_until_ready(PATIENCE).expect("it serves");
+    let message = server.errors();
+    assert!(
+        message.contains("memory 900GiB is more than the ") && message.contains("MiB that this machine"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -392,6 +409,51 @@ fn a_replay_compares_at_equal_resident_size() {
     let allowed = rows[0]["memory"].as_u64().expect("a number");
     assert!(allowed < 16 << 20, "the process is larger than its items: {allowed}");
     assert!(rows[0]["cpu_us_per_request"].as_f64().expect("a number") > 0.0);
+}
+
+#[test]
+fn a_replay_says_what_is_missing_before_it_starts_anything() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/workload/traces/cache2k-orm-busy.trace.zst");
+    let output = guira(&["replay", "/nowhere/x"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), "guira: cannot use /nowhere/x: No such file or directory (os error 2)\n");
+    let output = guira(&["replay", trace, "--servers", "guira,other=/nowhere/memcached"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("there is no /nowhere/memcached"), "{}", stderr(&output));
+    // Without memcached the others are compared.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+    command.args(["replay", trace, "--limit", "5k", "--memory", "16M"]).env("PATH", "/nowhere");
+    let output = command.output().expect("the binary was built");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("memcached is not installed (Debian: memcached): left out"), "{said}");
+    assert!(stdout(&output).contains("| guira |"), "{}", stdout(&output));
+}
+
+#[test]
+fn what_was_measured_before_a_replay_fails_is_printed() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/workload/traces/cache2k-orm-busy.trace.zst");
+    let servers = ["--servers", "guira,other=/bin/false"];
+    let output = guira(&[&["replay", trace, "--limit", "5k", "--memory", "16M"][..], &servers].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("| guira |"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_replay_on_a_server_that_is_not_empty_says_so() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--memory", "16M", "--workers", "1"]);
+    let mut server = ServerProcess::start(Spec::new(command)).expect("the binary was built");
+    let places = server.wait_until_ready(PATIENCE).expect("it serves");
+    let address = places.iter().find_map(|place| place.address()).expect("it has a port");
+    let scratch = Scratch::new();
+    let trace = scratch.write("trace", "a\nb\n");
+    let mut client = TcpStream::connect(address).expect("it listens");
+    client.write_all(b"set a 0 0 2\r\nxy\r\n").expect("it is sent");
+    client.read_exact(&mut [0; 8]).expect("an answer");
+    let output = guira(&["replay", trace.to_str().expect("a plain path"), "--server", &address.to_string()]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the server is not empty (1 items"), "{}", stderr(&output));
 }
 
 #[test]

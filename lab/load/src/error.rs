@@ -126,6 +126,16 @@ pub enum LoadError {
         /// The first of them.
         first: String,
     },
+    /// Values that others have stored before.
+    #[error(
+        "the server is not empty ({items} items before the replay): flush_all first; {count} values were not those of the trace"
+    )]
+    NotEmpty {
+        /// How many items there were.
+        items: u64,
+        /// How many values were others.
+        count: u64,
+    },
 }
 
 impl LoadError {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use guira_harness::affinity::pin_thread;
 use guira_harness::process::Process;
+use guira_harness::stats::{number, stats};
 use guira_workload::trace::{Action, Broken, Format, Key, Request, Trace, TraceError};
 use guira_workload::{KeyShape, Operation, ValuePool};
 
@@ -107,7 +108,23 @@ impl Source for TraceSource {
     }
 }
 
+/// How many items the server at `addr` has; 0 if it does not tell.
+pub fn items_at(addr: SocketAddr) -> u64 {
+    stats(addr, "").ok().and_then(|stats| number(&stats, "curr_items")).unwrap_or(0)
+}
+
 impl Replay {
+    /// Opens the trace.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is none.
+    pub fn open(&self) -> Result<Trace, LoadError> {
+        let file =
+            File::open(&self.path).map_err(|source| LoadError::File { path: self.path.clone(), source })?;
+        let trace = Trace::new(file, self.format).map_err(|error| LoadError::Trace(Box::new(error)))?;
+        Ok(trace.on_broken(self.broken))
+    }
+
     /// Replays the trace on the server at `addr`, whose process is `process`, from the processors `cores`.
     ///
     /// # Errors
@@ -125,10 +142,7 @@ impl Replay {
         if !cores.is_empty() {
             pin_thread(cores).map_err(LoadError::system("cannot keep the client on its processor"))?;
         }
-        let file =
-            File::open(&self.path).map_err(|source| LoadError::File { path: self.path.clone(), source })?;
-        let trace = Trace::new(file, self.format).map_err(|error| LoadError::Trace(Box::new(error)))?;
-        let trace = trace.on_broken(self.broken);
+        let trace = self.open()?;
         let is_sized = trace.format().tells_sizes();
         let mut source = TraceSource {
             trace,

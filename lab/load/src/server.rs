@@ -69,6 +69,16 @@ impl Kind {
         !matches!(self, Self::Floor { .. })
     }
 
+    /// Whether its binary is there.
+    #[must_use]
+    pub fn is_installed(&self) -> bool {
+        let (Self::Guira { binary, .. } | Self::Memcached { binary, .. } | Self::Floor { binary }) = self;
+        let has_folder = binary.components().count() > 1;
+        let path = std::env::var_os("PATH").filter(|_| !has_folder).unwrap_or_default();
+        let mut folders = std::env::split_paths(&path);
+        if has_folder { binary.is_file() } else { folders.any(|folder| folder.join(binary).is_file()) }
+    }
+
     /// Whether it can be reached by `wire`, as its help says: a server may be built without.
     #[must_use]
     pub fn can(&self, wire: Wire) -> bool {

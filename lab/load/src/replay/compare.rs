@@ -39,7 +39,8 @@ pub struct Row {
     pub record: Record,
 }
 
-/// Replays the trace on every cache of `options` at every size of `sizes`.
+/// Replays the trace on every cache of `options` at every size of `sizes`, and adds what was measured to `rows`: after an error that
+/// is what was measured before it.
 ///
 /// Guira is allowed the size itself, since its `--memory` bounds the process. memcached is allowed what makes it as
 /// large as Guira became (or as the size, when Guira is not in the comparison).
@@ -52,10 +53,10 @@ pub fn run(
     options: &Options,
     listener: &mut dyn Observer,
     log: &mut dyn FnMut(&str),
-) -> Result<Vec<Row>, LoadError> {
+    rows: &mut Vec<Row>,
+) -> Result<(), LoadError> {
     let mut kinds: Vec<&Kind> = options.servers.iter().filter(|kind| kind.is_cache()).collect();
     kinds.sort_by_key(|kind| !matches!(kind, Kind::Guira { .. }));
-    let mut rows = Vec::new();
     for &size in sizes {
         let mut target = size;
         for kind in &kinds {
@@ -73,7 +74,7 @@ pub fn run(
             rows.push(row);
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn spec(kind: &Kind, memory: u64, options: &Options) -> Spec {
