@@ -7,6 +7,7 @@ use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::http::HttpClient;
 use guira_tests::skip::say;
 use std::collections::BTreeSet;
+use std::fs;
 
 /// A database takes long to make, so what is tried with it is one test after the other.
 #[test]
@@ -30,6 +31,7 @@ fn what_a_database_changes_is_deleted_everywhere() {
     nothing_is_lost_by_kills(&fleet, 6);
     a_gap_is_an_error(&fleet);
     a_gap_is_flushed_if_that_is_wanted(&fleet);
+    a_second_reader_of_the_same_number_flushes_nothing(&fleet);
     only_the_servers_concerned_are_flushed(&fleet);
 }
 
@@ -235,6 +237,24 @@ fn purge(fleet: &Fleet) {
         (fleet.database.execute("SHOW BINARY LOGS").lines().count() == 1).then_some(())
     };
     Deadline::after(ARRIVAL_MAX).poll(is_purged).expect("the log is purged");
+}
+
+/// The first one ends, and says why.
+fn a_second_reader_of_the_same_number_flushes_nothing(fleet: &Fleet) {
+    let file = fleet.configuration("on-gap = \"flush\"", "again-after-ms = 0");
+    let text = fs::read_to_string(&file).expect("it was written");
+    let mut first = Invalidator::start_by(&file);
+    first.wait_until_ready();
+    fleet.store(["anything"]);
+    let own = fleet.scratch.file("position");
+    let other = text.replace(&format!("{own:?}"), &format!("{:?}", fleet.scratch.file("second-position")));
+    let mut second = Invalidator::start_by(&fleet.scratch.write("second.toml", &other));
+    let mut admin = second.wait_until_ready();
+    let errors = first.wait_for_fault();
+    assert!(errors.contains("server-id"), "{errors}");
+    assert_eq!(metric(&mut admin, "guira_invalidator_gaps_total"), 0);
+    assert_eq!(fleet.kept(&["anything"]), [BTreeSet::from(["anything"]), BTreeSet::from(["anything"])]);
+    second.end();
 }
 
 /// Both targets stand for routers here, behind which only one server has keys of this database.

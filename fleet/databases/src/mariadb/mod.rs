@@ -7,7 +7,9 @@
 //! | password.rs | mysql_native_password and caching_sha2_password |
 //! | rsa.rs | how a password is encrypted |
 //! | query.rs | statements, their results, and errors |
+//! | log_error.rs | errors of those who read the log |
 
+mod log_error;
 mod login;
 mod packet;
 mod password;

@@ -1,5 +1,6 @@
 //! Statements, their results, and errors.
 
+use super::log_error::of_log;
 use super::packet::Packets;
 use crate::SourceError;
 use crate::bytes::Bytes;
@@ -10,8 +11,6 @@ const COM_QUERY: u8 = 3;
 /// The end of rows is shorter than a row that begins like it.
 const END_MAX: usize = 9;
 
-/// The position that is asked for is not in the log, or the log cannot be read; transactions that are needed were purged, or are not there yet.
-const ERRORS_OF_LOG: [u16; 3] = [1236, 1789, 1885];
 /// Who it is is not known, has another password, may not come from there, or is locked out.
 const LOGIN: [u16; 4] = [1045, 1130, 1698, 3118];
 /// Errors that another connection may not have: too many connections, or of a user; no memory or thread for one; a shutdown, network errors, limits of a user, a host
@@ -32,8 +31,10 @@ pub fn refusal(packet: &[u8]) -> SourceError {
         bytes.take(6);
     }
     let text = format!("{} ({code})", printable(bytes.0).trim_end());
+    if let Some(error) = of_log(code, &text) {
+        return error;
+    }
     match code {
-        _ if ERRORS_OF_LOG.contains(&code) => SourceError::Gap(text),
         _ if LOGIN.contains(&code) => SourceError::Login(text),
         _ if PASSING.contains(&code) => SourceError::Connection(io::Error::other(text)),
         _ => SourceError::Refused(text),

@@ -2,6 +2,7 @@
 
 pub(crate) mod binlog;
 pub(crate) mod debezium;
+mod flushes;
 mod place;
 mod position;
 pub(crate) mod postgres;

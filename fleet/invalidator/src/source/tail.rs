@@ -1,9 +1,10 @@
 //! The thread that reads the log, and connects again when the connection fails.
 
+use super::flushes::Flushes;
 use super::{Changes, Log, OnGap, SourceError};
 use crate::counters::{Count, Counts};
 use guira_databases::Stop;
-use guira_sync::clock::wall_clock;
+use guira_sync::clock::{Stopwatch, wall_clock};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,10 +44,14 @@ impl<C: Changes> Tail<C> {
     ) -> Result<(), SourceError> {
         let mut start = position.map_or(Start::End, Start::At);
         let (mut wait, mut was_let_in) = (WAIT_MIN, false);
+        let (clock, mut flushes) = (Stopwatch::start(), Flushes::default());
         loop {
             let error = match self.begin(&start, &mut open, &save) {
                 Ok(mut log) => {
                     was_let_in = true;
+                    if matches!(start, Start::EndAfterGap) {
+                        flushes.flushed(clock.elapsed());
+                    }
                     tracing::info!("the log is read from '{}'", log.position());
                     let (error, events) = self.follow(&mut log);
                     if events > 0 {
@@ -58,12 +63,14 @@ impl<C: Changes> Tail<C> {
                 Err(error) => error,
             };
             self.counts.lost();
+            let mut left = Duration::ZERO;
             match error {
                 SourceError::Stopped(_) => return Ok(()),
                 SourceError::Gap(gap) if self.on_gap == OnGap::Flush => {
                     self.counts.add(Count::Gaps);
-                    tracing::error!("the log has a gap, and all targets are flushed: {gap}");
                     start = Start::EndAfterGap;
+                    left = flushes.left(clock.elapsed());
+                    report_gap(&gap, left);
                 }
                 // Where a password is changed in two places, the file may be the second.
                 error if !(error.is_passing() || was_let_in && matches!(error, SourceError::Login(_))) => {
@@ -74,7 +81,7 @@ impl<C: Changes> Tail<C> {
                     tracing::warn!("the log cannot be read at the moment: {error}");
                 }
             }
-            if self.stop.wait(wait).is_err() {
+            if self.stop.wait(wait.max(left)).is_err() {
                 return Ok(());
             }
             wait = (wait * 2).min(WAIT_MAX);
@@ -122,11 +129,23 @@ impl<C: Changes> Tail<C> {
     }
 }
 
+fn report_gap(gap: &str, left: Duration) {
+    if left.is_zero() {
+        tracing::error!("the log has a gap, and all targets are flushed: {gap}");
+    } else {
+        let seconds = left.as_secs();
+        tracing::error!(
+            "the log has a gap again, within a minute: all targets are flushed in {seconds} s, and nothing is read before that: {gap}"
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{Place, Row};
     use super::*;
     use guira_databases::Stopped;
+    use guira_harness::deadline::Deadline;
     use std::cell::RefCell;
     use std::fmt::Display;
     use std::io;
@@ -260,6 +279,26 @@ mod tests {
         assert!(tail.run(Some("7".to_owned()), open, save).is_err());
         assert_eq!(notes.0, ["7", "skipped to 20", "20", "21"]);
         assert_eq!(counts.get(Count::Gaps), 1);
+    }
+
+    #[test]
+    fn a_gap_that_comes_again_at_once_does_not_flush_again_at_once() {
+        let (stop, counts) = (Stop::default(), Arc::<Counts>::default());
+        let (at_work, of_work) = (stop.clone(), counts.clone());
+        let thread = std::thread::spawn(move || {
+            let mut notes = Notes::default();
+            let tail = Tail { changes: &mut notes, counts: of_work, on_gap: OnGap::Flush, stop: at_work };
+            let open = |_: Option<&str>| Ok(Numbers { next: 7, left: 3 });
+            tail.run(Some("7".to_owned()), open, |_| Ok(())).unwrap();
+            notes.0
+        });
+        let is_twice = || (counts.get(Count::Gaps) == 2).then_some(());
+        Deadline::after(Duration::from_secs(20)).poll(is_twice).expect("a second gap");
+        // Without the wait the third would be there by now, or a moment later.
+        let is_thrice = || (counts.get(Count::Gaps) > 2).then_some(());
+        assert!(Deadline::after(Duration::from_millis(700)).poll(is_thrice).is_none());
+        stop.set();
+        assert_eq!(thread.join().unwrap(), ["7", "skipped to 7", "7"]);
     }
 
     #[test]

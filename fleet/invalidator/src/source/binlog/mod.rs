@@ -26,6 +26,8 @@ mod position;
 mod rows;
 mod statement;
 mod table;
+#[cfg(test)]
+mod tests;
 mod value;
 mod watch;
 mod xa;
