@@ -10,6 +10,7 @@ mod listener;
 mod mailbox;
 mod passing;
 mod path;
+mod peer;
 mod poll;
 mod stream;
 mod tls;
@@ -29,6 +30,7 @@ pub use path::{
     XdpChecksums, XdpClientOptions, XdpClientPath, XdpCopying, XdpError, XdpFacts, XdpMode, XdpServerOptions,
     XdpServerPath, XdpSteering, client_rings_bytes, ring_paths,
 };
+pub use peer::{connect_unix, notice_lost_peer};
 pub use poll::{Event, Interest, Poll, Token};
 pub use stream::{Progress, Stream};
 pub use tls::{

@@ -1,6 +1,7 @@
 //! The way to a database: TCP, or a UNIX socket.
 
 use guira_client::text::Endpoint;
+use guira_transport::{connect_unix, notice_lost_peer};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -20,15 +21,18 @@ impl Socket {
     pub(crate) fn connect(endpoint: &Endpoint, read_timeout: Duration) -> io::Result<Self> {
         let socket = match endpoint {
             Endpoint::Tcp { host, port } => Socket::Tcp(connect_tcp(host, *port)?),
-            Endpoint::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
+            Endpoint::Unix(path) => Socket::Unix(connect_unix(path)?),
         };
         socket.with_timeouts(read_timeout)
     }
 
-    /// Sending does not wait for ever either.
+    /// Sending does not wait for ever either, and a peer whose host is gone is noticed.
     pub fn with_timeouts(self, read_timeout: Duration) -> io::Result<Self> {
         match &self {
-            Socket::Tcp(socket) => socket.set_write_timeout(Some(TIMEOUT))?,
+            Socket::Tcp(socket) => {
+                notice_lost_peer(socket)?;
+                socket.set_write_timeout(Some(TIMEOUT))?;
+            }
             Socket::Unix(socket) => socket.set_write_timeout(Some(TIMEOUT))?,
         }
         self.set_read_timeout(read_timeout)?;
@@ -101,5 +105,32 @@ impl Write for Socket {
 
     fn flush(&mut self) -> io::Result<()> {
         (&*self).flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_harness::scratch::Scratch;
+    use guira_sync::clock::Stopwatch;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_database_that_accepts_nobody_holds_nobody_up() {
+        let path = Scratch::new();
+        let path = path.file("socket");
+        let _server = UnixListener::bind(&path).unwrap();
+        let endpoint = format!("unix:{}", path.display()).parse().unwrap();
+        let clock = Stopwatch::start();
+        let mut waiting = Vec::new();
+        // The system has room for 4096 at most.
+        let error = loop {
+            match Socket::connect(&endpoint, TIMEOUT) {
+                Ok(socket) => waiting.push(socket),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(clock.elapsed() < TIMEOUT * 2);
     }
 }
