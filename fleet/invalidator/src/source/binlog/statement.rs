@@ -19,18 +19,64 @@ const HARMLESS: [&str; 12] = [
 const OF_TABLES: [&str; 4] = ["TABLE", "TABLES", "DATABASE", "SCHEMA"];
 /// Words of an `ALTER TABLE` that changes rows.
 const OF_ROWS: [&[u8]; 2] = [b"PARTITION", b"TABLESPACE"];
+/// Words that may be between `ALTER` and `TABLE`.
+const BEFORE_TABLE: [&str; 3] = ["TABLE", "ONLINE", "IGNORE"];
+/// What else than a table an `ALTER TABLE` can rename.
+const PARTS_OF_TABLES: [&str; 3] = ["COLUMN", "INDEX", "KEY"];
 
 /// Whether a statement, of which these are the first words, may change data and has no rows in the log. One that is not known may.
 pub(super) fn is_unseen(verb: &str, object: &str, text: &[u8]) -> bool {
     let names = |word: &[u8]| text.windows(word.len()).any(|it| it.eq_ignore_ascii_case(word));
     match verb {
         "DROP" | "RENAME" => OF_TABLES.contains(&object),
-        "ALTER" => object == "TABLE" && OF_ROWS.iter().any(|word| names(word)),
+        "ALTER" => {
+            BEFORE_TABLE.contains(&object) && (OF_ROWS.iter().any(|word| names(word)) || renames_table(text))
+        }
         "CREATE" => object == "OR",
         // SET STATEMENT … FOR may be before any other.
         "SET" => object == "STATEMENT",
         verb => !HARMLESS.contains(&verb),
     }
+}
+
+/// Whether an `ALTER TABLE` gives the table another name, beside whatever else it does.
+fn renames_table(text: &[u8]) -> bool {
+    let mut rest = text;
+    let mut was_rename = false;
+    while !rest.is_empty() {
+        let (word, behind) = next_word(rest);
+        if was_rename && !PARTS_OF_TABLES.iter().any(|part| word.eq_ignore_ascii_case(part.as_bytes())) {
+            return true;
+        }
+        was_rename = word.eq_ignore_ascii_case(b"RENAME");
+        rest = behind;
+    }
+    false
+}
+
+/// The next word, quoted text or other byte of a statement, and what is behind it and the blanks and comments that follow.
+fn next_word(text: &[u8]) -> (&[u8], &[u8]) {
+    let text = behind_comments(text);
+    let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || *byte >= 0x80;
+    let length = match text.first() {
+        Some(quote @ (b'\'' | b'"' | b'`')) => end_of_quoted(text, *quote),
+        _ => text.iter().position(|byte| !is_of_word(byte)).unwrap_or(text.len()).max(1).min(text.len()),
+    };
+    let (word, behind) = text.split_at(length);
+    (word, behind_comments(behind))
+}
+
+/// A quote that stands twice ends a text, and begins the next one, which says the same. Names between backquotes have no backslashes.
+fn end_of_quoted(text: &[u8], quote: u8) -> usize {
+    let mut at = 1;
+    while let Some(byte) = text.get(at) {
+        at += match byte {
+            b'\\' if quote != b'`' => 2,
+            byte if *byte == quote => return at + 1,
+            _ => 1,
+        };
+    }
+    text.len()
 }
 
 /// The first two words of a statement, in capitals, without the blanks and comments before them. What a server executes of comments is none.
@@ -98,6 +144,14 @@ mod tests {
             "CREATE OR REPLACE TABLE t (i INT)",
             "ALTER TABLE t TRUNCATE PARTITION p",
             "alter table t import tablespace",
+            "ALTER TABLE t RENAME TO u",
+            "alter table shop.t rename u",
+            "ALTER TABLE `t` RENAME AS `index`",
+            "ALTER TABLE t RENAME = u",
+            "ALTER TABLE t ADD i INT COMMENT 'it''s', RENAME INDEX a TO b, RENAME /* now */ TO u",
+            "ALTER ONLINE TABLE t RENAME TO u",
+            "ALTER IGNORE TABLE t DROP PARTITION p",
+            "ALTER /*!50000 TABLE t RENAME TO u */",
             "-- a note\nTRUNCATE t",
             "# a note\nDELETE FROM t",
             "/*!50000 UPDATE */ t SET x=1",
@@ -115,6 +169,11 @@ mod tests {
             "DROP TEMPORARY TABLE t",
             "DROP /*!40005 TEMPORARY */ VIEW v",
             "ALTER TABLE t ADD i INT",
+            "ALTER TABLE t RENAME COLUMN a TO b, RENAME KEY c TO d, rename index e to f",
+            "ALTER TABLE t ADD `rename` INT COMMENT 'RENAME it\\'s', ADD renames INT /* RENAME TO u */",
+            "ALTER TABLE t COMMENT 'RENAME TO u",
+            "ALTER TABLE t ADD i INT -- RENAME TO u",
+            "ALTER USER u RENAME TO v",
             "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `t`",
             "GRANT SELECT ON t TO u",
             "SET PASSWORD FOR u = 'x'",
