@@ -38,7 +38,9 @@ Example of a configuration (docs/invalidator.md has all of it):
   [[target]]
   name = \"east\"
   address = \"router-east:11211\"
-  prefix = \"/*/*/\"
+  [[target]]
+  name = \"west\"
+  address = \"router-west:11211\"
 
 For a MySQL it is [source.mysql] with the same lines; its log needs gtid_mode = ON and
 binlog_rows_query_log_events = ON. If it has no TLS, it wants public-key-file or ask-public-key too.
@@ -137,7 +139,7 @@ fn load(path: &Path) -> Result<Config, ConfigError> {
 fn tail(args: &Args, path: &Path) -> Result<(), Failure> {
     let config = load(path)?;
     if args.check {
-        return print("the configuration is right\n");
+        return print(&checked(&config));
     }
     log::start(args.verbose);
     // Before any thread starts, so that none of them takes the signals.
@@ -151,6 +153,16 @@ fn tail(args: &Args, path: &Path) -> Result<(), Failure> {
     });
     log::flush();
     Ok(result?)
+}
+
+fn checked(config: &Config) -> String {
+    let text = "the configuration is right\n";
+    match config.longest_key() {
+        (_, None) => text.to_owned(),
+        (longest, Some(name)) => format!(
+            "{text}keys may have up to {longest} bytes: the prefix of target {name} takes the rest of 250\n"
+        ),
+    }
 }
 
 fn announce(running: &Running) -> Result<(), Failure> {

@@ -11,12 +11,15 @@ use guira_sync::atomic::{AtomicUsize, Ordering};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 /// Connections at the same time. Others are closed at once.
 const CONNECTIONS_MAX: usize = 64;
 /// The longest line, in bytes: a key and its flags.
 const LINE_MAX: usize = 2048;
 const BUFFER: usize = 64 << 10;
+/// A read that finds nothing comes back after this time.
+const READ_WAIT: Duration = Duration::from_secs(1);
 
 /// Counts a connection as long as it is there.
 struct Place(Arc<AtomicUsize>);
@@ -32,7 +35,7 @@ impl Drop for Place {
 pub(crate) fn listen(listener: &Listener, shared: &Arc<Shared>) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
-        match listener.accept(&shared.stop) {
+        match listener.accept(&shared.stop, READ_WAIT) {
             Ok(socket) => {
                 // Relaxed: as in drop.
                 let others = open.fetch_add(1, Ordering::Relaxed);
@@ -53,7 +56,7 @@ pub(crate) fn listen(listener: &Listener, shared: &Arc<Shared>) {
             Err(SourceError::Stopped(_)) => return,
             Err(error) => {
                 tracing::warn!("nobody can connect at the moment: {error}");
-                if shared.stop.wait(std::time::Duration::from_millis(100)).is_err() {
+                if shared.stop.wait(Duration::from_millis(100)).is_err() {
                     return;
                 }
             }

@@ -2,14 +2,13 @@
 
 use crate::{Socket, SourceError, Stop};
 use guira_client::text::Endpoint;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
-/// A read that finds nothing comes back after this time.
-const READ_WAIT: Duration = Duration::from_secs(1);
 /// How often it is looked whether somebody wants to connect.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -40,8 +39,17 @@ impl Listener {
         }
     }
 
-    /// Waits for somebody who connects.
-    pub fn accept(&self, stop: &Stop) -> Result<Socket, SourceError> {
+    /// Whether somebody has connected who was not accepted yet.
+    pub fn is_waited_for(&self) -> bool {
+        let mut asked = [match self {
+            Listener::Tcp(listener) => PollFd::new(listener, PollFlags::IN),
+            Listener::Unix(listener) => PollFd::new(listener, PollFlags::IN),
+        }];
+        poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Waits for somebody who connects. A read that finds nothing comes back after `read_wait`.
+    pub fn accept(&self, stop: &Stop, read_wait: Duration) -> Result<Socket, SourceError> {
         loop {
             let accepted = match self {
                 Listener::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
@@ -55,7 +63,7 @@ impl Listener {
             };
             match accepted {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => stop.wait(LOOK_EVERY)?,
-                accepted => return Ok(accepted?.with_timeouts(READ_WAIT)?),
+                accepted => return Ok(accepted?.with_timeouts(read_wait)?),
             }
         }
     }

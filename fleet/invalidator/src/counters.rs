@@ -15,6 +15,7 @@ guira_sync::counters! {
         RefusedKeys = "refused_keys", Count, "Keys that no cache can have: empty, over 250 bytes, or with blanks or control bytes. The log tells examples." as "guira_invalidator_refused_keys_total";
         Unfilled = "unfilled_templates", Count, "Row images that a template had no key for, since a column is missing or of a type that has no text. What they change stays in the caches." as "guira_invalidator_unfilled_templates_total";
         Unseen = "unseen_statements", Count, "Statements that may have changed tables with templates and left no rows in the log, such as TRUNCATE. What they change stays in the caches." as "guira_invalidator_unseen_statements_total";
+        SkippedLines = "skipped_lines", Count, "Lines of a sender of change events that are no such event, and were skipped. What they have changed stays in the caches. The log tells examples." as "guira_invalidator_skipped_lines_total";
         Batches = "batches", Count, "Batches of deletes that were given to all targets." as "guira_invalidator_batches_total";
         SourceFailures = "source_failures", Count, "Times that the connection to the database has failed." as "guira_invalidator_source_failures_total";
         Gaps = "gaps", Count, "Gaps in the log for which all targets were told to drop everything." as "guira_invalidator_gaps_total";
@@ -99,6 +100,11 @@ impl Counts {
         self.is_connected.load(Ordering::Relaxed)
     }
 
+    /// For how many seconds nothing was heard, if anything ever was.
+    pub(crate) fn silence(&self, now: u64) -> Option<u64> {
+        Some(self.last_heard()).filter(|heard| *heard > 0).map(|heard| now.saturating_sub(heard))
+    }
+
     pub(crate) fn last_heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)
     }
@@ -112,6 +118,8 @@ pub(crate) struct TargetCounts {
     values: [AtomicU64; TargetCount::COUNT],
     /// Whether the last attempt has succeeded. Relaxed: it is only printed.
     is_up: AtomicBool,
+    /// Whether it was to flush and has not. Relaxed: it is only printed.
+    refuses_flush: AtomicBool,
     /// What is in its spool, in bytes. Relaxed: it is only printed.
     spool: AtomicU64,
 }
@@ -122,6 +130,7 @@ impl TargetCounts {
             name: name.to_owned(),
             values: Default::default(),
             is_up: AtomicBool::new(true),
+            refuses_flush: AtomicBool::new(false),
             spool: AtomicU64::new(0),
         }
     }
@@ -143,6 +152,15 @@ impl TargetCounts {
         self.is_up.store(is_up == Health::Up, Ordering::Relaxed);
     }
 
+    /// How the last attempt to flush it has ended.
+    pub(crate) fn set_flushed(&self, flushed: Flushed) {
+        self.refuses_flush.store(flushed == Flushed::Refused, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refuses_flush(&self) -> bool {
+        self.refuses_flush.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set_spool(&self, bytes: u64) {
         self.spool.store(bytes, Ordering::Relaxed);
     }
@@ -161,4 +179,11 @@ impl TargetCounts {
 pub(crate) enum Health {
     Up,
     Away,
+}
+
+/// Whether a target has flushed what it was to flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    Done,
+    Refused,
 }

@@ -9,6 +9,7 @@ guira_web::families! {
     UP = "guira_invalidator_up" [], "gauge", "1: the invalidator answers.";
     READY = "guira_invalidator_ready" [], "gauge", "Whether /ready says so.";
     CONNECTED = "guira_invalidator_source_connected" [], "gauge", "Whether the log of the database is being read.";
+    SILENCE = "guira_invalidator_silence_seconds" [], "gauge", "For how long nothing was heard of the database, or of the sender of change events, in whole seconds. It is left out before anything was heard.";
     LAG = "guira_invalidator_lag_seconds" [], "gauge", "How long ago the statement of the oldest change began that not all targets have deleted or in their spools; without one, and without a database, how long ago that was last heard of. By the clocks of both hosts, in whole seconds.";
     LAG_BYTES = "guira_invalidator_lag_bytes" [], "gauge", "How much of the log is behind what all targets have acknowledged or in their spools, in bytes: that of a MariaDB (whose user needs BINLOG MONITOR) or MySQL (REPLICATION CLIENT), or a PostgreSQL as far as pg_current_wal_lsn(), as it was looked at up to 5 s ago. It is left out while that is not known.";
     SPOOL = "guira_invalidator_spool_bytes" ["target"], "gauge", "What the spool of the target has on disk: deletes that it is given when it is back.";
@@ -46,6 +47,9 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> Str
     out.sample(UP, &[], 1);
     out.sample(READY, &[], u32::from(is_ready));
     out.sample(CONNECTED, &[], u32::from(shared.counts.is_connected()));
+    if let Some(seconds) = shared.counts.silence(now) {
+        out.sample(SILENCE, &[], seconds);
+    }
     out.sample(LAG, &[], lag(shared, now));
     if let Some(bytes) = lag_bytes(shared) {
         out.sample(LAG_BYTES, &[], bytes);
@@ -82,9 +86,12 @@ mod tests {
         shared.counts.set_extent(Some(Extent::new(vec![(3, 100)])));
         let hidden = text(&shared, Form::Classic, true, 7);
         assert!(!hidden.contains("guira_invalidator_lag_bytes"), "it is not known where it is");
+        assert!(!hidden.contains("guira_invalidator_silence"), "nothing was heard yet");
+        shared.counts.heard(5);
         shared.view().ledger.passed(Place { file: 3, offset: 40 });
         let text = text(&shared, Form::Classic, true, 7);
         assert!(text.contains("\nguira_invalidator_lag_bytes 60\n"), "{text}");
+        assert!(text.contains("\nguira_invalidator_silence_seconds 2\n"), "{text}");
         for family in families() {
             assert!(family.name.starts_with("guira_invalidator_"), "{}", family.name);
             let types = format!("# TYPE {} {}\n", family.name, family.kind);

@@ -72,7 +72,7 @@ pub fn replay(
     let lanes = deliveries.lanes().to_vec();
     let (ledger, counts) = (view.ledger, shared.counts.clone());
     let batcher = Batcher::new(lanes.clone(), ledger.clone(), counts.clone(), config.batch_keys.get());
-    let changes = Extractor::new(config.tables(), batcher, counts.clone());
+    let changes = Extractor::new(config.tables(), batcher, counts.clone(), config.key_max());
     let tail = Tail { changes, counts, on_gap: OnGap::Stop, stop: stop.clone() };
     let from = part.from.to_owned();
     let read = move || database.replay(tail, from, until);

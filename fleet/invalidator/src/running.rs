@@ -57,6 +57,15 @@ pub(crate) struct Shared {
 pub(crate) struct View {
     pub(crate) targets: Vec<Arc<TargetCounts>>,
     pub(crate) ledger: Arc<Ledger>,
+    /// For how many seconds nothing may be heard.
+    silence_max: Option<u64>,
+}
+
+impl View {
+    /// For how long nothing was heard, in seconds, if that is longer than the configuration allows.
+    pub(crate) fn undue_silence(&self, silence: Option<u64>) -> Option<u64> {
+        silence.filter(|silence| self.silence_max.is_some_and(|most| *silence > most))
+    }
 }
 
 impl Shared {
@@ -70,7 +79,11 @@ impl Shared {
         let known = |name: &str| before.iter().find(|counts| counts.name() == name).cloned();
         let targets = config.targets.iter().map(|target| &*target.name);
         let targets = targets.map(|name| known(name).unwrap_or_else(|| Arc::new(TargetCounts::new(name))));
-        View { targets: targets.collect(), ledger: Arc::new(Ledger::new(config.targets.len())) }
+        View {
+            targets: targets.collect(),
+            ledger: Arc::new(Ledger::new(config.targets.len())),
+            silence_max: config.silence_max(),
+        }
     }
 
     /// This is done from now on. Spools have been opened: before that it would be told of them that they are empty.
@@ -229,7 +242,7 @@ impl Pipeline {
             counts.clone(),
             config.batch_keys.get(),
         );
-        let changes = Extractor::new(config.tables(), batcher, counts.clone());
+        let changes = Extractor::new(config.tables(), batcher, counts.clone(), config.key_max());
         let tail = Tail { changes, counts, on_gap: config.on_gap, stop: stop.clone() };
         let (first, log) = (file.clone(), database.clone());
         let save = move |position: &str| first.as_ref().map_or(Ok(()), |file| file.save(position));

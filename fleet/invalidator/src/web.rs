@@ -38,7 +38,7 @@ impl Site for InvalidatorSite {
     fn look(&mut self) {}
 
     fn fault(&mut self) -> Option<String> {
-        (!self.shared.counts.is_connected()).then(|| "the log of the database is not being read".to_owned())
+        fault(&self.shared, wall_clock())
     }
 
     fn metrics(&mut self, form: Form) -> String {
@@ -50,6 +50,20 @@ impl Site for InvalidatorSite {
         let fault = self.fault();
         (path == "/status.json").then(|| status(&self.shared, fault, self.clock.millis().0).to_string())
     }
+}
+
+/// Why it is not ready; `now` is in seconds since 1970.
+fn fault(shared: &Shared, now: u64) -> Option<String> {
+    let (counts, view) = (&shared.counts, shared.view());
+    if !counts.is_connected() {
+        return Some("the log of the database is not being read".to_owned());
+    }
+    if let Some(seconds) = view.undue_silence(counts.silence(now)) {
+        return Some(format!("nothing was heard of the sender of change events for {seconds} s"));
+    }
+    let unflushed = view.targets.iter().find(|target| target.refuses_flush());
+    unflushed
+        .map(|target| format!("the log had a gap, and target {} does not flush its caches", target.name()))
 }
 
 /// What the page shows; `now` is in milliseconds of any clock.
@@ -83,7 +97,34 @@ fn status(shared: &Shared, fault: Option<String>, now: u64) -> Value {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::counters::Flushed;
     use crate::source::{Extent, Place};
+
+    #[test]
+    fn it_is_not_ready_while_a_target_does_not_flush() {
+        let shared = Shared::default();
+        shared.begin(&shared.next(&Config::of_targets(&["east", "west"])));
+        shared.counts.heard(5);
+        assert_eq!(fault(&shared, 7), None);
+        shared.view().targets[1].set_flushed(Flushed::Refused);
+        assert!(fault(&shared, 7).is_some_and(|fault| fault.contains("west does not flush")));
+        shared.view().targets[1].set_flushed(Flushed::Done);
+        assert_eq!(fault(&shared, 7), None);
+        shared.counts.lost();
+        assert!(fault(&shared, 7).is_some());
+    }
+
+    #[test]
+    fn it_is_not_ready_while_a_sender_is_silent_for_longer_than_it_may_be() {
+        let shared = Shared::default();
+        shared.begin(&shared.next(&Config::of_silent_sender(60)));
+        shared.counts.heard(5);
+        assert_eq!(fault(&shared, 65), None);
+        assert_eq!(
+            fault(&shared, 66).as_deref(),
+            Some("nothing was heard of the sender of change events for 61 s")
+        );
+    }
 
     #[test]
     fn the_page_is_told_the_lag_in_bytes_if_it_is_known() {

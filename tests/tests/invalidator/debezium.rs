@@ -90,7 +90,7 @@ fn change_events_are_acknowledged_once_their_keys_are_deleted() {
         drop(admin);
         invalidator.wait_until_someone_sends(&scratch.file("events"))
     };
-    a_line_that_is_no_event_ends_the_connection(&scratch, &mut admin);
+    a_line_that_is_no_event_is_skipped(&scratch, &caches, &mut admin);
     invalidator.end();
 }
 
@@ -133,12 +133,26 @@ fn what_is_not_acknowledged_is_sent_again(
     invalidator.end();
 }
 
-fn a_line_that_is_no_event_ends_the_connection(scratch: &Scratch, admin: &mut HttpClient) {
-    let failures = "guira_invalidator_source_failures_total";
-    let before = metric(admin, failures);
+fn a_line_that_is_no_event_is_skipped(scratch: &Scratch, caches: &Caches, admin: &mut HttpClient) {
+    caches.store(["user:20"]);
     let mut sender = Sender::connect(&scratch.file("events"));
-    writeln!(sender.0.get_mut(), "{{\"id\":1}}").expect("it takes lines");
-    assert_eq!(sender.0.read(&mut [0]).unwrap_or(0), 0, "it ends");
-    let is_counted = || (metric(admin, failures) > before).then_some(());
-    Deadline::after(ARRIVAL_MAX).poll(is_counted).expect("it is counted");
+    writeln!(sender.0.get_mut(), "{{\"id\":1}}\n{{\"op\":\"u\",\"source\":").expect("it takes lines");
+    sender.send("others", "u", r#"{"id":60,"note":"\ud800"}"#, r#"{"id":60}"#);
+    sender.send("users", "u", r#"{"id":20,"note":"\ud800"}"#, r#"{"id":20}"#);
+    sender.wait_for(4);
+    caches.expect_gone(&["user:20"], &[]);
+    assert_eq!(metric(admin, "guira_invalidator_skipped_lines_total"), 2);
+    a_sender_without_a_word_is_left(scratch, caches, sender);
+}
+
+/// The one before has ended, this one says nothing, and the next one has something to say.
+fn a_sender_without_a_word_is_left(scratch: &Scratch, caches: &Caches, before: Sender) {
+    drop(before);
+    caches.store(["user:21"]);
+    let mut silent = Sender::connect(&scratch.file("events"));
+    let mut sender = Sender::connect(&scratch.file("events"));
+    sender.send("users", "d", r#"{"id":21}"#, "null");
+    sender.wait_for(1);
+    caches.expect_gone(&["user:21"], &[]);
+    assert_eq!(silent.0.read(&mut [0]).unwrap_or(0), 0, "it is left");
 }

@@ -2,7 +2,7 @@
 
 use super::{ConfigError, yes};
 use crate::source::binlog::{self, Product, Reads};
-use crate::source::debezium::{self, Acknowledged};
+use crate::source::debezium::{self, Acknowledged, OnBadLine, Rules};
 use crate::source::postgres::{self, Confirmed, SlotCreation};
 use crate::source::{Source, Until};
 use guira_client::text::Endpoint;
@@ -28,6 +28,11 @@ pub(super) enum Database {
 pub(super) struct Debezium {
     #[serde(deserialize_with = "endpoint")]
     listen: Endpoint,
+    #[serde(default)]
+    on_bad_line: OnBadLine,
+    /// For how long nothing may be heard of a sender before the invalidator is not ready.
+    #[serde(default)]
+    silence_max_s: Option<NonZeroU32>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -123,15 +128,24 @@ impl Database {
         }
     }
 
+    /// For how many seconds nothing may be heard. Databases are asked to say something each second, and are left when they do not.
+    pub(super) fn silence_max(&self) -> Option<u64> {
+        match self {
+            Database::Debezium(debezium) => debezium.silence_max_s.map(|seconds| seconds.get().into()),
+            Database::MariaDb(_) | Database::MySql(_) | Database::Postgres(_) => None,
+        }
+    }
+
     /// How it is reached, if these tables have templates. Reads the files with the password and with authorities.
     pub(super) fn source(&self, tables: Vec<(String, String)>) -> Result<Source, ConfigError> {
         Ok(match self {
             Database::MariaDb(binlog) => Source::Binlog(binlog.options(Product::MariaDb, &tables)?),
             Database::MySql(binlog) => Source::Binlog(binlog.options(Product::MySql, &tables)?),
             Database::Postgres(postgres) => Source::Postgres(postgres.options(tables)?),
-            Database::Debezium(Debezium { listen }) => Source::Debezium(debezium::Options {
+            Database::Debezium(Debezium { listen, on_bad_line, .. }) => Source::Debezium(debezium::Options {
                 listen: listen.clone(),
                 acknowledged: Acknowledged::default(),
+                rules: Rules::new(*on_bad_line),
             }),
         })
     }

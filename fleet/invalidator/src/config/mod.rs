@@ -5,7 +5,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-use crate::deliver::{Limits, Spool, SpoolError, Ways};
+use crate::deliver::{KEY_MAX, Limits, Spool, SpoolError, Ways};
 use crate::keys::{Rule, TableKeys, Template};
 use crate::source::{OnGap, Source, SourceError};
 use database::Database;
@@ -214,6 +214,23 @@ impl Config {
             ));
         }
         Ok(())
+    }
+
+    /// The longest key that every target can be sent, in bytes, and the name of the target whose prefix makes that less than a cache takes, if one does.
+    pub fn longest_key(&self) -> (usize, Option<&str>) {
+        let shortest = self.targets.iter().min_by_key(|target| target.key_max());
+        let name = shortest.filter(|target| target.key_max() < KEY_MAX).map(|target| &*target.name);
+        (shortest.map_or(KEY_MAX, TargetConfig::key_max), name)
+    }
+
+    /// The longest key that any target can be sent, in bytes. One that is longer is refused when it is found.
+    pub(crate) fn key_max(&self) -> usize {
+        self.targets.iter().map(TargetConfig::key_max).max().unwrap_or(KEY_MAX)
+    }
+
+    /// For how many seconds nothing may be heard of who sends changes.
+    pub(crate) fn silence_max(&self) -> Option<u64> {
+        self.source.silence_max()
     }
 
     /// How much may wait for a target, and for how long.

@@ -1,7 +1,7 @@
 //! Targets: `[[target]]`.
 
 use super::{ConfigError, endpoints};
-use crate::deliver::{Dialect, How, Ways};
+use crate::deliver::{Dialect, How, KEY_MAX, Ways};
 use guira_client::text::Endpoint;
 use guira_databases::{Tls, Way, endpoint, prefix, security};
 use serde::Deserialize;
@@ -54,6 +54,11 @@ impl TargetConfig {
         How { prefix: self.prefix.clone(), hold_off_s: self.hold_off_s.map(NonZeroU32::get) }
     }
 
+    /// The longest key that it can be sent, in bytes.
+    pub(super) fn key_max(&self) -> usize {
+        KEY_MAX.saturating_sub(self.prefix.len())
+    }
+
     /// A target that holds keys off needs no second delete.
     pub(super) fn again_after(&self) -> Option<Duration> {
         let default = if self.hold_off_s.is_some() { 0 } else { AGAIN_AFTER_MS };
@@ -67,6 +72,11 @@ impl TargetConfig {
         let checked =
             addresses.try_for_each(|address| self.tls.as_ref().map_or(Ok(()), |tls| tls.check(address)));
         checked.map_err(|error| format!("of {name}: {error}"))?;
+        if self.key_max() == 0 {
+            return Err(format!(
+                "prefix of {name} leaves no room for a key, which has {KEY_MAX} bytes with it at most"
+            ));
+        }
         if self.linger_ms > LINGER_MS_MAX {
             return Err(format!("linger-ms of {name} must be at most {LINGER_MS_MAX}"));
         }

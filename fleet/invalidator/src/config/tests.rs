@@ -293,11 +293,40 @@ fn a_password_is_the_first_line_of_its_file_and_not_shown() {
     assert!(matches!(config.check_files(), Err(ConfigError::Server(ServerError::Login(_)))));
 }
 
+#[test]
+fn the_longest_key_is_what_the_longest_prefix_leaves() {
+    let targets = |prefixes: &[&str]| {
+        let head = &GOOD[..GOOD.find("[[target]]").unwrap()];
+        let mut text = head.to_owned();
+        for (number, prefix) in prefixes.iter().enumerate() {
+            text += &format!(
+                "[[target]]\nname = \"t{number}\"\naddress = \"unix:/nowhere\"\nprefix = {prefix:?}\n"
+            );
+        }
+        Config::from_toml(&text)
+    };
+    let config = targets(&["", "/*/*/", "/a/"]).unwrap();
+    assert_eq!((config.longest_key(), config.key_max()), ((245, Some("t1")), 250));
+    let config = targets(&["/*/*/", "/a/"]).unwrap();
+    assert_eq!((config.longest_key(), config.key_max()), ((245, Some("t0")), 247));
+    assert_eq!(targets(&[""]).unwrap().longest_key(), (250, None));
+    let error = targets(&["", &"p".repeat(250)]).unwrap_err();
+    assert!(error.contains("prefix of t1 leaves no room"), "{error}");
+}
+
 impl Config {
     /// One of these targets, for tests of others.
     pub(crate) fn of_targets(names: &[&str]) -> Self {
         let head = &GOOD[..GOOD.find("[[target]]").unwrap()];
         let target = |name: &&str| format!("[[target]]\nname = {name:?}\naddress = \"unix:/nowhere\"\n");
         Self::from_toml(&(head.to_owned() + &names.iter().map(target).collect::<String>())).unwrap()
+    }
+
+    /// A configuration of change events whose sender may be silent for so long.
+    pub(crate) fn of_silent_sender(seconds: u32) -> Self {
+        let text = format!(
+            "[source.debezium]\nlisten = \"unix:/nowhere\"\nsilence-max-s = {seconds}\n[[target]]\nname = \"east\"\naddress = \"unix:/nowhere\"\n"
+        );
+        Self::from_toml(&text).unwrap()
     }
 }

@@ -1,9 +1,9 @@
 //! The thread that delivers batches to one target, again and again until each is acknowledged.
 
-use super::dialect::{DeliveryError, Dialect, How, PROBE, Tally, flush};
+use super::dialect::{DeliveryError, Dialect, How, KEY_MAX, PROBE, Tally, flush};
 use super::lane::{Lane, Round, Task};
 use crate::batch::Work;
-use crate::counters::{Health, TargetCount, TargetCounts};
+use crate::counters::{Flushed, Health, TargetCount, TargetCounts};
 use guira_client::text::{Connection, TextError};
 use guira_databases::{Stop, Stopped, Way};
 use guira_sync::clock::Stopwatch;
@@ -13,6 +13,8 @@ use std::time::Duration;
 /// How long it is waited before the next attempt: the first time, and at most.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long at most if it has given no answer: one that answers a single delete and then none of a batch is not sent batches all the time.
+const SILENT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Where deletes of a target go, and flushes.
 #[derive(Clone, Debug)]
@@ -60,7 +62,7 @@ impl Delivery {
             return Ok(());
         }
         let since = Stopwatch::start();
-        let (mut wait, mut failures) = (WAIT_MIN, 0);
+        let (mut backoff, mut failures) = (Backoff::default(), 0);
         loop {
             let was_open = connection.is_some();
             match self.attempt(task, connection) {
@@ -81,20 +83,47 @@ impl Delivery {
                         continue;
                     }
                     failures += 1;
-                    self.counts.add(TargetCount::Failures, 1);
-                    self.counts.set_up(Health::Away);
-                    if failures == 1 {
-                        tracing::warn!("target {} does not take deletes: {error}", self.counts.name());
+                    self.report(task, &error, failures);
+                    self.stop.wait(backoff.after(&error))?;
+                    if error.is_silence() && !is_flush(task) {
+                        *connection = self.wait_for_answer()?;
                     }
                 }
             }
-            self.stop.wait(wait)?;
-            wait = (wait * 2).min(WAIT_MAX);
+        }
+    }
+
+    /// Takes note of an attempt that has failed.
+    fn report(&self, task: &Task, error: &DeliveryError, failures: u32) {
+        self.counts.add(TargetCount::Failures, 1);
+        self.counts.set_up(Health::Away);
+        if is_flush(task) {
+            self.counts.set_flushed(Flushed::Refused);
+        }
+        if failures == 1 {
+            tracing::warn!("target {} does not take deletes: {error}", self.counts.name());
+        }
+    }
+
+    /// Waits until the target answers a delete of a key that nobody has, whatever it says. It is asked often, since it may be there for a moment only, and a whole batch is
+    /// not sent to somebody who is not there.
+    fn wait_for_answer(&self) -> Result<Option<Connection>, Stopped> {
+        loop {
+            let asked =
+                self.ways.deletes.connect().map_err(DeliveryError::from).and_then(|mut connection| {
+                    self.ask(&mut connection, [&PROBE.into()].into_iter()).map(|_| connection)
+                });
+            match asked {
+                Ok(connection) => return Ok(Some(connection)),
+                // After an answer that is none of a delete, more may come: another connection is made.
+                Err(error) if !error.is_silence() => return Ok(None),
+                Err(_) => self.stop.wait(WAIT_MIN)?,
+            }
         }
     }
 
     fn attempt(&self, task: &Task, connection: &mut Option<Connection>) -> Result<Tally, DeliveryError> {
-        if task.batches.iter().any(|batch| matches!(batch.work(), Work::Flush)) {
+        if is_flush(task) {
             // Rare, and of several servers: none of them needs a connection that stays.
             self.ways.flushes.iter().try_for_each(|way| flush(&mut way.connect()?))?;
             return Ok(Tally::default());
@@ -103,11 +132,7 @@ impl Delivery {
             Some(connection) => connection,
             None => connection.insert(self.ways.deletes.connect()?),
         };
-        let keys = task.batches.iter().filter_map(|batch| match batch.work() {
-            Work::Delete(keys) => Some(keys),
-            Work::Flush => None,
-        });
-        let tally = self.ask(connection, keys.flatten())?;
+        let tally = self.ask(connection, keys(task).filter(|key| self.how.takes(key)))?;
         // A target that takes every delete for wrong has not been told anything: nothing may be dropped.
         if tally.rejected > 0 && self.ask(connection, [&PROBE.into()].into_iter())?.rejected > 0 {
             return Err(DeliveryError::AllRejected);
@@ -130,6 +155,9 @@ impl Delivery {
     fn count(&self, task: &Task, tally: Tally) {
         let add = |counter, count| self.counts.add(counter, count);
         self.counts.set_up(Health::Up);
+        if is_flush(task) {
+            self.counts.set_flushed(Flushed::Done);
+        }
         let [deletes, hits] = match task.round {
             Round::First(_) => [TargetCount::Deletes, TargetCount::Hits],
             Round::Again => [TargetCount::Again, TargetCount::AgainHits],
@@ -144,6 +172,64 @@ impl Delivery {
             let (name, rejected) = (self.counts.name(), tally.rejected);
             tracing::error!("target {name} takes {rejected} deletes for wrong: they are dropped");
         }
+        if matches!(task.round, Round::First(_)) {
+            self.report_long(task);
+        }
+    }
+
+    /// Counts keys that are too long with the prefix of the target. A cache may have them by way of others that put no prefix before keys.
+    fn report_long(&self, task: &Task) {
+        let mut long = keys(task).filter(|key| !self.how.takes(key));
+        let Some(example) = long.next() else { return };
+        let count = 1 + long.count() as u64;
+        self.counts.add(TargetCount::Rejected, count);
+        tracing::error!(
+            "target {} cannot be sent {count} keys, which have over {KEY_MAX} bytes with its prefix {}, and what it has cached under them stays: {}",
+            self.counts.name(),
+            self.how.prefix,
+            example.escape_ascii()
+        );
+    }
+}
+
+fn is_flush(task: &Task) -> bool {
+    task.batches.iter().any(|batch| matches!(batch.work(), Work::Flush))
+}
+
+/// The keys of all batches.
+fn keys(task: &Task) -> impl Iterator<Item = &Box<[u8]>> {
+    let keys = task.batches.iter().filter_map(|batch| match batch.work() {
+        Work::Delete(keys) => Some(keys),
+        Work::Flush => None,
+    });
+    keys.flatten()
+}
+
+/// How long it is waited after an attempt that has failed.
+#[derive(Debug)]
+struct Backoff {
+    wait: Duration,
+    was_silent: bool,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Backoff { wait: WAIT_MIN, was_silent: false }
+    }
+}
+
+impl Backoff {
+    /// How long it is waited after this error. A target that has answered for the first time begins anew.
+    fn after(&mut self, error: &DeliveryError) -> Duration {
+        let is_silent = error.is_silence();
+        if self.was_silent && !is_silent {
+            self.wait = WAIT_MIN;
+        }
+        self.was_silent = is_silent;
+        let most = if is_silent { SILENT_WAIT_MAX } else { WAIT_MAX };
+        let wait = self.wait.min(most);
+        self.wait = (wait * 2).min(most);
+        wait
     }
 }
 
@@ -155,7 +241,7 @@ mod tests {
     use crate::ledger::Ledger;
     use guira_databases::Security;
     use guira_harness::deadline::Deadline;
-    use guira_harness::port::nobody;
+    use guira_harness::port::{Port, nobody};
     use std::io::{BufRead, BufReader, Write};
     use std::net::{TcpListener, TcpStream};
     use std::thread::JoinHandle;
@@ -176,6 +262,10 @@ mod tests {
         }
 
         fn start_with(address: &str, dialect: Dialect, again_after: Option<Duration>) -> Self {
+            Running::start_how(address, dialect, again_after, How::default())
+        }
+
+        fn start_how(address: &str, dialect: Dialect, again_after: Option<Duration>, how: How) -> Self {
             let way = Way {
                 endpoint: address.parse().unwrap(),
                 timeout: PATIENCE,
@@ -197,7 +287,7 @@ mod tests {
                 lane: lane.clone(),
                 ways: Ways { deletes: way.clone(), flushes: vec![way] },
                 dialect,
-                how: How::default(),
+                how,
                 counts: counts.clone(),
                 stop: stop.clone(),
             };
@@ -304,11 +394,13 @@ mod tests {
         let (listener, address) = listen();
         let running = Running::start(&address, Dialect::Meta);
         running.send(1, Work::Flush);
-        for answer in ["ERROR\r\n", "OK\r\n"] {
+        for (answer, refuses) in [("ERROR\r\n", false), ("OK\r\n", true)] {
             let (stream, _) = listener.accept().unwrap();
+            assert_eq!(running.counts.refuses_flush(), refuses);
             assert_eq!(serve(&stream, 1, answer), ["flush_all"]);
         }
         running.wait_for("1");
+        assert!(!running.counts.refuses_flush());
         assert_eq!(running.counts.get(TargetCount::Failures), 1);
         running.end();
     }
@@ -318,15 +410,70 @@ mod tests {
         let (listener, address) = listen();
         let running = Running::start(&address, Dialect::Classic);
         running.delete(1, &["a", "b"]);
-        for answers in ["DELETED\r\nSERVER_ERROR timeout\r\n", "DELETED\r\n", "HD\r\n", ""] {
-            let (stream, _) = listener.accept().unwrap();
-            assert_eq!(serve(&stream, 2, answers), ["delete a", "delete b"], "before {answers}");
-        }
-        let (stream, _) = listener.accept().unwrap();
-        serve(&stream, 2, "NOT_FOUND\r\nDELETED\r\n");
+        let keys = ["delete a", "delete b"];
+        let accept = || listener.accept().unwrap().0;
+        // Who has answered is sent all of it again.
+        assert_eq!(serve(&accept(), 2, "DELETED\r\nSERVER_ERROR timeout\r\n"), keys);
+        assert_eq!(serve(&accept(), 2, "DELETED\r\n"), keys);
+        // Who has closed the connection is asked first.
+        let stream = accept();
+        assert_eq!(serve(&stream, 1, "NOT_FOUND\r\n"), ["delete guira-invalidator"]);
+        assert_eq!(serve(&stream, 2, "HD\r\n"), keys);
+        assert_eq!(serve(&accept(), 2, ""), keys);
+        let stream = accept();
+        assert_eq!(serve(&stream, 1, "NOT_FOUND\r\n"), ["delete guira-invalidator"]);
+        assert_eq!(serve(&stream, 2, "NOT_FOUND\r\nDELETED\r\n"), keys);
         running.wait_for("1");
         assert_eq!(running.counts.get(TargetCount::Failures), 4);
         assert!(running.counts.is_up());
+        running.end();
+    }
+
+    #[test]
+    fn a_target_that_was_away_is_found_as_soon_as_it_is_back() {
+        let port = Port::hold().unwrap();
+        let running = Running::start(&port.address().to_string(), Dialect::Classic);
+        running.delete(1, &["a"]);
+        let clock = Stopwatch::start();
+        // Long enough that attempts which come less and less often would be seconds apart.
+        let is_long = || (clock.elapsed() > Duration::from_millis(3300)).then_some(());
+        Deadline::after(PATIENCE).poll(is_long).expect("time passes");
+        let listener = port.listen().unwrap();
+        let clock = Stopwatch::start();
+        let (stream, _) = listener.accept().unwrap();
+        assert!(clock.elapsed() < Duration::from_secs(1), "{:?}", clock.elapsed());
+        assert_eq!(serve(&stream, 1, "NOT_FOUND\r\n"), ["delete guira-invalidator"]);
+        assert_eq!(serve(&stream, 1, "DELETED\r\n"), ["delete a"]);
+        running.wait_for("1");
+        assert_eq!(running.counts.get(TargetCount::Failures), 1);
+        running.end();
+    }
+
+    #[test]
+    fn waits_become_longer_and_begin_anew_with_the_first_answer() {
+        let (silence, answer) = (DeliveryError::Connection(TextError::Closed), DeliveryError::AllRejected);
+        let mut backoff = Backoff::default();
+        let mut waits = |errors: &[&DeliveryError]| -> Vec<u128> {
+            errors.iter().map(|error| backoff.after(error).as_millis()).collect()
+        };
+        assert_eq!(waits(&[&silence; 6]), [100, 200, 400, 800, 1000, 1000]);
+        assert_eq!(waits(&[&answer; 7]), [100, 200, 400, 800, 1600, 3200, 5000]);
+        assert_eq!(waits(&[&answer, &silence]), [5000, 1000]);
+    }
+
+    #[test]
+    fn keys_that_are_too_long_with_the_prefix_are_counted_and_the_others_deleted() {
+        let (listener, address) = listen();
+        let how = How { prefix: "/*/*/".to_owned(), hold_off_s: None };
+        let running = Running::start_how(&address, Dialect::Classic, None, how);
+        let (long, fits) = ("k".repeat(246), "k".repeat(245));
+        running.delete(1, &["a", &fits, &long]);
+        let (stream, _) = listener.accept().unwrap();
+        let told = serve(&stream, 2, "DELETED\r\nNOT_FOUND\r\n");
+        assert_eq!(told, ["delete /*/*/a".to_owned(), format!("delete /*/*/{fits}")]);
+        running.wait_for("1");
+        let count = |counter| running.counts.get(counter);
+        assert_eq!((count(TargetCount::Deletes), count(TargetCount::Rejected)), (2, 1));
         running.end();
     }
 

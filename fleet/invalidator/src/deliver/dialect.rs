@@ -42,6 +42,9 @@ const REJECTED: &[u8] = b"CLIENT_ERROR";
 /// A key that is asked for when others were refused: whether the target refuses all.
 pub(super) const PROBE: &[u8] = b"guira-invalidator";
 
+/// The longest key of a cache, and of a target with its prefix, in bytes.
+pub(crate) const KEY_MAX: usize = 250;
+
 /// What all deletes of a target have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct How {
@@ -49,6 +52,13 @@ pub(crate) struct How {
     pub(crate) prefix: String,
     /// For how long nothing may be added under a key, in seconds.
     pub(crate) hold_off_s: Option<u32>,
+}
+
+impl How {
+    /// Whether the target can be sent this key.
+    pub(super) fn takes(&self, key: &[u8]) -> bool {
+        self.prefix.len() + key.len() <= KEY_MAX
+    }
 }
 
 /// Answers to a batch.
@@ -70,6 +80,21 @@ pub(super) enum DeliveryError {
     Answer(String),
     #[error("it takes every delete for wrong: is a login missing, or does it not know hold-off?")]
     AllRejected,
+}
+
+impl DeliveryError {
+    /// Whether the target has not answered at all, so that nobody knows whether it is there.
+    pub(super) fn is_silence(&self) -> bool {
+        match self {
+            DeliveryError::Connection(error) | DeliveryError::Way(WayError::Connection(error)) => {
+                !matches!(error, TextError::Login(_) | TextError::TooLong)
+            }
+            // A login is not to be tried more often than it has to be.
+            DeliveryError::Way(WayError::Login(_))
+            | DeliveryError::Answer(_)
+            | DeliveryError::AllRejected => false,
+        }
+    }
 }
 
 impl Dialect {

@@ -13,7 +13,7 @@ mod lane;
 mod spool;
 
 pub(crate) use delivery::{Delivery, Ways};
-pub(crate) use dialect::{Dialect, How};
+pub(crate) use dialect::{Dialect, How, KEY_MAX};
 pub(crate) use lane::{Lane, Limits};
 pub(crate) use spool::Spool;
 pub use spool::SpoolError;

@@ -6,6 +6,7 @@ use crate::batch::Batcher;
 use crate::counters::{Count, Counts};
 use crate::source::{Changes, Image, Place, Row, Value};
 use guira_databases::Stopped;
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -29,22 +30,51 @@ pub(crate) enum Rule {
 #[derive(Debug)]
 pub(crate) struct Extractor {
     tables: Arc<[TableKeys]>,
-    batcher: Batcher,
-    counts: Arc<Counts>,
+    finder: Finder,
     /// The key that is made at present.
     key: Vec<u8>,
+    /// Columns that templates name and tables do not have, as they were reported: with database and table.
+    unknown: HashSet<[Vec<u8>; 3]>,
+}
+
+/// Takes what was found.
+#[derive(Debug)]
+struct Finder {
+    batcher: Batcher,
+    counts: Arc<Counts>,
+    /// The longest key that any target can be sent, in bytes.
+    key_max: usize,
+}
+
+impl Finder {
+    fn add(&mut self, key: &[u8], when: u64) -> Result<(), Stopped> {
+        self.counts.add(Count::Keys);
+        let Some(flaw) = flaw(key, self.key_max) else {
+            return self.batcher.add(key, when);
+        };
+        if self.counts.add(Count::RefusedKeys) {
+            let shown = &key[..key.len().min(300)];
+            tracing::warn!(
+                "a key is not deleted, since no cache can have it: {flaw}: {}",
+                shown.escape_ascii()
+            );
+        }
+        Ok(())
+    }
 }
 
 impl Extractor {
-    pub(crate) fn new(tables: Vec<TableKeys>, batcher: Batcher, counts: Arc<Counts>) -> Self {
-        Extractor { tables: tables.into(), batcher, counts, key: Vec::new() }
+    /// One that finds keys of up to `key_max` bytes.
+    pub(crate) fn new(tables: Vec<TableKeys>, batcher: Batcher, counts: Arc<Counts>, key_max: usize) -> Self {
+        let finder = Finder { batcher, counts, key_max };
+        Extractor { tables: tables.into(), finder, key: Vec::new(), unknown: HashSet::new() }
     }
 
     /// Adds the key of each template for this image of a row.
     fn add_image(&mut self, row: &Row<'_>, templates: &[Template], image: &Image<'_>) -> Result<(), Stopped> {
         for template in templates {
             match template.fill(image, &mut self.key) {
-                Filled::Key => add(&mut self.batcher, &self.counts, &self.key, row.when())?,
+                Filled::Key => self.finder.add(&self.key, row.when())?,
                 Filled::Null => {}
                 Filled::Missing(column) => self.unfilled(row, column),
             }
@@ -55,10 +85,7 @@ impl Extractor {
     /// Adds the keys in a column of a row.
     fn add_column(&mut self, row: &Row<'_>, column: &str, image: &Image<'_>) -> Result<(), Stopped> {
         match image.value(column) {
-            Value::Bytes(keys) => {
-                let Self { batcher, counts, .. } = self;
-                words(keys).try_for_each(|key| add(batcher, counts, key, row.when()))
-            }
+            Value::Bytes(keys) => words(keys).try_for_each(|key| self.finder.add(key, row.when())),
             Value::Null => Ok(()),
             Value::Signed(_) | Value::Unsigned(_) | Value::Other | Value::Absent => {
                 self.unfilled(row, column);
@@ -67,9 +94,18 @@ impl Extractor {
         }
     }
 
-    fn unfilled(&self, row: &Row<'_>, column: &str) {
-        if self.counts.add(Count::Unfilled) {
-            let (database, table) = (row.database().escape_ascii(), row.name().escape_ascii());
+    fn unfilled(&mut self, row: &Row<'_>, column: &str) {
+        let is_due = self.finder.counts.add(Count::Unfilled);
+        let (database, table) = (row.database().escape_ascii(), row.name().escape_ascii());
+        if row.lacks(column) {
+            // It will be missing in each row: one line says all.
+            let place = [row.database(), row.name(), column.as_bytes()].map(<[u8]>::to_vec);
+            if self.unknown.insert(place) {
+                tracing::error!(
+                    "{database}.{table} has no column {column}, which the configuration names: no key of it is ever deleted. Correct the template or outbox"
+                );
+            }
+        } else if is_due {
             tracing::error!(
                 "a change of {database}.{table} has no value for column {column}: its key is not deleted"
             );
@@ -83,37 +119,23 @@ impl TableKeys {
     }
 }
 
-fn add(batcher: &mut Batcher, counts: &Counts, key: &[u8], when: u64) -> Result<(), Stopped> {
-    counts.add(Count::Keys);
-    let Some(flaw) = flaw(key) else {
-        return batcher.add(key, when);
-    };
-    if counts.add(Count::RefusedKeys) {
-        let shown = &key[..key.len().min(300)];
-        tracing::warn!("a key is not deleted, since no cache can have it: {flaw}: {}", shown.escape_ascii());
-    }
-    Ok(())
-}
-
 impl Changes for Extractor {
     fn wants(&self, database: &[u8], table: &[u8]) -> bool {
         self.tables.iter().any(|it| it.is(database, table))
     }
 
     fn statement(&mut self, text: &[u8], when: u64) -> Result<(), Stopped> {
-        let Self { batcher, counts, .. } = self;
-        counts.add(Count::Statements);
-        comments::keys(text, |key| add(batcher, counts, key, when))
+        self.finder.counts.add(Count::Statements);
+        comments::keys(text, |key| self.finder.add(key, when))
     }
 
     fn message(&mut self, keys: &[u8], when: u64) -> Result<(), Stopped> {
-        let Self { batcher, counts, .. } = self;
-        counts.add(Count::Statements);
-        words(keys).try_for_each(|key| add(batcher, counts, key, when))
+        self.finder.counts.add(Count::Statements);
+        words(keys).try_for_each(|key| self.finder.add(key, when))
     }
 
     fn row(&mut self, row: &Row<'_>) -> Result<(), Stopped> {
-        self.counts.add(Count::Rows);
+        self.finder.counts.add(Count::Rows);
         let tables = self.tables.clone();
         for table in tables.iter().filter(|it| it.is(row.database(), row.name())) {
             match (&table.rule, row.before(), row.after()) {
@@ -133,7 +155,7 @@ impl Changes for Extractor {
         if self.tables.is_empty() {
             return;
         }
-        if self.counts.add(Count::Unseen) {
+        if self.finder.counts.add(Count::Unseen) {
             let database = database.escape_ascii();
             tracing::error!(
                 "the log has a {verb} in {database} without rows: if it concerns a table with templates, its keys are not deleted"
@@ -142,24 +164,24 @@ impl Changes for Extractor {
     }
 
     fn committed(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped> {
-        self.counts.add(Count::Transactions);
-        self.batcher.committed(position, when)
+        self.finder.counts.add(Count::Transactions);
+        self.finder.batcher.committed(position, when)
     }
 
     fn reached(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped> {
-        self.batcher.committed(position, when)
+        self.finder.batcher.committed(position, when)
     }
 
     fn pause(&mut self) -> Result<(), Stopped> {
-        self.batcher.pause()
+        self.finder.batcher.pause()
     }
 
     fn passed(&mut self, place: Place) {
-        self.batcher.passed(place);
+        self.finder.batcher.passed(place);
     }
 
     fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped> {
-        self.batcher.skipped(position, when)
+        self.finder.batcher.skipped(position, when)
     }
 }
 
@@ -185,7 +207,7 @@ mod tests {
                 rule: Rule::Outbox("keys".to_owned()),
             },
         ];
-        (Extractor::new(tables, batcher, counts.clone()), batches, counts)
+        (Extractor::new(tables, batcher, counts.clone(), 250), batches, counts)
     }
 
     fn keys(extractor: &mut Extractor, batches: &Lane) -> Vec<String> {
@@ -203,6 +225,21 @@ mod tests {
         let new = [Value::Signed(7), Value::Bytes(b"new")];
         extractor.row(&row(&table, Some(&old), Some(&new))).unwrap();
         assert_eq!(keys(&mut extractor, &batches), ["mail:new", "mail:old", "user:7"]);
+    }
+
+    #[test]
+    fn a_column_that_a_table_does_not_have_is_reported_once() {
+        let (mut extractor, batches, counts) = extractor(&["{nothing}", "{id}"]);
+        let users = table("shop", "users", &["id", "name"]);
+        for id in 0..3 {
+            let new = [Value::Signed(id), Value::Absent];
+            extractor.row(&row(&users, None, Some(&new))).unwrap();
+        }
+        assert_eq!(keys(&mut extractor, &batches), ["0", "1", "2"]);
+        assert_eq!((counts.get(Count::Unfilled), extractor.unknown.len()), (3, 1));
+        let value = [Value::Signed(1), Value::Absent];
+        assert!(!row(&users, None, Some(&value)).lacks("NAME"), "it is there, and has no value");
+        assert!(!row(&table("shop", "users", &[]), None, Some(&[])).lacks("name"), "the log does not say");
     }
 
     #[test]

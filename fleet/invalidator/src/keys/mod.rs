@@ -7,19 +7,19 @@ mod template;
 pub(crate) use extractor::{Extractor, Rule, TableKeys};
 pub(crate) use template::Template;
 
-/// The longest key of a cache, in bytes.
-const KEY_MAX: usize = 250;
+use crate::deliver::KEY_MAX;
 
 /// Keys between blanks.
 fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// Why no cache can have this key, if that is so.
-fn flaw(key: &[u8]) -> Option<&'static str> {
+/// Why no cache can have this key, if that is so, or no target be sent it, which takes up to `sent_max` bytes.
+fn flaw(key: &[u8], sent_max: usize) -> Option<&'static str> {
     match key {
         [] => Some("it is empty"),
         _ if key.len() > KEY_MAX => Some("it has over 250 bytes"),
+        _ if key.len() > sent_max => Some("it has over 250 bytes with the prefix of any target"),
         _ if key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) => Some("it has blanks or control bytes"),
         _ => None,
     }
@@ -31,10 +31,12 @@ mod tests {
 
     #[test]
     fn keys_that_no_cache_can_have_are_known() {
-        assert_eq!(flaw("user:Zoë😀'\"`".as_bytes()), None);
-        assert_eq!(flaw(&[b'k'; 250]), None);
+        assert_eq!(flaw("user:Zoë😀'\"`".as_bytes(), KEY_MAX), None);
+        assert_eq!(flaw(&[b'k'; 250], KEY_MAX), None);
+        assert_eq!(flaw(&[b'k'; 245], 245), None);
+        assert!(flaw(&[b'k'; 246], 245).is_some());
         for key in [&[b'k'; 251][..], b"", b"a b", b"a\nb", b"a\0", b"a\x7f"] {
-            assert!(flaw(key).is_some(), "{key:?}");
+            assert!(flaw(key, KEY_MAX).is_some(), "{key:?}");
         }
     }
 }

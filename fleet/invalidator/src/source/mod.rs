@@ -30,6 +30,11 @@ pub(crate) trait Log {
 
     /// Where the last event has ended.
     fn place(&self) -> Place;
+
+    /// For how long nothing was heard when [`Log::read`] has come back; nothing if nothing more can come.
+    fn silence(&self) -> Option<Duration> {
+        Some(Duration::ZERO)
+    }
 }
 
 /// Who is told what a log says. Only what was committed is told.
@@ -211,6 +216,12 @@ impl<'a> Row<'a> {
 
     pub(crate) fn when(&self) -> u64 {
         self.when
+    }
+
+    /// Whether the table has no column of this name, as far as the log says what columns it has.
+    pub(crate) fn lacks(&self, column: &str) -> bool {
+        let columns = &self.table.columns;
+        !columns.is_empty() && !columns.iter().any(|name| name.eq_ignore_ascii_case(column.as_bytes()))
     }
 
     /// The row as it was before, unless it was inserted.

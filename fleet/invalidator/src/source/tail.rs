@@ -124,7 +124,10 @@ impl<C: Changes> Tail<C> {
             self.changes.passed(log.place());
             events += 1;
             self.counts.add(Count::Events);
-            self.counts.heard(wall_clock());
+            match log.silence() {
+                Some(silence) => self.counts.heard(wall_clock().saturating_sub(silence.as_secs())),
+                None => self.counts.lost(),
+            }
         }
     }
 }

@@ -1,125 +1,160 @@
 //! What a change event says: its `payload`, or the event itself if it has no schema.
 
-use crate::source::{Changes, Row, SourceError, TableNames, Value};
+use super::json::{Json, Number};
+use crate::source::{Changes, Row, TableNames, Value};
+use guira_databases::Stopped;
 use guira_sync::clock::wall_clock;
-use serde_json::{Map, Value as Json};
-use std::io;
+use std::borrow::Cow;
 
 /// What stands in the place of a long value of PostgreSQL that has not changed.
-const UNAVAILABLE: &str = "__debezium_unavailable_value";
+const UNAVAILABLE: &[u8] = b"__debezium_unavailable_value";
 /// Fields of events that are about no row: of heartbeats, transactions, and statements that change tables.
 const OF_NO_ROW: [&str; 3] = ["status", "ddl", "databaseName"];
 
+/// Why a line was not told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Untold {
+    /// It is no change event, or one that lacks something.
+    Wrong(String),
+    Stopped(Stopped),
+}
+
+impl From<Stopped> for Untold {
+    fn from(stopped: Stopped) -> Self {
+        Untold::Stopped(stopped)
+    }
+}
+
 /// Tells what an event says; returns when that was, in seconds since 1970.
-///
-/// # Errors
-/// When it is no change event: the sender may send another one the next time.
-pub(super) fn tell(line: &[u8], changes: &mut dyn Changes) -> Result<u64, SourceError> {
+pub(super) fn tell(line: &[u8], changes: &mut dyn Changes) -> Result<u64, Untold> {
     if line.trim_ascii().is_empty() {
         return Ok(wall_clock());
     }
-    let event: Json =
-        serde_json::from_slice(line).map_err(|error| wrong(line, &format!("it is no JSON: {error}")))?;
+    let wrong = |why: &str| Untold::Wrong(why.to_owned());
+    let event = Json::read(line).ok_or_else(|| wrong("it is no JSON"))?;
     let payload = match event.get("payload") {
         Some(payload) if event.get("schema").is_some() => payload,
-        _ => &event,
+        _ => event,
     };
     // The end of a deleted row in a compacted topic.
     if payload.is_null() {
         return Ok(wall_clock());
     }
-    let source = payload.get("source").unwrap_or(&Json::Null);
-    let millis = |of: &Json| of.get("ts_ms").and_then(Json::as_u64);
-    let when = millis(source).or(millis(payload)).map_or_else(wall_clock, |millis| millis / 1000);
-    match payload.get("op").and_then(Json::as_str) {
-        Some(op @ ("c" | "u" | "d")) => tell_row(op, payload, source, when, changes).ok_or_else(|| {
-            wrong(
-                line,
-                "a change has no source with db or schema and table, or not the images that it should",
-            )
-        })??,
-        Some("t") => {
-            let database = place(source).unwrap_or_default();
-            changes.unseen(database.as_bytes(), "TRUNCATE");
+    let source = payload.get("source");
+    let when = source.and_then(millis).or_else(|| millis(payload));
+    let when = when.map_or_else(wall_clock, |millis| millis / 1000);
+    let op = payload.get("op").and_then(Json::text);
+    match op.as_deref() {
+        Some(op @ (b"c" | b"u" | b"d")) => {
+            let told = source.and_then(|source| tell_row(op, payload, source, when, changes));
+            told.ok_or_else(|| {
+                wrong("a change has no source with db or schema and table, or not the images that it should")
+            })??;
         }
+        Some(b"t") => changes.unseen(&source.and_then(place).unwrap_or_default(), "TRUNCATE"),
         // Rows that were there before, and messages.
-        Some("r" | "m") => {}
-        Some(op) => return Err(wrong(line, &format!("its op is {op}"))),
+        Some(b"r" | b"m") => {}
+        Some(op) => return Err(wrong(&format!("its op is {}", op.escape_ascii()))),
         None if is_of_no_row(payload) => {}
-        None => return Err(wrong(line, "it has no op: is it flattened?")),
+        None => return Err(wrong("it has no op: is it flattened?")),
     }
     Ok(when)
 }
 
-fn wrong(line: &[u8], why: &str) -> SourceError {
-    let shown = line[..line.len().min(200)].escape_ascii();
-    io::Error::new(io::ErrorKind::InvalidData, format!("a line is no change event, {why}: {shown}")).into()
+fn millis(of: Json<'_>) -> Option<u64> {
+    match of.get("ts_ms")?.number()? {
+        Number::Signed(millis) => millis.try_into().ok(),
+        Number::Unsigned(millis) => Some(millis),
+        Number::Other => None,
+    }
 }
 
-fn is_of_no_row(payload: &Json) -> bool {
-    payload.as_object().is_some_and(|fields| {
-        OF_NO_ROW.iter().any(|name| fields.contains_key(*name)) || fields.keys().eq(["ts_ms"])
-    })
+fn is_of_no_row(payload: Json<'_>) -> bool {
+    OF_NO_ROW.iter().any(|name| payload.get(name).is_some())
+        || payload.get("ts_ms").is_some() && payload.members().is_some_and(|members| members.len() == 1)
 }
 
 /// The schema of a table, or, of databases without schemas, its database.
-fn place(source: &Json) -> Option<&str> {
-    let text = |name: &str| source.get(name).and_then(Json::as_str).filter(|text| !text.is_empty());
-    text("schema").or(text("db"))
+fn place(source: Json<'_>) -> Option<Cow<'_, [u8]>> {
+    let text = |name| source.get(name).and_then(Json::text).filter(|text| !text.is_empty());
+    text("schema").or_else(|| text("db"))
+}
+
+/// Columns and their values, of which the last one of a name counts.
+type Columns<'a> = Vec<(Cow<'a, [u8]>, Cell<'a>)>;
+
+/// A value of a row.
+#[derive(Debug)]
+enum Cell<'a> {
+    Text(Cow<'a, [u8]>),
+    Value(Value<'static>),
 }
 
 fn tell_row(
-    op: &str,
-    payload: &Json,
-    source: &Json,
+    op: &[u8],
+    payload: Json<'_>,
+    source: Json<'_>,
     when: u64,
     changes: &mut dyn Changes,
-) -> Option<Result<(), SourceError>> {
-    let (database, table) = (place(source)?, source.get("table")?.as_str()?);
-    if !changes.wants(database.as_bytes(), table.as_bytes()) {
+) -> Option<Result<(), Stopped>> {
+    let (database, table) = (place(source)?, source.get("table")?.text()?);
+    if !changes.wants(&database, &table) {
         return Some(Ok(()));
     }
-    let image = |name: &str| payload.get(name).and_then(Json::as_object);
-    let none = Map::new();
+    let image = |name: &str| payload.get(name).and_then(columns);
     let (before, after) = match op {
-        "c" => (None, Some(image("after")?)),
+        b"c" => (None, Some(image("after")?)),
         // What has changed is not known then.
-        "u" => (Some(image("before").unwrap_or(&none)), Some(image("after")?)),
-        _ => (Some(image("before").unwrap_or(&none)), None),
+        b"u" => (Some(image("before").unwrap_or_default()), Some(image("after")?)),
+        _ => (Some(image("before").unwrap_or_default()), None),
     };
-    let mut columns: Vec<&String> = before.iter().chain(&after).flat_map(|image| image.keys()).collect();
-    columns.sort_unstable();
-    columns.dedup();
-    let old = before.map(|image| values(&columns, image));
-    let new = after.map(|image| values(&columns, image));
-    let names = TableNames {
-        database: database.into(),
-        table: table.into(),
-        columns: columns.iter().map(|name| name.as_bytes().to_vec()).collect(),
+    let mut names: Vec<&[u8]> = before.iter().chain(&after).flatten().map(|(name, _)| &**name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let old = before.as_ref().map(|image| values(&names, image));
+    let new = after.as_ref().map(|image| values(&names, image));
+    let table = TableNames {
+        database: database.into_owned(),
+        table: table.into_owned(),
+        columns: names.iter().map(|name| name.to_vec()).collect(),
     };
-    let told = changes.row(&Row { table: &names, old: old.as_deref(), new: new.as_deref(), when });
-    Some(told.map_err(SourceError::from))
+    Some(changes.row(&Row { table: &table, old: old.as_deref(), new: new.as_deref(), when }))
 }
 
-fn values<'a>(columns: &[&String], image: &'a Map<String, Json>) -> Vec<Value<'a>> {
-    columns.iter().map(|name| value(image.get(*name))).collect()
+/// The columns of an image. A name that is no text is that of no column that a template could have.
+fn columns(image: Json<'_>) -> Option<Columns<'_>> {
+    let members = image.members()?;
+    Some(members.into_iter().filter_map(|(name, value)| Some((name.text()?, cell(value)))).collect())
 }
 
-fn value(json: Option<&Json>) -> Value<'_> {
-    match json {
-        None => Value::Absent,
-        Some(Json::Null) => Value::Null,
-        Some(Json::Bool(true)) => Value::Bytes(b"true"),
-        Some(Json::Bool(false)) => Value::Bytes(b"false"),
-        Some(Json::Number(number)) => match (number.as_i64(), number.as_u64()) {
-            (Some(signed), _) => Value::Signed(signed),
-            (None, Some(unsigned)) => Value::Unsigned(unsigned),
-            (None, None) => Value::Other,
-        },
-        Some(Json::String(text)) if text == UNAVAILABLE => Value::Absent,
-        Some(Json::String(text)) => Value::Bytes(text.as_bytes()),
-        Some(Json::Array(_) | Json::Object(_)) => Value::Other,
+fn cell(json: Json<'_>) -> Cell<'_> {
+    if json.is_text() {
+        return match json.text() {
+            Some(text) if *text == *UNAVAILABLE => Cell::Value(Value::Absent),
+            Some(text) => Cell::Text(text),
+            None => Cell::Value(Value::Other),
+        };
     }
+    Cell::Value(match (json.boolean(), json.number()) {
+        (Some(true), _) => Value::Bytes(b"true"),
+        (Some(false), _) => Value::Bytes(b"false"),
+        (None, Some(Number::Signed(number))) => Value::Signed(number),
+        (None, Some(Number::Unsigned(number))) => Value::Unsigned(number),
+        (None, None) if json.is_null() => Value::Null,
+        (None, _) => Value::Other,
+    })
+}
+
+fn values<'a>(names: &[&[u8]], image: &'a Columns<'_>) -> Vec<Value<'a>> {
+    let value = |name: &&[u8]| {
+        let cell = image.iter().rev().find(|(of, _)| **of == **name).map(|(_, cell)| cell);
+        match cell {
+            Some(Cell::Text(text)) => Value::Bytes(text),
+            Some(Cell::Value(value)) => *value,
+            None => Value::Absent,
+        }
+    };
+    names.iter().map(value).collect()
 }
 
 #[cfg(test)]
@@ -179,7 +214,7 @@ mod tests {
 
     fn told(line: &str) -> Result<Vec<String>, String> {
         let mut notes = Notes::default();
-        tell(line.as_bytes(), &mut notes).map_err(|error| error.to_string())?;
+        tell(line.as_bytes(), &mut notes).map_err(|error| format!("{error:?}"))?;
         Ok(notes.0)
     }
 
@@ -218,6 +253,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_change_has_beside_its_keys_need_not_be_understood() {
+        let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
+        let line = format!(
+            r#"{{"op":"c",{SOURCE},"after":{{"id":1,"note":"\ud800","is_good":"\ud800","deep":{deep}}},"x":{deep}}}"#
+        );
+        assert_eq!(told(&line).unwrap(), ["- => 1 Absent Other"]);
+        let mut notes = Notes::default();
+        let line = [br#"{"note":"#, &b"\"\xff\xfe\","[..], line.trim_start_matches('{').as_bytes()].concat();
+        tell(&line, &mut notes).unwrap();
+        assert_eq!(notes.0, ["- => 1 Absent Other"]);
+    }
+
+    #[test]
     fn what_is_about_no_row_is_skipped_and_what_is_no_event_is_refused() {
         for line in [
             "",
@@ -232,6 +280,7 @@ mod tests {
         let without_table = SOURCE.replace("table", "tables");
         for (line, expected) in [
             ("{", "it is no JSON"),
+            ("{} {}", "it is no JSON"),
             ("7", "it has no op"),
             (r#"{"id":1,"name":"flat"}"#, "is it flattened?"),
             (r#"{"op":"x"}"#, "its op is x"),

@@ -1,35 +1,47 @@
-//! Connections of senders, and their lines.
+//! The bytes of a sender, taken apart into lines.
 
-use super::{Position, event};
-use crate::source::{Changes, Log, Place, SourceError};
-use guira_databases::Socket;
 use std::io::{self, Read};
-use std::sync::Arc;
 
 /// The longest line, in bytes.
-const LINE_MAX: usize = 64 << 20;
-/// Memory of a long line is given back.
+pub(super) const LINE_MAX: usize = 64 << 20;
+/// Memory of long lines is given back.
 const CAPACITY_MAX: usize = 1 << 20;
 const BUFFER: usize = 64 << 10;
 
-/// What a sender says.
-#[derive(Debug)]
+/// Where lines end in what has come.
+#[derive(Debug, Default)]
 pub(super) struct Lines {
-    socket: Arc<Socket>,
-    position: Position,
     buffer: Vec<u8>,
     /// What was taken of the buffer, and up to where it has no end of a line.
     start: usize,
     searched: usize,
+    /// Whether the line that is coming is too long, and its beginning was dropped.
+    is_cut: bool,
+}
+
+/// What has come to its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    Whole(&'a [u8]),
+    /// One of over 64 MiB, of which nothing is left.
+    Long,
 }
 
 impl Lines {
-    pub(super) fn new(socket: Arc<Socket>, connection: u64) -> Self {
-        let position = Position { connection, lines: 0 };
-        Lines { socket, position, buffer: Vec::new(), start: 0, searched: 0 }
+    /// Whether [`Lines::next`] has a line.
+    pub(super) fn has_one(&mut self) -> bool {
+        self.end().is_some()
     }
 
-    /// Where the next line ends, if all of it is there.
+    /// Takes the next line, if all of it is there.
+    pub(super) fn next(&mut self) -> Option<Line<'_>> {
+        let end = self.end()?;
+        let start = std::mem::replace(&mut self.start, end + 1);
+        self.searched = end + 1;
+        let is_cut = std::mem::take(&mut self.is_cut);
+        Some(if is_cut { Line::Long } else { Line::Whole(&self.buffer[start..end]) })
+    }
+
     fn end(&mut self) -> Option<usize> {
         let found = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
         let end = found.map(|at| self.searched + at);
@@ -37,67 +49,72 @@ impl Lines {
         end
     }
 
-    /// Reads what is there; returns whether that was anything.
-    fn fill(&mut self) -> io::Result<bool> {
+    /// Reads once; returns how much that was.
+    pub(super) fn fill(&mut self, mut from: impl Read) -> io::Result<usize> {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
         self.start = 0;
-        self.buffer.shrink_to(CAPACITY_MAX);
+        if self.buffer.len() > LINE_MAX {
+            self.buffer.clear();
+            (self.searched, self.is_cut) = (0, true);
+        }
+        // What a line has that is still coming stays where it is: each move of it would cost as much as all of it.
+        if self.buffer.is_empty() {
+            self.buffer.shrink_to(CAPACITY_MAX);
+        }
         let length = self.buffer.len();
-        if length > LINE_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line has over 64 MiB"));
-        }
         self.buffer.resize(length + BUFFER, 0);
-        let read = (&*self.socket).read(&mut self.buffer[length..]);
+        let read = from.read(&mut self.buffer[length..]);
         self.buffer.truncate(length + *read.as_ref().unwrap_or(&0));
-        match read {
-            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the sender has ended")),
-            Ok(_) => Ok(true),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-                ) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl Log for Lines {
-    fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
-        let read = self.read_line(changes);
-        // A sender that has ended is still told what is acknowledged; one that makes no sense has to notice.
-        if matches!(&read, Err(SourceError::Connection(error)) if error.kind() == io::ErrorKind::InvalidData)
-        {
-            self.socket.close();
-        }
         read
     }
-
-    fn position(&self) -> String {
-        self.position.to_string()
-    }
-
-    fn place(&self) -> Place {
-        Place::default()
-    }
 }
 
-impl Lines {
-    fn read_line(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
-        let Some(end) = self.end() else {
-            if !self.fill()? {
-                changes.pause()?;
-            }
-            return Ok(());
-        };
-        let when = event::tell(&self.buffer[self.start..end], changes)?;
-        (self.start, self.searched) = (end + 1, end + 1);
-        self.position.lines += 1;
-        changes.committed(&self.position, when)?;
-        if self.end().is_none() { Ok(changes.pause()?) } else { Ok(()) }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_taken_as_they_come() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.next(), None);
+        assert_eq!(lines.fill(&b"a\n\nb"[..]).unwrap(), 4);
+        assert_eq!(lines.next(), Some(Line::Whole(b"a")));
+        assert!(lines.has_one());
+        assert_eq!((lines.next() == Some(Line::Whole(b"")), lines.next()), (true, None));
+        lines.fill(&b"c\n"[..]).unwrap();
+        assert_eq!((lines.next() == Some(Line::Whole(b"bc")), lines.has_one()), (true, false));
+        assert_eq!(lines.fill(&b""[..]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_long_line_is_not_moved_at_each_read() {
+        let mut lines = Lines::default();
+        let (mut moves, mut capacity) = (0, 0);
+        for _ in 0..1024 {
+            // What a socket has at once.
+            lines.fill(&[b'x'; 16 << 10][..]).unwrap();
+            assert_eq!(lines.next(), None);
+            moves += usize::from(lines.buffer.capacity() != capacity);
+            capacity = lines.buffer.capacity();
+        }
+        lines.fill(&b"\n"[..]).unwrap();
+        assert_eq!(lines.next(), Some(Line::Whole(&vec![b'x'; 16 << 20])));
+        assert!(moves < 12, "{moves} moves for a line of 16 MiB");
+        lines.fill(&b"a\n"[..]).unwrap();
+        assert!(lines.buffer.capacity() <= CAPACITY_MAX, "its memory is given back");
+    }
+
+    #[test]
+    fn of_a_line_that_is_too_long_nothing_is_kept_and_the_next_one_is_read() {
+        let mut lines = Lines::default();
+        let piece = [b'x'; BUFFER];
+        for _ in 0..LINE_MAX / BUFFER + 3 {
+            lines.fill(&piece[..]).unwrap();
+            assert_eq!(lines.next(), None);
+        }
+        assert!(lines.buffer.len() < 1 << 20);
+        lines.fill(&b"y\nz\n"[..]).unwrap();
+        assert_eq!((lines.next() == Some(Line::Long), lines.next()), (true, Some(Line::Whole(b"z"))));
     }
 }

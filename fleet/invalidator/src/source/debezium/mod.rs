@@ -5,78 +5,62 @@
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | lines.rs | connections and their lines |
+//! | sender.rs | connections |
+//! | lines.rs | where lines end |
+//! | acknowledged.rs | how far a sender may forget |
 //! | event.rs | what an event says |
+//! | json.rs | JSON as it stands in a line |
 
+mod acknowledged;
 mod event;
+mod json;
 mod lines;
+mod sender;
+#[cfg(test)]
+mod tests;
 
 use super::{Changes, SourceError, Tail};
+pub(crate) use acknowledged::Acknowledged;
 use guira_client::text::Endpoint;
-use guira_databases::{Listener, Socket};
-use lines::Lines;
-use std::fmt;
-use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use guira_databases::Listener;
+use sender::{READ_WAIT, Sender};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// A sender that has been silent for so long is left when another one comes: what it has not been told of comes again anyway.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// Where senders come to.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) listen: Endpoint,
     pub(crate) acknowledged: Acknowledged,
+    pub(crate) rules: Rules,
 }
 
-/// Lines of a connection, as `3-1500`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Position {
-    connection: u64,
-    lines: u64,
+/// What a sender may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) on_bad_line: OnBadLine,
+    /// How long it may be silent while another one waits.
+    silence: Duration,
 }
 
-impl fmt::Display for Position {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}-{}", self.connection, self.lines)
+impl Rules {
+    pub(crate) fn new(on_bad_line: OnBadLine) -> Self {
+        Rules { on_bad_line, silence: SILENCE }
     }
 }
 
-/// The connection whose sender is told what is acknowledged.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Acknowledged(Arc<Shared>);
-
-#[derive(Debug, Default)]
-struct Shared {
-    /// LOCK: invalidator_sender. Leaf.
-    sender: Mutex<Option<Sender>>,
-}
-
-#[derive(Debug)]
-struct Sender {
-    connection: u64,
-    socket: Arc<Socket>,
-}
-
-impl Acknowledged {
-    /// All targets have acknowledged what is before `position`. A sender that does not read that is left.
-    pub(crate) fn set(&self, position: &str) {
-        let Some((connection, lines)) = position.split_once('-') else { return };
-        let mut current = self.0.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = match &*current {
-            Some(sender) if sender.connection.to_string() == connection => {
-                (&*sender.socket).write_all(format!("{lines}\n").as_bytes())
-            }
-            // It was of a sender that is gone, and comes again.
-            _ => return,
-        };
-        if let Err(error) = told {
-            tracing::warn!("the sender does not take what is acknowledged, and is left: {error}");
-            *current = None;
-        }
-    }
-
-    fn begin(&self, connection: u64, socket: &Arc<Socket>) {
-        let sender = Sender { connection, socket: socket.clone() };
-        *self.0.sender.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
-    }
+/// What is done about a line that is no change event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnBadLine {
+    /// It is counted, logged and acknowledged: one line does not hold up all that follow.
+    #[default]
+    Skip,
+    /// The process ends with an error, and the line is not acknowledged.
+    Stop,
 }
 
 /// Takes one sender after the other until it is told to stop.
@@ -84,12 +68,12 @@ pub(crate) fn run<C: Changes>(options: &Options, tail: Tail<C>) -> Result<(), So
     let listener = Listener::bind(&options.listen).map_err(|error| {
         SourceError::Unsuitable(format!("it cannot be listened at {}: {error}", options.listen))
     })?;
-    let (stop, mut connection) = (tail.stop.clone(), 0);
+    let (stop, counts, mut connection) = (tail.stop.clone(), tail.counts.clone(), 0);
     let open = |_: Option<&str>| {
-        let socket = Arc::new(listener.accept(&stop)?);
+        let socket = listener.accept(&stop, READ_WAIT)?;
         connection += 1;
-        options.acknowledged.begin(connection, &socket);
-        Ok(Lines::new(socket, connection))
+        let acknowledged = options.acknowledged.clone();
+        Ok(Sender::new(socket, connection, &listener, acknowledged, options.rules, counts.clone()))
     };
     tail.run(Some(String::new()), open, |_| Ok(()))
 }

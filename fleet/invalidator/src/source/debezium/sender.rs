@@ -1,0 +1,172 @@
+//! The connection of a sender.
+
+use super::acknowledged::{Acknowledged, Position};
+use super::event::{self, Untold};
+use super::lines::{Line, Lines};
+use super::{OnBadLine, Rules};
+use crate::counters::{Count, Counts};
+use crate::source::{Changes, Log, Place, SourceError};
+use guira_databases::{Listener, Socket};
+use guira_sync::clock::Stopwatch;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A read that finds nothing comes back after this time, so that what was acknowledged meanwhile is sent.
+pub(super) const READ_WAIT: Duration = Duration::from_millis(100);
+/// So many of them are one second, after which whoever reads is told that there was nothing.
+const READS: u32 = 10;
+/// How much of a line that is skipped is shown, in bytes.
+const SHOWN_MAX: usize = 200;
+
+/// What a sender says. It is closed when this is dropped, whatever the reason: a sender who is left has to notice.
+#[derive(Debug)]
+pub(super) struct Sender<'l> {
+    socket: Socket,
+    /// Where the next one waits.
+    listener: &'l Listener,
+    rules: Rules,
+    counts: Arc<Counts>,
+    position: Position,
+    acknowledged: Acknowledged,
+    /// How many lines it was told of.
+    told: u64,
+    lines: Lines,
+    /// Since something was heard.
+    silence: Stopwatch,
+    /// Whether it has said all. It is still told what is acknowledged.
+    has_ended: bool,
+}
+
+impl<'l> Sender<'l> {
+    pub(super) fn new(
+        socket: Socket,
+        connection: u64,
+        listener: &'l Listener,
+        acknowledged: Acknowledged,
+        rules: Rules,
+        counts: Arc<Counts>,
+    ) -> Self {
+        acknowledged.begin(connection);
+        Sender {
+            socket,
+            listener,
+            rules,
+            counts,
+            position: Position { connection, lines: 0 },
+            acknowledged,
+            told: 0,
+            lines: Lines::default(),
+            silence: Stopwatch::start(),
+            has_ended: false,
+        }
+    }
+
+    /// Tells the sender how far it may forget, if that is more than it knows.
+    fn tell_acknowledged(&mut self) -> io::Result<()> {
+        let lines = self.acknowledged.lines();
+        if lines > self.told {
+            let unread = |error: io::Error| {
+                io::Error::new(
+                    error.kind(),
+                    format!("the sender does not take what is acknowledged, and is left: {error}"),
+                )
+            };
+            (&self.socket).write_all(format!("{lines}\n").as_bytes()).map_err(unread)?;
+            self.told = lines;
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes for a second.
+    fn wait_for_bytes(&mut self) -> io::Result<()> {
+        for _ in 0..READS {
+            self.tell_acknowledged()?;
+            match self.lines.fill(&self.socket) {
+                Ok(0) => {
+                    self.has_ended = true;
+                    return Ok(());
+                }
+                Ok(_) => {
+                    self.silence = Stopwatch::start();
+                    return Ok(());
+                }
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+                    ) => {}
+                Err(error) => return Err(error),
+            }
+            let silence = self.silence.elapsed();
+            if silence >= self.rules.silence && self.listener.is_waited_for() {
+                let seconds = silence.as_secs();
+                let text = format!(
+                    "another sender has connected, and this one has said nothing for {seconds} s: it is left"
+                );
+                return Err(io::Error::other(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// A sender that has said all waits for what is acknowledged, unless another one has come.
+    fn wait_for_acknowledgement(&mut self) -> io::Result<()> {
+        self.tell_acknowledged()?;
+        if self.told >= self.position.lines || self.listener.is_waited_for() {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the sender has ended"));
+        }
+        self.acknowledged.wait_for_more(self.told, READ_WAIT);
+        Ok(())
+    }
+
+    fn take_line(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
+        let told = match self.lines.next() {
+            Some(Line::Whole(line)) => event::tell(line, changes).map_err(|untold| (untold, line)),
+            Some(Line::Long) => Err((Untold::Wrong("it has over 64 MiB".to_owned()), &[][..])),
+            None => return Ok(()),
+        };
+        let when = match told {
+            Ok(when) => when,
+            Err((Untold::Stopped(stopped), _)) => return Err(stopped.into()),
+            Err((Untold::Wrong(why), line)) => {
+                let shown = line[..line.len().min(SHOWN_MAX)].escape_ascii();
+                if self.rules.on_bad_line == OnBadLine::Stop {
+                    return Err(SourceError::Unsuitable(format!(
+                        "a line is no change event, {why}: {shown}"
+                    )));
+                }
+                if self.counts.add(Count::SkippedLines) {
+                    tracing::error!(
+                        "a line is no change event and is skipped, what it has changed is not deleted, {why}: {shown}"
+                    );
+                }
+                guira_sync::clock::wall_clock()
+            }
+        };
+        self.position.lines += 1;
+        Ok(changes.committed(&self.position, when)?)
+    }
+}
+
+impl Log for Sender<'_> {
+    fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
+        if self.lines.has_one() {
+            self.take_line(changes)?;
+            return if self.lines.has_one() { Ok(()) } else { Ok(changes.pause()?) };
+        }
+        if self.has_ended { Ok(self.wait_for_acknowledgement()?) } else { Ok(self.wait_for_bytes()?) }
+    }
+
+    fn position(&self) -> String {
+        self.position.to_string()
+    }
+
+    fn place(&self) -> Place {
+        Place::default()
+    }
+
+    fn silence(&self) -> Option<Duration> {
+        (!self.has_ended).then(|| self.silence.elapsed())
+    }
+}
