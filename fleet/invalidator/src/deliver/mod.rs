@@ -4,6 +4,7 @@
 //! |---|---|
 //! | lane.rs | what a target has to do, in memory and in its spool, and when again |
 //! | spool.rs | batches on disk |
+//! | spool_file.rs | what a file of them has |
 //! | delivery.rs | the thread that delivers, again and again until it is acknowledged |
 //! | dialect.rs | requests and answers |
 
@@ -11,6 +12,7 @@ mod delivery;
 mod dialect;
 mod lane;
 mod spool;
+mod spool_file;
 
 pub(crate) use delivery::{Delivery, Ways};
 pub(crate) use dialect::{Dialect, How, KEY_MAX};

@@ -1,8 +1,8 @@
 //! Batches on disk that a target is to be given later: a folder of files, each of which is written once and removed once all of it was delivered.
 //!
-//! A file begins with [`HEAD`]. A record is its length, its CRC-32, and a byte that says what is to be done; keys follow, each behind its length. What [`Spool::append`] has
-//! returned from is on the disk. What was cut off by a crash is at the end of a file, was never acknowledged, and is read from the log again.
+//! What [`Spool::append`] has returned from is on the disk. What was cut off by a crash is at the end of a file, was never acknowledged, and is read from the log again.
 
+use super::spool_file::{Form, GROUP_HEAD, HEAD, Whole, group, group_length, lengths, read_record, whole};
 use crate::batch::Work;
 use crate::position::{Lock, PositionError, lock};
 use std::collections::VecDeque;
@@ -11,17 +11,12 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-const HEAD: &[u8; 8] = b"guirasp1";
 const ENDING: &str = "spool";
 const LOCK: &str = "lock";
 /// A file that has so many bytes is followed by another.
 const FILE_MAX: u64 = 8 << 20;
-/// No record is longer: 5000 keys of 250 bytes.
-const RECORD_MAX: usize = 4 << 20;
-/// What a key takes at most, with its length. The head of a record takes less.
+/// What a key takes at most, with its length. The heads of a record and of its group take less.
 pub(super) const RECORD_KEY_MAX: u64 = 250 + 2;
-const DELETE: u8 = 0;
-const FLUSH: u8 = 1;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
@@ -44,6 +39,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 struct Segment {
     number: u64,
+    form: Form,
     length: u64,
 }
 
@@ -58,6 +54,8 @@ pub(crate) struct Spool {
     reader: Option<BufReader<File>>,
     /// The end of the last record that was read.
     read: Place,
+    /// Where the group ends that it is in, if its file has groups.
+    group_end: u64,
     next: u64,
     _lock: Lock,
 }
@@ -88,13 +86,30 @@ impl Spool {
         for number in numbers {
             let path = path(folder, number);
             let data = fs::read(&path).map_err(failed("read", &path))?;
-            let length = whole(&data).ok_or_else(|| SpoolError::Damaged(path.clone()))?;
-            segments.push_back(Segment { number, length });
+            let Whole { form, length } = whole(&data).ok_or_else(|| SpoolError::Damaged(path.clone()))?;
+            let torn = (data.len() as u64).saturating_sub(length);
+            if torn > 0 {
+                tracing::warn!(
+                    "the last {torn} bytes of {} were cut off by a crash before they counted, and are left out",
+                    path.display()
+                );
+            }
+            segments.push_back(Segment { number, form, length });
         }
         let read = Place { file: segments.front().map_or(0, |it| it.number), offset: HEAD.len() as u64 };
         let next = segments.back().map_or(1, |it| it.number + 1);
         let folder = folder.to_owned();
-        Ok(Spool { folder, bytes_max, segments, writer: None, reader: None, read, next, _lock: lock })
+        Ok(Spool {
+            folder,
+            bytes_max,
+            segments,
+            writer: None,
+            reader: None,
+            read,
+            group_end: 0,
+            next,
+            _lock: lock,
+        })
     }
 
     /// How much is on disk.
@@ -112,8 +127,7 @@ impl Spool {
     /// # Errors
     /// When the disk is full, or the spool has as many bytes as it may have.
     pub(super) fn append<'a>(&mut self, work: impl Iterator<Item = &'a Work>) -> io::Result<()> {
-        let mut records = Vec::new();
-        work.for_each(|work| write_record(work, &mut records));
+        let records = group(work);
         if records.is_empty() {
             return Ok(());
         }
@@ -163,30 +177,13 @@ impl Spool {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
-        self.segments.push_back(Segment { number, length: HEAD.len() as u64 });
+        self.segments.push_back(Segment { number, form: Form::Groups, length: HEAD.len() as u64 });
         Ok(file)
     }
 
     /// The next record, and where it ends.
     pub(super) fn next(&mut self) -> io::Result<Option<(Work, Place)>> {
-        let wrong =
-            || io::Error::new(io::ErrorKind::InvalidData, "a record has changed since it was written");
-        loop {
-            let Some(at) = self.segments.iter().position(|it| it.number >= self.read.file) else {
-                return Ok(None);
-            };
-            let Segment { number, length } = self.segments[at];
-            if number > self.read.file {
-                self.read = Place { file: number, offset: HEAD.len() as u64 };
-                self.reader = None;
-            }
-            if self.read.offset < length {
-                break;
-            }
-            let Some(following) = self.segments.get(at + 1) else { return Ok(None) };
-            self.read = Place { file: following.number, offset: HEAD.len() as u64 };
-            self.reader = None;
-        }
+        let Some(form) = self.next_segment() else { return Ok(None) };
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
             None => {
@@ -195,16 +192,40 @@ impl Spool {
                 BufReader::new(file)
             }
         };
+        let mut offset = self.read.offset;
+        let mut group_end = self.group_end;
+        if form == Form::Groups && offset >= group_end {
+            let mut head = [0; GROUP_HEAD];
+            reader.read_exact(&mut head)?;
+            offset += GROUP_HEAD as u64;
+            group_end = offset + group_length(&head).ok_or_else(changed)?;
+        }
         let mut head = [0; 8];
         reader.read_exact(&mut head)?;
-        let (length, sum) = lengths(&head).ok_or_else(wrong)?;
+        let (length, sum) = lengths(&head).ok_or_else(changed)?;
         let mut payload = vec![0; length];
         reader.read_exact(&mut payload)?;
         let work = (crc32fast::hash(&payload) == sum).then(|| read_record(&payload)).flatten();
-        let work = work.ok_or_else(wrong)?;
-        self.read.offset += (head.len() + length) as u64;
+        let work = work.ok_or_else(changed)?;
+        self.read.offset = offset + (head.len() + length) as u64;
+        self.group_end = group_end;
         self.reader = Some(reader);
         Ok(Some((work, self.read)))
+    }
+
+    /// Goes to the segment that has the next record, if there is one; returns how its file is divided.
+    fn next_segment(&mut self) -> Option<Form> {
+        loop {
+            let at = self.segments.iter().position(|it| it.number >= self.read.file)?;
+            let Segment { number, form, length } = self.segments[at];
+            if number == self.read.file && self.read.offset < length {
+                return Some(form);
+            }
+            let following = if number > self.read.file { number } else { self.segments.get(at + 1)?.number };
+            self.read = Place { file: following, offset: HEAD.len() as u64 };
+            self.group_end = 0;
+            self.reader = None;
+        }
     }
 
     /// Everything up to `place` was delivered. What cannot be removed is delivered again after a restart.
@@ -229,80 +250,17 @@ impl Spool {
     }
 }
 
+fn changed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a record has changed since it was written")
+}
+
 fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:016}.{ENDING}"))
 }
 
-/// The length and the sum of a record.
-fn lengths(head: &[u8; 8]) -> Option<(usize, u32)> {
-    let [a, b, c, d, e, f, g, h] = *head;
-    let length = u32::from_le_bytes([a, b, c, d]) as usize;
-    (1..=RECORD_MAX).contains(&length).then_some((length, u32::from_le_bytes([e, f, g, h])))
-}
-
-fn write_record(work: &Work, records: &mut Vec<u8>) {
-    let mut payload = Vec::new();
-    match work {
-        Work::Flush => payload.push(FLUSH),
-        Work::Delete(keys) => {
-            payload.push(DELETE);
-            for key in keys {
-                // No key has over 250 bytes.
-                payload.extend((key.len() as u16).to_le_bytes());
-                payload.extend_from_slice(key);
-            }
-        }
-    }
-    records.extend((payload.len() as u32).to_le_bytes());
-    records.extend(crc32fast::hash(&payload).to_le_bytes());
-    records.extend(payload);
-}
-
-fn read_record(payload: &[u8]) -> Option<Work> {
-    match payload.split_first()? {
-        (&FLUSH, []) => Some(Work::Flush),
-        (&DELETE, mut rest) => {
-            let mut keys = Vec::new();
-            while let Some((length, behind)) = rest.split_first_chunk::<2>() {
-                let (key, behind) = behind.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
-                keys.push(key.into());
-                rest = behind;
-            }
-            rest.is_empty().then_some(Work::Delete(keys))
-        }
-        _ => None,
-    }
-}
-
-/// How many bytes of a file are whole records. `None` if there is something wrong in it that no crash leaves.
-fn whole(data: &[u8]) -> Option<u64> {
-    let head = data.iter().zip(HEAD).take_while(|(byte, expected)| byte == expected).count();
-    if head < HEAD.len() {
-        // The name of a file may be there before what was written into it.
-        return is_torn(&data[head..]).then_some(HEAD.len() as u64);
-    }
-    let mut at = HEAD.len();
-    while let Some(head) = data.get(at..at + 8).and_then(|head| head.first_chunk()) {
-        let Some((length, sum)) = lengths(head) else {
-            return is_torn(&data[at..]).then_some(at as u64);
-        };
-        let end = at + 8 + length;
-        let is_right = data.get(at + 8..end).is_some_and(|payload| crc32fast::hash(payload) == sum);
-        if !is_right {
-            return (end >= data.len()).then_some(at as u64);
-        }
-        at = end;
-    }
-    Some(at as u64)
-}
-
-/// A file may be longer than what was written: then it ends with zeros.
-fn is_torn(rest: &[u8]) -> bool {
-    rest.iter().all(|byte| *byte == 0)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::spool_file::HEAD_OF_RECORDS;
     use super::*;
     use guira_harness::scratch::Scratch;
 
@@ -372,15 +330,74 @@ mod tests {
         assert_eq!(read_all(&mut spool), ["a "], "it begins anew");
     }
 
-    #[test]
-    fn what_a_crash_has_cut_off_is_left_out_and_damage_is_refused() {
-        let scratch = Scratch::new();
+    /// A spool of two groups that is not open: the folder, its file, what that has, and where the first group ends.
+    fn two_groups(scratch: &Scratch) -> (PathBuf, PathBuf, Vec<u8>, usize) {
         let folder = scratch.file("east");
         let mut spool = Spool::open(&folder, MANY).unwrap();
         spool.append([&work(&["first"]), &work(&["second"])].into_iter()).unwrap();
-        drop(spool);
+        let first = spool.bytes() as usize;
+        spool.append([&work(&["third"]), &work(&["fourth"])].into_iter()).unwrap();
         let file = path(&folder, 1);
         let data = fs::read(&file).unwrap();
+        (folder, file, data, first)
+    }
+
+    #[test]
+    fn an_append_that_was_not_synced_is_left_out_whatever_there_is_of_it() {
+        let scratch = Scratch::new();
+        let (folder, file, data, first) = two_groups(&scratch);
+        let read = |bytes: &[u8]| {
+            fs::write(&file, bytes).unwrap();
+            read_all(&mut Spool::open(&folder, MANY).unwrap())
+        };
+        assert_eq!(read(&data), ["first ", "second ", "third ", "fourth "]);
+        for length in 0..data.len() {
+            let expected = if length >= first { &["first ", "second "][..] } else { &[] };
+            assert_eq!(read(&data[..length]), expected, "{length} bytes");
+            // What came later may be there without what came before it.
+            if length >= HEAD.len() {
+                let (from, all) = if length >= first { (length, data.len()) } else { (HEAD.len(), first) };
+                let mut holes = data[..all].to_vec();
+                holes[from..(from + 8).min(all)].fill(0);
+                if holes != data[..all] {
+                    assert_eq!(read(&holes), expected, "a hole at {from}");
+                }
+                assert_eq!(
+                    read(&[&data[..length], &[0; 8192][..]].concat()),
+                    expected,
+                    "{length} bytes and zeros"
+                );
+            }
+        }
+        // 8 KiB did not arrive, and a record that was written with them did.
+        let record = &group([&work(&["a"])].into_iter())[GROUP_HEAD..];
+        let holes = [&data[..first], &[0; 8192][..], record].concat();
+        assert_eq!(read(&holes), ["first ", "second "]);
+        let mut spool = Spool::open(&folder, MANY).unwrap();
+        spool.append([&work(&["next"])].into_iter()).unwrap();
+        assert_eq!(read_all(&mut spool), ["first ", "second ", "next "]);
+    }
+
+    #[test]
+    fn what_was_synced_and_is_damaged_is_refused() {
+        let scratch = Scratch::new();
+        let (folder, file, data, first) = two_groups(&scratch);
+        for at in 0..first {
+            let mut damaged = data.clone();
+            damaged[at] ^= 1;
+            fs::write(&file, damaged).unwrap();
+            assert!(matches!(Spool::open(&folder, MANY), Err(SpoolError::Damaged(_))), "at {at}");
+        }
+    }
+
+    #[test]
+    fn files_of_before_are_read_and_their_damage_is_refused() {
+        let scratch = Scratch::new();
+        let folder = scratch.file("east");
+        drop(Spool::open(&folder, MANY).unwrap());
+        let file = path(&folder, 1);
+        let records = group([&work(&["first"]), &work(&["second"])].into_iter());
+        let data = [HEAD_OF_RECORDS, &records[GROUP_HEAD..]].concat();
         let second = HEAD.len() + 8 + 8;
         for length in 0..data.len() {
             fs::write(&file, &data[..length]).unwrap();
@@ -404,7 +421,7 @@ mod tests {
     #[test]
     fn a_spool_that_is_full_takes_all_or_nothing() {
         let scratch = Scratch::new();
-        let mut spool = Spool::open(&scratch.file("east"), 60).unwrap();
+        let mut spool = Spool::open(&scratch.file("east"), 64).unwrap();
         let first = work(&["first"]);
         spool.append([&first].into_iter()).unwrap();
         let full = spool.append([&first, &first, &first].into_iter()).unwrap_err();

@@ -1,0 +1,147 @@
+//! What a file of a spool has: a head, and groups of records. Each group is what was written and synced at once.
+//!
+//! A group has a head, with its length and the CRC-32 of that and of all its records. A record is its length, its CRC-32, and a byte that says what is to be done; keys follow,
+//! each behind its length. Files of before have no groups, but records alone, and are still read.
+//!
+//! What a crash of the host leaves of a group that was not synced may be anything: its beginning, or its end behind zeros. It is the last one of its file, and was never
+//! acknowledged. So a group that is not whole is left out, unless another one is behind it, which only damage leaves.
+
+use crate::batch::Work;
+
+/// What a file begins with.
+pub(super) const HEAD: &[u8; 8] = b"guirasp2";
+pub(super) const HEAD_OF_RECORDS: &[u8; 8] = b"guirasp1";
+/// What a group begins with; its sum and its length follow.
+const GROUP: &[u8; 4] = b"\xf1grp";
+pub(super) const GROUP_HEAD: usize = 16;
+/// No record is longer: 5000 keys of 250 bytes.
+const RECORD_MAX: usize = 4 << 20;
+const DELETE: u8 = 0;
+const FLUSH: u8 = 1;
+
+/// How a file is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Groups,
+    Records,
+}
+
+/// What of a file is of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Whole {
+    pub(super) form: Form,
+    pub(super) length: u64,
+}
+
+/// Puts work into one group; it is empty if there is none.
+pub(super) fn group<'a>(work: impl Iterator<Item = &'a Work>) -> Vec<u8> {
+    let mut group = vec![0; GROUP_HEAD];
+    work.for_each(|work| write_record(work, &mut group));
+    let length = group.len() - GROUP_HEAD;
+    if length == 0 {
+        return Vec::new();
+    }
+    group[..4].copy_from_slice(GROUP);
+    group[8..GROUP_HEAD].copy_from_slice(&(length as u64).to_le_bytes());
+    let sum = crc32fast::hash(&group[8..]);
+    group[4..8].copy_from_slice(&sum.to_le_bytes());
+    group
+}
+
+/// How long the records are of a group that begins with this.
+pub(super) fn group_length(head: &[u8; GROUP_HEAD]) -> Option<u64> {
+    let length = head.strip_prefix(GROUP)?.get(4..)?.try_into().ok()?;
+    Some(u64::from_le_bytes(length)).filter(|length| *length > 0)
+}
+
+/// Where the group ends that data begins with, if it is whole.
+fn whole_group(data: &[u8]) -> Option<usize> {
+    let length = usize::try_from(group_length(data.first_chunk()?)?).ok()?;
+    let end = GROUP_HEAD.checked_add(length)?;
+    let sum = u32::from_le_bytes(data.get(4..8)?.try_into().ok()?);
+    (crc32fast::hash(data.get(8..end)?) == sum).then_some(end)
+}
+
+/// The length and the sum of a record.
+pub(super) fn lengths(head: &[u8; 8]) -> Option<(usize, u32)> {
+    let [a, b, c, d, e, f, g, h] = *head;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    (1..=RECORD_MAX).contains(&length).then_some((length, u32::from_le_bytes([e, f, g, h])))
+}
+
+fn write_record(work: &Work, records: &mut Vec<u8>) {
+    let mut payload = Vec::new();
+    match work {
+        Work::Flush => payload.push(FLUSH),
+        Work::Delete(keys) => {
+            payload.push(DELETE);
+            for key in keys {
+                // No key has over 250 bytes.
+                payload.extend((key.len() as u16).to_le_bytes());
+                payload.extend_from_slice(key);
+            }
+        }
+    }
+    records.extend((payload.len() as u32).to_le_bytes());
+    records.extend(crc32fast::hash(&payload).to_le_bytes());
+    records.extend(payload);
+}
+
+pub(super) fn read_record(payload: &[u8]) -> Option<Work> {
+    match payload.split_first()? {
+        (&FLUSH, []) => Some(Work::Flush),
+        (&DELETE, mut rest) => {
+            let mut keys = Vec::new();
+            while let Some((length, behind)) = rest.split_first_chunk::<2>() {
+                let (key, behind) = behind.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+                keys.push(key.into());
+                rest = behind;
+            }
+            rest.is_empty().then_some(Work::Delete(keys))
+        }
+        _ => None,
+    }
+}
+
+/// How much of a file is of use. `None` if there is something wrong in it that no crash leaves.
+pub(super) fn whole(data: &[u8]) -> Option<Whole> {
+    let same = |head: &[u8]| data.iter().zip(head).take_while(|(byte, expected)| byte == expected).count();
+    if same(HEAD_OF_RECORDS) == HEAD_OF_RECORDS.len() {
+        return Some(Whole { form: Form::Records, length: whole_records(data)? });
+    }
+    let begun = same(HEAD);
+    let form = Form::Groups;
+    if begun < HEAD.len() {
+        // The name of a file may be there before what was written into it.
+        return is_torn(&data[begun..]).then_some(Whole { form, length: HEAD.len() as u64 });
+    }
+    let mut at = HEAD.len();
+    while let Some(length) = whole_group(&data[at..]) {
+        at += length;
+    }
+    let is_last =
+        !(at + 1..data.len()).any(|at| data[at..].starts_with(GROUP) && whole_group(&data[at..]).is_some());
+    is_last.then_some(Whole { form, length: at as u64 })
+}
+
+/// The same of a file of records, whose writer has not said what was synced together.
+fn whole_records(data: &[u8]) -> Option<u64> {
+    let mut at = HEAD_OF_RECORDS.len();
+    while let Some(head) = data.get(at..at + 8).and_then(|head| head.first_chunk()) {
+        let Some((length, sum)) = lengths(head) else {
+            return is_torn(&data[at..]).then_some(at as u64);
+        };
+        let end = at + 8 + length;
+        let is_right = data.get(at + 8..end).is_some_and(|payload| crc32fast::hash(payload) == sum);
+        if !is_right {
+            return (end >= data.len()).then_some(at as u64);
+        }
+        at = end;
+    }
+    Some(at as u64)
+}
+
+/// A file may be longer than what was written: then it ends with zeros.
+fn is_torn(rest: &[u8]) -> bool {
+    rest.iter().all(|byte| *byte == 0)
+}
