@@ -312,7 +312,7 @@ pub(crate) const ROWS: &[Row] = &[
         Whole,
         "how long a server is kept that the SRV record of its pool does not have any more",
     )
-    .default("300000"),
+    .default(guira_names::SRV_HOLD_DOWN_MS),
     Row::new(
         SERVERS,
         "enable-qos",

@@ -7,7 +7,7 @@ use crate::source::{Followed, Reader, Source, Unreadable};
 use crate::watch::Watch;
 use guira_client::pools::{AsyncClient, Builder, Client, ReloadHandle, SetupError, Texts, check};
 use guira_control::EtcdOptions;
-use guira_names::{Names, NamesOptions, News};
+use guira_names::{Names, NamesOptions, News, SRV_HOLD_DOWN};
 use guira_transport::{Interest, Mailbox, Poll, Token};
 use std::collections::HashSet;
 use std::io;
@@ -34,8 +34,6 @@ pub enum FollowError {
 const LOOK: Duration = Duration::from_secs(1);
 /// Time in which a change of files becomes complete.
 const DELAY: Duration = Duration::from_millis(100);
-/// How long a server is kept that has left its SRV record: a router's default.
-const HOLD: Duration = Duration::from_secs(60);
 
 const WISH: Token = Token(0);
 const CHANGE: Token = Token(1);
@@ -60,13 +58,14 @@ pub struct Following {
     source: Source,
     etcd: Option<EtcdOptions>,
     kept: Option<PathBuf>,
+    srv_hold_down: Duration,
 }
 
 impl Following {
     /// Follows what a configuration names, and the file that it is in.
     #[must_use]
     pub fn of(source: Source) -> Self {
-        Following { source, etcd: None, kept: None }
+        Following { source, etcd: None, kept: None, srv_hold_down: SRV_HOLD_DOWN }
     }
 
     /// Where the pools `etcd:NAME` are.
@@ -80,6 +79,13 @@ impl Following {
     #[must_use]
     pub fn keep(self, path: impl Into<PathBuf>) -> Self {
         Following { kept: Some(path.into()), ..self }
+    }
+
+    /// How long a server is kept that has left its SRV record, five minutes if this is not called. Routers before the same servers have to keep it equally long
+    /// (`--srv-hold-down-ms`): as long as only one of the two has it, they find different servers for a key, and a delete by the one leaves what the other has stored.
+    #[must_use]
+    pub fn srv_hold_down(self, duration: Duration) -> Self {
+        Following { srv_hold_down: duration, ..self }
     }
 
     /// A blocking client, of which `build` says what is not as usual. It follows until the last of its clones is gone.
@@ -107,7 +113,7 @@ impl Following {
         let (names_told, pools_told) = (wishes.clone(), wishes.clone());
         let tell = move |news| names_told.send(Wish::Learn(news));
         let names = Arc::new(Names::new(NamesOptions::default(), Arc::default(), tell));
-        let records = Arc::new(Records::new(names.clone(), HOLD));
+        let records = Arc::new(Records::new(names.clone(), self.srv_hold_down));
         let pools = EtcdPools::new(self.etcd.as_ref(), move || pools_told.send(Wish::LoadPools));
         let mut reader = Reader::new(self.source, Followed { records, pools: Arc::new(pools) });
         let (client, in_use) = first(&mut reader, self.kept.as_deref(), make)?;
@@ -272,5 +278,20 @@ impl Follow {
         {
             tracing::warn!(file = %path.display(), %error, "the configuration cannot be kept");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_has_left_its_record_is_kept_as_long_as_by_a_router() {
+        let following = Following::of(Source::Text("{}".to_owned()));
+        // docs/router.md: five minutes.
+        assert_eq!(following.srv_hold_down, Duration::from_secs(300));
+        assert_eq!(following.srv_hold_down, SRV_HOLD_DOWN);
+        let following = following.srv_hold_down(Duration::from_secs(7));
+        assert_eq!(following.srv_hold_down, Duration::from_secs(7));
     }
 }

@@ -19,5 +19,5 @@ mod resolver;
 mod thread;
 
 pub use counts::{NameCount, NameCounts, NameGauge};
-pub use membership::{Membership, MembershipError, Target};
+pub use membership::{Membership, MembershipError, SRV_HOLD_DOWN, SRV_HOLD_DOWN_MS, Target};
 pub use thread::{Names, NamesOptions, News};

@@ -11,6 +11,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long a server is kept that has left its SRV record, in milliseconds: the default of routers and of clients that follow what changes. Both have to keep it equally long, since they
+/// find different servers for a key otherwise.
+pub const SRV_HOLD_DOWN_MS: &str = "300000";
+/// The same.
+pub const SRV_HOLD_DOWN: Duration = match u64::from_str_radix(SRV_HOLD_DOWN_MS, 10) {
+    Ok(millis) => Duration::from_millis(millis),
+    Err(_) => panic!("no number of milliseconds"),
+};
+
 /// What an SRV record points at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
