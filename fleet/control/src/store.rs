@@ -10,7 +10,7 @@
 
 use crate::etcd::{Condition, Entry, Etcd, EtcdError, Outcome, Put, Snapshot};
 use crate::order::{Order, OrderState};
-use crate::pool::{Pool, PoolError};
+use crate::pool::{Pool, PoolError, address};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -442,8 +442,9 @@ impl Store {
         format!("{}{ORDERS}{}/{}", self.etcd.prefix(), order.pool, order.server)
     }
 
+    /// Members register where they are, whatever a pool says behind that of the way to them.
     fn member_key(&self, pool: &str, server: &str) -> String {
-        format!("{}{MEMBERS}{pool}/{server}", self.etcd.prefix())
+        format!("{}{MEMBERS}{pool}/{}", self.etcd.prefix(), address(server))
     }
 }
 
@@ -468,6 +469,8 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::etcd::EtcdOptions;
+    use std::sync::Arc;
 
     fn view(entries: &[(&str, &str)]) -> View {
         let entry = |(key, value): &(&str, &str)| Entry {
@@ -494,6 +497,22 @@ mod tests {
             ("y:1", "broken", Some("b")),
         ] {
             assert_eq!(view.other_pool_of(server, pool), expected, "{server} of {pool}");
+        }
+    }
+
+    #[test]
+    fn a_member_is_looked_for_where_it_is_whatever_the_pool_says_of_the_way_to_it() {
+        let etcd = Etcd::new(EtcdOptions::new(vec!["http://127.0.0.1:1".to_owned()]), Arc::default());
+        let store = Store::new(etcd.unwrap());
+        for (server, expected) in [
+            ("x:1", "x:1"),
+            ("x:1:ascii", "x:1"),
+            ("10.0.0.1:11211:ascii:ssl", "10.0.0.1:11211"),
+            ("[::1]:11211:ascii:ssl", "[::1]:11211"),
+            ("unix:/run/x", "unix:/run/x"),
+        ] {
+            let key = store.member_key("a", server);
+            assert_eq!(key, format!("{}{MEMBERS}a/{expected}", store.etcd.prefix()), "{server}");
         }
     }
 

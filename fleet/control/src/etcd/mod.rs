@@ -1,6 +1,8 @@
 //! etcd by its JSON gateway, which every member serves beside gRPC: blocking calls over HTTP, each with a time limit.
 
 mod access;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use crate::counts::{ControlCount, ControlCounts};
@@ -16,6 +18,10 @@ pub(crate) use wire::Entry;
 
 /// A call takes no longer, whatever fails.
 const CALL_MAX: Duration = Duration::from_millis(1500);
+/// When the next endpoint is asked what may be asked twice, before any of them is waited for so long: members that hang are not waited for one after the other.
+const NEXT_AFTER: Duration = Duration::from_millis(500);
+/// Calls that change nothing, or may be made twice.
+const REPEATABLE: [&str; 3] = ["kv/range", "lease/keepalive", "auth/authenticate"];
 /// Bytes of an answer. etcd keeps no value of more than 1.5 MiB unless it is told to.
 const ANSWER_MAX: u64 = 64 << 20;
 /// Bytes of a line of a stream, each of which is one answer.
@@ -206,10 +212,23 @@ impl Etcd {
     }
 
     fn call_once(&mut self, name: &str, request: &Value) -> Result<Value, EtcdError> {
+        let endpoints = self.options.endpoints.len();
+        if endpoints > 1 && REPEATABLE.contains(&name) {
+            match self.ask_each(name, request, NEXT_AFTER) {
+                // All of them may be slow.
+                Err(EtcdError::Unreachable { .. }) => {}
+                other => return other,
+            }
+        }
+        self.ask_each(name, request, CALL_MAX)
+    }
+
+    /// Asks all endpoints, beginning with the one that has answered last, and waits for each for so long.
+    fn ask_each(&mut self, name: &str, request: &Value, patience: Duration) -> Result<Value, EtcdError> {
         let mut last = None;
         for _ in 0..self.options.endpoints.len() {
             let endpoint = self.endpoint();
-            match self.answer(&endpoint, name, request) {
+            match self.answer(&endpoint, name, request, patience) {
                 Ok((200, text)) => {
                     return serde_json::from_str(&text).map_err(|_| EtcdError::Nonsense(wire::reason(&text)));
                 }
@@ -223,8 +242,14 @@ impl Etcd {
         Err(last.unwrap_or_else(|| EtcdError::Unusable("no endpoint of etcd is given".to_owned())))
     }
 
-    fn answer(&self, endpoint: &str, name: &str, request: &Value) -> Result<(u16, String), ureq::Error> {
-        let mut response = self.send(endpoint, name, request, CALL_MAX)?;
+    fn answer(
+        &self,
+        endpoint: &str,
+        name: &str,
+        request: &Value,
+        patience: Duration,
+    ) -> Result<(u16, String), ureq::Error> {
+        let mut response = self.send(endpoint, name, request, patience)?;
         let text = if name == "lease/keepalive" {
             // A stream: the first line is the answer.
             let mut line = String::new();

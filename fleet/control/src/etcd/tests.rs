@@ -1,0 +1,88 @@
+//! Members of etcd that hang, answer late, or answer.
+
+use super::*;
+use guira_harness::deadline::Deadline;
+use guira_sync::clock::Stopwatch;
+use std::io::Write;
+use std::net::TcpListener;
+use std::sync::Mutex;
+
+/// What a member is asked, and what it has answered.
+const SNAPSHOT: &str =
+    r#"{"header":{"revision":"7"},"kvs":[{"key":"L2E=","mod_revision":"3","value":"aGk="}]}"#;
+
+/// A member that takes connections, and answers nothing on them.
+fn hung() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    (listener, endpoint)
+}
+
+/// A member that answers after this time; what it was asked is put into `asked`.
+fn answering(after: Duration, answer: &'static str, asked: Arc<Mutex<Vec<String>>>) -> String {
+    let (listener, endpoint) = hung();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, asked) = (stream.unwrap(), asked.clone());
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let (mut line, mut length) = (String::new(), 0);
+                loop {
+                    line.clear();
+                    if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                        return;
+                    }
+                    if let Some(path) = line.strip_prefix("POST ") {
+                        asked.lock().unwrap().push(path.split(' ').next().unwrap().to_owned());
+                    }
+                    if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    }
+                    if line == "\r\n" {
+                        let mut body = vec![0; length];
+                        reader.read_exact(&mut body).unwrap();
+                        let is_over: Option<()> = None;
+                        let _ = Deadline::after(after).poll(|| is_over);
+                        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
+                        let _ = stream.write_all((head + answer).as_bytes());
+                    }
+                }
+            });
+        }
+    });
+    endpoint
+}
+
+fn etcd(endpoints: Vec<String>) -> Etcd {
+    Etcd::new(EtcdOptions::new(endpoints), Arc::default()).unwrap()
+}
+
+#[test]
+fn members_that_hang_are_not_waited_for_one_after_the_other() {
+    let ((_one, first), (_two, second)) = (hung(), hung());
+    let third = answering(Duration::ZERO, SNAPSHOT, Arc::default());
+    let mut etcd = etcd(vec![first, second, third]);
+    let clock = Stopwatch::start();
+    assert_eq!(etcd.range("/").unwrap().revision, 7);
+    // Two whole calls would be three seconds.
+    assert!(clock.elapsed() < Duration::from_millis(2500), "{:?}", clock.elapsed());
+    let clock = Stopwatch::start();
+    assert_eq!(etcd.range("/").unwrap().revision, 7);
+    assert!(clock.elapsed() < NEXT_AFTER, "the one that has answered is asked first: {:?}", clock.elapsed());
+}
+
+#[test]
+fn members_that_are_slow_are_waited_for() {
+    let slow = || answering(Duration::from_millis(700), SNAPSHOT, Arc::default());
+    let mut etcd = etcd(vec![slow(), slow()]);
+    assert_eq!(etcd.range("/").unwrap().revision, 7);
+}
+
+#[test]
+fn a_change_is_not_asked_for_twice_because_a_member_is_slow() {
+    let asked = Arc::<Mutex<Vec<String>>>::default();
+    let slow = || answering(Duration::from_millis(700), r#"{"succeeded":true}"#, asked.clone());
+    let mut etcd = etcd(vec![slow(), slow()]);
+    assert_eq!(etcd.change(&[Condition::IsAbsent("/a")], &[]).unwrap(), Outcome::Done);
+    assert_eq!(*asked.lock().unwrap(), ["/v3/kv/txn"]);
+}
