@@ -261,19 +261,19 @@ impl Region {
         prefetch(self.base.as_ptr().wrapping_add(at));
     }
 
-    /// `length` bytes from `at` on, as plain memory.
+    /// The bytes of `range`, which is counted from `at` on, as plain memory.
     ///
     /// # Safety
     /// No thread stores to these bytes while the slice lives.
     ///
     /// # Panics
     /// If they do not all lie in the Region.
-    pub unsafe fn bytes(&self, at: Offset, length: usize) -> &[u8] {
-        assert!(at.bytes() + length <= self.reserved);
-        // SAFETY: `at` lies in the mapping, as checked.
-        let first = unsafe { self.base.add(at.bytes()) };
+    pub unsafe fn bytes(&self, at: Offset, range: Range<usize>) -> &[u8] {
+        assert!(range.start <= range.end && at.bytes() + range.end <= self.reserved);
+        // SAFETY: the range begins in the mapping, as checked.
+        let first = unsafe { self.base.add(at.bytes() + range.start) };
         // SAFETY: inside the mapping; the caller excludes writers.
-        unsafe { std::slice::from_raw_parts(first.as_ptr(), length) }
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), range.len()) }
     }
 
     /// Allocates space in the file for this range. False if the file system is full: then the range must not be

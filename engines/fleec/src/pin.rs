@@ -48,7 +48,6 @@ impl ValuePin for FleecPin {
         }
         // SAFETY: no thread stores to the value of an item that is in the table, and its chunks are not freed, and so filled again, while it is
         // announced. Its header, which does change, lies in another word.
-        let part = unsafe { self.core.shell.region().bytes(place, length) };
-        &part[skip..]
+        unsafe { self.core.shell.region().bytes(place, skip..length) }
     }
 }

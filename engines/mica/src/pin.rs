@@ -11,11 +11,9 @@ use std::sync::Arc;
 pub struct MicaPin<S: ItemStore = Log> {
     core: Arc<Core<S>>,
     partition: usize,
-    /// The entry's offset in the log.
-    offset: u64,
-    /// Where the value begins, rounded down to a word, and how many bytes before it that is.
-    at: Offset,
-    skip: usize,
+    /// Where the entry begins, and how many bytes after that its value does.
+    entry: Offset,
+    value_at: usize,
     length: usize,
 }
 
@@ -30,10 +28,9 @@ impl<S: ItemStore> MicaPin<S> {
         length: usize,
     ) -> Self {
         let of = &core.partitions[partition];
-        of.pins().add(offset);
-        let start = of.store().at(offset).bytes() + value_at;
-        let at = Offset::from_bytes(start as u64);
-        MicaPin { core: core.clone(), partition, offset, at, skip: start - at.bytes(), length }
+        let entry = of.store().at(offset);
+        of.pins().add(entry);
+        MicaPin { core: core.clone(), partition, entry, value_at, length }
     }
 }
 
@@ -43,15 +40,16 @@ impl<S: ItemStore> ValuePin for MicaPin<S> {
     }
 
     fn piece(&self, from: usize) -> &[u8] {
-        // SAFETY: no thread stores to the value of a pinned entry: an item is not changed in place then, and the log goes around it. Its first two words, which do
-        // change, lie before the value.
-        let bytes = unsafe { self.core.shell.region().bytes(self.at, self.skip + self.length) };
-        bytes.get(self.skip + from..).unwrap_or_default()
+        let end = self.value_at + self.length;
+        let rest = (self.value_at + from).min(end)..end;
+        // SAFETY: no thread stores to the value of a pinned entry: an item is not changed in place then, and the log goes around it. The fields of the entry that
+        // do change lie before the value.
+        unsafe { self.core.shell.region().bytes(self.entry, rest) }
     }
 }
 
 impl<S: ItemStore> Drop for MicaPin<S> {
     fn drop(&mut self) {
-        self.core.partitions[self.partition].pins().remove(self.offset);
+        self.core.partitions[self.partition].pins().remove(self.entry);
     }
 }

@@ -1,34 +1,44 @@
 //! Long values of a partition that are being sent. The log goes around them.
 
+use guira_memory::Offset;
 use guira_sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Where pinned entries begin: offsets in the log, each as often as it is pinned.
+/// Where pinned entries begin. These are places, not offsets in the log: an entry that was pinned a round ago is still needed, and its place has another
+/// offset when the log comes by again.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    /// How many there are: without any the lock is not taken.
+    /// How many places there are: without any the lock is not taken.
     count: AtomicUsize,
-    /// LOCK: pins. Leaf. The partition's holder adds to it, every session takes from it.
-    offsets: Mutex<Vec<u64>>,
+    /// LOCK: pins. Leaf. The partition's holder adds to it, every session takes from it. Each place with the number of its pins.
+    places: Mutex<HashMap<Offset, u32>>,
 }
 
 impl Pins {
-    /// Pins the entry at `offset`. The caller holds the partition and has found it there.
-    pub(crate) fn add(&self, offset: u64) {
-        let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
-        offsets.push(offset);
+    fn places(&self) -> MutexGuard<'_, HashMap<Offset, u32>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pins the entry at `place`. The caller holds the partition and has found it there.
+    pub(crate) fn add(&self, place: Offset) {
+        let mut places = self.places();
+        *places.entry(place).or_default() += 1;
         // Relaxed: the next holder of the partition sees it, since this session holds it now.
-        self.count.store(offsets.len(), Ordering::Relaxed);
+        self.count.store(places.len(), Ordering::Relaxed);
     }
 
     /// Ends a pin.
-    pub(crate) fn remove(&self, offset: u64) {
-        let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = offsets.iter().position(|pinned| *pinned == offset) {
-            offsets.swap_remove(found);
+    pub(crate) fn remove(&self, place: Offset) {
+        let mut places = self.places();
+        if let Some(pins) = places.get_mut(&place) {
+            *pins -= 1;
+            if *pins == 0 {
+                places.remove(&place);
+            }
         }
         // Release: pairs with the Acquire in `is_empty`: all reads of the value lie before its room is reused.
-        self.count.store(offsets.len(), Ordering::Release);
+        self.count.store(places.len(), Ordering::Release);
     }
 
     #[inline(always)]
@@ -36,13 +46,26 @@ impl Pins {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Whether the entry at `offset` is pinned. `at` says where an offset lies: an entry that was pinned a round ago is still needed, and has another offset
-    /// when the log comes by again.
-    pub(crate) fn has(&self, offset: u64, at: impl Fn(u64) -> guira_memory::Offset) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
-        offsets.iter().any(|pinned| at(*pinned) == at(offset))
+    /// Whether the entry at `place` is pinned.
+    pub(crate) fn has(&self, place: Offset) -> bool {
+        !self.is_empty() && self.places().contains_key(&place)
+    }
+}
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_pinned_until_its_last_pin_ends() {
+        let pins = Pins::default();
+        let [one, other, none] = [64, 128, 192].map(Offset::from_bytes);
+        [one, other, one].into_iter().for_each(|place| pins.add(place));
+        pins.remove(one);
+        assert!(pins.has(one) && pins.has(other) && !pins.has(none));
+        pins.remove(one);
+        assert!(!pins.has(one) && pins.has(other) && !pins.is_empty());
+        pins.remove(other);
+        assert!(pins.is_empty() && !pins.has(other));
     }
 }

@@ -52,8 +52,7 @@ impl<X: Scheme> ValuePin for SlabPin<X> {
         // SAFETY: the value of a pinned item is stored by no thread: its chunks are freed, and so filled again, only
         // after the last unpin (`Pins`), and `Writer::amend` overwrites in place only values of up to INLINE_MAX bytes, which `Reader::visit` never
         // pins. Its metadata, which does change, lies in other bytes.
-        let part = unsafe { self.core.items.region().bytes(place, length) };
-        &part[skip..]
+        unsafe { self.core.items.region().bytes(place, skip..length) }
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn maintain<X: Scheme>(
     while done < budget && crawl::remove_short_lived(state, now) {
         done += 1;
     }
-    done += shrink(state, pace, budget - done);
+    done += shrink(state, pace, budget.saturating_sub(done));
     if pace == Pace::Idle {
         done += crawl(state, now, budget.saturating_sub(done));
     }
