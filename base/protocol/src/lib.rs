@@ -26,7 +26,7 @@ pub use line::{BAD_FORMAT, Cut, Fault, Line, Noreply, cut, noreply};
 pub use meta::{
     KeyBuffer, Meta, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVerb, Mode, encode_key, fits_in_text,
 };
-pub use number::{Exptime, exact_i32, exact_u32, number_from};
+pub use number::{Exptime, NumberReader, exact_i32, exact_u32, number_from};
 pub use reply::{Replies, ReplyBuffer, Writer};
 pub use usual::{Usual, usual};
 

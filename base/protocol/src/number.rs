@@ -95,28 +95,79 @@ enum CNumber {
     Wrong,
 }
 
-fn find(token: &[u8]) -> CNumber {
-    let start = token.iter().position(|byte| !is_space(*byte)).unwrap_or(token.len());
-    let (negative, after_sign) = match token.get(start) {
-        Some(b'-') => (true, start + 1),
-        Some(b'+') => (false, start + 1),
-        _ => (false, start),
-    };
-    let count = token[after_sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    if count == 0 {
-        return CNumber::Nothing;
+/// Parses the number at the beginning of a text that comes in pieces, as [`number_from`] does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NumberReader {
+    is_negative: bool,
+    number: u64,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Blanks so far.
+    #[default]
+    Before,
+    Signed,
+    Digits,
+    /// A number has ended.
+    Ended,
+    /// Something else than a digit came first.
+    Nothing,
+    /// Something else than a blank came after digits, or there were too many.
+    Wrong,
+}
+
+impl NumberReader {
+    /// Parses the next piece. False if what follows does not matter any more.
+    pub fn take(&mut self, piece: &[u8]) -> bool {
+        piece.iter().all(|byte| {
+            self.stage = self.after(*byte);
+            matches!(self.stage, Stage::Before | Stage::Signed | Stage::Digits)
+        })
     }
-    let end = after_sign + count;
-    let ends_well = token.get(end).is_none_or(|byte| is_space(*byte) || *byte == 0);
-    match digits(&token[after_sign..end]).filter(|_| ends_well) {
-        Some(number) => CNumber::Number(negative, number),
-        None => CNumber::Wrong,
+
+    fn after(&mut self, byte: u8) -> Stage {
+        match (self.stage, byte) {
+            (Stage::Before, byte) if is_space(byte) => Stage::Before,
+            (Stage::Before, b'-' | b'+') => {
+                self.is_negative = byte == b'-';
+                Stage::Signed
+            }
+            (_, b'0'..=b'9') => {
+                let number = self.number.checked_mul(10);
+                let number = number.and_then(|number| number.checked_add(u64::from(byte - b'0')));
+                self.number = number.unwrap_or_default();
+                if number.is_some() { Stage::Digits } else { Stage::Wrong }
+            }
+            (Stage::Digits, byte) if is_space(byte) || byte == 0 => Stage::Ended,
+            (Stage::Digits, _) => Stage::Wrong,
+            _ => Stage::Nothing,
+        }
+    }
+
+    /// The number, when there are no more pieces.
+    pub fn number(self) -> Option<u64> {
+        match self.end() {
+            CNumber::Number(negative, number) => unsigned((negative, number)),
+            CNumber::Nothing | CNumber::Wrong => None,
+        }
+    }
+
+    fn end(self) -> CNumber {
+        match self.stage {
+            Stage::Digits | Stage::Ended => CNumber::Number(self.is_negative, self.number),
+            Stage::Before | Stage::Signed | Stage::Nothing => CNumber::Nothing,
+            Stage::Wrong => CNumber::Wrong,
+        }
     }
 }
 
 /// The same in a command, where nothing after a blank counts as 0.
 fn lenient(token: &[u8]) -> Option<(bool, u64)> {
-    match find(token) {
+    let mut reader = NumberReader::default();
+    reader.take(token);
+    match reader.end() {
         CNumber::Number(negative, number) => Some((negative, number)),
         CNumber::Nothing => token.first().filter(|first| is_space(**first)).map(|_| (false, 0)),
         CNumber::Wrong => None,
@@ -150,11 +201,14 @@ pub(crate) fn wrapping_u32(token: &[u8]) -> Option<u32> {
 }
 
 /// The number in a stored value, for `incr` and `decr`.
+#[inline]
 pub fn number_from(value: &[u8]) -> Option<u64> {
-    match find(value) {
-        CNumber::Number(negative, number) => unsigned((negative, number)),
-        CNumber::Nothing | CNumber::Wrong => None,
-    }
+    // Most have nothing before or behind them.
+    digits(value).or_else(|| {
+        let mut reader = NumberReader::default();
+        reader.take(value);
+        reader.number()
+    })
 }
 
 #[cfg(test)]
@@ -196,6 +250,22 @@ mod tests {
         {
             assert_eq!(read(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_number_is_the_same_in_pieces() {
+        let texts =
+            ["  +9  ", "-18446744073709551615", "007 8", "5x", "x5", "", " - 5", "18446744073709551616"];
+        let long = format!("{}-{}9 x", " ".repeat(1000), "0".repeat(1000));
+        for text in texts.into_iter().chain([long.as_str()]) {
+            for length in 1..6 {
+                let mut reader = NumberReader::default();
+                let _ = text.as_bytes().chunks(length).all(|piece| reader.take(piece));
+                assert_eq!(reader.number(), number_from(text.as_bytes()), "{text}");
+            }
+        }
+        assert_eq!(number_from(b"-18446744073709551615"), Some(1));
+        assert_eq!(number_from(long.replace('-', "").as_bytes()), Some(9));
     }
 
     #[test]

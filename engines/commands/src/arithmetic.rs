@@ -5,9 +5,9 @@ use crate::executor::Executor;
 use crate::sight::{Sight, Vacancy};
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Provision, Session,
-    StoreError, Value,
+    StoreError, Value, counted_size,
 };
-use guira_protocol::{Arithmetic, Direction, Noreply, Replies, Verb, number_from};
+use guira_protocol::{Arithmetic, Direction, Noreply, NumberReader, Replies, Verb, number_from};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
@@ -31,18 +31,32 @@ pub(crate) struct Step {
     pub(crate) initial: Option<(u64, Expiry)>,
 }
 
-fn number_in(item: &dyn ItemView) -> Option<u64> {
-    let mut buffer = [0; 256];
-    let length = item.value_len().min(buffer.len());
-    item.copy_value(0, &mut buffer[..length]);
-    // Blanks and zeros may come before a number, however many.
-    let says_nothing = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'0' || *byte == 0x0b;
-    if item.value_len() > length && buffer.iter().all(says_nothing) {
-        let mut whole = vec![0; item.value_len()];
-        item.copy_value(0, &mut whole);
-        return number_from(&whole);
+/// Bytes of a value that are read at once.
+const PIECE: usize = 256;
+
+/// memcached keeps longer items in several chunks (`slab_chunk_max`, by default), and takes none of them for a number.
+const NUMBER_ITEM_MAX: usize = 512 << 10;
+
+/// The number in the item under a key of this length.
+fn number_in(key_len: usize, item: &dyn ItemView) -> Option<u64> {
+    let (mut buffer, length) = ([0; PIECE], item.value_len());
+    if length <= PIECE {
+        item.copy_value(0, &mut buffer[..length]);
+        return number_from(&buffer[..length]);
     }
-    number_from(&buffer[..length])
+    if counted_size(key_len, item.flags(), length) > NUMBER_ITEM_MAX {
+        return None;
+    }
+    // Blanks and zeros may come before a number, however many.
+    let mut reader = NumberReader::default();
+    for from in (0..length).step_by(PIECE) {
+        let piece = &mut buffer[..PIECE.min(length - from)];
+        item.copy_value(from, piece);
+        if !reader.take(piece) {
+            break;
+        }
+    }
+    reader.number()
 }
 
 impl Step {
@@ -53,6 +67,7 @@ impl Step {
     /// Decides on the item, and on the reply. An item that has a cas unique gets `fresh` with its new value.
     fn decide(
         &self,
+        key: Key<'_>,
         item: Option<&dyn ItemView>,
         vacancy: Vacancy,
         fresh: u64,
@@ -70,7 +85,7 @@ impl Step {
         if !empty && self.cas.is_some_and(|wanted| wanted != 0 && item.cas() != Some(wanted)) {
             return (Decision::Keep, Counted::Exists);
         }
-        let Some(number) = number_in(item) else {
+        let Some(number) = number_in(key.bytes.len(), item) else {
             return (Decision::Keep, Counted::NotANumber);
         };
         let number = self.direction.apply(number, self.delta);
@@ -96,7 +111,7 @@ impl<S: Session> Executor<S> {
         let fresh = self.session.next_cas();
         let mut outcome = Counted::NotFound;
         self.update(Sight::Plain, key, Default::default(), Provision::None, |item, vacancy| {
-            let (decision, result) = step.decide(item, vacancy, fresh);
+            let (decision, result) = step.decide(key, item, vacancy, fresh);
             outcome = result;
             decision
         })?;

@@ -119,6 +119,13 @@ pub enum Recency {
     Leave,
 }
 
+/// Bytes of an item as memcached counts them against `-I`.
+pub fn counted_size(key_len: usize, flags: u32, value_len: usize) -> usize {
+    const HEADER: usize = 48;
+    const CAS: usize = 8;
+    HEADER + CAS + key_len + 1 + if flags == 0 { 0 } else { 4 } + value_len + 2
+}
+
 /// What to do about a key: the answer of the function given to [`crate::Session::update`].
 #[derive(Debug)]
 pub enum Decision<'d> {

@@ -24,7 +24,9 @@ pub use control::{
     ResizeError, SizeWeight, Switch, Tuning,
 };
 pub use guira_memory::ValuePin;
-pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
+pub use item::{
+    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value, counted_size,
+};
 pub use lasting::{CloseError, Dropped, Emptied, NotHandedOver, Opened, Opening, Preview};
 pub use partitioning::{Access, Partitioning};
 pub use session::{

@@ -7,10 +7,10 @@ use crate::plan::Plan;
 use crate::pool::ChunkPool;
 use crate::retired::Announcements;
 use crate::sizing::Sizing;
-use guira_contract::{ItemSpec, ItemView, Meta, MissKind};
+use guira_contract::{ItemSpec, ItemView, Meta, MissKind, counted_size};
 use guira_items::{
     Arriving, Fields, Flushes, Item, ItemHeaderSpec, OpenError, Removal, SessionCounters, Shell, ShortLived,
-    Walks, counted_size,
+    Walks,
 };
 use guira_memory::Offset;
 use guira_memory::slab::PAGE_BYTES;

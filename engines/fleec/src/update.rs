@@ -15,11 +15,11 @@ use crate::pending::FleecPending;
 use crate::pool::{ChunkCache, Taking};
 use guira_contract::{
     Amendment, Counter, Decision, Expiry, ItemSpec, ItemState, ItemView, Key, NewItem, Provision, Recency,
-    StoreError, Value,
+    StoreError, Value, counted_size,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{
-    Eviction, Fields, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape, counted_size,
+    Eviction, Fields, HeldItem, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape,
 };
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
@@ -282,7 +282,10 @@ impl<'n> Writer<'n, '_, '_> {
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         let live = present.filter(|present| !present.is_dead);
-        let view = live.map(|live| live.item.of_class(self.core.memory.class_number(live.item.at)));
+        let view = live.map(|live| {
+            let item = live.item.of_class(self.core.memory.class_number(live.item.at));
+            HeldItem::new(self.core.shell.region(), item)
+        });
         let decision = decide(view.as_ref().map(|view| view as &dyn ItemView));
         match (decision, present, live) {
             (Decision::Remove, Some(present), _) => Ok(self.remove(nodes, spot, present)),

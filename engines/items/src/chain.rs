@@ -8,7 +8,7 @@
 //! A continuation knows its head, so that a hand that comes by it can evict the item.
 
 use crate::item::{Fields, Header, Item, Shape};
-use guira_contract::{ItemState, ItemView as _};
+use guira_contract::{ItemState, ItemView, Meta};
 use guira_memory::slab::{ClassId, HandedOut};
 use guira_memory::{Offset, Region};
 use guira_sync::clock::Seconds;
@@ -106,6 +106,24 @@ impl<'a> Pieces<'a> {
         Pieces { region, first, next: item.chain().map_or(Offset::from_bytes(0), |chain| chain.next) }
     }
 
+    /// Copies a part of the value of `item`, from byte `from` of it on, to `out`. Where the value ends, the rest of `out` stays as it was.
+    pub fn copy_value(region: &'a Region, item: &Item<'_>, from: usize, out: &mut [u8]) {
+        if item.chain().is_none() {
+            return item.copy_value(from, out);
+        }
+        let (mut before, mut done) = (0, 0);
+        for (place, length) in Pieces::of(region, item) {
+            let skip = (from + done).saturating_sub(before);
+            if skip < length && done < out.len() {
+                let part = (length - skip).min(out.len() - done);
+                let words = region.words(place, length.div_ceil(WORD)).expect("a chunk lies in the Region");
+                words::copy_out(words, skip, &mut out[done..done + part]);
+                done += part;
+            }
+            before += length;
+        }
+    }
+
     /// The chunks of an item after its first.
     pub fn chunks(region: &'a Region, item: &Item<'_>) -> Vec<Offset> {
         let mut chunks = Vec::new();
@@ -139,6 +157,46 @@ impl<'a> Pieces<'a> {
     /// If the chunk at `at` continues a chain, or did so before it was freed, the item that it belongs to.
     pub fn head_of(region: &Region, at: Offset) -> Option<Offset> {
         Continuation::at(region, at).map(|part| part.head)
+    }
+}
+
+/// An item that nobody changes meanwhile, with all of its value.
+#[derive(Debug)]
+pub struct HeldItem<'a> {
+    region: &'a Region,
+    item: Item<'a>,
+}
+
+impl<'a> HeldItem<'a> {
+    /// The item, which lies in `region`. The caller holds its counters, or has announced it.
+    pub fn new(region: &'a Region, item: Item<'a>) -> Self {
+        HeldItem { region, item }
+    }
+}
+
+impl ItemView for HeldItem<'_> {
+    fn value_len(&self) -> usize {
+        self.item.value_len()
+    }
+
+    fn flags(&self) -> u32 {
+        self.item.flags()
+    }
+
+    fn cas(&self) -> Option<u64> {
+        self.item.cas()
+    }
+
+    fn state(&self) -> ItemState {
+        self.item.state()
+    }
+
+    fn meta(&self) -> Meta {
+        self.item.meta()
+    }
+
+    fn copy_value(&self, from: usize, out: &mut [u8]) {
+        Pieces::copy_value(self.region, &self.item, from, out);
     }
 }
 

@@ -20,7 +20,7 @@ mod shell;
 mod short_lived;
 mod walks;
 
-pub use chain::{CONTINUATION, Continuation, Pieces, claim_chain, write_continuation};
+pub use chain::{CONTINUATION, Continuation, HeldItem, Pieces, claim_chain, write_continuation};
 pub use closing::{Leaves, close, hand_over, preview};
 pub use counts::{ClassUsage, ClassValues, Registry, Removal, Removed, SavedCounts, SessionCounters};
 pub use flushes::{Crawled, Flushable, Flushes, Prefixes, SavedFlushes, SavedPrefixes};
@@ -34,7 +34,7 @@ pub use pending_chunks::PendingChunks;
 pub use saved::{HASHED, Numbers, SavedSetup, bytes_of};
 pub use setup::{
     ClassOptions, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, EngineOptions, Eviction, Hashing, MAX_MEMORY,
-    MINIMUM, OpenError, Residence, counted_size,
+    MINIMUM, OpenError, Residence,
 };
 pub use shell::{Shell, ShellState};
 pub use short_lived::{SHORT_LIVED_MAX, ShortLived};

@@ -156,7 +156,7 @@ pub struct EngineOptions {
     pub memory: usize,
     /// The most bytes that it may be resized to; if that is less than `memory`, no more than `memory`. Costs address space only.
     pub reserve: usize,
-    /// The largest item, in bytes as memcached counts them (`-I`): see [`counted_size`].
+    /// The largest item, in bytes as memcached counts them (`-I`): see [`guira_contract::counted_size`].
     pub max_item_size: usize,
     /// What happens when memory is full.
     pub eviction: Eviction,
@@ -254,11 +254,4 @@ impl ClassOptions {
     pub fn table(&self, link: usize) -> ClassTable {
         ClassTable::with_links(self.factor, self.smallest_item + ITEM_HEADER, link)
     }
-}
-
-/// Bytes of an item as memcached counts them against `-I`.
-pub fn counted_size(key_len: usize, flags: u32, value_len: usize) -> usize {
-    const HEADER: usize = 48;
-    const CAS: usize = 8;
-    HEADER + CAS + key_len + 1 + if flags == 0 { 0 } else { 4 } + value_len + 2
 }

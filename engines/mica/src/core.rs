@@ -9,8 +9,8 @@ use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::sizing::Sizing;
 use crate::store::ItemStore;
-use guira_contract::ItemSpec;
-use guira_items::{OpenError, Shell, Walks, counted_size};
+use guira_contract::{ItemSpec, counted_size};
+use guira_items::{OpenError, Shell, Walks};
 use guira_sync::atomic::AtomicU64;
 
 #[derive(Debug)]

@@ -13,9 +13,10 @@ use crate::store::{Holder, ItemStore};
 use crate::writer::{ALL, Found, Writer};
 use guira_contract::{
     Amendment, Counter, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, StoreError, Value,
+    counted_size,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{ClassUsage, Fields, Removal, counted_size};
+use guira_items::{ClassUsage, Fields, Removal};
 
 /// The rest of a change, which needs nothing that was found.
 enum Left<'v, S: ItemStore> {

@@ -88,6 +88,11 @@ impl<S: Session> Client<S> {
         self.executor.session().refuse(refused, moment, command);
     }
 
+    /// From now on nothing is refused, and calls are counted anew.
+    pub(crate) fn forget_calls(&mut self) {
+        self.refuse(Refused::None, Moment::Late, "");
+    }
+
     /// The number of calls since then that can be refused.
     pub(crate) fn asked(&mut self) -> usize {
         self.executor.session().asked()

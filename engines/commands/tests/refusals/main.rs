@@ -16,6 +16,7 @@ mod asking;
 mod between;
 mod items;
 mod judging;
+mod numbers;
 mod requests;
 
 use asking::{Client, Delivery};

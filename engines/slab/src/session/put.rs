@@ -12,9 +12,10 @@ use crate::index::Scheme;
 use crate::items::Items;
 use guira_contract::{
     Counter, Decision, Expiry, ItemSpec, ItemView, Key, KeyHash, NewItem, Provision, StoreError, Value,
+    counted_size,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{INLINE_MAX, ItemHeaderSpec, Removal, Shape, counted_size};
+use guira_items::{INLINE_MAX, ItemHeaderSpec, Removal, Shape};
 use guira_memory::Offset;
 use guira_memory::slab::FirstBit;
 use guira_sync::clock::Seconds;

@@ -12,12 +12,10 @@ use crate::pins::guard::PinGuard;
 use crate::pool::cache::ChunkCache;
 use guira_contract::{
     Amendment, Counter, Decision, Digits, Expiry, ItemSpec, ItemState, ItemView, Key, KeyHash, Meta,
-    MissKind, NewItem, PendingValue, Provision, Recency, StoreError, Value,
+    MissKind, NewItem, PendingValue, Provision, Recency, StoreError, Value, counted_size,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{
-    Fields, INLINE_MAX, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape, counted_size,
-};
+use guira_items::{Fields, INLINE_MAX, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};
 use guira_sync::atomic::{Ordering, fence};
@@ -502,7 +500,7 @@ impl<X: Scheme> ItemView for View<'_, X> {
     }
 
     fn copy_value(&self, from: usize, out: &mut [u8]) {
-        self.item.copy_value(from, out);
+        Pieces::copy_value(self.core.items.region(), &self.item, from, out);
     }
 }
 

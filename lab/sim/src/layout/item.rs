@@ -44,7 +44,7 @@ impl Object {
 
     /// Whether a cache with `memory` bytes takes it.
     pub(super) fn is_accepted(self, memory: u64) -> bool {
-        guira_items::counted_size(KEY_BYTES, 0, self.value_bytes()) <= item_max(memory)
+        guira_contract::counted_size(KEY_BYTES, 0, self.value_bytes()) <= item_max(memory)
     }
 }
 
