@@ -176,10 +176,9 @@ impl<S: Session> Executor<S> {
             decision
         };
         let result = self.update(Sight::All, key, Default::default(), Provision::None, decide);
-        if result.is_err() && (flags.has(b'x') || flags.has(b'I')) {
-            return replies.buffer().line("SERVER_ERROR out of memory");
-        }
-        if result.is_err() {
+        let is_refused = result.is_err();
+        if is_refused {
+            // An invalidation never fails for memory: what cannot be marked as stale, or emptied, is removed.
             word = Deleted::word(self.delete_at_least(key, flags.cas, &deletion));
             if deletion.held_until.is_some() {
                 return replies.buffer().line(NOT_HELD_OFF);
@@ -187,7 +186,9 @@ impl<S: Session> Executor<S> {
         }
         self.count(if word == "HD" { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
         self.sample_delete(class.filter(|_| word == "HD"));
-        if word == "HD" {
+        if word == "HD" && is_refused && item.is_some() {
+            self.saw_delete(key, DeletedBy::Meta, item);
+        } else if word == "HD" {
             self.saw_meta_delete(key, command, item, expiry);
         }
         if !(word == "HD" && flags.quiet()) {

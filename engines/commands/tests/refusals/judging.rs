@@ -120,7 +120,7 @@ pub(crate) fn judge(
     let may_remove = match request.asks_for {
         AsksFor::Set => losses == Lossiness::Cache,
         AsksFor::Removal => !before.is_some_and(|before| before.state.is_tombstone()),
-        AsksFor::Other => false,
+        AsksFor::Invalidation | AsksFor::Other => false,
     };
     let gave_up = may_remove && after.is_none();
     let is_true = after.is_none_or(|item| uniques.iter().all(|unique| item.cas == Some(*unique)));
@@ -130,6 +130,10 @@ pub(crate) fn judge(
     let without_stale = after.is_none() && wanted.after.as_ref().is_some_and(hidden);
     if reply == wanted_reply && (without_lease || without_stale) {
         return Ok(());
+    }
+    if request.asks_for == AsksFor::Invalidation {
+        let is_invalid = done || after.is_none();
+        return if reply == wanted_reply && is_invalid { Ok(()) } else { Err("the value is still valid") };
     }
     if request.has_reply == HasReply::Never {
         let fits = found.reply.is_empty() && (done || nothing_done || gave_up);

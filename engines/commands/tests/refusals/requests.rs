@@ -20,6 +20,8 @@ pub(crate) enum AsksFor {
     Set,
     /// A removal that leaves something behind: the item is gone all the same.
     Removal,
+    /// That a value is no longer valid, or no longer there: it is done, or the item is gone, and the reply is the same.
+    Invalidation,
     /// Any other: the item is unchanged.
     Other,
 }
@@ -118,7 +120,11 @@ pub(crate) fn meta() -> Vec<Request> {
     let held_off = ["H2", "H2 C77", "H500"].iter().map(|flags| meta_line("md", &format!(" {flags}"), None));
     requests.extend(held_off.map(|request| Request { asks_for: AsksFor::Removal, ..request }));
     let deletes = [&["", "I"][..], &["", "x"], &["", "T30"], &uniques, &unique, &["", "q k O1 b"]];
-    requests.extend(all_of(&deletes).iter().map(|flags| meta_line("md", flags, None)));
+    requests.extend(all_of(&deletes).iter().map(|flags| {
+        let invalidates = flags.split(' ').any(|flag| flag == "I" || flag == "x");
+        let asks_for = if invalidates { AsksFor::Invalidation } else { AsksFor::Other };
+        Request { asks_for, ..meta_line("md", flags, None) }
+    }));
     let (modes, begins) = (["", "MI", "MD D95"], ["", "N0", "N30 J5", "N-1"]);
     let shown = ["", "v t c", "q k O1 b", "c"];
     let counts = [&modes[..], &begins, &["", "T500", "T-1"], &uniques[..3], &unique, &shown];
