@@ -1,7 +1,7 @@
 //! A store in any protocol, and its decision on an item.
 
 use crate::sight::{Sight, Vacancy};
-use guira_contract::{Decision, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem, Value};
+use guira_contract::{Decision, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem, OldItem, Value};
 use guira_protocol::{Store, Verb};
 use guira_sync::clock::Seconds;
 
@@ -59,7 +59,8 @@ impl Request {
     pub(crate) fn spec(&self, value_len: usize) -> ItemSpec {
         // A value stored as stale keeps the expiry of the existing item: it needs space for one.
         let expiry = if self.may_be_stale() { Expiry::At(Seconds(1)) } else { self.own_expiry() };
-        ItemSpec { value_len, flags: self.flags, expiry, cas: self.cas }
+        let old = if matches!(self.verb, Verb::Set | Verb::Add) { OldItem::MayGo } else { OldItem::Stays };
+        ItemSpec { value_len, flags: self.flags, expiry, cas: self.cas, old }
     }
 
     /// The same for a value that arrives in pieces, whose item has all of its fields from the start: one stored as stale keeps the token of the existing

@@ -30,8 +30,8 @@ pub use item::{
 pub use lasting::{CloseError, Dropped, Emptied, NotHandedOver, Opened, Opening, Preview};
 pub use partitioning::{Access, Partitioning};
 pub use session::{
-    ItemSpec, Key, KeyHash, Lossiness, MissKind, Pace, PendingValue, Provision, Read, Session, StoreError,
-    Walked, WalkedItem,
+    ItemSpec, Key, KeyHash, Lossiness, MissKind, OldItem, Pace, PendingValue, Provision, Read, Session,
+    StoreError, Walked, WalkedItem,
 };
 pub use sink::{Presence, Sink, Want};
 pub use spec::Spec;

@@ -73,12 +73,24 @@ pub struct ItemSpec {
     pub expiry: Expiry,
     /// The cas unique that it will have, if any.
     pub cas: Option<u64>,
+    /// What may become of the item that is there.
+    pub old: OldItem,
+}
+
+/// What may become of the item under the key while memory is found for a new one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OldItem {
+    /// It may be evicted like any other: the command stores whatever is there.
+    #[default]
+    MayGo,
+    /// It stays: what the command does depends on it.
+    Stays,
 }
 
 impl ItemSpec {
     /// What `item` needs with a value of `value_len` bytes.
     pub fn of(item: &NewItem<'_>, value_len: usize) -> Self {
-        ItemSpec { value_len, flags: item.flags, expiry: item.expiry, cas: item.cas }
+        ItemSpec { value_len, flags: item.flags, expiry: item.expiry, cas: item.cas, old: OldItem::MayGo }
     }
 }
 

@@ -8,12 +8,13 @@ use crate::donors::{self, Idle};
 use crate::evictor;
 use crate::local::Local;
 use crate::pool::Taking;
-use guira_contract::{ClassCounter, StoreError};
+use guira_contract::{ClassCounter, Key, StoreError};
 use guira_items::Eviction;
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::yield_now;
 use guira_sync::clock::Seconds;
+use guira_sync::hazard::Hazard;
 
 /// How often the hand is turned for one chunk at most.
 const SWEEPS_MAX: u32 = 256;
@@ -53,16 +54,39 @@ impl Allocator {
         &mut self.local
     }
 
-    /// A chunk for `size` bytes of a new item.
-    pub(crate) fn take(&mut self, size: usize, now: Seconds) -> Option<Offset> {
+    /// A chunk for `size` bytes of a new item. What is under the key `kept` is not evicted for it.
+    pub(crate) fn take(&mut self, size: usize, kept: Option<Key<'_>>, now: Seconds) -> Option<Offset> {
         let class = self.local.core().memory.classes().class_for(size)?;
-        self.prepare(class, now).ok()?;
+        self.prepare(class, kept, now).ok()?;
         self.local.cache().pop(class)
     }
 
-    /// Fills the session's cache of `class` for a new item, if it is empty.
-    pub(crate) fn prepare(&mut self, class: ClassId, now: Seconds) -> Result<(), StoreError> {
-        if self.local.cache().has(class) { Ok(()) } else { self.refill(class, Taking::Fresh, now) }
+    /// Fills the session's cache of `class` for a new item, if it is empty. What is under the key `kept` is not evicted for it.
+    pub(crate) fn prepare(
+        &mut self,
+        class: ClassId,
+        kept: Option<Key<'_>>,
+        now: Seconds,
+    ) -> Result<(), StoreError> {
+        if self.local.cache().has(class) {
+            return Ok(());
+        }
+        let _held = kept.and_then(|key| self.hold(key, now));
+        self.refill(class, Taking::Fresh, now)
+    }
+
+    /// Announces the item under `key` while memory is looked for. An announced item is not evicted; without this the hand might take the very item that is
+    /// to be changed.
+    pub(crate) fn hold(&mut self, key: Key<'_>, now: Seconds) -> Option<Hazard> {
+        let mut editor = self.local.editor();
+        let core = editor.core();
+        editor.at_key(core.table.bucket_of(key.hash.0), key, now, |_, spot| {
+            let node = spot.node?;
+            let hazard = core.announcements.claim();
+            hazard.announce(0, node.at.bytes() as u64);
+            // An item that was removed before it was announced is not held.
+            node.stands().then_some(hazard)
+        })
     }
 
     /// Fills the session's cache of `class`, which is empty.

@@ -3,7 +3,7 @@
 
 use crate::allocator::Allocator;
 use crate::core::Core;
-use guira_contract::{ItemSpec, PendingValue};
+use guira_contract::{ItemSpec, Key, OldItem, PendingValue};
 use guira_items::{Arriving, ChunkHome, Fields, ItemHeaderSpec, Pending};
 use guira_memory::{Offset, Region};
 use guira_sync::clock::Seconds;
@@ -43,15 +43,19 @@ enum Purpose {
 pub struct FleecPending {
     purpose: Purpose,
     pending: Pending<Core>,
+    /// The key of an item that is not to be evicted for it.
+    kept: Option<Box<[u8]>>,
 }
 
 impl FleecPending {
     /// A value that a client sends, with memory for its beginning. `None` if there is none.
-    pub(crate) fn arriving(allocator: &mut Allocator, key_len: usize, spec: &ItemSpec) -> Option<Self> {
+    pub(crate) fn arriving(allocator: &mut Allocator, key: &[u8], spec: &ItemSpec) -> Option<Self> {
         let core = allocator.local().core().clone();
         let (value, now) = ((core.fields_of(spec), spec.value_len), core.shell.time_seen());
-        let pending = Pending::arriving(core, key_len, value, |size| allocator.take(size, now))?;
-        Some(FleecPending { purpose: Purpose::Arriving, pending })
+        let kept: Option<Box<[u8]>> = (spec.old == OldItem::Stays).then(|| key.into());
+        let held = key_of(&core, kept.as_deref());
+        let pending = Pending::arriving(core, key.len(), value, |size| allocator.take(size, held, now))?;
+        Some(FleecPending { purpose: Purpose::Arriving, pending, kept })
     }
 
     /// A value that the engine puts together, with memory for all of it. `None` if there is none.
@@ -62,14 +66,15 @@ impl FleecPending {
         now: Seconds,
     ) -> Option<Self> {
         let core = allocator.local().core().clone();
-        let pending = Pending::whole(core, key_len, value, |size| allocator.take(size, now))?;
-        Some(FleecPending { purpose: Purpose::Joining, pending })
+        let pending = Pending::whole(core, key_len, value, |size| allocator.take(size, None, now))?;
+        Some(FleecPending { purpose: Purpose::Joining, pending, kept: None })
     }
 
     /// Appends `bytes`, and takes memory for them as needed. False if there is none.
     pub(crate) fn extend(&mut self, allocator: &mut Allocator, bytes: &[u8]) -> bool {
-        let now = allocator.local().core().shell.time_seen();
-        self.pending.extend(bytes, |size| allocator.take(size, now))
+        let core = allocator.local().core();
+        let (held, now) = (key_of(core, self.kept.as_deref()), core.shell.time_seen());
+        self.pending.extend(bytes, |size| allocator.take(size, held, now))
     }
 
     /// Whether it is for an item with these fields and a value of this length.
@@ -101,6 +106,10 @@ impl FleecPending {
     pub(crate) fn published(self) {
         self.pending.published();
     }
+}
+
+fn key_of<'k>(core: &Core, bytes: Option<&'k [u8]>) -> Option<Key<'k>> {
+    bytes.map(|bytes| Key { bytes, hash: core.shell.hash(bytes) })
 }
 
 impl PendingValue for FleecPending {

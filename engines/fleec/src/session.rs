@@ -253,7 +253,7 @@ impl Session for FleecSession {
         if !self.fits(key.len(), &spec) {
             return Err(StoreError::TooLarge);
         }
-        FleecPending::arriving(&mut self.allocator, key.len(), &spec).ok_or(StoreError::NoMemory)
+        FleecPending::arriving(&mut self.allocator, key, &spec).ok_or(StoreError::NoMemory)
     }
 
     fn extend(&mut self, pending: &mut FleecPending, bytes: &[u8]) -> Result<(), StoreError> {

@@ -14,8 +14,8 @@ use crate::maintain;
 use crate::pending::FleecPending;
 use crate::pool::{ChunkCache, Taking};
 use guira_contract::{
-    Amendment, Counter, Decision, Expiry, ItemSpec, ItemState, ItemView, Key, NewItem, Provision, Recency,
-    StoreError, Value, counted_size,
+    Amendment, Counter, Decision, Expiry, ItemSpec, ItemState, ItemView, Key, NewItem, OldItem, Provision,
+    Recency, StoreError, Value, counted_size,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{
@@ -25,7 +25,6 @@ use guira_memory::Offset;
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::{Ordering, fence};
 use guira_sync::clock::Seconds;
-use guira_sync::hazard::Hazard;
 use guira_sync::words;
 
 #[derive(Debug)]
@@ -140,7 +139,7 @@ where
     let mut supplies = Supplies { pending: None, spare: None };
     match provision {
         Provision::None => {}
-        Provision::Item(spec) => prepare(allocator, key.bytes.len(), &spec, now)?,
+        Provision::Item(spec) => prepare(allocator, key, &spec, now)?,
         Provision::Pending(pending) => supplies.pending = Some(pending),
     }
     loop {
@@ -156,12 +155,12 @@ where
             }
             Attempt::Again => allocator.local().counters().add(Counter::WriteRetries, 1),
             Attempt::NeedChunk(class, taking) => {
-                let _held = hold(allocator, key, now);
+                let _held = allocator.hold(key, now);
                 allocator.refill(class, taking, now)?;
             }
             Attempt::NeedPending(fields, length) => {
                 supplies.spare = None;
-                let _held = hold(allocator, key, now);
+                let _held = allocator.hold(key, now);
                 let spare = FleecPending::joining(allocator, key.bytes.len(), (fields, length), now);
                 supplies.spare = Some(spare.ok_or(StoreError::NoMemory)?);
             }
@@ -189,29 +188,10 @@ fn finish(allocator: &mut Allocator, more: i64) {
     local.reclaim_some();
 }
 
-/// Announces the item under `key` while memory is looked for. An announced item is not evicted; without this the hand might take the very item that is to
-/// be changed.
-fn hold(allocator: &mut Allocator, key: Key<'_>, now: Seconds) -> Option<Hazard> {
-    let mut editor = allocator.local_mut().editor();
-    let core = editor.core();
-    editor.at_key(core.table.bucket_of(key.hash.0), key, now, |_, spot| {
-        let node = spot.node?;
-        let hazard = core.announcements.claim();
-        hazard.announce(0, node.at.bytes() as u64);
-        // An item that was removed before it was announced is not held.
-        node.stands().then_some(hazard)
-    })
-}
-
 /// Finds memory for the item that will probably be stored.
-fn prepare(
-    allocator: &mut Allocator,
-    key_len: usize,
-    spec: &ItemSpec,
-    now: Seconds,
-) -> Result<(), StoreError> {
+fn prepare(allocator: &mut Allocator, key: Key<'_>, spec: &ItemSpec, now: Seconds) -> Result<(), StoreError> {
     let core = allocator.local().core();
-    if !core.fits(key_len, spec) {
+    if !core.fits(key.bytes.len(), spec) {
         return Err(StoreError::TooLarge);
     }
     if core.options.engine.eviction == Eviction::Off {
@@ -219,9 +199,10 @@ fn prepare(
         return Ok(());
     }
     let fields = core.fields_of(spec);
-    let shape = Shape { key_len: key_len as u8, value_len: spec.value_len as u32, fields };
+    let shape = Shape { key_len: key.bytes.len() as u8, value_len: spec.value_len as u32, fields };
+    let kept = (spec.old == OldItem::Stays).then_some(key);
     match core.memory.classes().class_for(shape.size()) {
-        Some(class) => allocator.prepare(class, now),
+        Some(class) => allocator.prepare(class, kept, now),
         None => Ok(()),
     }
 }

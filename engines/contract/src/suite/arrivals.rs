@@ -1,7 +1,7 @@
 //! Values that arrive slowly, or never, beside those that are kept.
 
 use super::sink::{store, value_of};
-use crate::{Engine, Expiry, ItemSpec, Session, StoreError};
+use crate::{Engine, Expiry, ItemSpec, OldItem, Session, StoreError};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -11,7 +11,8 @@ const LENGTH: usize = 100_000;
 
 /// Begins a value. `None` if it is refused before all but its last byte has arrived.
 fn arrive<S: Session>(session: &mut S, key: &str) -> Option<S::Pending> {
-    let room = ItemSpec { value_len: LENGTH, flags: 0, expiry: Expiry::Never, cas: None };
+    let room =
+        ItemSpec { value_len: LENGTH, flags: 0, expiry: Expiry::Never, cas: None, old: OldItem::MayGo };
     let mut pending = session.begin_value(key.as_bytes(), room).ok()?;
     match session.extend(&mut pending, &[7; LENGTH - 1]) {
         Ok(()) => Some(pending),

@@ -1,10 +1,11 @@
 //! One behaviour after another, single-threaded.
 
 use super::arrivals::values_that_never_arrive_leave_room_for_those_that_are_kept;
+use super::kept::what_a_command_needs_is_not_evicted_for_it;
 use super::sink::{pin_of, store, value_of};
 use crate::stats::EngineStats;
 use crate::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, NewItem, Provision, Recency, Value};
-use crate::{Engine, ItemSpec, Key, Pace, Session, StoreError, ValuePin};
+use crate::{Engine, ItemSpec, Key, OldItem, Pace, Session, StoreError, ValuePin};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -25,6 +26,7 @@ pub fn behaviour<E: Engine>(open: &impl Fn(usize) -> E) {
         case(open(16 << 20));
     }
     values_that_never_arrive_leave_room_for_those_that_are_kept(open);
+    what_a_command_needs_is_not_evicted_for_it(open);
 }
 
 /// Those that hold for caches and stores alike.
@@ -304,7 +306,8 @@ fn what_is_too_large_is_refused_and_changes_nothing<E: Engine>(engine: E) {
         store(&mut session, b"k", &vec![0; 1 << 20], 0, Expiry::Never, NOW),
         Err(StoreError::TooLarge)
     );
-    let spec = ItemSpec { value_len: 2 << 20, flags: 0, expiry: Expiry::Never, cas: None };
+    let spec =
+        ItemSpec { value_len: 2 << 20, flags: 0, expiry: Expiry::Never, cas: None, old: OldItem::MayGo };
     assert_eq!(session.begin_value(b"k", spec).err(), Some(StoreError::TooLarge));
     assert_eq!(value_of(&mut session, b"k", NOW).unwrap().value, b"v");
 }

@@ -3,7 +3,7 @@
 use super::differential::Random;
 use super::sink::value_of;
 use crate::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, NewItem, Provision, Value};
-use crate::{Engine, ItemSpec, Key, Pace, Session};
+use crate::{Engine, ItemSpec, Key, OldItem, Pace, Session};
 use guira_sync::clock::Seconds;
 
 /// How much is counted.
@@ -69,7 +69,7 @@ pub fn counting<E: Engine>(engine: &E, plan: Counting) {
 /// Adds one: if `way` is 0 by a new item, otherwise by a change of the one that is there, as `incr` does.
 fn add_one<S: Session>(session: &mut S, name: &str, way: u64) {
     let key = Key { bytes: name.as_bytes(), hash: session.hash(name.as_bytes()) };
-    let spec = ItemSpec { value_len: 20, flags: 0, expiry: Expiry::Never, cas: None };
+    let spec = ItemSpec { value_len: 20, flags: 0, expiry: Expiry::Never, cas: None, old: OldItem::MayGo };
     let decide = |item: Option<&dyn ItemView>| {
         let number = item.map_or(0, number_in) + 1;
         let digits = Digits::of(number);

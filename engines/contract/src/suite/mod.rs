@@ -12,6 +12,7 @@ mod full;
 mod history;
 mod hot_items;
 mod image;
+mod kept;
 mod lasting;
 mod newest;
 mod prefixes;

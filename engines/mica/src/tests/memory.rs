@@ -6,7 +6,7 @@ use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::{settle, store};
 use guira_contract::{
     Control, Decision, Engine, EvictionWatcher, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem,
-    Provision, ResizeError, Session, Value,
+    OldItem, Provision, ResizeError, Session, Value,
 };
 use guira_items::{EngineOptions, Hashing};
 use guira_sync::clock::Seconds;
@@ -242,7 +242,13 @@ fn the_largest_value_can_arrive_however_full_memory_is() {
         };
         let engine: MicaEngine = MicaEngine::open(options).unwrap();
         let mut session = engine.session();
-        let spec = |value_len| ItemSpec { value_len, flags: 0, expiry: Expiry::Never, cas: None };
+        let spec = |value_len| ItemSpec {
+            value_len,
+            flags: 0,
+            expiry: Expiry::Never,
+            cas: None,
+            old: OldItem::MayGo,
+        };
         let fits = (1..=max_item_size / 1000).rev().find(|kib| session.fits(4, &spec(kib * 1000))).unwrap();
         fill(&mut session, "short", 100_000, 300);
         for number in 0..20 {
@@ -268,7 +274,8 @@ fn values_that_arrive_keep_within_the_memory() {
     };
     let (mut pending_values, mut refused) = (Vec::new(), 0);
     for number in 0..60 {
-        let room = ItemSpec { value_len: 900_000, flags: 0, expiry: Expiry::Never, cas: None };
+        let room =
+            ItemSpec { value_len: 900_000, flags: 0, expiry: Expiry::Never, cas: None, old: OldItem::MayGo };
         let mut pending = session.begin_value(format!("long{number}").as_bytes(), room).unwrap();
         let arrived = (0..9).all(|_| session.extend(&mut pending, &[7; 100_000]).is_ok());
         refused += u32::from(!arrived);

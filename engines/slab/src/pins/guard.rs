@@ -29,6 +29,12 @@ impl<X: Scheme> PinGuard<X> {
         }
     }
 
+    /// The same, if a key is given.
+    pub(crate) fn of(core: &Arc<Core<X>>, key: Option<&[u8]>, now: Seconds) -> Option<Self> {
+        let bytes = key?;
+        Self::take(core, Key { bytes, hash: core.items.shell().hash(bytes) }, now)
+    }
+
     /// Whether what is stored under `key` is still where it was.
     #[cfg(test)]
     pub(crate) fn holds(&self, key: Key<'_>, now: Seconds) -> bool {

@@ -151,7 +151,7 @@ impl<X: Scheme> Session for SlabSession<X> {
         if !self.fits(key.len(), &spec) {
             return Err(StoreError::TooLarge);
         }
-        SlabPending::arriving(&mut self.state, key.len(), &spec).ok_or(StoreError::NoMemory)
+        SlabPending::arriving(&mut self.state, key, &spec).ok_or(StoreError::NoMemory)
     }
 
     fn extend(&mut self, pending: &mut SlabPending<X>, bytes: &[u8]) -> Result<(), StoreError> {

@@ -6,7 +6,8 @@ use super::refill;
 use super::state::SessionState;
 use crate::core::Core;
 use crate::index::Scheme;
-use guira_contract::{ItemSpec, PendingValue};
+use crate::pins::guard::PinGuard;
+use guira_contract::{ItemSpec, OldItem, PendingValue};
 use guira_items::{Arriving, ChunkHome, Fields, ItemHeaderSpec, Pending};
 use guira_memory::slab::PageState;
 use guira_memory::{Offset, Region};
@@ -36,15 +37,21 @@ impl<X: Scheme> ChunkHome for Core<X> {
 
 /// Memory for one item whose value is not there yet.
 #[derive(Debug)]
-pub struct SlabPending<X: Scheme>(Pending<Core<X>>);
+pub struct SlabPending<X: Scheme> {
+    pending: Pending<Core<X>>,
+    /// The key of an item that is not to be evicted for it.
+    kept: Option<Box<[u8]>>,
+}
 
 impl<X: Scheme> SlabPending<X> {
     /// A value that a client sends, with memory for its beginning. `None` if there is none.
-    pub(crate) fn arriving(state: &mut SessionState<X>, key_len: usize, spec: &ItemSpec) -> Option<Self> {
+    pub(crate) fn arriving(state: &mut SessionState<X>, key: &[u8], spec: &ItemSpec) -> Option<Self> {
         let core = state.core.clone();
         let (value, now) = ((core.items.fields_of(spec), spec.value_len), core.items.shell().time_seen());
-        let take = |size| refill::take_chunk(state, size, now);
-        Pending::arriving(core, key_len, value, take).map(SlabPending)
+        let kept: Option<Box<[u8]>> = (spec.old == OldItem::Stays).then(|| key.into());
+        let take = |size| refill::take_chunk(state, size, kept.as_deref(), now);
+        let pending = Pending::arriving(core, key.len(), value, take)?;
+        Some(SlabPending { pending, kept })
     }
 
     /// A value that the engine puts together, with memory for all of it. `None` if there is none.
@@ -55,13 +62,16 @@ impl<X: Scheme> SlabPending<X> {
         now: Seconds,
     ) -> Option<Self> {
         let core = state.core.clone();
-        Pending::whole(core, key_len, value, |size| refill::take_chunk(state, size, now)).map(SlabPending)
+        let take = |size| refill::take_chunk(state, size, None, now);
+        let pending = Pending::whole(core, key_len, value, take)?;
+        Some(SlabPending { pending, kept: None })
     }
 
     /// Appends `bytes`, and takes memory for them as needed. False if there is none.
     pub(crate) fn extend(&mut self, state: &mut SessionState<X>, bytes: &[u8]) -> bool {
         let now = state.core.items.shell().time_seen();
-        self.0.extend(bytes, |size| refill::take_chunk(state, size, now))
+        let SlabPending { pending, kept } = self;
+        pending.extend(bytes, |size| refill::take_chunk(state, size, kept.as_deref(), now))
     }
 
     /// Leaves pages that drain, before it becomes an item: it would be evicted with them, though it is the newest.
@@ -78,7 +88,9 @@ impl<X: Scheme> SlabPending<X> {
         let (core, now) = (state.core.clone(), state.core.items.shell().time_seen());
         state.cache.return_draining(&core.pool);
         let memory = core.pool.memory();
-        self.0.leave(|at| match memory.state_of(memory.page_at(at)?) {
+        let SlabPending { pending, kept } = self;
+        let _guard = PinGuard::<X>::of(&core, kept.as_deref(), now);
+        pending.leave(|at| match memory.state_of(memory.page_at(at)?) {
             PageState::Draining(class) => drain::chunk_beside(state, class, now),
             _ => None,
         });
@@ -86,32 +98,32 @@ impl<X: Scheme> SlabPending<X> {
 
     /// Whether it is for an item with these fields and a value of this length.
     pub(crate) fn is_for(&self, fields: Fields, value_len: usize) -> bool {
-        self.0.is_for(fields, value_len)
+        self.pending.is_for(fields, value_len)
     }
 
     /// Appends bytes for which there is memory.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
-        self.0.append(bytes);
+        self.pending.append(bytes);
     }
 
     /// Turns it into an item by writing everything but the value. Returns the place of the item.
     pub(crate) fn finish(self, header_spec: &ItemHeaderSpec<'_>, now: Seconds) -> Offset {
-        let at = self.0.write(header_spec, now);
-        self.0.published();
+        let at = self.pending.write(header_spec, now);
+        self.pending.published();
         at
     }
 }
 
 impl<X: Scheme> PendingValue for SlabPending<X> {
     fn missing(&self) -> usize {
-        self.0.missing()
+        self.pending.missing()
     }
 
     fn value_len(&self) -> usize {
-        self.0.value_len()
+        self.pending.value_len()
     }
 
     fn append_to(&self, bytes: &mut Vec<u8>) {
-        self.0.append_to(bytes);
+        self.pending.append_to(bytes);
     }
 }

@@ -7,6 +7,7 @@ use super::no_evict;
 use super::state::SessionState;
 use crate::evictor::{Emptiness, PAGE_CHOICE};
 use crate::index::Scheme;
+use crate::pins::guard::PinGuard;
 use crate::pool::cache::batch_of;
 use guira_contract::{ClassCounter, StoreError};
 use guira_items::Eviction;
@@ -28,14 +29,16 @@ const DRAINS_MAX: u32 = 32;
 /// middle of stores, with chunks of every page in their hands.
 const LOOKS_AGAIN: u32 = 200;
 
-/// A chunk for `size` bytes.
+/// A chunk for `size` bytes. What is under the key `kept` is not evicted for it.
 pub(crate) fn take_chunk<X: Scheme>(
     state: &mut SessionState<X>,
     size: usize,
+    kept: Option<&[u8]>,
     now: Seconds,
 ) -> Option<Offset> {
     let class = state.core.pool.class_for(size)?;
     if state.cache.is_empty(class) {
+        let _guard = PinGuard::<X>::of(&state.core, kept, now);
         refill(state, class, now).ok()?;
     }
     state.cache.pop(class)

@@ -12,7 +12,7 @@ use crate::pins::guard::PinGuard;
 use crate::pool::cache::ChunkCache;
 use guira_contract::{
     Amendment, Counter, Decision, Digits, Expiry, ItemSpec, ItemState, ItemView, Key, KeyHash, Meta,
-    MissKind, NewItem, PendingValue, Provision, Recency, StoreError, Value, counted_size,
+    MissKind, NewItem, OldItem, PendingValue, Provision, Recency, StoreError, Value, counted_size,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Fields, INLINE_MAX, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape};
@@ -72,8 +72,8 @@ where
     match provision {
         Provision::None => {}
         Provision::Item(spec) => {
-            if let Err(refusal) = prepare(state, key.bytes.len(), &spec) {
-                prepare_again(state, key.bytes.len(), &spec, now, refusal)?;
+            if let Err(refusal) = prepare(state, key, &spec) {
+                prepare_again(state, key, &spec, now, refusal)?;
             }
         }
         Provision::Pending(mut pending) => {
@@ -129,19 +129,17 @@ where
 }
 
 /// Finds memory for what will probably be stored.
-fn prepare<X: Scheme>(
-    state: &mut SessionState<X>,
-    key_len: usize,
-    spec: &ItemSpec,
-) -> Result<(), StoreError> {
-    if !fits(&state.core, key_len, spec) {
+fn prepare<X: Scheme>(state: &mut SessionState<X>, key: Key<'_>, spec: &ItemSpec) -> Result<(), StoreError> {
+    if !fits(&state.core, key.bytes.len(), spec) {
         return Err(StoreError::TooLarge);
     }
     let fields = state.core.items.fields_of(spec);
-    let shape = Shape { key_len: key_len as u8, value_len: spec.value_len as u32, fields };
+    let shape = Shape { key_len: key.bytes.len() as u8, value_len: spec.value_len as u32, fields };
     match state.core.pool.class_for(shape.size()) {
         Some(class) if state.cache.is_empty(class) => {
             let now = state.core.items.shell().time_seen();
+            let stays = spec.old == OldItem::Stays;
+            let _guard = if stays { PinGuard::<X>::take(&state.core, key, now) } else { None };
             refill::refill(state, class, now)
         }
         _ => Ok(()),
@@ -153,7 +151,7 @@ fn prepare<X: Scheme>(
 #[inline(never)]
 fn prepare_again<X: Scheme>(
     state: &mut SessionState<X>,
-    key_len: usize,
+    key: Key<'_>,
     spec: &ItemSpec,
     now: Seconds,
     refusal: StoreError,
@@ -162,7 +160,7 @@ fn prepare_again<X: Scheme>(
         return Err(refusal);
     }
     state.seen = now;
-    prepare(state, key_len, spec)
+    prepare(state, key, spec)
 }
 
 /// Whether an item is not larger than items may be.

@@ -4,7 +4,7 @@ use super::{SlabEngine, SlabSession, Tested, open_store};
 use crate::index::Scheme;
 use crate::{HugePages, OpenError, Residence, SlabOptions};
 use guira_contract::suite::{self, remove, store, value_of};
-use guira_contract::{Control, Engine, Expiry, ItemSpec, Pace, Session, StoreError};
+use guira_contract::{Control, Engine, Expiry, ItemSpec, OldItem, Pace, Session, StoreError};
 use guira_items::{ClassOptions, EngineOptions};
 use guira_sync::clock::Seconds;
 
@@ -112,7 +112,8 @@ fn without_eviction_a_full_cache_refuses_and_loses_nothing() {
         assert_eq!(put(&mut session, "key7", 9000, Expiry::Never, NOW), Err(StoreError::NoMemory));
         end_batch(&mut session, NOW);
     }
-    let room = ItemSpec { value_len: 300_000, flags: 0, expiry: Expiry::Never, cas: None };
+    let room =
+        ItemSpec { value_len: 300_000, flags: 0, expiry: Expiry::Never, cas: None, old: OldItem::MayGo };
     assert!(session.begin_value(b"pending", room).is_err());
     assert_present(&mut session, "key", 0..stored);
     let stats = engine.stats();
@@ -196,7 +197,7 @@ fn without_eviction_a_draft_takes_the_place_of_what_has_expired() {
     let engine = open_store(8 << 20);
     let mut session = engine.session();
     fill(&mut session, "key", 100, Expiry::At(Seconds(1010)));
-    let room = ItemSpec { value_len: 100, flags: 0, expiry: Expiry::Never, cas: None };
+    let room = ItemSpec { value_len: 100, flags: 0, expiry: Expiry::Never, cas: None, old: OldItem::MayGo };
     assert!(session.begin_value(b"key00", room).is_err());
     // Who asks for a pending value does not say what time it is: the session has to have seen it.
     session.maintain(Seconds(1010), Pace::Busy, 0);

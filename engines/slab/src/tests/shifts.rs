@@ -5,8 +5,8 @@ use super::{SlabEngine, open, open_by_length, weigh_by_length};
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{remove, store, value_of};
 use guira_contract::{
-    Control, Decision, Engine, Expiry, ItemSpec, ItemState, Key, NewItem, Pace, Provision, Session, Switch,
-    Tuning, Value,
+    Control, Decision, Engine, Expiry, ItemSpec, ItemState, Key, NewItem, OldItem, Pace, Provision, Session,
+    Switch, Tuning, Value,
 };
 use guira_items::EngineOptions;
 use guira_sync::clock::Seconds;
@@ -16,7 +16,8 @@ const NOW: Seconds = Seconds(1000);
 /// Stores a value that arrives in pieces. False if it is refused.
 pub(super) fn store_long(session: &mut SlabSession, key: &str, length: usize) -> bool {
     let key = key.as_bytes();
-    let room = ItemSpec { value_len: length, flags: 0, expiry: Expiry::Never, cas: None };
+    let room =
+        ItemSpec { value_len: length, flags: 0, expiry: Expiry::Never, cas: None, old: OldItem::MayGo };
     let Ok(mut pending) = session.begin_value(key, room) else {
         return false;
     };

@@ -2,7 +2,7 @@
 
 use super::{SlabSession, open};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{ClassCounts, Control, Engine, Expiry, ItemSpec, Pace, Reassign, Session};
+use guira_contract::{ClassCounts, Control, Engine, Expiry, ItemSpec, OldItem, Pace, Reassign, Session};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -69,7 +69,8 @@ fn a_table_that_waits_for_pages_that_cannot_come_keeps_nobody_awake() {
     let engine = open(16 << 20);
     let (mut session, mut sleeper) = (engine.session(), engine.session());
     // Values that arrive, and whose clients stand still, in many pages.
-    let room = ItemSpec { value_len: 20_000, flags: 0, expiry: Expiry::Never, cas: None };
+    let room =
+        ItemSpec { value_len: 20_000, flags: 0, expiry: Expiry::Never, cas: None, old: OldItem::MayGo };
     let pending_values = (0..200).filter_map(|i| sleeper.begin_value(format!("d{i}").as_bytes(), room).ok());
     let pending_values: Vec<_> = pending_values.collect();
     sleeper.offline();

@@ -2,7 +2,7 @@
 
 use crate::suite::lasting::{LATER, Lasting, NOW, RegionSize, Site, UNIX, close, is_store, put};
 use crate::suite::sink::value_of;
-use crate::{Control, Engine, EngineStats, ItemSpec, Pace, ResizeError, Session};
+use crate::{Control, Engine, EngineStats, ItemSpec, OldItem, Pace, ResizeError, Session};
 use crate::{Expiry, Opened, Opening};
 use guira_memory::MIB;
 use guira_memory::slab::PAGE_BYTES;
@@ -82,7 +82,8 @@ pub fn counters_and_gauges_are_as_they_were<L: Lasting>(setup: &L) {
         let site = Site::new(setup, RegionSize::of(16 * MIB));
         let engine = site.open().engine;
         let mut sessions: Vec<_> = (0..4).map(|_| engine.session()).collect();
-        let spec = ItemSpec { flags: 0, expiry: Expiry::Never, cas: None, value_len: 100_000 };
+        let spec =
+            ItemSpec { flags: 0, expiry: Expiry::Never, cas: None, old: OldItem::MayGo, value_len: 100_000 };
         let mut pending = sessions[0].begin_value(b"pending", spec).expect("there is memory");
         sessions[0].extend(&mut pending, &[9; 60_000]).expect("there is memory");
         let (mut stored, mut refused) = (0_u32, 0);

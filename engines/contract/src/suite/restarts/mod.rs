@@ -20,7 +20,9 @@ pub use model::{
 use super::lasting::{LATER, Lasting, NOTES, NOW, RegionSize, Site, UNIX, close, put, reason};
 use super::sink::{remove, value_of};
 use super::walks::walk_all;
-use crate::{Amendment, CloseError, Decision, ItemSpec, ItemState, NotHandedOver, Provision, Session};
+use crate::{
+    Amendment, CloseError, Decision, ItemSpec, ItemState, NotHandedOver, OldItem, Provision, Session,
+};
 use crate::{Control, Emptied, Engine, Expiry, Key, Opened, Opening, Pace};
 use guira_memory::MIB;
 use guira_memory::lasting::Loss;
@@ -67,7 +69,8 @@ pub fn everything_about_an_item_is_there_again<L: Lasting>(setup: &L) {
     assert_eq!((opening, notes.len()), (Opening::New, 0));
     assert_eq!(base, TimeBase { unix: UNIX + LATER - 2, reached: Seconds(2) });
     let mut session = engine.session();
-    let spec = |value_len| ItemSpec { value_len, flags: 7, expiry: Expiry::Never, cas: None };
+    let spec =
+        |value_len| ItemSpec { value_len, flags: 7, expiry: Expiry::Never, cas: None, old: OldItem::MayGo };
     let length = if session.fits(4, &spec(300_000)) { 300_000 } else { 100_000 };
     let long: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
     let keys = ["short", "long", "empty", "plain"];
