@@ -173,7 +173,7 @@ fn is_long_at(core: &Core, at: Offset) -> bool {
 /// Frees the chunks of an item that no session can find any more.
 fn free_item(core: &Core, cache: &mut ChunkCache, at: Offset) {
     if let Some(item) = core.item(at, Seconds(0)) {
-        Pieces::chunks(core.shell.region(), &item).into_iter().for_each(|at| cache.keep(&core.memory, at));
+        Pieces::freed(core.shell.region(), &item).into_iter().for_each(|at| cache.keep(&core.memory, at));
     }
     cache.keep(&core.memory, at);
 }

@@ -48,12 +48,11 @@ pub(crate) fn clear_page(local: &mut Local, held: &HeldPage, now: Seconds) {
     let mut leaving = Leaving { held, class: held.class(), sweeps: SWEEPS_A_PAGE, unused: UNUSED_MAX };
     let mut others = Vec::new();
     for at in core.memory.slab().occupied(held) {
-        // A chunk that is not free holds an item, a part of one, or the remains of one.
-        let head = Pieces::head_of(core.shell.region(), at).unwrap_or(at);
-        let Some(item) = core.item(head, now) else {
+        // A chunk that is not free holds an item, a part of one, a part of a value that is arriving, or the remains of one.
+        let Some(item) = Pieces::owner_of(core.shell.region(), at, |at| core.item(at, now)) else {
             continue;
         };
-        let hash = core.hash_of(&item);
+        let (head, hash) = (item.at, core.hash_of(&item));
         let is_whole = head == at && is_whole(&core, &item, hash);
         let to = if is_whole && is_used(&core, &item, hash) { leaving.for_used(local, now) } else { None };
         if !to.is_some_and(|to| rescue(local, (at, hash), (leaving.class, to), now)) {

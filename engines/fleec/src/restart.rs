@@ -248,7 +248,7 @@ impl Core {
         orphans.items().extend(self.finish_growth());
         for at in orphans.items().drain(..) {
             let item = self.item(at, Seconds(0));
-            let pieces = item.map(|item| Pieces::chunks(self.shell.region(), &item));
+            let pieces = item.map(|item| Pieces::freed(self.shell.region(), &item));
             pieces.into_iter().flatten().for_each(|at| self.memory.give(at));
             self.memory.give(at);
         }

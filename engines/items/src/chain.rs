@@ -47,7 +47,7 @@ pub struct Continuation {
 }
 
 impl Continuation {
-    /// What the chunk at `at` says; `None` if it continues no chain, nor did so before it was freed.
+    /// What the chunk at `at` says; `None` if it continues no chain.
     pub fn at(region: &Region, at: Offset) -> Option<Self> {
         let words = region.words(at, 3)?;
         let header = Header(words::load(&words[0]));
@@ -135,29 +135,53 @@ impl<'a> Pieces<'a> {
         chunks
     }
 
-    /// Whether the chunk at `at` is one of the item's. It may change meanwhile: then the answer is worth nothing.
-    pub fn has(region: &Region, item: &Item<'_>, at: Offset) -> bool {
+    /// The chunks after the first of an item that is being freed. None of them says any more that it continues the item: the next item in the first chunk would
+    /// be taken for the one that they belong to.
+    pub fn freed(region: &'a Region, item: &Item<'_>) -> Vec<Offset> {
+        let chunks = Pieces::chunks(region, item);
+        chunks.iter().for_each(|at| forget_chain(region, *at));
+        chunks
+    }
+
+    /// The item that the chunk at `at` belongs to, which begins there or has it as a later part; `item_at` finds the item that begins in a chunk. `None` if it
+    /// belongs to none. A free chunk looks like the item that began there last, so the caller has to ask the table whether that is there. The item may
+    /// change meanwhile: then the answer is worth nothing.
+    pub fn owner_of<'i>(
+        region: &Region,
+        at: Offset,
+        item_at: impl Fn(Offset) -> Option<Item<'i>>,
+    ) -> Option<Item<'i>> {
+        match Continuation::at(region, at) {
+            None => item_at(at),
+            // In a Region that another process has left, a free chunk may still name an item.
+            Some(part) => item_at(part.head).filter(|item| Pieces::leads_to(region, item, at)),
+        }
+    }
+
+    /// Whether the chain of the item leads to the chunk at `at`.
+    fn leads_to(region: &Region, item: &Item<'_>, at: Offset) -> bool {
         let Some(chain) = item.chain() else {
             return false;
         };
         let mut next = chain.next;
         // A chain that changes can lead in circles, and its length be anything.
         for _ in 0..(chain.total / PART_LEAST).min(PARTS_MAX) + 2 {
-            if next == at || next.bytes() == 0 {
-                break;
+            if next == at {
+                return true;
             }
-            let Some(words) = region.words(next, 2) else {
+            let part = Continuation::at(region, next).filter(|part| part.head == item.at);
+            let Some(part) = part else {
                 return false;
             };
-            next = Offset::from_bytes(words::load(&words[1]));
+            next = part.next;
         }
-        next == at
+        false
     }
+}
 
-    /// If the chunk at `at` continues a chain, or did so before it was freed, the item that it belongs to.
-    pub fn head_of(region: &Region, at: Offset) -> Option<Offset> {
-        Continuation::at(region, at).map(|part| part.head)
-    }
+/// The chunk at `at`, which is about to be freed, continues no chain any more.
+pub(crate) fn forget_chain(region: &Region, at: Offset) {
+    words::store(region.word(at), Header::NONE.0);
 }
 
 /// An item that nobody changes meanwhile, with all of its value.
@@ -214,5 +238,83 @@ impl Iterator for Pieces<'_> {
         let header = Header(words::load(self.region.word(at)));
         self.next = Offset::from_bytes(words::load(self.region.word(at.plus(WORD))));
         Some((at.plus(CONTINUATION), header.shape().value_len as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::{BEHIND_CHUNKS, Chain, ItemHeaderSpec};
+    use guira_contract::Expiry;
+    use guira_memory::HugePages;
+
+    const NOW: Seconds = Seconds(1000);
+
+    fn region() -> Region {
+        Region::anonymous(BEHIND_CHUNKS + (1 << 20), HugePages::No).unwrap()
+    }
+
+    fn place(number: u64) -> Offset {
+        Offset::from_bytes(number * 8192)
+    }
+
+    fn item_at<'r>(region: &'r Region) -> impl Fn(Offset) -> Option<Item<'r>> {
+        move |at| Item::at(region, at, NOW)
+    }
+
+    /// An item that begins in the chunk `head`, with `parts` after it, of 8000 bytes each.
+    fn write(region: &Region, key: &[u8], head: u64, parts: &[u64]) {
+        let fields = if parts.is_empty() { Fields::default() } else { Fields::CHAIN };
+        let shape = Shape { key_len: key.len() as u8, value_len: 8000, fields };
+        for (index, part) in parts.iter().enumerate() {
+            let next = parts.get(index + 1).map(|next| place(*next));
+            write_continuation(region, place(*part), 8000, next, place(head));
+        }
+        let next = parts.first().map_or(Offset::from_bytes(0), |next| place(*next));
+        let chain = (!parts.is_empty()).then_some(Chain { total: 8000 * (1 + parts.len()), next });
+        let header_spec = ItemHeaderSpec {
+            key,
+            flags: 0,
+            expiry: Expiry::Never,
+            cas: None,
+            state: ItemState::NONE,
+            generation: 0,
+            accessed: NOW,
+        };
+        header_spec.write(region, place(head), shape, chain, NOW);
+    }
+
+    fn owner(region: &Region, number: u64) -> Option<Offset> {
+        Pieces::owner_of(region, place(number), item_at(region)).map(|item| item.at)
+    }
+
+    #[test]
+    fn every_chunk_of_an_item_belongs_to_it_until_it_is_freed() {
+        let region = region();
+        write(&region, b"long", 1, &[2, 3, 4]);
+        write(&region, b"short", 5, &[]);
+        assert_eq!([1, 2, 3, 4].map(|number| owner(&region, number)), [Some(place(1)); 4]);
+        assert_eq!((owner(&region, 5), owner(&region, 6)), (Some(place(5)), None));
+        let item = Item::at(&region, place(1), NOW).unwrap();
+        assert_eq!(Pieces::freed(&region, &item), [2, 3, 4].map(place));
+        write(&region, b"other", 1, &[7, 8]);
+        assert_eq!([2, 3, 4].map(|number| owner(&region, number)), [None; 3]);
+        assert_eq!([7, 8].map(|number| owner(&region, number)), [Some(place(1)); 2]);
+    }
+
+    /// A process that ended, or an older version, may have left chunks that still name an item.
+    #[test]
+    fn a_chunk_that_names_an_item_which_does_not_lead_to_it_belongs_to_none() {
+        let region = region();
+        write(&region, b"old", 1, &[2, 3]);
+        for parts in [&[][..], &[4, 5], &[3]] {
+            write(&region, b"new", 1, parts);
+            assert_eq!(owner(&region, 2), None, "{parts:?}");
+        }
+        assert_eq!(owner(&region, 3), Some(place(1)));
+        // Chunks that lead in a circle.
+        write_continuation(&region, place(3), 8000, Some(place(4)), place(1));
+        write_continuation(&region, place(4), 8000, Some(place(3)), place(1));
+        assert_eq!(owner(&region, 2), None);
     }
 }

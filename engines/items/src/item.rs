@@ -91,7 +91,7 @@ const _: () = assert!(GENERATION_SHIFT + GENERATIONS.ilog2() == 63);
 const _: () = assert!(KEY_MAX <= u8::MAX as usize);
 
 impl Header {
-    /// What the first word of a chunk holds that was never used.
+    /// What the first word of a chunk holds that was never used, or that continued a chain when it was freed.
     pub const NONE: Header = Header(0);
 
     /// The header of an item that is stored, or last accessed, at `now`.

@@ -1,5 +1,6 @@
 //! A value that arrives in pieces, or is put together from several, in chunks of an engine.
 
+use crate::chain::forget_chain;
 use crate::item::{Fields, ItemHeaderSpec};
 use crate::pending_chunks::PendingChunks;
 use guira_contract::PendingValue;
@@ -208,7 +209,13 @@ impl<H: ChunkHome> PendingValue for Pending<H> {
 impl<H: ChunkHome> Drop for Pending<H> {
     fn drop(&mut self) {
         self.home.arriving().sub(self.counted);
-        self.chunks.take_chunks().for_each(|at| self.home.give(at));
+        for (index, at) in self.chunks.take_chunks().enumerate() {
+            // It may have been written without being published.
+            if index > 0 {
+                forget_chain(self.home.region(), at);
+            }
+            self.home.give(at);
+        }
     }
 }
 

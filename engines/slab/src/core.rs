@@ -104,7 +104,7 @@ impl<X: Scheme> Core<X> {
     /// Takes a pin back, and frees the item if it was unlinked meanwhile.
     pub(crate) fn unpin(&self, at: Offset) {
         if self.pins.unpin(at) {
-            self.items.chunks_of(at).into_iter().for_each(|chunk| self.pool.give(chunk));
+            self.items.freed_chunks_of(at).into_iter().for_each(|chunk| self.pool.give(chunk));
         }
     }
 }

@@ -82,6 +82,6 @@ fn unlink_if_flushed<X: Scheme>(core: &Core<X>, at: Offset, kept: u32) {
     let removed = item.removed(core.pool.memory().class_at(at), Items::bytes_of(&item), Seconds(0));
     core.flush_counters.item_removed(Removal::Dead, &removed);
     if item.value_len() <= INLINE_MAX || core.pins.unlinked(at) {
-        core.items.chunks_of(at).into_iter().for_each(|chunk| core.pool.give(chunk));
+        core.items.freed_chunks_of(at).into_iter().for_each(|chunk| core.pool.give(chunk));
     }
 }

@@ -82,6 +82,14 @@ impl Items {
         chunks
     }
 
+    /// The same of an item that is being freed.
+    pub(crate) fn freed_chunks_of(&self, at: Offset) -> Vec<Offset> {
+        let item = self.at(at, Seconds(0));
+        let mut chunks = item.map_or_else(Vec::new, |item| Pieces::freed(self.region(), &item));
+        chunks.push(at);
+        chunks
+    }
+
     /// How long ago an item was last read or stored, in seconds.
     pub(crate) fn idle(&self, item: &Item<'_>) -> u64 {
         let now = self.shell.time_seen();

@@ -2,6 +2,7 @@
 
 use super::arrivals::values_that_never_arrive_leave_room_for_those_that_are_kept;
 use super::kept::what_a_command_needs_is_not_evicted_for_it;
+use super::leavings::an_emptied_page_costs_no_item_elsewhere;
 use super::sink::{pin_of, store, value_of};
 use crate::stats::EngineStats;
 use crate::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, NewItem, Provision, Recency, Value};
@@ -26,6 +27,7 @@ pub fn behaviour<E: Engine>(open: &impl Fn(usize) -> E) {
         case(open(16 << 20));
     }
     values_that_never_arrive_leave_room_for_those_that_are_kept(open);
+    an_emptied_page_costs_no_item_elsewhere(open);
     what_a_command_needs_is_not_evicted_for_it(open);
 }
 

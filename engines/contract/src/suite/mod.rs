@@ -14,6 +14,7 @@ mod hot_items;
 mod image;
 mod kept;
 mod lasting;
+mod leavings;
 mod newest;
 mod prefixes;
 mod refusing;

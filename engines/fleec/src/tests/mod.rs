@@ -4,6 +4,7 @@ mod damage;
 mod flushes;
 mod full_memory;
 mod hot_items;
+mod leavings;
 mod locked;
 mod memory;
 mod parked;

@@ -8,7 +8,7 @@
 use super::class_order::ClassOrder;
 use super::view::View;
 use crate::pool::balance::{ONLY_PAGE, SLACK};
-use guira_items::Pieces;
+use guira_items::Continuation;
 use guira_memory::Offset;
 use guira_memory::slab::{ClassGuard, ClassId, PageId, PageState};
 use std::ops::Range;
@@ -71,7 +71,7 @@ pub(crate) fn donor(view: View<'_>, needy: ClassId) -> Option<ClassId> {
 
 /// Whether a chunk in use is a piece of a long value.
 fn is_piece(view: View<'_>, at: Offset) -> bool {
-    Pieces::head_of(view.items.shell().region(), at).is_some()
+    Continuation::at(view.items.shell().region(), at).is_some()
 }
 
 /// Whether a class has done with a page less for long, or what its only page holds would take little of the pages of a larger class. No page goes that has

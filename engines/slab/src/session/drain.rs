@@ -11,7 +11,7 @@ use crate::items::Items;
 use crate::pool::cache::batch_of;
 use crate::pool::drains::Content;
 use guira_contract::{Counter, KeyHash};
-use guira_items::{Eviction, Item, Pieces, Removal};
+use guira_items::{Eviction, Item, Removal};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit, Given, PageId, PageState};
 use guira_sync::atomic::{Ordering, fence};
@@ -147,9 +147,7 @@ fn movable<X: Scheme>(core: &Core<X>, at: Offset, now: Seconds) -> Option<KeyHas
     let is_whole = |item: &Item<'_>| item.chain().is_none() && core.items.dead(item, now).is_none();
     let item = core.items.at(at, now).filter(is_whole);
     // What is pinned is being sent, or about to be changed by a session that looks for memory for it.
-    let is_item = item.is_some()
-        && !core.pins.is_pinned(at)
-        && Pieces::head_of(core.items.shell().region(), at).is_none();
+    let is_item = item.is_some() && !core.pins.is_pinned(at);
     // A free chunk in a session's cache still looks like its last item.
     core.items.hash_at(at).filter(|hash| is_item && is_linked(core, at, *hash))
 }

@@ -4,7 +4,7 @@ use super::removal;
 use super::state::SessionState;
 use crate::index::Scheme;
 use guira_contract::Counter;
-use guira_items::{Pieces, Removal};
+use guira_items::Removal;
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
 use guira_sync::clock::Seconds;
@@ -40,7 +40,7 @@ pub(crate) fn evict<X: Scheme>(
         if victims.is_empty() {
             break;
         }
-        spare_continuations(state, class, &mut victims);
+        spare_continuations(state, class, &mut victims, now);
         removal::unlink_all(state, &victims, Removal::Evicted, now);
         if !state.cache.is_empty(class) {
             return true;
@@ -52,9 +52,14 @@ pub(crate) fn evict<X: Scheme>(
 /// A long item goes when the hand comes to its head. Its other chunks lie anywhere: if the hand took it at the first one
 /// that it meets, an item of ten chunks would live for a tenth of a round. Only a last chunk that is smaller than the
 /// others, and lies in another class, counts there like any other.
-fn spare_continuations<X: Scheme>(state: &SessionState<X>, class: ClassId, victims: &mut Vec<Offset>) {
+fn spare_continuations<X: Scheme>(
+    state: &SessionState<X>,
+    class: ClassId,
+    victims: &mut Vec<Offset>,
+    now: Seconds,
+) {
     if state.core.pool.memory().classes().largest() == class {
-        victims.retain(|at| Pieces::head_of(state.core.items.shell().region(), *at).is_none());
+        victims.retain(|at| state.core.items.at(*at, now).is_some());
     }
 }
 

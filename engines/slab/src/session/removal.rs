@@ -20,15 +20,12 @@ pub(crate) fn unlink_all<X: Scheme>(
     let region = core.items.shell().region();
     let mut hashed: Vec<(Offset, KeyHash)> = Vec::with_capacity(victims.len());
     for at in victims {
-        let head = Pieces::head_of(region, *at).unwrap_or(*at);
-        // What a free chunk has left of a chain leads to whatever lies there now.
-        let is_left_over = |item| head != *at && !Pieces::has(region, &item, *at);
-        if core.items.at(head, now).is_none_or(is_left_over) {
+        let Some(item) = Pieces::owner_of(region, *at, |at| core.items.at(at, now)) else {
             continue;
-        }
-        if let Some(hash) = core.items.hash_at(head) {
+        };
+        if let Some(hash) = core.items.hash_at(item.at) {
             core.index.prefetch_buckets(hash);
-            hashed.push((head, hash));
+            hashed.push((item.at, hash));
         }
     }
     let mut unlinked = 0;
@@ -97,7 +94,7 @@ pub(crate) fn free<X: Scheme>(state: &mut SessionState<X>, at: Offset, now: Seco
         if !core.pins.unlinked(at) {
             return;
         }
-        for chunk in Pieces::chunks(core.items.region(), &item) {
+        for chunk in Pieces::freed(core.items.region(), &item) {
             cache.put(&core.pool, chunk);
         }
     }
