@@ -299,7 +299,7 @@ mod loom_tests {
                 let standing = standing.clone();
                 thread::spawn(move || act(&standing))
             });
-            threads.map(|thread| thread.join().unwrap());
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
             check(&standing, &slow);
         });
     }

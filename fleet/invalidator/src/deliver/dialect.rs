@@ -1,6 +1,6 @@
 //! How a target is asked to delete keys, and what its answers mean.
 
-use guira_client::text::{Connection, TextError};
+use guira_client::text::{Connection, TextError, is_refusal};
 use guira_databases::WayError;
 use serde::Deserialize;
 
@@ -35,9 +35,6 @@ const CLASSIC: Words =
 /// The request to drop everything, and its answer.
 const FLUSH: &[u8] = b"flush_all\r\n";
 const FLUSHED: &[u8] = b"OK";
-
-/// A request that the target takes for wrong begins its answer with this: it would do so again.
-const REJECTED: &[u8] = b"CLIENT_ERROR";
 
 /// A key that is asked for when others were refused: whether the target refuses all.
 pub(super) const PROBE: &[u8] = b"guira-invalidator";
@@ -138,7 +135,7 @@ impl Dialect {
             match line {
                 line if line == words.hit => tally.hits += 1,
                 line if line == words.miss => tally.misses += 1,
-                line if line.starts_with(REJECTED) => tally.rejected += 1,
+                line if is_refusal(line) => tally.rejected += 1,
                 line => return Err(answer(line)),
             }
         }
