@@ -238,6 +238,18 @@ impl Setup {
     }
 }
 
+/// Limits a process to `most` descriptors from now on.
+///
+/// # Panics
+/// If the system does not.
+#[track_caller]
+pub fn limit_descriptors(process_id: u32, most: u32) {
+    // The hard limit stays, so that the soft one can be raised again.
+    let (pid, limit) = (process_id.to_string(), format!("--nofile={most}:"));
+    let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+    assert!(status.is_ok_and(|status| status.success()), "cannot limit its descriptors");
+}
+
 /// A running server, killed on drop.
 ///
 /// | variable | meaning |
@@ -374,9 +386,7 @@ impl Server {
     /// Limits it to `most` descriptors from now on.
     #[track_caller]
     pub fn limit_descriptors(&self, most: u32) {
-        let (pid, limit) = (self.process_id().to_string(), format!("--nofile={most}:{most}"));
-        let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
-        assert!(status.is_ok_and(|status| status.success()), "cannot limit its descriptors");
+        limit_descriptors(self.process_id(), most);
     }
 
     /// Fails if the server has ended.

@@ -4,6 +4,7 @@ use crate::upstream::scripted;
 use crate::{Router, name, stop};
 use guira_tests::binary::step;
 use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::server::{limit_descriptors, wait_for_log};
 use guira_tests::{Client, Server};
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -131,6 +132,35 @@ fn no_command_keeps_an_item_in_the_gutter_for_longer_than_its_time() {
     assert!((1..=5).contains(&left(&mut direct, "k")));
     // It is gone at once if a client says so.
     client.exchange("touch k -1\r\nget k\r\n", "TOUCHED\r\nEND\r\n");
+}
+
+#[test]
+fn a_server_is_not_out_of_service_because_the_router_has_no_descriptors_left() {
+    let (one, other) = (Server::start(), Server::start());
+    let router = Router::start(&[
+        "--num-proxies=1",
+        "--config-str",
+        &format!(
+            r#"{{"pools": {{"A": {{"servers": ["{}"]}}, "B": {{"servers": ["{}"]}}}},
+                "routes": {{"/r/a/": "PoolRoute|A", "/r/b/": "PoolRoute|B"}}}}"#,
+            name(&one),
+            name(&other)
+        ),
+        "--route-prefix=/r/a/",
+    ]);
+    let mut client = router.connect();
+    client.exchange("get k\r\n", "END\r\n");
+    let open = std::fs::read_dir(format!("/proc/{}/fd", router.process.id())).unwrap().count() as u32;
+    // Not one more than there are, of which the highest may have a number above their count.
+    limit_descriptors(router.process.id(), open);
+    let refusals = (0..20).filter(|_| client.ask("get /r/b/k\r\n") == "SERVER_ERROR 307 busy").count();
+    assert_eq!(refusals, 20);
+    client.exchange("get k\r\n", "END\r\n");
+    let stats = client.stats("");
+    assert_eq!((&*stats["num_hard_tko_count"], &*stats["connections_not_begun_count"]), ("0", "20"));
+    wait_for_log(|| router.log(), "cannot connect to a server for want of something on this host");
+    limit_descriptors(router.process.id(), 1024);
+    client.exchange("get /r/b/k\r\n", "END\r\n");
 }
 
 /// Keys `key0` to `key19` are stored through a router with two servers, of which one is then killed. Returns which keys it had.
