@@ -719,6 +719,33 @@ mod tests {
         start(&options, Secrets { users: None, tls: None, token: None }, Vec::new()).unwrap()
     }
 
+    /// Whatever the order of the two is.
+    #[test]
+    fn a_policy_that_is_refused_undoes_no_other_command() {
+        use guira_protocol::AdminVerb;
+        let mut options = Options { workers: 1, memory: crate::Size(64 << 20), ..Options::default() };
+        options.listen[0].address = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let running = start(&options, Secrets { users: None, tls: None, token: None }, Vec::new()).unwrap();
+        let admin = running.status.admin.upgrade().unwrap();
+        let asked = |words: &str| admin.carry_out(AdminVerb::Policy, words.as_bytes());
+        let said = |words: &str| format!("{:?}", asked(words));
+        for round in 0..5_000 {
+            assert!(said("clock").contains("OK"), "it is not left to the server");
+            let start = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    start.wait();
+                    assert!(said("clock nonsense=1").contains("CLIENT_ERROR"));
+                });
+                start.wait();
+                assert!(said("auto").contains("OK"));
+            });
+            assert!(said("").contains(", auto"), "round {round}: {}", said(""));
+        }
+        drop(admin);
+        running.stop(Ending::Discarded).unwrap();
+    }
+
     #[test]
     fn a_region_is_closed_in_order_though_a_worker_has_failed_but_not_if_one_has_panicked() {
         let path = std::env::temp_dir().join(format!("guira-node-region-{}", std::process::id()));
