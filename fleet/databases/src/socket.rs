@@ -20,10 +20,12 @@ impl Socket {
     /// Connects to the first address of the name that answers. Reading waits for `read_timeout` at most.
     pub(crate) fn connect(endpoint: &Endpoint, read_timeout: Duration) -> io::Result<Self> {
         let socket = match endpoint {
-            Endpoint::Tcp { host, port } => Socket::Tcp(connect_tcp(host, *port)?),
-            Endpoint::Unix(path) => Socket::Unix(connect_unix(path)?),
+            Endpoint::Tcp { host, port } => connect_tcp(host, *port).map(Socket::Tcp),
+            Endpoint::Unix(path) => connect_unix(path).map(Socket::Unix),
         };
-        socket.with_timeouts(read_timeout)
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("cannot connect to {endpoint}: {error}"));
+        socket.map_err(named)?.with_timeouts(read_timeout)
     }
 
     /// Sending does not wait for ever either, and a peer whose host is gone is noticed.
@@ -120,7 +122,7 @@ mod tests {
         let path = Scratch::new();
         let path = path.file("socket");
         let _server = UnixListener::bind(&path).unwrap();
-        let endpoint = format!("unix:{}", path.display()).parse().unwrap();
+        let endpoint: Endpoint = format!("unix:{}", path.display()).parse().unwrap();
         let clock = Stopwatch::start();
         let mut waiting = Vec::new();
         // The system has room for 4096 at most.
@@ -131,6 +133,7 @@ mod tests {
             }
         };
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(error.to_string().contains(&format!("cannot connect to {endpoint}: ")), "{error}");
         assert!(clock.elapsed() < TIMEOUT * 2);
     }
 }

@@ -294,6 +294,22 @@ fn a_password_is_the_first_line_of_its_file_and_not_shown() {
 }
 
 #[test]
+fn the_whole_example_of_the_documentation_is_right() {
+    let text = include_str!("../../../../docs/invalidator.md");
+    let (_, text) = text.split_once("```toml\n").unwrap();
+    let (text, _) = text.split_once("```").unwrap();
+    assert!(text.contains("[source.mariadb]"), "{text}");
+    Config::from_toml(text).unwrap();
+}
+
+#[test]
+fn the_shipped_example_has_a_target_for_each_cluster() {
+    let config = Config::from_toml(include_str!("../../../../deploy/systemd/invalidator.toml")).unwrap();
+    assert!(config.targets.len() > 1);
+    assert_eq!(config.longest_key(), (250, None), "none of them stands for all clusters by its prefix");
+}
+
+#[test]
 fn the_longest_key_is_what_the_longest_prefix_leaves() {
     let targets = |prefixes: &[&str]| {
         let head = &GOOD[..GOOD.find("[[target]]").unwrap()];

@@ -18,15 +18,23 @@ pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
                 connection = None;
                 counts.set_extent(None);
                 if was_seen && stop.check().is_ok() {
-                    tracing::warn!(
-                        "the lag in bytes is not known, for which the user needs BINLOG MONITOR (MariaDB) or REPLICATION CLIENT (MySQL): {error}"
-                    );
+                    tracing::warn!("the lag in bytes is not known: {error}{}", advice(&error));
                 }
             }
         }
         if stop.wait(WATCH_EVERY).is_err() {
             return;
         }
+    }
+}
+
+/// What to do about it, if that is not what the error says.
+fn advice(error: &SourceError) -> &'static str {
+    match error {
+        SourceError::Refused(_) => {
+            ". The user needs BINLOG MONITOR (MariaDB) or REPLICATION CLIENT (MySQL) for it"
+        }
+        _ => "",
     }
 }
 
@@ -55,6 +63,13 @@ pub(super) fn number(name: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_privilege_is_named_only_to_a_user_who_was_refused() {
+        assert!(advice(&SourceError::Refused("Access denied (1227)".to_owned())).contains("BINLOG MONITOR"));
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(advice(&SourceError::Connection(refused)), "");
+    }
 
     #[test]
     fn files_are_known_by_their_numbers() {
