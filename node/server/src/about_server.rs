@@ -30,6 +30,10 @@ fn say<P: ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
 impl<S: Session> Interpreter<S> {
     /// Executes what may take any time. The turn pays for it: others wait for no more than one such
     /// command.
+    ///
+    /// Not part of the loop over requests, where registers are short.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn timed(&mut self, execute: impl FnOnce(&mut Self) -> Flow) -> Flow {
         let since = Stopwatch::start();
         let flow = execute(self);

@@ -1,12 +1,6 @@
 //! `watch`: events line by line to the clients that asked, for which no request waits.
 
-use std::io::Write;
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::time::Duration;
-
-use guira_sync::atomic::{AtomicBool, Ordering};
-use guira_tests::server::{Address, wait_for};
+use guira_tests::server::wait_for;
 use guira_tests::{Client, Server, Setup, newer_than_peer, upstream_flaw};
 
 /// A client that watches.
@@ -321,36 +315,4 @@ fn a_watcher_sees_nothing_that_was_before_it() {
         late.abandon();
     }
     first.abandon();
-}
-
-#[test]
-fn a_watcher_that_sends_without_end_keeps_no_line_from_others() {
-    let server = Setup::new().start_guira();
-    let Address::Tcp(address) = *server.address() else { panic!("a TCP address") };
-    let over = Arc::new(AtomicBool::new(false));
-    let floods: Vec<_> = (0..2)
-        .map(|_| {
-            let mut stream = TcpStream::connect(address).expect("it listens");
-            stream.set_write_timeout(Some(Duration::from_millis(100))).expect("a timeout");
-            stream.write_all(b"watch mutations\r\n").expect("it is read");
-            let over = Arc::clone(&over);
-            std::thread::spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    // What is not taken in time is tried again.
-                    let _ = stream.write(&[b'x'; 64 << 10]);
-                }
-            })
-        })
-        .collect();
-    let mut log = watcher(&server, "mutations");
-    let mut client = server.connect();
-    for number in 0..20 {
-        client.set(&format!("k{number}"), "x");
-        starts_with(&event(&mut log), &format!("type=item_store key=k{number} "));
-    }
-    over.store(true, Ordering::Relaxed);
-    floods.into_iter().for_each(|flood| flood.join().expect("it ends"));
-    log.abandon();
-    client.abandon();
-    server.stop("TERM");
 }

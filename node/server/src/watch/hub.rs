@@ -10,7 +10,7 @@ use guira_contract::Meta;
 use guira_serving::{CloseReason, ConnBudget, ConnectionFacts, ConnectionObserver};
 use guira_sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
-use guira_transport::{Mailbox, Progress};
+use guira_transport::{Mailbox, Progress, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -413,11 +413,39 @@ fn push(watcher: &mut Watcher) -> io::Result<usize> {
     }
     watcher.out.drain(..total);
     stream.flush()?;
-    // What a watcher says is not listened to. One that says more than is read in a round keeps nobody
-    // from their lines: the rest is read in the next rounds.
-    let mut ignored = [0; IGNORED_BYTES];
-    match stream.read(&mut ignored)? {
-        Progress::Moved(_) | Progress::Blocked => Ok(total),
+    ignore_input(stream)?;
+    Ok(total)
+}
+
+/// What a watcher says is not listened to. One that says more than is read in a round keeps nobody
+/// from their lines: the rest is read in the next rounds.
+fn ignore_input(stream: &mut Stream) -> io::Result<()> {
+    match stream.read(&mut [0; IGNORED_BYTES])? {
+        Progress::Moved(_) | Progress::Blocked => Ok(()),
         Progress::Ended => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_watcher_that_sends_much_is_read_a_little_of_in_a_round() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut stream = Stream::Unix(ours);
+        ignore_input(&mut stream).unwrap();
+        theirs.write_all(&[b'x'; 10 * IGNORED_BYTES]).unwrap();
+        ignore_input(&mut stream).unwrap();
+        let mut left = 0;
+        while let Progress::Moved(bytes) = stream.read(&mut [0; IGNORED_BYTES]).unwrap() {
+            left += bytes;
+        }
+        assert_eq!(left, 9 * IGNORED_BYTES, "the rest waits for the next rounds");
+        drop(theirs);
+        assert!(ignore_input(&mut stream).is_err(), "it has gone");
     }
 }
