@@ -126,7 +126,7 @@ impl Failure {
                 | Self::Redelivering(ReplayError::Wanted(_) | ReplayError::Config(_))
                 | Self::Terminal(TerminalError::None)
                 | Self::Load(LoadError::Options(_))
-                | Self::Start(StartError::NamelessDatagrams)
+                | Self::Start(StartError::NamelessDatagrams | StartError::LittleMemory { .. })
         )
     }
 

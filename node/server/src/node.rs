@@ -23,8 +23,8 @@ use guira_contract::{CloseError, CommitAhead, Engine, Opening};
 use guira_memory::lasting::HandedRegion;
 use guira_memory::{machine_memory, release_code, release_heap, release_stack};
 use guira_roster::{
-    ClassOptions, EngineOptions, Eviction, Host, HugePages, Lasting, OpenError, Opened, OptionError,
-    RegionPlace, Residence, Setup,
+    ClassOptions, EngineOptions, Eviction, Host, HugePages, Lasting, MEMORY_LEAST, OpenError, Opened,
+    OptionError, RegionPlace, Residence, Setup,
 };
 use guira_serving::{
     Acceptor, Arrival, ConnBudget, Connections, Crew, HostOptions, Placement, Port, PortError, Worker,
@@ -70,6 +70,14 @@ pub enum StartError {
     /// The engine cannot be opened.
     #[error("cannot open the engine")]
     Engine(#[from] OpenError),
+    /// No engine can do anything with so little memory.
+    #[error("memory: {memory} is too little: an engine needs at least {least}")]
+    LittleMemory {
+        /// What was given.
+        memory: crate::Size,
+        /// What it must be.
+        least: crate::Size,
+    },
     /// Connections would leave too little memory.
     #[error("--connection-memory {wanted} is too much of --memory {memory}: at most {most}")]
     ConnectionMemory {
@@ -176,13 +184,16 @@ impl ServerStatus {
 /// the background first does so before, while its errors can still be shown.
 ///
 /// # Errors
-/// If users and datagrams are to be served, or connections would leave too little memory.
+/// If users and datagrams are to be served, or there is too little memory, or connections would leave too little.
 pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> Result<(), StartError> {
     let is_datagrams = |socket: &Inherited| matches!(socket, Inherited::Datagram(_));
     if secrets.users.is_some()
         && (!options.udp.is_empty() || options.serves_mica() || inherited.iter().any(is_datagrams))
     {
         return Err(StartError::NamelessDatagrams);
+    }
+    if options.memory.0 < MEMORY_LEAST {
+        return Err(StartError::LittleMemory { memory: options.memory, least: crate::Size(MEMORY_LEAST) });
     }
     let (memory, most) = (options.memory, most_connection_memory(options.memory));
     if let Some(wanted) = options.connection_memory.filter(|wanted| *wanted > most) {

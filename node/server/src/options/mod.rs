@@ -148,15 +148,14 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether the memory is enough for an engine. Who comes from memcached gives a number of MiB.
+    /// Whoever comes from memcached gives a number of MiB.
     fn check_memory(&self, given: &GivenOptions) -> Result<(), OptionsError> {
         let is_number = |text: &&String| text.parse::<usize>().is_ok_and(|number| number > 0);
         let number = given.get("memory").and_then(|texts| texts.last()).filter(is_number);
-        check(self.memory.0 >= MEMORY_LEAST, "memory", || match number {
-            Some(number) => {
-                format!("{number} is {number} bytes: did you mean {number}MiB? (memcached's -m counts MiB)")
-            }
-            None => format!("{} is too little: an engine needs at least {}", self.memory, Size(MEMORY_LEAST)),
+        let number = number.filter(|_| self.memory.0 < MEMORY_LEAST);
+        check(number.is_none(), "memory", || {
+            let number = number.map_or("", String::as_str);
+            format!("{number} is {number} bytes: did you mean {number}MiB? (memcached's -m counts MiB)")
         })
     }
 
