@@ -2,7 +2,7 @@
 
 use crate::batch::Batcher;
 use crate::config::{Config, ConfigError};
-use crate::counters::{Count, Counts, TargetCounts};
+use crate::counters::{Count, Counts, Flushed, TargetCounts};
 use crate::deliver::SpoolError;
 use crate::keys::Extractor;
 use crate::ledger::Ledger;
@@ -89,6 +89,8 @@ impl Shared {
     /// This is done from now on. Spools have been opened: before that it would be told of them that they are empty.
     pub(crate) fn begin(&self, view: &View) {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view.clone();
+        // Whoever has not flushed before is told to again, or need not.
+        view.targets.iter().for_each(|target| target.set_flushed(Flushed::Done));
         self.counts.set_retained(0);
         self.counts.set_extent(None);
     }

@@ -58,7 +58,9 @@ fn fault(shared: &Shared, now: u64) -> Option<String> {
     if !counts.is_connected() {
         return Some("the log of the database is not being read".to_owned());
     }
-    if let Some(seconds) = view.undue_silence(counts.silence(now)) {
+    // Who is held up by a target hears nothing either.
+    let is_idle = view.ledger.is_settled();
+    if let Some(seconds) = view.undue_silence(counts.silence(now)).filter(|_| is_idle) {
         return Some(format!("nothing was heard of the sender of change events for {seconds} s"));
     }
     let unflushed = view.targets.iter().find(|target| target.refuses_flush());
@@ -120,6 +122,9 @@ mod tests {
         shared.begin(&shared.next(&Config::of_silent_sender(60)));
         shared.counts.heard(5);
         assert_eq!(fault(&shared, 65), None);
+        shared.view().ledger.sent(1, 5, None);
+        assert_eq!(fault(&shared, 66), None, "a target may hold up the reader");
+        shared.view().ledger.acknowledged(0, 1);
         assert_eq!(
             fault(&shared, 66).as_deref(),
             Some("nothing was heard of the sender of change events for 61 s")

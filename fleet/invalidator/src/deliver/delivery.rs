@@ -16,6 +16,9 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long at most if it has given no answer: one that answers a single delete and then none of a batch is not sent batches all the time.
 const SILENT_WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// So many questions a tenth of a second apart are a minute.
+const OFTEN: usize = 600;
+
 /// Where deletes of a target go, and flushes.
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
@@ -108,7 +111,7 @@ impl Delivery {
     /// Waits until the target answers a delete of a key that nobody has, whatever it says. It is asked often, since it may be there for a moment only, and a whole batch is
     /// not sent to somebody who is not there.
     fn wait_for_answer(&self) -> Result<Option<Connection>, Stopped> {
-        loop {
+        for wait in waits_for_answer() {
             let asked =
                 self.ways.deletes.connect().map_err(DeliveryError::from).and_then(|mut connection| {
                     self.ask(&mut connection, [&PROBE.into()].into_iter()).map(|_| connection)
@@ -117,9 +120,10 @@ impl Delivery {
                 Ok(connection) => return Ok(Some(connection)),
                 // After an answer that is none of a delete, more may come: another connection is made.
                 Err(error) if !error.is_silence() => return Ok(None),
-                Err(_) => self.stop.wait(WAIT_MIN)?,
+                Err(_) => self.stop.wait(wait)?,
             }
         }
+        Ok(None)
     }
 
     fn attempt(&self, task: &Task, connection: &mut Option<Connection>) -> Result<Tally, DeliveryError> {
@@ -190,6 +194,11 @@ impl Delivery {
             example.escape_ascii()
         );
     }
+}
+
+/// From one question whether a target is there to the next: ten a second in the first minute, and then one.
+fn waits_for_answer() -> impl Iterator<Item = Duration> {
+    std::iter::repeat_n(WAIT_MIN, OFTEN).chain(std::iter::repeat(SILENT_WAIT_MAX))
 }
 
 fn is_flush(task: &Task) -> bool {
@@ -447,6 +456,13 @@ mod tests {
         running.wait_for("1");
         assert_eq!(running.counts.get(TargetCount::Failures), 1);
         running.end();
+    }
+
+    #[test]
+    fn a_target_that_is_away_for_long_is_asked_less_often() {
+        let minute: Duration = waits_for_answer().take(OFTEN).sum();
+        assert_eq!(minute, Duration::from_secs(60));
+        assert_eq!(waits_for_answer().nth(OFTEN), Some(Duration::from_secs(1)));
     }
 
     #[test]

@@ -153,6 +153,8 @@ impl Log for Sender<'_> {
     fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
         if self.lines.has_one() {
             self.take_line(changes)?;
+            // Targets that are away hold up the reader, which is no silence of the sender's.
+            self.silence = Stopwatch::start();
             return if self.lines.has_one() { Ok(()) } else { Ok(changes.pause()?) };
         }
         if self.has_ended { Ok(self.wait_for_acknowledgement()?) } else { Ok(self.wait_for_bytes()?) }
