@@ -162,6 +162,16 @@ pub(super) fn statements_without_rows_are_told(fleet: &Fleet, admin: &mut HttpCl
     fleet.catch_up("fourth");
     expect_gone(fleet, &["list:all"], &[]);
     assert_eq!(metric(admin, "guira_invalidator_unseen_statements_total"), before + 1);
+    // Two that rename the table, and two that do not.
+    fleet.database.execute(
+        "USE shop;
+         ALTER TABLE others RENAME COLUMN id TO number;
+         ALTER TABLE others COMMENT 'RENAME TO any', RENAME TO renamed;
+         ALTER TABLE renamed RENAME others, RENAME COLUMN number TO id;
+         ALTER TABLE others COMMENT ''",
+    );
+    fleet.catch_up("after-the-renames");
+    assert_eq!(metric(admin, "guira_invalidator_unseen_statements_total"), before + 3);
 }
 
 #[test]
