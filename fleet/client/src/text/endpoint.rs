@@ -3,12 +3,11 @@
 use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use guira_transport::connect_unix;
 
 use super::connection::Wire;
 
@@ -54,16 +53,6 @@ impl FromStr for Endpoint {
             _ => Err(wrong()),
         }
     }
-}
-
-/// Connects to a socket, whose server may have more to accept than it has room for: the system would wait for that without end.
-fn connect_unix(path: &Path) -> io::Result<UnixStream> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    let socket = UnixStream::from(socket);
-    socket.set_nonblocking(false)?;
-    Ok(socket)
 }
 
 impl fmt::Display for Endpoint {
