@@ -143,6 +143,37 @@ impl<'a> Pieces<'a> {
         chunks
     }
 
+    /// Has the part of `item` that lies in the chunk at `at` lie in the chunk at `to`, which has room for it. The one at `at` is to be freed then. False if it has no
+    /// such part. The caller holds the item, and nobody reads it.
+    pub fn move_part(region: &'a Region, item: &Item<'_>, at: Offset, to: Offset) -> bool {
+        let Some(mut link) = item.link() else {
+            return false;
+        };
+        loop {
+            match Offset::from_bytes(words::load(link)) {
+                next if next == at => break,
+                next if next.bytes() == 0 => return false,
+                next => link = region.word(next.plus(WORD)),
+            }
+        }
+        let length = Header(words::load(region.word(at))).shape().value_len as usize;
+        let words = |at| {
+            region.words(at, (CONTINUATION + length).div_ceil(WORD)).expect("a chunk lies in the Region")
+        };
+        words(to).iter().zip(words(at)).for_each(|(to, from)| words::store(to, words::load(from)));
+        // The last store: whoever goes on with the Region after this process has died finds the one part or the other.
+        words::store(link, to.bytes() as u64);
+        forget_chain(region, at);
+        true
+    }
+
+    /// All chunks of `item`, which was copied from another place, say that they belong to it. The caller holds it, and nobody reads it.
+    pub fn follow_head(region: &'a Region, item: &Item<'_>) {
+        for at in Pieces::chunks(region, item) {
+            words::store(region.word(at.plus(2 * WORD)), item.at.bytes() as u64);
+        }
+    }
+
     /// The item that the chunk at `at` belongs to, which begins there or has it as a later part; `item_at` finds the item that begins in a chunk. `None` if it
     /// belongs to none. A free chunk looks like the item that began there last, so the caller has to ask the table whether that is there. The item may
     /// change meanwhile: then the answer is worth nothing.
@@ -300,6 +331,36 @@ mod tests {
         write(&region, b"other", 1, &[7, 8]);
         assert_eq!([2, 3, 4].map(|number| owner(&region, number)), [None; 3]);
         assert_eq!([7, 8].map(|number| owner(&region, number)), [Some(place(1)); 2]);
+    }
+
+    #[test]
+    fn every_part_of_an_item_can_be_moved_and_so_can_its_first_chunk() {
+        let region = region();
+        write(&region, b"long", 1, &[2, 3, 4]);
+        for (place_of, number) in [2, 3, 4].into_iter().zip(0_u8..) {
+            let word = region.word(place(place_of).plus(CONTINUATION + 80));
+            words::store(word, u64::from_le_bytes([number; 8]));
+        }
+        let item = Item::at(&region, place(1), NOW).unwrap();
+        for (from, to) in [(3, 7), (2, 6), (4, 8)] {
+            assert!(Pieces::move_part(&region, &item, place(from), place(to)));
+            assert!(!Pieces::move_part(&region, &item, place(from), place(9)));
+            assert_eq!((owner(&region, from), owner(&region, to)), (None, Some(place(1))));
+        }
+        let item = Item::at(&region, place(1), NOW).unwrap();
+        assert_eq!(Pieces::chunks(&region, &item), [6, 7, 8].map(place));
+        for (part, number) in [1, 2, 3].into_iter().zip(0..) {
+            let mut byte = [0];
+            Pieces::copy_value(&region, &item, 8000 * part + 80, &mut byte);
+            assert_eq!(byte, [number]);
+        }
+        write(&region, b"long", 9, &[6, 7, 8]);
+        [6, 7, 8]
+            .map(place)
+            .iter()
+            .for_each(|at| words::store(region.word(at.plus(16)), place(1).bytes() as u64));
+        Pieces::follow_head(&region, &Item::at(&region, place(9), NOW).unwrap());
+        assert_eq!([6, 7, 8].map(|number| owner(&region, number)), [Some(place(9)); 3]);
     }
 
     /// A process that ended, or an older version, may have left chunks that still name an item.

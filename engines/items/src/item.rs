@@ -359,6 +359,12 @@ impl<'a> Item<'a> {
         Some(Chain { total: self.total, next: Offset::from_bytes(words::load(&self.words[at + 1])) })
     }
 
+    /// The word that leads to the chunk after the first, if the item goes on in others.
+    pub(crate) fn link(&self) -> Option<&'a AtomicU64> {
+        let is_chain = self.shape().fields.has(Fields::CHAIN);
+        is_chain.then(|| &self.words[self.shape().chain_at() / WORD + 1])
+    }
+
     /// The item as it is counted when it is removed from `class`, where it counts for this many bytes.
     pub fn removed(&self, class: Option<ClassId>, bytes: u64, now: Seconds) -> Removed {
         Removed {

@@ -35,7 +35,7 @@ pub use history::{History, history, history_of_store};
 pub use hot_items::HotItems;
 pub use image::Image;
 pub use lasting::{Lasting, RegionSize, Site, close, reason};
-pub use newest::{lost_at_once, newest};
+pub use newest::{lost_at_once, lost_by_several, newest};
 pub use prefixes::prefixes;
 pub use refusing::{FIRST_UNIQUE, Moment, Refused, Refusing};
 pub use scratch::Scratch;

@@ -33,6 +33,40 @@ pub fn lost_at_once<E: Engine>(engine: &E, lengths: impl Iterator<Item = usize>)
     lost
 }
 
+/// Clients that take turns, and of which each reads what it has stored before it stores anew.
+const CLIENTS: usize = 4;
+const STORES: u64 = 4_000;
+
+/// Stores 4,000 long values by several clients, each of which reads its own back before it stores again, under so many keys, or under a new one each time.
+/// Returns how many were not there.
+///
+/// # Panics
+/// If there is no memory.
+pub fn lost_by_several<E: Engine>(engine: &E, keys: Option<u64>) -> u64 {
+    let mut sessions: Vec<E::Session> = (0..CLIENTS).map(|_| engine.session()).collect();
+    sessions.iter_mut().for_each(Session::offline);
+    let mut last: [Option<String>; CLIENTS] = [const { None }; CLIENTS];
+    let (mut random, mut lost) = (Random::new(SEED), 0);
+    for number in 0..STORES {
+        let client = number as usize % CLIENTS;
+        let session = &mut sessions[client];
+        session.online();
+        if let Some(key) = last[client].take().filter(|key| !last.contains(&Some(key.clone()))) {
+            lost += u64::from(value_of(session, key.as_bytes(), NOW).is_none());
+        }
+        let key = format!("several{}", keys.map_or(number, |keys| random.below(keys)));
+        let length = 100_000 + random.below(900_000) as usize;
+        let stored = store(session, key.as_bytes(), &vec![7; length], 0, Expiry::Never, NOW);
+        assert_eq!(stored, Ok(()), "{number}: {length} bytes");
+        session.quiesce();
+        session.maintain(NOW, Pace::Busy, 32);
+        // Nobody waits for a client that waits for its turn.
+        session.offline();
+        last[client] = Some(key);
+    }
+    lost
+}
+
 /// Long values, and values of all lengths, stay until others were stored.
 ///
 /// # Panics

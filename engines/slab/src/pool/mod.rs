@@ -95,10 +95,30 @@ impl ChunkPool {
         self.newest.stored((head, self.balance.tick()), replaced, pages);
     }
 
+    /// Whether a long value that was stored at a tick is new.
+    fn is_new(&self) -> impl Fn(u32) -> bool + use<> {
+        let (now, most) = (self.balance.tick(), self.fill_ticks() / NEW_PART);
+        move |tick| now.wrapping_sub(tick) <= most
+    }
+
     /// The pages of the long values that were stored last, unless much was stored since.
     pub(crate) fn pages_of_newest(&self) -> Vec<PageId> {
-        let (now, most) = (self.balance.tick(), self.fill_ticks() / NEW_PART);
-        self.newest.pages(|tick| now.wrapping_sub(tick) <= most)
+        self.newest.pages(self.is_new())
+    }
+
+    /// Whether there is a long value that is new, or was a moment ago.
+    pub(crate) fn has_new_long(&self) -> bool {
+        self.newest.has_new(self.is_new())
+    }
+
+    /// A long value that began at `from` begins at `to` now.
+    pub(crate) fn long_moved(&self, from: Offset, to: Offset) {
+        self.newest.moved(from, to);
+    }
+
+    /// Whether a long value that is new begins at `at`.
+    pub(crate) fn is_new_long(&self, at: Offset) -> bool {
+        self.newest.is_new(at, self.is_new())
     }
 
     /// The values that are still arriving, in all sessions.

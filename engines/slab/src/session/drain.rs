@@ -11,7 +11,7 @@ use crate::items::Items;
 use crate::pool::cache::batch_of;
 use crate::pool::drains::Content;
 use guira_contract::{Counter, KeyHash};
-use guira_items::{Eviction, Item, Removal};
+use guira_items::{CONTINUATION, Continuation, Eviction, Item, Pieces, Removal};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit, Given, PageId, PageState};
 use guira_sync::atomic::{Ordering, fence};
@@ -97,7 +97,8 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, content: Content)
     let is_new = |at: &Offset| new.binary_search(at).is_ok();
     for chunks in chunks.chunks(TOGETHER) {
         chunks.iter().for_each(|at| core.items.region().prefetch(at.bytes()));
-        let stays = |at: &Offset| all_stay || core.pool.memory().is_recent(*at) || is_new(at);
+        let is_read = |at: &Offset| core.pool.memory().is_recent(*at);
+        let stays = |at: &Offset| all_stay || is_read(at) || is_new(at) || evict::is_new(state, *at);
         let (staying, mut others): (Vec<Offset>, Vec<Offset>) = chunks.iter().copied().partition(stays);
         for at in staying {
             if rescue(state, class, at, now) {
@@ -113,10 +114,12 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, content: Content)
 }
 
 /// Moves the item at `at`, in a page that drains, to another chunk of its class; if that has lost its only page, of a larger
-/// one. False if there is no such item or no chunk. The chunks of a long value name the first, which therefore stays where
-/// it is.
+/// one. A part of a long value is moved alone. False if there is no such item or no chunk.
 fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, now: Seconds) -> bool {
     let core = state.core.clone();
+    if Continuation::at(core.items.region(), at).is_some() {
+        return rescue_part(state, class, at, now);
+    }
     let Some(hash) = movable(&core, at, now) else {
         return false;
     };
@@ -138,14 +141,70 @@ fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, no
     if core.evictor.wants_stores() {
         state.events.stored_over(to, hash.0 as u32, moved.expiry(), now);
     }
-    removal::free(state, at, now);
+    if moved.chain().is_some() {
+        // The chunk still looks like the beginning of the value, of which the other parts are in use. Whoever has pinned it since finds that it has moved.
+        state.cache.put(&core.pool, at);
+    } else {
+        removal::free(state, at, now);
+    }
+    true
+}
+
+/// Moves the part of a long value in the chunk at `at` in the same way.
+fn rescue_part<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, now: Seconds) -> bool {
+    let core = state.core.clone();
+    let owner = Pieces::owner_of(core.items.region(), at, |at| core.items.at(at, now));
+    let Some((head, hash)) = owner.and_then(|item| Some((item.at, movable(&core, item.at, now)?))) else {
+        return false;
+    };
+    let Some(to) = chunk_beside(state, class, now) else {
+        return false;
+    };
+    if !move_part(&core, (head, hash), (at, to), now) {
+        core.pool.give(to);
+        return false;
+    }
+    core.pool.drains().count_rescued();
+    state.cache.put(&core.pool, at);
+    true
+}
+
+/// Copies the part of the item at `head` that lies at `at` to the chunk at `to`, and has its chain lead there. False if the item is not there any more, has no such part,
+/// has expired, or is pinned.
+fn move_part<X: Scheme>(
+    core: &Core<X>,
+    (head, hash): (Offset, KeyHash),
+    (at, to): (Offset, Offset),
+    now: Seconds,
+) -> bool {
+    let held = core.index.lock(hash);
+    let is_linked = held.find(|other| (other == head).then_some(())).is_some();
+    let item = core.items.at(head, now).filter(|item| is_linked && core.items.dead(item, now).is_none());
+    let region = core.items.region();
+    let fits = Continuation::at(region, at)
+        .is_some_and(|part| part.head == head && CONTINUATION + part.length <= core.pool.chunk_bytes(to));
+    // Under the counters: as in `move_item`.
+    let Some(item) = item.filter(|_| fits && !core.pins.is_pinned(head)) else {
+        held.release_unchanged();
+        return false;
+    };
+    // Release fence: as in `move_item`.
+    fence(Ordering::Release);
+    let memory = core.pool.memory();
+    // A part is as new to the hand as it was.
+    let first = if memory.is_recent(at) { FirstBit::Set } else { FirstBit::Clear };
+    if !Pieces::move_part(region, &item, at, to) {
+        held.release_unchanged();
+        return false;
+    }
+    memory.renew(to, core.pool.chunk_bytes(to), first);
+    drop(held);
     true
 }
 
 /// The hash of the key of the item at `at`, if there is one that can be moved.
 fn movable<X: Scheme>(core: &Core<X>, at: Offset, now: Seconds) -> Option<KeyHash> {
-    let is_whole = |item: &Item<'_>| item.chain().is_none() && core.items.dead(item, now).is_none();
-    let item = core.items.at(at, now).filter(is_whole);
+    let item = core.items.at(at, now).filter(|item| core.items.dead(item, now).is_none());
     // What is pinned is being sent, or about to be changed by a session that looks for memory for it.
     let is_item = item.is_some() && !core.pins.is_pinned(at);
     // A free chunk in a session's cache still looks like its last item.
@@ -189,7 +248,7 @@ fn move_item<X: Scheme>(
     let slot = held.find(|other| (other == at).then_some(())).map(|(slot, ())| slot);
     let generation = core.items.flushes().generation();
     let is_alive = |item: &Item<'_>| core.items.flushes().dead_as_of(generation, item, now).is_none();
-    let item = core.items.at(at, now).filter(|item| item.chain().is_none() && is_alive(item));
+    let item = core.items.at(at, now).filter(is_alive);
     let room = core.pool.chunk_bytes(to);
     // Under the counters: a session that pins an item looks once more whether it is still where it was.
     let is_free = |item: &Item<'_>| item.shape().size() <= room && !core.pins.is_pinned(at);
@@ -206,6 +265,10 @@ fn move_item<X: Scheme>(
     // The crawler may have passed the new chunk already.
     moved.inspect(|moved| moved.stamp(generation));
     core.pool.memory().renew(to, size, FirstBit::Set);
+    if let Some(moved) = moved.filter(|moved| moved.chain().is_some()) {
+        Pieces::follow_head(core.items.region(), &moved);
+        core.pool.long_moved(at, to);
+    }
     held.replace(slot, to);
     core.walks.replaced(core.pool.memory(), hash, at, to);
     drop(held);

@@ -4,7 +4,7 @@ use super::removal;
 use super::state::SessionState;
 use crate::index::Scheme;
 use guira_contract::Counter;
-use guira_items::Removal;
+use guira_items::{Continuation, Removal};
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
 use guira_sync::clock::Seconds;
@@ -32,6 +32,25 @@ pub(crate) fn evict<X: Scheme>(
     batch: usize,
     now: Seconds,
 ) -> bool {
+    // Those that are spared come back into the order only when this is done: it would offer them again at once.
+    let mut spared = Vec::new();
+    if !state.core.pool.has_new_long() {
+        return turn(state, class, batch, now, None);
+    }
+    let is_evicted = turn(state, class, batch, now, Some(&mut spared));
+    put_back(state, &spared, now);
+    // If all that there is is new it goes all the same.
+    is_evicted || !spared.is_empty() && turn(state, class, batch, now, None)
+}
+
+/// Turns the hand of `class` until the session's cache has a chunk. What is new is taken into `spared`, if that is given. False if there is none.
+fn turn<X: Scheme>(
+    state: &mut SessionState<X>,
+    class: ClassId,
+    batch: usize,
+    now: Seconds,
+    mut spared: Option<&mut Vec<Offset>>,
+) -> bool {
     // A victim may turn out to be no item: a chunk in some session's cache, one that is being filled, or one whose item is
     // pinned. Then the hand goes on, once around the class.
     let chunks = state.core.pool.memory().lock(class).usage().chunks as usize;
@@ -41,12 +60,41 @@ pub(crate) fn evict<X: Scheme>(
             break;
         }
         spare_continuations(state, class, &mut victims, now);
+        if let Some(spared) = &mut spared {
+            spared.extend(victims.extract_if(.., |at| is_new(state, *at)));
+        }
         removal::unlink_all(state, &victims, Removal::Evicted, now);
         if !state.cache.is_empty(class) {
             return true;
         }
     }
     false
+}
+
+/// Whether a long value that was stored a moment ago begins in this chunk, or ends there. Short ones are not looked for: so many of them lie in a page that none is
+/// met soon after it was stored.
+pub(crate) fn is_new<X: Scheme>(state: &SessionState<X>, at: Offset) -> bool {
+    let core = &state.core;
+    match Continuation::at(core.items.region(), at) {
+        Some(part) => core.pool.is_new_long(part.head),
+        None => {
+            let item = core.items.at(at, Seconds(0));
+            item.is_some_and(|item| item.chain().is_some()) && core.pool.is_new_long(at)
+        }
+    }
+}
+
+/// Has the orders hear of items that they have let go, and that stay.
+fn put_back<X: Scheme>(state: &mut SessionState<X>, spared: &[Offset], now: Seconds) {
+    let core = state.core.clone();
+    if !core.evictor.wants_stores() {
+        return;
+    }
+    for at in spared {
+        if let Some((item, hash)) = core.items.at(*at, now).zip(core.items.hash_at(*at)) {
+            state.events.stored(*at, hash.0 as u32, item.expiry(), now);
+        }
+    }
 }
 
 /// A long item goes when the hand comes to its head. Its other chunks lie anywhere: if the hand took it at the first one

@@ -5,7 +5,7 @@ use crate::Policy;
 use crate::SlabOptions;
 use crate::pins::guard::PinGuard;
 use crate::session::drain;
-use guira_contract::suite::{HotItems, store, value_of};
+use guira_contract::suite::{HotItems, settle, store, value_of};
 use guira_contract::{Control, Engine, Expiry, Key, Pace, Reassign, Session, Spec};
 use guira_items::EngineOptions;
 use guira_memory::slab::{ClassId, PageState};
@@ -152,4 +152,32 @@ fn what_comes_into_a_page_that_drains_is_moved() {
     assert_eq!(drain::evict_draining(&mut one.state), 1);
     assert_eq!(engine.stats().items_rescued, rescued + 1);
     assert!(value_of(&mut other, b"fresh", NOW).is_some());
+}
+
+#[test]
+fn long_values_that_were_read_stay_when_their_pages_go() {
+    for policy in ["clock", "lru"] {
+        let engine = engine(policy, 24 << 20);
+        let mut session = engine.session();
+        let long = |number: u8| vec![number; 300_000 + 1_000 * usize::from(number)];
+        let key = |name: &str, number: u8| format!("{name}{number}").into_bytes();
+        for number in 0..20 {
+            for name in ["read", "cold", "other"] {
+                store(&mut session, &key(name, number), &long(number), 0, Expiry::Never, NOW).unwrap();
+                session.quiesce();
+            }
+        }
+        let class = engine.stats().classes.iter().map(|class| class.id).max();
+        for round in 0..12 {
+            for number in 0..20 {
+                let value = value_of(&mut session, &key("read", number), NOW).map(|item| item.value);
+                assert!(value == Some(long(number)), "{policy}, round {round}: {number}");
+            }
+            session.quiesce();
+            let _ = engine.reassign(class, 0);
+            settle(&mut session, NOW);
+        }
+        let stats = engine.stats();
+        assert!(stats.pages_moved >= 10 && stats.items_rescued > 10, "{policy}: {stats:?}");
+    }
 }
