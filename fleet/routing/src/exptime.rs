@@ -38,6 +38,8 @@ impl NewTime {
     /// Whether an item that is there is given this time.
     fn renews(self, given: i32) -> bool {
         match self {
+            // 0 is no bound.
+            NewTime::AtMostFromStore { seconds: 0, .. } => true,
             NewTime::AtMostFromStore { now_s, .. } => has_expired(given, now_s),
             NewTime::Set(_) | NewTime::AtMost { .. } => true,
         }

@@ -69,21 +69,27 @@ impl Way {
     /// Begins to connect to the present address, or to the next that does not fail at once, with this in the field of the service of packets.
     ///
     /// # Errors
-    /// What the system says about the last one, or the first that [`is_busy`].
+    /// What the system says of the first that cannot be connected to; [`is_busy`] only if it says so of all that were left.
     pub fn connect(&mut self, service: u8) -> io::Result<Stream> {
         if self.failed >= self.list.len() {
             self.failed = 0;
         }
+        let mut refusal = None;
         loop {
             let Some(address) = self.address() else {
                 return Err(io::Error::new(io::ErrorKind::NotFound, "its name has no address"));
             };
-            match Stream::connect_marked(address, service) {
-                Err(error) if is_busy(&error) => return Err(error),
-                Err(error) if !self.turn() => return Err(error),
-                Err(_) => {}
-                connected => return connected,
+            let error = match Stream::connect_marked(address, service) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => error,
+            };
+            // What this host lacks says nothing about the server, and an address that it cannot use says nothing about the next.
+            let known = refusal.filter(|known| !is_busy(known));
+            let error = known.unwrap_or(error);
+            if !self.turn() {
+                return Err(error);
             }
+            refusal = Some(error);
         }
     }
 
@@ -182,6 +188,26 @@ mod tests {
             way.connect(0).unwrap_err();
             assert!(!way.is_halfway(), "all have failed");
         }
+        // A server that has not accepted others yet is busy: the next address is tried, and it is the answer of all only if all are.
+        let full = std::env::temp_dir().join(format!("guira-way-{}", std::process::id()));
+        let _ = std::fs::remove_file(&full);
+        let waits = std::os::unix::net::UnixListener::bind(&full).unwrap();
+        rustix::net::listen(&waits, 0).unwrap();
+        let busy = Address::Unix(full.clone());
+        let _waiting: Vec<Stream> = (0..2).map_while(|_| Stream::connect(&busy).ok()).collect();
+        let there = Address::Tcp(listener.local_addr().unwrap());
+        let kind = |list: &[Address]| {
+            let mut way = Way::new(&Arc::new(Addresses::new(list.to_vec())));
+            let kind = way.connect(0).err().map(|error| error.kind());
+            assert!(!way.is_halfway() || kind.is_none());
+            kind
+        };
+        let nowhere = Address::Unix("/nowhere/at/all".into());
+        assert_eq!(kind(&[busy.clone(), there]), None);
+        assert_eq!(kind(&[busy.clone(), busy.clone()]), Some(io::ErrorKind::WouldBlock));
+        assert_eq!(kind(&[busy.clone(), nowhere.clone()]), Some(io::ErrorKind::NotFound));
+        assert_eq!(kind(&[nowhere, busy]), Some(io::ErrorKind::NotFound));
+        std::fs::remove_file(full).unwrap();
         let mut way = Way::new(&Arc::new(Addresses::new([])));
         assert_eq!(way.connect(0).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!((way.turn(), ports(&way)), (false, "none".to_owned()));

@@ -259,7 +259,11 @@ impl Session {
             return if wire.way.turn() { self.send(server) } else { Err(Fault::Unreachable) };
         }
         match wire.link {
-            Link::Securing(_) => wire.listen(&self.poll, server, Interest::Read),
+            Link::Securing(_) => {
+                // Each step of a handshake has its time: the thread may be away between two of them.
+                self.core.connecting(server);
+                wire.listen(&self.poll, server, Interest::Read)
+            }
             _ => {
                 wire.way.reached();
                 self.core.connected(server);

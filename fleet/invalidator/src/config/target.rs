@@ -1,7 +1,7 @@
 //! Targets: `[[target]]`.
 
 use super::{ConfigError, endpoints};
-use crate::deliver::{Dialect, How, KEY_MAX, Ways};
+use crate::deliver::{Dialect, How, KEY_LEAST, KEY_MAX, Ways};
 use guira_client::text::Endpoint;
 use guira_databases::{Tls, Way, endpoint, prefix, security};
 use serde::Deserialize;
@@ -72,9 +72,9 @@ impl TargetConfig {
         let checked =
             addresses.try_for_each(|address| self.tls.as_ref().map_or(Ok(()), |tls| tls.check(address)));
         checked.map_err(|error| format!("of {name}: {error}"))?;
-        if self.key_max() == 0 {
+        if self.key_max() < KEY_LEAST {
             return Err(format!(
-                "prefix of {name} leaves no room for a key, which has {KEY_MAX} bytes with it at most"
+                "prefix of {name} leaves no room for keys of {KEY_LEAST} bytes: a key has {KEY_MAX} bytes with the prefix at most"
             ));
         }
         if self.linger_ms > LINGER_MS_MAX {

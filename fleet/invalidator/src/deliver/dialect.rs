@@ -38,6 +38,8 @@ const FLUSHED: &[u8] = b"OK";
 
 /// A key that is asked for when others were refused: whether the target refuses all.
 pub(super) const PROBE: &[u8] = b"guira-invalidator";
+/// A target has to take keys of so many bytes behind its prefix.
+pub(crate) const KEY_LEAST: usize = PROBE.len();
 
 /// The longest key of a cache, and of a target with its prefix, in bytes.
 pub(crate) const KEY_MAX: usize = 250;

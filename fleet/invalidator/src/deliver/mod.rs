@@ -15,7 +15,7 @@ mod spool;
 mod spool_file;
 
 pub(crate) use delivery::{Delivery, Ways};
-pub(crate) use dialect::{Dialect, How, KEY_MAX};
+pub(crate) use dialect::{Dialect, How, KEY_LEAST, KEY_MAX};
 pub(crate) use lane::{Lane, Limits};
 pub(crate) use spool::Spool;
 pub use spool::SpoolError;

@@ -203,8 +203,7 @@ impl Entry {
                 let (_, _, kind, members): Line = serde_json::from_slice(line).map_err(wrong)?;
                 let (host, port) = split(&members.h.0).ok_or("it names no server")?;
                 let pool = members.p.map(|pool| String::from_utf8_lossy(&pool.0).into());
-                let delete =
-                    Delete { hold_off: members.a.hold_off(), ..Delete::of(&members.k.0) }.checked()?;
+                let delete = Delete { hold_off: hold_off(line), ..Delete::of(&members.k.0) }.checked()?;
                 Ok(Entry { server: address(&kind, host, port)?, pool, delete })
             }
             _ => Err("it has neither version AS1.0 nor AS2.0".to_owned()),
@@ -270,12 +269,15 @@ struct Members {
     #[serde(default)]
     p: Option<Bytes>,
     k: Bytes,
-    #[serde(default)]
+}
+
+/// A line with attributes, of which mcrouter has others. No line is refused for them.
+#[derive(serde::Deserialize)]
+struct Attributed {
     a: Attributes,
 }
 
-/// Of these mcrouter has others, which do not matter.
-#[derive(Default, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 struct Attributes {
     #[serde(default)]
     hold_off_s: u32,
@@ -283,13 +285,17 @@ struct Attributes {
     seconds: u32,
 }
 
-impl Attributes {
-    fn hold_off(&self) -> HoldOff {
-        match (self.hold_off_s, self.seconds) {
-            (0, 0) => HoldOff::None,
-            (0, seconds) => HoldOff::Classic(seconds),
-            (seconds, _) => HoldOff::Meta(seconds),
+/// The hold-off of a line of version two.
+fn hold_off(line: &[u8]) -> HoldOff {
+    type Line = (IgnoredAny, IgnoredAny, IgnoredAny, Attributed);
+    match serde_json::from_slice::<Line>(line) {
+        Ok((_, _, _, Attributed { a: Attributes { hold_off_s: 0, seconds } })) if seconds != 0 => {
+            HoldOff::Classic(seconds)
         }
+        Ok((_, _, _, Attributed { a: Attributes { hold_off_s, .. } })) if hold_off_s != 0 => {
+            HoldOff::Meta(hold_off_s)
+        }
+        _ => HoldOff::None,
     }
 }
 
@@ -376,6 +382,14 @@ mod tests {
             (
                 br#"["AS2.0",1.5e9,"C",{"a":{"al":1,"src":3},"k":"/a/b/k","s":"x","p":"A","r":"r","h":"[127.0.0.1]:5001","f":"5000"}]"#,
                 local(Some("A"), b"/a/b/k"),
+            ),
+            (
+                br#"["AS2.0",1.5,"C",{"a":null,"k":"key","p":"A","h":"[2001:db8::1]:11302"}]"#,
+                entry("2001:db8::1", Some("A"), b"key"),
+            ),
+            (
+                b"[\"AS2.0\",1.5,\"C\",{\"a\":{\"seconds\":\"\xff\"},\"k\":\"key\",\"p\":\"A\",\"h\":\"[2001:db8::1]:11302\"}]",
+                entry("2001:db8::1", Some("A"), b"key"),
             ),
             (
                 br#"["AS2.0",1.5,"C",{"k":"key","p":"A","h":"[2001:db8::1]:11302"}]"#,

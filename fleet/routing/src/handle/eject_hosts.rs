@@ -20,6 +20,9 @@ pub(crate) struct EjectHosts {
 /// Children from this number on are asked a second time, so that what fails is logged.
 const AGAIN: u32 = 1 << 16;
 
+/// In a state: the server that has the key meanwhile has deleted it, and its answer is held.
+const HAS_DELETED: u32 = 1;
+
 impl EjectHosts {
     pub(crate) fn new(children: Children, unlogged: Option<Children>, selector: Selector) -> Self {
         EjectHosts { children, unlogged, selector }
@@ -75,32 +78,41 @@ impl Handle for EjectHosts {
     fn resume(
         &self,
         cx: &mut Cx<'_>,
-        _state: &mut State,
+        state: &mut State,
         child: u32,
         request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
-        if child >= AGAIN || !answer.outcome.is_failover_error() {
+        let is_delete = request.op.group() == Group::Delete;
+        if child >= AGAIN {
+            return if state.a == HAS_DELETED && !answer.outcome.is_error() { Then::Held } else { Then::Pass };
+        }
+        let is_failure = answer.outcome.is_failover_error();
+        if !is_failure && !(is_delete && child > 0) {
             return Then::Pass;
         }
         let is_out = answer.outcome == Outcome::Tko;
-        let is_delete = request.op.group() == Group::Delete && self.unlogged.is_some();
         let present = self.choice(request, child).map(|place| self.children[place]);
-        let next = self.choice(request, child + 1).filter(|_| is_out);
-        match (present, next) {
-            (Some(present), Some(next)) => {
-                // It has the key again when it is back.
-                if is_delete {
-                    cx.tell(present, Rewrite::NONE);
+        if let Some(next) = self.choice(request, child + 1).filter(|_| is_out) {
+            // A stand-in may have the key from another time.
+            if let Some(present) = present.filter(|_| is_delete && child > 0) {
+                cx.tell(present, Rewrite::NONE);
+            }
+            cx.ask(self.child(request, next), Rewrite::NONE, child + 1);
+            return Then::Wait;
+        }
+        // The server that has the key when it is back acknowledges a delete, or its log does.
+        let owner = self.choice(request, 0).map(|place| self.children[place]);
+        match owner.filter(|_| is_delete && (child > 0 || self.unlogged.is_some())) {
+            Some(owner) => {
+                if !is_failure {
+                    state.a = HAS_DELETED;
+                    cx.hold();
                 }
-                cx.ask(self.child(request, next), Rewrite::NONE, child + 1);
+                cx.ask(owner, Rewrite::NONE, AGAIN);
                 Then::Wait
             }
-            (Some(present), None) if is_delete => {
-                cx.ask(present, Rewrite::NONE, AGAIN);
-                Then::Wait
-            }
-            _ => Then::Pass,
+            None => Then::Pass,
         }
     }
 }

@@ -81,7 +81,15 @@ impl Handle for KeySplit {
                 Step::Await(State::default())
             }
             Op::Set if self.sets == Sets::One => self.one(cx, request.key),
-            Op::Set | Op::Delete => {
+            // A replica that has failed to delete the key has it still.
+            Op::Delete => {
+                for number in 0..self.replicas {
+                    let rewrite = Self::replica(cx, number, request.key);
+                    cx.ask(self.target, rewrite, number);
+                }
+                Step::Await(State::default())
+            }
+            Op::Set => {
                 let own = self.own(cx);
                 for number in (0..self.replicas).filter(|number| *number != own) {
                     let rewrite = Self::replica(cx, number, request.key);
@@ -95,12 +103,15 @@ impl Handle for KeySplit {
 
     fn resume(
         &self,
-        _cx: &mut Cx<'_>,
+        cx: &mut Cx<'_>,
         state: &mut State,
         _child: u32,
-        _request: &Request<'_>,
+        request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
+        if request.op == Op::Delete {
+            return super::worst(cx, state, self.replicas as usize, answer);
+        }
         let is_hit = answer.outcome.is_hit() || matches!(answer.outcome, Outcome::Stored | Outcome::StaleStored);
         if is_hit || state.answers == self.replicas { Then::Pass } else { Then::Wait }
     }

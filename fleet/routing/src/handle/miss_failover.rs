@@ -13,6 +13,9 @@ pub(crate) struct MissFailover {
     no_hit: NoHit,
 }
 
+/// In a state: a child has failed, and its answer is held.
+const FAILED: u128 = 1;
+
 /// What is answered if no child has the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoHit {
@@ -53,11 +56,23 @@ impl Handle for MissFailover {
         cx: &mut Cx<'_>,
         state: &mut State,
         child: u32,
-        _request: &Request<'_>,
+        request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
         let next = child as usize + 1;
         let is_last = next == self.children.len();
+        // A child that has failed to delete the key has it still, whatever others say.
+        if request.op.group() == Group::Delete && (state.b == FAILED || answer.outcome.is_error()) {
+            if state.b != FAILED {
+                state.b = FAILED;
+                cx.hold();
+            }
+            if is_last || answer.outcome.is_hit() {
+                return Then::Held;
+            }
+            cx.ask(self.children[next], Rewrite::NONE, next as u32);
+            return Then::Wait;
+        }
         if answer.outcome.is_hit() || (is_last && self.no_hit == NoHit::Last) {
             return Then::Pass;
         }

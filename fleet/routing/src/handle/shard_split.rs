@@ -3,8 +3,9 @@
 use super::Handle;
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
+use crate::outcome::Answer;
 use crate::request::{Group, Request};
-use crate::step::{Cx, NodeId, Rewrite, Step};
+use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
 use std::collections::HashMap;
 
 #[derive(Debug)]
@@ -106,15 +107,32 @@ impl Handle for ShardSplit {
         };
         let size = split.size(cx.facts.host, cx.facts.now_s);
         if request.op.group() == Group::Delete && split.deletes == Deletes::All {
+            if size == 1 {
+                return Step::Tail(self.target);
+            }
+            cx.ask(self.target, Rewrite::NONE, 0);
             for number in 1..size {
                 let rewrite = Self::split(cx, number, request.key, place.end);
-                cx.tell(self.target, rewrite);
+                cx.ask(self.target, rewrite, number as u32);
             }
-            return Step::Tail(self.target);
+            return Step::Await(State { b: u128::from(size), ..State::default() });
         }
         match cx.facts.host % size {
             0 => Step::Tail(self.target),
             number => Step::Rewritten(self.target, Self::split(cx, number, request.key, place.end)),
         }
+    }
+
+    /// A shard that has failed to delete the key has it still.
+    fn resume(
+        &self,
+        cx: &mut Cx<'_>,
+        state: &mut State,
+        _child: u32,
+        _request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
+        let shards = state.b as usize;
+        super::worst(cx, state, shards, answer)
     }
 }

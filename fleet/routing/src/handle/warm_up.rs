@@ -209,8 +209,9 @@ impl WarmUp {
         if is_lease || is_plain_get(request) {
             cx.hold_item();
         }
-        if self.hold_off.is_some_and(|hold_off| cx.waited_ms() > hold_off.fill_within_ms()) {
-            // A delete of meanwhile may hold the key off no longer when the copy arrives.
+        let is_late = || self.hold_off.is_some_and(|hold_off| cx.waited_ms() > hold_off.fill_within_ms());
+        if !is_lease && is_late() {
+            // A delete of meanwhile may hold the key off no longer when the copy arrives. It voids a token however late that comes.
             self.count(cx, WarmUpCount::Refused);
             cx.ask(self.cold, Rewrite::NONE, COLD_AGAIN);
             return Then::Wait;

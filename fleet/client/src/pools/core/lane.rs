@@ -36,6 +36,13 @@ enum Kind {
     },
 }
 
+/// Whether there is a connection already, which takes what is asked now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Connected {
+    Yes,
+    No,
+}
+
 /// What a server was asked and has not answered.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
@@ -113,9 +120,9 @@ impl Lane {
     }
 
     /// Asks whether the server is there.
-    pub(super) fn push_probe(&mut self, now_ms: u64, era: Era) {
+    pub(super) fn push_probe(&mut self, now_ms: u64, connected: Connected, era: Era) {
         self.wire.extend_from_slice(b"mn\r\n");
-        let kind = Kind::Probe { is_sent: false };
+        let kind = Kind::Probe { is_sent: connected == Connected::Yes };
         self.expect(Expected { kind, opaque: self.opaque, asked_ms: now_ms, era });
     }
 
@@ -199,10 +206,11 @@ impl Lane {
             };
         };
         let Some(said) = text::read(op, dialect, line, value) else { return Heard::Garbage };
-        // All replies repeat the opaque that they were asked for, but EN and errors: one without it is that to another request.
+        // All replies repeat the opaque that they were asked for, but EN, errors and the reply to flush_all, which has none: another
+        // without it is that to another request.
         let is_own = match said.opaque {
             Some(told) => told == opaque,
-            None => line == b"EN" || said.answer.outcome.is_error(),
+            None => op == Op::FlushAll || line == b"EN" || said.answer.outcome.is_error(),
         };
         if !is_own {
             return Heard::Garbage;
@@ -342,6 +350,7 @@ mod tests {
         ] {
             assert!(matches!(lane(&[(op, "a")]).next(reply.as_bytes()), Heard::Garbage), "{op:?} {reply}");
         }
+        assert_eq!(part(&lane(&[(Op::FlushAll, "")]).next(b"OK\r\n")), Some((0, Outcome::Ok)));
         let mut own = lane(&[(Op::Get, "a")]);
         assert_eq!(part(&own.next(b"VA 1 f0 O0\r\nx\r\n")), Some((0, Outcome::Found)));
     }
@@ -360,12 +369,15 @@ mod tests {
     #[test]
     fn a_probe_has_its_time_from_when_it_was_sent_and_its_reply_counts_however_late() {
         let mut lane = Lane::default();
-        lane.push_probe(100, Window::default().era());
+        lane.push_probe(100, Connected::No, Window::default().era());
         assert!(lane.deadline(50).is_none() && lane.give_up(1000, 50).is_none());
         lane.sent(4, 1000);
         assert!(lane.give_up(1049, 50).is_none());
         assert!(lane.give_up(1050, 50).is_some());
         assert!(matches!(lane.next(b"MN\r\n"), Heard::Alive(4)));
+        // A connection that takes nothing is given up.
+        lane.push_probe(100, Connected::Yes, Window::default().era());
+        assert!(lane.give_up(150, 50).is_some());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How long is waited, and what is done when that is over.
 
+use super::lane::Connected;
 use super::{Asks, Core, Fault, HEALTH, Link, Upstream, Used};
 use guira_routing::{Answer, Outcome};
 use guira_upstream::Probes;
@@ -125,7 +126,8 @@ impl Core {
             };
             if is_due && it.lane.outstanding() == 0 {
                 self.flow.counts.probes.add(1);
-                it.lane.push_probe(now_ms, self.flow.era);
+                let connected = if it.link == Link::Up { Connected::Yes } else { Connected::No };
+                it.lane.push_probe(now_ms, connected, self.flow.era);
                 self.flow.dirty.push(number);
             }
         }

@@ -256,7 +256,7 @@ mod tests {
     fn what_a_change_has_beside_its_keys_need_not_be_understood() {
         let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
         let line = format!(
-            r#"{{"op":"c",{SOURCE},"after":{{"id":1,"note":"\ud800","is_good":"\ud800","deep":{deep}}},"x":{deep}}}"#
+            r#"{{"op":"c",{SOURCE},"after":{{"id":1,"note":"\ud800","is_good":"\ud800","deep":{deep}}},"x":[{deep},NaN,-Infinity]}}"#
         );
         assert_eq!(told(&line).unwrap(), ["- => 1 Absent Other"]);
         let mut notes = Notes::default();

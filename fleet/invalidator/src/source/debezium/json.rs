@@ -134,7 +134,9 @@ fn end_of_word(text: &[u8]) -> Option<usize> {
     let length = text.iter().position(|byte| !is_of_word(byte)).unwrap_or(text.len());
     let word = &text[..length];
     let is_number = word.iter().any(u8::is_ascii_digit) && (word[0] == b'-' || word[0].is_ascii_digit());
-    (matches!(word, b"true" | b"false" | b"null") || is_number).then_some(length)
+    // Some writers have names for numbers that are none.
+    let is_name = matches!(word, b"true" | b"false" | b"null" | b"NaN" | b"Infinity" | b"-Infinity");
+    (is_name || is_number).then_some(length)
 }
 
 fn unescaped(mut text: &[u8]) -> Option<Vec<u8>> {

@@ -56,12 +56,7 @@ impl Link {
         let mut done = Vec::new();
         match self.try_deliver(target, deletes, &mut done) {
             Ok(()) => self.failed = None,
-            Err(reason) => {
-                // Whether the server refuses some deletes or all is not known.
-                let certain = done.iter().position(|delivery| matches!(delivery, Delivery::Refused(_)));
-                done.truncate(certain.unwrap_or(done.len()));
-                self.fail(reason);
-            }
+            Err(reason) => self.fail(reason),
         }
         done.resize(deletes.len(), Delivery::Failed);
         done
@@ -73,30 +68,56 @@ impl Link {
         deletes: &[Delete],
         done: &mut Vec<Delivery>,
     ) -> Result<(), String> {
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            None => self.connection.insert(Connection::open(target).map_err(|error| error.to_string())?),
+        let sent = self.send(target, deletes, done);
+        let Some(first) = done.iter().position(|delivery| matches!(delivery, Delivery::Refused(_))) else {
+            return sent;
         };
+        if sent.is_err() {
+            // Perhaps the server closes connections over which it has refused something.
+            self.connection = None;
+        }
+        // Whether the server refuses some deletes or all decides what becomes of those that it has refused.
+        self.look_at_refused(target, deletes, done).inspect_err(|_| done.truncate(first))?;
+        sent
+    }
+
+    fn send(&mut self, target: &Target, deletes: &[Delete], done: &mut Vec<Delivery>) -> Result<(), String> {
+        let connection = self.connected(target)?;
         send(connection, deletes.iter())?;
-        for _ in deletes {
+        deletes.iter().try_for_each(|_| {
             done.push(reply(connection)?);
-        }
-        if !done.iter().any(|delivery| matches!(delivery, Delivery::Refused(_))) {
-            return Ok(());
-        }
-        // A server that knows no hold-off takes the delete without.
-        let again: Vec<usize> = (0..deletes.len())
-            .filter(|at| deletes[*at].hold_off != HoldOff::None && matches!(done[*at], Delivery::Refused(_)))
-            .collect();
+            Ok(())
+        })
+    }
+
+    fn connected(&mut self, target: &Target) -> Result<&mut Connection, String> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Connection::open(target).map_err(|error| error.to_string())?,
+        };
+        Ok(self.connection.insert(connection))
+    }
+
+    /// Sends deletes that were refused once more, without their hold-off, which not every server knows; and one that is surely right.
+    fn look_at_refused(
+        &mut self,
+        target: &Target,
+        deletes: &[Delete],
+        done: &mut [Delivery],
+    ) -> Result<(), String> {
+        let is_again =
+            |at: &usize| deletes[*at].hold_off != HoldOff::None && matches!(done[*at], Delivery::Refused(_));
+        let again: Vec<usize> = (0..done.len()).filter(is_again).collect();
         let plain: Vec<Delete> = again.iter().map(|at| deletes[*at].plain()).collect();
-        send(connection, plain.iter().chain([&Delete::of(PROBE)]))?;
+        let connection = self.connected(target)?;
+        send(connection, [&Delete::of(PROBE)].into_iter().chain(&plain))?;
+        if let Delivery::Refused(line) = reply(connection)? {
+            return Err(format!("the server refuses every delete: {line}"));
+        }
         for at in again {
             done[at] = reply(connection)?;
         }
-        match reply(connection)? {
-            Delivery::Refused(line) => Err(format!("the server refuses every delete: {line}")),
-            Delivery::Done | Delivery::Failed => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -182,11 +203,29 @@ mod tests {
         let (done, link, _) = deliver(&[(2, "DELETED\r\nDEL")], &three[..2]);
         assert_eq!(done, [Delivery::Done, Delivery::Failed]);
         assert!(!link.is_ready() && link.connection.is_none());
-        // It cannot be known any more whether the server refuses all.
+        // The server is gone: it cannot be known any more whether it refuses all.
         let (done, ..) = deliver(&[(3, "DELETED\r\nCLIENT_ERROR bad\r\nSERVER_ERROR busy\r\n")], &three);
         assert_eq!(done, [Delivery::Done, Delivery::Failed, Delivery::Failed]);
         let (done, ..) = deliver(&[(2, "ERROR\r\nDELETED\r\n"), (1, "SERVER_ERROR busy\r\n")], &three[..2]);
         assert_eq!(done, [Delivery::Failed, Delivery::Failed]);
+    }
+
+    #[test]
+    fn a_server_that_ends_the_connection_with_a_refusal_is_asked_over_another_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let thread = std::thread::spawn(move || {
+            for replies in ["DELETED\r\nCLIENT_ERROR bad\r\n", "NOT_FOUND\r\n"] {
+                let (stream, _) = listener.accept().unwrap();
+                BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+                (&stream).write_all(replies.as_bytes()).unwrap();
+            }
+        });
+        let target = Target::new(Endpoint::Tcp { host: "127.0.0.1".into(), port }, PATIENCE);
+        let done = Link::default().deliver(&target, &deletes(&[b"a", b"b", b"c"]));
+        let refused = Delivery::Refused("CLIENT_ERROR bad".to_owned());
+        assert_eq!(done, [Delivery::Done, refused, Delivery::Failed]);
+        thread.join().unwrap();
     }
 
     #[test]
@@ -215,7 +254,7 @@ mod tests {
             &held,
         );
         assert_eq!(done, [Delivery::Done, Delivery::Done]);
-        assert!(asked.ends_with("delete a\r\nmd YiBj b\r\ndelete guira-router-asks\r\n"), "{asked}");
+        assert!(asked.ends_with("delete guira-router-asks\r\ndelete a\r\nmd YiBj b\r\n"), "{asked}");
         assert!(link.is_ready());
     }
 

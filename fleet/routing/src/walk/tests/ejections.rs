@@ -62,25 +62,48 @@ fn a_delete_goes_to_who_has_the_key_and_is_logged_for_who_will_have_it() {
         servers.into_iter().zip(logs).collect::<Vec<_>>()
     };
     let at = |place: usize, is_logged: bool| (order[place].clone(), is_logged);
-    let mut router = Router::new(&route(""));
-    router.refuse(&order[0], Outcome::Tko);
-    let ticket = router.ask(Op::Delete, "k");
-    router.signed(&order[1], Outcome::Deleted);
-    assert_eq!(router.by(ticket), Some((Outcome::Deleted, order[1].clone())));
-    assert_eq!(logged(&mut router), [at(0, false), at(0, true), at(1, false)]);
+    // The log acknowledges the delete of the server that is out, or cannot: then the delete has failed, whatever the stand-in says.
+    for (log, told) in [
+        (Outcome::NotFound, (Outcome::Deleted, order[1].clone())),
+        (Outcome::Tko, (Outcome::Tko, order[0].clone())),
+    ] {
+        let mut router = Router::new(&route(""));
+        let ticket = router.ask(Op::Delete, "k");
+        router.reply(&order[0], Outcome::Tko);
+        router.signed(&order[1], Outcome::Deleted);
+        assert_eq!(router.told(ticket), None);
+        router.signed(&order[0], log);
+        assert_eq!(router.by(ticket), Some(told));
+        assert_eq!(logged(&mut router), [at(0, false), at(1, false), at(0, true)]);
+        router.end();
+    }
     // One that fails otherwise is tried again, so that it is logged if it fails.
+    let mut router = Router::new(&route(""));
     let ticket = router.ask(Op::Delete, "k");
-    router.reply(&order[1], Outcome::Timeout);
+    router.reply(&order[0], Outcome::Timeout);
     assert_eq!(router.told(ticket), None);
-    router.reply(&order[1], Outcome::NotFound);
+    router.reply(&order[0], Outcome::NotFound);
     assert_eq!(router.told(ticket), Some(Outcome::NotFound));
-    assert_eq!(logged(&mut router)[3..], [at(1, true)]);
+    assert_eq!(logged(&mut router), [at(0, false), at(0, true)]);
+    // Stand-ins that are out have theirs logged, too.
+    let ticket = router.ask(Op::Delete, "k");
+    router.reply(&order[0], Outcome::Tko);
+    router.reply(&order[1], Outcome::Tko);
+    router.reply(&order[1], Outcome::NotFound);
+    router.reply(&order[2], Outcome::NotFound);
+    router.reply(&order[0], Outcome::NotFound);
+    assert_eq!(router.told(ticket), Some(Outcome::NotFound));
+    assert_eq!(logged(&mut router), [at(0, false), at(1, false), at(1, true), at(2, false), at(0, true)]);
     router.end();
-    // Without a log there is nothing to try again for.
+    // Without a log there is nothing to try again for, and a stand-in acknowledges nothing.
     let mut router = Router::new(&route(r#", "asynclog": false"#));
     let ticket = router.ask(Op::Delete, "k");
     router.reply(&order[0], Outcome::Timeout);
     assert_eq!(router.told(ticket), Some(Outcome::Timeout));
+    router.refuse(&order[0], Outcome::Tko);
+    let ticket = router.ask(Op::Delete, "k");
+    router.reply(&order[1], Outcome::Deleted);
+    assert_eq!(router.told(ticket), Some(Outcome::Tko));
     router.end();
 }
 

@@ -94,6 +94,23 @@ fn miss_failover_asks_the_next_child_after_a_miss_or_an_error() {
         run(&route("MissFailoverRoute", ""), Op::Delete, "k", &[NotFound, Deleted, Deleted], 0).0.len(),
         2
     );
+    // A child that has failed to delete the key has it still.
+    for more in ["", r#", "return_best_on_error": true"#] {
+        for (row, asked, told, by) in [
+            ([Timeout, Deleted, Deleted], 2, Timeout, "a"),
+            ([Timeout, NotFound, NotFound], 3, Timeout, "a"),
+            ([NotFound, Tko, NotFound], 3, Tko, "b"),
+            ([NotFound, NotFound, Tko], 3, Tko, "c"),
+            ([NotFound, Tko, Deleted], 3, Tko, "b"),
+        ] {
+            for refusing in [0, 7] {
+                let (sent, (outcome, who)) =
+                    run(&route("MissFailoverRoute", more), Op::Delete, "k", &row, refusing);
+                assert_eq!((sent.len(), outcome), (asked, told), "{row:?} {more}");
+                assert!(refusing != 0 || who == by, "{row:?} {more}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -131,6 +148,10 @@ fn the_gutter_keeps_items_for_a_short_time() {
     }
     let (sent, _) = run(&gutter(""), Op::Delete, "k", &[Outcome::Tko; 3], 0);
     assert_eq!(sent, ["a delete k", "b delete k", "c delete k"]);
+    // Without a bound a touch is one.
+    let touch = Request { exptime: 100, ..Request::classic(Op::Touch, b"k") };
+    let route = gutter(r#", "failover_exptime": 0"#);
+    assert_eq!(in_gutter(&touch, &route).0, "b touch k t100");
 }
 
 const GUTTER: &str =

@@ -136,7 +136,7 @@ fn a_key_is_split_over_replicas_by_host() {
         ("", Op::Get, 5, vec!["a get k::2"]),
         ("", Op::Set, 1, vec!["a set k::1 =v"]),
         (r#", "all_sync": true"#, Op::Set, 1, vec!["a set k =v", "a set k::2 =v", "a set k::1 =v"]),
-        ("", Op::Delete, 0, vec!["a delete k::1", "a delete k::2", "a delete k"]),
+        ("", Op::Delete, 0, vec!["a delete k", "a delete k::1", "a delete k::2"]),
         ("", Op::Incr, 2, vec!["a incr k::2"]),
     ] {
         let mut router = Router::new(&split(more));
@@ -146,6 +146,14 @@ fn a_key_is_split_over_replicas_by_host() {
         assert_eq!(router.sent(), expected);
         router.end();
     }
+    let mut router = Router::new(&split(""));
+    let ticket = router.ask(Op::Delete, "k");
+    for outcome in [Outcome::Deleted, Outcome::Timeout, Outcome::NotFound] {
+        assert_eq!(router.told(ticket), None);
+        router.reply("a", outcome);
+    }
+    assert_eq!(router.told(ticket), Some(Outcome::Timeout), "a copy is left");
+    router.end();
     let mut router = Router::new(&split(r#", "first_hit": true"#));
     let ticket = router.get("k");
     assert_eq!(router.sent(), ["a get k", "a get k::1", "a get k::2"]);
@@ -185,7 +193,7 @@ fn a_shard_is_split_by_host() {
         ("a:8:b", Op::Get, 1, 1_800_000_050, vec!["a get a:8aa:b"]),
         ("a:8:b", Op::Get, 16_383, 1_800_000_050, vec!["a get a:8:b"]),
         ("a:8:b", Op::Get, 16_383, 1_800_000_100, vec!["a get a:8aa:b"]),
-        ("a:8:b", Op::Delete, 0, 1_800_000_100, vec!["a delete a:8aa:b", "a delete a:8:b"]),
+        ("a:8:b", Op::Delete, 0, 1_800_000_100, vec!["a delete a:8:b", "a delete a:8aa:b"]),
     ] {
         let mut router = Router::new(split);
         (router.facts.host, router.facts.now_s) = (host, now);

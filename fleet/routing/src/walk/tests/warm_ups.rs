@@ -184,6 +184,19 @@ fn an_item_that_comes_when_a_delete_may_hold_off_no_longer_is_not_stored() {
 }
 
 #[test]
+fn an_item_that_comes_late_is_stored_with_a_token_which_a_delete_voids() {
+    let (mut router, _) = warming(&format!(r#"{HOLDS_OFF}, "hold_off_s": 5"#));
+    let ticket = router.ask(Op::LeaseGet, "k");
+    router.answer("a", &Answer { number: 77, ..Answer::of(Outcome::NotFound) });
+    router.script.now_ms = 60_000;
+    value(&mut router, "b", "VA 1 f7 t-1", 7, "v");
+    assert_eq!(router.sent().pop().unwrap(), "a lease-set k f7 #77 =v");
+    router.reply("a", Outcome::Stored);
+    assert_eq!(router.told(ticket), Some(Outcome::Found));
+    router.end();
+}
+
+#[test]
 fn what_the_cold_cluster_has_failed_to_store_is_a_miss_under_hold_off() {
     for outcome in [Outcome::Timeout, Outcome::Tko, Outcome::RemoteError, Outcome::Busy] {
         for (op, number) in [(Op::Get, 0), (Op::LeaseGet, 123), (Op::Gets, 123)] {
