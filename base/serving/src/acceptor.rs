@@ -39,11 +39,21 @@ pub struct Acceptor {
     ports: Vec<Port>,
     workers: Vec<Arc<Mailbox<Arrival>>>,
     next: usize,
-    /// Which ports are of no use any more.
-    broken: Vec<bool>,
+    /// What becomes of connections to each port.
+    standings: Vec<Standing>,
     rest: Rest,
     /// When the log may tell again that descriptors are short.
     tells: RateLimited,
+}
+
+/// Whether connections to a port are accepted.
+#[derive(Debug)]
+enum Standing {
+    Serves,
+    /// The system has refused one, then: another is accepted after a while.
+    Rests(Stopwatch),
+    /// None will come.
+    GivenUp,
 }
 
 /// Why nothing is accepted.
@@ -67,14 +77,14 @@ pub(crate) const ACCEPTS: usize = 16;
 
 impl Acceptor {
     pub fn new(ports: Vec<Port>, workers: Vec<Arc<Mailbox<Arrival>>>) -> Self {
-        let broken = vec![false; ports.len()];
-        Acceptor { ports, workers, next: 0, broken, rest: Rest::No, tells: RateLimited::every(TELL_EVERY) }
+        let standings = ports.iter().map(|_| Standing::Serves).collect();
+        Acceptor { ports, workers, next: 0, standings, rest: Rest::No, tells: RateLimited::every(TELL_EVERY) }
     }
 
     /// Registers the listeners with `poll`, by tokens from `first` on.
     pub fn listen(&self, poll: &Poll, first: u64) -> std::io::Result<()> {
         for (index, port) in self.ports.iter().enumerate() {
-            if !self.broken[index] {
+            if let Standing::Serves = self.standings[index] {
                 poll.add(&port.listener, Token(first + index as u64), Interest::Read)?;
             }
         }
@@ -90,11 +100,13 @@ impl Acceptor {
 
     /// How soon [`Acceptor::wake_up`] is to be called, whatever happens.
     pub fn patience(&self) -> Option<Duration> {
-        matches!(self.rest, Rest::Descriptors(_)).then_some(RETRY_AFTER)
+        let rests = |standing: &Standing| matches!(standing, Standing::Rests(_));
+        (matches!(self.rest, Rest::Descriptors(_)) || self.standings.iter().any(rests)).then_some(RETRY_AFTER)
     }
 
     /// Goes on, if nothing was accepted for a reason that may be gone: a connection has gone, or descriptors may be there again.
     pub fn wake_up(&mut self, poll: &Poll, first: u64, host: &Host) {
+        self.wake_ports(poll, first);
         let (since, retries) = match &self.rest {
             Rest::No => return,
             Rest::Full(since) => (since, false),
@@ -106,6 +118,19 @@ impl Acceptor {
             connections.waited_us.fetch_add(micros, Ordering::Relaxed);
             connections.waiting.store(false, Ordering::SeqCst);
             self.resume(poll, first);
+        }
+    }
+
+    /// Goes on with ports that have rested.
+    fn wake_ports(&mut self, poll: &Poll, first: u64) {
+        for (index, standing) in self.standings.iter_mut().enumerate() {
+            if !matches!(standing, Standing::Rests(since) if since.elapsed() >= RETRY_AFTER) {
+                continue;
+            }
+            // While all rest they are looked at again together.
+            let is_looked_at = !matches!(self.rest, Rest::No)
+                || poll.add(&self.ports[index].listener, Token(first + index as u64), Interest::Read).is_ok();
+            *standing = if is_looked_at { Standing::Serves } else { Standing::Rests(Stopwatch::start()) };
         }
     }
 
@@ -133,7 +158,7 @@ impl Acceptor {
 
     /// Gives a listener up; the others are served.
     fn give_up(&mut self, port: usize, error: AcceptError, poll: &Poll) {
-        self.broken[port] = true;
+        self.standings[port] = Standing::GivenUp;
         let port = &self.ports[port];
         let _ = poll.remove(&port.listener);
         tracing::error!(
@@ -141,6 +166,16 @@ impl Acceptor {
             address = %port.address,
             "no client is accepted at this address any more: restart the server when its listener is mended"
         );
+    }
+
+    /// Accepts nothing at a listener for a while; the others are served.
+    fn rest_port(&mut self, port: usize, error: AcceptError, poll: &Poll, now: Seconds) {
+        self.standings[port] = Standing::Rests(Stopwatch::start());
+        let port = &self.ports[port];
+        let _ = poll.remove(&port.listener);
+        if self.tells.is_due(now) {
+            tracing::error!(%error, address = %port.address, "cannot accept connections at this address for now");
+        }
     }
 
     /// Accepts the connections that wait at a listener, up to `most`. Returns those for the first worker, which calls this.
@@ -154,7 +189,7 @@ impl Acceptor {
     ) -> Vec<Arrival> {
         let mut own = Vec::new();
         for _ in 0..most {
-            if !matches!(self.rest, Rest::No) || self.broken[port] {
+            if !matches!((&self.rest, &self.standings[port]), (Rest::No, Standing::Serves)) {
                 break;
             }
             if host.connections.is_full() {
@@ -170,6 +205,7 @@ impl Acceptor {
                 }
                 Ok(None) => break,
                 Err(error @ AcceptError::Shortage(_)) => self.pause(error, poll, host, now),
+                Err(error @ AcceptError::Refused(_)) => self.rest_port(port, error, poll, now),
                 Err(error @ AcceptError::Broken(_)) => self.give_up(port, error, poll),
             }
         }

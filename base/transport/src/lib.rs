@@ -21,7 +21,7 @@ pub use datagram::{
 };
 pub use file::read_file;
 pub use inherited::{Inherited, inherited_sockets};
-pub use listener::{AcceptError, ListenError, ListenOptions, Listener};
+pub use listener::{AcceptError, ListenError, ListenOptions, Listener, is_listening};
 pub use mailbox::Mailbox;
 pub use passing::{FDS_AT_ONCE, PeerProcess, receive_fds, send_fds};
 pub use path::{

@@ -50,7 +50,10 @@ pub enum AcceptError {
     /// This host is short of descriptors or memory: later it may have some again.
     #[error("this host is short of descriptors or memory: {0}")]
     Shortage(io::Error),
-    /// The listener is of no use: it does not listen any more, or may not be used.
+    /// The system refuses it for this listener: perhaps later it does not.
+    #[error("the system refuses connections of the listener: {0}")]
+    Refused(io::Error),
+    /// The listener is of no use: it does not listen any more.
     #[error("the listener is of no use any more: {0}")]
     Broken(io::Error),
 }
@@ -89,9 +92,13 @@ impl Listener {
     /// # Errors
     /// An error of the system, or that it does not listen, or is neither TCP nor UNIX.
     pub fn adopt(socket: OwnedFd) -> io::Result<Self> {
-        if !sockopt::socket_acceptconn(&socket)? {
+        if !is_listening(&socket)? {
             return Err(io::Error::other(NOT_LISTENING));
         }
+        Self::of(socket)
+    }
+
+    fn of(socket: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         match rustix::net::sockopt::socket_domain(&socket)? {
             AddressFamily::UNIX => {
@@ -120,7 +127,7 @@ impl Listener {
     /// # Errors
     /// An error of the system.
     pub fn share(&self) -> io::Result<Self> {
-        Self::adopt(self.as_fd().try_clone_to_owned()?)
+        Self::of(self.as_fd().try_clone_to_owned()?)
     }
 
     /// Leaves the file of the socket to somebody else.
@@ -167,7 +174,7 @@ impl Listener {
 
 impl From<AcceptError> for io::Error {
     fn from(error: AcceptError) -> Self {
-        let (AcceptError::Shortage(error) | AcceptError::Broken(error)) = error;
+        let (AcceptError::Shortage(error) | AcceptError::Refused(error) | AcceptError::Broken(error)) = error;
         error
     }
 }
@@ -195,9 +202,19 @@ impl AcceptError {
             Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                 Some(AcceptError::Shortage(error))
             }
-            _ => Some(AcceptError::Broken(error)),
+            Some(Errno::INVAL | Errno::BADF | Errno::NOTSOCK) => Some(AcceptError::Broken(error)),
+            // A filter or a security module, or what no manual names.
+            _ => Some(AcceptError::Refused(error)),
         }
     }
+}
+
+/// Whether a socket listens: another process that holds it may have shut it down.
+///
+/// # Errors
+/// If it is no socket.
+pub fn is_listening(socket: impl AsFd) -> io::Result<bool> {
+    Ok(sockopt::socket_acceptconn(socket.as_fd())?)
 }
 
 const NOT_LISTENING: &str = "the socket does not listen (in a systemd unit, Accept=yes passes such sockets)";
@@ -310,8 +327,11 @@ mod tests {
         for short in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
             assert!(matches!(of(short), Some(AcceptError::Shortage(_))), "{short}");
         }
-        for broken in [Errno::INVAL, Errno::NOTSOCK, Errno::OPNOTSUPP, Errno::PERM, Errno::BADF] {
+        for broken in [Errno::INVAL, Errno::NOTSOCK, Errno::BADF] {
             assert!(matches!(of(broken), Some(AcceptError::Broken(_))), "{broken}");
+        }
+        for refused in [Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP, Errno::NOSR] {
+            assert!(matches!(of(refused), Some(AcceptError::Refused(_))), "{refused}");
         }
     }
 

@@ -59,7 +59,8 @@ impl Request {
     pub(crate) fn spec(&self, value_len: usize) -> ItemSpec {
         // A value stored as stale keeps the expiry of the existing item: it needs space for one.
         let expiry = if self.may_be_stale() { Expiry::At(Seconds(1)) } else { self.own_expiry() };
-        let old = if matches!(self.verb, Verb::Set | Verb::Add) { OldItem::MayGo } else { OldItem::Stays };
+        // All but a set depend on what is there: an add is refused for it.
+        let old = if matches!(self.verb, Verb::Set) { OldItem::MayGo } else { OldItem::Stays };
         ItemSpec { value_len, flags: self.flags, expiry, cas: self.cas, old }
     }
 

@@ -1,6 +1,7 @@
 //! How many clients there may be: what the system lets the process have, without what its servers need.
 
 use crate::running::RouterOptions;
+use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
 use rustix::process::{Resource, getrlimit};
 
 /// Files that neither clients nor servers take: listeners, pollers and logs.
@@ -12,6 +13,8 @@ pub(crate) struct ClientLimit {
     workers: u64,
     most: u64,
     files: u64,
+    /// What replies to all clients may take, in bytes.
+    traffic: usize,
 }
 
 impl ClientLimit {
@@ -20,6 +23,7 @@ impl ClientLimit {
             workers: options.workers as u64,
             most: options.limits.connections,
             files: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX),
+            traffic: options.limits.connection_memory,
         }
     }
 
@@ -28,17 +32,32 @@ impl ClientLimit {
         let kept = RESERVED_FILES.saturating_add(self.workers.saturating_mul(servers as u64));
         self.files.saturating_sub(kept).clamp(1, self.most.max(1))
     }
+
+    /// What so many clients may take: they are limited by their number, whether they speak TLS or not.
+    pub(crate) fn memory(self, clients: u64) -> ConnLimits {
+        let clients = usize::try_from(clients).unwrap_or(usize::MAX);
+        let idle = clients.saturating_mul(CONNECTION_BYTES + TLS_BYTES);
+        ConnLimits { idle, traffic: self.traffic, pinned: 0 }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guira_serving::ConnBudget;
+
+    const LIMIT: ClientLimit = ClientLimit { workers: 8, most: 5000, files: 1024, traffic: 1 << 20 };
+
+    #[test]
+    fn as_many_clients_as_are_allowed_may_speak_tls() {
+        let budget = ConnBudget::new(LIMIT.memory(65536), 1);
+        assert!((0..65536).all(|_| budget.enter(CONNECTION_BYTES + TLS_BYTES)));
+    }
 
     #[test]
     fn more_servers_leave_fewer_clients() {
-        let limit = ClientLimit { workers: 8, most: 5000, files: 1024 };
-        let clients = [0, 40, 80, 200].map(|servers| limit.beside(servers));
+        let clients = [0, 40, 80, 200].map(|servers| LIMIT.beside(servers));
         assert_eq!(clients, [960, 640, 320, 1]);
-        assert_eq!(ClientLimit { files: u64::MAX, ..limit }.beside(40), 5000);
+        assert_eq!(ClientLimit { files: u64::MAX, ..LIMIT }.beside(40), 5000);
     }
 }

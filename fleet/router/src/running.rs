@@ -15,8 +15,8 @@ use guira_following::kept;
 use guira_routing::config::ConfigError;
 use guira_routing::{Settings, Walks};
 use guira_serving::{
-    Acceptor, Beyond, CONNECTION_BYTES, ConnBudget, ConnLimits, Connections, Crew, Host, HostOptions, Listen,
-    Placement, Port, PortError, Speaks, TLS_BYTES, Worker, WorkerError, unix_now,
+    Acceptor, Beyond, ConnBudget, Connections, Crew, Host, HostOptions, Listen, Placement, Port, PortError,
+    Speaks, Worker, WorkerError, unix_now,
 };
 use guira_transport::{
     Address, ListenOptions, Listener, Mailbox, TlsAcceptor, TlsClientOptions, TlsError, TlsName, TlsOptions,
@@ -251,23 +251,17 @@ fn datagrams(options: &RouterOptions) -> Result<(Vec<Vec<UdpSocket>>, Vec<Socket
 
 fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
     let tls = options.client_tls.clone().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
-    let clients = ClientLimit::of(options).beside(servers);
+    let limit = ClientLimit::of(options);
+    let clients = limit.beside(servers);
     Ok(Host::new(HostOptions {
         workers: options.workers,
         connections: Connections::new(clients, Beyond::Refused),
-        budget: Arc::new(ConnBudget::new(limits(clients, options.limits.connection_memory), options.workers)),
+        budget: Arc::new(ConnBudget::new(limit.memory(clients), options.workers)),
         idle: None,
         users: None,
         tls,
         observer: Arc::new(()),
     })?)
-}
-
-/// What so many clients may take: they are limited by their number, whether they speak TLS or not.
-fn limits(clients: u64, traffic: usize) -> ConnLimits {
-    let clients = usize::try_from(clients).unwrap_or(usize::MAX);
-    let idle = clients.saturating_mul(CONNECTION_BYTES + TLS_BYTES);
-    ConnLimits { idle, traffic, pinned: 0 }
 }
 
 fn service(
@@ -338,16 +332,5 @@ impl Running {
             Some(Err(_)) => Err(WorkerError::Panicked),
             None => Ok(()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn as_many_clients_as_are_allowed_may_speak_tls() {
-        let budget = ConnBudget::new(limits(65536, 1 << 20), 1);
-        assert!((0..65536).all(|_| budget.enter(CONNECTION_BYTES + TLS_BYTES)));
     }
 }

@@ -245,6 +245,12 @@ impl Shared {
             return;
         }
         connections.set_max(most);
+        self.host.budget.resize(self.client_limit.memory(most));
+        tracing::info!(
+            servers,
+            limit = most,
+            "the limit of clients follows the servers of the configuration"
+        );
         let present = connections.current.load(Ordering::Relaxed);
         if present > most {
             tracing::warn!(

@@ -369,7 +369,9 @@ impl Host for Starting<'_> {
         let Opened { engine, opening, notes, base } = opened;
         tracing::debug!(us = self.bringing.waited_us(), "the engine is open");
         let options = &self.prepared.options;
-        let now = self.bringing.time.map_or_else(wall_clock_millis, HandedTime::now);
+        // Only items have times that go on.
+        let handed = self.bringing.time.filter(|_| options.region.is_some());
+        let now = handed.map_or_else(wall_clock_millis, HandedTime::now);
         let clock = CoarseClock::system_at(base, now);
         let clock = if options.test_commands { clock.shiftable() } else { clock };
         let found = options.region.as_ref().map(|place| (place.clone(), opening));

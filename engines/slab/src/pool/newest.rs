@@ -23,6 +23,8 @@ const PAGES: usize = 64;
 pub(crate) struct NewestLong {
     values: [Value; REMEMBERED],
     heads: Heads,
+    /// How many places of `heads`, and of `values`, were taken.
+    taken: AtomicU64,
     stored: AtomicU64,
     /// When the last was stored.
     last: AtomicU32,
@@ -80,18 +82,20 @@ impl NewestLong {
         replaced: Option<Offset>,
         pages: impl Iterator<Item = PageId>,
     ) {
-        let number = self.stored.load(Ordering::Relaxed) as usize;
         self.last.store(tick, Ordering::Relaxed);
         let known = replaced.and_then(|replaced| self.heads.find(replaced));
-        let place = known.or_else(|| self.heads.find(head)).unwrap_or(&self.heads.0[number % SPARED]);
+        let place = known.or_else(|| self.heads.find(head)).unwrap_or_else(|| {
+            let number = self.taken.fetch_add(1, Ordering::Relaxed);
+            &self.heads.0[number as usize % SPARED]
+        });
         place.at.store(head.bytes() as u64, Ordering::Relaxed);
         place.tick.store(tick, Ordering::Relaxed);
         let same = replaced.and_then(|replaced| {
             self.values.iter().find(|value| value.head.load(Ordering::Relaxed) == replaced.bytes() as u64)
         });
         let value = same.unwrap_or_else(|| {
-            self.stored.fetch_add(1, Ordering::Relaxed);
-            &self.values[number % REMEMBERED]
+            let number = self.stored.fetch_add(1, Ordering::Relaxed);
+            &self.values[number as usize % REMEMBERED]
         });
         value.head.store(head.bytes() as u64, Ordering::Relaxed);
         value.tick.store(tick, Ordering::Relaxed);
@@ -106,8 +110,10 @@ impl NewestLong {
 
     /// The value that began at `from` begins at `to` now.
     pub(crate) fn moved(&self, from: Offset, to: Offset) {
-        if let Some(head) = self.heads.find(from) {
-            head.at.store(to.bytes() as u64, Ordering::Relaxed);
+        let heads =
+            self.values.iter().map(|value| &value.head).chain(self.heads.find(from).map(|head| &head.at));
+        for head in heads.filter(|head| head.load(Ordering::Relaxed) == from.bytes() as u64) {
+            head.store(to.bytes() as u64, Ordering::Relaxed);
         }
     }
 

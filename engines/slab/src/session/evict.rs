@@ -84,17 +84,15 @@ pub(crate) fn is_new<X: Scheme>(state: &SessionState<X>, at: Offset) -> bool {
     }
 }
 
-/// Has the orders hear of items that they have let go, and that stay.
+/// Reports items that stay to the orders that have let them go: not as stores, as their keys are among those that were evicted and would count as
+/// asked for again.
 fn put_back<X: Scheme>(state: &mut SessionState<X>, spared: &[Offset], now: Seconds) {
     let core = state.core.clone();
     if !core.evictor.wants_stores() {
         return;
     }
-    for at in spared {
-        if let Some((item, hash)) = core.items.at(*at, now).zip(core.items.hash_at(*at)) {
-            state.events.stored(*at, hash.0 as u32, item.expiry(), now);
-        }
-    }
+    let stays = |at: &&Offset| core.items.at(**at, now).is_some();
+    spared.iter().filter(stays).for_each(|at| state.events.spared(*at));
 }
 
 /// A long item goes when the hand comes to its head. Its other chunks lie anywhere: if the hand took it at the first one

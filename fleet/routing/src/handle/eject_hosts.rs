@@ -88,7 +88,8 @@ impl Handle for EjectHosts {
             return if state.a == HAS_DELETED && !answer.outcome.is_error() { Then::Held } else { Then::Pass };
         }
         let is_failure = answer.outcome.is_failover_error();
-        if !is_failure && !(is_delete && child > 0) {
+        let is_of_stand_in = is_delete && child > 0;
+        if !is_failure && !is_of_stand_in {
             return Then::Pass;
         }
         let is_out = answer.outcome == Outcome::Tko;

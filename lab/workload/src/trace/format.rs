@@ -103,8 +103,11 @@ const OTHERS: [(&[u8], &str); 9] = [
     (b"\xfe\xff", "UTF-16 text"),
 ];
 
-/// What `start`, the first bytes of a file, say that it is, if that is no trace.
+/// What `start`, the first bytes of a file, say that it is, if that is no trace. The first key of a text may begin so.
 pub(super) fn other(start: &[u8]) -> Option<&'static str> {
+    if is_text(start) {
+        return None;
+    }
     OTHERS.iter().find(|(magic, _)| start.starts_with(magic)).map(|(_, name)| *name)
 }
 

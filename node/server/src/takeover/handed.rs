@@ -4,7 +4,7 @@ use super::TakeoverError;
 use super::channel::{Channel, Message};
 use super::message::{Kind, tag};
 use guira_serving::{Arrival, FieldWriter, Fields};
-use guira_transport::{FDS_AT_ONCE, Listener};
+use guira_transport::{FDS_AT_ONCE, Listener, is_listening};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::net::UdpSocket;
 
@@ -107,6 +107,10 @@ impl Sockets {
             self.files.push(fd.try_clone()?);
         }
         match role {
+            // The predecessor has given it up: this server listens there anew.
+            role if role == Role::Stream as u64 && !is_listening(&fd)? => {
+                tracing::warn!("a socket of the predecessor does not listen any more, and is not taken over");
+            }
             role if role == Role::Stream as u64 => {
                 let listeners = if is_managed { &mut self.managed_streams } else { &mut self.streams };
                 listeners.push(Listener::adopt(fd)?);

@@ -296,10 +296,10 @@ impl Host {
                     let _ = self.admit_one(stream, poll);
                 }
                 Ok(None) => return,
-                // The socket would stay readable. The next round tries again if descriptors are short.
+                // The socket would stay readable. The next round tries again, unless it listens no more.
                 Err(error) => {
                     let is_removed = poll.remove(&self.listener).is_ok();
-                    self.is_paused = is_removed && matches!(error, AcceptError::Shortage(_));
+                    self.is_paused = is_removed && !matches!(error, AcceptError::Broken(_));
                     return;
                 }
             }
