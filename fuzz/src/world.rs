@@ -1,7 +1,10 @@
 //! A cache beside a map that says what it may hold.
 
 use guira_contract::suite::value_of;
-use guira_contract::{Amendment, Decision, Digits, Engine, Expiry, ItemSpec, ItemState, ItemView, Key, Meta, NewItem, OldItem, Pace, PendingValue, Provision, Read, Recency, Session, Sink, StoreError, Value, ValuePin, Want};
+use guira_contract::{
+    Amendment, Decision, Digits, Engine, Expiry, ItemSpec, ItemState, ItemView, Key, Meta, NewItem, OldItem,
+    Pace, PendingValue, Provision, Read, Recency, Session, Sink, StoreError, Value, ValuePin, Want,
+};
 use guira_sync::clock::Seconds;
 use std::collections::HashMap;
 
@@ -195,7 +198,13 @@ impl<E: Engine> World<E> {
 
     /// Begins a value, sends half of it, and goes away.
     pub(crate) fn abandon(&mut self, key: u32, value: &[u8]) {
-        let spec = ItemSpec { value_len: value.len(), flags: 0, expiry: Expiry::Never, cas: None, old: OldItem::MayGo };
+        let spec = ItemSpec {
+            value_len: value.len(),
+            flags: 0,
+            expiry: Expiry::Never,
+            cas: None,
+            old: OldItem::MayGo,
+        };
         if let Ok(mut pending) = self.session().begin_value(&name(key), spec) {
             if self.session().extend(&mut pending, &value[..value.len() / 2]).is_err() {
                 return;

@@ -48,7 +48,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     let addresses =
         Addresses { tcp: plain, tls: Some((tls, tls_client(&authority)?)), unix: folder.file("socket") };
     let field = Field::new(addresses, server.id(), plan.length, Losses::Wrong);
-    let before = server.process().holdings();
+    let before = at_rest(&field)?;
     let start = server.process().resident_bytes().unwrap_or(0);
     let course = everything(plan, scale, &field, &authority, &mut server);
     let seconds = field.now() as f64 / 1000.0;
@@ -154,6 +154,22 @@ fn watch(field: &Field, server: &mut ServerProcess) {
     for line in server.alarms() {
         field.fail(format!("the server says: {line}"));
     }
+}
+
+/// What the server has once it has let go of the connections by which its start was waited for.
+fn at_rest(field: &Field) -> Result<Holdings, String> {
+    let begin = Stopwatch::start();
+    while begin.elapsed() < REST {
+        let is_alone = stat(field, "curr_connections") == Some(1);
+        let pause = Duration::from_millis(100);
+        std::thread::sleep(pause);
+        let first = Process::new(field.pid).holdings();
+        std::thread::sleep(pause);
+        if is_alone && Process::new(field.pid).holdings() == first {
+            return Ok(first);
+        }
+    }
+    Err(format!("the server has connections {REST:?} after its start"))
 }
 
 /// Everything is closed now: waits until the server has let go of it.
