@@ -1,6 +1,5 @@
 //! How many clients there may be: what the system lets the process have, without what its servers need.
 
-use crate::running::RouterOptions;
 use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
 use rustix::process::{Resource, getrlimit};
 
@@ -18,13 +17,10 @@ pub(crate) struct ClientLimit {
 }
 
 impl ClientLimit {
-    pub(crate) fn of(options: &RouterOptions) -> Self {
-        ClientLimit {
-            workers: options.workers as u64,
-            most: options.limits.connections,
-            files: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX),
-            traffic: options.limits.connection_memory,
-        }
+    /// Of this process with so many workers. There are never more than `most` clients, whose replies take `traffic` bytes together.
+    pub(crate) fn of_process(workers: usize, most: u64, traffic: usize) -> Self {
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        ClientLimit { workers: workers as u64, most, files, traffic }
     }
 
     /// How many clients there may be beside this number of servers, each of which every worker connects to.

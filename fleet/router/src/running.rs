@@ -249,9 +249,15 @@ fn datagrams(options: &RouterOptions) -> Result<(Vec<Vec<UdpSocket>>, Vec<Socket
     Ok((sockets, addresses))
 }
 
+impl RouterOptions {
+    pub(crate) fn client_limit(&self) -> ClientLimit {
+        ClientLimit::of_process(self.workers, self.limits.connections, self.limits.connection_memory)
+    }
+}
+
 fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
     let tls = options.client_tls.clone().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
-    let limit = ClientLimit::of(options);
+    let limit = options.client_limit();
     let clients = limit.beside(servers);
     Ok(Host::new(HostOptions {
         workers: options.workers,

@@ -138,7 +138,7 @@ impl Shared {
         }
         Shared {
             settings: options.settings.clone(),
-            client_limit: ClientLimit::of(options),
+            client_limit: options.client_limit(),
             health: options.health,
             failed_gets: options.failed_gets,
             flushes: options.flushes,
