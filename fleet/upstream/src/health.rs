@@ -75,7 +75,7 @@ pub enum Prober {
 impl Standing {
     /// A server of a router of which `slow` are out for their timeouts.
     pub fn new(slow: Arc<AtomicU32>) -> Self {
-        Standing { slow, ..Standing::default() }
+        Standing { word: AtomicU32::new(IN), slow }
     }
 
     #[inline]
@@ -154,6 +154,13 @@ impl Standing {
             self.slow.fetch_sub(1, Ordering::Relaxed);
         }
         Ended::Failures
+    }
+}
+
+/// A server that is forgotten leaves its place to another.
+impl Drop for Standing {
+    fn drop(&mut self) {
+        self.heard();
     }
 }
 
@@ -247,6 +254,16 @@ mod tests {
         );
         all.iter().for_each(|it| _ = it.heard());
         assert_eq!(slow.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_server_that_is_forgotten_while_it_is_out_leaves_its_place() {
+        let slow = Arc::new(AtomicU32::new(0));
+        let options = Health { timeouts_until_tko: Some(1), soft_tkos_max: 1, ..OPTIONS };
+        let [one, other] = [(); 2].map(|()| Standing::new(slow.clone()));
+        assert_eq!((one.timed_out(&options), other.timed_out(&options)), (Some(Prober::You), None));
+        drop(one);
+        assert_eq!(other.timed_out(&options), Some(Prober::You));
     }
 
     #[test]
