@@ -1,9 +1,10 @@
-//! Servers, and the ways to them: each has a number, which it keeps for as long as the router runs.
+//! Servers, and the ways to them: each has a number, which stands for no other server as long as somebody claims it.
 
 use crate::config::{Address, Leases, Security};
 use crate::step::{DestinationId, LogName};
-use std::collections::HashMap;
-use std::sync::Arc;
+use crate::tree::Tree;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// A server with the way to it. Two pools that reach a server in the same way share it.
@@ -18,21 +19,76 @@ pub struct DestinationSpec {
     pub leases: Leases,
 }
 
-/// All that have ever been named.
+/// The servers that one configuration sends requests to, in order. As long as there is a copy of it, their numbers stand for no other servers.
+#[derive(Clone, Debug, Default)]
+pub struct Claim(Arc<[DestinationId]>);
+
+impl Claim {
+    pub(crate) fn of(servers: impl Iterator<Item = DestinationId>) -> Self {
+        let servers: BTreeSet<DestinationId> = servers.collect();
+        Claim(servers.into_iter().collect())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn copies(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
+    pub fn has(&self, server: DestinationId) -> bool {
+        self.0.binary_search(&server).is_ok()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = DestinationId> {
+        self.0.iter().copied()
+    }
+}
+
+/// All that were named, but for those whose numbers were given to others since.
 #[derive(Clone, Debug, Default)]
 pub struct Destinations {
     specs: Vec<DestinationSpec>,
     numbers: HashMap<DestinationSpec, DestinationId>,
+    /// Those of which there may be copies.
+    claims: Vec<Weak<[DestinationId]>>,
+    /// Numbers that may be given to other servers.
+    free: BTreeSet<DestinationId>,
     logs: Vec<Arc<str>>,
 }
 
 impl Destinations {
+    /// Gives up what nobody claims: the next configuration may have other servers under these numbers. A server that it names again keeps its own.
+    pub fn release(&mut self) {
+        self.claims.retain(|claim| claim.strong_count() > 0);
+        let claims = self.claims.iter().filter_map(Weak::upgrade);
+        let claimed: BTreeSet<DestinationId> = claims.flat_map(|claim| claim.to_vec()).collect();
+        let all = (0..self.specs.len() as u32).map(DestinationId);
+        self.free = all.filter(|number| !claimed.contains(number)).collect();
+    }
+
+    /// Claims the servers of a tree that was built with this.
+    pub fn claim(&mut self, tree: &Tree) -> Claim {
+        let claim = Claim::of(tree.destinations());
+        self.claims.push(Arc::downgrade(&claim.0));
+        self.free.clear();
+        claim
+    }
+
     pub(crate) fn number(&mut self, spec: DestinationSpec) -> DestinationId {
         if let Some(known) = self.numbers.get(&spec) {
+            self.free.remove(known);
             return *known;
         }
-        let number = DestinationId(self.specs.len() as u32);
-        self.specs.push(spec.clone());
+        let number = match self.free.pop_first() {
+            Some(free) => {
+                let before = std::mem::replace(&mut self.specs[free.0 as usize], spec.clone());
+                self.numbers.remove(&before);
+                free
+            }
+            None => {
+                self.specs.push(spec.clone());
+                DestinationId(self.specs.len() as u32 - 1)
+            }
+        };
         self.numbers.insert(spec, number);
         number
     }
@@ -57,5 +113,93 @@ impl Destinations {
     /// By number.
     pub fn specs(&self) -> &[DestinationSpec] {
         &self.specs
+    }
+
+    /// Whether this number stood for another server `before`, or for none.
+    pub fn is_new(&self, number: usize, before: &Destinations) -> bool {
+        self.specs.get(number) != before.specs.get(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::{Settings, build};
+    use crate::config::{Globals, Texts, load};
+
+    /// What one configuration after the other makes of the same numbers.
+    #[derive(Default)]
+    struct Configurations(Destinations);
+
+    impl Configurations {
+        /// The claim of one with these servers, and their numbers.
+        fn next(&mut self, servers: &[&str]) -> (Claim, Vec<u32>) {
+            let names: Vec<String> = servers.iter().map(|name| format!("\"{name}:1\"")).collect();
+            let text = format!(
+                r#"{{"pools": {{"P": {{"servers": [{}]}}}}, "route": "PoolRoute|P"}}"#,
+                names.join(", ")
+            );
+            let sources = Texts::default();
+            let loaded = load("test", &text, &sources, &Globals::new()).unwrap();
+            let settings = Settings::plain("/././", Duration::from_secs(1));
+            self.0.release();
+            let tree = build(&loaded.json, &sources, &settings, &mut self.0).unwrap().tree;
+            let mut numbers = Vec::new();
+            for DestinationId(number) in tree.destinations() {
+                if !numbers.contains(&number) {
+                    numbers.push(number);
+                }
+            }
+            (self.0.claim(&tree), numbers)
+        }
+
+        fn name(&self, number: u32) -> String {
+            self.0.specs()[number as usize].address.to_string()
+        }
+    }
+
+    #[test]
+    fn a_number_stands_for_another_server_only_when_nobody_claims_it() {
+        let mut all = Configurations::default();
+        let (first, numbers) = all.next(&["a", "b"]);
+        assert_eq!(numbers, [0, 1]);
+        let (second, numbers) = all.next(&["b", "c"]);
+        assert_eq!(numbers, [1, 2], "who goes by the first still asks a");
+        let worker = first.clone();
+        drop(first);
+        let (third, numbers) = all.next(&["d"]);
+        assert_eq!(numbers, [3]);
+        drop((worker, second));
+        let (fourth, numbers) = all.next(&["e", "d", "c", "f"]);
+        assert_eq!((numbers, all.name(2)), (vec![0, 3, 2, 1], "c:1".to_owned()));
+        assert!(fourth.has(DestinationId(0)) && !third.has(DestinationId(0)));
+        assert_eq!((all.name(0), all.name(1)), ("e:1".to_owned(), "f:1".to_owned()));
+        let (_, numbers) = all.next(&["a", "d"]);
+        assert_eq!(numbers, [4, 3], "all others are claimed");
+    }
+
+    #[test]
+    fn ever_new_servers_need_no_more_numbers_than_two_configurations_have() {
+        let mut all = Configurations::default();
+        let mut present = all.next(&["none"]).0;
+        for round in 0..10_000 {
+            let [one, other] = [1, 2].map(|half| format!("server{round}-{half}"));
+            present = all.next(&[&one, &other]).0;
+        }
+        assert_eq!(present.iter().count(), 2);
+        let Destinations { specs, numbers, claims, .. } = &all.0;
+        assert!(specs.len() <= 4 && numbers.len() == specs.len(), "{}", specs.len());
+        assert!(claims.len() <= 2, "{}", claims.len());
+    }
+
+    #[test]
+    fn a_tree_of_the_same_configuration_has_the_same_numbers() {
+        let mut all = Configurations::default();
+        drop(all.next(&["a", "b", "c"]));
+        let (_claim, numbers) = all.next(&["x", "c", "y"]);
+        let (_same, again) = all.next(&["x", "c", "y"]);
+        assert_eq!(numbers, again);
+        let mut copy = Configurations(all.0.clone());
+        assert_eq!(copy.next(&["x", "c", "y"]).1, numbers);
     }
 }

@@ -12,6 +12,7 @@
 
 mod build;
 pub mod config;
+mod departures;
 mod destinations;
 mod explain;
 mod exptime;
@@ -27,7 +28,8 @@ mod walk;
 mod warm_ups;
 
 pub use build::{Built, BuiltPool, DefaultQos, Settings, Timeouts, build};
-pub use destinations::{DestinationSpec, Destinations};
+pub use departures::Departures;
+pub use destinations::{Claim, DestinationSpec, Destinations};
 pub use explain::Line;
 pub use handle::{BigFlag, BigValues};
 pub use leases::LeaseTokens;

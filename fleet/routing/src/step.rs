@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeId(pub(crate) u32);
 
-/// A server with the way to it. Numbers stay the same when a configuration is loaded again.
+/// A server with the way to it. Numbers stay the same when a configuration is loaded again that has it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DestinationId(pub u32);
 

@@ -153,6 +153,11 @@ impl<T: Copy> Walks<T> {
         self.trees.current().tree
     }
 
+    /// Whether requests are in the tree that was replaced so many trees ago, at least 1.
+    pub fn has_requests(&self, ago: u64) -> bool {
+        self.trees.has_former(ago)
+    }
+
     /// How many handles remember something.
     pub fn frames(&self) -> usize {
         self.under_way.frames.len() - self.under_way.vacant.len()

@@ -47,6 +47,11 @@ impl Trees {
         None
     }
 
+    /// Whether the tree is still there that was replaced so many trees ago.
+    pub(super) fn has_former(&self, ago: u64) -> bool {
+        self.former.iter().any(|(number, _)| u64::from(self.number.wrapping_sub(*number)) == ago)
+    }
+
     /// Forgets former trees in which nothing is any more.
     #[inline]
     pub(super) fn forget_empty(&mut self, inside: &Inside) {

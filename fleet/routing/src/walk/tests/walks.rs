@@ -99,6 +99,10 @@ fn requests_under_way_stay_in_their_tree() {
     }
     let built = build(&new.json, &NoFiles, &settings(), &mut destinations).unwrap();
     assert!(router.walks.replace(built.tree).is_none(), "a request is in it");
+    assert!(router.walks.has_requests(1));
+    let next = build(&new.json, &NoFiles, &settings(), &mut destinations).unwrap();
+    assert!(router.walks.replace(next.tree).is_some(), "none is in the second");
+    assert!(router.walks.has_requests(2) && !router.walks.has_requests(1));
     let young = router.get("k");
     assert_eq!(router.sent(), ["a get k", "b get k"]);
     router.reply("a", Outcome::Timeout);
@@ -108,6 +112,7 @@ fn requests_under_way_stay_in_their_tree() {
     assert_eq!((router.told(old), router.told(young)), (None, Some(Outcome::NotFound)));
     router.reply("b", Outcome::Found);
     assert_eq!(router.told(old), Some(Outcome::Found));
+    assert!(!router.walks.has_requests(2));
     router.end();
 }
 
