@@ -2,13 +2,13 @@
 
 use crate::cluster;
 use crate::running::{RouterOptions, ServerTls};
-use crate::upstream::Server;
+use crate::upstream::{Counted, Server, Servers};
 use guira_following::{EtcdPools, Files, Followed, PATIENCE, Reader, Records, Unreadable};
 use guira_names::{NameCounts, Names, NamesOptions, News};
 use guira_routing::config::{
     Address as Named, ConfigError, Globals, Json, Loaded, Place, Security, Sources, Value, load,
 };
-use guira_routing::{BuiltPool, DestinationSpec, Destinations, Settings, Tree, build};
+use guira_routing::{BuiltPool, Claim, DestinationId, DestinationSpec, Destinations, Settings, Tree, build};
 use guira_serving::Causes;
 use guira_sync::atomic::AtomicU32;
 use guira_transport::{Address, TlsConnector, TlsError};
@@ -47,9 +47,11 @@ const NEW_PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Plan {
     pub(crate) json: Json,
     pub(crate) texts: Texts,
-    /// All that were ever named: a worker gives them the same numbers.
+    /// With them a worker's tree has the same numbers.
     destinations: Destinations,
-    pub(crate) servers: Vec<Server>,
+    pub(crate) servers: Servers,
+    /// Those that it sends requests to.
+    claim: Claim,
     /// Those that routes name.
     pub(crate) pools: Vec<BuiltPool>,
     /// What makes TLS connections to servers, if there are any.
@@ -70,31 +72,35 @@ impl Plan {
         &self.destinations
     }
 
+    /// The servers that it sends requests to: a worker that does so has a copy.
+    pub(crate) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
     /// Servers as configurations write them.
     pub(crate) fn names(&self) -> impl Iterator<Item = (String, u32)> {
-        let servers = self.servers.iter().map(|server| server.timeout_ms);
+        let servers = self.servers.list().iter().map(|server| server.timeout_ms);
         self.destinations.specs().iter().map(|spec| spec.address.to_string()).zip(servers)
     }
 
     /// The servers that the configuration sends requests to, with their addresses as it writes them.
     pub(crate) fn in_use(&self) -> Vec<(String, &Server)> {
-        let mut numbers: Vec<usize> = self.pools.iter().flat_map(numbers).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers.into_iter().map(|number| (self.address(number), &self.servers[number])).collect()
+        let numbers = self.claim.iter().map(|number| number.0 as usize);
+        numbers.map(|number| (self.address(number), &self.servers.list()[number])).collect()
     }
 
     /// Those of one pool.
     pub(crate) fn servers_of<'a>(&'a self, pool: &'a BuiltPool) -> impl Iterator<Item = &'a Server> {
-        numbers(pool).map(|number| &self.servers[number])
+        numbers(pool).map(|number| &self.servers.list()[number])
     }
 
-    /// The servers that the configuration sends nothing to, or not in this way any more, by their addresses.
-    pub(crate) fn former(&self) -> HashMap<String, Vec<&Server>> {
-        let used: HashSet<usize> = self.pools.iter().flat_map(numbers).collect();
-        let mut former: HashMap<String, Vec<&Server>> = HashMap::new();
-        for (number, server) in self.servers.iter().enumerate().filter(|(number, _)| !used.contains(number)) {
-            former.entry(self.address(number)).or_default().push(server);
+    /// What was counted of servers that the configuration sends nothing to, or not in this way any more, by their addresses.
+    pub(crate) fn former(&self) -> HashMap<String, Counted> {
+        let mut former = self.servers.forgotten_of_addresses().clone();
+        let unused =
+            (0..).zip(self.servers.list()).filter(|(number, _)| !self.claim.has(DestinationId(*number)));
+        for (number, server) in unused {
+            former.entry(self.address(number as usize)).or_default().add(&server.meters().counted());
         }
         former
     }
@@ -126,7 +132,7 @@ pub(crate) struct Loader {
     globals: Globals,
     workers: usize,
     destinations: Destinations,
-    servers: Vec<Server>,
+    servers: Servers,
     /// How many of them are out for their timeouts.
     slow: Arc<AtomicU32>,
     server_tls: ServerTls,
@@ -163,7 +169,7 @@ impl Loader {
             globals: globals(options),
             workers: options.workers,
             destinations: Destinations::default(),
-            servers: Vec::new(),
+            servers: Servers::default(),
             slow: Arc::default(),
             server_tls: options.server_tls.clone(),
             connector: None,
@@ -207,25 +213,17 @@ impl Loader {
             load(&self.reader.source().name(), main, sources, &self.globals)?;
         // Numbers that were given away by a configuration which is wrong are taken back.
         let mut destinations = self.destinations.clone();
+        destinations.release();
         let built = build(&json, sources, &self.settings, &mut destinations)?;
         warnings.extend(built.warnings);
         Ok(Draft { json, tree: built.tree, pools: built.pools, destinations, warnings })
     }
 
     fn make(&mut self, main: &str, sources: &dyn Sources) -> Result<Plan, LoadError> {
-        let Draft { json, pools, destinations, mut warnings, .. } = self.build(main, sources)?;
+        let Draft { json, tree, pools, mut destinations, mut warnings } = self.build(main, sources)?;
+        let claim = destinations.claim(&tree);
         let found = self.look_up(&destinations, &pools);
-        let mut servers = self.servers.clone();
-        for spec in &destinations.specs()[servers.len()..] {
-            let secure = match spec.security {
-                Security::Plain => None,
-                Security::Tls => Some(self.secure(&spec.address)?),
-            };
-            let addresses = Addresses::new(addresses(&spec.address, &found)?);
-            let timeouts = [spec.timeout, spec.connect_timeout];
-            let server = Server::new(addresses, secure, timeouts, self.workers, &self.slow);
-            servers.push(server.marked(spec.service).leasing(spec.leases));
-        }
+        let servers = self.servers(&destinations, &claim, &found)?;
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());
         let place =
             |host: &str| Place { source: self.reader.source().name().into(), line: line_of(main, host) };
@@ -237,21 +235,50 @@ impl Loader {
         let digest = Md5::digest(main).iter().map(|byte| format!("{byte:02x}")).collect();
         let texts = Texts::default();
         let connector = self.connector.clone();
-        Ok(Plan { json, texts, destinations, servers, pools, connector, digest, warnings })
+        Ok(Plan { json, texts, destinations, servers, claim, pools, connector, digest, warnings })
+    }
+
+    /// The servers of a configuration by number: those that are known are the same.
+    fn servers(
+        &mut self,
+        destinations: &Destinations,
+        claim: &Claim,
+        found: &Found,
+    ) -> Result<Servers, LoadError> {
+        let (specs, mut servers) = (destinations.specs(), self.servers.clone());
+        for (number, spec) in specs.iter().enumerate() {
+            if !destinations.is_new(number, &self.destinations) {
+                continue;
+            }
+            let secure = match spec.security {
+                Security::Plain => None,
+                Security::Tls => Some(self.secure(&spec.address)?),
+            };
+            let addresses = Addresses::new(addresses(&spec.address, found)?);
+            let timeouts = [spec.timeout, spec.connect_timeout];
+            let server = Server::new(addresses, secure, timeouts, self.workers, &self.slow);
+            let before = self.destinations.specs().get(number).map(|spec| spec.address.to_string());
+            servers.put(number, server.marked(spec.service).leasing(spec.leases), before);
+        }
+        let in_use: HashSet<String> =
+            claim.iter().map(|number| specs[number.0 as usize].address.to_string()).collect();
+        servers.keep_addresses(|address| in_use.contains(address));
+        Ok(servers)
     }
 
     /// Looks the hosts of servers up that routes lead to. A name that DNS does not answer for holds no change up: once there are servers, those of new
     /// ones are waited for a moment, and all are followed.
     fn look_up(&self, destinations: &Destinations, pools: &[BuiltPool]) -> Found {
         let numbers = pools.iter().flat_map(numbers);
-        let (new, known): (Vec<_>, Vec<_>) = numbers.partition(|number| *number >= self.servers.len());
+        let (new, known): (Vec<_>, Vec<_>) =
+            numbers.partition(|number| destinations.is_new(*number, &self.destinations));
         let hosts_of = |numbers: Vec<usize>| -> HashSet<Arc<str>> {
             numbers.into_iter().filter_map(|number| host_of(&destinations.specs()[number])).collect()
         };
         let (new, mut known) = (hosts_of(new), hosts_of(known));
         known.retain(|host| !new.contains(host));
         let mut found = Found::new();
-        let of_new = if self.servers.is_empty() { PATIENCE } else { NEW_PATIENCE };
+        let of_new = if self.servers.list().is_empty() { PATIENCE } else { NEW_PATIENCE };
         for (hosts, patience) in [(new, of_new), (known, KNOWN_PATIENCE)] {
             if !hosts.is_empty() {
                 found.extend(self.names.hosts(hosts, patience));
@@ -275,7 +302,7 @@ impl Loader {
     /// A host has these addresses now. Returns the servers for which they are new.
     pub(crate) fn relocate(&self, host: &str, found: &[IpAddr]) -> Vec<u32> {
         let mut moved = Vec::new();
-        for ((number, spec), server) in (0u32..).zip(self.destinations.specs()).zip(&self.servers) {
+        for ((number, spec), server) in (0u32..).zip(self.destinations.specs()).zip(self.servers.list()) {
             if let Named::Tcp { host: own, port } = &spec.address
                 && **own == *host
                 && server.addresses.replace(at_port(found, *port))

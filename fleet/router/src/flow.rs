@@ -1,6 +1,7 @@
 //! The two ends of a worker's requests: servers, and clients who wait.
 
 use crate::calls::{Calls, KeyCount};
+use crate::config::Plan;
 use crate::counters::{Counters, Event};
 use crate::render::Form;
 use crate::running::FailedGets;
@@ -9,9 +10,7 @@ use crate::spool::{DeleteLog, Waiting, Written};
 use crate::throttle::Throttle;
 use crate::upstream::{Connections, Destination, GivenUp, Heard, Lost, Server, Undelivered};
 use crate::waits::Waits;
-use guira_routing::{
-    Answer, DestinationId, Destinations, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
-};
+use guira_routing::{Answer, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks};
 use guira_serving::{ReplyTo, SlotId, service_token};
 use guira_transport::{Interest, Poll};
 use guira_upstream::wire::can_be_sent;
@@ -143,14 +142,20 @@ impl Flow {
         }
     }
 
-    /// Takes servers on that a new configuration names: those behind the ones that are known.
-    pub(crate) fn add_servers(&mut self, all: &[Server], named: &Destinations) {
-        let new = all.iter().skip(self.destinations.servers());
-        let (health, most) = (self.health, self.server_requests);
-        let new = new.map(|server| Destination::new(server, health, most, self.counters.clone()));
-        self.destinations.extend(new);
+    /// Goes by another configuration from now on.
+    pub(crate) fn adopt(&mut self, plan: &Plan) {
+        let (health, most, counters) = (self.health, self.server_requests, &self.counters);
+        let new = |server: &Server| Destination::new(server, health, most, counters.clone());
+        self.destinations.adopt(plan.servers.list(), plan.claim(), new);
         if let Some(log) = &mut self.log {
-            log.add_names(named);
+            log.take_names(plan.named());
+        }
+    }
+
+    /// Closes connections to servers that the configuration has no more, once nothing is under way to them.
+    pub(crate) fn let_go(&mut self, walks: &Walks<Ticket>, poll: &Poll) {
+        if self.destinations.have_left() {
+            self.destinations.let_go(|ago| walks.has_requests(ago), poll);
         }
     }
 
@@ -440,3 +445,6 @@ impl Flow {
         next.map(|deadline| deadline.saturating_sub(self.facts.now_ms))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,8 @@ mod explain;
 mod flow;
 mod metrics;
 mod packet_reply;
+#[cfg(test)]
+mod plain_options;
 mod pools;
 mod reload;
 mod render;

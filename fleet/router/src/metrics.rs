@@ -5,7 +5,7 @@ use crate::counters::GROUPS;
 use crate::shared::Shared;
 use crate::spool::LogCount;
 use crate::stats::{Figures, OPS, OUTCOMES, STATS, Shown, Stat};
-use crate::upstream::{Meters, STATES, Server, ServerCount};
+use crate::upstream::{Counted, STATES, Server, ServerCount};
 use guira_control::ControlCount;
 use guira_names::NameCount;
 use guira_routing::Outcome;
@@ -204,7 +204,7 @@ fn add_servers(out: &mut Exposition, plan: &Plan) {
     out.sample(SERVERS, &[], servers.len());
     let former = plan.former();
     for (name, server) in servers.iter().take(SHOWN_MAX) {
-        add_server(out, name, server, former.get(name).map_or(&[], Vec::as_slice));
+        add_server(out, name, server, former.get(name));
     }
 }
 
@@ -221,18 +221,17 @@ pub(crate) fn named(plan: &Plan) -> Vec<(String, &Server)> {
 }
 
 /// With what was counted of its address in `former` ways, so that counters go on when a timeout is changed.
-fn add_server(out: &mut Exposition, name: &str, server: &Server, former: &[&Server]) {
+fn add_server(out: &mut Exposition, name: &str, server: &Server, former: Option<&Counted>) {
     let meters = server.meters();
-    let ever = |value: &dyn Fn(Meters<'_>) -> u64| {
-        value(meters) + former.iter().map(|server| value(server.meters())).sum::<u64>()
-    };
+    let mut ever = meters.counted();
+    former.iter().for_each(|former| ever.add(former));
     for count in ServerCount::ALL {
         let row = &ServerCount::ROWS[count as usize];
         if let Some(whole) = metric_name(row, SERVER_PREFIX) {
-            out.row(row, &whole, row.meaning, &[("server", name)], &ever(&|it| it.count(count)).to_string());
+            out.row(row, &whole, row.meaning, &[("server", name)], &ever.count(count).to_string());
         }
     }
-    for (outcome, requests) in OUTCOMES.map(|(name, outcome)| (name, ever(&|it| it.outcome(outcome)))) {
+    for (outcome, requests) in OUTCOMES.map(|(name, outcome)| (name, ever.outcome(outcome))) {
         if requests > 0 {
             out.sample(SERVER_REPLIES, &[name, outcome], requests);
         }

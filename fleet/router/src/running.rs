@@ -172,7 +172,7 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let kept = options.dump_root.as_deref().map(|root| kept::path(root, &identity.service, &identity.router));
     let (plan, fault) = reload::first(&mut loader, kept.as_ref())?;
     let plan = Arc::new(plan);
-    let host = Arc::new(host(options, plan.servers.len())?);
+    let host = Arc::new(host(options, plan.in_use().len())?);
     let ports = ports(options, inherited, host.tls.as_ref())?;
     let addresses: Vec<Address> = ports.iter().map(|port| (*port.address).clone()).collect();
     let shared = Arc::new(Shared::new(options, host.clone(), plan.clone(), &loader, &plain(&ports)));
@@ -255,7 +255,7 @@ impl RouterOptions {
     }
 }
 
-fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
+pub(crate) fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
     let tls = options.client_tls.clone().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
     let limit = options.client_limit();
     let clients = limit.beside(servers);
@@ -280,7 +280,7 @@ fn service(
     let tree = plan.tree(shared.settings()).map_err(io::Error::other)?;
     let log = log.map(DeleteLog::new).transpose()?;
     let mut flow = Flow::new(shared.counters(index), &shared, log);
-    flow.add_servers(&plan.servers, plan.named());
+    flow.adopt(plan);
     Ok(RouterService::new(Walks::new(tree, index as u64), flow, mailboxes, sockets, shared))
 }
 

@@ -175,6 +175,7 @@ impl Service for RouterService {
     fn deliver(&mut self, round: &mut Round<'_, Self>) -> bool {
         self.flow.give_up(&mut self.walks, round.clients.poll());
         self.flow.wake(&mut self.walks);
+        self.flow.let_go(&self.walks, round.clients.poll());
         self.send_held(round.clients);
         self.hand_out_all(round.clients);
         // Those who go on may be gone: then others do, in another round.
@@ -243,7 +244,7 @@ impl RouterService {
         for change in self.mailboxes.changes.take() {
             match change {
                 Change::Plan(plan, tree) => {
-                    self.flow.add_servers(&plan.servers, plan.named());
+                    self.flow.adopt(&plan);
                     if let Some(before) = self.walks.replace(*tree) {
                         self.mailboxes.wishes.send(Wish::Free(before));
                     }

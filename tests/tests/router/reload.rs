@@ -122,6 +122,42 @@ fn a_server_that_comes_back_into_a_pool_is_asked_at_once_whatever_was_known_of_i
 }
 
 #[test]
+fn servers_that_have_left_are_forgotten_with_their_connections() {
+    const CHANGES: usize = 200;
+    let scratch = Scratch::new();
+    let socket = scratch.file("socket");
+    let server = Setup::new().unix_socket(&socket).start_guira();
+    server.connect().set("who", "it");
+    // One server by ever new addresses.
+    let config = |number: usize| {
+        let path = scratch.file(&format!("address{number}"));
+        symlink(&socket, &path).unwrap();
+        let name = format!("unix:{}", path.display());
+        let pools = format!(r#"{{"all": {{"servers": ["{name}"]}}}}"#);
+        (name, format!(r#"{{"pools": {pools}, "route": "PoolRoute|all"}}"#))
+    };
+    let path = scratch.write("config.json", &config(0).1);
+    let router = start(&path, &["--num-proxies=1"]);
+    let mut client = router.connect();
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", router.process.id())).unwrap().count();
+    wait_until(&mut client, "it");
+    let (before, requests) = (descriptors(), counter(&mut client, "request_sent_count"));
+    for number in 1..=CHANGES {
+        let (name, config) = config(number);
+        fs::rename(scratch.write("next", &config), &path).unwrap();
+        wait_for("the new address", || {
+            let servers = client.stats("servers");
+            assert_eq!(servers.len(), 1, "{servers:?}");
+            servers.keys().next().is_some_and(|known| known.starts_with(&name)).then_some(())
+        });
+        wait_until(&mut client, "it");
+        assert!(counter(&mut client, "request_sent_count") >= requests + number as u64, "it never falls");
+    }
+    // A connection of a change before may be about to be closed.
+    wait_for("their connections to be closed", || (descriptors() <= before + 2).then_some(()));
+}
+
+#[test]
 fn a_link_that_leads_elsewhere_comes_into_effect() {
     let (servers, scratch) = (servers(), Scratch::new());
     for (folder, server) in ["a", "b"].iter().zip(&servers) {

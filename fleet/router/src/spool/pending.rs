@@ -31,7 +31,7 @@ const EACH: usize = 128;
 #[derive(Debug)]
 pub(crate) struct DeleteLog {
     access: LogAccess,
-    /// By number, as configurations write them.
+    /// By number, as the configuration in use writes them.
     servers: Vec<Address>,
     names: Vec<Arc<str>>,
     /// Those of this round.
@@ -86,11 +86,10 @@ impl DeleteLog {
         &self.told
     }
 
-    /// Takes on what a new configuration names.
-    pub(crate) fn add_names(&mut self, all: &Destinations) {
-        let known = self.servers.len();
-        self.servers.extend(all.specs().iter().skip(known).map(|spec| spec.address.clone()));
-        self.names.extend(all.logs().iter().skip(self.names.len()).cloned());
+    /// Numbers stand for what they do in a new configuration from now on. Deletes that were taken before keep the server that they were for.
+    pub(crate) fn take_names(&mut self, all: &Destinations) {
+        self.servers = all.specs().iter().map(|spec| spec.address.clone()).collect();
+        self.names = all.logs().to_vec();
     }
 
     /// Logs a delete at the end of the round, or lets it fail if too much waits to be written. [`Self::settled`] tells which.
@@ -159,7 +158,7 @@ impl DeleteLog {
 mod tests {
     use super::*;
     use crate::spool::Delete;
-    use crate::spool::named::log_of_a_pool;
+    use crate::spool::named::{another_pool, log_of_a_pool, log_to_a_channel};
     use guira_routing::LogName;
     use std::sync::mpsc::{Receiver, channel};
 
@@ -169,8 +168,8 @@ mod tests {
         let access = LogAccess { version: LogVersion::Two, author, orders, counts: Arc::default() };
         let mut log = DeleteLog::new(access).unwrap();
         let (destinations, name) = log_of_a_pool();
-        log.add_names(&destinations);
-        log.add_names(&destinations);
+        log.take_names(&destinations);
+        log.take_names(&destinations);
         (log, receiver, name)
     }
 
@@ -216,6 +215,19 @@ mod tests {
         let expected = [(client(7), Written::Yes), (client(8), Written::Yes), (client(9), Written::No)];
         assert_eq!(settled, expected);
         assert_eq!(log.waiting, 0);
+    }
+
+    #[test]
+    fn a_delete_keeps_its_server_when_the_number_is_given_to_another() {
+        let (access, mut logged) = log_to_a_channel();
+        let mut log = DeleteLog::new(access).unwrap();
+        let (before, name) = log_of_a_pool();
+        log.take_names(&before);
+        log.take(DestinationId(0), delete(name, "k"), Origin::Nobody, Outcome::Tko);
+        log.take_names(&another_pool(before));
+        log.take(DestinationId(0), delete(name, "k"), Origin::Nobody, Outcome::Tko);
+        log.end_round();
+        assert_eq!(logged(), ["a:1 k", "c:3 k"]);
     }
 
     #[test]

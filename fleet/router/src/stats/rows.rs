@@ -42,18 +42,19 @@ impl<'a> Figures<'a> {
         Figures { shared, sums, plan, pools, config, usage, states }
     }
 
-    /// The sum over all servers that were ever named: it never becomes less.
+    /// The sum over all servers that are known.
     fn sum(&self, value: impl Fn(&Server) -> u64) -> u64 {
-        self.plan.servers.iter().map(value).sum()
+        self.plan.servers.list().iter().map(value).sum()
     }
 
+    /// The sum over all servers that were ever named: it never becomes less.
     fn count(&self, what: ServerCount) -> u64 {
-        self.sum(|server| server.meters().count(what))
+        self.plan.servers.forgotten().count(what) + self.sum(|server| server.meters().count(what))
     }
 
     /// How many requests to servers have ended like this.
     pub(crate) fn of_servers(&self, outcome: Outcome) -> u64 {
-        self.sum(|server| server.meters().outcome(outcome))
+        self.plan.servers.forgotten().outcome(outcome) + self.sum(|server| server.meters().outcome(outcome))
     }
 
     /// How many servers of the configuration this holds for.

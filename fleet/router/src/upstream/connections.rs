@@ -1,12 +1,16 @@
 //! A worker's connections: one to each server by its number, and those that are left behind when servers move to other addresses.
 
-use super::Destination;
+use super::{Destination, Server};
+use guira_routing::{Claim, Departures, DestinationId};
+use guira_transport::Poll;
 use std::ops::{Index, IndexMut, Range};
 
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     current: Vec<Destination>,
     leaving: Vec<Leaving>,
+    /// Servers that the configuration has no more.
+    departures: Departures,
 }
 
 #[derive(Debug)]
@@ -25,8 +29,37 @@ impl Connections {
         self.current.len()
     }
 
-    pub(crate) fn extend(&mut self, new: impl Iterator<Item = Destination>) {
-        self.current.extend(new);
+    /// The configuration has these servers by now, of which it claims some. A number that stands for another one was let go before.
+    pub(crate) fn adopt(&mut self, servers: &[Server], claim: &Claim, new: impl Fn(&Server) -> Destination) {
+        for (number, server) in servers.iter().enumerate() {
+            match self.current.get_mut(number) {
+                Some(known) if known.is_of(server) => {}
+                Some(former) => {
+                    debug_assert!(former.is_over(), "a number is given away that is in use");
+                    *former = new(server);
+                }
+                None => self.current.push(new(server)),
+            }
+        }
+        self.departures.turn_to(claim);
+    }
+
+    /// Whether the configuration has some servers no more that something may be under way to.
+    #[inline]
+    pub(crate) fn have_left(&self) -> bool {
+        !self.departures.is_empty()
+    }
+
+    /// Lets servers go that the configuration has no more, that no tree has which `has_requests`, and that owe no answer.
+    pub(crate) fn let_go(&mut self, has_requests: impl Fn(u64) -> bool, poll: &Poll) {
+        self.tidy();
+        let Connections { current, leaving, departures } = self;
+        let is_left_behind = |server| leaving.iter().any(|leaving| leaving.server == Some(server));
+        let is_done =
+            |server: DestinationId| current[server.0 as usize].is_idle() && !is_left_behind(server.0);
+        for server in departures.take_done(has_requests, is_done) {
+            current[server.0 as usize].let_go(poll);
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Destination> {

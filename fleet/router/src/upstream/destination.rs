@@ -219,6 +219,7 @@ pub(crate) struct Lost {
 impl Destination {
     /// More than `most` requests are not under way at once.
     pub(crate) fn new(server: &Server, health: Health, most: usize, counters: Arc<Counters>) -> Self {
+        let meter = server.meter(counters.worker());
         Destination {
             way: Way::new(&server.addresses),
             secure: server.secure.clone(),
@@ -226,7 +227,8 @@ impl Destination {
             connect_timeout_ms: server.connect_timeout_ms,
             service: server.service,
             standing: server.standing.clone(),
-            meter: server.meter(counters.worker()),
+            flushed: meter.pushed(),
+            meter,
             counters,
             health,
             most,
@@ -247,7 +249,6 @@ impl Destination {
             used_ms: 0,
             delivered_ms: 0,
             connected_ms: 0,
-            flushed: 0,
             timed: None,
             trust: Trust::Untried,
             lessor: Lessor::new(server.leases),

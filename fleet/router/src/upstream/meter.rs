@@ -68,8 +68,13 @@ impl Meter {
     }
 
     #[inline]
-    pub(crate) fn get(&self, what: ServerCount) -> u64 {
+    fn get(&self, what: ServerCount) -> u64 {
         self.0.get(what as usize)
+    }
+
+    /// How many requests there ever were, probes among them.
+    pub(crate) fn pushed(&self) -> u64 {
+        self.get(ServerCount::Requests) + self.get(ServerCount::Probes)
     }
 
     /// So many requests have ended like this.
@@ -118,6 +123,30 @@ impl Meter {
     }
 }
 
+/// What was counted of a server that is asked no more, or of several.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted([u64; FIRST_GAUGE]);
+
+impl Default for Counted {
+    fn default() -> Self {
+        Counted([0; FIRST_GAUGE])
+    }
+}
+
+impl Counted {
+    pub(crate) fn count(&self, what: ServerCount) -> u64 {
+        self.0[what as usize]
+    }
+
+    pub(crate) fn outcome(&self, outcome: Outcome) -> u64 {
+        self.0[FIRST_OUTCOME + outcome as usize]
+    }
+
+    pub(crate) fn add(&mut self, other: &Counted) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum += more);
+    }
+}
+
 /// What all workers have counted of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meters<'a>(pub(crate) &'a [Arc<Meter>]);
@@ -133,6 +162,11 @@ impl Meters<'_> {
 
     pub(crate) fn outcome(self, outcome: Outcome) -> u64 {
         self.sum(|meter| meter.outcome(outcome))
+    }
+
+    /// All counts, without what is the case now.
+    pub(crate) fn counted(self) -> Counted {
+        Counted(std::array::from_fn(|index| self.sum(|meter| meter.0.get(index))))
     }
 
     pub(crate) fn pending(self) -> u64 {
@@ -184,6 +218,10 @@ mod tests {
         assert_eq!((all.count(ServerCount::Requests), all.count(ServerCount::HardTkos)), (5, 0));
         assert_eq!((all.outcome(Outcome::ClientError), all.outcome(Outcome::Found)), (1, 4));
         assert_eq!((all.pending(), all.inflight()), (1, 7));
+        let mut counted = all.counted();
+        counted.add(&all.counted());
+        assert_eq!((counted.count(ServerCount::Requests), counted.count(ServerCount::HardTkos)), (10, 0));
+        assert_eq!((counted.outcome(Outcome::ClientError), counted.outcome(Outcome::Found)), (2, 8));
         assert_eq!(all.states(), [1, 1, 1, 0]);
         assert_eq!(all.latency(), Some((110.0 + 10.0) / 2.0), "one sixteenth of what is new");
     }

@@ -6,13 +6,15 @@ mod destination;
 pub(crate) mod laws;
 mod leases;
 mod meter;
+mod servers;
 mod undelivered;
 
 pub(crate) use connections::Connections;
 pub(crate) use destination::{Destination, GivenUp, Heard, Lost};
 #[cfg(test)]
 pub(crate) use meter::State;
-pub(crate) use meter::{Meter, Meters, OUTCOMES, STATES, ServerCount};
+pub(crate) use meter::{Counted, Meter, Meters, OUTCOMES, STATES, ServerCount};
+pub(crate) use servers::Servers;
 pub(crate) use undelivered::Undelivered;
 
 use guira_routing::config::Leases;

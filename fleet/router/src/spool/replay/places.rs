@@ -55,7 +55,7 @@ impl Configured {
 
     fn ways(&self, server: &Address) -> impl Iterator<Item = &crate::upstream::Server> {
         let numbers = self.servers.get(server).into_iter().flatten();
-        numbers.map(|number| &self.plan.servers[number.0 as usize])
+        numbers.map(|number| &self.plan.servers.list()[number.0 as usize])
     }
 }
 

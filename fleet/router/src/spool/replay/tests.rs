@@ -7,14 +7,11 @@ use super::pass::{Replay, ReplayManner, ReplayTakes, Told};
 use super::places::{Configured, Places};
 use super::report::{FileEnd, FileFate, FileReport, LeftReason, ReplayReport};
 use crate::config::Loader;
-use crate::reload::{Reloading, Watches};
-use crate::running::{FailedGets, Flushes, Identity, Limits, RouterOptions, ServerTls};
-use crate::{Source, spool::replay::lines::HeldLog};
-use guira_routing::Settings;
+use crate::plain_options::plain_options;
+use crate::running::RouterOptions;
+use crate::spool::replay::lines::HeldLog;
 use guira_routing::config::Address;
 use guira_sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use guira_transport::{NameCheck, Resumption, TlsClientOptions};
-use guira_upstream::Health;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -376,59 +373,13 @@ fn a_file_that_mcrouter_may_write_to_is_left_alone_unless_it_has_ended() {
     assert_eq!(pass(&mut replay).0.delivered, 3);
 }
 
+/// A router with one pool of these servers.
 fn options(servers: &[&Address]) -> RouterOptions {
     let list: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
-    let config =
-        format!(r#"{{"pools": {{"P": {{"servers": [{}]}}}}, "route": "PoolRoute|P"}}"#, list.join(", "));
-    let settings = Settings::plain("/././", Duration::from_secs(20));
-    let health = Health {
-        timeouts_until_tko: Some(3),
-        soft_tkos_max: 0,
-        probe_initial: Duration::from_secs(10),
-        probe_max: Duration::from_secs(60),
-        inactive_after: Duration::ZERO,
-    };
-    let limits = Limits {
-        connections: 1,
-        client_requests: 1,
-        server_inflight: 0,
-        server_pending: 0,
-        worker_inflight: 0,
-        worker_throttled: 0,
-        connection_memory: 1 << 20,
-    };
-    let no_tls = TlsClientOptions {
-        chain: None,
-        key: None,
-        authorities: None,
-        names: NameCheck::Skipped,
-        resumption: Resumption::Off,
-    };
-    RouterOptions {
-        dns_server: None,
-        etcd: None,
-        cluster_nodes: Vec::new(),
-        srv_hold_down: Duration::ZERO,
-        listen: Vec::new(),
-        udp: Vec::new(),
-        client_tls: None,
-        server_tls: ServerTls { options: no_tls, identity: None },
-        failed_gets: FailedGets::AreErrors,
-        flushes: Flushes::Refused,
-        admin: None,
-        admin_token_file: None,
-        workers: 1,
-        source: Source::Text(config),
-        settings,
-        identity: Identity { service: "s".into(), router: "r".into() },
-        health,
-        limits,
-        reloading: Reloading { poll: Duration::ZERO, delay: Duration::ZERO, watches: Watches::Nothing },
-        dump_root: None,
-        deletes: None,
-        command_line: String::new(),
-        shown: Vec::new(),
-    }
+    plain_options(format!(
+        r#"{{"pools": {{"P": {{"servers": [{}]}}}}, "route": "PoolRoute|P"}}"#,
+        list.join(", ")
+    ))
 }
 
 fn configured(servers: &[&Address]) -> Places {

@@ -1,7 +1,9 @@
-//! A server that has moved to another address.
+//! A server that has moved to another address, or that the configuration has no more.
 
 use super::{Destination, Outcome};
+use crate::upstream::Server;
 use crate::upstream::meter::{Meter, ServerCount, State};
+use guira_routing::Origin;
 use guira_transport::{Poll, Token};
 use guira_upstream::{Intake, Link, Standing, Whereabouts};
 use std::collections::VecDeque;
@@ -42,15 +44,15 @@ impl Destination {
         leaving
     }
 
-    /// What is under way, with its connection.
-    fn leave(&mut self) -> Destination {
-        let fresh = Destination {
+    /// The same server, whom nothing was asked.
+    fn anew(&self) -> Destination {
+        Destination {
             way: self.way.clone(),
             secure: self.secure.clone(),
             standing: self.standing.clone(),
             meter: self.meter.clone(),
             counters: self.counters.clone(),
-            probes: self.probes.take(),
+            probes: None,
             link: Link::Closed,
             wire: Vec::new(),
             expected: VecDeque::new(),
@@ -67,7 +69,27 @@ impl Destination {
             trust: super::Trust::Untried,
             lessor: self.lessor.anew(),
             ..*self
-        };
+        }
+    }
+
+    /// Whether it is this server.
+    pub(crate) fn is_of(&self, server: &Server) -> bool {
+        Arc::ptr_eq(&self.standing, &server.standing)
+    }
+
+    /// The configuration has it no more, and it owes nobody an answer: nothing is left of it but what it has counted, and what it may still say
+    /// is not heard.
+    pub(crate) fn let_go(&mut self, poll: &Poll) {
+        let waiting = self.fail(poll, Outcome::RemoteError);
+        debug_assert!(waiting.iter().all(|lost| lost.origin == Origin::Nobody), "nobody waits");
+        *self = self.anew();
+        self.meter.set_state(State::Closed);
+        self.show_outstanding();
+    }
+
+    /// What is under way, with its connection.
+    fn leave(&mut self) -> Destination {
+        let fresh = Destination { probes: self.probes.take(), ..self.anew() };
         let mut leaving = std::mem::replace(self, fresh);
         self.show_outstanding();
         // A meter of its own, which knows of the requests that the server's has counted.

@@ -1,12 +1,12 @@
 //! How long replies take, and how many are outstanding: for statistics.
 
-use super::{Destination, Kind, ServerCount, Timed};
+use super::{Destination, Kind, Timed};
 use guira_routing::Group;
 
 impl Destination {
     /// How many requests there ever were, probes among them.
     pub(super) fn pushed(&self) -> u64 {
-        self.meter.get(ServerCount::Requests) + self.meter.get(ServerCount::Probes)
+        self.meter.pushed()
     }
 
     pub(super) fn show_outstanding(&self) {

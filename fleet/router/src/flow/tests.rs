@@ -1,0 +1,342 @@
+//! Workers whose configuration changes, before servers of this process that each have an address of their own.
+
+use super::*;
+use crate::config::{Loader, SharedPlan};
+use crate::plain_options::plain_options;
+use crate::render::Uniques;
+use crate::running::{RouterOptions, host};
+use crate::service::NoPin;
+use crate::spool::named::log_to_a_channel;
+use crate::upstream::ServerCount;
+use guira_protocol::Noreply;
+use guira_serving::Outbox;
+use guira_sync::clock::Stopwatch;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Longer than anything takes here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// All addresses of this host at one port: each is a server.
+struct Servers {
+    listener: TcpListener,
+    open: Vec<TcpStream>,
+}
+
+impl Servers {
+    fn start() -> Self {
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Servers { listener, open: Vec::new() }
+    }
+
+    /// As configurations write it.
+    fn name(&self, server: u32) -> String {
+        let port = self.listener.local_addr().unwrap().port();
+        format!("127.1.{}.{}:{port}", server / 250, server % 250 + 1)
+    }
+
+    /// A pool of these servers, and requests to it.
+    fn pool(&self, servers: &[u32]) -> String {
+        let names: Vec<String> = servers.iter().map(|server| format!("\"{}\"", self.name(*server))).collect();
+        let names = names.join(", ");
+        format!(r#"{{"pools": {{"P": {{"servers": [{names}]}}}}, "route": "PoolRoute|P"}}"#)
+    }
+
+    /// What was asked next over any connection, to which server, and the connection.
+    fn next_request(&mut self) -> Option<(String, String, TcpStream)> {
+        self.open.extend(self.listener.incoming().map_while(Result::ok));
+        let mut next = None;
+        self.open.retain_mut(|stream| {
+            stream.set_nonblocking(true).unwrap();
+            let mut request = [0; 256];
+            if next.is_some() {
+                return true;
+            }
+            match stream.read(&mut request) {
+                Ok(0) => false,
+                Ok(bytes) => {
+                    let text = String::from_utf8_lossy(&request[..bytes]).into_owned();
+                    let server = stream.local_addr().unwrap().to_string();
+                    next = Some((server, text, stream.try_clone().unwrap()));
+                    true
+                }
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            }
+        });
+        next
+    }
+
+    /// How many connections the router has not closed.
+    fn connections(&mut self) -> usize {
+        assert!(self.next_request().is_none(), "something is under way");
+        self.open.len()
+    }
+}
+
+struct Worker {
+    walks: Walks<Ticket>,
+    flow: Flow,
+    poll: Poll,
+}
+
+impl Worker {
+    fn new(index: usize, plan: &SharedPlan, shared: &Shared, log: Option<DeleteLog>) -> Self {
+        let tree = plan.tree(shared.settings()).unwrap();
+        let mut flow = Flow::new(shared.counters(index), shared, log);
+        flow.adopt(plan);
+        Worker { walks: Walks::new(tree, index as u64), flow, poll: Poll::new().unwrap() }
+    }
+
+    fn go_by(&mut self, plan: &SharedPlan, shared: &Shared) {
+        self.flow.adopt(plan);
+        drop(self.walks.replace(plan.tree(shared.settings()).unwrap()));
+        self.turn(Duration::ZERO);
+    }
+
+    /// One round.
+    fn turn(&mut self, patience: Duration) {
+        let Worker { walks, flow, poll } = self;
+        flow.flush(walks, poll);
+        let mut events = Vec::new();
+        poll.wait(Some(patience), &mut events).unwrap();
+        for event in events {
+            let mut numbers = flow.destinations.numbers();
+            let number = numbers.find(|number| service_token(*number) == event.token).unwrap();
+            flow.hear(number, walks, poll);
+        }
+        flow.give_up(walks, poll);
+        flow.answer_logged(walks);
+        flow.flush(walks, poll);
+        flow.let_go(walks, poll);
+    }
+
+    /// So much time passes.
+    fn pass(&mut self, time: Duration) {
+        self.flow.now_us += time.as_micros() as u64;
+        self.flow.facts.now_ms = self.flow.now_us / 1000;
+        self.turn(Duration::ZERO);
+    }
+
+    fn ask(&mut self, op: Op, key: &str) {
+        let form = if op == Op::Get { Form::Get(Uniques::Omitted) } else { Form::Line(op, Noreply::No) };
+        let slot = Outbox::<NoPin>::with_capacity(0).defer();
+        let call = self.flow.calls.begin(ReplyTo::elsewhere(-1), slot, form, KeyCount::One);
+        let ticket = self.flow.calls.key(call, key.as_bytes());
+        let facts = self.flow.facts;
+        self.walks.start(&Request::classic(op, key.as_bytes()), &facts, ticket, &mut self.flow);
+    }
+
+    /// What the client was told since this was last asked.
+    fn told(&mut self) -> String {
+        let mut told = Vec::new();
+        let calls = &mut self.flow.calls;
+        calls.replies(0).iter().for_each(|reply| calls.write(reply, &mut told));
+        calls.forget(0);
+        String::from_utf8(told).unwrap()
+    }
+
+    #[track_caller]
+    fn is_told(&mut self, expected: &str) {
+        let (since, mut told) = (Stopwatch::start(), String::new());
+        while told.is_empty() && since.elapsed() < PATIENCE {
+            self.turn(Duration::from_millis(1));
+            told = self.told();
+        }
+        assert_eq!(told, expected);
+    }
+
+    /// The request that comes to this server.
+    #[track_caller]
+    fn asks(&mut self, servers: &mut Servers, server: u32, request: &str) -> TcpStream {
+        let since = Stopwatch::start();
+        while since.elapsed() < PATIENCE {
+            self.turn(Duration::from_millis(1));
+            if let Some((to, asked, stream)) = servers.next_request() {
+                assert_eq!((to, &*asked), (servers.name(server), request));
+                return stream;
+            }
+        }
+        panic!("nobody was asked {request}");
+    }
+}
+
+struct Bench {
+    loader: Loader,
+    shared: Shared,
+    plan: SharedPlan,
+    workers: Vec<Worker>,
+    servers: Servers,
+}
+
+impl Bench {
+    /// So many workers, and a pool with the server 0.
+    fn new(workers: usize) -> Self {
+        Self::with_log(workers, None)
+    }
+
+    fn with_log(workers: usize, mut log: Option<DeleteLog>) -> Self {
+        let servers = Servers::start();
+        let options = RouterOptions { workers, ..plain_options(servers.pool(&[0])) };
+        let mut loader = Loader::new(&options);
+        let plan = Arc::new(loader.load().unwrap());
+        let shared = Shared::new(&options, Arc::new(host(&options, 1).unwrap()), plan.clone(), &loader, &[]);
+        let new = |index| Worker::new(index, &plan, &shared, log.take());
+        let workers = (0..workers).map(new).collect();
+        Bench { loader, shared, plan, workers, servers }
+    }
+
+    /// Another configuration, before workers go by it.
+    fn load(&mut self, config: &str) -> SharedPlan {
+        self.plan = Arc::new(self.loader.load_kept(config.into()).unwrap());
+        self.shared.replace(self.plan.clone());
+        self.plan.clone()
+    }
+
+    fn go_by(&mut self, config: &str) {
+        let plan = self.load(config);
+        self.workers.iter_mut().for_each(|worker| worker.go_by(&plan, &self.shared));
+    }
+
+    /// Goes by a pool with one server. Returns its number.
+    fn go_by_server(&mut self, server: u32) -> usize {
+        self.go_by(&self.servers.pool(&[server]));
+        self.number(server)
+    }
+
+    fn number(&self, server: u32) -> usize {
+        let name = self.servers.name(server);
+        let mut names = self.plan.names().map(|(name, _)| name);
+        names.position(|known| known == name).unwrap()
+    }
+}
+
+#[test]
+fn ever_new_servers_leave_no_more_than_two_configurations_have() {
+    let mut bench = Bench::new(2);
+    for round in 0..10_000 {
+        bench.go_by(&bench.servers.pool(&[2 * round, 2 * round + 1]));
+        if round % 50 > 0 {
+            continue;
+        }
+        for worker in &mut bench.workers {
+            worker.ask(Op::Get, "k");
+            let since = Stopwatch::start();
+            let mut request = None;
+            while request.is_none() && since.elapsed() < PATIENCE {
+                worker.turn(Duration::from_millis(1));
+                request = bench.servers.next_request();
+            }
+            request.expect("a request").2.write_all(b"END\r\n").unwrap();
+            worker.is_told("END\r\n");
+        }
+    }
+    let known = bench.plan.servers.list().len();
+    assert!(known <= 6 && bench.plan.named().specs().len() == known, "{known} servers are known");
+    for worker in &bench.workers {
+        assert!(worker.flow.destinations.servers() <= known && !worker.flow.destinations.have_left());
+    }
+    assert_eq!(bench.servers.connections(), 0, "the servers of the last configuration were asked nothing");
+    let of_known = bench.plan.servers.list().iter().map(|it| it.meters().count(ServerCount::Requests));
+    let requests = of_known.sum::<u64>() + bench.plan.servers.forgotten().count(ServerCount::Requests);
+    assert_eq!(requests, 400, "what was counted of servers that are forgotten stays");
+    assert!(bench.plan.servers.forgotten_of_addresses().is_empty());
+}
+
+#[test]
+fn a_late_answer_of_a_server_that_has_left_is_not_taken_for_that_of_another_with_its_number() {
+    let mut bench = Bench::new(1);
+    bench.workers[0].ask(Op::Get, "k");
+    let mut late = bench.workers[0].asks(&mut bench.servers, 0, "get k\r\n");
+    bench.workers[0].pass(Duration::from_secs(21));
+    bench.workers[0].is_told("SERVER_ERROR timeout\r\n");
+    let numbers = [bench.go_by_server(1), bench.go_by_server(2)];
+    assert_eq!(numbers, [1, 0], "the number of the first is given to the third");
+    // The router has closed the connection.
+    let _ = late.write_all(b"VALUE k 0 3\r\nold\r\nEND\r\n");
+    bench.workers[0].ask(Op::Get, "k");
+    let mut stream = bench.workers[0].asks(&mut bench.servers, 2, "get k\r\n");
+    stream.write_all(b"VALUE k 0 3\r\nnew\r\nEND\r\n").unwrap();
+    bench.workers[0].is_told("VALUE k 0 3\r\nnew\r\nEND\r\n");
+}
+
+#[test]
+fn a_request_under_way_comes_to_the_servers_of_its_configuration_however_many_come_after_it() {
+    let mut bench = Bench::new(1);
+    let [first, second] = [0, 1].map(|server| bench.servers.name(server));
+    bench.go_by(&format!(
+        r#"{{"pools": {{"A": {{"servers": ["{first}"]}}, "B": {{"servers": ["{second}"]}}}},
+            "route": {{"type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}}}}"#
+    ));
+    bench.workers[0].ask(Op::Get, "k");
+    let mut stream = bench.workers[0].asks(&mut bench.servers, 0, "get k\r\n");
+    let numbers = [2, 3, 4, 5].map(|server| bench.go_by_server(server));
+    assert_eq!(numbers, [2, 3, 2, 3], "the first two numbers are in use");
+    stream.write_all(b"SERVER_ERROR out of order\r\n").unwrap();
+    let mut stream = bench.workers[0].asks(&mut bench.servers, 1, "get k\r\n");
+    stream.write_all(b"VALUE k 0 1\r\nb\r\nEND\r\n").unwrap();
+    bench.workers[0].is_told("VALUE k 0 1\r\nb\r\nEND\r\n");
+    assert_eq!([6, 7].map(|server| bench.go_by_server(server)), [0, 1]);
+}
+
+#[test]
+fn a_worker_that_has_not_heard_of_a_change_has_its_servers_still() {
+    let mut bench = Bench::new(2);
+    let plans = [1, 2, 3].map(|server| {
+        let plan = bench.load(&bench.servers.pool(&[server]));
+        bench.workers[0].go_by(&plan, &bench.shared);
+        (plan, bench.number(server))
+    });
+    assert_eq!(plans.each_ref().map(|(_, number)| *number), [1, 2, 3], "plans are kept here as well");
+    bench.workers[1].ask(Op::Delete, "k");
+    let mut stream = bench.workers[1].asks(&mut bench.servers, 0, "delete k\r\n");
+    stream.write_all(b"DELETED\r\n").unwrap();
+    bench.workers[1].is_told("DELETED\r\n");
+    for (plan, _) in plans {
+        bench.workers[1].go_by(&plan, &bench.shared);
+    }
+    assert_eq!(bench.go_by_server(4), 0);
+}
+
+#[test]
+fn a_delete_that_fails_is_logged_for_the_server_that_it_was_for_whatever_comes_after_it() {
+    let (access, mut logged) = log_to_a_channel();
+    let mut bench = Bench::with_log(1, Some(DeleteLog::new(access).unwrap()));
+    let old = bench.servers.name(0);
+    bench.workers[0].ask(Op::Delete, "k");
+    let stream = bench.workers[0].asks(&mut bench.servers, 0, "delete k\r\n");
+    let numbers = [1, 2, 3].map(|server| bench.go_by_server(server));
+    assert!(!numbers.contains(&0), "{numbers:?}");
+    bench.servers.open.clear();
+    drop(stream);
+    let since = Stopwatch::start();
+    let mut lines = Vec::new();
+    while lines.is_empty() && since.elapsed() < PATIENCE {
+        bench.workers[0].turn(Duration::from_millis(1));
+        lines = logged();
+    }
+    assert_eq!(lines, [format!("{old} k")]);
+    bench.workers[0].is_told("NOT_FOUND\r\n");
+    assert_eq!(bench.go_by_server(4), 0);
+}
+
+#[test]
+fn a_server_that_has_left_while_it_was_out_is_not_asked_whether_it_is_back() {
+    let mut bench = Bench::new(1);
+    for _ in 0..3 {
+        bench.workers[0].ask(Op::Get, "k");
+        bench.workers[0].asks(&mut bench.servers, 0, "get k\r\n");
+        bench.workers[0].pass(Duration::from_secs(21));
+        bench.workers[0].is_told("SERVER_ERROR timeout\r\n");
+    }
+    assert!(!bench.plan.servers.list()[0].standing.is_in());
+    bench.go_by_server(1);
+    bench.workers[0].pass(Duration::from_secs(600));
+    assert_eq!(bench.servers.connections(), 0);
+    // It comes back, and is asked at once.
+    bench.go_by_server(0);
+    bench.workers[0].ask(Op::Get, "k");
+    bench.workers[0].asks(&mut bench.servers, 0, "get k\r\n").write_all(b"END\r\n").unwrap();
+    bench.workers[0].is_told("END\r\n");
+}
