@@ -7,12 +7,11 @@ use crate::tls::Trust;
 use guira_routing::config::{
     Address as Named, ConfigError, Globals, Json, Security, Sources, Texts, Value, load,
 };
-use guira_routing::{DestinationSpec, Destinations, Settings, Tree, build};
+use guira_routing::{Claim, DestinationId, DestinationSpec, Destinations, Settings, Tree, build};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError, TlsName};
 use guira_upstream::{Secure, host_id};
-use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -212,7 +211,7 @@ fn read(
     Ok((json, tree))
 }
 
-/// What all threads of a client are made of: a configuration, and all servers that were ever named, each with a number that it keeps.
+/// What all threads of a client are made of: a configuration, and servers, each with a number that stands for no other one as long as a thread may ask it.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) common: Arc<Common>,
@@ -223,7 +222,7 @@ pub(super) struct Plan {
     destinations: Destinations,
     servers: Vec<Server>,
     /// Those that this configuration sends requests to.
-    in_use: BTreeSet<u32>,
+    claim: Claim,
     connector: Option<TlsConnector>,
 }
 
@@ -250,33 +249,44 @@ impl Plan {
 
     fn make(common: Arc<Common>, texts: &Texts, before: Option<&Plan>) -> Result<Self, SetupError> {
         let mut destinations = before.map(|plan| plan.destinations.clone()).unwrap_or_default();
+        destinations.release();
         // It is made once to see that it can be.
         let (json, tree) = read(&texts.main, texts, &common.settings, &mut destinations)?;
-        let in_use: BTreeSet<u32> = tree.destinations().map(|number| number.0).collect();
+        let claim = destinations.claim(&tree);
         let mut servers = before.map(|plan| plan.servers.clone()).unwrap_or_default();
-        let new = &destinations.specs()[servers.len()..];
+        let none = Destinations::default();
+        let known = before.map_or(&none, |plan| &plan.destinations);
+        let specs = destinations.specs().iter().enumerate();
+        let new: Vec<(usize, &DestinationSpec)> =
+            specs.filter(|(number, _)| destinations.is_new(*number, known)).collect();
         let connector = match before.and_then(|plan| plan.connector.clone()) {
             Some(connector) => Some(connector),
-            None => connector(common.authorities.as_ref(), new)?,
+            None => connector(common.authorities.as_ref(), &new)?,
         };
-        for spec in new {
+        let mut made = Vec::new();
+        for (number, spec) in new {
             let secure = match (&connector, spec.security) {
                 (Some(connector), Security::Tls) => Some(secure(connector, &spec.address)?),
                 _ => None,
             };
-            servers.push(Server::new(spec, secure, &common));
+            let server = Server::new(spec, secure, &common);
+            made.push(server.clone());
+            match servers.get_mut(number) {
+                Some(former) => *former = server,
+                None => servers.push(server),
+            }
         }
         let patience = if before.is_none() { Duration::MAX } else { NEW_PATIENCE };
-        let unknown = look_up(&servers[servers.len() - new.len()..], patience);
+        let unknown = look_up(&made, patience);
         // Where others are known, it is as one that is down: it is looked up again when it is connected to.
         if let Some((server, problem)) = unknown
-            && !in_use.iter().any(|number| servers[*number as usize].is_known())
+            && !claim.iter().any(|number| servers[number.0 as usize].is_known())
         {
             return Err(SetupError::Name { server, problem });
         }
         let texts = texts.clone();
         let number = before.map_or(0, |plan| plan.number + 1);
-        Ok(Plan { common, number, texts, json, destinations, servers, in_use, connector })
+        Ok(Plan { common, number, texts, json, destinations, servers, claim, connector })
     }
 
     /// A tree of its own for a thread.
@@ -290,25 +300,30 @@ impl Plan {
         &self.texts
     }
 
-    /// All that were ever named, by their numbers.
+    /// Those that it sends requests to, and others, by their numbers.
     pub(super) fn servers(&self) -> &[Server] {
         &self.servers
     }
 
     /// Whether the configuration sends requests to a server.
     pub(super) fn uses(&self, server: u32) -> bool {
-        self.in_use.contains(&server)
+        self.claim.has(DestinationId(server))
+    }
+
+    /// The servers that it sends requests to: a thread that does so has a copy.
+    pub(super) fn claim(&self) -> &Claim {
+        &self.claim
     }
 
     /// The servers that it sends requests to.
     pub(super) fn in_use(&self) -> impl Iterator<Item = &Server> {
-        self.in_use.iter().filter_map(|number| self.servers.get(*number as usize))
+        self.claim.iter().filter_map(|number| self.servers.get(number.0 as usize))
     }
 
     /// Servers that it uses and `before` did not are sent requests, whatever was known of them: who has left a pool and comes back was started anew.
     fn forget_standings(&self, before: &Plan) {
-        for number in self.in_use.difference(&before.in_use) {
-            let server = &self.servers[*number as usize];
+        for number in self.claim.iter().filter(|number| !before.claim.has(*number)) {
+            let server = &self.servers[number.0 as usize];
             server.standing.heard();
             *server.probes() = None;
         }
@@ -376,9 +391,9 @@ impl InUse {
 /// What makes TLS connections, if the configuration has some.
 fn connector(
     authorities: Option<&Authorities>,
-    servers: &[DestinationSpec],
+    servers: &[(usize, &DestinationSpec)],
 ) -> Result<Option<TlsConnector>, SetupError> {
-    if servers.iter().all(|spec| spec.security == Security::Plain) {
+    if servers.iter().all(|(_, spec)| spec.security == Security::Plain) {
         return Ok(None);
     }
     let authorities = match authorities {

@@ -61,6 +61,11 @@ impl Server {
         server
     }
 
+    /// Whether it is the same server.
+    pub(super) fn is(&self, other: &Server) -> bool {
+        Arc::ptr_eq(&self.standing, &other.standing)
+    }
+
     pub(super) fn probes(&self) -> MutexGuard<'_, Option<Probes>> {
         self.probes.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -103,7 +103,14 @@ impl Session {
     /// connections, and those that only the one before has are closed once nothing is under way.
     pub(super) fn adopt(&mut self, plan: &Arc<Plan>, tree: Tree) {
         self.core.adopt(plan, tree);
-        self.wires.extend(plan.servers().iter().skip(self.wires.len()).map(Wire::new));
+        for (number, server) in plan.servers().iter().enumerate() {
+            let is_known = self.plan.servers().get(number).is_some_and(|known| known.is(server));
+            match self.wires.get_mut(number) {
+                Some(_) if is_known => {}
+                Some(former) => *former = Wire::new(server),
+                None => self.wires.push(Wire::new(server)),
+            }
+        }
         self.plan = Arc::clone(plan);
         self.close_unused();
     }
@@ -113,6 +120,7 @@ impl Session {
             self.close(server, Fault::Unused);
             self.close_datagrams(server);
         }
+        self.core.give_up_numbers();
     }
 
     /// Begins some work: the time is told, and connections are closed that servers have closed meanwhile.

@@ -19,7 +19,9 @@ use super::server::Server;
 use super::window::Era;
 use calls::Calls;
 use datagrams::Datagrams;
-use guira_routing::{Answer, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Tree, Walks};
+use guira_routing::{
+    Answer, Departures, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Tree, Walks,
+};
 use guira_upstream::Health;
 use lane::Lane;
 use std::sync::Arc;
@@ -39,6 +41,8 @@ pub(super) const HEALTH: Health = Health {
 pub(super) struct Core {
     walks: Walks<Ticket>,
     flow: Flow,
+    /// Servers that the configuration has no more, as long as their numbers may stand for no others.
+    departures: Departures,
 }
 
 #[derive(Debug)]
@@ -203,14 +207,23 @@ impl Core {
             asks: Asks::Anything,
             counts,
         };
-        Core { walks: Walks::new(tree, seed), flow }
+        let mut departures = Departures::default();
+        departures.turn_to(plan.claim());
+        Core { walks: Walks::new(tree, seed), flow, departures }
     }
 
     /// Requests go through the tree of another plan from now on. Those that are under way stay in theirs.
     pub(super) fn adopt(&mut self, plan: &Plan, tree: Tree) {
         self.walks.replace(tree);
         let Flow { servers, unused, .. } = &mut self.flow;
-        servers.extend((0..).zip(plan.servers()).skip(servers.len()).map(|it| Upstream::new(plan, it)));
+        for (number, known) in (0..).zip(plan.servers()) {
+            match servers.get_mut(number as usize) {
+                Some(it) if it.known.is(known) => {}
+                Some(former) => *former = Upstream::new(plan, (number, known)),
+                None => servers.push(Upstream::new(plan, (number, known))),
+            }
+        }
+        self.departures.turn_to(plan.claim());
         unused.clear();
         for (number, it) in (0..).zip(servers) {
             it.used = Used::of(plan, number);
@@ -225,6 +238,19 @@ impl Core {
         let Flow { servers, unused, .. } = &mut self.flow;
         let is_idle = |number: &mut u32| servers[*number as usize].is_idle();
         unused.extract_if(.., is_idle).collect()
+    }
+
+    /// Gives the numbers up of servers that are not connected to any more and that no request can come to.
+    pub(super) fn give_up_numbers(&mut self) {
+        if self.departures.is_empty() {
+            return;
+        }
+        let Core { walks, flow: Flow { servers, unused, .. }, departures } = self;
+        let is_closed = |server: DestinationId| {
+            let it = &servers[server.0 as usize];
+            it.is_idle() && it.link == Link::Closed && !unused.contains(&server.0)
+        };
+        departures.take_done(|ago| walks.has_requests(ago), is_closed);
     }
 
     /// Tells the time: UNIX time in seconds, and milliseconds that never go back.
@@ -243,7 +269,7 @@ impl Core {
 
     /// Sends a key's request on its way, which has its place in the window since `era`.
     pub(super) fn start(&mut self, ticket: Ticket, request: &Request<'_>, era: Era) {
-        let Core { walks, flow } = self;
+        let Core { walks, flow, .. } = self;
         flow.era = era;
         let facts = flow.facts;
         match request.op {

@@ -8,7 +8,8 @@ use crate::pools::window::Window;
 use guira_routing::{Op, Request};
 use guira_sync::clock::Stopwatch;
 use guira_upstream::Probes;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 /// Longer than anything takes here.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,7 +61,7 @@ impl Bench {
 
     /// Which of these is connected to, with the connection.
     #[track_caller]
-    fn reached(&mut self, listeners: &[&TcpListener]) -> (usize, std::net::TcpStream) {
+    fn reached(&mut self, listeners: &[&TcpListener]) -> (usize, TcpStream) {
         let since = Stopwatch::start();
         while since.elapsed() < PATIENCE {
             self.session.turn(Duration::from_millis(10)).unwrap();
@@ -201,4 +202,158 @@ fn datagrams_go_to_where_the_server_is_by_now() {
     let same = bench.server().addresses.list()[0].clone();
     bench.server().addresses.replace([refusing(), same]);
     is_asked(&mut bench, &servers[1]);
+}
+
+/// All addresses of this host at one port, each a server; and sessions of one client, that go by pools of some of them.
+struct Fleet {
+    listener: TcpListener,
+    open: Vec<TcpStream>,
+    plan: Arc<Plan>,
+    sessions: Vec<Session>,
+}
+
+impl Fleet {
+    fn new(sessions: usize) -> Self {
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let first = name(&listener, 0);
+        let plan = Arc::new(Plan::new(&Builder::servers(&[first]).timeout(PATIENCE)).unwrap());
+        let session = |_| Session::new(&plan, &Arc::default(), Window::default().era()).unwrap();
+        let sessions = (0..sessions).map(session).collect();
+        Fleet { listener, open: Vec::new(), plan, sessions }
+    }
+
+    /// Another configuration, before sessions go by it. Returns the number of its first server.
+    fn load(&mut self, servers: &[u32]) -> u32 {
+        let names: Vec<String> = servers.iter().map(|server| name(&self.listener, *server)).collect();
+        let texts: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        let pool = texts.join(", ");
+        let text = format!(r#"{{"pools": {{"P": {{"servers": [{pool}]}}}}, "route": "PoolRoute|P"}}"#);
+        self.plan = Arc::new(self.plan.after(&text.as_str().into()).unwrap());
+        let number = self.plan.servers().iter().position(|server| server.name == names[0]);
+        number.unwrap() as u32
+    }
+
+    fn go_by(&mut self, servers: &[u32]) -> u32 {
+        let number = self.load(servers);
+        self.sessions.iter_mut().for_each(|session| session.go_by(&self.plan).unwrap());
+        number
+    }
+
+    fn ask(&mut self, session: usize) -> u32 {
+        let session = &mut self.sessions[session];
+        session.begin().unwrap();
+        let call = session.core.begin(1);
+        let get = Request::classic(Op::Get, b"k");
+        session.core.start(Ticket { call, part: 0 }, &get, Window::default().era());
+        call
+    }
+
+    /// The next request of a session: to which server, and over which connection.
+    #[track_caller]
+    fn asked(&mut self, session: usize) -> (String, TcpStream) {
+        let since = Stopwatch::start();
+        while since.elapsed() < PATIENCE {
+            self.sessions[session].turn(Duration::from_millis(1)).unwrap();
+            if let Some(stream) = self.next_request() {
+                return (stream.local_addr().unwrap().to_string(), stream);
+            }
+        }
+        panic!("nobody is asked");
+    }
+
+    fn next_request(&mut self) -> Option<TcpStream> {
+        self.open.extend(self.listener.incoming().map_while(Result::ok));
+        let mut next = None;
+        self.open.retain_mut(|stream| {
+            stream.set_nonblocking(true).unwrap();
+            if next.is_some() {
+                return true;
+            }
+            match stream.read(&mut [0; 256]) {
+                Ok(0) => false,
+                Ok(_) => {
+                    next = Some(stream.try_clone().unwrap());
+                    true
+                }
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            }
+        });
+        next
+    }
+
+    #[track_caller]
+    fn reply(&mut self, session: usize, call: u32) -> Reply {
+        let (since, session) = (Stopwatch::start(), &mut self.sessions[session]);
+        while since.elapsed() < PATIENCE {
+            session.turn(Duration::from_millis(1)).unwrap();
+            if session.core.take_done() == [call] {
+                return session.core.take(call).remove(0);
+            }
+        }
+        panic!("no reply");
+    }
+}
+
+fn name(listener: &TcpListener, server: u32) -> String {
+    format!("127.1.{}.{}:{}", server / 250, server % 250 + 1, listener.local_addr().unwrap().port())
+}
+
+#[test]
+fn ever_new_servers_leave_no_more_than_two_configurations_have() {
+    let mut fleet = Fleet::new(2);
+    for round in 0..10_000 {
+        fleet.go_by(&[2 * round, 2 * round + 1]);
+        if round % 50 > 0 {
+            continue;
+        }
+        for session in 0..2 {
+            let call = fleet.ask(session);
+            fleet.asked(session).1.write_all(b"EN\r\n").unwrap();
+            assert!(fleet.reply(session, call).is_ok());
+        }
+    }
+    let known = fleet.plan.servers().len();
+    assert!(known <= 6, "{known} servers are known");
+    assert!(fleet.sessions.iter().all(|session| session.wires.len() <= known));
+    assert!(fleet.next_request().is_none());
+    assert_eq!(fleet.open.len(), 0, "the servers of the last configuration were asked nothing");
+}
+
+#[test]
+fn a_late_answer_of_a_server_that_has_left_is_not_taken_for_that_of_another_with_its_number() {
+    let mut fleet = Fleet::new(1);
+    let call = fleet.ask(0);
+    let (_, mut late) = fleet.asked(0);
+    let numbers = [fleet.go_by(&[1]), fleet.go_by(&[2])];
+    assert_eq!(numbers, [1, 2], "somebody waits for an answer of the first");
+    let then_ms = fleet.plan.now_ms() + PATIENCE.as_millis() as u64;
+    fleet.sessions[0].core.set_time(wall_clock(), then_ms);
+    fleet.sessions[0].expire();
+    assert_eq!(fleet.reply(0, call), Err(Error::Timeout));
+    assert_eq!(fleet.go_by(&[3]), 0, "the number of the first is given to the fourth");
+    // The client has closed the connection. Both servers are asked with the same opaque.
+    let _ = late.write_all(b"VA 3 f0 O0\r\nold\r\n");
+    let call = fleet.ask(0);
+    let (server, mut stream) = fleet.asked(0);
+    assert_eq!(server, name(&fleet.listener, 3));
+    stream.write_all(b"VA 3 f0 O0\r\nnew\r\n").unwrap();
+    let item = fleet.reply(0, call).unwrap().item;
+    assert_eq!(item.map(|(value, _)| value), Some(b"new".to_vec()));
+}
+
+#[test]
+fn a_session_that_has_not_heard_of_a_change_has_its_servers_still() {
+    let mut fleet = Fleet::new(2);
+    for (server, number) in [(1, 1), (2, 2), (3, 1)] {
+        assert_eq!(fleet.load(&[server]), number);
+        fleet.sessions[0].go_by(&fleet.plan).unwrap();
+    }
+    let call = fleet.ask(1);
+    let (server, mut stream) = fleet.asked(1);
+    assert_eq!(server, name(&fleet.listener, 0));
+    stream.write_all(b"EN\r\n").unwrap();
+    assert!(fleet.reply(1, call).is_ok());
+    fleet.sessions[1].go_by(&fleet.plan).unwrap();
+    assert_eq!(fleet.go_by(&[4]), 0);
 }
