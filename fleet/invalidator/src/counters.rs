@@ -42,6 +42,10 @@ guira_sync::counters! {
     }
 }
 
+/// So many lines in a row that are no change events, in so many seconds at least, are no exceptions among others.
+const USELESS_LINES: u64 = 10;
+const USELESS_S: u64 = 10;
+
 /// Counters of the process, and what is known of the database.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -51,6 +55,9 @@ pub(crate) struct Counts {
     is_connected: AtomicBool,
     /// When the database was last heard of, in seconds since 1970. Relaxed: it is only printed.
     heard: AtomicU64,
+    /// Lines in a row that were no change events, and when the first of them came, in seconds since 1970. Relaxed: they are only printed.
+    useless: AtomicU64,
+    useless_since: AtomicU64,
     /// What the database has to keep of its log for us, in bytes. Relaxed: it is only printed.
     retained: AtomicU64,
     /// What there was of the log when it was looked at last.
@@ -72,6 +79,27 @@ impl Counts {
     pub(crate) fn heard(&self, now: u64) {
         self.is_connected.store(true, Ordering::Relaxed);
         self.heard.store(now, Ordering::Relaxed);
+    }
+
+    /// A line of a sender is skipped, since it is no change event.
+    pub(crate) fn skipped_line(&self, now: u64) {
+        if self.useless.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.useless_since.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// A line of a sender was of use.
+    pub(crate) fn used_line(&self) {
+        if self.useless.load(Ordering::Relaxed) > 0 {
+            self.useless.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// How many lines have come since one was of use, and in how many seconds, if that is more than chance.
+    pub(crate) fn useless_lines(&self, now: u64) -> Option<(u64, u64)> {
+        let seconds = now.saturating_sub(self.useless_since.load(Ordering::Relaxed));
+        let lines = self.useless.load(Ordering::Relaxed);
+        (lines >= USELESS_LINES && seconds >= USELESS_S).then_some((lines, seconds))
     }
 
     pub(crate) fn set_retained(&self, bytes: u64) {

@@ -63,6 +63,11 @@ fn fault(shared: &Shared, now: u64) -> Option<String> {
     if let Some(seconds) = view.undue_silence(counts.silence(now)).filter(|_| is_idle) {
         return Some(format!("nothing was heard of the sender of change events for {seconds} s"));
     }
+    if let Some((lines, seconds)) = counts.useless_lines(now) {
+        return Some(format!(
+            "the sender of change events sends something else: none of {lines} lines in {seconds} s was one, and what they have changed stays in the caches"
+        ));
+    }
     let unflushed = view.targets.iter().find(|target| target.refuses_flush());
     unflushed
         .map(|target| format!("the log had a gap, and target {} does not flush its caches", target.name()))
@@ -129,6 +134,23 @@ mod tests {
             fault(&shared, 66).as_deref(),
             Some("nothing was heard of the sender of change events for 61 s")
         );
+    }
+
+    #[test]
+    fn it_is_not_ready_while_a_sender_sends_only_what_is_no_change_event() {
+        let shared = Shared::default();
+        shared.begin(&shared.next(&Config::of_targets(&["east"])));
+        shared.counts.heard(100);
+        (0..9).for_each(|_| shared.counts.skipped_line(100));
+        assert_eq!(fault(&shared, 1000), None, "some lines may be wrong");
+        shared.counts.skipped_line(103);
+        assert_eq!(fault(&shared, 109), None, "so are some of one moment");
+        let fault_at = |now| fault(&shared, now).unwrap_or_default();
+        assert!(fault_at(110).contains("none of 10 lines in 10 s was one"), "{}", fault_at(110));
+        shared.counts.used_line();
+        assert_eq!(fault(&shared, 110), None);
+        shared.counts.skipped_line(111);
+        assert_eq!(fault(&shared, 500), None, "they are counted anew");
     }
 
     #[test]

@@ -27,8 +27,8 @@ use sender::{READ_WAIT, Sender};
 use serde::Deserialize;
 use std::time::Duration;
 
-/// A sender that has been silent for so long is left when another one comes: what it has not been told of comes again anyway.
-const SILENCE: Duration = Duration::from_secs(5);
+/// A sender that has sent no whole change event for so long is left when another one comes: what it has not been told of comes again anyway.
+const USELESS_MAX: Duration = Duration::from_secs(5);
 
 /// Where senders come to.
 #[derive(Clone, Debug)]
@@ -42,13 +42,13 @@ pub(crate) struct Options {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) on_bad_line: OnBadLine,
-    /// How long it may be silent while another one waits.
-    silence: Duration,
+    /// How long it may send nothing of use while another one waits.
+    useless_max: Duration,
 }
 
 impl Rules {
     pub(crate) fn new(on_bad_line: OnBadLine) -> Self {
-        Rules { on_bad_line, silence: SILENCE }
+        Rules { on_bad_line, useless_max: USELESS_MAX }
     }
 }
 

@@ -7,7 +7,7 @@ use super::{OnBadLine, Rules};
 use crate::counters::{Count, Counts};
 use crate::source::{Changes, Log, Place, SourceError};
 use guira_databases::{Listener, Socket};
-use guira_sync::clock::Stopwatch;
+use guira_sync::clock::{Stopwatch, wall_clock};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,8 +34,38 @@ pub(super) struct Sender<'l> {
     lines: Lines,
     /// Since something was heard.
     silence: Stopwatch,
+    usefulness: Usefulness,
     /// Whether it has said all. It is still told what is acknowledged.
     has_ended: bool,
+}
+
+/// Whether a line was a change event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WasOfUse {
+    Yes,
+    No,
+}
+
+/// When a sender was last of use.
+#[derive(Debug)]
+struct Usefulness {
+    /// Since a line was of use, or since it has connected.
+    since: Stopwatch,
+    /// For how long of that targets have held up the reader.
+    held_up: Duration,
+}
+
+impl Default for Usefulness {
+    fn default() -> Self {
+        Usefulness { since: Stopwatch::start(), held_up: Duration::ZERO }
+    }
+}
+
+impl Usefulness {
+    /// For how long it has been of none.
+    fn ended(&self) -> Duration {
+        self.since.elapsed().saturating_sub(self.held_up)
+    }
 }
 
 impl<'l> Sender<'l> {
@@ -58,6 +88,7 @@ impl<'l> Sender<'l> {
             told: 0,
             lines: Lines::default(),
             silence: Stopwatch::start(),
+            usefulness: Usefulness::default(),
             has_ended: false,
         }
     }
@@ -89,7 +120,7 @@ impl<'l> Sender<'l> {
                 }
                 Ok(_) => {
                     self.silence = Stopwatch::start();
-                    return Ok(());
+                    return if self.lines.has_one() { Ok(()) } else { self.keep_seat() };
                 }
                 Err(error)
                     if matches!(
@@ -98,14 +129,19 @@ impl<'l> Sender<'l> {
                     ) => {}
                 Err(error) => return Err(error),
             }
-            let silence = self.silence.elapsed();
-            if silence >= self.rules.silence && self.listener.is_waited_for() {
-                let seconds = silence.as_secs();
-                let text = format!(
-                    "another sender has connected, and this one has said nothing for {seconds} s: it is left"
-                );
-                return Err(io::Error::other(text));
-            }
+            self.keep_seat()?;
+        }
+        Ok(())
+    }
+
+    /// Fails if another sender waits and this one has sent nothing of use for too long. Bytes that are no line, and lines that are no change event, are of none.
+    fn keep_seat(&self) -> io::Result<()> {
+        let useless = self.usefulness.ended();
+        if useless >= self.rules.useless_max && self.listener.is_waited_for() {
+            let seconds = useless.as_secs();
+            return Err(io::Error::other(format!(
+                "another sender has connected, and this one has sent no change event for {seconds} s: it is left"
+            )));
         }
         Ok(())
     }
@@ -126,26 +162,39 @@ impl<'l> Sender<'l> {
             Some(Line::Long) => Err((Untold::Wrong("it has over 64 MiB".to_owned()), &[][..])),
             None => return Ok(()),
         };
-        let when = match told {
-            Ok(when) => when,
+        let (when, was_of_use) = match told {
+            Ok(when) => (when, WasOfUse::Yes),
             Err((Untold::Stopped(stopped), _)) => return Err(stopped.into()),
             Err((Untold::Wrong(why), line)) => {
-                let shown = line[..line.len().min(SHOWN_MAX)].escape_ascii();
+                let shown = line[..line.len().min(SHOWN_MAX)].escape_ascii().to_string();
                 if self.rules.on_bad_line == OnBadLine::Stop {
                     return Err(SourceError::Unsuitable(format!(
                         "a line is no change event, {why}: {shown}"
                     )));
                 }
+                self.keep_seat()?;
                 if self.counts.add(Count::SkippedLines) {
                     tracing::error!(
                         "a line is no change event and is skipped, what it has changed is not deleted, {why}: {shown}"
                     );
                 }
-                guira_sync::clock::wall_clock()
+                (wall_clock(), WasOfUse::No)
             }
         };
         self.position.lines += 1;
-        Ok(changes.committed(&self.position, when)?)
+        let begun = Stopwatch::start();
+        changes.committed(&self.position, when)?;
+        match was_of_use {
+            WasOfUse::Yes => {
+                self.counts.used_line();
+                self.usefulness = Usefulness::default();
+            }
+            WasOfUse::No => {
+                self.counts.skipped_line(wall_clock());
+                self.usefulness.held_up += begun.elapsed();
+            }
+        }
+        Ok(())
     }
 }
 

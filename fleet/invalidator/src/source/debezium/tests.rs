@@ -70,7 +70,7 @@ impl Running {
         let options = Options {
             listen: format!("unix:{}", path.display()).parse().unwrap(),
             acknowledged: acknowledged.clone(),
-            rules: Rules { on_bad_line, silence: SILENCE },
+            rules: Rules { on_bad_line, useless_max: SILENCE },
         };
         let tail = Tail {
             changes: Ledger(acknowledges.then(|| acknowledged.clone())),
@@ -139,6 +139,45 @@ fn a_sender_that_says_something_is_not_left() {
     running.end();
 }
 
+/// Sends this again and again, until the connection ends.
+#[track_caller]
+fn is_left_with(mut sender: BufReader<UnixStream>, bytes: &[u8]) {
+    sender.get_ref().set_nonblocking(true).unwrap();
+    let mut told = Vec::new();
+    let has_ended = || match sender.get_mut().write_all(bytes) {
+        Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => Some(()),
+        // What is acknowledged is read, so that it is not left for that.
+        _ => sender.read_to_end(&mut told).ok().map(drop),
+    };
+    Deadline::after(PATIENCE).poll(has_ended).expect("it is left");
+}
+
+#[test]
+fn a_sender_of_bytes_that_are_no_line_is_left_when_another_one_comes() {
+    let running = Running::start(OnBadLine::Skip, true);
+    let slow = running.connect();
+    let connected = || running.counts.is_connected().then_some(());
+    Deadline::after(PATIENCE).poll(connected).expect("the first one is read");
+    let mut other = running.connect();
+    send(&mut other, r#"{"ts_ms":7}"#);
+    is_left_with(slow, b"x");
+    assert_eq!(told(&mut other), "1\n");
+    running.end();
+}
+
+#[test]
+fn a_sender_of_lines_that_are_no_change_events_is_left_when_another_one_comes() {
+    let running = Running::start(OnBadLine::Skip, true);
+    let useless = running.connect();
+    let connected = || running.counts.is_connected().then_some(());
+    Deadline::after(PATIENCE).poll(connected).expect("the first one is read");
+    let mut other = running.connect();
+    send(&mut other, r#"{"ts_ms":7}"#);
+    is_left_with(useless, b"nonsense\n");
+    assert_eq!(told(&mut other), "1\n");
+    running.end();
+}
+
 #[test]
 fn a_sender_that_does_not_read_sees_the_end_of_its_connection() {
     let running = Running::start(OnBadLine::Skip, true);
@@ -182,6 +221,10 @@ fn a_line_that_is_no_event_is_skipped_counted_and_acknowledged() {
         assert!(!last.is_empty(), "the connection ended");
     }
     assert_eq!((running.counts.get(Count::SkippedLines), running.counts.get(Count::SourceFailures)), (3, 0));
+    assert_eq!(running.counts.useless_lines(u64::MAX), None, "the last one was of use");
+    (0..10).for_each(|_| send(&mut sender, "{"));
+    let told_of = || (running.counts.useless_lines(u64::MAX)?.0 == 10).then_some(());
+    Deadline::after(PATIENCE).poll(told_of).expect("ten lines of no use");
     running.end();
 }
 
