@@ -2,10 +2,12 @@
 //!
 //! What [`Spool::append`] has returned from is on the disk. What was cut off by a crash is at the end of a file, was never acknowledged, and is read from the log again.
 
-use super::spool_file::{Form, GROUP_HEAD, HEAD, Whole, group, group_length, lengths, read_record, whole};
+use super::spool_file::{
+    Form, GROUP_HEAD, HEAD, Record, Whole, files, group, group_length, lengths, read_record, whole,
+};
 use crate::batch::Work;
 use crate::position::{Lock, PositionError, lock};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -41,6 +43,8 @@ struct Segment {
     number: u64,
     form: Form,
     length: u64,
+    /// Of it, what was there before the first work.
+    begun: u64,
 }
 
 /// What a target has to do on disk.
@@ -82,11 +86,12 @@ impl Spool {
             numbers.extend::<Option<u64>>(number);
         }
         numbers.sort_unstable();
-        let mut segments = VecDeque::new();
+        let (mut segments, mut known) = (VecDeque::new(), HashMap::new());
         for number in numbers {
             let path = path(folder, number);
             let data = fs::read(&path).map_err(failed("read", &path))?;
-            let Whole { form, length } = whole(&data).ok_or_else(|| SpoolError::Damaged(path.clone()))?;
+            let whole = whole(&data).ok_or_else(|| SpoolError::Damaged(path.clone()))?;
+            let Whole { form, length, before } = whole;
             let torn = (data.len() as u64).saturating_sub(length);
             if torn > 0 {
                 tracing::warn!(
@@ -94,7 +99,11 @@ impl Spool {
                     path.display()
                 );
             }
-            segments.push_back(Segment { number, form, length });
+            known.extend(before);
+            segments.push_back(Segment { number, form, length, begun: 0 });
+        }
+        if let Some(short) = segments.iter().find(|it| known.get(&it.number) > Some(&it.length)) {
+            return Err(SpoolError::Damaged(path(folder, short.number)));
         }
         let read = Place { file: segments.front().map_or(0, |it| it.number), offset: HEAD.len() as u64 };
         let next = segments.back().map_or(1, |it| it.number + 1);
@@ -156,7 +165,7 @@ impl Spool {
     /// Gives back what was written in part, so that a disk that is full does not become fuller. If that fails too, it is left out when it is read.
     fn take_back(&mut self, writer: &File) {
         match self.segments.back() {
-            Some(last) if last.length > HEAD.len() as u64 => {
+            Some(last) if last.length > last.begun => {
                 let _ = writer.set_len(last.length);
             }
             Some(last) => {
@@ -171,18 +180,30 @@ impl Spool {
         let (number, path) = (self.next, path(&self.folder, self.next));
         self.next += 1;
         let mut file = File::options().create_new(true).append(true).mode(0o600).open(&path)?;
-        let begun = file.write_all(HEAD).and_then(|()| File::open(&self.folder)?.sync_all());
+        let head = [&HEAD[..], &files(self.segments.iter().map(|it| (it.number, it.length)))].concat();
+        let begun = file.write_all(&head).and_then(|()| File::open(&self.folder)?.sync_all());
         if let Err(error) = begun {
             // An empty file is none; if it cannot be removed either, the next start does not mind.
             let _ = fs::remove_file(&path);
             return Err(error);
         }
-        self.segments.push_back(Segment { number, form: Form::Groups, length: HEAD.len() as u64 });
+        let length = head.len() as u64;
+        self.segments.push_back(Segment { number, form: Form::Groups, length, begun: length });
         Ok(file)
     }
 
-    /// The next record, and where it ends.
+    /// The next work, and where its record ends.
     pub(super) fn next(&mut self) -> io::Result<Option<(Work, Place)>> {
+        loop {
+            match self.next_record()? {
+                Some(Record::Work(work)) => return Ok(Some((work, self.read))),
+                Some(Record::Files(_)) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn next_record(&mut self) -> io::Result<Option<Record>> {
         let Some(form) = self.next_segment() else { return Ok(None) };
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
@@ -205,19 +226,19 @@ impl Spool {
         let (length, sum) = lengths(&head).ok_or_else(changed)?;
         let mut payload = vec![0; length];
         reader.read_exact(&mut payload)?;
-        let work = (crc32fast::hash(&payload) == sum).then(|| read_record(&payload)).flatten();
-        let work = work.ok_or_else(changed)?;
+        let record = (crc32fast::hash(&payload) == sum).then(|| read_record(&payload)).flatten();
+        let record = record.ok_or_else(changed)?;
         self.read.offset = offset + (head.len() + length) as u64;
         self.group_end = group_end;
         self.reader = Some(reader);
-        Ok(Some((work, self.read)))
+        Ok(Some(record))
     }
 
     /// Goes to the segment that has the next record, if there is one; returns how its file is divided.
     fn next_segment(&mut self) -> Option<Form> {
         loop {
             let at = self.segments.iter().position(|it| it.number >= self.read.file)?;
-            let Segment { number, form, length } = self.segments[at];
+            let Segment { number, form, length, .. } = self.segments[at];
             if number == self.read.file && self.read.offset < length {
                 return Some(form);
             }
@@ -388,6 +409,59 @@ mod tests {
             fs::write(&file, damaged).unwrap();
             assert!(matches!(Spool::open(&folder, MANY), Err(SpoolError::Damaged(_))), "at {at}");
         }
+    }
+
+    /// A spool of three files, each with two groups, that is not open.
+    fn three_files(scratch: &Scratch) -> PathBuf {
+        let folder = scratch.file("east");
+        let mut spool = Spool::open(&folder, MANY).unwrap();
+        for number in 1..=3 {
+            for half in ["a", "b"] {
+                spool.append([&work(&[&format!("{number}{half}")])].into_iter()).unwrap();
+            }
+            spool.writer = None;
+        }
+        folder
+    }
+
+    #[test]
+    fn what_is_missing_at_the_end_of_a_file_before_others_is_damage() {
+        let scratch = Scratch::new();
+        let folder = three_files(&scratch);
+        let all = ["1a ", "1b ", "2a ", "2b ", "3a ", "3b "];
+        assert_eq!(read_all(&mut Spool::open(&folder, MANY).unwrap()), all);
+        for number in [1, 2] {
+            let file = path(&folder, number);
+            let data = fs::read(&file).unwrap();
+            let is_damaged = |bytes: &[u8]| {
+                fs::write(&file, bytes).unwrap();
+                matches!(Spool::open(&folder, MANY), Err(SpoolError::Damaged(damaged)) if damaged == file)
+            };
+            assert!((0..data.len()).all(|length| is_damaged(&data[..length])), "file {number} is cut");
+            for at in 0..data.len() {
+                let mut damaged = data.clone();
+                damaged[at] ^= 1;
+                assert!(is_damaged(&damaged), "at {at} of file {number}");
+            }
+            // What an append has left that has failed was never acknowledged.
+            assert!(!is_damaged(&[&data, &data[HEAD.len()..][..20]].concat()));
+            assert_eq!(read_all(&mut Spool::open(&folder, MANY).unwrap()), all);
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_last_file_may_be_torn_and_is_left_out_of_what_the_next_one_says() {
+        let scratch = Scratch::new();
+        let folder = three_files(&scratch);
+        let file = path(&folder, 3);
+        let data = fs::read(&file).unwrap();
+        fs::write(&file, &data[..data.len() - 1]).unwrap();
+        let mut spool = Spool::open(&folder, MANY).unwrap();
+        spool.append([&work(&["4a"])].into_iter()).unwrap();
+        drop(spool);
+        let mut spool = Spool::open(&folder, MANY).unwrap();
+        assert_eq!(read_all(&mut spool), ["1a ", "1b ", "2a ", "2b ", "3a ", "4a "]);
+        assert!(spool.is_read());
     }
 
     #[test]

@@ -5,6 +5,9 @@
 //!
 //! What a crash of the host leaves of a group that was not synced may be anything: its beginning, or its end behind zeros. It is the last one of its file, and was never
 //! acknowledged. So a group that is not whole is left out, unless another one is behind it, which only damage leaves.
+//!
+//! A file is not written on once another is begun, and then it is known how long it is: that of all files before it is what the first group of a file says. What is missing of such a
+//! length was acknowledged, and is damage.
 
 use crate::batch::Work;
 
@@ -18,6 +21,18 @@ pub(super) const GROUP_HEAD: usize = 16;
 const RECORD_MAX: usize = 4 << 20;
 const DELETE: u8 = 0;
 const FLUSH: u8 = 1;
+const FILES: u8 = 2;
+
+/// A file, and how long it is, by number.
+pub(super) type File = (u64, u64);
+
+/// What a record says.
+#[derive(Debug)]
+pub(super) enum Record {
+    Work(Work),
+    /// The files that were there when the one was begun which has this, and how long each of them is.
+    Files(Vec<File>),
+}
 
 /// How a file is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,16 +42,33 @@ pub(super) enum Form {
 }
 
 /// What of a file is of use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Whole {
     pub(super) form: Form,
     pub(super) length: u64,
+    /// What it says of the files before it.
+    pub(super) before: Vec<File>,
 }
 
 /// Puts work into one group; it is empty if there is none.
 pub(super) fn group<'a>(work: impl Iterator<Item = &'a Work>) -> Vec<u8> {
     let mut group = vec![0; GROUP_HEAD];
-    work.for_each(|work| write_record(work, &mut group));
+    work.for_each(|work| write_work(work, &mut group));
+    sealed(group)
+}
+
+/// The group that says which files are before its own; it is empty if there are none.
+pub(super) fn files(files: impl Iterator<Item = File>) -> Vec<u8> {
+    let mut payload = vec![FILES];
+    files.for_each(|(number, length)| payload.extend([number.to_le_bytes(), length.to_le_bytes()].concat()));
+    let mut group = vec![0; GROUP_HEAD];
+    if payload.len() > 1 {
+        write_record(&payload, &mut group);
+    }
+    sealed(group)
+}
+
+fn sealed(mut group: Vec<u8>) -> Vec<u8> {
     let length = group.len() - GROUP_HEAD;
     if length == 0 {
         return Vec::new();
@@ -69,7 +101,7 @@ pub(super) fn lengths(head: &[u8; 8]) -> Option<(usize, u32)> {
     (1..=RECORD_MAX).contains(&length).then_some((length, u32::from_le_bytes([e, f, g, h])))
 }
 
-fn write_record(work: &Work, records: &mut Vec<u8>) {
+fn write_work(work: &Work, records: &mut Vec<u8>) {
     let mut payload = Vec::new();
     match work {
         Work::Flush => payload.push(FLUSH),
@@ -82,14 +114,24 @@ fn write_record(work: &Work, records: &mut Vec<u8>) {
             }
         }
     }
+    write_record(&payload, records);
+}
+
+fn write_record(payload: &[u8], records: &mut Vec<u8>) {
     records.extend((payload.len() as u32).to_le_bytes());
-    records.extend(crc32fast::hash(&payload).to_le_bytes());
+    records.extend(crc32fast::hash(payload).to_le_bytes());
     records.extend(payload);
 }
 
-pub(super) fn read_record(payload: &[u8]) -> Option<Work> {
+pub(super) fn read_record(payload: &[u8]) -> Option<Record> {
     match payload.split_first()? {
-        (&FLUSH, []) => Some(Work::Flush),
+        (&FLUSH, []) => Some(Record::Work(Work::Flush)),
+        (&FILES, files) => {
+            let (pairs, []) = files.as_chunks::<16>() else { return None };
+            let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
+            let pairs = pairs.iter().map(|pair| Some((number(&pair[..8])?, number(&pair[8..])?)));
+            pairs.collect::<Option<_>>().map(Record::Files)
+        }
         (&DELETE, mut rest) => {
             let mut keys = Vec::new();
             while let Some((length, behind)) = rest.split_first_chunk::<2>() {
@@ -97,7 +139,7 @@ pub(super) fn read_record(payload: &[u8]) -> Option<Work> {
                 keys.push(key.into());
                 rest = behind;
             }
-            rest.is_empty().then_some(Work::Delete(keys))
+            rest.is_empty().then_some(Record::Work(Work::Delete(keys)))
         }
         _ => None,
     }
@@ -107,13 +149,14 @@ pub(super) fn read_record(payload: &[u8]) -> Option<Work> {
 pub(super) fn whole(data: &[u8]) -> Option<Whole> {
     let same = |head: &[u8]| data.iter().zip(head).take_while(|(byte, expected)| byte == expected).count();
     if same(HEAD_OF_RECORDS) == HEAD_OF_RECORDS.len() {
-        return Some(Whole { form: Form::Records, length: whole_records(data)? });
+        return Some(Whole { form: Form::Records, length: whole_records(data)?, before: Vec::new() });
     }
     let begun = same(HEAD);
     let form = Form::Groups;
     if begun < HEAD.len() {
         // The name of a file may be there before what was written into it.
-        return is_torn(&data[begun..]).then_some(Whole { form, length: HEAD.len() as u64 });
+        let nothing = Whole { form, length: HEAD.len() as u64, before: Vec::new() };
+        return is_torn(&data[begun..]).then_some(nothing);
     }
     let mut at = HEAD.len();
     while let Some(length) = whole_group(&data[at..]) {
@@ -121,7 +164,18 @@ pub(super) fn whole(data: &[u8]) -> Option<Whole> {
     }
     let is_last =
         !(at + 1..data.len()).any(|at| data[at..].starts_with(GROUP) && whole_group(&data[at..]).is_some());
-    is_last.then_some(Whole { form, length: at as u64 })
+    let before = files_before(&data[HEAD.len()..at]).unwrap_or_default();
+    is_last.then_some(Whole { form, length: at as u64, before })
+}
+
+/// What the first record of whole groups says of other files.
+fn files_before(groups: &[u8]) -> Option<Vec<File>> {
+    let record = groups.get(GROUP_HEAD..)?;
+    let (length, _) = lengths(record.first_chunk()?)?;
+    match read_record(record.get(8..)?.get(..length)?)? {
+        Record::Files(files) => Some(files),
+        Record::Work(_) => None,
+    }
 }
 
 /// The same of a file of records, whose writer has not said what was synced together.
