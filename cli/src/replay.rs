@@ -13,7 +13,7 @@ use guira_load::process::Process;
 use guira_load::replay::{Replay, compare, items_at};
 use guira_load::server::Kind;
 use guira_workload::OnMiss;
-use guira_workload::trace::Format;
+use guira_workload::trace::{Format, Trace};
 
 use crate::failure::Failure;
 use crate::peers::{Peers, Side, cores};
@@ -141,17 +141,21 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let replay = args.replay()?;
     // Before anything is started that takes minutes.
-    replay.open()?;
+    let trace = replay.open()?;
     match args.server {
-        Some(addr) => run_on(args, &replay, addr),
-        None => compare_servers(args, &replay),
+        Some(addr) => run_on(args, &replay, trace, addr),
+        None if args.trace.is_file() => compare_servers(args, &replay),
+        None => Err(Failure::Usage(format!(
+            "{} is no file, and can be read only once: servers are compared by a trace in a file, or --server names the only one",
+            args.trace.display()
+        ))),
     }
 }
 
-fn run_on(args: &Args, replay: &Replay, addr: SocketAddr) -> Result<(), Failure> {
+fn run_on(args: &Args, replay: &Replay, trace: Trace, addr: SocketAddr) -> Result<(), Failure> {
     let items = items_at(addr);
     let process = args.server_pid.map(Process::new);
-    let outcome = replay.run_on(addr, process, &[], &mut Bar::new("replaying"))?;
+    let outcome = replay.run(trace, addr, process, &[], &mut Bar::new("replaying"))?;
     if args.json {
         println!("{}", show::json(&outcome)?);
     } else {

@@ -431,6 +431,38 @@ fn a_replay_says_what_is_missing_before_it_starts_anything() {
 }
 
 #[test]
+fn a_replay_of_a_pipe_is_of_all_of_it() {
+    let keys: String = (0..20_000).map(|number| format!("a-key-of-a-trace-{number}\n")).collect();
+    let replay = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+        command.args(["replay", "/dev/stdin", "--json"]).args(more);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary was built");
+        let (mut stdin, keys) = (child.stdin.take().expect("a pipe"), keys.clone());
+        let writer = std::thread::spawn(move || drop(stdin.write_all(keys.as_bytes())));
+        let output = child.wait_with_output().expect("it ends");
+        writer.join().expect("it writes");
+        output
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--memory", "64M", "--workers", "1"]);
+    let mut server = ServerProcess::start(Spec::new(command)).expect("the binary was built");
+    let places = server.wait_until_ready(PATIENCE).expect("it serves");
+    let address = places.iter().find_map(|place| place.address()).expect("it has a port").to_string();
+    let output = replay(&["--server", &address]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(told["counts"]["gets"], 20_000, "{told}");
+    let output = replay(&["--servers", "guira"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("/dev/stdin is no file, and can be read only once"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
 fn what_was_measured_before_a_replay_fails_is_printed() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/workload/traces/cache2k-orm-busy.trace.zst");
     let servers = ["--servers", "guira,other=/bin/false"];

@@ -114,7 +114,7 @@ pub fn items_at(addr: SocketAddr) -> u64 {
 }
 
 impl Replay {
-    /// Opens the trace.
+    /// Opens the trace. Who does that again has all of it only if it is a file: a pipe goes on where it was left.
     ///
     /// # Errors
     /// When it cannot be read, or is none.
@@ -125,12 +125,27 @@ impl Replay {
         Ok(trace.on_broken(self.broken))
     }
 
-    /// Replays the trace on the server at `addr`, whose process is `process`, from the processors `cores`.
+    /// Opens the trace, and replays it as [`Replay::run`] does.
+    ///
+    /// # Errors
+    /// As there, or when the trace cannot be opened.
+    pub fn run_on(
+        &self,
+        addr: SocketAddr,
+        process: Option<Process>,
+        cores: &[usize],
+        listener: &mut dyn Observer,
+    ) -> Result<Outcome, LoadError> {
+        self.run(self.open()?, addr, process, cores, listener)
+    }
+
+    /// Replays the opened trace on the server at `addr`, whose process is `process`, from the processors `cores`.
     ///
     /// # Errors
     /// When the trace cannot be read, a connection fails or a reply breaks the protocol.
-    pub fn run_on(
+    pub fn run(
         &self,
+        trace: Trace,
         addr: SocketAddr,
         process: Option<Process>,
         cores: &[usize],
@@ -142,7 +157,6 @@ impl Replay {
         if !cores.is_empty() {
             pin_thread(cores).map_err(LoadError::system("cannot keep the client on its processor"))?;
         }
-        let trace = self.open()?;
         let is_sized = trace.format().tells_sizes();
         let mut source = TraceSource {
             trace,
