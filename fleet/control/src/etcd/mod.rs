@@ -8,6 +8,7 @@ mod wire;
 use crate::counts::{ControlCount, ControlCounts};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use guira_sync::clock::Stopwatch;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read as _};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub(crate) use wire::Entry;
 /// A call takes no longer, whatever fails.
 const CALL_MAX: Duration = Duration::from_millis(1500);
 /// When the next endpoint is asked what may be asked twice, before any of them is waited for so long: members that hang are not waited for one after the other.
+/// While a cluster takes longer than that to answer, each call is made once.
 const NEXT_AFTER: Duration = Duration::from_millis(500);
 /// Calls that change nothing, or may be made twice.
 const REPEATABLE: [&str; 3] = ["kv/range", "lease/keepalive", "auth/authenticate"];
@@ -62,6 +64,8 @@ pub struct Etcd {
     counts: Arc<ControlCounts>,
     /// The endpoint that has answered last.
     current: usize,
+    /// How long an endpoint is waited for that is asked what may be asked twice.
+    patience: Duration,
     token: Option<String>,
 }
 
@@ -103,7 +107,7 @@ impl Etcd {
     /// # Errors
     /// A certificate or key cannot be read.
     pub fn new(options: EtcdOptions, counts: Arc<ControlCounts>) -> Result<Self, EtcdError> {
-        Ok(Etcd { agent: options.agent()?, options, counts, current: 0, token: None })
+        Ok(Etcd { agent: options.agent()?, options, counts, current: 0, patience: NEXT_AFTER, token: None })
     }
 
     /// What all keys begin with.
@@ -213,14 +217,25 @@ impl Etcd {
 
     fn call_once(&mut self, name: &str, request: &Value) -> Result<Value, EtcdError> {
         let endpoints = self.options.endpoints.len();
-        if endpoints > 1 && REPEATABLE.contains(&name) {
-            match self.ask_each(name, request, NEXT_AFTER) {
+        if endpoints < 2 || !REPEATABLE.contains(&name) {
+            return self.ask_each(name, request, CALL_MAX);
+        }
+        let (clock, patience) = (Stopwatch::start(), self.patience);
+        let answer = self.ask_each(name, request, patience);
+        match answer {
+            Err(EtcdError::Unreachable { .. }) if patience < CALL_MAX => {
                 // All of them may be slow.
-                Err(EtcdError::Unreachable { .. }) => {}
-                other => return other,
+                let answer = self.ask_each(name, request, CALL_MAX)?;
+                self.patience = CALL_MAX;
+                Ok(answer)
+            }
+            other => {
+                if clock.elapsed() < NEXT_AFTER {
+                    self.patience = NEXT_AFTER;
+                }
+                other
             }
         }
-        self.ask_each(name, request, CALL_MAX)
     }
 
     /// Asks all endpoints, beginning with the one that has answered last, and waits for each for so long.

@@ -20,20 +20,31 @@ fn hung() -> (TcpListener, String) {
 
 /// A member that answers after this time; what it was asked is put into `asked`.
 fn answering(after: Duration, answer: &'static str, asked: Arc<Mutex<Vec<String>>>) -> String {
+    answering_by(move |_| after, answer, asked)
+}
+
+/// A member that answers after a time that is told by how many requests there were before.
+fn answering_by(
+    after: impl Fn(usize) -> Duration + Clone + Send + 'static,
+    answer: &'static str,
+    asked: Arc<Mutex<Vec<String>>>,
+) -> String {
     let (listener, endpoint) = hung();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (mut stream, asked) = (stream.unwrap(), asked.clone());
+            let (mut stream, asked, after) = (stream.unwrap(), asked.clone(), after.clone());
             std::thread::spawn(move || {
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
-                let (mut line, mut length) = (String::new(), 0);
+                let (mut line, mut length, mut wait) = (String::new(), 0, Duration::ZERO);
                 loop {
                     line.clear();
                     if reader.read_line(&mut line).unwrap_or(0) == 0 {
                         return;
                     }
                     if let Some(path) = line.strip_prefix("POST ") {
-                        asked.lock().unwrap().push(path.split(' ').next().unwrap().to_owned());
+                        let mut asked = asked.lock().unwrap();
+                        wait = after(asked.len());
+                        asked.push(path.split(' ').next().unwrap().to_owned());
                     }
                     if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                         length = value.trim().parse().unwrap();
@@ -42,7 +53,7 @@ fn answering(after: Duration, answer: &'static str, asked: Arc<Mutex<Vec<String>
                         let mut body = vec![0; length];
                         reader.read_exact(&mut body).unwrap();
                         let is_over: Option<()> = None;
-                        let _ = Deadline::after(after).poll(|| is_over);
+                        let _ = Deadline::after(wait).poll(|| is_over);
                         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
                         let _ = stream.write_all((head + answer).as_bytes());
                     }
@@ -76,6 +87,22 @@ fn members_that_are_slow_are_waited_for() {
     let slow = || answering(Duration::from_millis(700), SNAPSHOT, Arc::default());
     let mut etcd = etcd(vec![slow(), slow()]);
     assert_eq!(etcd.range("/").unwrap().revision, 7);
+}
+
+#[test]
+fn members_that_are_slow_are_asked_once_from_the_second_call_on() {
+    let asked = Arc::<Mutex<Vec<String>>>::default();
+    // Five slow answers, and then one that is fast.
+    let after = |before| if before < 5 { Duration::from_millis(700) } else { Duration::ZERO };
+    let slow = || answering_by(after, SNAPSHOT, asked.clone());
+    let mut etcd = etcd(vec![slow(), slow()]);
+    let mut calls = || {
+        etcd.range("/").unwrap();
+        asked.lock().unwrap().len()
+    };
+    assert_eq!([calls(), calls(), calls()], [3, 4, 5], "both have had half a second once");
+    assert_eq!(calls(), 6);
+    assert_eq!(etcd.patience, NEXT_AFTER, "members that hang later are not waited for so long");
 }
 
 #[test]
