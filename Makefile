@@ -1,6 +1,7 @@
 # The few commands to know. What each does is written in Rust (xtask/); here is only what must work before Rust.
 #
-#   make serve     build the server and run it
+#   make serve     build the server and run it, with the options in ARGS
+#   make check     format, rules, clippy, unit tests of the crates you changed: a minute or two
 #   make test      everything that continuous integration checks
 #   make soak      what is too long for every change: more clients; load, full memory, kills and takeovers with every engine
 #   make sanitize  the tests of the crates with unsafe under the address and thread sanitizers
@@ -9,11 +10,27 @@
 #   make package   a .deb, a tarball and an image, in target/package
 
 CARGO ?= cargo
+# Options of the server that `make serve` starts, as ARGS='--memory 1GiB --admin 9150'.
+ARGS ?=
+SERVER = $(or $(CARGO_TARGET_DIR),target)/quick/guira
 
-.PHONY: serve test soak sanitize bench papers package prerequisites soak-prerequisites
+.PHONY: serve compilers check test soak sanitize bench papers package prerequisites soak-prerequisites
 
-serve:
-	$(CARGO) run --release --package guira-cli -- serve
+serve: compilers
+	$(CARGO) build --profile quick --package guira --no-default-features
+	@echo
+	@echo "The server is $(SERVER). Try it, in another terminal:"
+	@echo "  printf 'set a 0 0 2\\r\\nhi\\r\\nget a\\r\\nquit\\r\\n' | nc 127.0.0.1 11211"
+	@echo
+	@exec $(SERVER) serve $(ARGS)
+
+# What has to be there before anything is compiled.
+compilers:
+	@command -v $(CARGO) >/dev/null || { echo "Rust is not installed: see https://rustup.rs"; exit 1; }
+	@command -v cc >/dev/null || { echo "A C compiler is not installed (Debian: gcc)"; exit 1; }
+
+check:
+	$(CARGO) xtask check
 
 test: prerequisites
 	$(CARGO) xtask ci
@@ -25,7 +42,8 @@ sanitize:
 	$(CARGO) xtask sanitize
 
 bench:
-	$(CARGO) run --release --package guira-cli -- bench
+	$(CARGO) build --release --package guira --package guira-lab
+	$(or $(CARGO_TARGET_DIR),target)/release/guira-lab bench
 
 papers: prerequisites
 	$(CARGO) build --release --workspace --bin guira --bin guira-papers

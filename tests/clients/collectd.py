@@ -1,4 +1,4 @@
-"""collectd's input for memcached, configured as docs/operations.md says: what it writes down of a server is what `stats` says.
+"""collectd's input for memcached, configured as docs/guide/run.md says: what it writes down of a server is what `stats` says.
 
     collectd.py PATH_TO_GUIRA COLLECTD
 """
@@ -13,7 +13,7 @@ import time
 
 from server import PATIENCE_SECONDS, Listening, host_and_port
 
-DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/operations.md")
+DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/guide/run.md")
 AROUND = """
 Hostname "host"
 BaseDir "{folder}"

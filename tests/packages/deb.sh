@@ -23,10 +23,10 @@ debootstrap)
     ;;
 *) fail "$kind is neither overlay nor debootstrap" ;;
 esac
-deb=$(ls "$folder"/guira_*.deb)
+deb=$(ls "$folder"/guira_*.deb) lab=$(ls "$folder"/guira-lab_*.deb)
 if [ "${GUIRA_ENCLOSED:-}" != yes ] && [ "$kind" = debootstrap ] && command -v lintian >/dev/null; then
     say "lintian"
-    lintian --allow-root --fail-on error,warning "$deb" || fail "lintian complains"
+    lintian --allow-root --fail-on error,warning "$deb" "$lab" || fail "lintian complains"
 fi
 enclose "$@"
 
@@ -52,10 +52,11 @@ listing() { (cd "$root" && find etc usr var lib/systemd ! -path 'var/lib/dpkg/*'
 # The index of man pages is not made anew each time.
 rm -f "$root/var/lib/man-db/auto-update"
 # A Guira that is installed here is not the one that is tested.
-for package in guira memcached; do
+for package in guira-lab guira memcached; do
     if in_root dpkg-query -W "$package" >/dev/null 2>&1; then dpkg_ --purge "$package"; fi
 done
 cp "$deb" "$root/tmp/guira.deb"
+cp "$lab" "$root/tmp/guira-lab.deb"
 listing >"$stage/before"
 
 # Services that have to be told what to do.
@@ -120,6 +121,15 @@ start
 [ "$(ask $'get k\r\n')" = "VALUE k 0 1" ] || { cat "$stage/server" >&2; fail "the cache did not outlast the upgrade"; }
 stop
 [ -e "$root/dev/shm/guira-main" ] || fail "the cache is not where purge looks for it"
+
+say "the laboratory, in a package of its own"
+in_root guira load --help >/dev/null 2>"$stage/log" && fail "guira has the laboratory in it"
+grep -q 'install the package guira-lab' "$stage/log" || { cat "$stage/log" >&2; fail "guira does not say where the laboratory is"; }
+dpkg_ --install /tmp/guira-lab.deb
+in_root guira load --help >/dev/null || fail "guira load does not start guira-lab"
+[ -e "$root/usr/share/man/man1/guira-lab-load.1.gz" ] || fail "guira-lab has no man page"
+licenses <(gzip -cd "$root/usr/share/doc/guira-lab/THIRD-PARTY-LICENSES.gz")
+dpkg_ --purge guira-lab
 
 say "remove: configuration stays"
 dpkg_ --remove guira

@@ -427,7 +427,7 @@ pub fn guira_binary() -> PathBuf {
     let target = profile.parent().expect("a profile lies in target");
     let candidates = [profile.join("guira"), target.join("debug/guira"), target.join("release/guira")];
     candidates.iter().find(|path| path.is_file()).cloned().unwrap_or_else(|| {
-        panic!("no guira binary at {candidates:?}: run `cargo build -p guira-cli` first, or set GUIRA_BIN")
+        panic!("no guira binary at {candidates:?}: run `cargo build --workspace --bin guira` first, or set GUIRA_BIN")
     })
 }
 

@@ -1,6 +1,7 @@
 //! `cargo xtask`: what the repository checks about itself.
 //!
 //! * `cargo xtask tidy` – rules that no compiler knows: see [`tidy`].
+//! * `cargo xtask check` – format, tidy, clippy, and the unit tests of changed crates: `make check` calls it.
 //! * `cargo xtask ci` – every step of continuous integration, `make test` calls it: see [`ci`].
 //! * `cargo xtask docs` – writes the documents that are made of tables in the code.
 //! * `cargo xtask dist` – builds the binary that is shipped, and its debug information beside it.
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod messages;
 mod package;
 mod tidy;
 mod workspace;
@@ -20,7 +22,7 @@ use std::process::ExitCode;
 
 use ci::Unable;
 
-const USAGE: &str = "usage: cargo xtask tidy | docs | dist | chart | wheel | package [STEP…] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N]";
+const USAGE: &str = "usage: cargo xtask tidy | check | docs | dist | chart | wheel | package [STEP…] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N]";
 
 fn main() -> ExitCode {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -35,11 +37,16 @@ fn main() -> ExitCode {
             Err(error) => fail(&error),
         },
         "docs" if rest.is_empty() => ci::run(&root, vec![ci::steps::documents()], rest, Unable::Fails),
+        "log-messages" if rest.is_empty() => match tidy::documents(&root) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error),
+        },
         "dist" if rest.is_empty() => ci::run(&root, vec![ci::dist::step()], rest, Unable::Fails),
         "chart" if rest.is_empty() => ci::run(&root, vec![package::chart::write()], rest, Unable::Fails),
         "wheel" if rest.is_empty() => ci::run(&root, vec![ci::python::wheel()], rest, Unable::Fails),
         "package" => ci::run(&root, package::steps(), rest, Unable::Fails),
         "image-root" if rest.is_empty() => ci::run(&root, package::image_root(), rest, Unable::Fails),
+        "check" if rest.is_empty() => ci::run(&root, ci::steps::check(), rest, Unable::Skips),
         "ci" => ci::run(&root, ci::steps::ci(), rest, Unable::Skips),
         "sanitize" => ci::run(&root, ci::sanitize::steps(), rest, Unable::Skips),
         "soak" => ci::run(&root, ci::soak::steps(), ci::soak::chosen(rest), Unable::Skips),

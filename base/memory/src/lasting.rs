@@ -119,10 +119,10 @@ pub enum FileError {
     #[error("it belongs to another user")]
     Foreign,
     /// It was handed over, and its path leads to another file.
-    #[error("the region that was handed over lies elsewhere")]
+    #[error("the region that was handed over is at another address")]
     Moved,
     /// It is not a Region's file.
-    #[error("it holds something else, which is not overwritten")]
+    #[error("the file is no region of Guira; Guira does not overwrite it")]
     NoRegion,
     #[error(transparent)]
     System(#[from] io::Error),

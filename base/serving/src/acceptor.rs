@@ -147,7 +147,9 @@ impl Acceptor {
     /// would tell of the listener at once otherwise, and for ever.
     fn pause(&mut self, error: AcceptError, poll: &Poll, host: &Host, now: Seconds) {
         if self.tells.is_due(now) {
-            tracing::warn!(%error, "cannot accept connections for now");
+            // Operator: Raise `LimitNOFILE=` or lower `max-connections`; look for a client that leaks
+            // connections (`stats conns`).
+            tracing::warn!(%error, "cannot accept connections; retrying");
         }
         host.connections.full.fetch_add(1, Ordering::Relaxed);
         // As at the limit of connections: the next one that is closed rings.
@@ -161,10 +163,11 @@ impl Acceptor {
         self.standings[port] = Standing::GivenUp;
         let port = &self.ports[port];
         let _ = poll.remove(&port.listener);
+        // Operator: Correct what `error` names, then restart the server. Other listeners keep working.
         tracing::error!(
             %error,
             address = %port.address,
-            "no client is accepted at this address any more: restart the server when its listener is mended"
+            "the listener failed; connections to this address are refused until the server restarts"
         );
     }
 
@@ -174,7 +177,10 @@ impl Acceptor {
         let port = &self.ports[port];
         let _ = poll.remove(&port.listener);
         if self.tells.is_due(now) {
-            tracing::error!(%error, address = %port.address, "cannot accept connections at this address for now");
+            // Operator: Correct what `error` names, such as a firewall rule or a security module. The
+            // server retries by itself.
+            tracing::error!(%error, address = %port.address, "cannot accept connections at this address; \
+                retrying");
         }
     }
 
@@ -237,6 +243,7 @@ impl Acceptor {
         let stream = match port.secure(stream) {
             Ok(stream) => stream,
             Err(error) => {
+                // Operator: Check the certificate and the key. Connections to this listener are closed.
                 tracing::error!(%error, "cannot speak TLS");
                 budget.leave(bytes);
                 return None;

@@ -307,7 +307,9 @@ impl<S: Service> Connection<S> {
         let fault = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFault>());
         if fault.is_some_and(|fault| fault.failure == TlsFailure::ServerName) && TELLS.is_due(now) {
             let client = self.facts.peer_host().map_or("unix".to_owned(), |host| host.to_string());
-            tracing::warn!(client, "TLS was refused: {error}");
+            // Operator: Usually the client's fault: an unknown authority, an expired certificate, or
+            // plain text on a TLS port.
+            tracing::warn!(client, "TLS handshake failed: {error}");
         }
     }
 

@@ -26,7 +26,7 @@ pub enum Placement {
 pub enum WorkerError {
     #[error("a worker failed")]
     Failed(#[source] io::Error),
-    #[error("a worker has panicked")]
+    #[error("a worker panicked")]
     Panicked,
 }
 
@@ -202,6 +202,7 @@ fn pin(index: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(index % processors);
     if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+        // Operator: Allow the processor in the service's cpuset, or remove the pinning option.
         tracing::warn!(%error, worker = index, "cannot pin a worker");
     }
 }

@@ -8,7 +8,7 @@
 
 /// Bytes of a field that do not make one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a field is cut off or has the wrong length")]
+#[error("a field is truncated or has the wrong length")]
 pub struct FieldError;
 
 const TAG: usize = 2;

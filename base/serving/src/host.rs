@@ -210,10 +210,14 @@ impl Host {
     pub fn reload(&self) {
         if let Some(users) = &self.users {
             match users.reload() {
-                Ok(()) => tracing::info!(file = %users.path().display(), "the auth file was read again"),
+                Ok(()) => tracing::info!(file = %users.path().display(), "reloaded the auth file"),
                 Err(error) => {
                     self.observer.users_kept();
-                    tracing::error!("the users stay as they were: {}", Causes(&error));
+                    // Operator: Correct the file and its permissions, then send SIGHUP.
+                    tracing::error!(
+                        "cannot reload the auth file; keeping the previous users: {}",
+                        Causes(&error)
+                    );
                 }
             }
         }
@@ -255,8 +259,12 @@ pub fn unix_now() -> u64 {
 
 fn log_reload(result: &Result<(), TlsError>) {
     match result {
-        Ok(()) => tracing::info!("certificates were read again"),
-        Err(error) => tracing::error!("certificates stay as they were: {}", Causes(error)),
+        Ok(()) => tracing::info!("reloaded certificates"),
+        Err(error) => {
+            // Operator: Correct the file that the message names. The program retries when it changes, and
+            // on SIGHUP.
+            tracing::error!("cannot reload certificates; keeping the previous ones: {}", Causes(error))
+        }
     }
 }
 

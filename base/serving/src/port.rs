@@ -61,7 +61,8 @@ impl Port {
             match Listener::bind(&listen.address, how) {
                 Ok(listener) => ports.push(Port::new(listener, &listen.traits, speaks, tls)?),
                 Err(error) if listen.optional && error.is_absent() => {
-                    tracing::info!(address = %listen.address, "this machine does not have the address");
+                    tracing::info!(address = %listen.address, "this machine does not have this address; \
+                        no listener was opened for it");
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -106,7 +107,9 @@ fn security(
         Security::Mutual => VerifyMode::Force,
     };
     if verify != VerifyMode::None && tls.options().authorities.is_none() {
-        tracing::warn!(address = %listener.address(), "no certificate of a client will hold: no authority is named");
+        // Operator: Set `tls-ca` to the file of the authorities that sign client certificates.
+        tracing::warn!(address = %listener.address(), "mtls listener without tls-ca: the server will \
+            reject every client certificate");
     }
     Ok(Some(tls.with_verify(verify)))
 }

@@ -18,7 +18,7 @@ pub enum UsersError {
         line: usize,
     },
     /// The file has no user.
-    #[error("the auth file {path} names nobody: it must have a line user:password")]
+    #[error("the auth file {path} has no users: add a line user:password")]
     Nobody { path: PathBuf },
 }
 
@@ -145,7 +145,7 @@ mod tests {
         std::fs::write(&path, "nobody\n").unwrap();
         assert!(users.reload().unwrap_err().to_string().contains("line 1"));
         std::fs::write(&path, "\n").unwrap();
-        assert!(users.reload().unwrap_err().to_string().contains("names nobody"));
+        assert!(users.reload().unwrap_err().to_string().contains("has no users"));
         assert!(users.knows(b"foo", b"bar"));
         std::fs::write(&path, "foo:new\n").unwrap();
         users.reload().unwrap();

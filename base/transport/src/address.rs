@@ -14,7 +14,7 @@ pub enum Address {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no address: give IP:PORT, [v6]:PORT or unix:PATH (names are not looked up)")]
+#[error("'{0}' is not an address: use IP:PORT, [v6]:PORT or unix:PATH (host names are not resolved)")]
 pub struct AddressError(String);
 
 impl FromStr for Address {
@@ -53,7 +53,7 @@ mod tests {
     fn an_invalid_address_is_refused_with_the_valid_forms() {
         for text in ["", "localhost", "127.0.0.1", ":11211", "unix:", "1.2.3.4:99999", "::1:5"] {
             let error = text.parse::<Address>().unwrap_err().to_string();
-            assert!(error.contains("give IP:PORT"), "{error}");
+            assert!(error.contains("use IP:PORT"), "{error}");
         }
     }
 }

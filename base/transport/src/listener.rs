@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::stream::Stream;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -48,13 +49,13 @@ pub struct ListenError {
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
     /// This host is short of descriptors or memory: later it may have some again.
-    #[error("this host is short of descriptors or memory: {0}")]
+    #[error("out of file descriptors or memory: {0}")]
     Shortage(io::Error),
     /// The system refuses it for this listener: perhaps later it does not.
-    #[error("the system refuses connections of the listener: {0}")]
+    #[error("the system refuses the listener's connections: {0}")]
     Refused(io::Error),
     /// The listener is of no use: it does not listen any more.
-    #[error("the listener is of no use any more: {0}")]
+    #[error("the listener failed: {0}")]
     Broken(io::Error),
 }
 
@@ -167,8 +168,20 @@ impl Listener {
         };
         match accepted {
             Ok(accepted) => Ok(Some(accepted)),
+            Err(_) if self.is_shut_down() => {
+                Err(AcceptError::Broken(io::Error::other("the UNIX socket was shut down")))
+            }
             Err(error) => AcceptError::of(error).map_or(Ok(None), Err),
         }
+    }
+
+    /// Whether a process that shares this UNIX socket has shut it down. accept(2) fails with EAGAIN then, and the
+    /// poller reports the socket again and again. (Over TCP accept(2) says so.)
+    fn is_shut_down(&self) -> bool {
+        let Socket::Unix(socket, _) = &self.socket else { return false };
+        let mut polled = [PollFd::new(socket, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
     }
 }
 
@@ -333,6 +346,19 @@ mod tests {
         for refused in [Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP, Errno::NOSR] {
             assert!(matches!(of(refused), Some(AcceptError::Refused(_))), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_unix_listener_that_another_process_shut_down_is_broken() {
+        let folder = std::env::temp_dir().join(format!("guira-listener-{}", std::process::id()));
+        let _ = std::fs::remove_file(&folder);
+        let socket = UnixListener::bind(&folder).unwrap();
+        let other = socket.try_clone().unwrap();
+        let listener = Listener::adopt(socket.into()).unwrap();
+        assert!(listener.accept().unwrap().is_none());
+        rustix::net::shutdown(&other, rustix::net::Shutdown::Both).unwrap();
+        assert!(matches!(listener.accept(), Err(AcceptError::Broken(_))));
+        std::fs::remove_file(&folder).unwrap();
     }
 
     #[test]

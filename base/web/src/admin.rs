@@ -64,7 +64,8 @@ impl Admin {
     /// Ends it; that it does not end in order is logged.
     pub fn end(self) {
         if let Err(error) = self.crew.end(DRAIN) {
-            tracing::warn!(%error, "the admin listener did not end in order");
+            // Operator: Nothing, unless it repeats; the process ends anyway.
+            tracing::warn!(%error, "the admin listener did not stop cleanly");
         }
     }
 }

@@ -131,9 +131,13 @@ fn warn_of(port: &Port, has_token: bool, secrets: &str) {
         return;
     }
     if !has_token {
-        tracing::warn!("whoever reaches {place} sees all metrics{secrets}: name a token (admin-token-file)");
+        // Operator: Set `admin-token-file`, or listen on a local address.
+        tracing::warn!(
+            "every client that can connect to {place} sees all metrics{secrets}: set admin-token-file"
+        );
     } else if port.tls.is_none() {
-        tracing::warn!("the token for {place} travels in the open: TLS would hide it");
+        // Operator: Set `tls-cert` and `tls-key`, or listen on a local address.
+        tracing::warn!("the token for {place} is sent unencrypted: use TLS");
     }
 }
 

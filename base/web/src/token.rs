@@ -18,7 +18,7 @@ pub enum TokenError {
         source: io::Error,
     },
     /// The file holds something else.
-    #[error("the token file {path} must hold a line of 1 to 1024 visible characters of ASCII")]
+    #[error("the token file {path} must have one line of 1 to 1024 printable ASCII characters")]
     Form {
         /// The file.
         path: PathBuf,
@@ -52,9 +52,12 @@ impl Token {
         match read(&self.path) {
             Ok(token) => {
                 *self.token.write().unwrap_or_else(PoisonError::into_inner) = token;
-                tracing::info!(file = %self.path.display(), "the token file was read again");
+                tracing::info!(file = %self.path.display(), "reloaded the token file");
             }
-            Err(error) => tracing::error!("the token stays as it was: {error}"),
+            // Operator: Correct the file and its permissions, then send SIGHUP.
+            Err(error) => {
+                tracing::error!("cannot reload the token file; keeping the previous token: {error}")
+            }
         }
     }
 

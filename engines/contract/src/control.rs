@@ -112,7 +112,7 @@ pub const PREFIXES_MAX: usize = 32;
 
 /// Prefixes that were flushed before are still being removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("prefixes that were deleted before are still being removed")]
+#[error("earlier prefix deletes are still in progress")]
 pub struct FlushBusy;
 
 /// How much the age of items of some sizes counts.
@@ -184,10 +184,10 @@ pub enum PolicyError {
     #[error(transparent)]
     Option(#[from] OptionError),
     /// A switch is under way.
-    #[error("another policy is taking over")]
+    #[error("a policy change is in progress")]
     Busy,
     /// The policy's metadata does not fit, and eviction is off.
-    #[error("there is no memory left for the policy's metadata, and eviction is off")]
+    #[error("no memory for the policy's metadata, and eviction is disabled")]
     NoRoom,
 }
 
@@ -195,7 +195,7 @@ pub enum PolicyError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResizeError {
     /// It would not hold what it must.
-    #[error("{memory} bytes are too little: at least {least} are needed")]
+    #[error("{memory} bytes are too little: the minimum is {least}")]
     TooSmall {
         /// The size asked for, in bytes.
         memory: usize,
@@ -203,7 +203,7 @@ pub enum ResizeError {
         least: usize,
     },
     /// More was not reserved when the engine was opened.
-    #[error("{memory} bytes are too much: {most} were reserved when the cache was started")]
+    #[error("{memory} bytes are too much: the cache reserved {most} at start")]
     TooBig {
         /// The size asked for, in bytes.
         memory: usize,
@@ -211,7 +211,7 @@ pub enum ResizeError {
         most: usize,
     },
     /// The file system on which it lasts is too full.
-    #[error("there is room for {room} bytes only where the cache is kept")]
+    #[error("the file system of the region has room for only {room} bytes")]
     NoRoom {
         /// Bytes that the file system has left, with what the file has already.
         room: u64,

@@ -175,7 +175,7 @@ pub enum CloseError {
     #[error("the engine has no region")]
     NoRegion,
     /// The notes are too long.
-    #[error("{0} bytes of notes are more than the {NOTES_MAX} that are kept")]
+    #[error("{0} bytes of notes exceed the limit of {NOTES_MAX}")]
     Notes(usize),
     /// The file could not be written.
     #[error("cannot write the region")]

@@ -134,7 +134,7 @@ guira_sync::snapshot! {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// There is no such name.
-    #[error("unknown {what} '{name}'; there are: {known}")]
+    #[error("unknown {what} '{name}'; use one of: {known}")]
     Unknown {
         /// What was named.
         what: &'static str,

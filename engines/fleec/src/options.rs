@@ -91,7 +91,7 @@ mod tests {
             assert_eq!(u32::from(clock.max()), (1 << bits) - 1);
         }
         let error = |text: &str| BucketClock::read(&Spec::parse(text).unwrap()).unwrap_err().to_string();
-        assert_eq!(error("lru"), "unknown policy 'lru'; there are: bucket-clock");
+        assert_eq!(error("lru"), "unknown policy 'lru'; use one of: bucket-clock");
         assert!(error("bucket-clock:bits=9").contains("1 to 8"));
         assert!(error("bucket-clock:bit=1").contains("unknown option"));
     }

@@ -67,13 +67,13 @@ pub const DEFAULT_SMALLEST_ITEM: usize = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// There is too little memory to do anything with.
-    #[error("{0} bytes are too little: an engine needs at least {MINIMUM}")]
+    #[error("{0} bytes are too little: the minimum is {MINIMUM}")]
     TooSmall(usize),
     /// Places in it would not fit into the slots of the index.
-    #[error("{0} bytes are too much: an engine reaches {MAX_MEMORY}")]
+    #[error("{0} bytes are too much: the maximum is {MAX_MEMORY}")]
     TooBig(usize),
     /// The largest item does not leave room for others.
-    #[error("items of up to {item} bytes do not fit into half of the {memory} bytes that are left for items")]
+    #[error("items of up to {item} bytes do not fit into half of the {memory} bytes available for items")]
     ItemTooLarge {
         /// The largest item.
         item: usize,
@@ -108,7 +108,7 @@ pub enum OpenError {
         source: FileError,
     },
     /// Another server has handed over the Region, and there is no going on with it.
-    #[error("cannot go on with {place}, since {why}")]
+    #[error("cannot restore the items of {place}: {why}")]
     NotTakenOver {
         /// Where it lies.
         place: RegionPlace,
@@ -119,7 +119,7 @@ pub enum OpenError {
     #[error("the file system of the region is full")]
     Full,
     /// The same, with how much is missing.
-    #[error("{place} has room for {room} bytes, and up to {memory} are to be stored there")]
+    #[error("{place} has room for {room} bytes, but the region needs up to {memory}")]
     NoRoom {
         /// Where it was to be.
         place: RegionPlace,
@@ -129,7 +129,7 @@ pub enum OpenError {
         memory: usize,
     },
     /// The system refused to keep the memory from being swapped out.
-    #[error("cannot lock {bytes} bytes in memory: is the limit of locked memory (ulimit -l) large enough?")]
+    #[error("cannot lock {bytes} bytes in memory: check the limit of locked memory (ulimit -l)")]
     Lock {
         /// How much was asked for.
         bytes: usize,

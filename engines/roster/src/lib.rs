@@ -515,7 +515,7 @@ mod tests {
         let store = Choice::new("mica-store", None, None).unwrap().with_access("crew").unwrap();
         assert_eq!((store.index(), store.policy()), ("bulk-chained".to_owned(), "none".to_owned()));
         let error = Choice::new("mica-store", None, Some("lru")).unwrap_err().to_string();
-        assert_eq!(error, "unknown policy 'lru'; there are: none");
+        assert_eq!(error, "unknown policy 'lru'; use one of: none");
     }
 
     #[test]
@@ -568,23 +568,23 @@ mod tests {
         let error = |engine, index, policy| Choice::new(engine, index, policy).unwrap_err().to_string();
         assert_eq!(
             error("redis", None, None),
-            "unknown engine 'redis'; there are: memc3, classic, fleec, memclock, mica, mica-store"
+            "unknown engine 'redis'; use one of: memc3, classic, fleec, memclock, mica, mica-store"
         );
         assert_eq!(
             error("memc3", Some("btree"), None),
-            "unknown index 'btree'; there are: cuckoo, chained, lock-free, locked-buckets, lossy, bulk-chained"
+            "unknown index 'btree'; use one of: cuckoo, chained, lock-free, locked-buckets, lossy, bulk-chained"
         );
         assert!(
             error("memc3", None, Some("mru"))
-                .starts_with("unknown policy 'mru'; there are: auto, clock, fifo, lru, ")
+                .starts_with("unknown policy 'mru'; use one of: auto, clock, fifo, lru, ")
         );
         assert!(error("memc3", Some("cuckoo:deep=1"), None).contains("depth, paths, versions"));
         assert!(error("classic", Some("chained:depth=1"), None).contains("there are: versions"));
         assert!(error("memc3", None, Some("clock:bit=2")).contains("unknown option"));
-        assert_eq!(error("fleec", None, Some("lru")), "unknown policy 'lru'; there are: bucket-clock");
+        assert_eq!(error("fleec", None, Some("lru")), "unknown policy 'lru'; use one of: bucket-clock");
         assert_eq!(
             error("mica-store", Some("lossy"), None),
-            "unknown index 'lossy'; there are: bulk-chained"
+            "unknown index 'lossy'; use one of: bulk-chained"
         );
         assert!(error("fleec", None, Some("bucket-clock:bits=9")).contains("1 to 8"));
         assert!(error("memc3", Some("cuckoo:depth=0"), None).contains("1 to 32"));

@@ -58,7 +58,9 @@ impl Cluster {
                 // What was not heard before is not known, and the connection of no more use.
                 connection = None;
                 if before == Health::Up || self.counts.get(ClusterCount::Failures) == 0 {
-                    tracing::warn!("{} cannot be asked: {error}", self.name);
+                    // Operator: Check that the cluster's address answers. Its keys are counted as unknown
+                    // until then.
+                    tracing::warn!("cannot query cluster {}: {error}", self.name);
                 }
             }
             self.counts.add(ClusterCount::Reads, batch.len() as u64);

@@ -31,11 +31,11 @@ pub enum ConfigError {
     Read { path: PathBuf, source: io::Error },
     #[error("{path}: {message}")]
     File { path: PathBuf, message: String },
-    #[error("of the database: {0}")]
+    #[error("database: {0}")]
     Server(#[from] ServerError),
-    #[error("TLS of a cluster: {0}")]
+    #[error("cluster TLS: {0}")]
     Tls(#[from] TlsError),
-    #[error("the login of a cluster: {0}")]
+    #[error("cluster login: {0}")]
     Access(#[from] LoginError),
     #[error(transparent)]
     Token(#[from] TokenError),

@@ -119,7 +119,8 @@ impl Queries {
         let is_first = self.counts.get(Count::QueryFailures) == 0;
         self.counts.add(Count::QueryFailures);
         if is_first || self.counts.is_up() && !matches!(error, SourceError::Refused(_)) {
-            tracing::error!("the database cannot be asked for {}: {error}", key.escape_ascii());
+            // Operator: Check the database and the checker's login. The key is not judged.
+            tracing::error!("cannot query the database for key {}: {error}", key.escape_ascii());
         }
     }
 

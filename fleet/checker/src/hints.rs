@@ -50,12 +50,14 @@ pub(crate) fn listen(listener: &Listener, shared: &Arc<Shared>) {
                     let _ended = serve(&socket, &shared);
                 };
                 if let Err(error) = thread::Builder::new().name("hints".to_owned()).spawn(serve) {
-                    tracing::error!("a connection is closed, since the system has no thread for it: {error}");
+                    // Operator: Raise the limit of processes and threads (`TasksMax=`).
+                    tracing::error!("closed a client's connection: cannot start a thread for it: {error}");
                 }
             }
             Err(SourceError::Stopped(_)) => return,
             Err(error) => {
-                tracing::warn!("nobody can connect at the moment: {error}");
+                // Operator: Raise the limit of open files.
+                tracing::warn!("cannot accept connections; retrying: {error}");
                 if shared.stop.wait(Duration::from_millis(100)).is_err() {
                     return;
                 }

@@ -109,7 +109,8 @@ impl Shared {
     pub(crate) fn hint(&self, key: &[u8]) {
         let is_first = self.judge().hint(key, self.clock.elapsed());
         if is_first {
-            tracing::warn!("{} is a key of no check, and is not looked after", key.escape_ascii());
+            // Operator: Add a `[[check]]` for such keys, or do not send them to the checker.
+            tracing::warn!("key {} matches no [[check]]; ignored", key.escape_ascii());
         }
     }
 
@@ -195,7 +196,8 @@ impl Running {
             let shared = self.shared.clone();
             spawn("lines", move || {
                 if let Err(error) = read_all(&mut source, &shared) {
-                    tracing::error!("keys cannot be read any further: {error}");
+                    // Operator: Check the program that writes keys to the checker, and restart both.
+                    tracing::error!("cannot read more keys from standard input: {error}");
                 }
                 shared.is_read.store(true, Ordering::Relaxed);
             })?;

@@ -32,7 +32,7 @@ pub enum TlsError {
         problem: String,
     },
     /// A certificate cannot be used as an authority.
-    #[error("a certificate is no authority: {0}")]
+    #[error("a certificate is not a CA certificate: {0}")]
     Authority(rustls::Error),
     /// The versions or cipher suites do not fit together.
     #[error("cannot prepare TLS: {0}")]

@@ -141,7 +141,7 @@ impl Follow {
             drop(shared);
             if let Err(error) = self.store.wait_for_pools(&seen, PATIENCE) {
                 // It is asked for all pools next, and what is wrong is told then.
-                tracing::debug!(%error, "etcd does not tell of changes");
+                tracing::debug!(%error, "the etcd watch failed");
                 std::thread::sleep(RETRY);
             }
             std::thread::sleep(SPACING.saturating_sub(turn.elapsed()));
@@ -150,7 +150,8 @@ impl Follow {
 
     fn fail(&mut self, shared: &Shared, error: &EtcdError) {
         if !std::mem::replace(&mut self.is_away, true) {
-            tracing::warn!("pools stay as they are: {error}");
+            // Operator: Bring etcd back. Servers are not replaced until then.
+            tracing::warn!("etcd is unreachable; keeping the current pools: {error}");
         }
         shared.state().failure = Some(error.to_string());
         shared.came.notify_all();
@@ -158,7 +159,7 @@ impl Follow {
 
     fn learn(&mut self, shared: &Shared, view: &View, tell: &dyn Fn()) {
         if std::mem::take(&mut self.is_away) {
-            tracing::info!("etcd answers again");
+            tracing::info!("etcd is reachable again");
         }
         self.counts.set_revision(view.revision());
         let mut state = shared.state();

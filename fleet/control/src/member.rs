@@ -140,7 +140,8 @@ impl Member {
                 }
                 return Ok(id);
             }
-            tracing::warn!("the lease has ended: etcd was away for too long");
+            // Operator: Check etcd and the network to it. The member registers again by itself.
+            tracing::warn!("the etcd lease expired: etcd was unreachable for too long");
         }
         let kept_alive = Stopwatch::start();
         let id = self.store.etcd().grant(self.options.lease)?;
@@ -215,7 +216,7 @@ impl Member {
         // Two members of one server do not exist: the second one is not registered.
         let name = format!("{}/{}", self.options.pool, self.server);
         if view.leader().is_none() && self.store.lead(&name, lease)? == Outcome::Done {
-            tracing::info!("leader: it gives slots of lost servers to spares");
+            tracing::info!("elected leader: this member assigns slots of failed servers to spares");
         }
         let Some(leadership) = view.led_by(lease) else {
             self.keepers.clear();
@@ -294,22 +295,7 @@ impl Member {
                 return Ok(true);
             }
         }
-        match (lost, remedy) {
-            (Some(lost), Remedy::Give(spare)) => {
-                tracing::warn!(pool = name, slot, "{lost} is gone: {} takes its slot", spare.server);
-            }
-            (None, Remedy::Give(spare)) => {
-                tracing::info!(pool = name, slot, "{} takes the slot, which nobody had", spare.server);
-            }
-            (lost, Remedy::TakeBack(former)) => {
-                let (lost, server) = (lost.as_deref().unwrap_or_default(), &former.server);
-                tracing::warn!(pool = name, slot, "{lost} is gone: {server} has its slot again, which moved");
-            }
-            (lost, Remedy::GiveUp) => {
-                let lost = lost.as_deref().unwrap_or_default();
-                tracing::warn!(pool = name, slot, "{lost} is gone: its slot does not move from or to it");
-            }
-        }
+        log_change(name, proposal);
         Ok(true)
     }
 
@@ -327,6 +313,30 @@ impl Member {
         if self.told.as_deref() != Some(what) {
             tracing::warn!("{what}");
             self.told = Some(what.to_owned());
+        }
+    }
+}
+
+/// Logs what a leader has done about a slot.
+fn log_change(pool: &str, proposal: &Proposal) {
+    let Proposal { slot, lost, remedy } = proposal;
+    match (lost, remedy) {
+        (Some(lost), Remedy::Give(spare)) => {
+            // Operator: Find out why the server failed; bring it back as a spare.
+            tracing::warn!(pool, slot, "server {lost} failed; spare {} takes its slot", spare.server);
+        }
+        (None, Remedy::Give(spare)) => {
+            tracing::info!(pool, slot, "spare {} takes the empty slot", spare.server);
+        }
+        (lost, Remedy::TakeBack(former)) => {
+            let (lost, server) = (lost.as_deref().unwrap_or_default(), &former.server);
+            // Operator: Find out why the server failed, then drain the slot again.
+            tracing::warn!(pool, slot, "server {lost} failed during a drain; {server} has the slot again");
+        }
+        (lost, Remedy::GiveUp) => {
+            let lost = lost.as_deref().unwrap_or_default();
+            // Operator: Find out why the server failed, then drain the slot again.
+            tracing::warn!(pool, slot, "server {lost} failed; the drain of its slot was cancelled");
         }
     }
 }

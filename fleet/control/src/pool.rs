@@ -94,37 +94,37 @@ impl Rules {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     /// No JSON of this form.
-    #[error("it cannot be read: {0}")]
+    #[error("the entry cannot be parsed: {0}")]
     Unreadable(String),
     /// Keys would have nowhere to go.
-    #[error("it has no slots")]
+    #[error("the pool has no slots")]
     Empty,
     /// Keys of two slots would be kept in one server.
     #[error("server {0} is in two slots")]
     Twice(String),
     /// Routers refuse the pool, and its servers must not be flushed for it.
-    #[error("'{0}' is no server: give HOST:PORT or unix:PATH")]
+    #[error("'{0}' is not a server: use HOST:PORT or unix:PATH")]
     Address(String),
     /// Hashes need all or none.
-    #[error("slot {0} has a weight and others have none: give all of them one, or none")]
+    #[error("slot {0} has a weight but others have none: set all or none")]
     Weights(usize),
     /// Then there would be no bound on how many are replaced.
-    #[error("hold_down_s is 0: a server has to be gone for a second at least")]
+    #[error("hold_down_s is 0: the minimum is 1 second")]
     HoldDown,
     /// Not between 0 and 1.
-    #[error("slot {0} has a weight that is not between 0 and 1")]
+    #[error("the weight of slot {0} is not between 0 and 1")]
     Weight(usize),
     /// It would forbid everything.
-    #[error("the minimum is {0} servers, there are {1} slots")]
+    #[error("the minimum of {0} servers exceeds the {1} slots")]
     Minimum(u32, usize),
     /// There is nothing to hand over.
-    #[error("slot {0} is handed over and has no server")]
+    #[error("slot {0} is being drained but has no server")]
     Handover(usize),
     /// Routers could not read it.
-    #[error("it is resized from {0} slots to {1} and has {2}")]
+    #[error("the pool is being resized from {0} to {1} slots but has {2}")]
     Resize(usize, usize, usize),
     /// Which keys move where would not be clear.
-    #[error("it is resized and slot {0} is handed over: only one of them at a time")]
+    #[error("the pool is being resized while slot {0} is being drained: only one at a time")]
     Both(usize),
 }
 

@@ -20,7 +20,7 @@ pub enum AskError {
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     /// It says something else.
-    #[error("it answers '{0}'")]
+    #[error("unexpected reply '{0}'")]
     Answer(String),
 }
 

@@ -38,22 +38,22 @@ pub enum StoreError {
         error: PoolError,
     },
     /// No such pool.
-    #[error("there is no pool {0} in etcd")]
+    #[error("etcd has no pool {0}")]
     Unknown(String),
     /// It was made before.
-    #[error("there is a pool {0} already")]
+    #[error("pool {0} already exists")]
     Exists(String),
     /// Somebody else was faster.
-    #[error("pool {0} was changed meanwhile: look at it, and try again")]
+    #[error("pool {0} was changed by another client: check it and try again")]
     Changed(String),
     /// Somebody else upgrades it.
-    #[error("{0} is being upgraded already; an order that nobody looks after ends within a minute")]
+    #[error("server {0} is already being upgraded; an abandoned upgrade order expires within a minute")]
     Ordered(String),
     /// No such slot.
     #[error("pool {0} has no slot {1}")]
     Slot(String, usize),
     /// It would not be found again.
-    #[error("'{0}' is no name of a pool: give 1 to 100 letters, digits, '-', '_' and '.'")]
+    #[error("'{0}' is not a pool name: use 1 to 100 letters, digits, '-', '_' and '.'")]
     Name(String),
 }
 

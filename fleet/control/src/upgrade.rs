@@ -58,13 +58,14 @@ impl Upgrades {
         if store.report(order, OrderState::Running, "")? == Outcome::Refused {
             return Ok(());
         }
-        tracing::info!(server = order.server, "upgrade: {command}");
+        tracing::info!(server = order.server, "running the upgrade command: {command}");
         let mut shell = Command::new("/bin/sh");
         let child = shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         match child {
             Ok(child) => self.running = Some(child),
             // The order is seen to run, and by nobody, in the next turn.
-            Err(error) => tracing::error!("{command} cannot be run: {error}"),
+            // Operator: Correct the member's `--upgrade-command`, then run `guira fleet upgrade` again.
+            Err(error) => tracing::error!("cannot run the upgrade command {command}: {error}"),
         }
         Ok(())
     }
@@ -75,6 +76,6 @@ fn end(store: &mut Store, order: &Order, ended: Result<(), String>) -> Result<()
         Ok(()) => (OrderState::Done, String::new()),
         Err(said) => (OrderState::Failed, said),
     };
-    tracing::info!(server = order.server, "the upgrade command has ended: {state:?} {said}");
+    tracing::info!(server = order.server, "the upgrade command ended: {state:?} {said}");
     store.report(order, state, &said).map(drop)
 }

@@ -8,7 +8,7 @@ pub enum Part {
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}': a column is {{name}}; braces as such are {{{{ and }}}}")]
+#[error("'{0}': write a column as {{name}}, and literal braces as {{{{ and }}}}")]
 pub struct BracesError(String);
 
 /// The parts of a text. Before, between and behind names there is text, which may be empty.

@@ -11,21 +11,22 @@ pub enum SourceError {
     Connection(#[from] io::Error),
     /// What is missing may have changed anything.
     #[error(
-        "the log has a gap: {0}. Changes in it were not deleted from the caches: flush the caches, remove the position file and start again"
+        "the database log has a gap: {0}. Changes in the gap were not deleted from the caches: flush the \
+             caches, remove the position file and restart"
     )]
     Gap(String),
-    #[error("the first position cannot be saved: {0}")]
+    #[error("cannot save the first position: {0}")]
     Position(io::Error),
-    #[error("the database refuses: {0}")]
+    #[error("the database returned an error: {0}")]
     Refused(String),
-    #[error("the database refuses the login: {0}")]
+    #[error("the database rejected the login: {0}")]
     Login(String),
     #[error("{0}")]
     Unsuitable(String),
-    #[error("the database sent what cannot be understood: {0}")]
+    #[error("malformed data from the database: {0}")]
     Malformed(&'static str),
     /// What was to be read is read.
-    #[error("the log was read as far as was wanted")]
+    #[error("reached the requested end of the log")]
     Ended,
     #[error(transparent)]
     Stopped(#[from] Stopped),

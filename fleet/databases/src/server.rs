@@ -15,7 +15,7 @@ pub struct Server {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    #[error("the login: {0}")]
+    #[error("database login: {0}")]
     Login(io::Error),
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),

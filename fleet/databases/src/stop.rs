@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The thread that is told this ends without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is told to stop")]
+#[error("the program is stopping")]
 pub struct Stopped;
 
 /// Whether threads are to end, and a way to sleep until then.

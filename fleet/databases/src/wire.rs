@@ -20,7 +20,9 @@ impl Security {
     pub fn tls(&self) -> Option<(&TlsConnector, &TlsName)> {
         let Security::Tls(connector, name) = self else { return None };
         if let Err(error) = connector.reload_changed() {
-            tracing::error!("certificates stay as they were: {error}");
+            // Operator: Correct the file that the message names. The program retries when it changes, and
+            // on SIGHUP.
+            tracing::error!("cannot reload certificates; keeping the previous ones: {error}");
         }
         Some((connector, name))
     }

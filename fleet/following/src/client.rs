@@ -135,7 +135,9 @@ fn first<C>(
         let texts = kept::read(path);
         texts
             .inspect_err(
-                |error| tracing::warn!(file = %path.display(), %error, "what was kept cannot be read"),
+                // Operator: Check the permissions of the file, or delete it; without it a start needs the
+                // configuration's source.
+                |error| tracing::warn!(file = %path.display(), %error, "cannot read the saved configuration"),
             )
             .ok()
     });
@@ -150,7 +152,8 @@ fn first<C>(
     let kept = reader.followed.renew(&kept);
     match make(kept.clone()) {
         Ok(client) => {
-            tracing::warn!("{error}: the configuration that was kept is used");
+            // Operator: Correct the configuration's source; the program reloads it when it changes.
+            tracing::warn!("{error}: using the saved configuration");
             Ok((client, kept))
         }
         Err(_) => Err(error),
@@ -190,7 +193,9 @@ enum Users {
 impl Follow {
     fn run_until_over(mut self) {
         if let Err(error) = self.run() {
-            tracing::error!(%error, "the configuration of a client is not followed from now on");
+            // Operator: Restart the application: changes are not noticed until then.
+            tracing::error!(%error, "cannot watch the client's configuration any more; keeping the \
+                current one");
         }
     }
 
@@ -248,7 +253,9 @@ impl Follow {
         let texts = match load(&mut self.reader) {
             Ok(texts) => texts,
             Err(error) => {
-                tracing::error!("the configuration stays as it was: {error}");
+                // Operator: Correct what the message names; the configuration is reloaded when it
+                // changes.
+                tracing::error!("cannot apply the new configuration; keeping the current one: {error}");
                 self.handle.count_refused();
                 // Pools of the configuration in use have other servers all the same.
                 self.reader.followed.renew(&self.in_use)
@@ -260,11 +267,14 @@ impl Follow {
         match self.handle.reconfigure(&texts) {
             None => return Users::None,
             Some(Ok(())) => {
-                tracing::info!("another configuration is used");
+                tracing::info!("applied a new configuration");
                 self.in_use = texts;
                 self.note();
             }
-            Some(Err(error)) => tracing::error!("the configuration stays as it was: {error}"),
+            // Operator: Correct what the message names; the configuration is reloaded when it changes.
+            Some(Err(error)) => {
+                tracing::error!("cannot apply the new configuration; keeping the current one: {error}")
+            }
         }
         Users::Some
     }
@@ -276,7 +286,9 @@ impl Follow {
         if let Some(path) = &self.kept
             && let Err(error) = kept::save(path, &self.in_use)
         {
-            tracing::warn!(file = %path.display(), %error, "the configuration cannot be kept");
+            // Operator: Check the folder's permissions and free space. A start without the source would
+            // have no configuration.
+            tracing::warn!(file = %path.display(), %error, "cannot save the configuration");
         }
     }
 }

@@ -37,7 +37,8 @@ impl Records {
         match answer.unwrap_or_else(|| Err("nobody looks names up".to_owned())) {
             Ok(targets) => drop(self.learn(&record, &targets)),
             Err(reason) if self.known().contains_key(&record) => {
-                tracing::warn!(name, reason, "the pool keeps its last servers");
+                // Operator: Check the DNS record. The pool keeps its last servers.
+                tracing::warn!(name, reason, "cannot update the pool's servers; keeping the last known ones");
             }
             Err(reason) => return Err(format!("SRV record {record}: {reason}")),
         }
@@ -54,20 +55,27 @@ impl Records {
             match Membership::new(targets, self.hold, now) {
                 Ok(new) => {
                     if !new.has_slots() {
+                        // Operator: Use the hash `Rendezvous` for this pool, or the names of a
+                        // StatefulSet.
                         tracing::warn!(
                             name = &**record,
-                            "servers have no ordinals, so that hashes by position move keys when one comes or goes: Rendezvous does not"
+                            "server names have no ordinals: hashes by position move keys when a server \
+                                 joins or leaves; use Rendezvous"
                         );
                     }
                     known.insert(record.clone(), new);
                 }
-                Err(error) => tracing::warn!(name = &**record, %error, "the SRV record cannot be used"),
+                // Operator: Correct the record: it must name servers of one kind. The pool keeps its last
+                // servers.
+                Err(error) => tracing::warn!(name = &**record, %error, "cannot use the SRV record"),
             }
             return Learned::New;
         };
         let before = text_of(membership);
         if let Err(error) = membership.update(targets, now) {
-            tracing::warn!(name = &**record, %error, "the pool keeps its last servers");
+            // Operator: Check the DNS record. The pool keeps its last servers.
+            tracing::warn!(name = &**record, %error, "cannot update the pool's servers; keeping the last \
+                known ones");
         }
         if text_of(membership) == before { Learned::Same } else { Learned::New }
     }

@@ -18,7 +18,7 @@ const UNFINISHED: &str = ".tmp";
 pub enum PositionError {
     #[error("cannot {action} {path}")]
     File { action: &'static str, path: PathBuf, source: io::Error },
-    #[error("another process has locked {0}: a position and a spool belong to one invalidator")]
+    #[error("another process has locked {0}: each invalidator needs its own position file and spool")]
     InUse(PathBuf),
     #[error(
         "{0} is damaged or of another version: what was deleted last is not known. Flush the caches and remove the file, \

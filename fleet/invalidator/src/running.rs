@@ -40,7 +40,7 @@ pub enum Fault {
     Source(#[from] SourceError),
     #[error("a thread has ended unexpectedly")]
     Thread,
-    #[error("it cannot begin again: {0}")]
+    #[error("cannot restart: {0}")]
     Begin(#[from] Box<StartError>),
 }
 
@@ -178,7 +178,11 @@ impl Running {
                     Ok(config) => self = self.reload(config)?,
                     Err(error) => {
                         self.shared.counts.add(Count::ReloadFailures);
-                        tracing::error!("the configuration stays as it was: {}", whole(&error));
+                        // Operator: Correct the file that the message names, then send SIGHUP.
+                        tracing::error!(
+                            "cannot reload the configuration; keeping the current one: {}",
+                            whole(&error)
+                        );
                     }
                 },
             }
@@ -202,17 +206,22 @@ impl Running {
         pipeline.end()?;
         admin.iter().for_each(Admin::reload);
         if (&config.admin, &config.admin_token_file) != (&before.admin, &before.admin_token_file) {
-            tracing::error!("the admin listener stays as it was: that it is another needs a restart");
+            // Operator: Restart the invalidator to use the new address.
+            tracing::error!("changing `admin` needs a restart; keeping the current address");
         }
         match Pipeline::start(&config, &shared) {
             Ok(pipeline) => {
                 shared.counts.add(Count::Reloads);
-                tracing::info!("the configuration was read anew");
+                tracing::info!("reloaded the configuration");
                 Ok(Running { config, shared, pipeline, admin })
             }
             Err(error) => {
                 shared.counts.add(Count::ReloadFailures);
-                tracing::error!("the configuration stays as it was: {}", whole(&error));
+                // Operator: Correct the file that the message names, then send SIGHUP.
+                tracing::error!(
+                    "cannot reload the configuration; keeping the current one: {}",
+                    whole(&error)
+                );
                 let pipeline = Pipeline::start(&before, &shared).map_err(Box::new)?;
                 Ok(Running { config: before, shared, pipeline, admin })
             }
@@ -228,8 +237,9 @@ impl Pipeline {
         let (file, position) = opened.unzip();
         let (file, position) = (file.map(Arc::new), position.flatten());
         for folder in config.forgotten_spools() {
+            // Operator: Configure the target again, or remove the folder and flush the target's caches.
             tracing::error!(
-                "{} has deletes that belong to no target, and are not delivered",
+                "the spool folder {} has deletes of a target that is not configured; not sent",
                 folder.display()
             );
         }
@@ -279,7 +289,8 @@ impl Pipeline {
             }
             Err(error) => {
                 if self.shared.counts.add(Count::SaveFailures) {
-                    tracing::error!("the position cannot be saved, a restart repeats deletes: {error}");
+                    // Operator: Free space and check the permissions of the position file's folder.
+                    tracing::error!("cannot save the position; a restart will repeat deletes: {error}");
                 }
                 self.unsaved = Some(position);
             }

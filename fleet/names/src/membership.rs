@@ -37,11 +37,9 @@ impl fmt::Display for Target {
 /// Why a record cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MembershipError {
-    #[error(
-        "it names servers of several kinds: those that have ordinals are servers of slots, and all have to be of one StatefulSet"
-    )]
+    #[error("the record has names of several kinds: servers with ordinals must all be of one StatefulSet")]
     Mixed,
-    #[error("it names no servers")]
+    #[error("the record has no servers")]
     Empty,
 }
 

@@ -125,7 +125,9 @@ impl Names {
             let State::Idle(tell) = std::mem::replace(&mut *state, State::Broken) else { return };
             match start(self.options, self.counts.clone(), tell) {
                 Ok((sender, thread)) => *state = State::Running(sender, thread),
-                Err(error) => tracing::error!(%error, "names cannot be looked up"),
+                // Operator: Check /etc/resolv.conf and the limit of threads. Names are not resolved until
+                // a restart.
+                Err(error) => tracing::error!(%error, "cannot start the resolver"),
             }
         }
         if let State::Running(sender, _) = &*state {
@@ -163,7 +165,9 @@ fn start(
         let worker = runtime.block_on(async { Worker::new(options, counts, tell) });
         match worker {
             Ok(worker) => runtime.block_on(worker.run(commands)),
-            Err(error) => tracing::error!(%error, "names cannot be looked up"),
+            // Operator: Check /etc/resolv.conf and the limit of threads. Names are not resolved until a
+            // restart.
+            Err(error) => tracing::error!(%error, "cannot start the resolver"),
         }
     })?;
     Ok((sender, thread))
@@ -181,7 +185,8 @@ struct Words {
 }
 
 const HOST: Words = Words { kind: "host", kept: "the server stays at its last address" };
-const SERVICE: Words = Words { kind: "SRV record", kept: "the pool keeps its last servers" };
+const SERVICE: Words =
+    Words { kind: "SRV record", kept: "cannot update the pool's servers; keeping the last known ones" };
 
 struct Worker {
     options: NamesOptions,
@@ -228,7 +233,8 @@ impl Worker {
                 },
                 Some(done) = self.lookups.join_next() => match done {
                     Ok(done) => self.learn(done),
-                    Err(error) => tracing::error!(%error, "a lookup has failed"),
+                    // Operator: Nothing, unless it repeats: look for a defect of the DNS server.
+                    Err(error) => tracing::error!(%error, "a DNS lookup failed"),
                 },
                 () = tokio::time::sleep(due.saturating_sub(now)) => {}
             }
@@ -258,7 +264,11 @@ impl Worker {
         if self.resolver.is_outdated() {
             match Resolver::new(self.options.server) {
                 Ok(resolver) => self.resolver = Arc::new(resolver),
-                Err(error) => return tracing::warn!(%error, "the system's resolver is used as it was"),
+                Err(error) => {
+                    // Operator: Correct /etc/resolv.conf.
+                    return tracing::warn!(%error, "cannot reload the resolver's configuration; keeping \
+                        the current one");
+                }
             }
             self.hosts.expire(now);
             self.services.expire(now);
@@ -327,6 +337,7 @@ fn learn<T: Clone + Ord>(
             counts.add(NameCount::Failures);
             if times == 1 {
                 let reason = reason.unwrap_or_else(|| "it has no records".to_owned());
+                // Operator: Check the name and the DNS server.
                 tracing::warn!(name = &**name, reason, "{} not found: {}", words.kind, words.kept);
             }
             None

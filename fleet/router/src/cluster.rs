@@ -17,7 +17,7 @@ pub struct ClusterNode {
 
 /// What is no node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no node: give HOST:PORT, IP:PORT or [v6]:PORT")]
+#[error("'{0}' is not a node: use HOST:PORT, IP:PORT or [v6]:PORT")]
 pub struct ClusterNodeError(String);
 
 /// What separates the parts of a node: no host has it.
@@ -160,7 +160,7 @@ mod tests {
             let error = wrong.parse::<ClusterNode>().expect_err(wrong);
             assert_eq!(
                 error.to_string(),
-                format!("'{wrong}' is no node: give HOST:PORT, IP:PORT or [v6]:PORT")
+                format!("'{wrong}' is not a node: use HOST:PORT, IP:PORT or [v6]:PORT")
             );
         }
     }

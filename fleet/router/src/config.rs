@@ -33,7 +33,7 @@ pub enum LoadError {
     Config(#[from] ConfigError),
     #[error("server {address}: {reason}")]
     Server { address: String, reason: String },
-    #[error("no TLS to servers: {reason}")]
+    #[error("cannot set up TLS to servers: {reason}")]
     Tls { reason: String },
 }
 
@@ -319,7 +319,8 @@ impl Loader {
             Some(connector) => connector.clone(),
             None => {
                 if self.server_tls.options.authorities.is_none() {
-                    tracing::warn!("certificates of servers are not checked: --ssl-verify-peers does that");
+                    // Operator: Use `--ssl-verify-peers` with `--pem-ca-path`.
+                    tracing::warn!("server certificates are not verified: use --ssl-verify-peers");
                 }
                 self.connector.insert(TlsConnector::new(self.server_tls.options.clone())?).clone()
             }
@@ -337,10 +338,15 @@ impl Loader {
     pub(crate) fn reload_changed_certificates(&self) {
         let Some(connector) = &self.connector else { return };
         match connector.reload_changed() {
-            Ok(true) => tracing::info!("certificates for servers were read again"),
+            Ok(true) => tracing::info!("reloaded the certificates for servers"),
             Ok(false) => {}
             Err(error) => {
-                tracing::error!("certificates for servers stay as they were: {}", Causes(&error));
+                // Operator: Correct the file that the message names. The router retries when it changes,
+                // and on SIGHUP.
+                tracing::error!(
+                    "cannot reload the certificates for servers; keeping the previous ones: {}",
+                    Causes(&error)
+                );
             }
         }
     }

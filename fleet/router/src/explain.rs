@@ -12,11 +12,11 @@ use std::fmt;
 pub enum ExplainError {
     #[error(transparent)]
     Load(#[from] LoadError),
-    #[error("no operation is called {name:?}; there are {}", Op::names().collect::<Vec<_>>().join(", "))]
+    #[error("unknown operation {name:?}; use one of {}", Op::names().collect::<Vec<_>>().join(", "))]
     Op { name: String },
     #[error("a key has 1 to {KEY_MAX} bytes, and neither blanks nor control characters")]
     Key,
-    #[error("no route has the routing prefix of {key}: requests for it fail")]
+    #[error("no route has the routing prefix of {key}; requests for it fail")]
     NoRoute { key: String },
 }
 

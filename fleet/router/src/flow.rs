@@ -335,11 +335,13 @@ impl Flow {
         if is_due && error.kind() != io::ErrorKind::WouldBlock {
             self.shortage_ms = Some(self.facts.now_ms);
             let server = self.destinations[number as usize].address().map(tracing::field::display);
+            // Operator: Raise the limit of open files, or `net.ipv4.ip_local_port_range`. The server is
+            // not marked as failed for it.
             tracing::warn!(
                 server,
                 %error,
-                "the router cannot connect to a server for want of something on this host: raise the limit of open files, or \
-                 the range of local ports"
+                "cannot connect to a server because this host is out of descriptors, ports or memory: \
+                     raise the limit of open files or the range of local ports"
             );
         }
     }

@@ -94,11 +94,13 @@ pub(crate) fn first(
     match texts.and_then(|texts| loader.load_again(&texts).map_err(|why| why.to_string())) {
         Ok(plan) => {
             loader.follow(&plan);
-            tracing::warn!(file = %path.display(), "{error}: the configuration that was kept is used");
+            // Operator: Correct the configuration's source; the program reloads it when it changes.
+            tracing::warn!(file = %path.display(), "{error}: using the saved configuration");
             Ok((plan, Some(error)))
         }
         Err(why) => {
-            tracing::warn!(file = %path.display(), "the configuration that was kept cannot be used: {why}");
+            // Operator: Correct the configuration's source: the router has none to start with.
+            tracing::warn!(file = %path.display(), "cannot use the saved configuration: {why}");
             Err(error)
         }
     }
@@ -106,7 +108,9 @@ pub(crate) fn first(
 
 fn keep(path: Option<&PathBuf>, texts: &Texts) {
     if let Some((path, Err(error))) = path.map(|path| (path, kept::save(path, texts))) {
-        tracing::warn!(file = %path.display(), %error, "the configuration cannot be kept");
+        // Operator: Check the folder's permissions and free space. A start without the source would have
+        // no configuration.
+        tracing::warn!(file = %path.display(), %error, "cannot save the configuration");
     }
 }
 
@@ -115,7 +119,9 @@ impl Reloader {
     pub(crate) fn run_until_told(self) -> io::Result<()> {
         let result = self.run();
         if let Err(error) = &result {
-            tracing::error!(%error, "the configuration is not read again from now on");
+            // Operator: Restart the router, or send SIGHUP after each change.
+            tracing::error!(%error, "cannot watch the configuration file any more; keeping the current \
+                configuration");
         }
         result
     }
@@ -173,7 +179,7 @@ impl Reloader {
                 self.shared.cluster.learn(host, found);
                 let moved: Arc<[u32]> = self.loader.relocate(host, found).into();
                 if !moved.is_empty() {
-                    tracing::info!(host = &**host, addresses = ?found, "a host has other addresses");
+                    tracing::info!(host = &**host, addresses = ?found, "a host's addresses changed");
                     self.workers.iter().for_each(|worker| worker.send(Change::Moved(moved.clone())));
                 }
                 Asked::Nothing
@@ -204,12 +210,14 @@ impl Reloader {
     fn reload(&mut self) {
         match self.loader.load() {
             Ok(plan) if plan.texts == self.shared.plan().texts => {
-                tracing::info!("the configuration was read again and is the same");
+                tracing::info!("the configuration file is unchanged");
                 self.shared.kept_as_it_is();
             }
             Ok(plan) => self.put_to_use(plan),
             Err(error) => {
-                tracing::error!("the configuration stays as it was: {error}");
+                // Operator: Correct what the message names; the configuration is reloaded when it
+                // changes.
+                tracing::error!("cannot apply the new configuration; keeping the current one: {error}");
                 self.follow_pools();
                 self.shared.refused(&error);
             }
@@ -222,7 +230,8 @@ impl Reloader {
         match self.loader.load_again(&in_use.texts) {
             Ok(plan) if plan.texts != in_use.texts => self.put_to_use(plan),
             Ok(_) => {}
-            Err(error) => tracing::error!("pools stay as they were: {error}"),
+            // Operator: Correct the pool in etcd; `guira fleet status` shows it.
+            Err(error) => tracing::error!("cannot update the pools; keeping the current ones: {error}"),
         }
     }
 
@@ -236,14 +245,16 @@ impl Reloader {
         let trees = match trees {
             Ok(trees) => trees,
             Err(error) => {
-                tracing::error!("the configuration stays as it was: {error}");
+                // Operator: Correct what the message names; the configuration is reloaded when it
+                // changes.
+                tracing::error!("cannot apply the new configuration; keeping the current one: {error}");
                 return self.shared.refused(&error.into());
             }
         };
         keep(self.kept.as_ref(), &plan.texts);
         self.loader.follow(&plan);
         let plan = Arc::new(plan);
-        tracing::info!(md5 = plan.digest, "the configuration was read again");
+        tracing::info!(md5 = plan.digest, "reloaded the configuration");
         self.shared.replace(plan.clone());
         for (worker, tree) in self.workers.iter().zip(trees) {
             worker.send(Change::Plan(plan.clone(), Box::new(tree)));

@@ -128,7 +128,7 @@ pub enum StartError {
     Token(#[from] TokenError),
     #[error("cannot listen on udp {address}")]
     Udp { address: SocketAddr, source: io::Error },
-    #[error("no TLS for clients")]
+    #[error("cannot set up TLS for clients")]
     Tls(#[from] TlsError),
     #[error("cannot start")]
     System(#[from] io::Error),

@@ -136,7 +136,12 @@ impl Shared {
             match found {
                 Ok(found) => cluster.learn(&host, &found),
                 Err(reason) => {
-                    tracing::warn!(host = &*host, reason, "clients are told of a router that was not found")
+                    // Operator: Correct the name in `--cluster-nodes`, or the DNS record.
+                    tracing::warn!(
+                        host = &*host,
+                        reason,
+                        "cluster node does not resolve; still advertised to clients"
+                    )
                 }
             }
         }
@@ -250,19 +255,16 @@ impl Shared {
         }
         connections.set_max(most);
         self.host.budget.resize(self.client_limit.memory(most));
-        tracing::info!(
-            servers,
-            limit = most,
-            "the limit of clients follows the servers of the configuration"
-        );
+        tracing::info!(servers, limit = most, "adjusted the limit of clients to the number of servers");
         let present = connections.current.load(Ordering::Relaxed);
         if present > most {
+            // Operator: Raise `LimitNOFILE=`; further clients are not accepted.
             tracing::warn!(
                 servers,
                 clients = present,
                 limit = most,
-                "the configuration has so many servers that the limit of open files leaves room for fewer clients than there are: \
-                 raise the limit"
+                "the configured servers leave too few file descriptors for the connected clients: raise \
+                     the limit of open files"
             );
         }
     }

@@ -19,7 +19,7 @@ fn numbers_of_servers() {
         refused(hash, &[], "there are no servers");
     }
     let many = vec![named("a"); (1 << 16) + 1];
-    refused("KetamaTwemproxy", &many, "65537 servers are more than this hash can tell apart: 65536");
+    refused("KetamaTwemproxy", &many, "65537 servers are too many for this hash: at most 65536");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn weights() {
         (
             "KetamaLibmemcached",
             2.0,
-            "server a has weight 2, and KetamaLibmemcached has none: take KetamaLibmemcachedWeighted",
+            "server a has weight 2, but KetamaLibmemcached has no weights: use KetamaLibmemcachedWeighted",
         ),
     ] {
         refused(hash, &[named("a").weighing(weight), named("b")], expected);
@@ -57,7 +57,7 @@ fn names() {
 
 #[test]
 fn slots() {
-    let missing = "server b has no slot, and others have: give all servers a slot or none";
+    let missing = "server b has no slot but others have: set a slot for all or none";
     refused("Ch3", &[named("a").in_slot(0), named("b")], missing);
     refused("Ch3", &[named("a").in_slot(1), named("b").in_slot(1)], "two servers have slot 1");
     let gap = "slot 2 of server b: 2 servers have the slots 0 to 1";
@@ -67,11 +67,11 @@ fn slots() {
 #[test]
 fn salts() {
     let error = Selector::new(HashKind::Ch3, &[named("a")], &"s".repeat(257)).unwrap_err();
-    assert_eq!(error.to_string(), "a salt of 257 bytes is longer than 256");
+    assert_eq!(error.to_string(), "the salt has 257 bytes: at most 256");
 }
 
 #[test]
 fn key_hashes() {
     let error = KeyHash::from_name("md4").unwrap_err().to_string();
-    assert!(error.starts_with("no key hash is named md4; known are one_at_a_time, md5, "), "{error}");
+    assert!(error.starts_with("unknown key hash md4; use one of one_at_a_time, md5, "), "{error}");
 }

@@ -25,10 +25,10 @@ const REDRAW: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum TerminalError {
     /// There is none to draw on.
-    #[error("standard input and output are no terminal: use --once")]
+    #[error("standard input and output are not a terminal: use --once")]
     None,
     /// It fails.
-    #[error("the terminal fails: {0}")]
+    #[error("terminal error: {0}")]
     Io(#[from] io::Error),
 }
 

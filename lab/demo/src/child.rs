@@ -1,7 +1,7 @@
 //! Processes that end when this one does, however it ends.
 //!
-//! The system kills a process whose parent has ended, if the process has asked for it (`PR_SET_PDEATHSIG`). So each program is started by this binary's own hidden
-//! subcommand, which asks, and becomes the program. What counts is the *thread* that has started it: all are started by one that never ends.
+//! The system kills a process whose parent has ended, if the process has asked for it (`PR_SET_PDEATHSIG`). So each program is started by a hidden
+//! subcommand of `guira-lab`, which asks, and becomes the program. What counts is the *thread* that has started it: all are started by one that never ends.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -35,19 +35,28 @@ struct Order {
     told: Sender<io::Result<Child>>,
 }
 
+/// The binaries that a region is made of.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// `guira`: nodes, members, routers, the invalidator.
+    pub guira: PathBuf,
+    /// `guira-lab`, which starts each program so that it ends with the region.
+    pub lab: PathBuf,
+}
+
 /// Starts bound processes.
 #[derive(Debug)]
 pub(crate) struct Spawner {
-    guira: PathBuf,
+    programs: Programs,
     orders: Sender<Order>,
 }
 
 impl Spawner {
-    /// One that starts programs by way of this binary.
+    /// One that starts programs by way of `guira-lab`.
     ///
     /// # Errors
     /// When there is no thread left.
-    pub(crate) fn open(guira: PathBuf) -> io::Result<Self> {
+    pub(crate) fn open(programs: Programs) -> io::Result<Self> {
         let (orders, taken) = channel::<Order>();
         std::thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             for Order { mut command, told } in taken {
@@ -59,12 +68,12 @@ impl Spawner {
                 std::thread::park();
             }
         })?;
-        Ok(Spawner { guira, orders })
+        Ok(Spawner { programs, orders })
     }
 
-    /// The binary itself.
+    /// The binary of most parts.
     pub(crate) fn guira(&self) -> &Path {
-        &self.guira
+        &self.programs.guira
     }
 
     /// Starts the program of `words`, whose output goes to the file `log`.
@@ -73,7 +82,7 @@ impl Spawner {
     /// When it cannot be started.
     pub(crate) fn start(&self, words: &[OsString], log: &Path) -> io::Result<Child> {
         let log = OpenOptions::new().create(true).append(true).open(log)?;
-        let mut command = Command::new(&self.guira);
+        let mut command = Command::new(&self.programs.lab);
         command.args(["child", "--parent", &number(getpid()).to_string(), "--"]).args(words);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // A signal that the terminal sends to all that run in it is for this process alone.

@@ -37,7 +37,7 @@ mod web;
 mod world;
 
 pub use chaos::Outcome;
-pub use child::become_bound;
+pub use child::{Programs, become_bound};
 pub use control::{ControlError, Region, Wanted};
 pub use faults::{KINDS, Kind};
 pub use metrics::families;

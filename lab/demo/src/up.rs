@@ -11,6 +11,7 @@ use guira_sync::clock::Stopwatch;
 use guira_web::AdminError;
 
 use crate::chaos::{self, Outcome};
+use crate::child::Programs;
 use crate::counts::Count;
 use crate::faults::KINDS;
 use crate::home::{CONTROL, Home};
@@ -23,8 +24,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How a region is started.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// This binary, by which everything is started.
-    pub guira: PathBuf,
+    /// The binaries.
+    pub programs: Programs,
     /// Where everything lies, if not in a temporary folder.
     pub folder: Option<PathBuf>,
     /// The port of the page; 0 is any.
@@ -82,10 +83,10 @@ fn start(
     say: &mut impl FnMut(&str),
 ) -> Result<Option<Outcome>, DemoError> {
     let (told, started) = channel();
-    let (guira, seed) = (settings.guira.clone(), settings.seed);
+    let (programs, seed) = (settings.programs.clone(), settings.seed);
     thread::Builder::new().name("start".to_owned()).spawn(move || {
         // Nobody waits any more if it was told to end meanwhile: the process ends, and its children do.
-        let _ = told.send(World::start(home, &guira, seed));
+        let _ = told.send(World::start(home, programs, seed));
     })?;
     let world = loop {
         match started.recv_timeout(LOOK) {

@@ -1,7 +1,7 @@
 //! The region: its parts, its users, and what is known of them.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use guira_regions::{Progress, database, has_files};
 use guira_sync::histogram::Times;
 
 use crate::chaos::Chaos;
-use crate::child::Spawner;
+use crate::child::{Programs, Spawner};
 use crate::counts::{Counts, Sums, UserState};
 use crate::events::Events;
 use crate::follow::{self, Followed};
@@ -76,10 +76,10 @@ impl World {
     ///
     /// # Errors
     /// What a part says that does not start.
-    pub(crate) fn start(home: Home, guira: &Path, seed: u64) -> Result<Arc<Self>, String> {
+    pub(crate) fn start(home: Home, programs: Programs, seed: u64) -> Result<Arc<Self>, String> {
         let told = |error: io::Error| format!("the region cannot be made: {error}");
         let installed = Installed::look();
-        let spawner = Arc::new(Spawner::open(guira.to_owned()).map_err(told)?);
+        let spawner = Arc::new(Spawner::open(programs).map_err(told)?);
         let Made { parts, etcd, database, routers } =
             Builder { home: &home, spawner }.make(installed).map_err(told)?;
         let mut left_out = Vec::new();

@@ -75,8 +75,10 @@ pub(crate) fn close_unserved(held: Box<dyn Held>, shared: &Shared, place: &Regio
 pub(crate) fn log_closed(place: &RegionPlace, closed: Result<(), impl std::fmt::Display>) {
     match closed {
         Ok(()) => {
-            tracing::warn!("the region {place} was closed in order: the next start goes on with its items");
+            // Operator: Nothing: the server that could not start has lost no items.
+            tracing::warn!("closed region {place}; the next start restores its items");
         }
-        Err(error) => tracing::error!("the items in the region {place} are lost: {error}"),
+        // Operator: The cache starts empty: expect load on the database.
+        Err(error) => tracing::error!("lost the items in region {place}: {error}"),
     }
 }

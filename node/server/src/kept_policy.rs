@@ -38,7 +38,7 @@ pub(crate) fn read(written: &[u8], shared: &Shared, control: &impl Control) {
         && let Err(error) = control.change_policy(&policy)
     {
         // Another version may have other policies.
-        tracing::info!(%policy, %error, "the policy of the server before does not take over");
+        tracing::info!(%policy, %error, "cannot restore the previous replacement policy");
         return;
     }
     if by == COMMAND {

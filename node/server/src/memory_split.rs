@@ -114,16 +114,19 @@ impl MemorySplit {
     /// Says so if `memory` is not the ceiling of the whole process, or is more than there is.
     pub(crate) fn report(&self, memory: Size) {
         if let Some(machine) = available_memory().filter(|machine| *machine < memory.0) {
+            // Operator: Lower `memory`, or give the machine or container more.
             tracing::warn!(
-                "memory {memory} is more than the {} that this machine or its container has: the system will \
-                 swap, or kill the server, before so much is used",
+                "memory {memory} exceeds the {} of this machine or container: the system may swap or kill \
+                     the server",
                 Size(machine / MIB * MIB)
             );
         }
         if self.total() > memory.0 {
             let all = Size(self.total().div_ceil(MIB) * MIB);
+            // Operator: Expect the process to exceed `memory` by the given size.
             tracing::warn!(
-                "{memory} is little for a process: items and index have {} of it, and with all else it may take {all}",
+                "memory {memory} is small: items and index use {} of it, and the whole process may use \
+                     {all}",
                 Size(self.engine)
             );
         }

@@ -49,7 +49,7 @@ pub enum StartError {
     #[error(transparent)]
     Port(#[from] PortError),
     /// It cannot take datagrams.
-    #[error("cannot take datagrams at {address}")]
+    #[error("cannot listen for datagrams at {address}")]
     Datagrams {
         /// Where.
         address: SocketAddr,
@@ -71,7 +71,7 @@ pub enum StartError {
     #[error("cannot open the engine")]
     Engine(#[from] OpenError),
     /// No engine can do anything with so little memory.
-    #[error("memory: {memory} is too little: an engine needs at least {least}")]
+    #[error("memory: {memory} is too little: the minimum is {least}")]
     LittleMemory {
         /// What was given.
         memory: crate::Size,
@@ -79,7 +79,7 @@ pub enum StartError {
         least: crate::Size,
     },
     /// Connections would leave too little memory.
-    #[error("--connection-memory {wanted} is too much of --memory {memory}: at most {most}")]
+    #[error("--connection-memory {wanted} is too much for --memory {memory}: at most {most}")]
     ConnectionMemory {
         /// What was given to them.
         wanted: crate::Size,
@@ -106,10 +106,10 @@ pub enum StopError {
     #[error("a worker failed")]
     Worker(#[from] io::Error),
     /// A worker has panicked.
-    #[error("a worker has panicked, so that the items of a region are lost")]
+    #[error("a worker panicked; the items of the region are lost")]
     Panicked,
     /// Items could not be kept.
-    #[error("the region could not be closed, so that its items are lost")]
+    #[error("cannot close the region; its items are lost")]
     Close(#[from] CloseError),
 }
 
@@ -305,7 +305,8 @@ impl Prepared {
         {
             // The successor has left it so. An empty server is better than none.
             if let Err(error) = &result {
-                tracing::error!("the items are lost: {error}");
+                // Operator: The cache starts empty: expect load on the database.
+                tracing::error!("lost all items: {error}");
             }
             result = self.open_in(Some(&Arc::new(handed.spoilt())), &mut bringing);
         }
@@ -351,8 +352,8 @@ pub fn release_start() {
     release_heap();
     let released = release_stack().and_then(|stack| Ok(stack + release_code()?));
     match released {
-        Ok(bytes) => tracing::debug!(bytes, "what only the start used is out of memory"),
-        Err(error) => tracing::debug!(%error, "what only the start used stays in memory"),
+        Ok(bytes) => tracing::debug!(bytes, "released memory that only the start used"),
+        Err(error) => tracing::debug!(%error, "cannot release memory that only the start used"),
     }
 }
 
@@ -377,12 +378,16 @@ impl Host for Starting<'_> {
         let found = options.region.as_ref().map(|place| (place.clone(), opening));
         match &found {
             Some((place, Opening::Emptied(why))) => {
-                tracing::warn!("the region {place} was emptied, since {why}");
+                // Operator: The cache starts empty: expect load on the database. The message has the
+                // reason.
+                tracing::warn!("emptied region {place}: {why}");
             }
             Some((place, opening @ Opening::Salvaged { .. })) => {
-                tracing::warn!("the region {place} is {opening}");
+                // Operator: Nothing, if items were restored. If items were dropped, check the disk and
+                // the memory.
+                tracing::warn!("region {place} is {opening}");
             }
-            Some((place, opening)) => tracing::info!("the region {place} is {opening}"),
+            Some((place, opening)) => tracing::info!("region {place} is {opening}"),
             None => {}
         }
         let opening = found.as_ref().map(|(_, opening)| opening.clone());
@@ -394,7 +399,8 @@ impl Host for Starting<'_> {
                     && !self.bringing.is_on_trial()
                     && let Err(error) = engine.close(clock.now(), &notes)
                 {
-                    tracing::error!("the items in the region {place} are lost: {error}");
+                    // Operator: The cache starts empty: expect load on the database.
+                    tracing::error!("lost the items in region {place}: {error}");
                 }
                 Err(error)
             }
@@ -573,10 +579,16 @@ fn begin(
     if takes_over {
         shared.hub.counters.add(ServerCount::Takeovers, 1);
         shared.hub.counters.add(ServerCount::ConnectionsTakenOver, taken as u64);
-        tracing::info!(connections = taken, us_ready, us = bringing.waited_us(), "took over");
+        tracing::info!(
+            connections = taken,
+            us_ready,
+            us = bringing.waited_us(),
+            "took over from the previous server"
+        );
     }
     if taken < wanted {
-        tracing::warn!("{} connections were closed: there is no memory for them", wanted - taken);
+        // Operator: Raise `connection-memory` to that of the previous server.
+        tracing::warn!("closed {} connections: no memory for their state", wanted - taken);
     }
     Ok(door)
 }
@@ -624,7 +636,8 @@ fn host_of(
 fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> Arc<Admin> {
     let admin = Admin::new(engine, shared.clone(), settings);
     if let Some([used, limit]) = admin.look_for_excess() {
-        tracing::warn!("items and index take {used} MiB of {limit}: items go until they fit");
+        // Operator: Nothing: the server evicts until the limit holds.
+        tracing::warn!("items and index use {used} MiB, over the limit of {limit}; evicting items");
     }
     Arc::new(admin)
 }
@@ -713,7 +726,7 @@ impl Running {
             let patience = (drain + BACKGROUND_WAIT).saturating_sub(started.elapsed());
             self.shared.wait_for_background(patience);
             self.held.close(&self.shared)?;
-            tracing::info!("the region was closed");
+            tracing::info!("closed the region");
         }
         ended.and(admin_ended)
     }
@@ -768,7 +781,7 @@ mod tests {
         let region = RegionPlace::at(&path);
         let mut running = serve(&region);
         assert_eq!(running.region().unwrap().1, &Opening::New);
-        running.crew.spawn("failing".to_owned(), || Err(io::Error::other("of no more use"))).unwrap();
+        running.crew.spawn("failing".to_owned(), || Err(io::Error::other("listener failed; disabled"))).unwrap();
         assert!(matches!(running.stop(Ending::Kept), Err(StopError::Worker(_))));
         let mut running = serve(&region);
         assert_eq!(running.region().unwrap().1, &Opening::Restored { items: 0 });

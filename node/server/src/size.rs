@@ -10,7 +10,7 @@ pub struct Size(pub usize);
 
 /// What is wrong with a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no size: give a number with K, M, G, T, KiB, MiB, GiB, TiB or no unit, as in 64MiB")]
+#[error("'{0}' is not a size: use a number with K, M, G, T, KiB, MiB, GiB, TiB or no unit, such as 64MiB")]
 pub struct SizeError(String);
 
 const UNITS: [(&str, u32); 5] = [("", 0), ("K", 10), ("M", 20), ("G", 30), ("T", 40)];

@@ -118,7 +118,7 @@ fn it_is_where_it_is_told_to_be() {
         let address = server.admin_address();
         assert!(address.to_string().starts_with(expected), "{argument}: {address}");
         expect_health(address);
-        assert!(!server.log().contains("whoever reaches"), "{}", server.log());
+        assert!(!server.log().contains("every client that can connect to"), "{}", server.log());
     }
     for (arguments, why) in [
         (&["serve", "--admin=here"][..], "must be IP:PORT, [v6]:PORT, PORT or unix:PATH, not here"),

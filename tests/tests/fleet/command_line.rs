@@ -19,7 +19,7 @@ fn wrong_arguments_are_told_in_words() {
     let etcd = ["--etcd", "http://127.0.0.1:1"];
     let join = [&["fleet"], &etcd[..], &["join", "--pool", "a/b", "--server", "127.0.0.1:1"]].concat();
     let (code, text) = said(&join);
-    assert!(code == Some(1) && text.contains("is no name of a pool"), "{text}");
+    assert!(code == Some(1) && text.contains("is not a pool name"), "{text}");
     let missing = ["fleet", "--etcd", "https://127.0.0.1:1", "--etcd-ca-cert", "missing.pem", "status"];
     let (code, text) = said(&missing);
     assert!(code == Some(1) && text.contains("missing.pem"), "{text}");
@@ -32,8 +32,8 @@ fn a_pool_is_made_once_and_a_slot_is_given_only_to_a_spare() {
         let said = region.try_fleet(arguments).expect_err("it is refused");
         assert!(said.contains(what), "{arguments:?}: {said}");
     };
-    refused(&region, &["create", "cache", "--slots", "2"], "there is a pool cache already");
-    refused(&region, &["create", "a/b", "--slots", "2"], "is no name of a pool");
+    refused(&region, &["create", "cache", "--slots", "2"], "pool cache already exists");
+    refused(&region, &["create", "a/b", "--slots", "2"], "is not a pool name");
     refused(&region, &["status", "other"], "there is no pool other");
     region.etcd.control(&["put", "/guira/pools/broken", "nonsense"]);
     let output = run_guira(&["fleet", "--etcd", &region.etcd.url(), "status"]);

@@ -33,7 +33,7 @@ fn an_etcd_that_has_lost_everything_flushes_nobody() {
     let pool = region.etcd.control(&["get", "--print-value-only", "/guira/pools/cache"]);
     region.etcd.lose_everything();
     region.etcd.run_again();
-    wait_for("a member that waits", || region.said("there is no pool cache in etcd").then_some(()));
+    wait_for("a member that waits", || region.said("etcd has no pool cache").then_some(()));
     serve_for(&mut client, LONG);
     region.etcd.control(&["put", "/guira/pools/cache", pool.trim()]);
     names.iter().for_each(|name| region.wait_for_state(name, "serves"));

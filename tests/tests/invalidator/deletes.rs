@@ -230,7 +230,7 @@ pub(super) fn a_gap_is_an_error(fleet: &Fleet) {
     purge(fleet);
     let mut invalidator = Invalidator::start(fleet, "");
     let errors = invalidator.wait_for_fault();
-    assert!(errors.contains("the log has a gap") && errors.contains("flush the caches"), "{errors}");
+    assert!(errors.contains("log has a gap") && errors.contains("flush the caches"), "{errors}");
 }
 
 /// Has changes that nobody has read removed from the log.

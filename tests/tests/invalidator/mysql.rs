@@ -224,7 +224,7 @@ fn a_mysql_is_told_the_password_only_where_nobody_listens() {
     let path = configuration(&fleet, "ask-public-key = true", &tcp);
     fleet.scratch.write("password", "wrong\n");
     let errors = Invalidator::start_by(&path).wait_for_fault();
-    assert!(errors.contains("refuses the login"), "{errors}");
+    assert!(errors.contains("rejected the login"), "{errors}");
     let mariadb = fs::read_to_string(&path)
         .expect("it was written")
         .replace("[source.mysql]", "[source.mariadb]")

@@ -66,7 +66,7 @@ fn a_wrong_one_leaves_everything_as_it_was(fleet: &Fleet, invalidator: &Invalida
         .expect("it can be written");
     invalidator.process.signal(Signal::HUP);
     wait_for(admin, "guira_invalidator_reload_failures_total", 2);
-    for expected in ["the configuration stays as it was", "line 5", "cannot open /dev/null/position.lock"] {
+    for expected in ["cannot reload the configuration", "line 5", "cannot open /dev/null/position.lock"] {
         wait_for_log(|| invalidator.process.errors(), expected);
     }
     fleet.catch_up("third");

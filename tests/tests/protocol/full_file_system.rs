@@ -158,7 +158,7 @@ fn a_server_that_would_find_no_room_says_how_much_it_needs() {
         let own = [&["serve", "--listen", "127.0.0.1:0"][..], &arguments(region)].concat();
         let (code, errors) = refused_guira(&own);
         assert_eq!(code, Some(1), "{errors}");
-        assert!(errors.contains("has room for") && errors.contains("are to be stored there"), "{errors}");
+        assert!(errors.contains("has room for") && errors.contains("but the region needs up to"), "{errors}");
     };
     mounted.take(30);
     refused();

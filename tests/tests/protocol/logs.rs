@@ -24,10 +24,10 @@ fn clients_cannot_fill_it() {
     ] {
         client.exchange_at_once(request.repeat(times).as_bytes(), answer.repeat(times).as_bytes());
     }
-    wait_for_log(|| server.log(), "lru changes nothing");
+    wait_for_log(|| server.log(), "the lru command has no effect");
     wait_for_log(|| server.log(), "the memory limit");
     // One a second of each kind, and the machine may be slow.
-    assert_eq!(count(&server, "lru changes nothing"), 1);
+    assert_eq!(count(&server, "the lru command has no effect"), 1);
     assert!(count(&server, "the memory limit") < 40, "{}", server.log());
 }
 
@@ -42,8 +42,8 @@ fn it_says_why_files_could_not_be_read_again() {
     fs::remove_file(&users).unwrap();
     fs::remove_file(certificate.key()).unwrap();
     server.signal("HUP");
-    wait_for_log(|| server.log(), "the users stay as they were: cannot read the auth file");
-    wait_for_log(|| server.log(), "certificates stay as they were: cannot read");
+    wait_for_log(|| server.log(), "cannot reload the auth file; keeping the previous users: cannot read the auth file");
+    wait_for_log(|| server.log(), "cannot reload certificates; keeping the previous ones: cannot read");
     wait_for("both reasons", || (count(&server, "No such file or directory") >= 2).then_some(()));
 }
 

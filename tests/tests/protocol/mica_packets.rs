@@ -131,7 +131,7 @@ fn an_interface_that_goes_takes_nothing_else_along() {
     };
     assert!(ask().is_some());
     assert!(netns.disconnect());
-    wait_for_log(|| server.errors(), "of no more use");
+    wait_for_log(|| server.errors(), "the datagram listener failed");
     assert!(ask().is_some());
     assert!(server.ended().is_none());
 }

@@ -129,7 +129,7 @@ fn users_and_datagrams_do_not_go_together() {
         let base = ["serve", "--listen", "127.0.0.1:0", "--auth-file", file];
         let output = run_guira(&[&base[..], &more[..]].concat());
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && text.contains("a datagram cannot tell who it is from"), "{text}");
+        assert!(!output.status.success() && text.contains("a datagram has no login"), "{text}");
     }
 }
 

@@ -134,7 +134,7 @@ fn a_region_that_was_cut_is_emptied_and_a_file_of_something_else_is_not() {
     }
     std::fs::write(&path, "Gu").unwrap();
     let (code, errors) = refused_guira(&["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", &region]);
-    assert!(code == Some(1) && errors.contains("it holds something else"), "{code:?}: {errors}");
+    assert!(code == Some(1) && errors.contains("the file is no region of Guira"), "{code:?}: {errors}");
     assert_eq!(std::fs::read(&path).unwrap(), b"Gu");
 }
 
@@ -158,7 +158,7 @@ fn with_less_memory_the_number_of_items_left_is_reported() {
         server.stop("TERM");
         let server = start("32MiB");
         wait_for("the excess to be logged", || {
-            server.log().contains("items go until they fit").then_some(())
+            server.log().contains("evicting items").then_some(())
         });
         let left = wait_for("what is left to be logged", || {
             let log = server.log();

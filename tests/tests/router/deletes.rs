@@ -360,7 +360,7 @@ fn a_folder_that_is_missing_makes_deletes_fail_until_it_is_there() {
         "delete a\r\nmd a k\r\n",
         "SERVER_ERROR unavailable: the delete could not be logged\r\n".repeat(2),
     );
-    let warning = "deletes that fail cannot be logged there";
+    let warning = "cannot log failed deletes in this folder";
     wait_for_log(|| router.log(), warning);
     assert_eq!(counter(&mut client, "asynclog_not_written"), 3);
     fs::create_dir(&folder).unwrap();
@@ -401,7 +401,7 @@ fn a_disk_that_is_full_makes_deletes_fail_until_it_is_not() {
         .map(|line| line[3][2].as_str().unwrap().trim_start_matches("delete ").trim_end().to_owned())
         .collect();
     assert_eq!(logged, acknowledged);
-    wait_for_log(|| router.log(), "logged again");
+    wait_for_log(|| router.log(), "logging failed deletes again");
 }
 
 #[test]
@@ -490,7 +490,7 @@ fn a_new_configuration_decides_where_logged_deletes_go() {
             let homeless = |client: &mut Client| counter(client, "asynclog_replay_homeless");
             wait_for("a delete that is kept", || (homeless(&mut client) == 1).then_some(()));
             wait_for("a warning", || {
-                router.log().contains("neither their server nor their pool").then_some(())
+                router.log().contains("whose server and pool are not in the configuration").then_some(())
             });
             assert_eq!(lines(&folder).len(), 1);
             direct.expect_value("a", "x");

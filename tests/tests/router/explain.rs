@@ -114,14 +114,14 @@ fn what_cannot_be_told_is_refused() {
     let text = r#"{"route": "NullRoute"}"#;
     let long = "k".repeat(251);
     for (words, code, expected) in [
-        (&[text, "fetch", "k"][..], 2, "no operation is called \"fetch\"; there are get, gets"),
+        (&[text, "fetch", "k"][..], 2, "unknown operation \"fetch\"; use one of get, gets"),
         (&[text, "get", "a b"], 2, "a key has 1 to 250 bytes"),
         (&[text, "get", &long], 2, "a key has 1 to 250 bytes"),
         (&[text, "get"], 2, "KEY"),
         (
             &[text, "get", "/no/where/k"],
             1,
-            "no route has the routing prefix of /no/where/k: requests for it fail",
+            "no route has the routing prefix of /no/where/k; requests for it fail",
         ),
         (&[r#"{"route": "NoSuchRoute"}"#, "get", "k"], 1, "config-str:1: no route is called \"NoSuchRoute\""),
         (&["file:/nowhere/at/all.json", "get", "k"], 1, "/nowhere/at/all.json: "),

@@ -161,7 +161,7 @@ fn a_server_is_not_out_of_service_because_the_router_has_no_descriptors_left() {
     client.exchange("get k\r\n", "END\r\n");
     let stats = client.stats("");
     assert_eq!((&*stats["num_hard_tko_count"], &*stats["connections_not_begun_count"]), ("0", "20"));
-    wait_for_log(|| router.log(), "cannot connect to a server for want of something on this host");
+    wait_for_log(|| router.log(), "cannot connect to a server because this host");
     limit_descriptors(router.process.id(), 1024);
     client.exchange("get /r/b/k\r\n", "END\r\n");
 }

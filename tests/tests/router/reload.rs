@@ -229,7 +229,7 @@ fn the_last_good_configuration_serves_when_the_source_is_gone() {
     let router = start(&path, &[&root]);
     let mut client = router.connect();
     assert_eq!(who(&mut client), "one");
-    wait_for_log(|| router.log(), "the configuration that was kept is used");
+    wait_for_log(|| router.log(), "using the saved configuration");
     // Monitors see that the source is not in effect.
     let error =
         |client: &mut Client| client.value("__mcrouter__.config_error").expect("the router knows").data;
@@ -254,7 +254,7 @@ fn a_kept_configuration_that_is_damaged_is_told_of_and_the_source_is_what_ends_t
     let output = output(&[&options[..], &["--listen=127.0.0.1:0"]].concat());
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("the configuration that was kept cannot be used: is no configuration"), "{told}");
+    assert!(told.contains("cannot use the saved configuration: is no configuration"), "{told}");
     assert!(told.contains("config.json:1: the file ends"), "{told}");
 }
 

@@ -60,7 +60,7 @@ fn a_pool_or_a_server_says_that_tls_is_spoken() {
             ("1", "0")
         );
         assert!(client.stats("servers").keys().all(|name| name.contains(":ascii:ssl:")));
-        wait_for_log(|| router.log(), "certificates of servers are not checked");
+        wait_for_log(|| router.log(), "server certificates are not verified");
     }
 }
 
@@ -108,7 +108,7 @@ fn certificates_of_servers_are_checked_if_they_are_to_be() {
         assert_eq!(ask(&router), GONE, "{options:?}");
         // It cannot be connected to, and is out.
         assert_eq!(ask(&router), "SERVER_ERROR unavailable\r\n", "{options:?}");
-        wait_for_log(|| router.log(), "there is no TLS with a server");
+        wait_for_log(|| router.log(), "TLS handshake with a server failed");
         assert_eq!(router.connect().stats("")["num_ssl_handshake_failures"], "1");
     }
 }
@@ -261,7 +261,7 @@ fn what_cannot_be_had_is_refused_by_file_and_line() {
         r#"--config-str={"pools": {"A": {"servers": ["127.0.0.1:1:ascii:ssl"]}}, "route": "PoolRoute|A"}"#;
     let output = output(&[config, "--validate-config", "--pem-cert-path=/nowhere.pem"]);
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("no TLS to servers: cannot read /nowhere.pem: "), "{told}");
+    assert!(told.contains("cannot set up TLS to servers: cannot read /nowhere.pem: "), "{told}");
 }
 
 /// A memcached that speaks TLS: it knows no leases, and takes the value of a lease-set for commands.

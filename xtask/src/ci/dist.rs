@@ -20,7 +20,7 @@ fn work(root: &Path) -> Work {
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let (built, shipped, debug) = (path(&built), path(&dist.join("guira")), path(&dist.join("guira.debug")));
     Work::Commands(vec![
-        cargo(&["build", "--release", "--locked", "--package", "guira-cli"]),
+        cargo(&["build", "--release", "--locked", "--package", "guira", "--package", "guira-lab"]),
         command(&["objcopy", "--only-keep-debug", &built, &debug]),
         command(&["strip", "--strip-debug", "-o", &shipped, &built]),
         command(&["objcopy", &format!("--add-gnu-debuglink={debug}"), &shipped]),

@@ -9,6 +9,7 @@ pub(crate) mod python;
 pub(crate) mod sanitize;
 pub(crate) mod soak;
 pub(crate) mod steps;
+pub(crate) mod suites;
 pub(crate) mod tools;
 
 use std::path::Path;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::tools::{cargo, command, packages_with, target_folder, works};
-use super::{Step, Work, clients, fuzz, python, soak};
+use super::tools::{cargo, command, packages_with, target_folder};
+use super::{Step, Work, clients, fuzz, python, soak, suites};
 use crate::package;
 
 /// Crates that may have loom tests, with their folders.
@@ -26,18 +26,8 @@ pub(crate) fn ci() -> Vec<Step> {
         Step { name: "tidy", work: |_| Work::Tidy },
         Step { name: "clippy", work: |_| Work::Commands(vec![clippy()]) },
         Step { name: "build", work: |_| Work::Commands(vec![cargo(&["build", "--workspace"])]) },
-        Step { name: "test", work: |_| Work::Commands(vec![cargo(&["test", "--workspace"])]) },
-        Step {
-            name: "classic",
-            work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "classic")]),
-        },
-        Step { name: "fleec", work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "fleec")]) },
-        Step { name: "mica", work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "mica")]) },
-        Step {
-            name: "mica-erew",
-            work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "mica:erew")]),
-        },
-        Step { name: "peer", work: peer },
+        Step { name: "test", work: tests },
+        Step { name: "examples", work: |_| Work::Commands(vec![cargo(&["test", "--workspace", "--doc"])]) },
         package::chart::current(),
         package::check(),
         package::install(),
@@ -51,14 +41,34 @@ pub(crate) fn ci() -> Vec<Step> {
     ]
 }
 
+/// What a developer runs before each commit.
+pub(crate) fn check() -> Vec<Step> {
+    let changed = |root: &Path| {
+        let root = root.to_owned();
+        Work::Call(Box::new(move || suites::run_changed(&root)))
+    };
+    vec![
+        Step { name: "format", work: |_| Work::Commands(vec![cargo(&["fmt", "--all", "--check"])]) },
+        Step { name: "tidy", work: |_| Work::Tidy },
+        Step { name: "clippy", work: |_| Work::Commands(vec![clippy()]) },
+        Step { name: "changed", work: changed },
+    ]
+}
+
 /// Writes the documents that are made of tables in the code.
 pub(crate) fn documents() -> Step {
     Step {
         name: "docs",
         work: |root| {
-            let program = target_folder(root).join("debug/guira");
-            let build = cargo(&["build", "--workspace", "--bin", "guira"]);
-            Work::Commands(vec![build, command(&[&program.to_string_lossy(), "docs", "docs"])])
+            let programs = target_folder(root).join("debug");
+            let docs = |name| command(&[&programs.join(name).to_string_lossy(), "docs", "docs"]);
+            let build = cargo(&["build", "--workspace", "--bin", "guira", "--bin", "guira-lab"]);
+            Work::Commands(vec![
+                command(&["cargo", "xtask", "log-messages"]),
+                build,
+                docs("guira"),
+                docs("guira-lab"),
+            ])
         },
     }
 }
@@ -67,18 +77,9 @@ fn clippy() -> std::process::Command {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
-/// The protocol tests describe memcached, so they must hold for memcached itself.
-fn peer(_root: &Path) -> Work {
-    if !works(command(&["memcached", "--version"])) {
-        return Work::Skip("memcached is not installed, so the tests are not run against it".into());
-    }
-    Work::Commands(vec![protocol_with("GUIRA_TEST_SERVER", "memcached")])
-}
-
-fn protocol_with(variable: &str, value: &str) -> std::process::Command {
-    let mut tests = cargo(&["test", "--workspace", "--test", "protocol"]);
-    tests.env(variable, value);
-    tests
+fn tests(root: &Path) -> Work {
+    let root = root.to_owned();
+    Work::Call(Box::new(move || suites::run(&root)))
 }
 
 fn loom(root: &Path) -> Work {

@@ -36,7 +36,7 @@ pub(super) const HOST: &[Row] = &[
 
 /// What is read.
 pub(super) const DOCUMENTS: &[Row] = &[
-    Row("docs/operations.md", "usr/share/doc/guira/operations.md", 0o644),
+    Row("docs/guide/run.md", "usr/share/doc/guira/operations.md", 0o644),
     Row("docs/drop-in.md", "usr/share/doc/guira/drop-in.md", 0o644),
     Row("docs/options.md", "usr/share/doc/guira/options.md", 0o644),
     Row("docs/security.md", "usr/share/doc/guira/security.md", 0o644),
@@ -68,11 +68,12 @@ pub(super) fn put(kit: &Kit, tree: &Tree, rows: &[Row]) -> Result<(), String> {
     rows.iter().try_for_each(|Row(source, place, mode)| tree.copy(&kit.root.join(source), place, *mode))
 }
 
-/// Puts man pages and completions into a tree.
-pub(super) fn put_pages(kit: &Kit, tree: &Tree) -> Result<(), String> {
-    let listed = kit.shell(&kit.share(), "find . -type f | sort")?;
+/// Puts the man pages and completions of a program into a tree.
+pub(super) fn put_pages(kit: &Kit, tree: &Tree, program: &str) -> Result<(), String> {
+    let share = kit.share(program);
+    let listed = kit.shell(&share, "find . -type f | sort")?;
     for file in listed.lines().filter_map(|line| line.strip_prefix("./")) {
-        tree.copy(&kit.share().join(file), &format!("usr/share/{file}"), 0o644)?;
+        tree.copy(&share.join(file), &format!("usr/share/{file}"), 0o644)?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::GUIRA;
 use super::kit::Kit;
 use super::licenses;
 use super::tree::Tree;
@@ -20,7 +21,7 @@ const USER: &str = "memcache:x:11211:";
 /// Fills `image` with what lies in the image.
 pub(super) fn fill(kit: &Kit) -> Result<(), String> {
     let tree = Tree::new(kit.out.join("image"))?;
-    tree.copy(&kit.standalone, "usr/local/bin/guira", 0o755)?;
+    tree.copy(&kit.standalone.join(GUIRA), "usr/local/bin/guira", 0o755)?;
     tree.link("usr/local/bin/memcached", "guira")?;
     tree.write(
         "etc/passwd",
@@ -29,7 +30,7 @@ pub(super) fn fill(kit: &Kit) -> Result<(), String> {
     )?;
     tree.write("etc/group", 0o644, format!("root:x:0:\n{USER}\n"))?;
     tree.copy(&kit.root.join("LICENSE"), "usr/share/doc/guira/LICENSE", 0o644)?;
-    licenses::put(kit, &tree, "usr/share/doc/guira/")?;
+    licenses::put(kit, &tree, GUIRA, "usr/share/doc/guira/")?;
     kit.shell(tree.folder(), "strip --remove-section=.comment usr/local/bin/guira").map(drop)
 }
 

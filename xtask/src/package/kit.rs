@@ -14,9 +14,9 @@ pub(super) struct Kit {
     pub(super) root: PathBuf,
     /// The folder that they are written to.
     pub(super) out: PathBuf,
-    /// The binary that uses the C library of its system.
+    /// The folder of the programs that use the C library of their system.
     pub(super) dynamic: PathBuf,
-    /// The binary that needs nothing.
+    /// The folder of the program that needs nothing.
     pub(super) standalone: PathBuf,
     pub(super) version: String,
     /// How hard is compressed, up to 9.
@@ -29,20 +29,20 @@ impl Kit {
     /// With binaries as they are released.
     pub(super) fn released(root: &Path) -> Result<Self, String> {
         let target = root.join(target_folder(root));
-        let standalone = target.join("static").join(STATIC_TARGET).join("release/guira");
-        let dynamic = target.join("release/guira");
+        let standalone = target.join("static").join(STATIC_TARGET).join("release");
+        let dynamic = target.join("release");
         Self::of(root, target.join("package"), [dynamic, standalone], 9)
     }
 
-    /// With the binary for tests in place of both.
+    /// With the programs for tests in place of both.
     pub(super) fn checked(root: &Path) -> Result<Self, String> {
         let target = root.join(target_folder(root));
-        let binary = target.join("debug/guira");
-        Self::of(root, target.join("package-check"), [binary.clone(), binary], 1)
+        let programs = target.join("debug");
+        Self::of(root, target.join("package-check"), [programs.clone(), programs], 1)
     }
 
-    fn of(root: &Path, out: PathBuf, binaries: [PathBuf; 2], effort: u32) -> Result<Self, String> {
-        let [dynamic, standalone] = binaries;
+    fn of(root: &Path, out: PathBuf, folders: [PathBuf; 2], effort: u32) -> Result<Self, String> {
+        let [dynamic, standalone] = folders;
         let text = std::fs::read_to_string(root.join("Cargo.toml")).map_err(|error| error.to_string())?;
         let manifest: toml::Table = text.parse().map_err(|error| format!("Cargo.toml: {error}"))?;
         let version = manifest["workspace"]["package"]["version"].as_str().ok_or("no version")?.to_owned();
@@ -53,9 +53,9 @@ impl Kit {
         Ok(Self { root: root.to_owned(), out, dynamic, standalone, version, effort, epoch })
     }
 
-    /// Where man pages and completions lie.
-    pub(super) fn share(&self) -> PathBuf {
-        self.out.join("share")
+    /// Where the man pages and completions of a program lie.
+    pub(super) fn share(&self, program: &str) -> PathBuf {
+        self.out.join("share").join(program)
     }
 
     /// Runs a program in the root of the repository.

@@ -42,10 +42,10 @@ struct Metadata {
     packages: Vec<Crate>,
 }
 
-/// Puts the files into a folder of a tree.
-pub(super) fn put(kit: &Kit, tree: &Tree, folder: &str) -> Result<(), String> {
+/// Puts the files of a program into a folder of a tree.
+pub(super) fn put(kit: &Kit, tree: &Tree, program: &str, folder: &str) -> Result<(), String> {
     let mut crates = Vec::new();
-    for each in linked(&kit.root)? {
+    for each in linked(&kit.root, program)? {
         let texts = texts_of(&each)?;
         crates.push((each, texts));
     }
@@ -56,9 +56,9 @@ pub(super) fn put(kit: &Kit, tree: &Tree, folder: &str) -> Result<(), String> {
     tree.copy(&of_rust, &format!("{folder}{OF_RUST}"), 0o644)
 }
 
-/// The crates by others whose code is in the binary, sorted: not those that only run while it is built.
-fn linked(root: &Path) -> Result<Vec<Crate>, String> {
-    let edges = ["tree", "--locked", "--package", "guira-cli", "--edges", "normal,no-proc-macro"];
+/// The crates by others whose code is in a program, sorted: not those that only run while it is built.
+fn linked(root: &Path, program: &str) -> Result<Vec<Crate>, String> {
+    let edges = ["tree", "--locked", "--package", program, "--edges", "normal,no-proc-macro"];
     let form = ["--target", STATIC_TARGET, "--prefix", "none", "--format", "{p}"];
     let tree = workspace::output(root, "cargo", &[&edges[..], &form[..]].concat())?;
     let named = names(&tree);
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_is_linked_is_read_from_cargos_tree() {
-        let tree = "guira-cli v0.1.0 (/x)\nmemchr v2.8.3\nring v0.17.14 (*)\n\ntoml v1.2.1+spec-1.1.0\n";
+        let tree = "guira v0.1.0 (/x)\nmemchr v2.8.3\nring v0.17.14 (*)\n\ntoml v1.2.1+spec-1.1.0\n";
         let names = names(tree);
         let has = |name: &str, version: &str| names.contains(&(name.to_owned(), version.to_owned()));
         assert!(has("memchr", "2.8.3") && has("ring", "0.17.14") && has("toml", "1.2.1+spec-1.1.0"));

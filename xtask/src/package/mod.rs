@@ -30,6 +30,11 @@ const FOR_DEB: &[Tool] =
     &[STRIP, ("dpkg-deb", "dpkg"), ("dpkg-shlibdeps", "dpkg-dev"), ("gzip", "gzip"), ("md5sum", "coreutils")];
 const FOR_ARCHIVES: &[Tool] = &[STRIP, ("tar", "tar"), ("gzip", "gzip"), ("sha256sum", "coreutils")];
 
+/// The programs, which are a package of Debian each.
+const PROGRAMS: [&str; 2] = [GUIRA, LAB];
+const GUIRA: &str = "guira";
+const LAB: &str = "guira-lab";
+
 /// Makes one package.
 type Make = fn(&Kit) -> Result<(), String>;
 
@@ -86,14 +91,17 @@ fn missing(tools: &[Tool]) -> Option<String> {
 
 /// Man pages and completions, made of the command line by the binary itself.
 fn pages(kit: &Kit) -> Result<(), String> {
-    tree::empty(&kit.share())?;
-    kit.run(&kit.dynamic, &["pages", &kit.share().to_string_lossy()])
+    PROGRAMS.iter().try_for_each(|program| {
+        let share = kit.share(program);
+        tree::empty(&share)?;
+        kit.run(&kit.dynamic.join(program), &["man", "--all", &share.to_string_lossy()])
+    })
 }
 
 /// A build of its own, in which no path of this machine is left.
 fn static_build(root: &Path) -> Command {
     let mut build =
-        cargo(&["build", "--release", "--locked", "--package", "guira-cli", "--target", STATIC_TARGET]);
+        cargo(&["build", "--release", "--locked", "--package", "guira", "--target", STATIC_TARGET]);
     let mut flags = format!("-C target-feature=+crt-static --remap-path-prefix={}=guira", root.display());
     let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
     if let Ok(home) = home {

@@ -1,5 +1,6 @@
 //! A static binary with all that belongs to it, in a tarball.
 
+use super::GUIRA;
 use super::files::{self, DOCUMENTS, HOST};
 use super::kit::Kit;
 use super::licenses;
@@ -11,12 +12,12 @@ pub(super) fn make(kit: &Kit) -> Result<(), String> {
     let tree = Tree::new(kit.out.join(&name))?;
     files::put(kit, &tree, HOST)?;
     files::put(kit, &tree, DOCUMENTS)?;
-    files::put_pages(kit, &tree)?;
-    tree.copy(&kit.standalone, "usr/bin/guira", 0o755)?;
+    files::put_pages(kit, &tree, GUIRA)?;
+    tree.copy(&kit.standalone.join(GUIRA), "usr/bin/guira", 0o755)?;
     for document in ["LICENSE", "README.md", "CHANGELOG.md"] {
         tree.copy(&kit.root.join(document), document, 0o644)?;
     }
-    licenses::put(kit, &tree, "")?;
+    licenses::put(kit, &tree, GUIRA, "")?;
     kit.shell(tree.folder(), "strip --remove-section=.comment usr/bin/guira")?;
     kit.shell(&kit.out, &format!("{} -cf - '{name}' | {} > '{name}.tar.gz'", kit.tar(), kit.gzip())).map(drop)
 }

@@ -7,11 +7,13 @@ pub(crate) enum MayUse {
     Only(&'static [&'static str]),
     /// Everything but the crates above the lab.
     AnythingBelowTheLab,
+    /// Everything but the lab.
+    Product,
     /// Everything.
     Anything,
 }
 
-/// Crates of the lab: only the command line and the tests use them, others at most in their own tests.
+/// Crates of the lab: only `guira-lab` and the tests use them, others at most in their own tests.
 pub(crate) const LAB: &[&str] = &[
     "guira-oracle",
     "guira-harness",
@@ -29,7 +31,7 @@ pub(crate) const LAB: &[&str] = &[
 const IN_TESTS: &[(&str, &[&str])] = &[("guira-commands", &["guira-slab", "guira-fleec", "guira-mica"])];
 
 /// Crates that nothing uses.
-pub(crate) const TOP: &[&str] = &["guira-cli", "guira-python", "guira-tests", "xtask"];
+pub(crate) const TOP: &[&str] = &["guira", "guira-lab", "guira-python", "guira-tests", "xtask"];
 
 /// Runtimes that no crate here uses: the server has its own event loop.
 pub(crate) const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio", "futures"];
@@ -37,7 +39,7 @@ pub(crate) const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio", "fut
 /// But for these: a runtime stays on a thread of their own (docs/decisions/0040-names.md).
 pub(crate) const RUNTIME_USERS: &[&str] = &["guira-names"];
 
-use MayUse::{Anything, AnythingBelowTheLab, Only};
+use MayUse::{Anything, AnythingBelowTheLab, Only, Product};
 
 /// The table: a crate and what it may use.
 pub(crate) const TABLE: &[(&str, MayUse)] = &[
@@ -147,7 +149,9 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-sim", AnythingBelowTheLab),
     ("guira-soak", AnythingBelowTheLab),
     ("guira-papers", AnythingBelowTheLab),
-    ("guira-cli", Anything),
+    ("guira-cli", Only(&["guira-client", "guira-sync"])),
+    ("guira", Product),
+    ("guira-lab", Anything),
     ("guira-tests", Anything),
     ("xtask", Only(&[])),
 ];
@@ -162,6 +166,7 @@ pub(crate) fn allows(may_use: MayUse, used: &str) -> bool {
     match may_use {
         Only(list) => list.contains(&used),
         AnythingBelowTheLab => !TOP.contains(&used),
+        Product => !TOP.contains(&used) && !LAB.contains(&used),
         Anything => used != "xtask",
     }
 }
@@ -200,7 +205,7 @@ mod tests {
     #[test]
     fn nothing_below_uses_the_lab() {
         for (user, may_use) in TABLE {
-            if matches!(may_use, Only(_)) {
+            if matches!(may_use, Only(_) | Product) {
                 assert!(LAB.iter().all(|name| !allows(*may_use, name)), "{user} may use the lab");
             }
         }

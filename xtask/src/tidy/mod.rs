@@ -19,6 +19,7 @@ mod finding;
 mod layers;
 mod lengths;
 mod paths;
+mod phrases;
 mod prose;
 mod source;
 mod unsafety;
@@ -30,7 +31,7 @@ use std::process::ExitCode;
 pub(crate) use finding::Finding;
 use source::Source;
 
-use crate::workspace;
+use crate::{messages, workspace};
 
 /// A text file of the repository.
 #[derive(Debug)]
@@ -68,6 +69,11 @@ impl Repository {
     }
 }
 
+/// Writes the documents that are made of the code itself.
+pub(crate) fn documents(root: &Path) -> Result<(), String> {
+    messages::write(root, &Repository::read(root)?.texts)
+}
+
 /// Runs every check.
 pub(crate) fn run(root: &Path) -> Result<Vec<Finding>, String> {
     let repository = Repository::read(root)?;
@@ -76,6 +82,8 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(circles::check(&repository.sources));
     findings.extend(lengths::check(&repository.sources, &exemptions));
     findings.extend(paths::check(&repository.texts, &repository.files));
+    findings.extend(messages::check(&repository.texts));
+    findings.extend(phrases::check(&repository.texts));
     findings.extend(prose::check(&repository.texts, &repository.sources));
     findings.extend(unsafety::check(root, &repository.sources, &repository.packages));
     findings.extend(words::check_texts(&repository.texts));

@@ -19,7 +19,7 @@ pub enum TlsError {
     #[error("cannot read {path}", path = path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     /// A file contains no certificate.
-    #[error("there is no certificate in {path}", path = path.display())]
+    #[error("{path} has no certificate", path = path.display())]
     NoCertificate { path: PathBuf },
     /// A certificate in a file is invalid.
     #[error("certificate {number} in {path} cannot be used: {why}", path = path.display())]
@@ -30,22 +30,22 @@ pub enum TlsError {
         why: String,
     },
     /// A file contains no private key.
-    #[error("there is no private key in {path}", path = path.display())]
+    #[error("{path} has no private key", path = path.display())]
     NoKey { path: PathBuf },
     /// The private key is encrypted.
-    #[error("the private key in {path} is encrypted: give one without a passphrase", path = path.display())]
+    #[error("the private key in {path} is encrypted: use a key without a passphrase", path = path.display())]
     EncryptedKey { path: PathBuf },
     /// The private key is invalid.
     #[error("the private key in {path} cannot be used: {why}", path = path.display())]
     BadKey { path: PathBuf, why: String },
     /// The private key does not match the certificate.
-    #[error("the private key in {key} does not fit the certificate in {chain}", key = key.display(), chain = chain.display())]
+    #[error("the private key in {key} does not match the certificate in {chain}", key = key.display(), chain = chain.display())]
     KeyDoesNotFit { key: PathBuf, chain: PathBuf },
     /// The name of a server is neither a DNS name nor an address.
     #[error("'{name}' is neither a DNS name nor an IP address")]
     BadName { name: String },
     /// The library rejects the configuration.
-    #[error("TLS cannot be set up: {0}")]
+    #[error("cannot set up TLS: {0}")]
     Library(rustls::Error),
 }
 

@@ -170,7 +170,7 @@ fn files_are_read_again_when_they_have_changed() {
     let acceptor = world.acceptor();
     assert!(!connector.reload_changed().unwrap());
     std::fs::write(&path, "no certificate").unwrap();
-    assert!(connector.reload_changed().unwrap_err().to_string().contains("no certificate in"));
+    assert!(connector.reload_changed().unwrap_err().to_string().contains("has no certificate"));
     assert!(!connector.reload_changed().unwrap(), "it is said once");
     assert!(talk(&connector, &acceptor, &localhost()).is_ok(), "the earlier ones hold");
     std::fs::write(&path, &other.pem).unwrap();
@@ -194,8 +194,8 @@ fn names_and_files_that_are_none_are_refused() {
             TlsClientOptions { authorities: Some("/nowhere".into()), ..options(&world) },
             "cannot read /nowhere",
         ),
-        (TlsClientOptions { chain: chain.clone(), ..options(&world) }, "no private key in"),
-        (TlsClientOptions { chain, key, ..options(&world) }, "does not fit"),
+        (TlsClientOptions { chain: chain.clone(), ..options(&world) }, "has no private key"),
+        (TlsClientOptions { chain, key, ..options(&world) }, "does not match"),
     ] {
         let error = TlsConnector::new(options).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

@@ -20,12 +20,12 @@ fn the_fault_of_a_file_is_reported_with_its_name() {
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let cases: [(&str, &str, &str, &str); 8] = [
         ("missing.crt", "", "server.key", "cannot read"),
-        ("empty.crt", "\n", "server.key", "there is no certificate in"),
-        ("key.crt", &other.key, "server.key", "there is no certificate in"),
+        ("empty.crt", "\n", "server.key", "has no certificate"),
+        ("key.crt", &other.key, "server.key", "has no certificate"),
         ("broken.crt", broken, "server.key", "certificate 1 in"),
         ("server.crt", "", "missing.key", "cannot read"),
-        ("server.crt", "", "server.crt", "there is no private key in"),
-        ("server.crt", "", "other.key", "does not fit the certificate in"),
+        ("server.crt", "", "server.crt", "has no private key"),
+        ("server.crt", "", "other.key", "does not match the certificate in"),
         ("server.crt", "", "short.key", "the private key in"),
     ];
     folder.write("other.key", &other.key);

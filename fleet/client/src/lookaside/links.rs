@@ -27,13 +27,13 @@ pub enum CacheError {
     #[error(transparent)]
     Text(#[from] TextError),
     /// It has answered something else than such a server does.
-    #[error("an unexpected answer: {0}")]
+    #[error("unexpected reply from the server: {0}")]
     Unexpected(String),
     /// It knows neither `lease-get` nor meta commands as memcached has them since 1.6.10. This is what it has said.
-    #[error("the server knows no leases, and no meta commands of memcached 1.6.10 or later: {0}")]
+    #[error("the server supports neither leases nor the meta commands of memcached 1.6.10: {0}")]
     NoLeases(String),
     /// It has not answered before, and is not asked for a second.
-    #[error("the server has not answered, and is left alone for a second")]
+    #[error("the server did not answer; not retried for one second")]
     Resting,
 }
 

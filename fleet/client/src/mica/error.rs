@@ -7,7 +7,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The request does not fit into a datagram.
-    #[error("key and value of {bytes} bytes do not fit into a datagram: use TCP")]
+    #[error("key and value ({bytes} bytes) do not fit into a datagram: use TCP")]
     TooLong {
         /// Length of key and value together, in bytes.
         bytes: usize,
@@ -16,15 +16,15 @@ pub enum ClientError {
     #[error("a key has 1 to 250 bytes, not {0}")]
     Key(usize),
     /// No reply arrived. The server may or may not have executed the request.
-    #[error("no answer came")]
+    #[error("no reply")]
     Lost,
     /// The server rejected the request.
     #[error("{}", .0.text())]
     Refused(Status),
     /// The server does not send its directory.
-    #[error("no server of MICA datagrams answers there")]
+    #[error("no MICA server replies at this address")]
     Silent,
     /// The system reported an error.
-    #[error("the network fails")]
+    #[error("network error")]
     System(#[from] io::Error),
 }

@@ -390,7 +390,7 @@ fn an_invalid_request_is_refused_with_a_reason() {
     assert_eq!(ask(&get(&[b'k'; 251])), "a key has 1 to 250 bytes, not 251");
     assert_eq!(
         ask(&set(b"a", &[0; PAYLOAD_MAX])),
-        "key and value of 1453 bytes do not fit into a datagram: use TCP"
+        "key and value (1453 bytes) do not fit into a datagram: use TCP"
     );
 }
 
@@ -421,7 +421,7 @@ fn a_client_requests_the_directory_first_and_again_if_it_is_lost() {
     assert_eq!((client.delete(b"a").unwrap(), client.delete(b"a").unwrap()), (true, false));
     assert_eq!(client.get(b"a").unwrap(), None);
     let silent = Client::new(Wire::new(DIRECTORY, &[Fault::LoseRequest; 1000]), ClientOptions::default());
-    assert_eq!(silent.unwrap_err().to_string(), "no server of MICA datagrams answers there");
+    assert_eq!(silent.unwrap_err().to_string(), "no MICA server replies at this address");
 }
 
 #[test]

@@ -14,28 +14,28 @@ pub enum Error {
     #[error("the value is too large")]
     TooLarge,
     /// The server has not answered in time. It may have carried the request out.
-    #[error("no answer came in time")]
+    #[error("timeout: no reply from the server")]
     Timeout,
     /// The server cannot be connected to.
-    #[error("the server cannot be connected to")]
+    #[error("cannot connect to the server")]
     Unreachable,
     /// The server has failed several times in a row, and is not asked until it was seen to be back.
     #[error("the server is down")]
     Down,
     /// The connection broke, or brought what makes no sense. The server may have carried the request out.
-    #[error("the connection broke")]
+    #[error("the connection was lost")]
     Broken,
     /// Too much is under way: of the client, or of the server.
-    #[error("too much is under way")]
+    #[error("too many requests are in flight")]
     Busy,
     /// The server has refused the request, with these words.
-    #[error("the server has refused the request: {0}")]
+    #[error("the server refused the request: {0}")]
     Refused(String),
     /// The configuration sends the key nowhere.
     #[error("the configuration has no route for the key: {0}")]
     NoRoute(String),
     /// The value that was found says that it is compressed, and is not.
-    #[error("the value is damaged")]
+    #[error("the value is corrupt: it cannot be decompressed")]
     Damaged,
 }
 

@@ -25,7 +25,7 @@ pub enum SetupError {
     #[error("{0}")]
     Config(String),
     /// There is no server.
-    #[error("no server is named")]
+    #[error("no servers are configured")]
     NoServers,
     /// No server's name has an address; this is one of them.
     #[error("server {server}: {problem}")]
@@ -36,7 +36,7 @@ pub enum SetupError {
         problem: String,
     },
     /// A server is to be spoken to over TLS, and it was not said which are trusted, or TLS cannot be set up.
-    #[error("no TLS with servers: {0}")]
+    #[error("cannot set up TLS to servers: {0}")]
     Tls(String),
     /// The system refuses what a client needs.
     #[error("{0}")]
@@ -504,7 +504,7 @@ mod tests {
     fn what_cannot_be_used_is_refused_with_the_reason() {
         for (text, reason) in [
             ("", "the configuration"),
-            ("{\"route\": \"NullRoute\"}", "no server is named"),
+            ("{\"route\": \"NullRoute\"}", "no servers are configured"),
             ("{\"route\": \"PoolRoute|a\"}", "a"),
             (r#"{"pools": {"a": "file:/pools.json"}, "route": "PoolRoute|a"}"#, ""),
             (

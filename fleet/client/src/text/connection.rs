@@ -120,13 +120,13 @@ pub enum TextError {
     #[error("{0}")]
     Io(io::Error),
     /// The server did not answer in time.
-    #[error("no answer came in time")]
+    #[error("timeout: no reply from the server")]
     Late,
     /// The server has closed the connection.
     #[error("the server closed the connection")]
     Closed,
     /// The server sent more than any answer has.
-    #[error("the answer is too long")]
+    #[error("the reply is too long")]
     TooLong,
 }
 

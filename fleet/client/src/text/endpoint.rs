@@ -27,7 +27,7 @@ pub enum Endpoint {
 
 /// Text that names no server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no address: give HOST:PORT, [v6]:PORT or unix:PATH")]
+#[error("'{0}' is not an address: use HOST:PORT, [v6]:PORT or unix:PATH")]
 pub struct EndpointError(String);
 
 impl FromStr for Endpoint {

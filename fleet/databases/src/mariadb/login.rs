@@ -276,7 +276,7 @@ mod tests {
         let (_, told) = log_in(&[again, OK]).unwrap();
         assert!(told.ends_with(&Plugin::Native.proof(b"pw", b"ABCDEFGHIJKLMNOPQRST")));
         let refused = log_in(&[b"\xff\x15\x04#28000Access denied for user"]).unwrap_err();
-        assert_eq!(refused.to_string(), "the database refuses the login: Access denied for user (1045)");
+        assert_eq!(refused.to_string(), "the database rejected the login: Access denied for user (1045)");
         let other = log_in(&[b"\xfeclient_ed25519\0salt"]).unwrap_err();
         assert!(other.to_string().contains("by client_ed25519"), "{other}");
     }

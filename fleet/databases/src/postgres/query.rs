@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn errors_are_told_apart_by_what_can_be_done_about_them() {
         let error = |code: &str| refusal(format!("SERROR\0C{code}\0Mno\nway\0Dit is late\0\0").as_bytes());
-        assert_eq!(error("42704").to_string(), "the database refuses: no way: it is late (42704)");
+        assert_eq!(error("42704").to_string(), "the database returned an error: no way: it is late (42704)");
         for code in ["57P01", "57P03", "53300", "55006", "08006"] {
             assert!(error(code).is_passing(), "{code}");
         }

@@ -218,13 +218,13 @@ fn change_events_have_no_position_and_tables_of_any_database() {
 fn what_makes_no_sense_is_refused_with_its_line() {
     for (from, to, line, expected) in [
         ("admin =", "admim =", 3, "unknown field `admim`"),
-        ("db.example:3306", "db.example", 6, "is no address"),
+        ("db.example:3306", "db.example", 6, "is not an address"),
         ("user =", "usr =", 7, "unknown field `usr`"),
         ("prefix =", "prefiks =", 18, "unknown field `prefiks`"),
         ("server-id = 4242", "server-id = 0", 8, "nonzero"),
-        ("user:{id}", "user:{id", 13, "braces as such"),
-        ("user:{id}", "users", 13, "names no column"),
-        ("10.0.0.1:11211", "10.0.0.1", 17, "is no address"),
+        ("user:{id}", "user:{id", 13, "literal braces as"),
+        ("user:{id}", "users", 13, "has no column"),
+        ("10.0.0.1:11211", "10.0.0.1", 17, "is not an address"),
         ("/*/*/", "a b", 18, "no blanks"),
         ("\"classic\"", "\"binary\"", 23, "unknown variant"),
         ("timeout-ms = 250", "timeout-ms = 0", 24, "nonzero"),
@@ -253,7 +253,7 @@ fn what_a_line_alone_does_not_tell_is_checked_too() {
         (GOOD.replace("127.0.0.1:9160", "localhost"), "admin must be IP:PORT"),
         (GOOD.replace("hold-off-s = 2", "again-after-ms = 60001"), "of west must be at most 60000"),
         (GOOD.replace("prefix =", "tls = {}\nprefix ="), "of east: tls needs ca"),
-        (GOOD.replace("server-id", "tls = {}\nserver-id"), "of the database: tls needs ca"),
+        (GOOD.replace("server-id", "tls = {}\nserver-id"), "database: tls needs ca"),
         (GOOD.replace("hold-off-s = 2", "linger-ms = 1001"), "of west must be at most 1000"),
         (GOOD.replace("[\"user:{id}\", \"mail:{mail}\"]", "[]"), "shop.users has no keys"),
     ] {

@@ -73,7 +73,11 @@ impl Delivery {
                     self.count(task, tally);
                     if failures > 0 {
                         let seconds = since.elapsed().as_secs_f64();
-                        tracing::warn!("target {} is back after {seconds:.1} s", self.counts.name());
+                        // Operator: Nothing: spooled deletes are sent now.
+                        tracing::warn!(
+                            "target {} accepts deletes again after {seconds:.1} s",
+                            self.counts.name()
+                        );
                     }
                     return Ok(());
                 }
@@ -104,7 +108,9 @@ impl Delivery {
             self.counts.set_flushed(Flushed::Refused);
         }
         if failures == 1 {
-            tracing::warn!("target {} does not take deletes: {error}", self.counts.name());
+            // Operator: Check that the target answers and that its login is right. Cached values stay old
+            // until then.
+            tracing::warn!("target {} does not accept deletes; retrying: {error}", self.counts.name());
         }
     }
 
@@ -174,7 +180,9 @@ impl Delivery {
         if tally.rejected > 0 {
             add(TargetCount::Rejected, tally.rejected);
             let (name, rejected) = (self.counts.name(), tally.rejected);
-            tracing::error!("target {name} takes {rejected} deletes for wrong: they are dropped");
+            // Operator: Check the target's version and the keys. The cached values of these keys stay old
+            // until they expire.
+            tracing::error!("target {name} rejected {rejected} deletes with CLIENT_ERROR; dropped");
         }
         if matches!(task.round, Round::First(_)) {
             self.report_long(task);
@@ -187,8 +195,10 @@ impl Delivery {
         let Some(example) = long.next() else { return };
         let count = 1 + long.count() as u64;
         self.counts.add(TargetCount::Rejected, count);
+        // Operator: Shorten the target's `prefix` or the keys; delete the named keys by hand.
         tracing::error!(
-            "target {} cannot be sent {count} keys, which have over {KEY_MAX} bytes with its prefix {}, and what it has cached under them stays: {}",
+            "target {}: {count} keys exceed {KEY_MAX} bytes with its prefix {}; their cached values were \
+                 not deleted: {}",
             self.counts.name(),
             self.how.prefix,
             example.escape_ascii()

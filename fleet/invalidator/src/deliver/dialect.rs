@@ -75,9 +75,9 @@ pub(super) enum DeliveryError {
     Connection(#[from] TextError),
     #[error(transparent)]
     Way(#[from] WayError),
-    #[error("it answers '{0}'")]
+    #[error("unexpected reply '{0}'")]
     Answer(String),
-    #[error("it takes every delete for wrong: is a login missing, or does it not know hold-off?")]
+    #[error("the target rejects every delete: check its login, or whether it supports hold-off")]
     AllRejected,
 }
 

@@ -180,14 +180,17 @@ impl Lane {
         let name = self.counts.name();
         if let Err(error) = added {
             if self.counts.add(TargetCount::SpoolFailures, 1) == 0 {
+                // Operator: Free space in the spool's folder. No target receives deletes until then.
                 tracing::error!(
-                    "the spool of target {name} cannot be written, and holds up all others: {error}"
+                    "cannot write the spool of target {name}; reading of the log is paused for all \
+                         targets: {error}"
                 );
             }
             return false;
         }
         if !queue.is_empty() {
-            tracing::warn!("target {name} is away or slow: deletes for it go to its spool");
+            // Operator: Check the target. Its deletes are kept on disk and sent when it answers.
+            tracing::warn!("target {name} is unreachable or slow; spooling its deletes");
         }
         self.counts.add(TargetCount::Spooled, count);
         self.counts.set_spool(spool.bytes());
@@ -240,7 +243,8 @@ impl Lane {
             }
             Some(Err(error)) => {
                 if self.counts.add(TargetCount::SpoolFailures, 1) == 0 {
-                    tracing::error!("the spool of target {} cannot be read: {error}", self.counts.name());
+                    // Operator: Check the disk and the permissions of the folder.
+                    tracing::error!("cannot read the spool of target {}: {error}", self.counts.name());
                 }
                 Err(wait.min(RETRY))
             }

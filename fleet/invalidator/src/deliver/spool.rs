@@ -26,7 +26,9 @@ pub enum SpoolError {
     File { action: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     InUse(#[from] PositionError),
-    #[error("{0} is damaged: deletes for this target are lost. Flush its caches, and remove the file")]
+    #[error(
+        "spool file {0} is corrupt; deletes for this target are lost. Flush its caches and remove the file"
+    )]
     Damaged(PathBuf),
 }
 
@@ -94,8 +96,10 @@ impl Spool {
             let Whole { form, length, before } = whole;
             let torn = (data.len() as u64).saturating_sub(length);
             if torn > 0 {
+                // Operator: Nothing: these deletes are read again from the database's log.
                 tracing::warn!(
-                    "the last {torn} bytes of {} were cut off by a crash before they counted, and are left out",
+                    "discarded {torn} bytes at the end of {}: an incomplete write before a crash, never \
+                         acknowledged",
                     path.display()
                 );
             }
@@ -259,8 +263,9 @@ impl Spool {
                 return;
             }
             if let Err(error) = fs::remove_file(path(&self.folder, first.number)) {
+                // Operator: Check the permissions of the spool's folder.
                 tracing::warn!(
-                    "a spool file cannot be removed and is delivered again after a restart: {error}"
+                    "cannot remove a spool file; its deletes are sent again after a restart: {error}"
                 );
             }
             if is_last {

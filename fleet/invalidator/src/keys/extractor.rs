@@ -54,10 +54,8 @@ impl Finder {
         };
         if self.counts.add(Count::RefusedKeys) {
             let shown = &key[..key.len().min(300)];
-            tracing::warn!(
-                "a key is not deleted, since no cache can have it: {flaw}: {}",
-                shown.escape_ascii()
-            );
+            // Operator: Correct the template or the application that names the key.
+            tracing::warn!("skipped an invalid cache key: {flaw}: {}", shown.escape_ascii());
         }
         Ok(())
     }
@@ -101,13 +99,18 @@ impl Extractor {
             // It will be missing in each row: one line says all.
             let place = [row.database(), row.name(), column.as_bytes()].map(<[u8]>::to_vec);
             if self.unknown.insert(place) {
+                // Operator: Correct the column's name in the template or outbox, then flush the caches of
+                // its keys.
                 tracing::error!(
-                    "{database}.{table} has no column {column}, which the configuration names: no key of it is ever deleted. Correct the template or outbox"
+                    "table {database}.{table} has no column {column}: its keys are never deleted; correct \
+                         the template or outbox"
                 );
             }
         } else if is_due {
+            // Operator: Set `binlog_row_image = FULL` or REPLICA IDENTITY FULL, so that rows have all
+            // columns.
             tracing::error!(
-                "a change of {database}.{table} has no value for column {column}: its key is not deleted"
+                "a change of {database}.{table} has no value for column {column}; its key was not deleted"
             );
         }
     }
@@ -157,8 +160,11 @@ impl Changes for Extractor {
         }
         if self.finder.counts.add(Count::Unseen) {
             let database = database.escape_ascii();
+            // Operator: Set `binlog_format = ROW` for all sessions; flush the caches if the statement
+            // changed cached rows.
             tracing::error!(
-                "the log has a {verb} in {database} without rows: if it concerns a table with templates, its keys are not deleted"
+                "the log has a statement {verb} in {database} without row data; keys of tables with \
+                     templates were not deleted for it"
             );
         }
     }

@@ -13,7 +13,7 @@ pub(crate) struct Template(Vec<Part>);
 pub(crate) enum TemplateError {
     #[error(transparent)]
     Braces(#[from] BracesError),
-    #[error("'{0}' names no column: each change would delete the same key")]
+    #[error("'{0}' has no column: each change would delete the same key")]
     Constant(String),
 }
 

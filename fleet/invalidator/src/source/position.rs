@@ -11,7 +11,7 @@ pub(super) struct Kind {
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is no position in a log of {}, such as {}", kind.of, kind.example)]
+#[error("'{text}' is not a log position of {}, such as {}", kind.of, kind.example)]
 pub(super) struct PositionSyntax {
     text: String,
     kind: Kind,

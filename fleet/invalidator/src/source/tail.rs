@@ -52,7 +52,7 @@ impl<C: Changes> Tail<C> {
                     if matches!(start, Start::EndAfterGap) {
                         flushes.flushed(clock.elapsed());
                     }
-                    tracing::info!("the log is read from '{}'", log.position());
+                    tracing::info!("reading the log from '{}'", log.position());
                     let (error, events) = self.follow(&mut log);
                     if events > 0 {
                         wait = WAIT_MIN;
@@ -78,7 +78,9 @@ impl<C: Changes> Tail<C> {
                 }
                 error => {
                     self.counts.add(Count::SourceFailures);
-                    tracing::warn!("the log cannot be read at the moment: {error}");
+                    // Operator: Check that the database answers, and the invalidator's login and grants.
+                    // Cached values stay old until then.
+                    tracing::warn!("cannot read the database log; retrying: {error}");
                 }
             }
             if self.stop.wait(wait.max(left)).is_err() {
@@ -99,7 +101,12 @@ impl<C: Changes> Tail<C> {
             Start::End => {
                 let log = open(None)?;
                 save(&log.position())?;
-                tracing::warn!("there was no position: what was changed before this moment is not deleted");
+                // Operator: Nothing at the first start. Otherwise find out who removed the position file,
+                // and flush the caches.
+                tracing::warn!(
+                    "no saved position: starting at the current end of the log; earlier changes were not \
+                         deleted"
+                );
                 Ok(log)
             }
             // The end is known before the flush is sent: what is changed after it is read.
@@ -134,11 +141,16 @@ impl<C: Changes> Tail<C> {
 
 fn report_gap(gap: &str, left: Duration) {
     if left.is_zero() {
-        tracing::error!("the log has a gap, and all targets are flushed: {gap}");
+        // Operator: Expect misses. Raise the database's log retention: the invalidator was away for too
+        // long.
+        tracing::error!("the database log has a gap; flushing all targets: {gap}");
     } else {
         let seconds = left.as_secs();
+        // Operator: Look for a second invalidator with the same `server-id`, or a log retention that is
+        // too short.
         tracing::error!(
-            "the log has a gap again, within a minute: all targets are flushed in {seconds} s, and nothing is read before that: {gap}"
+            "the database log has a gap again within a minute; reading is paused and all targets are \
+                 flushed in {seconds} s: {gap}"
         );
     }
 }

@@ -74,7 +74,9 @@ impl Logging {
         let thread = thread.spawn(move || {
             match Replayer::new((folder, rate.get()), shared, counts, writer, ended) {
                 Ok(replayer) => replayer.run(),
-                Err(error) => tracing::error!("logged deletes are not replayed: {error}"),
+                // Operator: Correct what the message names, and restart the router: logged deletes are
+                // not delivered until then.
+                Err(error) => tracing::error!("cannot start the replay of logged deletes: {error}"),
             }
         })?;
         self.replayer = Some((thread, end));
@@ -104,6 +106,8 @@ pub(crate) struct Panicked;
 fn warn_of(folder: &Path) {
     if let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
         let folder = folder.display();
-        tracing::warn!(%folder, %error, "deletes that fail cannot be logged there: their clients are told the failure");
+        // Operator: Create the folder of `--async-dir`, writable by the router's user.
+        tracing::warn!(%folder, %error, "cannot log failed deletes in this folder; clients receive the \
+            error instead");
     }
 }

@@ -199,11 +199,13 @@ impl LogWriter {
         let folder = self.place.folder.display();
         let health = match written {
             Ok(()) if self.health == Health::Bad => {
-                tracing::info!(%folder, "deletes that fail are logged again");
+                tracing::info!(%folder, "logging failed deletes again");
                 Health::Good
             }
             Err(error) if self.health == Health::Good => {
-                tracing::error!(%folder, %error, "deletes that fail cannot be logged: clients are told the failure");
+                // Operator: Free space in `--async-dir`. Clients must repeat failed deletes.
+                tracing::error!(%folder, %error, "cannot log failed deletes; clients receive the error \
+                    instead");
                 Health::Bad
             }
             Ok(()) | Err(_) => return,

@@ -528,7 +528,8 @@ impl Destination {
     /// Says once why there is no TLS with a server: clients are told only that they cannot have it.
     fn log_refusal(&self, error: &io::Error) {
         if self.secure.is_some() && self.trust == Trust::Untried && self.standing.is_in() {
-            tracing::warn!(server = self.way.address().map(tracing::field::display), %error, "there is no TLS with a server");
+            // Operator: Check the server's certificate and the router's authorities.
+            tracing::warn!(server = self.way.address().map(tracing::field::display), %error, "TLS handshake with a server failed");
         }
     }
 

@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = HashKind::from_name("Ch4").unwrap_err().to_string();
-        assert!(error.starts_with("no hash is named Ch4; known are Ch3, Crc32, "), "{error}");
+        assert!(error.starts_with("unknown hash Ch4; use one of Ch3, Crc32, "), "{error}");
         assert!(NAMES.iter().all(|(name, _)| error.contains(name)), "{error}");
     }
 

@@ -20,7 +20,8 @@ impl Admin {
         let (policy, _) = self.control.policy();
         if policy.name != SEGMENTED {
             if self.lru_log_limit.is_due(self.shared.clock.now()) {
-                tracing::warn!("lru changes nothing, since the policy is not {SEGMENTED} (logged once)");
+                // Operator: Set `policy = "seg-lru"` if you want to tune its segments.
+                tracing::warn!("the lru command has no effect: the policy is not {SEGMENTED} (logged once)");
             }
             return OK.into();
         }

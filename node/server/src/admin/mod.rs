@@ -115,8 +115,10 @@ impl Admin {
         if is_news && self.region_log_limit.is_due(now) {
             self.region_no_room.store(stats.region_no_room, Ordering::Relaxed);
             let [used, limit] = [stats.memory_used, stats.memory_limit].map(|bytes| bytes / MIB as u64);
+            // Operator: Free space in the region's file system, or lower `memory`.
             tracing::warn!(
-                "the file system of the region {place} is full: items and index make do with {used} of {limit} MiB"
+                "the file system of region {place} is full: items and index are limited to {used} of \
+                     {limit} MiB"
             );
         }
     }
@@ -129,7 +131,7 @@ impl Admin {
         let stats = self.control.stats();
         if stats.memory_used <= stats.memory_limit {
             self.is_shrinking.store(false, Ordering::Relaxed);
-            tracing::info!("memory is down to its limit: {} items are left", stats.items);
+            tracing::info!("memory is below its new limit; {} items are left", stats.items);
         }
     }
 
@@ -275,7 +277,8 @@ impl Admin {
         let Err(error) = thread.spawn(run) else {
             return Ok(());
         };
-        tracing::error!(%error, "cannot start a thread to list items");
+        // Operator: Raise the limit of threads (`TasksMax=`).
+        tracing::error!(%error, "cannot start the thread that lists items");
         self.shared.background_tasks.fetch_sub(1, Ordering::SeqCst);
         take(&handed_over).map_or(Ok(()), |detached| Err((detached, "SERVER_ERROR out of memory")))
     }

@@ -120,7 +120,7 @@ impl Admin {
         match done {
             Ok(()) => {
                 if self.log_limit.is_due(self.shared.clock.now()) {
-                    tracing::info!(%policy, "another replacement policy takes over");
+                    tracing::info!(%policy, "switching the replacement policy");
                 }
                 "OK".into()
             }
@@ -147,7 +147,7 @@ impl Admin {
             return;
         }
         let change = Change { from, to: better };
-        tracing::info!(policy = %change.to.policy, why = %change, "another replacement policy takes over");
+        tracing::info!(policy = %change.to.policy, why = %change, "switching the replacement policy");
         self.chosen.changes.fetch_add(1, Ordering::Relaxed);
         *self.chosen.last() = Some(change);
     }

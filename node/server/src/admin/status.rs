@@ -1,4 +1,4 @@
-//! `/status.json`: what the page of the admin listener shows. docs/operations.md describes it.
+//! `/status.json`: what the page of the admin listener shows. docs/guide/run.md describes it.
 
 use super::Admin;
 use crate::VERSION;

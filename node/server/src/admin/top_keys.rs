@@ -1,4 +1,4 @@
-//! `stats topkeys`, and `/topkeys` of the admin listener. docs/operations.md describes both.
+//! `stats topkeys`, and `/topkeys` of the admin listener. docs/guide/tune.md describes both.
 
 use super::{Admin, Lines};
 use crate::background::push_encoded;

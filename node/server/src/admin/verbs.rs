@@ -103,18 +103,18 @@ impl Admin {
                 self.shared.budget.resize(division.conn_limits());
                 self.look_for_excess();
                 if is_logged && memory > wanted {
-                    tracing::warn!(
-                        "{wanted} is too little for what cannot be given back: the memory limit is {memory}"
-                    );
+                    // Operator: Nothing: the limit is now the smallest possible.
+                    tracing::warn!("cannot shrink memory to {wanted}: the limit is now {memory}");
                 } else if is_logged {
-                    tracing::info!("the memory limit is {memory}");
+                    tracing::info!("the memory limit is now {memory}");
                     division.report(memory);
                 }
                 OK.into()
             }
             Err(error) => {
                 if is_logged {
-                    tracing::warn!("the memory limit stays as it is: {}", self.why_not(wanted, error));
+                    // Operator: The message has the reason; raise `reserve` to allow more.
+                    tracing::warn!("cannot change the memory limit: {}", self.why_not(wanted, error));
                 }
                 "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust".into()
             }

@@ -64,7 +64,8 @@ fn walk<S: Session>(
             }
             Walked::Done => writer.end(&mut out),
             Walked::Overrun => {
-                tracing::warn!("a client was too slow to be listed all items while so many were stored");
+                // Operator: Read the list faster; a list of all items cannot wait for a slow client.
+                tracing::warn!("stopped listing items to a client that reads too slowly");
                 return shared.gone(&detached.arrival.facts, CloseReason::Error);
             }
         }

@@ -128,7 +128,9 @@ impl DatagramListener {
             // Clients of other paths are served on.
             let way = self.ways.swap_remove(number);
             let name = way.path.name();
-            tracing::error!(path = name, %error, worker = self.place.worker, "a path of datagrams is of no more use");
+            // Operator: Correct what `error` names, then restart the server. TCP clients are not
+            // affected.
+            tracing::error!(path = name, %error, worker = self.place.worker, "the datagram listener failed; disabled");
         }
         self.note(total);
         self.rounds += 1;

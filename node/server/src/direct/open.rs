@@ -18,7 +18,7 @@ const TRIES: u32 = 100;
 #[derive(Debug, thiserror::Error)]
 pub enum DirectError {
     /// From the network.
-    #[error("cannot take MICA's datagrams at {address}, for {workers} workers from that port on")]
+    #[error("cannot listen for MICA datagrams at {address} for {workers} workers from that port on")]
     Network {
         /// Where.
         address: SocketAddr,
@@ -28,13 +28,13 @@ pub enum DirectError {
         source: io::Error,
     },
     /// From an interface.
-    #[error("cannot take MICA's datagrams past the kernel's network stack")]
+    #[error("cannot receive MICA datagrams by AF_XDP")]
     Interface(#[from] XdpError),
     /// There are several ports to take them from.
-    #[error("with xdp all addresses of mica have one port")]
+    #[error("with xdp, all mica addresses must have the same port")]
     Ports,
     /// From clients on the same host.
-    #[error("cannot give rings to clients at {path}")]
+    #[error("cannot open the listener for shared-memory rings at {path}")]
     Local {
         /// Where.
         path: PathBuf,
@@ -73,7 +73,7 @@ pub(crate) fn open(options: &Options) -> Result<Vec<Vec<OpenPath>>, DirectError>
         };
         let addresses = options.mica.iter().map(SocketAddr::ip).collect();
         let paths = XdpServerPath::open(&interface.options(addresses, port, options.workers))?;
-        tracing::info!(%interface, facts = ?paths.first().map(XdpServerPath::facts), "past the kernel's stack");
+        tracing::info!(%interface, facts = ?paths.first().map(XdpServerPath::facts), "receiving MICA datagrams by AF_XDP");
         // Sockets of the kernel's stay: clients on this host come by them.
         deal(&mut workers, paths, port);
     }

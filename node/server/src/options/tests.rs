@@ -70,9 +70,9 @@ fn an_engine_refuses_the_index_and_policy_of_another() {
         let row = OPTIONS.iter().find(|row| row.name == option).unwrap();
         read(engine, row, value).unwrap_err()
     };
-    assert_eq!(error("fleec", "policy", "lru"), "unknown policy 'lru'; there are: bucket-clock");
-    assert_eq!(error("mica-store", "policy", "lru"), "unknown policy 'lru'; there are: none");
-    assert_eq!(error("mica-store", "index", "cuckoo"), "unknown index 'cuckoo'; there are: bulk-chained");
+    assert_eq!(error("fleec", "policy", "lru"), "unknown policy 'lru'; use one of: bucket-clock");
+    assert_eq!(error("mica-store", "policy", "lru"), "unknown policy 'lru'; use one of: none");
+    assert_eq!(error("mica-store", "index", "cuckoo"), "unknown index 'cuckoo'; use one of: bulk-chained");
     assert!(error("mica", "policy", "clock").starts_with("unknown policy 'clock'; there are: "));
 }
 

@@ -53,7 +53,8 @@ impl Door {
             if let Err(error) = poll(&mut events, None)
                 && error != rustix::io::Errno::INTR
             {
-                tracing::error!(%error, "successors are not waited for any more");
+                // Operator: Upgrade by a restart, and check the folder of the takeover socket.
+                tracing::error!(%error, "stopped waiting for a server that takes over");
                 return None;
             }
             if self.is_closed.load(Ordering::SeqCst) {
@@ -63,13 +64,17 @@ impl Door {
                 Ok(Some((Stream::Unix(stream), _))) => match Channel::new(stream) {
                     Ok(channel) => match self.meet(channel) {
                         Ok(successor) => return Some(successor),
-                        Err(error) => tracing::warn!("nobody takes over: {error}"),
+                        // Operator: The message has the reason; correct it and start the new server
+                        // again.
+                        Err(error) => tracing::warn!("a takeover failed; this server keeps serving: {error}"),
                     },
-                    Err(error) => tracing::warn!("nobody takes over: {error}"),
+                    // Operator: The message has the reason; correct it and start the new server again.
+                    Err(error) => tracing::warn!("a takeover failed; this server keeps serving: {error}"),
                 },
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "a successor cannot be heard");
+                    // Operator: Check the limit of open files; then start the new server again.
+                    tracing::warn!(%error, "takeover socket: accept failed");
                     std::thread::sleep(HELLO_MAX);
                 }
             }

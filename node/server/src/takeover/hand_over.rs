@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use guira_contract::Opening;
 use guira_memory::lasting::HandedRegion;
 use guira_roster::RegionPlace;
-use guira_serving::WorkerError;
+use guira_serving::{Arrival, WorkerError};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 use guira_transport::Inherited;
@@ -23,7 +23,7 @@ const LISTS: Duration = Duration::from_millis(500);
 
 /// Why nobody serves after a takeover has failed. What is in the region lasts, unless the log says otherwise.
 #[derive(Debug, thiserror::Error)]
-#[error("the server cannot go on after a takeover has failed")]
+#[error("cannot resume serving after a failed takeover")]
 pub struct HandOverError(#[from] StartError);
 
 /// What is left of the engine of a server that lets go.
@@ -43,7 +43,8 @@ impl Left {
         match self {
             Left::Region(region) => log_closed(place, region.close()),
             Left::Engine(held) => close_unserved(held, shared, place),
-            Left::Spoilt(_) => tracing::error!("the items in the region {place} are lost"),
+            // Operator: The cache starts empty: expect load on the database.
+            Left::Spoilt(_) => tracing::error!("lost the items in region {place}"),
         }
     }
 }
@@ -59,34 +60,33 @@ impl Running {
     ) -> Result<Option<(Running, TakeoverError)>, HandOverError> {
         let Running { crew, admin, shared, held, door, found, again, .. } = self;
         let (pid, build) = (successor.pid(), successor.build.clone());
-        tracing::info!(pid, build, "a successor takes over");
+        tracing::info!(pid, build, "a new server is taking over");
         // Its clients ask the successor again. It uses the engine, which is about to be let go.
         if let Some(Err(error)) = admin.map(|(_, crew)| crew.end(STRAGGLERS)) {
-            tracing::error!("of the admin listener: {error}");
+            // Operator: Check the admin address. Metrics are missing until a restart.
+            tracing::error!("admin listener: {error}");
         }
         let before = shared.connections.current.load(Ordering::Relaxed);
+        let micros = |time: Duration| time.as_micros() as u64;
         let started = Stopwatch::start();
         let (arrivals, ended) = crew.hand_over(STRAGGLERS);
         let stopped = started.elapsed();
         let (left, refusal) = let_go(held, found.is_some(), ended, &shared);
         let settled = started.elapsed();
         let now = shared.clock.now();
-        let connections: Vec<_> = arrivals
-            .into_iter()
-            .map(|arrival| {
-                let written = arrival.write(&shared, now);
-                (arrival, written)
-            })
-            .collect();
+        let written = |arrival: Arrival| {
+            let written = arrival.write(&shared, now);
+            (arrival, written)
+        };
+        let connections: Vec<_> = arrivals.into_iter().map(written).collect();
         let region = match &left {
             Left::Region(region) => Some(&**region),
             Left::Engine(_) | Left::Spoilt(_) => None,
         };
+        let time = HandedTime::of(&shared.clock);
+        let leaving = Leaving { connections: &connections, region, time };
         let result = match refusal {
-            None => {
-                let time = HandedTime::of(&shared.clock);
-                successor.give(&Leaving { connections: &connections, region, time })
-            }
+            None => successor.give(&leaving),
             Some(why) => {
                 successor.refuse(&why);
                 Err(Failing::BeforeCommit(why))
@@ -96,7 +96,6 @@ impl Running {
         match result {
             Ok(()) => {
                 sockets.disown_files();
-                let micros = |time: Duration| time.as_micros() as u64;
                 tracing::info!(
                     pid,
                     connections = connections.len(),
@@ -104,7 +103,7 @@ impl Running {
                     us = micros(started.elapsed()),
                     us_workers = micros(stopped),
                     us_region = micros(settled - stopped),
-                    "the successor has taken over"
+                    "the new server took over"
                 );
                 Ok(None)
             }
@@ -115,7 +114,12 @@ impl Running {
                 let running = go_on(again, sockets, incoming, left.after(&failing), found, &shared)?;
                 running.shared.hub.counters.add(ServerCount::TakeoversFailed, 1);
                 let (Failing::BeforeCommit(why) | Failing::AfterCommit(why)) = failing;
-                tracing::warn!(pid, us = started.elapsed().as_micros() as u64, "this server goes on: {why}");
+                // Operator: The message has the reason; correct it and start the new server again.
+                tracing::warn!(
+                    pid,
+                    us = micros(started.elapsed()),
+                    "the takeover failed; this server keeps serving: {why}"
+                );
                 Ok(Some((running, why)))
             }
         }
@@ -143,7 +147,8 @@ fn let_go(
         }
         Err(WorkerError::Panicked) => return (Left::Spoilt(held), None),
         // What it had begun with items it has ended: they are as good as before.
-        Err(error) => tracing::error!("its connections are closed: {error}"),
+        // Operator: Nothing: these clients reconnect.
+        Err(error) => tracing::error!("closed the connections of a failed takeover: {error}"),
     }
     if !is_quiet {
         return (Left::Engine(held), Some(TakeoverError::Busy));

@@ -109,7 +109,8 @@ impl Sockets {
         match role {
             // The predecessor has given it up: this server listens there anew.
             role if role == Role::Stream as u64 && !is_listening(&fd)? => {
-                tracing::warn!("a socket of the predecessor does not listen any more, and is not taken over");
+                // Operator: Nothing: the previous server had stopped listening there.
+                tracing::warn!("skipped a socket of the previous server: it does not listen any more");
             }
             role if role == Role::Stream as u64 => {
                 let listeners = if is_managed { &mut self.managed_streams } else { &mut self.streams };

@@ -70,30 +70,28 @@ pub enum TakeoverError {
         source: io::Error,
     },
     /// The link between the two processes.
-    #[error("the other server cannot be reached any more")]
+    #[error("cannot reach the other server")]
     Link(#[from] io::Error),
     /// It has ended, or closed the link.
-    #[error("the other server is gone")]
+    #[error("the other server exited")]
     Gone,
     /// It says nothing.
-    #[error("the other server has not answered in time")]
+    #[error("timeout: no reply from the other server")]
     Late,
     /// It says something else than it should.
-    #[error("the other end does not speak as a server that takes over: {0}")]
+    #[error("protocol error on the takeover socket: {0}")]
     Unknown(&'static str),
     /// It runs as somebody else.
     #[error("the other process runs as another user")]
     Foreign,
     /// If it failed, nothing could keep it from going on with the region.
-    #[error("the other process cannot be ended from here: is it in another PID namespace?")]
+    #[error("cannot signal the other process: it may be in another PID namespace")]
     OutOfReach,
     /// It will not.
-    #[error("the other server refuses: {0}")]
+    #[error("the other server refused: {0}")]
     Refused(String),
     /// The region is not the predecessor's.
-    #[error(
-        "the server to take over from keeps its items in {theirs}, and this one {ours}: name the same --region"
-    )]
+    #[error("the running server keeps its items in {theirs}, this one {ours}: use the same --region")]
     OtherRegion {
         /// The predecessor's.
         theirs: String,
@@ -101,15 +99,15 @@ pub enum TakeoverError {
         ours: String,
     },
     /// The successor could not go on with the items.
-    #[error("the items of the server to take over from would be lost, since {0}")]
+    #[error("a takeover would lose the items of the running server: {0}")]
     WouldEmpty(String),
     /// Something still works on items.
     #[error("lists of items are still being sent")]
     Busy,
     /// The region stays where it is.
-    #[error("the server to take over from keeps its region")]
+    #[error("the running server keeps its region")]
     Kept(#[from] CloseError),
     /// It is not known what the items are.
-    #[error("a worker of the server to take over from has panicked: it begins anew, without items")]
+    #[error("a worker of the running server panicked; starting empty")]
     Panicked,
 }

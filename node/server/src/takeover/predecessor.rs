@@ -104,7 +104,8 @@ impl Predecessor {
     /// Why not.
     pub(crate) fn check_region(&self, options: &Options, setup: &Setup) -> Result<(), TakeoverError> {
         let Some(theirs) = &self.region else {
-            tracing::warn!("the server that is taken over from has no region: its items are lost");
+            // Operator: Set `region` in both servers to keep items across a takeover.
+            tracing::warn!("the running server has no region; its items are lost");
             return Ok(());
         };
         let ours = options.region.as_ref();
@@ -133,7 +134,7 @@ impl Predecessor {
     /// If it does not.
     pub(crate) fn let_go(self) -> Result<Bringing, TakeoverError> {
         let Predecessor { mut channel, build, .. } = self;
-        tracing::info!(pid = channel.peer.pid(), build, "taking over");
+        tracing::info!(pid = channel.peer.pid(), build, "taking over from the running server");
         channel.send(Kind::Ready, &mut FieldWriter::default(), &[])?;
         let mut incoming = Vec::new();
         loop {
@@ -190,7 +191,8 @@ impl Bringing {
             Ok(_) => Ok(()),
             // It has said neither yes nor no, and nobody else has the items now.
             Err(TakeoverError::Gone) if link.peer.wait_until_gone(DEATH_MAX) => {
-                tracing::warn!("the server that is taken over from has died: this one goes on alone");
+                // Operator: Check that all items are there (`curr_items`).
+                tracing::warn!("the previous server died during the takeover; this server continues");
                 self.link = None;
                 Ok(())
             }
@@ -203,7 +205,8 @@ impl Bringing {
         if let Some(mut link) = self.link.take()
             && let Err(error) = link.send(Kind::Serving, &mut FieldWriter::default(), &[])
         {
-            tracing::warn!("the server that was taken over from does not hear of it: {error}");
+            // Operator: Check that the previous server has exited.
+            tracing::warn!("cannot notify the previous server that the takeover succeeded: {error}");
         }
     }
 

@@ -12,13 +12,24 @@ use std::time::Duration;
 /// How long a successor may take: clients wait meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Patience {
-    /// To open a region, …
+    /// To open a region without items, …
     pub(super) opened: Duration,
     /// … and to begin.
     pub(super) serving: Duration,
 }
 
-const PATIENCE: Patience = Patience { opened: Duration::from_secs(60), serving: Duration::from_secs(10) };
+/// A successor that hangs stops all service for as long; opening takes some milliseconds. If it does not begin after
+/// that, the items are lost: it has more time for it.
+const PATIENCE: Patience = Patience { opened: Duration::from_secs(5), serving: Duration::from_secs(10) };
+/// Bytes of items for which a successor may take a second more.
+const BYTES_PER_SECOND: u64 = 4 << 30;
+impl Patience {
+    /// How long opening a region with so many bytes of items may take.
+    fn opening(self, bytes: u64) -> Duration {
+        self.opened + Duration::from_millis(bytes.saturating_mul(1_000) / BYTES_PER_SECOND)
+    }
+}
+
 /// How long a process may take to die.
 const DEATH_MAX: Duration = Duration::from_secs(5);
 /// Bytes of connections in one message, unless a single one has more.
@@ -93,7 +104,9 @@ impl Successor {
     fn give_and_commit(&mut self, leaving: &Leaving<'_>) -> Result<(), TakeoverError> {
         self.give_connections(leaving.connections)?;
         self.give_region(leaving.region, leaving.connections.len(), leaving.time)?;
-        expect(self.channel.receive(Wait::most(self.patience.opened))?, Kind::Opened)?;
+        let state = leaving.region.and_then(HandedRegion::state);
+        let opened = self.patience.opening(state.map_or(0, |state| state.bytes as u64));
+        expect(self.channel.receive(Wait::most(opened))?, Kind::Opened)?;
         self.channel.send(Kind::Commit, &mut FieldWriter::default(), &[])
     }
 
@@ -149,7 +162,19 @@ impl Successor {
         self.refuse(why);
         let is_gone = self.channel.peer.kill().is_ok() && self.channel.peer.wait_until_gone(DEATH_MAX);
         if !is_gone {
-            tracing::debug!(pid = self.pid(), "the successor cannot be seen to end");
+            tracing::debug!(pid = self.pid(), "cannot watch the new server process");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_successor_that_hangs_stops_service_for_five_seconds_and_a_large_cache_has_longer() {
+        assert_eq!(PATIENCE.opening(0), Duration::from_secs(5));
+        assert!(PATIENCE.opening(1 << 30) < Duration::from_secs(6));
+        assert_eq!(PATIENCE.opening(64 << 30), Duration::from_secs(21));
     }
 }

@@ -229,7 +229,9 @@ impl Hub {
             match thread.spawn(move || reporter.run()) {
                 Ok(_) => *running = true,
                 Err(error) => {
-                    tracing::error!(%error, "cannot start the log's thread");
+                    // Operator: Raise the limit of threads (`TasksMax=`). `watch` does not work until
+                    // then.
+                    tracing::error!(%error, "cannot start the log thread");
                     for Newcomer { detached, .. } in self.newcomers.take() {
                         self.watchers.fetch_sub(1, Ordering::Relaxed);
                         shared.gone(&detached.arrival.facts, CloseReason::Error);

@@ -98,7 +98,7 @@ fn the_slot_is_a_position_too(fleet: &Fleet) {
 fn expect_gap(fleet: &Fleet, expected: &str) {
     fleet.caches.store(["anything"]);
     let errors = fleet.invalidator(Settings::default()).wait_for_fault();
-    assert!(errors.contains("the log has a gap") && errors.contains("flush the caches"), "{errors}");
+    assert!(errors.contains("log has a gap") && errors.contains("flush the caches"), "{errors}");
     assert!(errors.contains(expected), "{errors}");
     fleet.caches.expect_gone(&[], &["anything"]);
     let mut invalidator = fleet.invalidator(Settings { top: "on-gap = \"flush\"", ..Settings::default() });

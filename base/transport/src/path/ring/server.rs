@@ -25,7 +25,7 @@ pub enum RingError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// There are too many threads.
-    #[error("clients on this host can be given rings to {CORES_MAX} workers, not to {0}")]
+    #[error("shared-memory rings support at most {CORES_MAX} workers, not {0}")]
     Cores(usize),
     /// An error of the system.
     #[error("cannot prepare rings")]

@@ -12,19 +12,20 @@ pub enum XdpError {
     NoInterface { interface: String, source: io::Error },
     /// Privileges are missing.
     #[error(
-        "no privileges to {step}: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF are needed, and a limit of locked memory that allows it"
+        "no permission to {step}: AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and a sufficient limit \
+             of locked memory"
     )]
     NoPrivileges { step: &'static str, source: io::Error },
     /// The kernel lacks AF_XDP, or is too old.
-    #[error(
-        "this kernel has no AF_XDP, or not what is needed of it, to {step} (Linux 5.9 and more with CONFIG_XDP_SOCKETS)"
-    )]
+    #[error("this kernel cannot {step}: AF_XDP needs Linux 5.9 or later with CONFIG_XDP_SOCKETS")]
     NoKernelSupport { step: &'static str, source: io::Error },
     /// The driver has no native XDP, and generic mode was not allowed.
-    #[error("the driver of {interface} has no native XDP, or not with its present settings, such as its MTU")]
+    #[error(
+        "the driver of {interface} has no native XDP, or none with its current settings, such as its MTU"
+    )]
     NoNativeMode { interface: String, source: io::Error },
     /// Another process has an XDP program at the interface, or AF_XDP sockets at one of its queues.
-    #[error("another program uses XDP on {interface} already")]
+    #[error("another program already uses XDP on {interface}")]
     Occupied { interface: String, source: io::Error },
     /// The verifier rejected the program.
     #[error("the kernel refuses the XDP program: {log}")]
@@ -35,14 +36,15 @@ pub enum XdpError {
     },
     /// The card has several queues, but does not support steering rules.
     #[error(
-        "{interface} does not steer ports to queues (ethtool's n-tuple rules); let every thread listen to every queue"
+        "{interface} cannot steer ports to queues (ethtool's n-tuple rules); let every thread listen on \
+             every queue"
     )]
     NoSteering { interface: String, source: io::Error },
     /// There is no route to the server by this interface.
     #[error("no route to {address} by {interface}")]
     NoRoute { address: IpAddr, interface: String, source: io::Error },
     /// Neighbour discovery failed.
-    #[error("{address} does not answer on {interface}: its MAC address is unknown")]
+    #[error("cannot find the MAC address of {address} on {interface}: no ARP or neighbor reply")]
     NoNeighbour {
         /// The server, or the gateway to it.
         address: IpAddr,

@@ -109,8 +109,10 @@ impl Settings<'_> {
             return unsuitable("the database writes no log: start it with log_bin");
         }
         if *syncs != "1" {
+            // Operator: Set `sync_binlog = 1` on the database.
             tracing::warn!(
-                "sync_binlog is {syncs}: if the database's host crashes, other transactions may get the GTIDs of those that were read, and are missed"
+                "sync_binlog is {syncs}, not 1: after a crash of the database host, transactions may be \
+                     missed because GTIDs are reused"
             );
         }
         if reads == Reads::Statements {
@@ -123,8 +125,10 @@ impl Settings<'_> {
             return unsuitable("templates need names of columns in the log: set binlog_row_metadata = FULL");
         }
         if *image != "FULL" {
+            // Operator: Set `binlog_row_image = FULL` on the database.
             tracing::warn!(
-                "binlog_row_image is {image}: keys of columns that an image leaves out cannot be made"
+                "binlog_row_image is {image}, not FULL: keys of columns that are not in the row image are \
+                     not deleted"
             );
         }
         Ok(())

@@ -24,12 +24,13 @@ const LENGTH_AT: usize = 9;
 /// Why the events of a transaction cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PayloadFlaw {
-    #[error("it cannot be decompressed")]
+    #[error("the transaction cannot be decompressed")]
     Malformed,
-    #[error("it is compressed in a way that is not known here")]
+    #[error("the transaction uses an unknown compression")]
     Unknown,
     #[error(
-        "it would take over 64 MiB to decompress it: set binlog_transaction_compression_level_zstd to 21 or less"
+        "decompressing the transaction needs over 64 MiB: set binlog_transaction_compression_level_zstd \
+             to 21 or less"
     )]
     Wide,
 }

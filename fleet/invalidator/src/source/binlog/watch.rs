@@ -18,7 +18,8 @@ pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
                 connection = None;
                 counts.set_extent(None);
                 if was_seen && stop.check().is_ok() {
-                    tracing::warn!("the lag in bytes is not known: {error}{}", advice(&error));
+                    // Operator: Grant what the message names; only the metric is missing.
+                    tracing::warn!("cannot read the lag in bytes: {error}{}", advice(&error));
                 }
             }
         }

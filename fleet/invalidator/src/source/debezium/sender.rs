@@ -174,8 +174,11 @@ impl<'l> Sender<'l> {
                 }
                 self.keep_seat()?;
                 if self.counts.add(Count::SkippedLines) {
+                    // Operator: Check Debezium's configuration: envelopes with `before` and `after`, no
+                    // flattening. Delete the keys by hand.
                     tracing::error!(
-                        "a line is no change event and is skipped, what it has changed is not deleted, {why}: {shown}"
+                        "skipped a line that is not a change event; its keys were not deleted: {why}: \
+                             {shown}"
                     );
                 }
                 (wall_clock(), WasOfUse::No)

@@ -144,7 +144,11 @@ fn check(messages: &mut Messages, options: &Options) -> Result<(), SourceError> 
         return unsuitable(format!("the publication {publication} leaves out inserts, updates or deletes"));
     }
     if !is_true(1) {
-        tracing::warn!("the publication {publication} leaves out TRUNCATE, which is not noticed then");
+        // Operator: Create the publication with `publish = 'insert, update, delete, truncate'`.
+        tracing::warn!(
+            "publication {publication} does not publish TRUNCATE: truncated tables keep their cached \
+                 values"
+        );
     }
     options.tables.iter().try_for_each(|(schema, table)| check_table(messages, publication, schema, table))
 }
@@ -173,7 +177,8 @@ fn check_table(
             "the table {schema}.{table} has templates and is not in the publication {publication}: add it, or set publish_via_partition_root if it has partitions"
         ))),
         (false, false) => {
-            tracing::warn!("there is no table {schema}.{table}, which has templates");
+            // Operator: Correct the name in the template, or create the table.
+            tracing::warn!("a template names table {schema}.{table}, which does not exist");
             Ok(())
         }
     }

@@ -164,7 +164,7 @@ pub(super) fn copy(messages: &mut Messages, name: &str) -> Result<String, Source
 
 /// Makes a slot, which begins at the present end of the log. It waits for the end of all transactions that have begun.
 pub(super) fn create(messages: &mut Messages, name: &str) -> Result<Lsn, SourceError> {
-    tracing::info!("the slot {name} is being made, once the transactions that have begun are over");
+    tracing::info!("creating replication slot {name}; waiting for running transactions to end");
     messages.set_patience(Duration::MAX);
     let statement =
         format!("CREATE_REPLICATION_SLOT {} LOGICAL {PLUGIN} NOEXPORT_SNAPSHOT", identifier(name));

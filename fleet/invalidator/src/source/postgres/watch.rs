@@ -42,10 +42,8 @@ pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
                 messages = None;
                 counts.set_extent(None);
                 if was_seen && stop.check().is_ok() {
-                    tracing::warn!(
-                        "what the slot {} keeps cannot be seen at the moment: {error}",
-                        options.slot
-                    );
+                    // Operator: Grant the role `pg_monitor`; only the metric is missing.
+                    tracing::warn!("cannot read how much WAL slot {} retains: {error}", options.slot);
                 }
             }
         }

@@ -78,7 +78,10 @@ impl Replayer {
         self.plan = plan.clone();
         match Configured::new(plan, self.shared.settings()) {
             Ok(places) => self.replay.replace(Places::Configured(Box::new(places))),
-            Err(error) => tracing::error!("deletes are replayed by the configuration before: {error}"),
+            // Operator: Correct what the message names; logged deletes wait.
+            Err(error) => tracing::error!(
+                "cannot apply the new configuration to delete replay; using the previous one: {error}"
+            ),
         }
     }
 
@@ -91,7 +94,8 @@ impl Replayer {
         if folder != self.folder
             && let Err(error) = &folder
         {
-            tracing::warn!(%error, "the folder of logged deletes cannot be read");
+            // Operator: Check the permissions of `--async-dir`.
+            tracing::warn!(%error, "cannot read the folder of logged deletes");
         }
         self.folder = folder;
         if is_busy { LIST_BUSY } else { LIST_EVERY }
@@ -111,32 +115,35 @@ fn tell(file: &FileReport) {
     let name = &file.name;
     let left: u64 = file.left.iter().map(|left| left.count).sum();
     if file.delivered > 0 || file.fate == FileFate::Removed {
-        tracing::info!(file = name, file.delivered, left, "replayed deletes");
+        tracing::info!(file = name, file.delivered, left, "replayed logged deletes");
     }
     if file.end == FileEnd::Torn {
-        tracing::warn!(
-            file = name,
-            "the last line is not complete and was skipped: nobody was told that it was written"
-        );
+        // Operator: Nothing: its client received an error.
+        tracing::warn!(file = name, "skipped an incomplete last line; its delete was never acknowledged");
     }
     if file.unreadable.count > 0 {
         let (count, first) = (file.unreadable.count, &file.unreadable.first);
-        tracing::warn!(file = name, count, first, "lines that are no logged deletes were skipped");
+        // Operator: Look at the file below `.replay` whose name ends with `unreadable`; deliver its
+        // deletes by hand.
+        tracing::warn!(file = name, count, first, "skipped malformed lines in a delete log");
     }
     if file.refused.count > 0 {
         let (count, first) = (file.refused.count, &file.refused.first);
-        tracing::warn!(file = name, count, first, "servers have refused logged deletes, which were dropped");
+        // Operator: Check the keys in the file; the servers consider them invalid.
+        tracing::warn!(file = name, count, first, "dropped logged deletes that servers rejected");
     }
     for left in file.left.iter().filter(|left| left.reason == LeftReason::Homeless) {
         let (server, count) = (&left.server, left.count);
+        // Operator: Add the server or pool to the configuration, or remove the file.
         tracing::warn!(
             file = name,
             server,
             count,
-            "deletes are kept: the configuration has neither their server nor their pool"
+            "kept logged deletes whose server and pool are not in the configuration"
         );
     }
     if let Some(error) = &file.error {
-        tracing::warn!(file = name, error, "a file of logged deletes makes trouble");
+        // Operator: Correct what `error` names; the router retries.
+        tracing::warn!(file = name, error, "cannot replay a delete log");
     }
 }

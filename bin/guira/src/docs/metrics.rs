@@ -1,0 +1,136 @@
+//! docs/metrics.md, made of the rows of all counters and gauges.
+
+use guira_server::{DERIVED, Family, Kind, Metric, MetricTable, Unit, metric_tables};
+use std::fmt::Write as _;
+
+const HEAD: &str = "\
+# Metrics
+
+<!-- Made by `cargo xtask docs`: change the tables in the code instead. ARCHITECTURE.md says where they are. -->
+
+What `stats`, `stats items` and `stats slabs` show, by name. Counters are since the start or the last `stats reset`; a region keeps those of commands, workers,
+classes and the engine across a restart. Gauges are of the moment. Counts of commands by class are estimates, of one command in 32. Names that memcached
+has too mean the same, but for those in [drop-in.md](drop-in.md#figures). [run](guide/run.md#what-to-watch) says which of them to watch. `stats mrc`
+and `stats bursts` are [described there](guide/tune.md#what-more-memory-is-worth), too.
+
+The last column is the name that [the admin listener](guide/run.md#metrics-and-the-admin-page) gives a figure: that of prometheus/memcached_exporter where it
+shows the same, with the label `slab` for each class; `guira_…` otherwise.
+";
+
+const DERIVED_HEAD: &str = "
+## `/metrics` only
+
+What the exporter computes or takes from `stats settings`, and what no line of `stats` shows. Histograms are those of `stats latency`.
+
+| name | what it is | labels | type |
+|---|---|---|---|
+";
+
+const ROUTER_HEAD: &str = "
+# Metrics of the router
+
+What `stats` of `guira router` shows, by mcrouter's names where mcrouter has them; mcrouter's rates (those of its names that do not end in `_count`) are not there.
+Counters are since the start. A *server* is one of the configuration with its connections, one for each thread. The last column is the name in `/metrics` of
+[its admin listener](router.md#metrics-over-http), where each server and pool has labels.
+";
+
+const ROUTER_FAMILIES_HEAD: &str = "
+## `/metrics` of the router only
+
+| name | what it is | labels | type |
+|---|---|---|---|
+";
+
+const INVALIDATOR_HEAD: &str = "
+# Metrics of the invalidator
+
+What `/metrics` of [`guira invalidate`](invalidator.md) shows. Counters are since the start.
+
+| name | what it is | labels | type |
+|---|---|---|---|
+";
+
+const CHECKER_HEAD: &str = "
+# Metrics of the checker
+
+What `/metrics` of [`guira check`](checker.md) shows. Counters are since the start.
+
+| name | what it is | labels | type |
+|---|---|---|---|
+";
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Count => "count",
+        Unit::Bytes => "bytes",
+        Unit::Seconds => "seconds",
+        Unit::Microseconds => "microseconds",
+        Unit::Flag => "0 or 1",
+        Unit::Text => "text",
+    }
+}
+
+pub(super) fn markdown() -> String {
+    let mut text = HEAD.to_owned();
+    metric_tables().iter().for_each(|table| add_table(&mut text, table));
+    text.push_str(DERIVED_HEAD);
+    add_families(&mut text, DERIVED);
+    text.push_str(ROUTER_HEAD);
+    guira_router::metric_tables().iter().for_each(|table| add_table(&mut text, table));
+    text.push_str(ROUTER_FAMILIES_HEAD);
+    add_families(&mut text, guira_router::FAMILIES);
+    text.push_str(INVALIDATOR_HEAD);
+    add_families(&mut text, &guira_invalidator::families());
+    text.push_str(CHECKER_HEAD);
+    add_families(&mut text, &guira_checker::families());
+    text
+}
+
+fn add_table(text: &mut String, table: &MetricTable) {
+    let _ = write!(
+        text,
+        "\n## `{}`: {}\n\n| name | what it is | unit | kind | in `/metrics` |\n|---|---|---|---|---|\n",
+        table.command, table.scope
+    );
+    for (metric, exported) in table.metrics.iter().zip(&table.exported) {
+        let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
+        let exported = exported.as_ref().map_or_else(String::new, |name| format!("`{name}`"));
+        let Metric { name, meaning, .. } = metric;
+        let _ = writeln!(text, "| `{name}` | {meaning} | {} | {kind} | {exported} |", unit(metric.unit));
+    }
+    if !table.absent.is_empty() {
+        let names = table.absent.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "\nAlways 0, since there is nothing here that they could count: {names}.");
+    }
+}
+
+fn add_families(text: &mut String, families: &[Family]) {
+    for Family { name, labels, meaning, kind } in families {
+        let labels = labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "| `{name}` | {meaning} | {labels} | {kind} |");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use guira_server::metric_tables;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_document_is_current() {
+        let document = include_str!("../../../../docs/metrics.md");
+        assert!(document == super::markdown(), "docs/metrics.md is not current: run cargo xtask docs");
+    }
+
+    #[test]
+    fn a_command_shows_each_name_once() {
+        for tables in [metric_tables(), guira_router::metric_tables()] {
+            let mut names = BTreeSet::new();
+            for table in tables {
+                for name in table.metrics.iter().map(|metric| metric.name).chain(table.absent) {
+                    assert!(names.insert((table.command, name)), "{name} twice in {}", table.command);
+                }
+            }
+        }
+    }
+}

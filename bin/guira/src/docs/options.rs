@@ -1,0 +1,53 @@
+//! docs/options.md, made of the rows.
+
+use crate::node::memcached;
+use crate::node::options::line;
+use guira_server::OPTIONS;
+use std::fmt::Write as _;
+
+const HEAD: &str = "\
+# Options of `guira serve`
+
+<!-- Made by `cargo xtask docs`: change node/server/src/options/rows.rs instead. -->
+
+Each option has the same name on the command line (`--max-item-size 2MiB`) and in the file that `--config` names (`max-item-size = \"2MiB\"`); the
+command line goes before the file. A switch needs no value on the command line. Sizes have K, M, G, T or KiB, MiB, … behind them. `--print-config`
+prints the options as they would be used. An option that the engine does not honour is refused. The column *memcached* has the flags of `guira
+memcached` that set the option ([drop-in.md](drop-in.md)), the column *settings* its lines in `stats settings`.
+";
+
+/// The whole document.
+pub(super) fn markdown() -> String {
+    let mut text = HEAD.to_owned();
+    let mut section = "";
+    for row in OPTIONS {
+        if row.section != section {
+            section = row.section;
+            let _ = write!(
+                text,
+                "\n## {section}\n\n| in a file | what it does | default | memcached | settings |\n|---|---|---|---|---|\n"
+            );
+        }
+        let example = line(row, &[row.example()]);
+        let names =
+            |names: Vec<String>| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let settings = names(row.settings().map(str::to_owned).collect());
+        let flags = names(memcached::flags_of(row.name));
+        let cells = [format!("`{example}`"), row.help(), row.default_text(), flags, settings];
+        let _ = writeln!(
+            text,
+            "| {} |",
+            cells.map(|cell| cell.replace('|', "\\|").replace('\n', "<br>")).join(" | ")
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_document_is_current() {
+        let document = include_str!("../../../../docs/options.md");
+        assert!(document == super::markdown(), "docs/options.md is not current: run cargo xtask docs");
+    }
+}

@@ -1,0 +1,48 @@
+//! docs/router-options.md, made of the rows.
+
+use crate::fleet::router::table::{Effect, ROWS};
+use std::fmt::Write as _;
+
+const HEAD: &str = "\
+# Options of `guira router`
+
+<!-- Made by `cargo xtask docs`: change bin/guira/src/fleet/router/table.rs instead. -->
+
+The names are mcrouter's; [router.md](router.md) says how to use them. An option that changes nothing is accepted, and noted once on standard error. One
+that is refused ends the start, since the router could not do what it promises. Options of mcrouter that are not listed are unknown here and refused.
+";
+
+/// The whole document.
+pub(super) fn markdown() -> String {
+    let mut text = HEAD.to_owned();
+    let mut section = "";
+    for row in ROWS {
+        if row.section != section {
+            section = row.section;
+            let _ = write!(
+                text,
+                "\n## {section}\n\n| option | what it does | default | here |\n|---|---|---|---|\n"
+            );
+        }
+        let short = row.short.map(|short| format!("`-{short}`"));
+        let long = std::iter::once(row.long).chain(row.alias).map(|name| format!("`--{name}`"));
+        let names = short.into_iter().chain(long).collect::<Vec<_>>().join(", ");
+        let effect = match row.effect {
+            Effect::Used => "used".to_owned(),
+            Effect::Nothing(why) => format!("changes nothing: {why}"),
+            Effect::Refused(why) => format!("refused: {why}"),
+        };
+        let _ =
+            writeln!(text, "| {names} | {} | {} | {effect} |", row.about.replace('|', "\\|"), row.default);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_document_is_current() {
+        let document = include_str!("../../../../docs/router-options.md");
+        assert!(document == super::markdown(), "docs/router-options.md is not current: run cargo xtask docs");
+    }
+}

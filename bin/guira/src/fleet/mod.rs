@@ -1,0 +1,23 @@
+//! Everything beside the cache server: the router, the invalidator, the checker, pools in etcd, and what looks at nodes.
+
+pub(crate) mod check;
+mod etcd;
+pub(crate) mod invalidate;
+pub(crate) mod pools;
+pub(crate) mod probe;
+pub(crate) mod router;
+mod shares;
+pub(crate) mod top;
+
+use guira_cli::failure::Failure;
+use guira_invalidator::ReplayError;
+use guira_top::TerminalError;
+
+/// Whether the command line or the configuration of one of these is at fault.
+pub(crate) fn is_usage(failure: &Failure) -> bool {
+    let is_replay = |error| matches!(error, &ReplayError::Wanted(_) | &ReplayError::Config(_));
+    failure.find::<guira_invalidator::ConfigError>().is_some()
+        || failure.find::<guira_checker::ConfigError>().is_some()
+        || failure.find::<ReplayError>().is_some_and(is_replay)
+        || failure.find::<TerminalError>().is_some_and(|error| matches!(error, TerminalError::None))
+}

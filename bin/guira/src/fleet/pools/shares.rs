@@ -1,0 +1,101 @@
+//! Which share of the keys belongs where: a sample is hashed as routers hash keys.
+
+use guira_cli::failure::Failure;
+use guira_control::Slot;
+use guira_routing::hash::{HashKind, Selector, ServerIdentity};
+
+/// Keys of the sample. The share of a tenth of the keys is right to a hundredth of them then.
+const SAMPLE: usize = 100_000;
+
+/// How routers choose a slot, which pools in etcd do not say.
+#[derive(Debug, clap::Args)]
+pub(super) struct Hashing {
+    /// The hash by which routers choose a slot of the pool, as their configurations name it.
+    #[arg(long, value_name = "NAME", default_value = "Ch3")]
+    hash: String,
+    /// The salt of this hash.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    salt: String,
+}
+
+impl Hashing {
+    /// What chooses one of these slots.
+    pub(super) fn selector(&self, pool: &str, slots: &[Slot]) -> Result<Selector, Failure> {
+        let names: Vec<String> = (0..slots.len()).map(|number| format!("{pool}-{number}")).collect();
+        let identities = names.iter().zip(slots).map(|(name, slot)| {
+            let identity = ServerIdentity::named(name);
+            slot.weight.map_or(identity, |weight| identity.weighing(weight))
+        });
+        let usage = |error: guira_routing::hash::HashError| Failure::usage(error.to_string());
+        let kind = HashKind::from_name(&self.hash).map_err(usage)?;
+        Selector::new(kind, &identities.collect::<Vec<_>>(), &self.salt).map_err(usage)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.hash
+    }
+}
+
+fn sample() -> impl Iterator<Item = String> {
+    (0..SAMPLE).map(|number| format!("sample:{number}"))
+}
+
+/// The share of the keys that belong to a slot.
+pub(super) fn of_slot(selector: &Selector, slot: usize) -> f64 {
+    sample().filter(|key| selector.pick(key.as_bytes()) == slot).count() as f64 / SAMPLE as f64
+}
+
+/// The keys of the sample that change their slot, as pairs of slots.
+pub(super) fn moves(before: &Selector, after: &Selector) -> Vec<(usize, usize)> {
+    let slots = sample().map(|key| (before.pick(key.as_bytes()), after.pick(key.as_bytes())));
+    slots.filter(|(before, after)| before != after).collect()
+}
+
+/// The share of the sample that so many keys are.
+pub(super) fn share(keys: usize) -> f64 {
+    keys as f64 / SAMPLE as f64
+}
+
+/// A share as it is told.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selector(hash: &str, slots: usize) -> Selector {
+        let hashing = Hashing { hash: hash.to_owned(), salt: String::new() };
+        hashing.selector("cache", &vec![Slot::default(); slots]).unwrap()
+    }
+
+    #[test]
+    fn one_slot_less_moves_the_keys_of_that_slot_and_no_others() {
+        // What a slot has by a ketama depends on its points, which are some hundred.
+        let hashes = [("Ch3", 1.1), ("Jump", 1.1), ("Rendezvous", 1.1), ("KetamaLibmemcachedWeighted", 1.4)];
+        for slots in [2, 3, 4, 5, 8, 10, 20] {
+            for (hash, most) in hashes {
+                let (before, after) = (selector(hash, slots), selector(hash, slots - 1));
+                let moved = moves(&before, &after);
+                let (share, bound) = (share(moved.len()), most / slots as f64);
+                assert!(
+                    share <= bound,
+                    "{hash}: {share} of the keys move from {slots} slots, at most {bound}"
+                );
+                assert!(
+                    moved.iter().all(|(from, _)| *from == slots - 1),
+                    "{hash}: keys of slots that stay move"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn shares_of_slots_come_to_all_keys() {
+        let selector = selector("Ch3", 4);
+        let shares: Vec<f64> = (0..4).map(|slot| of_slot(&selector, slot)).collect();
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
+        assert!(shares.iter().all(|share| (0.24..0.26).contains(share)), "{shares:?}");
+    }
+}

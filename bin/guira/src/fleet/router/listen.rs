@@ -1,0 +1,70 @@
+//! Where a router listens, and whom it asks for names.
+
+use super::flags::Flags;
+use guira_cli::failure::Failure;
+use guira_router::{ClusterNode, ClusterNodeError};
+use guira_serving::{Listen, ListenTraits, Security};
+use guira_transport::{Address, TlsOptions};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+/// All addresses: only those that say so speak TLS.
+pub(super) fn addresses(flags: &Flags, tls: Option<&TlsOptions>) -> Result<Vec<Listen>, Failure> {
+    let mut all = Vec::new();
+    for text in flags.texts("listen") {
+        let listen: Listen = text.parse().map_err(|error| Failure::usage(format!("--listen: {error}")))?;
+        all.push(listen);
+    }
+    all.extend(ports(flags, "port")?.map(plain));
+    all.extend(flags.text("unix-domain-sock").map(|path| plain(Address::Unix(path.into()))));
+    // Without TLS there is nothing to tell apart.
+    let unsaid = all.iter_mut().filter(|listen| tls.is_some() && listen.traits.security == Security::Default);
+    unsaid.for_each(|listen| listen.traits.security = Security::Plain);
+    if flags.has("ssl-require-peer-certs") {
+        let basic = all.iter_mut().filter(|listen| listen.traits.security == Security::Basic);
+        basic.for_each(|listen| listen.traits.security = Security::Mutual);
+    }
+    all.extend(ports(flags, "ssl-port")?.map(plain));
+    Ok(all)
+}
+
+/// Where gets in datagrams are taken.
+pub(super) fn datagrams(flags: &Flags) -> Result<Vec<SocketAddr>, Failure> {
+    let wrong =
+        |text: &str| Failure::usage(format!("--udp: '{text}' is no address: give IP:PORT or [v6]:PORT"));
+    flags.texts("udp").map(|text| text.parse().map_err(|_| wrong(text))).collect()
+}
+
+/// What clients are told that look for routers.
+pub(super) fn nodes(flags: &Flags) -> Result<Vec<ClusterNode>, Failure> {
+    let wrong = |error: ClusterNodeError| Failure::usage(format!("--cluster-nodes: {error}"));
+    flags.texts("cluster-nodes").map(|text| text.parse().map_err(wrong)).collect()
+}
+
+/// Who is asked for names.
+pub(super) fn dns_server(flags: &Flags) -> Result<Option<SocketAddr>, Failure> {
+    let wrong = |text: &str| {
+        Failure::usage(format!("--dns-server: '{text}' is no address: give IP:PORT or [v6]:PORT"))
+    };
+    flags.text("dns-server").map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+}
+
+/// The addresses of ports, which are on all addresses of the host.
+fn ports(flags: &Flags, option: &str) -> Result<impl Iterator<Item = Address> + use<>, Failure> {
+    let has_v6 = Path::new("/proc/net/if_inet6").exists();
+    let mut addresses = Vec::new();
+    for text in flags.texts(option) {
+        let port: u16 =
+            text.parse().map_err(|_| Failure::usage(format!("--{option}: '{text}' is no port")))?;
+        addresses.push(Address::Tcp((Ipv4Addr::UNSPECIFIED, port).into()));
+        // Two free ones would differ.
+        if port != 0 && has_v6 {
+            addresses.push(Address::Tcp((Ipv6Addr::UNSPECIFIED, port).into()));
+        }
+    }
+    Ok(addresses.into_iter())
+}
+
+fn plain(address: Address) -> Listen {
+    Listen { traits: ListenTraits::default(), address, optional: false }
+}

@@ -1,0 +1,180 @@
+//! `guira`: what runs in production. Each command is a file that maps its arguments to a library call; the commands of
+//! the laboratory are passed on to `guira-lab`.
+//!
+//! A new command is a module with an `Args` (derived from clap) and a `run(&Args) -> Result<(), Failure>`, one
+//! variant of [`Task`], one arm of its dispatch and its name in [`help::GROUPS`].
+
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "fleet")]
+mod docs;
+#[cfg(feature = "fleet")]
+mod fleet;
+mod help;
+mod lab;
+mod node;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use guira_cli::failure::{FAILED, Failure, USAGE};
+use guira_cli::{VERSION, parse, with_negative_numbers};
+use node::{container, memcached, serve};
+
+#[cfg(feature = "fleet")]
+use fleet::{check, invalidate, pools, probe, router, top};
+
+/// A cache in memcached's place, and its router, invalidator and fleet.
+#[derive(Debug, Parser)]
+#[command(
+    name = NAME,
+    version = VERSION,
+    propagate_version = true,
+    max_term_width = guira_cli::HELP_WIDTH,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run the cache server.
+    Serve(Box<serve::Args>),
+    /// Run the cache server with memcached's command line, as a link called memcached does.
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Memcached {
+        /// memcached's options: see `guira memcached -h`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
+    /// Show what nodes do, on a screen that refreshes.
+    #[cfg(feature = "fleet")]
+    Top(top::Args),
+    /// Measure how long deletes take to reach all nodes.
+    #[cfg(feature = "fleet")]
+    Probe(probe::Args),
+    /// Run the router with mcrouter's command line, as a link called mcrouter does.
+    #[cfg(feature = "fleet")]
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Router {
+        /// mcrouter's options: see `guira router --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
+    /// Read a database's log and delete changed keys from caches.
+    #[cfg(feature = "fleet")]
+    Invalidate(invalidate::Args),
+    /// Verify caches against the database after each change.
+    #[cfg(feature = "fleet")]
+    Check(check::Args),
+    /// Manage pools of cache servers in etcd; start a region to break.
+    #[cfg(feature = "fleet")]
+    Fleet(pools::Args),
+    #[command(flatten)]
+    Lab(lab::Task),
+    /// Print the completions of a shell.
+    #[cfg(feature = "fleet")]
+    Completions(guira_cli::manual::CompletionsArgs),
+    /// Print a man page, as `guira man fleet create | man -l -`.
+    #[cfg(feature = "fleet")]
+    Man(guira_cli::manual::ManArgs),
+    /// Write the documents that are made of tables in the code (used by `cargo xtask docs`).
+    #[cfg(feature = "fleet")]
+    #[command(hide = true)]
+    Docs(docs::Args),
+    /// Do what the words behind `docker run IMAGE` say: options alone are memcached's.
+    #[command(hide = true, disable_help_flag = true)]
+    Container {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
+}
+
+/// The name of this program in messages.
+const NAME: &str = "guira";
+/// The names of programs that Guira takes the place of.
+const MEMCACHED: &str = "memcached";
+#[cfg(feature = "fleet")]
+const MCROUTER: &str = "mcrouter";
+
+/// Whether this binary was called by that name, or one that begins with it.
+fn is_called(name: &OsStr, expected: &str) -> bool {
+    let name = Path::new(name).file_name().unwrap_or_default();
+    name.to_string_lossy().starts_with(expected)
+}
+
+/// The whole command line.
+fn command() -> clap::Command {
+    help::grouped(with_negative_numbers(Cli::command()))
+}
+
+/// The whole command line, with the options of `memcached` and `router` in it: for man pages and completions.
+#[cfg(feature = "fleet")]
+fn described() -> clap::Command {
+    command()
+        .mut_subcommand(MEMCACHED, |_| memcached::described())
+        .mut_subcommand("router", |_| router::described().name("router"))
+}
+
+/// Prints a failure; returns the exit code.
+fn report(failure: &Failure) -> ExitCode {
+    #[cfg(feature = "fleet")]
+    let is_usage = node::is_usage(failure) || fleet::is_usage(failure);
+    #[cfg(not(feature = "fleet"))]
+    let is_usage = node::is_usage(failure);
+    failure.report(NAME, if is_usage { USAGE } else { FAILED })
+}
+
+fn main() -> ExitCode {
+    run_words(std::env::args_os().collect())
+}
+
+/// Does what a command line says, of which the first word is the name of the program.
+fn run_words(words: Vec<OsString>) -> ExitCode {
+    if words.first().is_some_and(|name| is_called(name, MEMCACHED)) {
+        return memcached::main(words);
+    }
+    #[cfg(feature = "fleet")]
+    if words.first().is_some_and(|name| is_called(name, MCROUTER)) {
+        return router::main(words);
+    }
+    let result = match parse::<Cli>(command(), &words).task {
+        Task::Serve(args) => serve::run(&args),
+        Task::Memcached { words } => {
+            return memcached::main([OsString::from(MEMCACHED)].into_iter().chain(words));
+        }
+        #[cfg(feature = "fleet")]
+        Task::Router { words } => {
+            return router::main([OsString::from(MCROUTER)].into_iter().chain(words));
+        }
+        #[cfg(feature = "fleet")]
+        Task::Top(args) => top::run(&args),
+        #[cfg(feature = "fleet")]
+        Task::Probe(args) => probe::run(&args),
+        #[cfg(feature = "fleet")]
+        Task::Invalidate(args) => invalidate::run(&args),
+        #[cfg(feature = "fleet")]
+        Task::Check(args) => check::run(&args),
+        #[cfg(feature = "fleet")]
+        Task::Fleet(args) => pools::run(&args),
+        #[cfg(feature = "fleet")]
+        Task::Completions(args) => guira_cli::manual::completions(NAME, &described(), &args),
+        #[cfg(feature = "fleet")]
+        Task::Man(args) => guira_cli::manual::man(NAME, &described(), &args),
+        #[cfg(feature = "fleet")]
+        Task::Docs(args) => docs::run(&args),
+        Task::Lab(task) => lab::run(&task),
+        Task::Container { words } => match container::command_line(words) {
+            Ok(words) => return run_words(words),
+            Err(failure) => Err(failure),
+        },
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => report(&failure),
+    }
+}

@@ -1,0 +1,90 @@
+//! `guira fleet break`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use guira_demo::{KINDS, LENGTH, Region, Wanted};
+
+use super::up::tell;
+use guira_cli::failure::Failure;
+use guira_cli::output::print;
+use guira_cli::units::Span;
+
+/// The kind that is many of them.
+const RANDOM: &str = "random";
+/// How long random faults last unless that is said.
+const RANDOM_LENGTH: Duration = Duration::from_secs(60);
+/// How often it is asked whether they are over.
+const LOOK: Duration = Duration::from_millis(500);
+
+const NOTES: &str = "Examples:
+  guira fleet break kill node-1 --for 20s
+  guira fleet break cut database
+  guira fleet break random --for 10m --seed 7
+
+Exit codes: 1 if no region runs here or it cannot be done, 3 if random faults have found a wrong answer or a
+lost delete.";
+
+/// Arguments of `guira fleet break`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
+pub(super) struct Args {
+    /// What is done to it, or `random` for one fault after the other, which are waited for.
+    #[arg(required_unless_present = "list")]
+    kind: Option<String>,
+    /// A part, such as node-1, or one of a role, such as node: of nodes one that serves a slot, and a spare only by its name; without it,
+    /// one of all that can be broken so.
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    what: Option<String>,
+    /// How long it lasts [default: 10s, of random 1m].
+    #[arg(long = "for", value_name = "TIME")]
+    length: Option<Span>,
+    /// Of random faults.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// The folder of the region, if several run here.
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// Only say what can be done to what.
+    #[arg(long)]
+    list: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let Some(kind) = args.kind.as_deref().filter(|_| !args.list) else {
+        return print(&list());
+    };
+    if args.seed.is_some() && kind != RANDOM {
+        return Err(Failure::usage("--seed is for random faults"));
+    }
+    let region = Region::find(args.folder.as_deref())?;
+    if kind == RANDOM {
+        return at_random(args, &region);
+    }
+    let length = args.length.map_or(LENGTH, |length| length.0);
+    let part = region.break_one(&Wanted { kind, what: args.what.as_deref(), length, seed: None })?;
+    print(&format!("{kind} {part} for {length:?}\n"))
+}
+
+fn at_random(args: &Args, region: &Region) -> Result<(), Failure> {
+    if args.what.is_some() {
+        return Err(Failure::usage("random faults are of anything"));
+    }
+    let length = args.length.map_or(RANDOM_LENGTH, |length| length.0);
+    let seed = region.break_at_random(length, args.seed)?;
+    print(&format!("random faults for {length:?}, seed {seed}\n"))?;
+    loop {
+        std::thread::sleep(LOOK);
+        if let Some((summary, wrong)) = region.outcome()? {
+            return tell(&summary, &wrong);
+        }
+    }
+}
+
+fn list() -> String {
+    let lines = KINDS.iter().map(|kind| {
+        let roles: Vec<&str> = kind.roles().collect();
+        format!("{:7} {}\n        of {}\n", kind.verb, kind.about, roles.join(", "))
+    });
+    lines.collect::<String>() + "random  one of these after the other, at random\n"
+}

@@ -1,0 +1,122 @@
+//! `guira-lab`: loads, replays, simulations and benches, and a region to break. `guira load` and the others become this
+//! program.
+//!
+//! A new command is a module with an `Args` (derived from clap) and a `run(&Args) -> Result<(), Failure>`, one variant
+//! of [`Task`] and one arm of its dispatch, and one variant of `Task` in bin/guira/src/lab.rs.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod capacity;
+mod docs;
+mod fleet;
+mod floor;
+mod load;
+mod peers;
+mod relay;
+mod replay;
+mod requests;
+mod show;
+mod sim;
+mod workload;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use fleet::WrongAnswers;
+use guira_cli::failure::{FAILED, Failure, USAGE, WRONG};
+use guira_cli::manual::{self, CompletionsArgs, ManArgs};
+use guira_cli::{LAB, VERSION, parse, with_negative_numbers};
+use guira_load::LoadError;
+
+/// The laboratory of Guira: loads, replays, simulations, benches, and a region to break.
+#[derive(Debug, Parser)]
+#[command(
+    name = LAB,
+    version = VERSION,
+    propagate_version = true,
+    max_term_width = guira_cli::HELP_WIDTH,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Put a load on a server and measure it.
+    Load(load::Args),
+    /// Replay a recorded trace through caches, and compare them at equal resident size.
+    Replay(replay::Args),
+    /// Simulate eviction policies on a trace, and recommend how much memory to use.
+    Sim(sim::Args),
+    /// Estimate by a model how many nodes a load needs and what losing one costs.
+    Capacity(capacity::Args),
+    /// Compare servers under the project's loads, by operations per CPU second.
+    Bench(bench::Args),
+    /// Start a small region on this machine, and break parts of it.
+    Fleet(fleet::Args),
+    /// Print the completions of a shell.
+    Completions(CompletionsArgs),
+    /// Print a man page, as `guira-lab man load | man -l -`.
+    Man(ManArgs),
+    /// Serve as a no-cache server that only moves the bytes (used by `bench`).
+    #[command(hide = true)]
+    Floor(floor::Args),
+    /// Serve as a proxy that moves bytes between clients and servers and looks at none of them (used by `bench`).
+    #[command(hide = true)]
+    Relay(relay::Args),
+    /// Become a program that ends with the process that has started it (used by `fleet up`).
+    #[command(hide = true)]
+    Child(fleet::ChildArgs),
+    /// Write the documents that are made of tables in the code (used by `cargo xtask docs`).
+    #[command(hide = true)]
+    Docs(docs::Args),
+}
+
+/// The whole command line.
+fn command() -> clap::Command {
+    with_negative_numbers(Cli::command())
+}
+
+/// Whether the command line is at fault.
+fn is_usage(failure: &Failure) -> bool {
+    let is_options = |error| matches!(error, &LoadError::Options(_));
+    failure.is_usage() || failure.find::<LoadError>().is_some_and(is_options)
+}
+
+/// Whether a server answered wrongly.
+fn is_wrong(failure: &Failure) -> bool {
+    let is_reply = |error| matches!(error, &LoadError::WrongReplies { .. });
+    failure.find::<WrongAnswers>().is_some() || failure.find::<LoadError>().is_some_and(is_reply)
+}
+
+fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    // `guira load` calls this program by its own name.
+    let name = words.first().and_then(|word| Path::new(word).file_name()).unwrap_or_default();
+    let name = name.to_string_lossy().into_owned();
+    let result = match parse::<Cli>(command(), &words).task {
+        Task::Load(args) => load::run(&args),
+        Task::Replay(args) => replay::run(&args),
+        Task::Sim(args) => sim::run(&args),
+        Task::Capacity(args) => capacity::run(&args),
+        Task::Bench(args) => bench::run(&args),
+        Task::Fleet(args) => fleet::run(&args),
+        Task::Completions(args) => manual::completions(LAB, &command(), &args),
+        Task::Man(args) => manual::man(LAB, &command(), &args),
+        Task::Floor(args) => floor::run(&args),
+        Task::Relay(args) => relay::run(&args),
+        Task::Child(args) => fleet::become_child(&args),
+        Task::Docs(args) => docs::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if is_usage(&failure) => failure.report(&name, USAGE),
+        Err(failure) if is_wrong(&failure) => failure.report(&name, WRONG),
+        Err(failure) => failure.report(&name, FAILED),
+    }
+}

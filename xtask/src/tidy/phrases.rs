@@ -1,0 +1,167 @@
+//! Phrases that docs/style.md bans. Each area has a limit, which may only fall.
+
+use super::{Finding, Text};
+
+/// What a native engineer of this field does not write.
+const PHRASES: &[&str] = &[
+    "whoever",
+    "nobody",
+    "somebody",
+    "anew",
+    "so many",
+    "is told",
+    "are told",
+    "was told",
+    "hears",
+    "is asked",
+    "are asked",
+    "was asked",
+    "goes on",
+    "go on",
+    "of no use",
+    "is away",
+    "are away",
+    "meanwhile",
+    "lies in",
+    "what is",
+    "what was",
+    "who is",
+    "who has",
+    "put out",
+];
+
+/// An area of the repository, and how many of the phrases its text may have.
+struct Area {
+    name: &'static str,
+    limit: usize,
+    has: fn(&str) -> bool,
+}
+
+/// Documents that say how something was keep their words.
+const HISTORY: &[&str] =
+    &["docs/bench/", "docs/decisions/", "docs/papers.md", "docs/style.md", "CHANGELOG.md"];
+
+/// Folders whose string literals a user may read.
+const PROGRAMS: &[&str] = &["base/", "bin/", "engines/", "fleet/", "node/"];
+
+const DOCUMENTS: Area = Area { name: "documents", limit: 412, has: is_document };
+const STRINGS: Area = Area { name: "texts of programs", limit: 97, has: is_program };
+
+fn is_document(path: &str) -> bool {
+    path.ends_with(".md") && !HISTORY.iter().any(|history| path.starts_with(history))
+}
+
+fn is_program(path: &str) -> bool {
+    let is_test = path.split('/').any(|part| matches!(part, "tests" | "suite" | "tests.rs"));
+    path.ends_with(".rs") && !is_test && PROGRAMS.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Checks that no area has more of the phrases than its limit, and that its limit is not too high.
+pub(crate) fn check(texts: &[Text]) -> Vec<Finding> {
+    let of = |area: &Area, text_of: fn(&str) -> String| -> usize {
+        let texts = texts.iter().filter(|text| (area.has)(&text.path));
+        texts.map(|text| count(&text_of(&text.content))).sum()
+    };
+    let found = [(DOCUMENTS, of(&DOCUMENTS, prose)), (STRINGS, of(&STRINGS, strings))];
+    found.iter().filter_map(|(area, found)| area.judge(*found)).collect()
+}
+
+impl Area {
+    fn judge(&self, found: usize) -> Option<Finding> {
+        let Area { name, limit, .. } = self;
+        let remedy = match found {
+            _ if found > *limit => "name the object and use the field's verbs: docs/style.md".to_owned(),
+            _ if found < *limit => {
+                format!("lower the limit of {name} in xtask/src/tidy/phrases.rs to {found}")
+            }
+            _ => return None,
+        };
+        let what = format!("{name} have {found} banned phrases, and the limit is {limit}");
+        Some(Finding::new("docs/style.md", 1, what, &remedy))
+    }
+}
+
+/// How many of the phrases are in a text.
+fn count(text: &str) -> usize {
+    let text = text.to_lowercase();
+    let is_edge = |letter: Option<char>| letter.is_none_or(|letter| !letter.is_alphanumeric());
+    let of = |phrase: &&str| {
+        let ends = text.match_indices(*phrase).filter(|(at, _)| {
+            is_edge(text[..*at].chars().next_back()) && is_edge(text[at + phrase.len()..].chars().next())
+        });
+        ends.count()
+    };
+    PHRASES.iter().map(of).sum()
+}
+
+/// A document without blocks of code, quotations between backticks, and headings.
+fn prose(content: &str) -> String {
+    let (mut text, mut in_block) = (String::new(), false);
+    for line in content.lines() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        } else if !in_block && !line.starts_with('#') {
+            text.extend(line.split('`').step_by(2));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The string literals of a Rust file before its tests, and the doc comments that clap and `thiserror` show are not
+/// among them.
+fn strings(content: &str) -> String {
+    let content = content.split("#[cfg(test)]").next().unwrap_or_default();
+    let (mut text, mut rest) = (String::new(), content);
+    while let Some(at) = rest.find(['"', '/', '\'']) {
+        let (mark, after) = (rest.as_bytes()[at], &rest[at + 1..]);
+        rest = match mark {
+            b'/' if after.starts_with('/') => after.split_once('\n').map_or("", |(_, next)| next),
+            // A quotation mark as a character.
+            b'\'' if after.starts_with("\"'") => &after[2..],
+            b'"' => {
+                let end = end_of_string(after);
+                text.push_str(&after[..end]);
+                text.push('\n');
+                after.get(end + 1..).unwrap_or_default()
+            }
+            _ => after,
+        };
+    }
+    text
+}
+
+fn end_of_string(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phrases_are_counted_where_a_reader_sees_them() {
+        assert_eq!(count("Whoever asks goes on; nobodys lies intact"), 2);
+        assert_eq!(count(&prose("# Who is here\nwho is `who is`\n```\nwho is\n```\n")), 1);
+        let code = "// nobody\nlet a = \"nobody\"; let b = '\"'; let c = \"is \\\"told\\\" nobody\"; // nobody\n\
+                    #[cfg(test)]\nlet d = \"nobody\";";
+        assert_eq!(count(&strings(code)), 2);
+    }
+
+    #[test]
+    fn a_limit_only_falls() {
+        let area = Area { name: "documents", limit: 2, has: is_document };
+        assert!(area.judge(3).is_some_and(|finding| finding.to_string().contains("3 banned phrases")));
+        assert!(area.judge(1).is_some_and(|finding| finding.to_string().contains("to 1")));
+        assert!(area.judge(2).is_none());
+    }
+}
