@@ -781,7 +781,10 @@ mod tests {
         let region = RegionPlace::at(&path);
         let mut running = serve(&region);
         assert_eq!(running.region().unwrap().1, &Opening::New);
-        running.crew.spawn("failing".to_owned(), || Err(io::Error::other("listener failed; disabled"))).unwrap();
+        running
+            .crew
+            .spawn("failing".to_owned(), || Err(io::Error::other("listener failed; disabled")))
+            .unwrap();
         assert!(matches!(running.stop(Ending::Kept), Err(StopError::Worker(_))));
         let mut running = serve(&region);
         assert_eq!(running.region().unwrap().1, &Opening::Restored { items: 0 });

@@ -42,7 +42,10 @@ fn it_says_why_files_could_not_be_read_again() {
     fs::remove_file(&users).unwrap();
     fs::remove_file(certificate.key()).unwrap();
     server.signal("HUP");
-    wait_for_log(|| server.log(), "cannot reload the auth file; keeping the previous users: cannot read the auth file");
+    wait_for_log(
+        || server.log(),
+        "cannot reload the auth file; keeping the previous users: cannot read the auth file",
+    );
     wait_for_log(|| server.log(), "cannot reload certificates; keeping the previous ones: cannot read");
     wait_for("both reasons", || (count(&server, "No such file or directory") >= 2).then_some(()));
 }

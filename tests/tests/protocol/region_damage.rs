@@ -94,10 +94,7 @@ fn bits_that_have_changed_cost_what_they_were_part_of_and_no_value_is_wrong() {
         let dropped = format!("restored with {items} items; {} were dropped, since", stored - items);
         wait_for_log(|| server.log(), &message);
         let log = server.log();
-        assert!(
-            log.contains(&dropped) || (items == 0 && log.contains("emptied region")),
-            "{seed}: {log}"
-        );
+        assert!(log.contains(&dropped) || (items == 0 && log.contains("emptied region")), "{seed}: {log}");
         client.set("more", "value");
         client.expect_value("more", "value");
         client.abandon();

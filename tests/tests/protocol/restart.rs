@@ -157,9 +157,7 @@ fn with_less_memory_the_number_of_items_left_is_reported() {
         client.abandon();
         server.stop("TERM");
         let server = start("32MiB");
-        wait_for("the excess to be logged", || {
-            server.log().contains("evicting items").then_some(())
-        });
+        wait_for("the excess to be logged", || server.log().contains("evicting items").then_some(()));
         let left = wait_for("what is left to be logged", || {
             let log = server.log();
             let (before, _) = log.split_once(" items are left")?;

@@ -140,6 +140,9 @@ fn wrong_files_are_named() {
         let output = output(&options);
         assert_eq!(output.status.code(), Some(1), "{options:?}: {output:?}");
         let told = String::from_utf8_lossy(&output.stderr);
-        assert!(told.contains("cannot set up TLS for clients") && told.contains(expected), "{options:?}: {told}");
+        assert!(
+            told.contains("cannot set up TLS for clients") && told.contains(expected),
+            "{options:?}: {told}"
+        );
     }
 }
