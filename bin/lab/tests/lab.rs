@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use guira_harness::scratch::Scratch;
@@ -338,7 +338,7 @@ fn a_replay_says_what_is_missing_before_it_starts_anything() {
 fn a_replay_of_a_pipe_is_of_all_of_it() {
     let keys: String = (0..20_000).map(|number| format!("a-key-of-a-trace-{number}\n")).collect();
     let replay = |more: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_guira-lab"));
         command.args(["replay", "/dev/stdin", "--json"]).args(more);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary was built");
@@ -348,7 +348,7 @@ fn a_replay_of_a_pipe_is_of_all_of_it() {
         writer.join().expect("it writes");
         output
     };
-    let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+    let mut command = Command::new(guira());
     command.args(["serve", "--listen", "127.0.0.1:0", "--memory", "64M", "--workers", "1"]);
     let mut server = ServerProcess::start(Spec::new(command)).expect("the binary was built");
     let places = server.wait_until_ready(PATIENCE).expect("it serves");
