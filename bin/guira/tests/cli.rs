@@ -185,7 +185,7 @@ fn more_memory_than_there_is_is_warned_of() {
     server.wait_until_ready(PATIENCE).expect("it serves");
     let message = server.errors();
     assert!(
-        message.contains("memory 900GiB is more than the ") && message.contains("MiB that this machine"),
+        message.contains("memory 900GiB exceeds the ") && message.contains("of this machine or container"),
         "{message}"
     );
 }

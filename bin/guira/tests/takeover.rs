@@ -438,7 +438,7 @@ fn a_server_that_could_not_go_on_with_the_items_does_not_take_over() {
     }
     assert_eq!(client.stat("takeovers_failed"), "0", "nobody was ready");
     let log = first.0.errors();
-    assert!(log.contains("a takeover failed; this server keeps serving: the other server refuses"), "{log}");
+    assert!(log.contains("a takeover failed; this server keeps serving: the other server refused"), "{log}");
     first.stop();
 }
 

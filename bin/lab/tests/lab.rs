@@ -74,7 +74,7 @@ fn bad_arguments_are_explained_and_exit_with_2() {
             "cannot be used with",
         ),
         (&["sim"][..], "<TRACE>"),
-        (&["sim", "x", "--policy", "mru"][..], "there are: clock, fifo"),
+        (&["sim", "x", "--policy", "mru"][..], "use one of: clock, fifo"),
         (&["sim", "x", "--policy", "clock:bits=3"][..], "is not a number from 1 to 2"),
         (&["sim", "x", "--sizes", "1%,64MiB"][..], "all in bytes, or none"),
         (&["sim", "x", "--sizes", "200%"][..], "64MiB"),

@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_refused_with_what_there_is() {
         let error = |text| Choice::parse(text).unwrap_err().to_string();
-        assert!(error("mru").contains("there are: clock, fifo"), "{}", error("mru"));
+        assert!(error("mru").contains("use one of: clock, fifo"), "{}", error("mru"));
         assert!(error("clock:bit=2").contains("unknown option"));
     }
 

@@ -54,7 +54,7 @@ impl Site for NodeSite {
 
     fn fault(&mut self) -> Option<String> {
         if self.shared.is_stopping() {
-            return Some("stopping on a signal".to_owned());
+            return Some("the server is stopping".to_owned());
         }
         self.readiness.fault(self.shared.latencies.iter().map(|latencies| latencies.rounds()))
     }

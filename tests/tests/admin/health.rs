@@ -80,7 +80,7 @@ fn a_server_that_stops_is_not_ready_and_says_so_until_it_ends() {
         let reply = HttpClient::connect(address).get("/ready", "");
         (reply.status != 200).then_some(reply)
     });
-    assert_eq!((stopping.status, stopping.body.as_str()), (503, "the server stops\n"));
+    assert_eq!((stopping.status, stopping.body.as_str()), (503, "the server is stopping\n"));
     expect_health(address);
     let metrics = HttpClient::connect(address).get("/metrics", "").body;
     assert!(metrics.contains("\nguira_ready 0\n"));

@@ -34,7 +34,7 @@ fn a_pool_is_made_once_and_a_slot_is_given_only_to_a_spare() {
     };
     refused(&region, &["create", "cache", "--slots", "2"], "pool cache already exists");
     refused(&region, &["create", "a/b", "--slots", "2"], "is not a pool name");
-    refused(&region, &["status", "other"], "there is no pool other");
+    refused(&region, &["status", "other"], "etcd has no pool other");
     region.etcd.control(&["put", "/guira/pools/broken", "nonsense"]);
     let output = run_guira(&["fleet", "--etcd", &region.etcd.url(), "status"]);
     let [told, failed] =

@@ -237,7 +237,7 @@ fn a_drain_that_would_lose_something_is_refused() {
     region.join(1);
     let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
     refused(&region, &["drain", POOL, "0", "--with", &names[1]], "is no spare");
-    refused(&region, &["drain", POOL, "0", "--hash", "Ch4"], "no hash is named Ch4");
+    refused(&region, &["drain", POOL, "0", "--hash", "Ch4"], "unknown hash Ch4");
     refused(&region, &["rules", POOL, "--minimum", "3"], "the minimum of 3 servers exceeds the 2 slots");
     assert!(region.fleet(&["rules", POOL, "--minimum", "2"]).contains("at least 2 servers"));
     let said = region.fleet(&["drain", POOL, "0", "--dry-run"]);

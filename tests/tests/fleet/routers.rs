@@ -94,8 +94,8 @@ fn a_server_that_no_address_can_be_is_refused_and_nobody_is_flushed_for_it() {
     let mut client = router.connect();
     fill(&mut client);
     put(&region, r#"{"slots": [{"server": "nonsense:port"}]}"#);
-    wait_for_log(|| router.process.errors(), "'nonsense:port' is no server");
-    wait_for("a refusal by the member", || region.said("'nonsense:port' is no server").then_some(()));
+    wait_for_log(|| router.process.errors(), "'nonsense:port' is not a server");
+    wait_for("a refusal by the member", || region.said("'nonsense:port' is not a server").then_some(()));
     assert_eq!(misses(&mut client), [""; 0]);
 }
 

@@ -65,7 +65,7 @@ fn a_leader_whose_own_pool_is_gone_goes_on_leading() {
     let line = format!("leader other/{}", name(&server));
     wait_for("the leader", || region.fleet(&["status", POOL]).contains(&line).then_some(()));
     region.etcd.control(&["del", "/guira/pools/other"]);
-    wait_for_log(|| leader.errors(), "there is no pool other");
+    wait_for_log(|| leader.errors(), "etcd has no pool other");
     region.join(1);
     assert_eq!(region.slots(), [region.nodes[0].name()]);
     assert!(region.fleet(&["status", POOL]).contains(&line));

@@ -94,7 +94,7 @@ fn a_full_server_stays_below_its_ceiling() {
 fn a_server_of_little_memory_says_how_much_it_may_take() {
     let server = Setup::new().options(&["-m", "3", "-t", "2"]).start_guira();
     let line = wait_for("a warning", || {
-        server.log().lines().find(|line| line.contains("3MiB is little for a process")).map(str::to_owned)
+        server.log().lines().find(|line| line.contains("3MiB is small")).map(str::to_owned)
     });
     let most = line.rsplit(' ').next().and_then(|word| word.strip_suffix("MiB")).unwrap();
     let most = most.parse::<usize>().unwrap();

@@ -38,7 +38,7 @@ fn an_unknown_policy_is_refused_with_a_list_of_those_there_are() {
     let server = Setup::new().not_with("fleec").not_with("mica").start_guira();
     let mut client = server.connect();
     let answer = client.ask("policy random\r\n");
-    assert!(answer.starts_with("CLIENT_ERROR unknown policy 'random'; there are: clock, "), "{answer}");
+    assert!(answer.starts_with("CLIENT_ERROR unknown policy 'random'; use one of: clock, "), "{answer}");
     let answer = client.ask("policy lru speed=9\r\n");
     assert!(answer.starts_with("CLIENT_ERROR unknown option 'speed'"), "{answer}");
     let answer = client.ask("policy lru speed\r\n");
@@ -190,5 +190,5 @@ fn the_engine_without_locks_has_a_policy_of_its_own() {
     client.exchange("policy bucket-clock bits=3\r\n", "OK\r\n");
     settled(&mut client, "bucket-clock:bits=3");
     let answer = client.ask("policy lru\r\n");
-    assert_eq!(answer, "CLIENT_ERROR unknown policy 'lru'; there are: bucket-clock");
+    assert_eq!(answer, "CLIENT_ERROR unknown policy 'lru'; use one of: bucket-clock");
 }

@@ -63,5 +63,5 @@ fn a_wrong_node_is_refused() {
     let refused = output(&["--config-str", NOTHING, "-p", "0", "--cluster-nodes=10.0.0.1"]);
     let message = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success(), "{message}");
-    assert!(message.contains("--cluster-nodes: '10.0.0.1' is no node: give HOST:PORT"), "{message}");
+    assert!(message.contains("--cluster-nodes: '10.0.0.1' is not a node: use HOST:PORT"), "{message}");
 }

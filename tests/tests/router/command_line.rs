@@ -151,7 +151,7 @@ fn wrong_options_are_refused_by_name() {
         (&["-p", "99999"], "no port"),
         (&["-t", "soon"], "soon"),
         (&["--asynclog-sync", "soon"], "neither never nor always"),
-        (&[], "not an address"),
+        (&[], "no address"),
     ] {
         let output = output(&[&[config], options].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}: {output:?}");

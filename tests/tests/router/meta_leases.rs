@@ -255,7 +255,7 @@ fn a_memcached_is_never_sent_the_value_of_a_lease_by_default() {
     client.exchange("get y k\r\n", "VALUE y 0 1\r\nY\r\nEND\r\n");
     let stats = client.stats("");
     assert_eq!((&*stats["num_connections_closed"], &*stats["refused_lease_count"]), ("0", "4"));
-    assert_eq!(wait_for_log(|| router.log(), "supports neither leases"), 1, "{}", router.log());
+    assert_eq!(wait_for_log(|| router.log(), "knows no leases"), 1, "{}", router.log());
 }
 
 #[test]
