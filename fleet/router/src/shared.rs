@@ -101,16 +101,13 @@ fn limit(most: u32) -> usize {
     if most == 0 { usize::MAX } else { most as usize }
 }
 
-/// Servers that only one of both plans uses are sent requests, whatever was known of them: who has left a pool and comes back was started anew, and who
-/// has left takes no place of those that are out for their timeouts.
+/// Servers that `plan` uses and `before` did not are sent requests, whatever was known of them: a server that has left a
+/// pool and comes back was started again. One that leaves stays as it is, since workers may still use `before`.
 fn forget_standings(before: &Plan, plan: &Plan) {
-    let used = |plan: &Plan| -> HashSet<_> {
-        plan.in_use().into_iter().map(|(_, server)| Arc::as_ptr(&server.standing)).collect()
-    };
-    let both = used(before).intersection(&used(plan)).copied().collect::<HashSet<_>>();
-    let all = before.in_use().into_iter().chain(plan.in_use()).map(|(_, server)| server);
-    let changed = all.filter(|server| !both.contains(&Arc::as_ptr(&server.standing)));
-    changed.for_each(|server: &Server| _ = server.standing.heard());
+    let of = |server: &Server| Arc::as_ptr(&server.standing);
+    let used: HashSet<_> = before.in_use().into_iter().map(|(_, server)| of(server)).collect();
+    let all = plan.in_use().into_iter().map(|(_, server)| server);
+    all.filter(|server| !used.contains(&of(server))).for_each(|server| _ = server.standing.heard());
 }
 
 impl Shared {

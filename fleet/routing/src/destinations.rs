@@ -65,6 +65,11 @@ impl Destinations {
         self.free = all.filter(|number| !claimed.contains(number)).collect();
     }
 
+    /// The numbers of servers that nobody claims.
+    pub fn free(&self) -> impl Iterator<Item = DestinationId> {
+        self.free.iter().copied()
+    }
+
     /// Claims the servers of a tree that was built with this.
     pub fn claim(&mut self, tree: &Tree) -> Claim {
         let claim = Claim::of(tree.destinations());
