@@ -87,7 +87,7 @@ enum Task {
     #[command(hide = true)]
     Docs(docs::Args),
     /// Do what the words behind `docker run IMAGE` say: options alone are memcached's.
-    #[command(hide = true, disable_help_flag = true)]
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Container {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,

@@ -36,7 +36,7 @@ fn the_help_shows_the_commands_in_groups_and_fits_the_terminal() {
     for command in [&["--help"][..], &["serve", "--help"], &["invalidate", "--help"], &["router", "--help"]] {
         let help = stdout(&guira(command));
         let widest = help.lines().map(|line| line.chars().count()).max();
-        assert!(widest.is_some_and(|columns| columns <= 110), "{command:?}: {widest:?} columns");
+        assert!(widest.is_some_and(|columns| columns <= 115), "{command:?}: {widest:?} columns");
     }
 }
 
@@ -72,7 +72,7 @@ fn every_command_that_is_shown_has_a_man_page_and_options_to_complete() {
     assert!(stdout(&guira(&["man", "fleet", "create"])).contains("guira fleet create"));
     assert!(stderr(&guira(&["man", "flee"])).contains("guira has no command flee"));
     let bash = stdout(&guira(&["completions", "bash"]));
-    for option in ["--engine", "memc3", "--config-str", "--policy"] {
+    for option in ["--engine", "--config-str", "--policy"] {
         assert!(bash.contains(option), "{option}");
     }
 }
@@ -88,6 +88,7 @@ fn commands_of_the_laboratory_are_passed_on_and_say_where_it_is_missing() {
         assert!(stderr(&output).contains("install the package guira-lab"), "{}", stderr(&output));
     }
     // Beside it, and in PATH.
+    fs::create_dir(scratch.file("bin")).expect("a folder");
     let lab = scratch.write("bin/guira-lab", "#!/bin/sh\necho \"$@\"\n");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&lab, mode).expect("it may run");

@@ -57,15 +57,16 @@ fn the_image_is_started_as_memcacheds_is() {
     };
     assert_eq!(said(&["-V"]), ("memcached 1.6.45".to_owned(), true));
     assert_eq!(said(&["memcached", "-V"]), ("memcached 1.6.45".to_owned(), true));
-    let version = concat!("guira ", env!("CARGO_PKG_VERSION")).to_owned();
-    assert_eq!(said(&["guira", "--version"]), (version, true));
+    let (version, is_right) = said(&["guira", "--version"]);
+    assert!(is_right && version.starts_with(concat!("guira ", env!("CARGO_PKG_VERSION"))), "{version}");
     assert_eq!(said(&["sh", "-c", "true"]), (String::new(), false));
 }
 
 #[test]
 fn every_option_is_in_the_man_pages_and_in_the_completions() {
     let folder = Scratch::new();
-    let status = Command::new(GUIRA).arg("pages").arg(folder.path()).status().expect("the binary was built");
+    let status =
+        Command::new(GUIRA).args(["man", "--all"]).arg(folder.path()).status().expect("the binary was built");
     assert!(status.success());
     let read = |name: &str| fs::read_to_string(folder.file(name)).expect(name).replace("\\-", "-");
     let places = [

@@ -79,7 +79,7 @@ fn bad_arguments_are_explained_and_exit_with_2() {
         (&["sim", "x", "--sizes", "1%,64MiB"][..], "all in bytes, or none"),
         (&["sim", "x", "--sizes", "200%"][..], "64MiB"),
         (&["sim", "x", "--shards", "0%"][..], "1%"),
-        (&["sim", "x", "--layouts", "log"][..], "there are: slab, segments"),
+        (&["sim", "x", "--layouts", "log"][..], "use one of: slab, segments"),
         (&["sim", "x", "--layouts", "segments", "--shards", "1%"][..], "--shards"),
         (
             &["sim", "--workload", "zipf:requests=10", "--layouts", "segments", "--sizes", "100"][..],

@@ -73,7 +73,7 @@ fn without_a_token_only_addresses_and_localhost_are_answered() {
 #[test]
 fn the_log_tells_who_can_see_metrics() {
     let (server, address) = with_admin(&["--admin=0.0.0.0:0"]);
-    wait_for_log(|| server.log(), &format!("whoever reaches {address} sees all metrics"));
+    wait_for_log(|| server.log(), &format!("every client that can connect to {address} sees all metrics"));
     let scratch = Scratch::new();
     let file = scratch.path().join("token");
     std::fs::write(&file, "s3cret").unwrap();

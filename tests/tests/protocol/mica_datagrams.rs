@@ -334,7 +334,7 @@ fn a_server_that_cannot_have_its_ports_says_which() {
     let address = server.connect().stats("settings")["mica"].clone();
     let output = run_guira(&["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--mica", &address]);
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && text.contains(&format!("MICA's datagrams at {address}")), "{text}");
+    assert!(!output.status.success() && text.contains(&format!("MICA datagrams at {address}")), "{text}");
     let output = run_guira(&["serve", "--mica", "here"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("must be IP:PORT"));
 }
