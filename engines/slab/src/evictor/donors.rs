@@ -70,7 +70,7 @@ pub(crate) fn donor(view: View<'_>, needy: ClassId) -> Option<ClassId> {
 }
 
 /// Whether a chunk in use is a piece of a long value.
-fn is_piece(view: View<'_>, at: Offset) -> bool {
+pub(crate) fn is_piece(view: View<'_>, at: Offset) -> bool {
     Continuation::at(view.items.shell().region(), at).is_some()
 }
 

@@ -121,7 +121,7 @@ impl<'a> Evictor<'a> {
     }
 
     /// Of the items at these places, in a page that is leaving `class`, up to `most` that were stored or used a moment ago, as far as its order knows. The places
-    /// of the result are in order.
+    /// of the result are in order. A part of a long value is in no order: whether that is new its beginning says.
     pub(crate) fn new_among(self, class: ClassId, places: &[Offset], most: usize) -> Vec<Offset> {
         let mut new = Vec::new();
         for places in places.chunks(LOOKED_AT) {
@@ -130,7 +130,8 @@ impl<'a> Evictor<'a> {
                 return Vec::new();
             }
             let age = |at: &Offset| self.view.age_if_new(class, &order, *at);
-            new.extend(places.iter().filter_map(|at| age(at).map(|age| (age, *at))));
+            let items = places.iter().filter(|at| !donors::is_piece(self.view, **at));
+            new.extend(items.filter_map(|at| age(at).map(|age| (age, *at))));
         }
         new.sort_unstable();
         new.truncate(most);

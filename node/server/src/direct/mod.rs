@@ -130,6 +130,7 @@ impl DatagramListener {
             let name = way.path.name();
             tracing::error!(path = name, %error, worker = self.place.worker, "a path of datagrams is of no more use");
         }
+        self.tell_of_failures();
         self.note(total);
         self.rounds += 1;
         if total > 0 && self.rounds < ROUNDS {
@@ -137,6 +138,16 @@ impl DatagramListener {
         }
         self.rounds = 0;
         if self.quiet < self.patience { Next::LookAround } else { Next::Wait }
+    }
+
+    /// Logs which paths serve no new clients any more.
+    fn tell_of_failures(&mut self) {
+        for way in &mut self.ways {
+            if let Some(error) = way.path.failure() {
+                let name = way.path.name();
+                tracing::error!(path = name, %error, "no new client is served on this path: restart the server");
+            }
+        }
     }
 
     /// Adapts to the number of datagrams in a round.
