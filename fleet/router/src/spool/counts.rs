@@ -23,6 +23,8 @@ guira_sync::counters! {
 pub(crate) struct LogCounts {
     /// Relaxed: they are only printed.
     values: [AtomicU64; LogCount::COUNT],
+    /// Logged deletes that no server has accepted yet, as of the last pass.
+    left: AtomicU64,
     /// Logged deletes that the configuration has no server for any more, as of the last pass.
     homeless: AtomicU64,
     /// LOCK: log_rates. Leaf.
@@ -85,8 +87,14 @@ impl LogCounts {
         self.get(LogCount::Requests).saturating_sub(done)
     }
 
-    pub(crate) fn set_homeless(&self, count: u64) {
-        self.homeless.store(count, Ordering::Relaxed);
+    /// How many logged deletes a pass has left: those whose servers did not accept them, and those without a server.
+    pub(crate) fn set_left(&self, left: u64, homeless: u64) {
+        self.left.store(left, Ordering::Relaxed);
+        self.homeless.store(homeless, Ordering::Relaxed);
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
     }
 
     pub(crate) fn homeless(&self) -> u64 {

@@ -246,6 +246,12 @@ pub(crate) const STATS: &[Stat] = &[
         it.shared.log.waiting().to_string()
     }),
     gauge(
+        "asynclog_replay_left",
+        Count,
+        "Logged deletes in finished files whose servers have not accepted them yet, as of the last look.",
+        |it| it.shared.log.left().to_string(),
+    ),
+    gauge(
         "asynclog_replay_homeless",
         Count,
         "Logged deletes that the configuration has no server for any more, as of the last look.",

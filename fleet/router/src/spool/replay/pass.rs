@@ -256,14 +256,19 @@ impl Replay {
             }
         }
         self.links.values_mut().for_each(Link::rest);
-        self.count_homeless();
+        self.count_left();
         Ok(report)
     }
 
-    fn count_homeless(&self) {
-        let all = self.known.values().flat_map(HashMap::values);
-        let homeless = all.filter(|rest| rest.reason == LeftReason::Homeless);
-        self.counts.set_homeless(homeless.map(|rest| rest.count).sum());
+    fn count_left(&self) {
+        let (mut left, mut homeless) = (0, 0);
+        for rest in self.known.values().flat_map(HashMap::values) {
+            match rest.reason {
+                LeftReason::Down(_) => left += rest.count,
+                LeftReason::Homeless => homeless += rest.count,
+            }
+        }
+        self.counts.set_left(left, homeless);
     }
 
     /// Replays a file. `None` if somebody else has it.

@@ -186,16 +186,19 @@ fn what_a_server_is_not_there_for_is_kept_and_only_that_is_delivered_later() {
             .concat();
     let path = folder.write(NOW - 5000, &content);
     folder.write(NOW - 4000, &[lines(&down, keys("d", 2)), lines(&up.address, keys("e", 1))].concat());
-    let mut replay = folder.replay(as_logged());
+    let counts = Arc::<LogCounts>::default();
+    let (manner, takes) = (ReplayManner::Deliver, ReplayTakes::Finished);
+    let mut replay = Replay::new(folder.0.clone(), as_logged(), 1_000_000, counts.clone(), manner, takes);
     let (report, files) = pass(&mut replay);
     assert_eq!((report.delivered, report.left, report.removed), (601, 7, 0));
+    assert_eq!((counts.left(), counts.homeless()), (7, 0));
     assert_eq!((files[0].left[0].count, &files[0].left[0].server), (5, &down.to_string()));
     assert!(matches!(files[0].left[0].reason, LeftReason::Down(_)), "{files:?}");
     assert_eq!(up.take(), [keys("a", 300), keys("c", 300), keys("e", 1)].concat());
     // It is left alone for a while, and so are the files.
     assert!(!replay.has_work() && !replay.would_try(&down));
     let (report, files) = pass(&mut replay);
-    assert_eq!((report.left, files.len(), up.take().len()), (7, 0, 0));
+    assert_eq!((report.left, files.len(), up.take().len(), counts.left()), (7, 0, 0, 7));
     // After a restart nothing is known but what is in the folder.
     let (report, _) = pass(&mut folder.replay(as_logged()));
     assert_eq!((report.delivered, report.left, up.take().len()), (0, 7, 0));
@@ -405,7 +408,7 @@ fn a_server_that_is_gone_from_the_configuration_is_replaced_by_its_pool() {
     let (report, files) = pass(&mut replay);
     assert_eq!((server.take(), report.removed), (["a", "b", "c", "e"].map(str::to_owned).to_vec(), 1));
     assert_eq!((files[1].left[0].count, &files[1].left[0].reason), (1, &LeftReason::Homeless));
-    assert_eq!(counts.homeless(), 2, "{files:?}");
+    assert_eq!((counts.left(), counts.homeless()), (0, 2), "{files:?}");
     // It is looked for again when the configuration changes.
     assert!(!replay.has_work());
     replay.replace(configured(&[&server.address, &nobody()]));
