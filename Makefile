@@ -52,8 +52,9 @@ papers: prerequisites
 package:
 	$(CARGO) xtask package
 
-# What the tests use besides Rust, as program:package or file:package.
-TEST_NEEDS = memcached:memcached mariadbd:mariadb-server etcd:etcd-server etcdctl:etcd-client /usr/lib/postgresql/*/bin/initdb:postgresql memccapable:libmemcached-tools openssl:openssl ip:iproute2 dpkg-shlibdeps:dpkg-dev systemd-sysusers:systemd-standalone-sysusers
+# What the tests use besides Rust, as program:package or file:package. In a container without an init system the
+# packages start no service.
+TEST_NEEDS = memcached:memcached mariadbd:mariadb-server etcd:etcd-server etcdctl:etcd-client /usr/lib/postgresql/*/bin/initdb:postgresql memccapable:libmemcached-tools openssl:openssl ip:iproute2 dpkg-shlibdeps:dpkg-dev promtool:prometheus systemd-sysusers:systemd-standalone-sysusers
 SOAK_NEEDS = /usr/sbin/collectd:collectd-core go:golang-go node:nodejs npm:npm chromium:chromium /usr/lib/*/sasl2/libplain.so:libsasl2-modules debootstrap:debootstrap lintian:lintian podman:podman crun:crun
 
 # Installs it when it can, otherwise says what is missing: steps without it are skipped, each with one line.

@@ -1,4 +1,5 @@
-//! The rules of deploy/prometheus ask for metrics that exist, and each alert has its section in the runbook.
+//! The rules of deploy/prometheus query metrics that exist. Each alert fires in a test of promtool,
+//! and has its section in the runbook.
 
 use guira_harness::server::ServerProcess;
 use guira_tests::Setup;
@@ -7,9 +8,11 @@ use guira_tests::http::HttpClient;
 use guira_tests::openmetrics::{Form, Scrape};
 use guira_tests::scratch::Scratch;
 use guira_tests::server::{guira_binary, spawn};
+use guira_tests::skip;
 use guira_tests::tls::Certificate;
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The alerts of the file, with their expressions: the part of YAML that the file uses.
@@ -44,9 +47,46 @@ fn metrics(expression: &str) -> Vec<&str> {
     words.filter(|word| word.starts_with("guira_") || word.starts_with("memcached_")).collect()
 }
 
+fn place(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
 fn file(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    let path = place(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+const RULES: &str = "deploy/prometheus/guira.rules.yaml";
+/// The tests of promtool.
+const RULE_TESTS: [&str; 2] =
+    ["deploy/prometheus/guira.rules.test.yaml", "deploy/prometheus/guira.rules.week.test.yaml"];
+
+/// The alerts that a test of promtool expects to fire, and those that it expects not to.
+fn expected(text: &str) -> (BTreeSet<&str>, BTreeSet<&str>) {
+    let (mut firing, mut silent, mut name) = (BTreeSet::new(), BTreeSet::new(), "");
+    for line in text.lines().map(str::trim) {
+        if let Some((_, rest)) = line.split_once("alertname: ") {
+            name = rest.split(',').next().unwrap_or(rest);
+        }
+        if line.starts_with("- exp_labels: ") {
+            firing.insert(name);
+        } else if line.contains("exp_alerts: []") {
+            silent.insert(name);
+        }
+    }
+    (firing, silent)
+}
+
+/// How `promtool COMMAND rules FILES` ends; nothing if it is not installed.
+fn promtool(command: &str, files: &[&str]) -> Option<Result<(), String>> {
+    let files = files.iter().map(|path| place(path));
+    let output = match Command::new("promtool").args([command, "rules"]).args(files).output() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        output => output.unwrap_or_else(|error| panic!("promtool: {error}")),
+    };
+    let told = [output.stdout, output.stderr].concat();
+    let told = String::from_utf8_lossy(&told).into_owned();
+    Some(if output.status.success() { Ok(()) } else { Err(told) })
 }
 
 /// An invalidator that waits for somebody who sends events.
@@ -93,21 +133,21 @@ address = "127.0.0.1:1"
     spawn(command)
 }
 
-/// A router of nobody.
+/// A router of a pool whose server is down.
 fn router() -> ServerProcess {
     let mut command = Command::new(guira_binary());
     command.args([
         "router",
         "--listen=127.0.0.1:0",
         "--admin=127.0.0.1:0",
-        r#"--config-str={"route": "NullRoute"}"#,
+        r#"--config-str={"pools": {"caches": {"servers": ["127.0.0.1:1"]}}, "route": "PoolRoute|caches"}"#,
     ]);
     spawn(command)
 }
 
 #[test]
 fn alerts_ask_for_metrics_that_there_are_and_the_runbook_has_a_section_for_each() {
-    let rules = file("deploy/prometheus/guira.rules.yaml");
+    let rules = file(RULES);
     let runbook = file("docs/runbook.md");
     let (scratch, certificate) = (Scratch::new(), Certificate::issue());
     let region = format!("--region={}", scratch.file("region").display());
@@ -138,4 +178,25 @@ fn alerts_ask_for_metrics_that_there_are_and_the_runbook_has_a_section_for_each(
     }
     let sections = runbook.lines().filter(|line| line.starts_with("## ")).count();
     assert_eq!(sections, alerts.len(), "the runbook has a section for an alert that is not there");
+}
+
+#[test]
+fn each_alert_fires_and_is_silent_when_all_is_well() {
+    let rules = file(RULES);
+    let tests = RULE_TESTS.map(file);
+    let (mut firing, mut silent) = (BTreeSet::new(), BTreeSet::new());
+    for (fires, is_silent) in tests.iter().map(|text| expected(text)) {
+        firing.extend(fires);
+        silent.extend(is_silent);
+    }
+    let alerts = alerts(&rules);
+    let names: BTreeSet<&str> = alerts.keys().map(String::as_str).collect();
+    assert_eq!(firing, names, "each alert fires in a test, and no other");
+    assert_eq!(silent, names, "each alert is silent in a test, and no other");
+    let Some(checked) = promtool("check", &[RULES]) else {
+        return skip::say("promtool is not installed (Debian: prometheus)");
+    };
+    checked.unwrap_or_else(|told| panic!("{told}"));
+    let tested = promtool("test", &RULE_TESTS).expect("promtool was there a moment ago");
+    tested.unwrap_or_else(|told| panic!("{told}"));
 }
