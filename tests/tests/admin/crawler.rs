@@ -3,6 +3,7 @@
 use super::metrics::scrape;
 use super::with_admin;
 use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_tests::deadline::SetAtEnd;
 use guira_tests::server::wait_for;
 use guira_tests::{Client, Server};
 use std::net::SocketAddr;
@@ -74,9 +75,8 @@ fn it_ends_on_a_server_that_is_asked_all_the_time() {
                     }
                 });
             }
-            let outcome = std::panic::catch_unwind(|| wait_for_crawler(mode, address, || ()));
-            is_over.store(true, Ordering::Relaxed);
-            outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let _end = SetAtEnd(&is_over);
+            wait_for_crawler(mode, address, || ());
         });
     }
 }

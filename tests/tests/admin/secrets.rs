@@ -79,7 +79,7 @@ fn the_log_tells_who_can_see_metrics() {
     std::fs::write(&file, "s3cret").unwrap();
     let (server, address) =
         with_admin(&["--admin=0.0.0.0:0", &format!("--admin-token-file={}", file.display())]);
-    wait_for_log(|| server.log(), &format!("the token for {address} travels in the open"));
+    wait_for_log(|| server.log(), &format!("the token for {address} is sent unencrypted"));
     assert!(!server.log().contains("whoever"), "{}", server.log());
 }
 

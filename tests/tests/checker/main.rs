@@ -9,7 +9,7 @@ use guira_client::lookaside::{Database, LookAside, Value};
 use guira_client::text::Target;
 use guira_harness::server::{ServerProcess, Signal};
 use guira_sync::atomic::{AtomicBool, Ordering};
-use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::deadline::{Deadline, PATIENCE, SetAtEnd};
 use guira_tests::http::HttpClient;
 use guira_tests::mariadb::MariaDb;
 use guira_tests::random::Random;
@@ -172,20 +172,9 @@ keys = ["{template}"]
                     }
                 });
             }
-            // Also if it panics: the others are waited for.
-            let _end = End(&is_over);
+            let _end = SetAtEnd(&is_over);
             meanwhile();
         });
-    }
-}
-
-/// Ends the load when it is dropped.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        // Relaxed: it ends loops.
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -5,6 +5,7 @@ use guira_client::lookaside::{Counters, LookAside, Value, Wanted};
 use guira_client::text::{Endpoint, Target};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
+use guira_tests::deadline::SetAtEnd;
 use guira_tests::random::Random;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::Address;
@@ -181,14 +182,12 @@ fn live(mut victim: Victim, seed: u64, length: Duration) {
             let (cache, rows, what) = (cache.clone(), &rows, &what);
             let random = Random::new(seed * 100 + number);
             scope.spawn(move || {
-                // Whoever panics ends the others too.
-                let _end = End(rows);
+                let _end = SetAtEnd(&rows.ends);
                 if number < 2 { write(&cache, rows, random) } else { look(&cache, rows, random, what) }
             });
         }
-        let harmed = harm(&mut victim, &rows, Random::new(seed * 100 + 99), length);
-        rows.ends.store(true, Ordering::Relaxed);
-        harmed
+        let _end = SetAtEnd(&rows.ends);
+        harm(&mut victim, &rows, Random::new(seed * 100 + 99), length)
     });
     let Counters { hits, stores, failures, .. } = cache.counters();
     let longest = Duration::from_millis(rows.longest_ms.into_inner());
@@ -200,15 +199,6 @@ fn live(mut victim: Victim, seed: u64, length: Duration) {
     );
     assert!(hits > 0 && stores > 0 && failures > 0, "{what}: {:?}", cache.counters());
     assert!(longest < LONGEST, "{what}: a call took {longest:?}");
-}
-
-/// Ends all in the end of one.
-struct End<'r>(&'r Rows);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.ends.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Each for 20 s, or `GUIRA_CLIENT_SECONDS`.

@@ -5,7 +5,7 @@ use crate::name;
 use guira_client::pools::{AsyncClient, Builder, Client, Error, Store};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
-use guira_tests::deadline::PATIENCE;
+use guira_tests::deadline::{PATIENCE, SetAtEnd};
 use guira_tests::random::Random;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
@@ -81,6 +81,7 @@ fn clients_go_on_while_a_server_is_killed_and_frozen() {
             let before = count.load(Ordering::Relaxed);
             wait_for(what, || (count.load(Ordering::Relaxed) > before + 100).then_some(()));
         };
+        let _end = SetAtEnd(&seen.ends);
         for _ in 0..2 {
             grows("hits", &seen.found);
             if let Some(victim) = &victim {
@@ -97,7 +98,6 @@ fn clients_go_on_while_a_server_is_killed_and_frozen() {
             victim = Some(at(&paths[1]));
             wait_for("the end of failures", is_back);
         }
-        seen.ends.store(true, Ordering::Relaxed);
     });
     let longest = Duration::from_millis(seen.longest_ms.load(Ordering::Relaxed));
     assert!(longest < LONGEST, "a call took {longest:?}");

@@ -5,7 +5,7 @@ use crate::name;
 use guira_client::pools::{AsyncClient, Builder, Client, Error, Store, Texts};
 use guira_following::{Following, Source};
 use guira_sync::atomic::{AtomicBool, Ordering};
-use guira_tests::deadline::PATIENCE;
+use guira_tests::deadline::{PATIENCE, SetAtEnd};
 use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
 use guira_tests::{Server, Setup};
@@ -41,12 +41,13 @@ fn no_call_fails_while_servers_come_and_go_and_those_that_stay_keep_their_connec
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let threads = [(); 4].map(|()| scope.spawn(|| at_work(&client, &is_over)));
+        let end = SetAtEnd(&is_over);
         for round in 0..20 {
             client.reconfigure(if round % 2 == 0 { &other } else { &one }).unwrap();
             std::thread::yield_now();
         }
         client.reconfigure(&other).unwrap();
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         let rounds = threads.map(|thread| thread.join().expect("no call fails"));
         assert!(rounds.iter().sum::<usize>() > 0);
     });

@@ -2,6 +2,7 @@
 
 use guira_sync::atomic::{AtomicBool, Ordering};
 
+use guira_tests::deadline::SetAtEnd;
 use guira_tests::{Setup, skip};
 
 const LENGTH: usize = 100 << 20;
@@ -33,12 +34,12 @@ fn a_value_of_100_mib_is_read_whole_under_full_write_load() {
                 }
             });
         }
+        let _end = SetAtEnd(&stop);
         for _ in 0..3 {
             owner.send("get huge\r\n");
             assert_eq!(owner.line(), format!("VALUE huge 0 {LENGTH}"));
             assert!(owner.take(LENGTH) == value, "the value was changed while it was sent");
             owner.hear("\r\nEND\r\n");
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }

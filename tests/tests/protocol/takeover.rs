@@ -1,6 +1,7 @@
 //! Another user cannot take over; and what becomes of connections with TLS.
 
 use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_tests::deadline::SetAtEnd;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::{Address, is_root, refused_guira};
 use guira_tests::tls::{Certificate, TlsClient};
@@ -149,6 +150,7 @@ fn connections_with_tls_end_between_two_replies_and_nobody_is_refused() {
         let (lasting, short) = (by_tls(u32::MAX), by_tls(1));
         let plainly = [(); 2].map(|()| scope.spawn(|| ask_plainly(&plain, &is_over)));
         let (mut running, mut was_late) = (first, false);
+        let end = SetAtEnd(&is_over);
         for _ in 0..TAKEOVERS {
             let next = start();
             assert!(
@@ -158,7 +160,7 @@ fn connections_with_tls_end_between_two_replies_and_nobody_is_refused() {
             was_late |= time_to_end(&running.wait()) >= STRAGGLERS;
             running = next;
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         for asking in lasting.into_iter().chain(short) {
             let (connections, wrong) = asking.join().expect("it ends");
             assert!(connections > 1 && (wrong.is_empty() || was_late), "of {connections}: {wrong:?}");

@@ -1,8 +1,8 @@
 //! Servers whose names get other addresses while a router runs.
 
 use crate::{Router, output};
-use guira_sync::atomic::{AtomicU32, Ordering};
-use guira_tests::deadline::PATIENCE;
+use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_tests::deadline::{PATIENCE, SetAtEnd};
 use guira_tests::dns::Dns;
 use guira_tests::http::HttpClient;
 use guira_tests::server::{wait_for, wait_for_log};
@@ -275,13 +275,13 @@ fn no_request_fails_while_a_name_moves_to_and_fro() {
     serve(one, "one");
     serve(two, "two");
     let router = router(&dns, port, &["--num-proxies=2", "--server-timeout-ms=20000"]);
-    let is_over = AtomicU32::new(0);
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let loads: Vec<_> = (0..4)
             .map(|_| {
                 let (mut client, is_over) = (router.connect(), &is_over);
                 scope.spawn(move || {
-                    while is_over.load(Ordering::Relaxed) == 0 {
+                    while !is_over.load(Ordering::Relaxed) {
                         let who = who(&mut client);
                         assert!(who == "one" || who == "two", "{who}");
                     }
@@ -289,11 +289,12 @@ fn no_request_fails_while_a_name_moves_to_and_fro() {
             })
             .collect();
         let mut client = router.connect();
+        let end = SetAtEnd(&is_over);
         for (address, expected) in [("127.0.0.2", "two"), ("127.0.0.1", "one"), ("127.0.0.2", "two")] {
             dns.host("cache.test", &[address]);
             wait_until(&mut client, expected);
         }
-        is_over.store(1, Ordering::Relaxed);
+        drop(end);
         loads.into_iter().for_each(|load| load.join().expect("no request fails"));
         assert_eq!(counter(&mut client, "result_error_all_count"), 0);
         // What was answered over connections that were left behind is counted when they are closed.

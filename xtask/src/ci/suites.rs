@@ -32,6 +32,12 @@ const LONGEST: &[&str] =
 /// Programs at once for each processor.
 const AT_ONCE: usize = 2;
 
+/// How long a test program may run: several times what the longest needs. A test that hangs fails with its name in the
+/// log, and the other programs still report.
+const LIMIT: Duration = Duration::from_secs(900);
+/// What timeout(1) ends with when the limit has passed.
+const TIMED_OUT: i32 = 124;
+
 /// A test program, and how it is run.
 #[derive(Clone, Debug)]
 struct Suite {
@@ -170,11 +176,14 @@ impl Suite {
         let log = logs.join(format!("{}.log", self.file()));
         let mut out = File::create(&log)?;
         let begin = super::now();
-        let mut program = Command::new(&self.program);
+        let mut program = Command::new("timeout");
+        program.arg("--kill-after=10").arg(LIMIT.as_secs().to_string()).arg(&self.program);
         program.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).envs(self.variable);
         program.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out.try_clone()?);
         let status = program.status()?;
-        if !status.success() {
+        if status.code() == Some(TIMED_OUT) {
+            writeln!(out, "{} did not end within {LIMIT:?}", self.program.display())?;
+        } else if !status.success() {
             writeln!(out, "{} ended with {status}", self.program.display())?;
         }
         Ok(Ended { name: self.name.clone(), took: begin.elapsed(), is_right: status.success(), log })
