@@ -1,4 +1,4 @@
-//! The warnings and errors that the programs log: docs/log-messages.md, made of the code.
+//! The warnings and errors that the programs log: docs/reference/log-messages.md, made of the code.
 //!
 //! What an operator should do stands in a comment above each message: `// Operator: …`.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::tidy::{Finding, Text};
 
 /// The document.
-pub(crate) const DOCUMENT: &str = "docs/log-messages.md";
+pub(crate) const DOCUMENT: &str = "docs/reference/log-messages.md";
 
 /// What the comment above a message begins with.
 const MARK: &str = "// Operator: ";

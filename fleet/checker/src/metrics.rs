@@ -21,7 +21,7 @@ guira_web::families! {
     CLUSTER_UP = "guira_checker_cluster_up" ["cluster"], "gauge", "Whether the cluster has answered the last time.";
 }
 
-/// All metrics, for docs/metrics.md.
+/// All metrics, for docs/reference/metrics.md.
 pub fn families() -> Vec<Family> {
     let rows = Count::ROWS.iter().map(|row| Family::counter(row, &[]));
     let of_clusters = ClusterCount::ROWS.iter().map(|row| Family::counter(row, &["cluster"]));

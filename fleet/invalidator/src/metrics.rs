@@ -17,7 +17,7 @@ guira_web::families! {
     TARGET_UP = "guira_invalidator_target_up" ["target"], "gauge", "Whether the target has acknowledged the last batch that it was sent.";
 }
 
-/// All metrics, for docs/metrics.md.
+/// All metrics, for docs/reference/metrics.md.
 pub fn families() -> Vec<Family> {
     let rows = Count::ROWS.iter().map(|row| Family::counter(row, &[]));
     let of_targets = TargetCount::ROWS.iter().map(|row| Family::counter(row, &["target"]));

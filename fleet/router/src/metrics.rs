@@ -87,7 +87,7 @@ const WORDS: [(&str, &str, &str); 6] = [
     ("OUTCOME", "Requests by what has become of them; none where there are none.", SERVER_REPLIES.name),
 ];
 
-/// All metrics, for docs/metrics.md.
+/// All metrics, for docs/reference/metrics.md.
 pub fn metric_tables() -> Vec<MetricTable> {
     let row =
         |name, meaning| Metric { name, unit: Unit::Count, kind: Kind::Counter, meaning, exported: None };

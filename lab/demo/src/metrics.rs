@@ -16,7 +16,7 @@ guira_web::families! {
     LAG = "guira_demo_lag_seconds" [], "gauge", "The lag of the invalidator, while it tells of it.";
 }
 
-/// All metrics, for docs/metrics.md.
+/// All metrics, for docs/reference/metrics.md.
 pub fn families() -> Vec<Family> {
     let rows = Count::ROWS.iter().map(|row| Family::counter(row, &[]));
     FAMILIES.iter().copied().chain(rows).collect()

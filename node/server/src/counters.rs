@@ -1,4 +1,4 @@
-//! What the server counts beside commands and the engine: a row each. What `stats` shows, docs/metrics.md, what `stats reset` resets, and what lasts
+//! What the server counts beside commands and the engine: a row each. What `stats` shows, docs/reference/metrics.md, what `stats reset` resets, and what lasts
 //! across a restart follow from the rows.
 
 use guira_commands::CommandCount;

@@ -1,4 +1,4 @@
-//! docs/metrics.md, made of the rows of all counters and gauges.
+//! docs/reference/metrics.md, made of the rows of all counters and gauges.
 
 use guira_server::{DERIVED, Family, Kind, Metric, MetricTable, Unit, metric_tables};
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ const HEAD: &str = "\
 
 What `stats`, `stats items` and `stats slabs` show, by name. Counters are since the start or the last `stats reset`; a region keeps those of commands, workers,
 classes and the engine across a restart. Gauges are of the moment. Counts of commands by class are estimates, of one command in 32. Names that memcached
-has too mean the same, but for those in [drop-in.md](drop-in.md#figures). [run](guide/run.md#what-to-watch) says which of them to watch. `stats mrc`
-and `stats bursts` are [described there](guide/tune.md#what-more-memory-is-worth), too.
+has too mean the same, but for those in [replacing memcached](../guide/replacing-memcached.md#figures). [run](../guide/run.md#what-to-watch) says which of them to watch. `stats mrc`
+and `stats bursts` are [described there](../guide/tune.md#what-more-memory-is-worth), too.
 
-The last column is the name that [the admin listener](guide/run.md#metrics-and-the-admin-page) gives a figure: that of prometheus/memcached_exporter where it
+The last column is the name that [the admin listener](../guide/run.md#metrics-and-the-admin-page) gives a figure: that of prometheus/memcached_exporter where it
 shows the same, with the label `slab` for each class; `guira_…` otherwise.
 ";
 
@@ -31,7 +31,7 @@ const ROUTER_HEAD: &str = "
 
 What `stats` of `guira router` shows, by mcrouter's names where mcrouter has them; mcrouter's rates (those of its names that do not end in `_count`) are not there.
 Counters are since the start. A *server* is one of the configuration with its connections, one for each thread. The last column is the name in `/metrics` of
-[its admin listener](router.md#metrics-over-http), where each server and pool has labels.
+[its admin listener](../guide/replacing-mcrouter.md#metrics-over-http), where each server and pool has labels.
 ";
 
 const ROUTER_FAMILIES_HEAD: &str = "
@@ -44,7 +44,7 @@ const ROUTER_FAMILIES_HEAD: &str = "
 const INVALIDATOR_HEAD: &str = "
 # Metrics of the invalidator
 
-What `/metrics` of [`guira invalidate`](invalidator.md) shows. Counters are since the start.
+What `/metrics` of [`guira invalidate`](../guide/invalidator.md) shows. Counters are since the start.
 
 | name | what it is | labels | type |
 |---|---|---|---|
@@ -53,7 +53,7 @@ What `/metrics` of [`guira invalidate`](invalidator.md) shows. Counters are sinc
 const CHECKER_HEAD: &str = "
 # Metrics of the checker
 
-What `/metrics` of [`guira check`](checker.md) shows. Counters are since the start.
+What `/metrics` of [`guira check`](../guide/checker.md) shows. Counters are since the start.
 
 | name | what it is | labels | type |
 |---|---|---|---|
@@ -118,8 +118,11 @@ mod tests {
 
     #[test]
     fn the_document_is_current() {
-        let document = include_str!("../../../../docs/metrics.md");
-        assert!(document == super::markdown(), "docs/metrics.md is not current: run cargo xtask docs");
+        let document = include_str!("../../../../docs/reference/metrics.md");
+        assert!(
+            document == super::markdown(),
+            "docs/reference/metrics.md is not current: run cargo xtask docs"
+        );
     }
 
     #[test]

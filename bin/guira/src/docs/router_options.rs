@@ -1,4 +1,4 @@
-//! docs/router-options.md, made of the rows.
+//! docs/reference/router-options.md, made of the rows.
 
 use crate::fleet::router::table::{Effect, ROWS};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask docs`: change bin/guira/src/fleet/router/table.rs instead. -->
 
-The names are mcrouter's; [router.md](router.md) says how to use them. An option that changes nothing is accepted, and noted once on standard error. One
+The names are mcrouter's; [replacing mcrouter](../guide/replacing-mcrouter.md) says how to use them. An option that changes nothing is accepted, and noted once on standard error. One
 that is refused ends the start, since the router could not do what it promises. Options of mcrouter that are not listed are unknown here and refused.
 ";
 
@@ -42,7 +42,10 @@ pub(super) fn markdown() -> String {
 mod tests {
     #[test]
     fn the_document_is_current() {
-        let document = include_str!("../../../../docs/router-options.md");
-        assert!(document == super::markdown(), "docs/router-options.md is not current: run cargo xtask docs");
+        let document = include_str!("../../../../docs/reference/router-options.md");
+        assert!(
+            document == super::markdown(),
+            "docs/reference/router-options.md is not current: run cargo xtask docs"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The lines of `stats`, a row each: what `/metrics` and docs/metrics.md have of them follows from the rows. Operations and outcomes are lists of their own.
+//! The lines of `stats`, a row each: what `/metrics` and docs/reference/metrics.md have of them follows from the rows. Operations and outcomes are lists of their own.
 
 use super::{errors, successes};
 use crate::admin::version;

@@ -1,8 +1,8 @@
 //! The options of a server, one row each. The field of [`Options`], `guira serve --help`, the configuration file, `--print-config`,
-//! docs/options.md and the lines of `stats settings` follow from the row.
+//! docs/reference/options.md and the lines of `stats settings` follow from the row.
 //!
 //! ```text
-//! /// What it does, for --help, docs/options.md and the field.
+//! /// What it does, for --help, docs/reference/options.md and the field.
 //! name: Type = default, "NAME OF THE VALUE"
 //!     , more_help(|| …)                             what the help says after that, if it follows from another table
 //!     , absent("what holds without the option")     if the default cannot be written as a value
@@ -37,7 +37,7 @@ super::options! {
         udp_port_per_worker: bool = false, "BOOL",
             stats("num_threads_per_udp" => |o| Some(if o.udp_port_per_worker { 1 } else { o.workers }.to_string()));
 
-        /// Where to receive MICA's datagrams (docs/protocol-mica.md): IP:PORT; worker n has the port n above it; may be repeated
+        /// Where to receive MICA's datagrams (docs/reference/protocol-mica.md): IP:PORT; worker n has the port n above it; may be repeated
         mica: Vec<SocketAddr> = Vec::new(), "ADDR", absent("nowhere"), example("127.0.0.1:11311");
 
         /// Receive MICA's datagrams that come by this interface with AF_XDP, past the kernel's network stack (as root):
@@ -47,7 +47,7 @@ super::options! {
             stats("xdp" => |o| Some(o.xdp.as_ref().map_or("none".to_owned(), ToString::to_string)));
 
         /// Serve MICA's datagrams of clients on this host through shared memory; the UNIX socket where they connect
-        /// (docs/protocol-mica.md)
+        /// (docs/reference/protocol-mica.md)
         local: Option<PathBuf> = None, "PATH", absent("nowhere"), example("/run/guira/local"),
             stats("local" => |o| Some(o.local.as_ref().map_or("none".to_owned(), |path| path.display().to_string())));
 

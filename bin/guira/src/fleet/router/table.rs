@@ -1,5 +1,5 @@
 //! The options of `guira router`, one row each: mcrouter's names, and those of `guira serve` beside them. The command line, its help, the notes
-//! about options without effect, and docs/router-options.md follow from the rows.
+//! about options without effect, and docs/reference/router-options.md follow from the rows.
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
