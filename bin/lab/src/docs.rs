@@ -13,7 +13,7 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask docs`: change the tables in lab/demo/src/metrics.rs instead. -->
 
-What `/metrics` of [`guira fleet up`](../guide/demonstration.md) shows. Counters are since the start.
+`/metrics` of [`guira fleet up`](../guide/demonstration.md). Counters count since the start.
 
 | name | what it is | labels | type |
 |---|---|---|---|
