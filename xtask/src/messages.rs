@@ -18,9 +18,9 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask docs`: change the comments that begin with `Operator:` in the code instead. -->
 
-Every warning and error that the programs log, by program. `{…}` stands for a variable part. Fields such as
-`address=` and `error=` follow the message. The router can log the node's messages about listeners, TLS and
-files too.
+Every warning and error that the programs log, by program. `{…}` stands for a variable part. Fields
+such as `address=` and `error=` follow the message. The router can log the node's messages about
+listeners, TLS and files too.
 ";
 
 /// The programs, by the folder of their code.

@@ -13,14 +13,14 @@ The lines of `stats`, `stats items` and `stats slabs`, by name.
 - Counters count since the start or the last `stats reset`. A region keeps the counters of commands,
   workers, classes and the engine across a restart. Gauges show the present value.
 - Counts of commands by class are estimates from one command in 32.
-- Names that memcached has too mean the same, except those in
-  [replacing memcached](../guide/replacing-memcached.md#figures).
-- [Run](../guide/run.md#what-to-watch) lists the figures to watch. [Tune](../guide/tune.md) describes
-  `stats mrc` and `stats bursts`.
+- Names that memcached has too mean the same, except those in [replacing
+  memcached](../guide/replacing-memcached.md#figures).
+- [Run](../guide/run.md#what-to-watch) lists the figures to watch. [Tune](../guide/tune.md)
+  describes `stats mrc` and `stats bursts`.
 
-The last column is the name in `/metrics` of
-[the admin listener](../guide/run.md#metrics-and-the-admin-page): that of prometheus/memcached_exporter
-if the exporter has the same figure, with the label `slab` for each class; otherwise `guira_…`.
+The last column is the name in `/metrics` of [the admin
+listener](../guide/run.md#metrics-and-the-admin-page): that of prometheus/memcached_exporter if the
+exporter has the same figure, with the label `slab` for each class; otherwise `guira_…`.
 ";
 
 const DERIVED_HEAD: &str = "
@@ -36,11 +36,11 @@ Figures that the exporter computes or takes from `stats settings`, and figures w
 const ROUTER_HEAD: &str = "
 # Metrics of the router
 
-The lines of `stats` of `guira router`, with mcrouter's names where mcrouter has them. mcrouter's rates
-(its names that do not end in `_count`) do not exist. Counters count since the start. A *server* is a
-server of the configuration with its connections, one per thread. The last column is the name in
-`/metrics` of [the router's admin listener](../guide/replacing-mcrouter.md#metrics-over-http), where each
-server and pool has labels.
+The lines of `stats` of `guira router`, with mcrouter's names where mcrouter has them. mcrouter's
+rates (its names that do not end in `_count`) do not exist. Counters count since the start. A
+*server* is a server of the configuration with its connections, one per thread. The last column is
+the name in `/metrics` of [the router's admin
+listener](../guide/replacing-mcrouter.md#metrics-over-http), where each server and pool has labels.
 ";
 
 const ROUTER_FAMILIES_HEAD: &str = "

@@ -10,12 +10,12 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask docs`: change node/server/src/options/rows.rs instead. -->
 
-An option has the same name on the command line (`--max-item-size 2MiB`) and in the file of `--config`
-(`max-item-size = \"2MiB\"`). The command line takes precedence. A switch needs no value on the command
-line. Sizes end with K, M, G, T or KiB, MiB, …. `--print-config` prints the options in effect. An engine
-refuses options that it does not support. The column *memcached* lists the flags of `guira memcached` that
-set the option ([replacing memcached](../guide/replacing-memcached.md)); the column *settings* lists its
-lines in `stats settings`.
+An option has the same name on the command line (`--max-item-size 2MiB`) and in the file of
+`--config` (`max-item-size = \"2MiB\"`). The command line takes precedence. A switch needs no value on
+the command line. Sizes end with K, M, G, T or KiB, MiB, …. `--print-config` prints the options in
+effect. An engine refuses options that it does not support. The column *memcached* lists the flags
+of `guira memcached` that set the option ([replacing memcached](../guide/replacing-memcached.md));
+the column *settings* lists its lines in `stats settings`.
 ";
 
 /// The whole document.

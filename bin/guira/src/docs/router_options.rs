@@ -8,10 +8,11 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask docs`: change bin/guira/src/fleet/router/table.rs instead. -->
 
-The names are mcrouter's; [replacing mcrouter](../guide/replacing-mcrouter.md) describes their use. The
-column *here* is the effect of an option in this router. An option that changes nothing is accepted, with
-one note on standard error. With a refused option the router does not start, because it cannot do what the
-option promises. Options of mcrouter that are not listed are unknown and refused.
+The names are mcrouter's; [replacing mcrouter](../guide/replacing-mcrouter.md) describes their use.
+The column *here* is the effect of an option in this router. An option that changes nothing is
+accepted, with one note on standard error. With a refused option the router does not start, because
+it cannot do what the option promises. Options of mcrouter that are not listed are unknown and
+refused.
 ";
 
 /// The whole document.
