@@ -6,7 +6,7 @@
 #   make soak      what is too long for every change: more clients; load, full memory, kills and takeovers with every engine
 #   make sanitize  the tests of the crates with unsafe under the address and thread sanitizers
 #   make bench     compare servers under the project's loads
-#   make papers    measure again what the papers claim, and write docs/papers.md
+#   make papers    measure again what the papers claim, and write docs/results/papers.md
 #   make package   a .deb, a tarball and an image, in target/package
 
 CARGO ?= cargo

@@ -65,7 +65,7 @@ others="guira-router.service guira-member.service guira-invalidator.service guir
 say "install: $(basename "$deb")"
 dpkg_ --install /tmp/guira.deb
 for file in /usr/bin/guira /etc/guira/guira.toml /usr/lib/systemd/system/guira.service /usr/lib/systemd/system/guira.socket \
-    /usr/share/doc/guira/examples/{invalidator.toml,checker.toml,router.json,router.env,member.env} /usr/share/doc/guira/router.md \
+    /usr/share/doc/guira/examples/{invalidator.toml,checker.toml,router.json,router.env,member.env} /usr/share/doc/guira/guide/replacing-mcrouter.md \
     /usr/lib/sysusers.d/guira.conf /usr/lib/guira/memcached-options /usr/share/man/man1/guira.1.gz /usr/share/man/man1/guira-serve.1.gz \
     /usr/share/bash-completion/completions/guira /usr/share/zsh/vendor-completions/_guira \
     /usr/share/fish/vendor_completions.d/guira.fish /usr/share/doc/guira/copyright \

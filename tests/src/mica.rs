@@ -1,4 +1,4 @@
-//! MICA's datagrams as bytes (docs/protocol-mica.md).
+//! MICA's datagrams as bytes (docs/reference/protocol-mica.md).
 
 use crate::Server;
 use crate::deadline::PATIENCE;

@@ -1,4 +1,4 @@
-//! The warnings and errors that the programs log: docs/log-messages.md, made of the code.
+//! The warnings and errors that the programs log: docs/reference/log-messages.md, made of the code.
 //!
 //! What an operator should do stands in a comment above each message: `// Operator: …`.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::tidy::{Finding, Text};
 
 /// The document.
-pub(crate) const DOCUMENT: &str = "docs/log-messages.md";
+pub(crate) const DOCUMENT: &str = "docs/reference/log-messages.md";
 
 /// What the comment above a message begins with.
 const MARK: &str = "// Operator: ";
@@ -18,9 +18,9 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask docs`: change the comments that begin with `Operator:` in the code instead. -->
 
-Every warning and error that the programs log, by program. `{…}` stands for what differs. Fields such as
-`address=` and `error=` stand behind the message. The node's messages of listeners, TLS and files can come from
-the router too.
+Every warning and error that the programs log, by program. `{…}` stands for a variable part. Fields
+such as `address=` and `error=` follow the message. The router can log the node's messages about
+listeners, TLS and files too.
 ";
 
 /// The programs, by the folder of their code.

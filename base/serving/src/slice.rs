@@ -3,7 +3,7 @@
 //! A turn ends by the work done and not by the clock: to ask the time costs as much as a get. Work is counted in bytes copied to and from
 //! the socket, and a request counts as many bytes as are copied in the time it takes. A whole slice is about a tenth of a millisecond.
 //! A command that is not about one key may take any time: only for those is the clock asked
-//! (docs/decisions/0023-slices.md).
+//! (docs/develop/decisions/0023-slices.md).
 
 use crate::queue::Rank;
 use std::time::Duration;

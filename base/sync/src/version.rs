@@ -4,7 +4,7 @@
 //!
 //! The paper counts per key and has one writer. Here a counter covers the *buckets* that map to it, and several
 //! writers work at once; each locks the counters of all buckets that it is about to change, in ascending order.
-//! docs/concurrency.md argues why this also closes the hole that the paper's Algorithm 1 leaves open.
+//! docs/develop/concurrency.md argues why this also closes the hole that the paper's Algorithm 1 leaves open.
 //!
 //! Orderings, by their partners:
 //! - `try_acquire` (Acquire on success) pairs with `release` (Release): a writer sees all that earlier writers of the

@@ -68,7 +68,7 @@ impl Family {
 /// guira_web::families! {
 ///     ALL;
 ///     UP = "example_up" [], "gauge", "1: it answers.";
-///     DELETES = "example_deletes_total" ["target"], "counter", "Deletes that the target has acknowledged.";
+///     DELETES = "example_deletes_total" ["target"], "counter", "Deletes acknowledged by the target.";
 /// }
 /// assert_eq!(ALL[1].name, DELETES.name);
 /// ```

@@ -1,7 +1,7 @@
 //! The admin listener: metrics for Prometheus, whether the server is well, and a page for people, over HTTP.
 //!
 //! It is a service on a worker of its own, with connections, limits and memory of its own: whoever asks much of it takes nothing from
-//! the server's clients (docs/decisions/0030-admin-listener.md). What it tells is up to a [`Site`].
+//! the server's clients (docs/develop/decisions/0030-admin-listener.md). What it tells is up to a [`Site`].
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]

@@ -1,4 +1,4 @@
-//! Tables of metrics, for docs/metrics.md.
+//! Tables of metrics, for docs/reference/metrics.md.
 
 use guira_sync::metrics::Metric;
 

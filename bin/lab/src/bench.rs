@@ -20,8 +20,8 @@ const EXAMPLES: &str = "Examples:
   guira bench --only delete-prefix --servers guira --engines memc3,mica --rounds 2
   guira bench --only instructions --servers guira --against ../before/guira
   guira bench --only router-get1,router-get32,router-mget100 --routers guira,nutcracker,before=../before/guira
-  guira bench --only misses --traces ~/traces --servers guira,memcached --out docs/bench
-  guira bench --out docs/bench
+  guira bench --only misses --traces ~/traces --servers guira,memcached --out docs/results/bench
+  guira bench --out docs/results/bench
   guira bench --list";
 
 /// Arguments of `guira bench`.
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long)]
     list: bool,
     /// File README, raw data and plots in a new folder <date>-<machine> below this one; a bench of everything
-    /// (neither --only nor --quick) is always filed, in docs/bench by default.
+    /// (neither --only nor --quick) is always filed, in docs/results/bench by default.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -87,7 +87,7 @@ impl Args {
     /// Where the results are filed.
     fn folder(&self) -> Option<PathBuf> {
         let is_record = self.only.is_empty() && !self.quick;
-        self.out.clone().or_else(|| is_record.then(|| PathBuf::from("docs/bench")))
+        self.out.clone().or_else(|| is_record.then(|| PathBuf::from("docs/results/bench")))
     }
 
     /// The engines that are named, or `all`.

@@ -13,7 +13,7 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask docs`: change the tables in lab/demo/src/metrics.rs instead. -->
 
-What `/metrics` of [`guira fleet up`](demonstration.md) shows. Counters are since the start.
+`/metrics` of [`guira fleet up`](../guide/demonstration.md). Counters count since the start.
 
 | name | what it is | labels | type |
 |---|---|---|---|
@@ -43,7 +43,7 @@ fn markdown() -> String {
 mod tests {
     #[test]
     fn the_document_is_current() {
-        let document = include_str!("../../../docs/demonstration-metrics.md");
+        let document = include_str!("../../../docs/reference/demonstration-metrics.md");
         assert!(document == super::markdown(), "{} is not current: run cargo xtask docs", super::FILE);
     }
 }

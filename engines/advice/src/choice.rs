@@ -11,7 +11,7 @@ use guira_slab::Policy;
 use guira_sync::clock::Seconds;
 
 /// Policies that are worth a change. Each is the best by far of some traces, and no other of the engine's is better than these by more than a
-/// hundredth in any of them; so few also leave room for more keys (docs/decisions/0053-auto.md).
+/// hundredth in any of them; so few also leave room for more keys (docs/develop/decisions/0053-auto.md).
 pub const CANDIDATES: [&str; 8] = [
     "clock",
     "lru",

@@ -3,7 +3,7 @@
 //! An item that waits costs its bytes for as long as it waits, and pays with a hit if it is read before it goes. *Hit density* is hits per byte and time
 //! (Beckmann, Chen and Cidon, "LHD: improving cache hit rate by maximizing hit density", NSDI 2018). Here it is counted for each size and each age. Items of
 //! every size should stay up to the age at which a byte of them brings as little as a byte of any other size does at its own limit: the marginal gains are
-//! equal then (docs/decisions/0056-memory-by-hits.md).
+//! equal then (docs/develop/decisions/0056-memory-by-hits.md).
 
 use guira_contract::SAMPLED_BY_CLASS;
 use std::f64::consts::SQRT_2;

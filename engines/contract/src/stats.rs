@@ -10,39 +10,39 @@ guira_sync::snapshot! {
         Evictions / evictions = "evictions", Count, "Items evicted before they expired." as "memcached_items_evicted_total";
         EvictedUnfetched / evicted_unfetched = "evicted_unfetched", Count, "Evicted items that were never read.";
         IndexEvictions / index_evictions = "index_evictions", Count, "Items evicted to make room in the index rather than in memory.";
-        Reclaimed / reclaimed = "reclaimed", Count, "Items removed that had expired or were flushed." as "memcached_items_reclaimed_total";
+        Reclaimed / reclaimed = "reclaimed", Count, "Expired or flushed items that were removed." as "memcached_items_reclaimed_total";
         ExpiredUnfetched / expired_unfetched = "expired_unfetched", Count, "Reclaimed items that were never read.";
         CrawlerReclaimed / crawler_reclaimed = "crawler_reclaimed", Count, "Items removed by the crawler." as "memcached_lru_crawler_reclaimed_total";
-        CrawlerChecked / crawler_checked = "crawler_items_checked", Count, "Items that the crawler looked at." as "memcached_lru_crawler_items_checked_total";
+        CrawlerChecked / crawler_checked = "crawler_items_checked", Count, "Items that the crawler examined." as "memcached_lru_crawler_items_checked_total";
         PagesMoved / pages_moved = "slabs_moved", Count, "Pages moved from one class to another.";
         Displacements / displacements = "index_displacements", Count, "Entries moved to another bucket by inserts.";
-        ReadRetries / read_retries = "read_retries", Count, "Reads repeated because a writer was at work.";
-        WriteRetries / write_retries = "write_retries", Count, "Writes that looked again because what they had found changed.";
+        ReadRetries / read_retries = "read_retries", Count, "Reads repeated because of a concurrent writer.";
+        WriteRetries / write_retries = "write_retries", Count, "Writes repeated because the item had changed.";
         SwapsLost / swaps_lost = "swaps_lost", Count, "Compare-and-swaps lost to another thread.";
         ShortLivedReclaimed / short_lived_reclaimed = "short_lived_reclaimed", Count, "Items removed in the second in which they expired.";
         HandSteps / hand_steps = "hand_steps", Count, "Steps of the policy's hand.";
     }
     counters {
         crawls: u64 = "lru_crawler_starts", Count, "Runs of the crawler." as "memcached_lru_crawler_starts_total";
-        items_rescued: u64 = "slab_reassign_rescues", Count, "Items that were read, and moved to other chunks when their page changed its class.";
+        items_rescued: u64 = "slab_reassign_rescues", Count, "Recently read items that were moved to other chunks when their page changed its class.";
         index_growths: u64 = "index_growths", Count, "Times the index has grown.";
         lock_waits: u64 = "lock_waits", Count, "Times a thread waited for a lock of the index, a policy or the allocator.";
-        short_lived_untracked: u64 = "short_lived_untracked", Count, "Short-lived items that were left to the crawler, since there was no memory to note them.";
-        short_lived_busy: u64 = "short_lived_busy", Count, "Short-lived items that were left to the crawler, since another thread was at the list.";
+        short_lived_untracked: u64 = "short_lived_untracked", Count, "Short-lived items left to the crawler because there was no memory to track them.";
+        short_lived_busy: u64 = "short_lived_busy", Count, "Short-lived items left to the crawler because another thread held the list.";
         region_no_room: u64 = "region_no_room", Count, "Times the file system of the region was full.";
     }
     gauges {
         items: u64 = "curr_items", Count, "Items stored." as "memcached_current_items";
         bytes: u64 = "bytes", Bytes, "Size of the items stored." as "memcached_current_bytes";
         crawling: bool = "lru_crawler_running", Flag, "Whether the crawler runs.";
-        moving: bool = "slab_reassign_running", Flag, "Whether a page is on its way from one class to another.";
+        moving: bool = "slab_reassign_running", Flag, "Whether a page is moving from one class to another.";
         pages_free: u64 = "slab_global_page_pool", Count, "Pages in the pool.";
         index_bytes: u64 = "hash_bytes", Bytes, "Size of the index.";
         index_slots: u64 = "index_slots", Count, "Slots of the index.";
         index_growing: bool = "hash_is_expanding", Flag, "Whether the index is growing.";
-        memory_limit: u64 = "memory_limit", Bytes, "Memory that items and index may take.";
+        memory_limit: u64 = "memory_limit", Bytes, "Memory limit of items and index.";
         memory_reserve: u64 = "memory_reserve", Bytes, "Memory that items and index can be resized to.";
-        memory_used: u64 = "memory_used", Bytes, "Memory that items and index take.";
+        memory_used: u64 = "memory_used", Bytes, "Memory used by items and index.";
         policy_item_bytes: u64 = "policy_item_bytes", Bytes, "Metadata of the policy for each item, beside the item.";
     }
     besides {
@@ -116,14 +116,14 @@ guira_sync::snapshot! {
     pub struct ClassCounts;
     counted {
         Evicted / evicted = "evicted", Count, "Items evicted." as "memcached_slab_items_evicted_total";
-        EvictedNonzero / evicted_nonzero = "evicted_nonzero", Count, "Evicted items that would have expired later." as "memcached_slab_items_evicted_nonzero_total";
+        EvictedNonzero / evicted_nonzero = "evicted_nonzero", Count, "Evicted items that had an expiry." as "memcached_slab_items_evicted_nonzero_total";
         EvictedUnfetched / evicted_unfetched = "evicted_unfetched", Count, "Evicted items that were never read." as "memcached_slab_items_evicted_unfetched_total";
         EvictedTime / evicted_time = "evicted_time", Seconds, "Time from the last read or store of the item last evicted to its eviction." as "memcached_slab_items_evicted_time_seconds";
-        Reclaimed / reclaimed = "reclaimed", Count, "Items removed that had expired or were flushed." as "memcached_slab_items_reclaimed_total";
+        Reclaimed / reclaimed = "reclaimed", Count, "Expired or flushed items that were removed." as "memcached_slab_items_reclaimed_total";
         ExpiredUnfetched / expired_unfetched = "expired_unfetched", Count, "Reclaimed items that were never read." as "memcached_slab_items_expired_unfetched_total";
         CrawlerReclaimed / crawler_reclaimed = "crawler_reclaimed", Count, "Items removed by the crawler." as "memcached_slab_items_crawler_reclaimed_total";
-        CrawlerChecked / crawler_checked = "crawler_items_checked", Count, "Items that the crawler looked at.";
-        OutOfMemory / out_of_memory = "outofmemory", Count, "Stores that found no memory." as "memcached_slab_items_outofmemory_total";
+        CrawlerChecked / crawler_checked = "crawler_items_checked", Count, "Items that the crawler examined.";
+        OutOfMemory / out_of_memory = "outofmemory", Count, "Stores that failed for lack of memory." as "memcached_slab_items_outofmemory_total";
     }
     counters {}
     gauges {}

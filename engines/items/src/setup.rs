@@ -57,7 +57,7 @@ pub enum Hashing {
     Fixed(fn(&[u8]) -> u64),
 }
 
-/// Growth from one slab class to the next, by default: see docs/decisions/0005-balance-of-classes.md.
+/// Growth from one slab class to the next, by default: see docs/develop/decisions/0005-balance-of-classes.md.
 pub const DEFAULT_FACTOR: f64 = 1.06;
 
 /// Room for key, value and flags in the smallest chunk, in bytes, by default.

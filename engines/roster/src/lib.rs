@@ -52,7 +52,7 @@ enum Choosing {
 
 /// The policy that is chosen while the server runs, out of those of the indexes cuckoo and chained.
 pub const AUTO: &str = "auto";
-const ABOUT_AUTO: &str = "the server changes to the one that a sample of its requests says would miss least";
+const ABOUT_AUTO: &str = "the server chooses the policy that would miss least on a sample of its requests";
 
 /// The indexes that any policy goes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

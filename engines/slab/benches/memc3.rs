@@ -1,4 +1,4 @@
-//! The figures of MemC3's section 5.2, and of the engine in process. Prints a table; see docs/bench.
+//! The figures of MemC3's section 5.2, and of the engine in process. Prints a table; see docs/results/bench.
 //!
 //! `cargo bench -p guira-slab --features probe`
 

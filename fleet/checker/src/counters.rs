@@ -5,20 +5,20 @@ use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 guira_sync::counters! {
     /// Counters of the process.
     pub(crate) enum Count {
-        Queries = "queries", Count, "Queries that the database was asked: one for each sampled hint, and one for each look at which a cache has something else than the database had." as "guira_checker_queries_total";
-        QueryFailures = "query_failures", Count, "Those that were not answered." as "guira_checker_query_failures_total";
-        Refused = "refused_hints", Count, "Lines of those who send hints that were none, or not understood." as "guira_checker_refused_hints_total";
-        Flushes = "flushes", Count, "Times that the invalidator has told everybody to drop everything. What was changed then is not known." as "guira_checker_flushes_total";
-        Crowded = "crowded_connections", Count, "Connections of those who send hints that were closed since there are 64 already." as "guira_checker_crowded_connections_total";
+        Queries = "queries", Count, "Queries of the database: one per sampled hint, and one per delay at which a cache has another value than the database had." as "guira_checker_queries_total";
+        QueryFailures = "query_failures", Count, "Queries that failed." as "guira_checker_query_failures_total";
+        Refused = "refused_hints", Count, "Malformed or unknown lines of senders of hints." as "guira_checker_refused_hints_total";
+        Flushes = "flushes", Count, "Flushes by the invalidator. The changes before a flush are unknown." as "guira_checker_flushes_total";
+        Crowded = "crowded_connections", Count, "Connections of senders of hints closed because 64 are open." as "guira_checker_crowded_connections_total";
     }
 }
 
 guira_sync::counters! {
     /// Counters of a cluster.
     pub(crate) enum ClusterCount {
-        Reads = "reads", Count, "Keys that the cluster was asked for." as "guira_checker_reads_total";
-        Failures = "read_failures", Count, "Those that it did not answer." as "guira_checker_read_failures_total";
-        GivenBack = "wins_given_back", Count, "Times that a read has won the right to fill an item that is stale or missing, and has given it back." as "guira_checker_wins_given_back_total";
+        Reads = "reads", Count, "Keys read from the cluster." as "guira_checker_reads_total";
+        Failures = "read_failures", Count, "Reads that the cluster did not answer." as "guira_checker_read_failures_total";
+        GivenBack = "wins_given_back", Count, "Reads that won the right to fill a stale or missing item and returned it." as "guira_checker_wins_given_back_total";
     }
 }
 

@@ -7,21 +7,21 @@ use guira_web::{Exposition, Family, Form};
 
 guira_web::families! {
     FAMILIES;
-    UP = "guira_checker_up" [], "gauge", "1: the checker answers.";
-    READY = "guira_checker_ready" [], "gauge", "Whether /ready says so.";
-    LOOKS = "guira_checker_looks_total" ["delay", "cluster", "outcome"], "counter", "Sampled hints by the delay in seconds, the cluster and what was found; of all clusters together without a cluster. `consistent`: it has what the database has; `missing`: it has nothing, or what is marked as stale; `inconsistent`: something else; `unknown`: it, or the database, could not be asked; `superseded`: the key was changed again.";
-    REGION_LOOKS = "guira_checker_region_looks_total" ["delay", "region", "outcome"], "counter", "The same of the clusters of a region together, if there are several regions.";
-    HINTS = "guira_checker_hints_total" [], "counter", "Hints that have come.";
-    UNMATCHED = "guira_checker_unmatched_hints_total" [], "counter", "Those whose key is of no check: a check is missing, or whoever makes keys makes wrong ones.";
-    SAMPLED = "guira_checker_sampled_total" [], "counter", "Hints that were sampled.";
-    DROPPED = "guira_checker_dropped_total" [], "counter", "Those that were not, for want of room.";
-    UNTOLD = "guira_checker_untold_changes_total" [], "counter", "Changes of sampled keys that the database has shown before a hint told of them, if one ever did.";
-    UNDER_WAY = "guira_checker_under_way" [], "gauge", "Samples that are looked after.";
-    CONNECTED = "guira_checker_database_connected" [], "gauge", "Whether the database has answered the last query.";
-    CLUSTER_UP = "guira_checker_cluster_up" ["cluster"], "gauge", "Whether the cluster has answered the last time.";
+    UP = "guira_checker_up" [], "gauge", "1: the checker replies.";
+    READY = "guira_checker_ready" [], "gauge", "Whether /ready returns 200.";
+    LOOKS = "guira_checker_looks_total" ["delay", "cluster", "outcome"], "counter", "Sampled hints by delay in seconds, cluster and outcome; for all clusters together without a cluster. `consistent`: the cluster has the database's value; `missing`: it has none, or one marked as stale; `inconsistent`: it has another value; `unknown`: the cluster or the database did not reply; `superseded`: the key was changed again.";
+    REGION_LOOKS = "guira_checker_region_looks_total" ["delay", "region", "outcome"], "counter", "The same for the clusters of a region together, if there are several regions.";
+    HINTS = "guira_checker_hints_total" [], "counter", "Received hints.";
+    UNMATCHED = "guira_checker_unmatched_hints_total" [], "counter", "Hints whose key matches no check: a check is missing, or the sender builds wrong keys.";
+    SAMPLED = "guira_checker_sampled_total" [], "counter", "Sampled hints.";
+    DROPPED = "guira_checker_dropped_total" [], "counter", "Hints that were to be sampled, but for which there was no room.";
+    UNTOLD = "guira_checker_untold_changes_total" [], "counter", "Changes of sampled keys that the database showed before a hint, or without one.";
+    UNDER_WAY = "guira_checker_under_way" [], "gauge", "Samples in progress.";
+    CONNECTED = "guira_checker_database_connected" [], "gauge", "Whether the database answered the last query.";
+    CLUSTER_UP = "guira_checker_cluster_up" ["cluster"], "gauge", "Whether the cluster replied to the last read.";
 }
 
-/// All metrics, for docs/metrics.md.
+/// All metrics, for docs/reference/metrics.md.
 pub fn families() -> Vec<Family> {
     let rows = Count::ROWS.iter().map(|row| Family::counter(row, &[]));
     let of_clusters = ClusterCount::ROWS.iter().map(|row| Family::counter(row, &["cluster"]));

@@ -5,10 +5,10 @@ use guira_sync::atomic::{AtomicU64, Ordering};
 guira_sync::counters! {
     /// Counters of a process that follows pools.
     pub enum ControlCount {
-        EtcdCalls = "etcd_calls", Count, "Requests that etcd was sent";
-        EtcdFailures = "etcd_failures", Count, "Requests that etcd has not answered, or refused";
-        PoolChanges = "etcd_pool_changes", Count, "Pools of etcd that were found to be others than before";
-        PoolFaults = "etcd_pool_faults", Count, "Pools of etcd that were gone or could not be used: the last good ones were kept";
+        EtcdCalls = "etcd_calls", Count, "Requests to etcd";
+        EtcdFailures = "etcd_failures", Count, "Requests to etcd without a reply, or refused";
+        PoolChanges = "etcd_pool_changes", Count, "Pools in etcd found changed";
+        PoolFaults = "etcd_pool_faults", Count, "Pools in etcd found missing or invalid; the router kept the last valid ones";
     }
 }
 

@@ -1,6 +1,6 @@
 //! Membership: who serves which slot of a pool. Pools and servers are kept in etcd (`Store`); routers follow them (`Follower`); a
 //! `Member` beside each server registers it, and one of the members, the leader, gives the slots of lost servers to spares as `Keeper`
-//! decides, which has no I/O. docs/membership.md tells it to operators.
+//! decides, which has no I/O. docs/guide/membership.md tells it to operators.
 #![forbid(unsafe_code)]
 
 mod change;

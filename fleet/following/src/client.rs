@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn a_server_that_has_left_its_record_is_kept_as_long_as_by_a_router() {
         let following = Following::of(Source::Text("{}".to_owned()));
-        // docs/router.md: five minutes.
+        // docs/guide/replacing-mcrouter.md: five minutes.
         assert_eq!(following.srv_hold_down, Duration::from_secs(300));
         assert_eq!(following.srv_hold_down, SRV_HOLD_DOWN);
         let following = following.srv_hold_down(Duration::from_secs(7));

@@ -7,38 +7,38 @@ use std::sync::{Mutex, PoisonError};
 guira_sync::counters! {
     /// Counters of the process.
     pub(crate) enum Count {
-        Events = "events", Count, "Events of the database's log that were read, heartbeats among them." as "guira_invalidator_events_total";
-        Transactions = "transactions", Count, "Transactions that were read to their end." as "guira_invalidator_transactions_total";
-        Rows = "rows", Count, "Changed rows of tables that have templates." as "guira_invalidator_rows_total";
+        Events = "events", Count, "Events read from the database's log, including heartbeats." as "guira_invalidator_events_total";
+        Transactions = "transactions", Count, "Completely read transactions." as "guira_invalidator_transactions_total";
+        Rows = "rows", Count, "Changed rows of tables with templates." as "guira_invalidator_rows_total";
         Statements = "statements", Count, "Statements whose text was searched for keys, and messages with keys." as "guira_invalidator_statements_total";
-        Keys = "keys", Count, "Keys that were found, those that a batch had already among them." as "guira_invalidator_keys_total";
-        RefusedKeys = "refused_keys", Count, "Keys that no cache can have: empty, over 250 bytes, or with blanks or control bytes. The log tells examples." as "guira_invalidator_refused_keys_total";
-        Unfilled = "unfilled_templates", Count, "Row images that a template had no key for, since a column is missing or of a type that has no text. What they change stays in the caches." as "guira_invalidator_unfilled_templates_total";
-        Unseen = "unseen_statements", Count, "Statements that may have changed tables with templates and left no rows in the log, such as TRUNCATE. What they change stays in the caches." as "guira_invalidator_unseen_statements_total";
-        SkippedLines = "skipped_lines", Count, "Lines of a sender of change events that are no such event, and were skipped. What they have changed stays in the caches. The log tells examples." as "guira_invalidator_skipped_lines_total";
-        Batches = "batches", Count, "Batches of deletes that were given to all targets." as "guira_invalidator_batches_total";
-        SourceFailures = "source_failures", Count, "Times that the connection to the database has failed." as "guira_invalidator_source_failures_total";
-        Gaps = "gaps", Count, "Gaps in the log for which all targets were told to drop everything." as "guira_invalidator_gaps_total";
-        Saves = "position_saves", Count, "Positions that were saved." as "guira_invalidator_position_saves_total";
-        Reloads = "reloads", Count, "Times that the configuration was read anew." as "guira_invalidator_reloads_total";
-        ReloadFailures = "reload_failures", Count, "Times that the configuration was to be read anew, was wrong, and stayed as it was." as "guira_invalidator_reload_failures_total";
-        SaveFailures = "position_save_failures", Count, "Positions that could not be saved: a restart repeats more deletes." as "guira_invalidator_position_save_failures_total";
+        Keys = "keys", Count, "Keys found, including repeated keys of a batch." as "guira_invalidator_keys_total";
+        RefusedKeys = "refused_keys", Count, "Invalid keys: empty, over 250 bytes, or with blanks or control bytes. The log has examples." as "guira_invalidator_refused_keys_total";
+        Unfilled = "unfilled_templates", Count, "Row images without a key for a template, because a column is missing or its type has no text. The caches keep the old values." as "guira_invalidator_unfilled_templates_total";
+        Unseen = "unseen_statements", Count, "Statements that may have changed tables with templates without rows in the log, such as TRUNCATE. The caches keep the old values." as "guira_invalidator_unseen_statements_total";
+        SkippedLines = "skipped_lines", Count, "Skipped lines of a sender that are not change events. If they contained changes, the caches keep the old values. The log has examples." as "guira_invalidator_skipped_lines_total";
+        Batches = "batches", Count, "Batches of deletes queued for all targets." as "guira_invalidator_batches_total";
+        SourceFailures = "source_failures", Count, "Failures of the connection to the database." as "guira_invalidator_source_failures_total";
+        Gaps = "gaps", Count, "Gaps in the log after which all targets were flushed." as "guira_invalidator_gaps_total";
+        Saves = "position_saves", Count, "Saved positions." as "guira_invalidator_position_saves_total";
+        Reloads = "reloads", Count, "Reloads of the configuration." as "guira_invalidator_reloads_total";
+        ReloadFailures = "reload_failures", Count, "Failed reloads, after which the previous configuration stays in effect." as "guira_invalidator_reload_failures_total";
+        SaveFailures = "position_save_failures", Count, "Failed saves of the position: a restart repeats more deletes." as "guira_invalidator_position_save_failures_total";
     }
 }
 
 guira_sync::counters! {
     /// Counters of a target.
     pub(crate) enum TargetCount {
-        Deletes = "deletes", Count, "Deletes that the target has acknowledged." as "guira_invalidator_deletes_total";
-        Hits = "hits", Count, "Those that have deleted something." as "guira_invalidator_delete_hits_total";
-        Batches = "target_batches", Count, "Batches that the target has acknowledged." as "guira_invalidator_target_batches_total";
-        Failures = "target_failures", Count, "Times that a batch could not be delivered and was tried again." as "guira_invalidator_target_failures_total";
-        Packets = "target_packets", Count, "Times that the target was sent deletes, each time one batch or several." as "guira_invalidator_target_packets_total";
-        Again = "again", Count, "Deletes that the target has acknowledged for the second time, `again-after-ms` after the first." as "guira_invalidator_again_deletes_total";
-        AgainHits = "again_hits", Count, "Those that have deleted something: whoever has stored that may have read it before the commit was visible." as "guira_invalidator_again_hits_total";
-        Spooled = "spooled_batches", Count, "Batches that were put into the spool of the target." as "guira_invalidator_spooled_batches_total";
-        SpoolFailures = "spool_failures", Count, "Times that the spool of the target could not be written or read: then the target holds up the others." as "guira_invalidator_spool_failures_total";
-        Rejected = "rejected", Count, "Deletes that the target has refused as wrong (CLIENT_ERROR), and that were dropped." as "guira_invalidator_rejected_deletes_total";
+        Deletes = "deletes", Count, "Deletes acknowledged by the target." as "guira_invalidator_deletes_total";
+        Hits = "hits", Count, "Acknowledged deletes that removed an item." as "guira_invalidator_delete_hits_total";
+        Batches = "target_batches", Count, "Batches acknowledged by the target." as "guira_invalidator_target_batches_total";
+        Failures = "target_failures", Count, "Failed deliveries of a batch; each is retried." as "guira_invalidator_target_failures_total";
+        Packets = "target_packets", Count, "Packets of deletes sent to the target, each with one batch or several." as "guira_invalidator_target_packets_total";
+        Again = "again", Count, "Second deletes, `again-after-ms` after the first, acknowledged by the target." as "guira_invalidator_again_deletes_total";
+        AgainHits = "again_hits", Count, "Second deletes that removed an item: a client may have read the old value before the commit was visible." as "guira_invalidator_again_hits_total";
+        Spooled = "spooled_batches", Count, "Batches written to the target's spool." as "guira_invalidator_spooled_batches_total";
+        SpoolFailures = "spool_failures", Count, "Failures to write or read the target's spool: the target then delays the others." as "guira_invalidator_spool_failures_total";
+        Rejected = "rejected", Count, "Deletes that the target rejected (CLIENT_ERROR); they were dropped." as "guira_invalidator_rejected_deletes_total";
     }
 }
 

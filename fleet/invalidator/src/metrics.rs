@@ -6,18 +6,18 @@ use guira_web::{Exposition, Family, Form};
 
 guira_web::families! {
     FAMILIES;
-    UP = "guira_invalidator_up" [], "gauge", "1: the invalidator answers.";
-    READY = "guira_invalidator_ready" [], "gauge", "Whether /ready says so.";
-    CONNECTED = "guira_invalidator_source_connected" [], "gauge", "Whether the log of the database is being read.";
-    SILENCE = "guira_invalidator_silence_seconds" [], "gauge", "For how long nothing was heard of the database, or of the sender of change events, in whole seconds. It is left out before anything was heard.";
-    LAG = "guira_invalidator_lag_seconds" [], "gauge", "How long ago the statement of the oldest change began that not all targets have deleted or in their spools; without one, and without a database, how long ago that was last heard of. By the clocks of both hosts, in whole seconds.";
-    LAG_BYTES = "guira_invalidator_lag_bytes" [], "gauge", "How much of the log is behind what all targets have acknowledged or in their spools, in bytes: that of a MariaDB (whose user needs BINLOG MONITOR) or MySQL (REPLICATION CLIENT), or a PostgreSQL as far as pg_current_wal_lsn(), as it was looked at up to 5 s ago. It is left out while that is not known.";
-    SPOOL = "guira_invalidator_spool_bytes" ["target"], "gauge", "What the spool of the target has on disk: deletes that it is given when it is back.";
-    RETAINED = "guira_invalidator_retained_log_bytes" [], "gauge", "What PostgreSQL has to keep of its log for the slot, as it was seen last. It is 0 for a slot that is lost, and for other databases.";
-    TARGET_UP = "guira_invalidator_target_up" ["target"], "gauge", "Whether the target has acknowledged the last batch that it was sent.";
+    UP = "guira_invalidator_up" [], "gauge", "1: the invalidator replies.";
+    READY = "guira_invalidator_ready" [], "gauge", "Whether /ready returns 200.";
+    CONNECTED = "guira_invalidator_source_connected" [], "gauge", "Whether the invalidator is reading the log of the database.";
+    SILENCE = "guira_invalidator_silence_seconds" [], "gauge", "Whole seconds since the database, or the sender of change events, last sent anything. Omitted before the first data.";
+    LAG = "guira_invalidator_lag_seconds" [], "gauge", "Age of the oldest change that is not yet deleted or spooled for all targets, from the start of its statement. Without such a change, and without a connection to the database, the time since the database last sent anything. By the clocks of both hosts, in whole seconds.";
+    LAG_BYTES = "guira_invalidator_lag_bytes" [], "gauge", "Bytes of the log after the position that all targets have acknowledged or spooled: of MariaDB (the user needs BINLOG MONITOR), MySQL (REPLICATION CLIENT) or PostgreSQL (up to pg_current_wal_lsn()), up to 5 s old. Omitted while unknown.";
+    SPOOL = "guira_invalidator_spool_bytes" ["target"], "gauge", "Size of the target's spool on disk: deletes to be delivered when the target is back.";
+    RETAINED = "guira_invalidator_retained_log_bytes" [], "gauge", "Bytes of the log that PostgreSQL keeps for the slot, at the last check. 0 for a lost slot, and for other databases.";
+    TARGET_UP = "guira_invalidator_target_up" ["target"], "gauge", "Whether the target has acknowledged its last batch.";
 }
 
-/// All metrics, for docs/metrics.md.
+/// All metrics, for docs/reference/metrics.md.
 pub fn families() -> Vec<Family> {
     let rows = Count::ROWS.iter().map(|row| Family::counter(row, &[]));
     let of_targets = TargetCount::ROWS.iter().map(|row| Family::counter(row, &["target"]));

@@ -5,9 +5,9 @@ use guira_sync::atomic::{AtomicU64, Ordering};
 guira_sync::counters! {
     /// Counters of lookups.
     pub enum NameCount {
-        Lookups = "dns_lookups", Count, "Names that were looked up, each time";
-        Failures = "dns_failures", Count, "Lookups that have found nothing, or no DNS server";
-        Changes = "dns_changes", Count, "Lookups that have found something else than the one before";
+        Lookups = "dns_lookups", Count, "Lookups of names";
+        Failures = "dns_failures", Count, "Lookups without a result or without a reply";
+        Changes = "dns_changes", Count, "Lookups whose result differs from the previous one";
     }
 }
 

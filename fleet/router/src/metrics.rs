@@ -19,32 +19,32 @@ use std::collections::HashSet;
 guira_web::families! {
     /// All families that no line of `stats` has.
     pub FAMILIES;
-    UP = "guira_router_up" [], "gauge", "1: the router answers.";
-    READY = "guira_router_ready" [], "gauge", "Whether /ready says so.";
-    INFO = "guira_router_info" ["version", "service", "router"], "gauge", "1: the version, and what the router is called.";
-    REQUESTS = "guira_router_requests_total" ["op"], "counter", "Requests of clients: a key each.";
-    REPLIES = "guira_router_replies_total" ["outcome"], "counter", "Replies to clients: a key each.";
-    CLIENTS_ACCEPTED = "guira_router_client_connections_total" [], "counter", "Connections of clients that were accepted.";
-    CLIENTS_REJECTED = "guira_router_client_connections_rejected_total" [], "counter", "Connections of clients beyond connection-limit.";
+    UP = "guira_router_up" [], "gauge", "1: the router replies.";
+    READY = "guira_router_ready" [], "gauge", "Whether /ready returns 200.";
+    INFO = "guira_router_info" ["version", "service", "router"], "gauge", "1: the version and the names of the router.";
+    REQUESTS = "guira_router_requests_total" ["op"], "counter", "Client requests; each key counts.";
+    REPLIES = "guira_router_replies_total" ["outcome"], "counter", "Replies to clients; each key counts.";
+    CLIENTS_ACCEPTED = "guira_router_client_connections_total" [], "counter", "Accepted client connections.";
+    CLIENTS_REJECTED = "guira_router_client_connections_rejected_total" [], "counter", "Client connections refused because of connection-limit.";
     READ = "guira_router_client_read_bytes_total" [], "counter", "Received from clients.";
     WRITTEN = "guira_router_client_written_bytes_total" [], "counter", "Sent to clients.";
-    ROUNDS = "guira_router_worker_rounds_total" ["worker"], "counter", "How often a worker has looked at its sockets.";
-    CONFIG_OK = "guira_router_config_ok" [], "gauge", "Whether the configuration was right when it was last read: if not, the one before is in effect.";
+    ROUNDS = "guira_router_worker_rounds_total" ["worker"], "counter", "Rounds of a worker: polls of its sockets.";
+    CONFIG_OK = "guira_router_config_ok" [], "gauge", "Whether the last load of the configuration succeeded; if not, the previous one is in effect.";
     CONFIG_INFO = "guira_router_config_info" ["md5"], "gauge", "1: the configuration in effect.";
-    CONFIG_WARNINGS = "guira_router_config_warnings" [], "gauge", "What is doubtful in it.";
-    CONNECTIONS = "guira_router_connections" ["state"], "gauge", "Connections to servers, one for each worker and server.";
-    DURATION = "guira_router_server_duration_seconds" ["command"], "histogram", "How long servers take: from the beginning of the round in which a request is read until that of the round in which its reply is. Of one request at a time of each connection.";
-    SERVERS = "guira_router_servers" [], "gauge", "Servers of the configuration. Of those beyond 500, in its order, only sums are shown.";
-    SERVER_REPLIES = "guira_router_server_replies_total" ["server", "outcome"], "counter", "Requests to the server by what has become of them; tko: not sent, since it is out of service.";
-    SERVER_CONNECTIONS = "guira_router_server_connections" ["server", "state"], "gauge", "Connections to the server, one for each worker.";
-    SERVER_TKO = "guira_router_server_tko" ["server", "reason"], "gauge", "Whether the server is out of service: for timeouts (soft), or since it cannot be connected to (hard).";
-    SERVER_PENDING = "guira_router_server_pending_requests" ["server"], "gauge", "Requests that wait to be sent to the server.";
-    SERVER_INFLIGHT = "guira_router_server_inflight_requests" ["server"], "gauge", "Requests that were sent to the server and not answered.";
-    SERVER_LATENCY = "guira_router_server_latency_seconds" ["server"], "gauge", "How long the server takes: an average, in which the last 16 measured times of a worker count most.";
-    POOL_SERVERS = "guira_router_pool_servers" ["pool"], "gauge", "Servers of the pool. Pools that no route names are not shown, nor those beyond 500.";
-    POOL_TKO = "guira_router_pool_tko_servers" ["pool"], "gauge", "Those that are out of service.";
-    POOL_REQUESTS = "guira_router_pool_requests_total" ["pool"], "counter", "Requests to servers that the pool has or has had, whichever of their pools they came by.";
-    POOL_ERRORS = "guira_router_pool_errors_total" ["pool"], "counter", "Those that have failed.";
+    CONFIG_WARNINGS = "guira_router_config_warnings" [], "gauge", "Warnings about the configuration in effect.";
+    CONNECTIONS = "guira_router_connections" ["state"], "gauge", "Connections to servers, one per worker and server.";
+    DURATION = "guira_router_server_duration_seconds" ["command"], "histogram", "Latency of servers: from the start of the round that reads a request to the start of the round that reads its reply. One request at a time per connection is measured.";
+    SERVERS = "guira_router_servers" [], "gauge", "Servers of the configuration. Only the first 500 are shown individually.";
+    SERVER_REPLIES = "guira_router_server_replies_total" ["server", "outcome"], "counter", "Requests to the server by outcome; tko: not sent, because the server is marked as failed.";
+    SERVER_CONNECTIONS = "guira_router_server_connections" ["server", "state"], "gauge", "Connections to the server, one per worker.";
+    SERVER_TKO = "guira_router_server_tko" ["server", "reason"], "gauge", "Whether the server is marked as failed: by timeouts (soft), or because it is unreachable (hard).";
+    SERVER_PENDING = "guira_router_server_pending_requests" ["server"], "gauge", "Requests waiting to be sent to the server.";
+    SERVER_INFLIGHT = "guira_router_server_inflight_requests" ["server"], "gauge", "Requests sent to the server and waiting for a reply.";
+    SERVER_LATENCY = "guira_router_server_latency_seconds" ["server"], "gauge", "Latency of the server: a moving average over about the last 16 measurements of a worker.";
+    POOL_SERVERS = "guira_router_pool_servers" ["pool"], "gauge", "Servers of the pool. Pools without a route, and pools after the first 500, are not shown.";
+    POOL_TKO = "guira_router_pool_tko_servers" ["pool"], "gauge", "Servers of the pool that are marked as failed.";
+    POOL_REQUESTS = "guira_router_pool_requests_total" ["pool"], "counter", "Requests to the present and former servers of the pool, through any pool.";
+    POOL_ERRORS = "guira_router_pool_errors_total" ["pool"], "counter", "Failed requests to servers of the pool.";
 }
 
 /// Servers and pools that are shown each on its own.
@@ -55,39 +55,43 @@ const SERVER_PREFIX: &str = "guira_router_server_";
 
 /// Names of `stats` that stand for several.
 const PATTERNS: [(&str, &str, Option<&str>); 4] = [
-    ("cmd_OP_count", "Requests of clients, by operation.", Some("guira_router_requests_total{op=OP}")),
+    ("cmd_OP_count", "Client requests, by operation.", Some("guira_router_requests_total{op=OP}")),
     (
         "result_error_count",
-        "Replies to clients that were failures. result_error_all_count: requests to servers that have failed.",
+        "Failures returned to clients. result_error_all_count: failed requests to servers.",
         None,
     ),
-    ("result_OUTCOME_count", "Those, by outcome.", Some("guira_router_replies_total{outcome=OUTCOME}")),
+    (
+        "result_OUTCOME_count",
+        "Replies to clients, by outcome.",
+        Some("guira_router_replies_total{outcome=OUTCOME}"),
+    ),
     (
         "result_OUTCOME_all_count",
-        "Requests to servers that have failed, by outcome.",
+        "Failed requests to servers, by outcome.",
         Some("guira_router_server_replies_total{outcome=OUTCOME}"),
     ),
 ];
 
 /// A word of the lines of `stats servers`: what it is, and its name in `/metrics`.
 const WORDS: [(&str, &str, &str); 6] = [
-    ("avg_latency_us", "How long the server takes, in microseconds.", SERVER_LATENCY.name),
-    ("pending_reqs", "Requests that wait to be sent to it.", SERVER_PENDING.name),
-    ("inflight_reqs", "Requests that were sent to it and not answered.", SERVER_INFLIGHT.name),
+    ("avg_latency_us", "Latency of the server, in microseconds.", SERVER_LATENCY.name),
+    ("pending_reqs", "Requests waiting to be sent to the server.", SERVER_PENDING.name),
+    ("inflight_reqs", "Requests sent to the server and waiting for a reply.", SERVER_INFLIGHT.name),
     (
         "soft_tko, hard_tko",
-        "It is out of service: for timeouts, or since it cannot be connected to.",
+        "The server is marked as failed: by timeouts (soft), or because it is unreachable (hard).",
         SERVER_TKO.name,
     ),
     (
         "new, up, down, closed",
-        "Connections to it that were never opened, are open, have failed, or were closed since they were not used.",
+        "Connections to the server: never opened, open, failed, or closed because they were idle.",
         SERVER_CONNECTIONS.name,
     ),
-    ("OUTCOME", "Requests by what has become of them; none where there are none.", SERVER_REPLIES.name),
+    ("OUTCOME", "Requests by outcome; outcomes without requests are omitted.", SERVER_REPLIES.name),
 ];
 
-/// All metrics, for docs/metrics.md.
+/// All metrics, for docs/reference/metrics.md.
 pub fn metric_tables() -> Vec<MetricTable> {
     let row =
         |name, meaning| Metric { name, unit: Unit::Count, kind: Kind::Counter, meaning, exported: None };

@@ -1,4 +1,4 @@
-//! `/status.json`: what the page of the admin listener shows. docs/router.md describes it.
+//! `/status.json`: what the page of the admin listener shows. docs/guide/replacing-mcrouter.md describes it.
 
 use crate::config::{Plan, Source};
 use crate::counters::GROUPS;

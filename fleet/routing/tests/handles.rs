@@ -1,4 +1,4 @@
-//! The examples of docs/router-handles.md.
+//! The examples of docs/reference/router-handles.md.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use guira_routing::{
     build,
 };
 
-const PAGE: &str = "../../docs/router-handles.md";
+const PAGE: &str = "../../docs/reference/router-handles.md";
 
 struct NoFiles;
 

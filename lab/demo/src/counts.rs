@@ -10,12 +10,12 @@ use guira_sync::histogram::{Histogram, Times};
 guira_sync::counters! {
     /// Counters of users.
     pub(crate) enum Count {
-        Reads = "reads", Count, "Reads that were answered." as "guira_demo_reads_total";
-        Writes = "writes", Count, "Writes that the database has acknowledged." as "guira_demo_writes_total";
-        Failed = "failed", Count, "Reads and writes that have failed, since the database did not answer." as "guira_demo_failed_total";
-        Retries = "retries", Count, "Times that a user has gone to the other router, since its own did not answer as it should." as "guira_demo_retries_total";
+        Reads = "reads", Count, "Reads with a reply." as "guira_demo_reads_total";
+        Writes = "writes", Count, "Writes acknowledged by the database." as "guira_demo_writes_total";
+        Failed = "failed", Count, "Reads and writes that failed because the database did not answer." as "guira_demo_failed_total";
+        Retries = "retries", Count, "Times a user switched to the other router because its own failed." as "guira_demo_retries_total";
         Stale = "stale", Count, "Reads that were older than the last commit when they began." as "guira_demo_stale_total";
-        Judged = "judged", Count, "Reads of a row of which it was known that all caches had been told of a write." as "guira_demo_judged_total";
+        Judged = "judged", Count, "Reads of a row for which the delete of a write had reached all caches." as "guira_demo_judged_total";
         Wrong = "wrong", Count, "Reads that were older than the documented bounds allow, or of another row." as "guira_demo_wrong_total";
     }
 }

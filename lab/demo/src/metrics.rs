@@ -9,14 +9,14 @@ use crate::world::World;
 guira_web::families! {
     FAMILIES;
     UP = "guira_demo_up" [], "gauge", "1: the region runs.";
-    LATENCY = "guira_demo_duration_seconds" ["what"], "histogram", "How long users wait: for a read, or for a write with its delete.";
-    CLIENT = "guira_demo_client_total" ["count"], "counter", "What the look-aside clients of users count, by its names.";
-    PART = "guira_demo_part_up" ["part"], "gauge", "Whether the process runs, and is not broken.";
+    LATENCY = "guira_demo_duration_seconds" ["what"], "histogram", "Time that users wait for a read, or for a write with its delete.";
+    CLIENT = "guira_demo_client_total" ["count"], "counter", "Counters of the users' look-aside clients, by name.";
+    PART = "guira_demo_part_up" ["part"], "gauge", "Whether the process runs without a fault.";
     SLOT = "guira_demo_slot" ["slot", "part"], "gauge", "1: the part serves the slot.";
-    LAG = "guira_demo_lag_seconds" [], "gauge", "The lag of the invalidator, while it tells of it.";
+    LAG = "guira_demo_lag_seconds" [], "gauge", "The lag of the invalidator, while it is known.";
 }
 
-/// All metrics, for docs/metrics.md.
+/// All metrics, for docs/reference/metrics.md.
 pub fn families() -> Vec<Family> {
     let rows = Count::ROWS.iter().map(|row| Family::counter(row, &[]));
     FAMILIES.iter().copied().chain(rows).collect()

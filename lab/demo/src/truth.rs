@@ -1,7 +1,7 @@
 //! Whether what a user has read is as new as the documents promise.
 //!
-//! Two things are promised. What all deletes have come to is not older than these deletes (docs/invalidator.md); and while nothing is wrong, what a writer has been
-//! told to be deleted is gone (docs/client.md). The gutter is told of no delete (docs/freshness.md): it has what was true when it was filled, and that is
+//! Two things are promised. What all deletes have come to is not older than these deletes (docs/guide/invalidator.md); and while nothing is wrong, what a writer has been
+//! told to be deleted is gone (docs/guide/client.md). The gutter is told of no delete (docs/guide/freshness.md): it has what was true when it was filled, and that is
 //! as old as an item of it and the lease by which it was filled may live.
 
 use std::collections::VecDeque;

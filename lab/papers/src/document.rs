@@ -1,4 +1,4 @@
-//! docs/papers.md, written from what was measured.
+//! docs/results/papers.md, written from what was measured.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,7 +1,7 @@
 //! What the papers claim, measured again: `make papers`.
 //!
 //! ```text
-//!  experiments ──► outcomes ──► docs/papers/*.json, *.svg ──► docs/papers.md
+//!  experiments ──► outcomes ──► docs/results/papers/*.json, *.svg ──► docs/results/papers.md
 //!  (memc3, klru)   (tables, charts, an answer to each claim)
 //! ```
 //!
@@ -49,7 +49,7 @@ struct Args {
     /// Tell what there is to run, and do nothing.
     #[arg(long)]
     list: bool,
-    /// Write docs/papers.md anew from what was measured before, and run nothing.
+    /// Write docs/results/papers.md anew from what was measured before, and run nothing.
     #[arg(long, conflicts_with = "only")]
     render: bool,
     /// Runs of each point; reported are their mean and their spread.
@@ -107,7 +107,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let docs = args.docs.clone().unwrap_or_else(|| PathBuf::from("docs"));
+    let docs = args.docs.clone().unwrap_or_else(|| PathBuf::from("docs/results"));
     if !args.render {
         let context = Context {
             runs: args.runs,

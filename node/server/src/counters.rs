@@ -1,4 +1,4 @@
-//! What the server counts beside commands and the engine: a row each. What `stats` shows, docs/metrics.md, what `stats reset` resets, and what lasts
+//! What the server counts beside commands and the engine: a row each. What `stats` shows, docs/reference/metrics.md, what `stats reset` resets, and what lasts
 //! across a restart follow from the rows.
 
 use guira_commands::CommandCount;
@@ -17,27 +17,27 @@ guira_sync::counters! {
         Datagrams = "udp_datagrams", Count, "Datagrams received; with udp.";
         MicaDatagrams = "mica_datagrams", Count, "MICA's datagrams received, by all paths; with mica or local.";
         MicaRequests = "mica_requests", Count, "Requests in MICA's datagrams; with mica or local.";
-        MicaMalformed = "mica_malformed", Count, "MICA's datagrams that are cut short, too long, forged, or of another version; with mica or local.";
+        MicaMalformed = "mica_malformed", Count, "MICA's datagrams that are truncated, too long, forged, or of another version; with mica or local.";
         MicaDropped = "mica_dropped", Count, "MICA's datagrams that the kernel dropped because they arrived faster than they were received; with mica or local.";
-        MicaUnsent = "mica_unsent", Count, "Answers to MICA's datagrams that the system did not send; with mica or local.";
+        MicaUnsent = "mica_unsent", Count, "Replies to MICA's datagrams that the system did not send; with mica or local.";
         MicaMoved = "mica_moved", Count, "MICA's datagrams from clients with another directory; with mica or local.";
         MicaMisdirected = "mica_misdirected", Count, "Requests in MICA's datagrams that belong to another worker; with mica or local.";
         Forwarded = "forwarded_requests", Count, "Requests executed for other workers; with mica.";
-        Yields = "conn_yields", Count, "Turns of connections that ended although there was more to do." as "memcached_connections_yielded_total";
+        Yields = "conn_yields", Count, "Turns of connections that ended with work left." as "memcached_connections_yielded_total";
     }
 }
 
 guira_sync::counters! {
     /// What any thread counts.
     pub(crate) enum ServerCount {
-        WorkerDropped = "log_worker_dropped", Count, "Log lines of workers for which there was no room.";
+        WorkerDropped = "log_worker_dropped", Count, "Log lines of workers that did not fit into the buffer.";
         WorkerWritten = "log_worker_written", Count, "Log lines written by workers.";
         WatcherSkipped = "log_watcher_skipped", Count, "Log lines that did not fit into a watcher's buffer.";
         WatcherSent = "log_watcher_sent", Count, "Log lines sent to watchers.";
-        Takeovers = "takeovers", Count, "Times a server took over from the one before, up to this one; with takeover.";
-        TakeoversFailed = "takeovers_failed", Count, "Times a successor did not take over after it was ready, so that this server went on; with takeover.";
-        ConnectionsTakenOver = "connections_taken_over", Count, "Connections taken over from servers before; with takeover.";
-        AuthFileErrors = "auth_file_reload_errors", Count, "Times the auth file could not be read again, so that the users stayed as they were.";
+        Takeovers = "takeovers", Count, "Successful takeovers up to this server; with takeover.";
+        TakeoversFailed = "takeovers_failed", Count, "Takeovers that failed after the new server was ready, so that this server continued; with takeover.";
+        ConnectionsTakenOver = "connections_taken_over", Count, "Connections taken over from previous servers; with takeover.";
+        AuthFileErrors = "auth_file_reload_errors", Count, "Failed reloads of the auth file, after which the previous users remain.";
     }
 }
 

@@ -13,7 +13,7 @@ use guira_advice::{Advisor, Subjects};
 use guira_memory::{KIB, MIB, available_memory};
 use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
 
-/// What the process takes beside the engine's memory: code, stacks, and what the system library keeps (docs/decisions/0054-small-process.md);
+/// What the process takes beside the engine's memory: code, stacks, and what the system library keeps (docs/develop/decisions/0054-small-process.md);
 /// a little more of it in large caches, whose memory is committed in larger steps …
 const PROCESS_BYTES: usize = 4 * MIB;
 const PROCESS_SHARE: usize = 256;

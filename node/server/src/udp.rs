@@ -4,7 +4,7 @@
 //! replies, each a message of its own, all of which have the number of the request.
 //!
 //! Datagrams of one request each, as most are, are executed as a batch; what else comes in a datagram is executed as if a connection had sent it. All is
-//! executed by the worker that has received it (docs/decisions/0025-one-request.md).
+//! executed by the worker that has received it (docs/develop/decisions/0025-one-request.md).
 
 use crate::batch::{Batch, Execute, Kind, Request, is_local};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};

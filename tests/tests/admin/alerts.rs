@@ -148,7 +148,7 @@ fn router() -> ServerProcess {
 #[test]
 fn alerts_ask_for_metrics_that_there_are_and_the_runbook_has_a_section_for_each() {
     let rules = file(RULES);
-    let runbook = file("docs/runbook.md");
+    let runbook = file("docs/guide/runbook.md");
     let (scratch, certificate) = (Scratch::new(), Certificate::issue());
     let region = format!("--region={}", scratch.file("region").display());
     let setup = Setup::new().guira_argument("--admin=notls:127.0.0.1:0").guira_argument(&region);
@@ -172,7 +172,7 @@ fn alerts_ask_for_metrics_that_there_are_and_the_runbook_has_a_section_for_each(
             let is_there = scrapes.iter().any(|scrape| scrape.named(metric).next().is_some());
             assert!(is_there, "{alert} asks for {metric}, which is not there");
         }
-        let anchor = format!("runbook: \"docs/runbook.md#{}\"", alert.to_lowercase());
+        let anchor = format!("runbook: \"docs/guide/runbook.md#{}\"", alert.to_lowercase());
         assert!(rules.contains(&anchor), "{alert} does not name its section of the runbook");
         assert!(runbook.contains(&format!("\n## {alert}\n")), "the runbook says nothing of {alert}");
     }

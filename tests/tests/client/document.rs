@@ -1,4 +1,4 @@
-//! What docs/client.md says that is sent and answered.
+//! What docs/guide/client.md says that is sent and answered.
 
 use guira_tests::{Client, Server, Setup, skip};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ type Talk = Vec<(String, Vec<String>)>;
 
 /// The blocks of the document that are called so.
 fn blocks(called: &str) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/client.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/client.md");
     let text = std::fs::read_to_string(path).expect("the document is there");
     let blocks = text.split("```").skip(1).step_by(2);
     blocks.filter_map(|block| block.strip_prefix(called)?.strip_prefix('\n')).map(str::to_owned).collect()

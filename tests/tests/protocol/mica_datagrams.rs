@@ -1,4 +1,4 @@
-//! MICA's datagrams (`--mica`, docs/protocol-mica.md): whatever comes in one is answered in one, whichever worker its keys belong to.
+//! MICA's datagrams (`--mica`, docs/reference/protocol-mica.md): whatever comes in one is answered in one, whichever worker its keys belong to.
 
 use guira_tests::mica::{
     ADD, DECREMENT, DELETE, Datagram, GET, INCREMENT, LONGEST, MicaClient, REPLACE, SET, TOUCH,

@@ -144,7 +144,7 @@ fn servers_and_pools_have_figures_of_their_own() {
 
 #[test]
 fn everything_that_is_documented_is_shown_and_nothing_else() {
-    let document = include_str!("../../../docs/metrics.md");
+    let document = include_str!("../../../docs/reference/metrics.md");
     let (_, router_part) = document.split_once("# Metrics of the router").expect("a part about the router");
     let names = router_part.split('`').skip(1).step_by(2).filter(|name| name.starts_with("guira_router_"));
     let documented: BTreeSet<&str> = names.map(|name| name.split('{').next().unwrap_or(name)).collect();

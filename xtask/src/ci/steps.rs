@@ -61,7 +61,7 @@ pub(crate) fn documents() -> Step {
         name: "docs",
         work: |root| {
             let programs = target_folder(root).join("debug");
-            let docs = |name| command(&[&programs.join(name).to_string_lossy(), "docs", "docs"]);
+            let docs = |name| command(&[&programs.join(name).to_string_lossy(), "docs", "docs/reference"]);
             let build = cargo(&["build", "--workspace", "--bin", "guira", "--bin", "guira-lab"]);
             Work::Commands(vec![
                 command(&["cargo", "xtask", "log-messages"]),

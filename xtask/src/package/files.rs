@@ -34,26 +34,39 @@ pub(super) const HOST: &[Row] = &[
     ),
 ];
 
-/// What is read.
+/// The pages of the manual, in the folders of the repository: they link to each other.
 pub(super) const DOCUMENTS: &[Row] = &[
-    Row("docs/guide/run.md", "usr/share/doc/guira/operations.md", 0o644),
-    Row("docs/drop-in.md", "usr/share/doc/guira/drop-in.md", 0o644),
-    Row("docs/options.md", "usr/share/doc/guira/options.md", 0o644),
-    Row("docs/security.md", "usr/share/doc/guira/security.md", 0o644),
-    Row("docs/runbook.md", "usr/share/doc/guira/runbook.md", 0o644),
-    Row("docs/leases.md", "usr/share/doc/guira/leases.md", 0o644),
-    Row("docs/client.md", "usr/share/doc/guira/client.md", 0o644),
-    Row("docs/freshness.md", "usr/share/doc/guira/freshness.md", 0o644),
-    Row("docs/protocol-mica.md", "usr/share/doc/guira/protocol-mica.md", 0o644),
-    Row("docs/router.md", "usr/share/doc/guira/router.md", 0o644),
-    Row("docs/router-config.md", "usr/share/doc/guira/router-config.md", 0o644),
-    Row("docs/router-handles.md", "usr/share/doc/guira/router-handles.md", 0o644),
-    Row("docs/router-hashes.md", "usr/share/doc/guira/router-hashes.md", 0o644),
-    Row("docs/router-options.md", "usr/share/doc/guira/router-options.md", 0o644),
-    Row("docs/membership.md", "usr/share/doc/guira/membership.md", 0o644),
-    Row("docs/invalidator.md", "usr/share/doc/guira/invalidator.md", 0o644),
-    Row("docs/checker.md", "usr/share/doc/guira/checker.md", 0o644),
-    Row("docs/metrics.md", "usr/share/doc/guira/metrics.md", 0o644),
+    Row("docs/README.md", "usr/share/doc/guira/README.md", 0o644),
+    Row("docs/guide/capacity.md", "usr/share/doc/guira/guide/capacity.md", 0o644),
+    Row("docs/guide/checker.md", "usr/share/doc/guira/guide/checker.md", 0o644),
+    Row("docs/guide/client.md", "usr/share/doc/guira/guide/client.md", 0o644),
+    Row("docs/guide/demonstration.md", "usr/share/doc/guira/guide/demonstration.md", 0o644),
+    Row("docs/guide/freshness.md", "usr/share/doc/guira/guide/freshness.md", 0o644),
+    Row("docs/guide/install.md", "usr/share/doc/guira/guide/install.md", 0o644),
+    Row("docs/guide/invalidator.md", "usr/share/doc/guira/guide/invalidator.md", 0o644),
+    Row("docs/guide/leases.md", "usr/share/doc/guira/guide/leases.md", 0o644),
+    Row("docs/guide/membership.md", "usr/share/doc/guira/guide/membership.md", 0o644),
+    Row("docs/guide/python.md", "usr/share/doc/guira/guide/python.md", 0o644),
+    Row("docs/guide/repair.md", "usr/share/doc/guira/guide/repair.md", 0o644),
+    Row("docs/guide/replacing-mcrouter.md", "usr/share/doc/guira/guide/replacing-mcrouter.md", 0o644),
+    Row("docs/guide/replacing-memcached.md", "usr/share/doc/guira/guide/replacing-memcached.md", 0o644),
+    Row("docs/guide/run.md", "usr/share/doc/guira/guide/run.md", 0o644),
+    Row("docs/guide/runbook.md", "usr/share/doc/guira/guide/runbook.md", 0o644),
+    Row("docs/guide/security.md", "usr/share/doc/guira/guide/security.md", 0o644),
+    Row("docs/guide/tune.md", "usr/share/doc/guira/guide/tune.md", 0o644),
+    Row(
+        "docs/reference/demonstration-metrics.md",
+        "usr/share/doc/guira/reference/demonstration-metrics.md",
+        0o644,
+    ),
+    Row("docs/reference/log-messages.md", "usr/share/doc/guira/reference/log-messages.md", 0o644),
+    Row("docs/reference/metrics.md", "usr/share/doc/guira/reference/metrics.md", 0o644),
+    Row("docs/reference/options.md", "usr/share/doc/guira/reference/options.md", 0o644),
+    Row("docs/reference/protocol-mica.md", "usr/share/doc/guira/reference/protocol-mica.md", 0o644),
+    Row("docs/reference/router-config.md", "usr/share/doc/guira/reference/router-config.md", 0o644),
+    Row("docs/reference/router-handles.md", "usr/share/doc/guira/reference/router-handles.md", 0o644),
+    Row("docs/reference/router-hashes.md", "usr/share/doc/guira/reference/router-hashes.md", 0o644),
+    Row("docs/reference/router-options.md", "usr/share/doc/guira/reference/router-options.md", 0o644),
 ];
 
 /// The services that have to be told what to do before they can start: all but that of caches.
@@ -95,6 +108,31 @@ mod tests {
             let place = format!("usr/lib/systemd/system/{unit}");
             assert!(HOST.iter().any(|row| row.1 == place), "{unit} is in no package");
             assert_eq!(others.split(' ').any(|other| other == unit), unit != "guira.service", "{unit}");
+        }
+    }
+
+    #[test]
+    fn every_page_of_the_manual_is_installed_with_the_pages_that_it_links_to() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let is_shipped = |page: &Path| DOCUMENTS.iter().any(|row| Path::new(row.0) == page);
+        for folder in ["docs/guide", "docs/reference"] {
+            for entry in std::fs::read_dir(root.join(folder)).expect("a folder of pages") {
+                let page = Path::new(folder).join(entry.expect("a page").file_name());
+                assert!(is_shipped(&page), "{} is in no package", page.display());
+            }
+        }
+        for Row(page, place, _) in DOCUMENTS {
+            assert_eq!(page.strip_prefix("docs/"), place.strip_prefix("usr/share/doc/guira/"));
+            let text = std::fs::read_to_string(root.join(page)).expect(page);
+            let targets = text.split("](").skip(1).filter_map(|rest| rest.split(['#', ')']).next());
+            for target in targets.filter(|target| !target.is_empty() && !target.contains(':')) {
+                let folder = Path::new(page).parent().expect("a folder");
+                let linked = match target.strip_prefix("../") {
+                    Some(rest) => folder.parent().expect("a folder").join(rest),
+                    None => folder.join(target),
+                };
+                assert!(is_shipped(&linked), "{page} links to {target}, which is in no package");
+            }
         }
     }
 }

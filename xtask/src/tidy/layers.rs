@@ -36,7 +36,7 @@ pub(crate) const TOP: &[&str] = &["guira", "guira-lab", "guira-python", "guira-t
 /// Runtimes that no crate here uses: the server has its own event loop.
 pub(crate) const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio", "futures"];
 
-/// But for these: a runtime stays on a thread of their own (docs/decisions/0040-names.md).
+/// But for these: a runtime stays on a thread of their own (docs/develop/decisions/0040-names.md).
 pub(crate) const RUNTIME_USERS: &[&str] = &["guira-names"];
 
 use MayUse::{Anything, AnythingBelowTheLab, Only, Product};

@@ -1,4 +1,4 @@
-//! Phrases that docs/style.md bans. Each area has a limit, which may only fall.
+//! Phrases that docs/develop/style.md bans. Each area has a limit, which may only fall.
 
 use super::{Finding, Text};
 
@@ -38,14 +38,19 @@ struct Area {
 }
 
 /// Documents that say how something was keep their words.
-const HISTORY: &[&str] =
-    &["docs/bench/", "docs/decisions/", "docs/papers.md", "docs/style.md", "CHANGELOG.md"];
+const HISTORY: &[&str] = &[
+    "docs/results/bench/",
+    "docs/develop/decisions/",
+    "docs/results/papers.md",
+    "docs/develop/style.md",
+    "CHANGELOG.md",
+];
 
 /// Folders whose string literals a user may read.
 const PROGRAMS: &[&str] = &["base/", "bin/", "engines/", "fleet/", "node/"];
 
-const DOCUMENTS: Area = Area { name: "documents", limit: 397, has: is_document };
-const STRINGS: Area = Area { name: "texts of programs", limit: 97, has: is_program };
+const DOCUMENTS: Area = Area { name: "documents", limit: 2, has: is_document };
+const STRINGS: Area = Area { name: "texts of programs", limit: 72, has: is_program };
 
 fn is_document(path: &str) -> bool {
     path.ends_with(".md") && !HISTORY.iter().any(|history| path.starts_with(history))
@@ -70,14 +75,16 @@ impl Area {
     fn judge(&self, found: usize) -> Option<Finding> {
         let Area { name, limit, .. } = self;
         let remedy = match found {
-            _ if found > *limit => "name the object and use the field's verbs: docs/style.md".to_owned(),
+            _ if found > *limit => {
+                "name the object and use the field's verbs: docs/develop/style.md".to_owned()
+            }
             _ if found < *limit => {
                 format!("lower the limit of {name} in xtask/src/tidy/phrases.rs to {found}")
             }
             _ => return None,
         };
         let what = format!("{name} have {found} banned phrases, and the limit is {limit}");
-        Some(Finding::new("docs/style.md", 1, what, &remedy))
+        Some(Finding::new("docs/develop/style.md", 1, what, &remedy))
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Finding, Text};
 const COLUMNS: usize = 200;
 
 /// Folders of documents that say how something was: the names in them may be gone.
-const HISTORY: &[&str] = &["docs/bench/", "docs/decisions/", "CHANGELOG.md"];
+const HISTORY: &[&str] = &["docs/results/bench/", "docs/develop/decisions/", "CHANGELOG.md"];
 
 /// Names of other projects and words of protocols.
 const FOREIGN: &[&str] = &["GmR1"];
@@ -95,7 +95,7 @@ mod tests {
         }
         assert_eq!(findings("docs/a.md", "`Gone`"), ["no code is called Gone"]);
         assert_eq!(findings("docs/a.md", "`Kept::gone` of `none::hold`").len(), 2);
-        assert_eq!(findings("docs/decisions/0001-a.md", "`Gone`"), Vec::<String>::new());
+        assert_eq!(findings("docs/develop/decisions/0001-a.md", "`Gone`"), Vec::<String>::new());
     }
 
     #[test]

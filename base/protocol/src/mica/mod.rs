@@ -1,5 +1,5 @@
 //! MICA's datagrams: requests carry the hash of their key, so that a client chooses the thread that they reach (Lim
-//! et al., NSDI 2014, section 4.2.2). docs/protocol-mica.md is the specification for authors of clients; all numbers
+//! et al., NSDI 2014, section 4.2.2). docs/reference/protocol-mica.md is the specification for authors of clients; all numbers
 //! are little-endian.
 //!
 //! ```text

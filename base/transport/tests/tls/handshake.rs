@@ -63,7 +63,7 @@ fn input_may_come_one_byte_at_a_time() {
 }
 
 /// As the library reads them: OpenSSL, and with it memcached, serves them all
-/// (docs/decisions/0010-tls.md).
+/// (docs/develop/decisions/0010-tls.md).
 #[test]
 fn a_server_name_that_is_no_dns_name_is_refused_by_its_own_cause() {
     let world = World::new("sni");

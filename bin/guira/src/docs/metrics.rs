@@ -1,4 +1,4 @@
-//! docs/metrics.md, made of the rows of all counters and gauges.
+//! docs/reference/metrics.md, made of the rows of all counters and gauges.
 
 use guira_server::{DERIVED, Family, Kind, Metric, MetricTable, Unit, metric_tables};
 use std::fmt::Write as _;
@@ -8,19 +8,26 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask docs`: change the tables in the code instead. ARCHITECTURE.md says where they are. -->
 
-What `stats`, `stats items` and `stats slabs` show, by name. Counters are since the start or the last `stats reset`; a region keeps those of commands, workers,
-classes and the engine across a restart. Gauges are of the moment. Counts of commands by class are estimates, of one command in 32. Names that memcached
-has too mean the same, but for those in [drop-in.md](drop-in.md#figures). [run](guide/run.md#what-to-watch) says which of them to watch. `stats mrc`
-and `stats bursts` are [described there](guide/tune.md#what-more-memory-is-worth), too.
+The lines of `stats`, `stats items` and `stats slabs`, by name.
 
-The last column is the name that [the admin listener](guide/run.md#metrics-and-the-admin-page) gives a figure: that of prometheus/memcached_exporter where it
-shows the same, with the label `slab` for each class; `guira_…` otherwise.
+- Counters count since the start or the last `stats reset`. A region keeps the counters of commands,
+  workers, classes and the engine across a restart. Gauges show the present value.
+- Counts of commands by class are estimates from one command in 32.
+- Names that memcached has too mean the same, except those in [replacing
+  memcached](../guide/replacing-memcached.md#figures).
+- [Run](../guide/run.md#what-to-watch) lists the figures to watch. [Tune](../guide/tune.md)
+  describes `stats mrc` and `stats bursts`.
+
+The last column is the name in `/metrics` of [the admin
+listener](../guide/run.md#metrics-and-the-admin-page): that of prometheus/memcached_exporter if the
+exporter has the same figure, with the label `slab` for each class; otherwise `guira_…`.
 ";
 
 const DERIVED_HEAD: &str = "
 ## `/metrics` only
 
-What the exporter computes or takes from `stats settings`, and what no line of `stats` shows. Histograms are those of `stats latency`.
+Figures that the exporter computes or takes from `stats settings`, and figures without a line in
+`stats`. Histograms are those of `stats latency`.
 
 | name | what it is | labels | type |
 |---|---|---|---|
@@ -29,9 +36,11 @@ What the exporter computes or takes from `stats settings`, and what no line of `
 const ROUTER_HEAD: &str = "
 # Metrics of the router
 
-What `stats` of `guira router` shows, by mcrouter's names where mcrouter has them; mcrouter's rates (those of its names that do not end in `_count`) are not there.
-Counters are since the start. A *server* is one of the configuration with its connections, one for each thread. The last column is the name in `/metrics` of
-[its admin listener](router.md#metrics-over-http), where each server and pool has labels.
+The lines of `stats` of `guira router`, with mcrouter's names where mcrouter has them. mcrouter's
+rates (its names that do not end in `_count`) do not exist. Counters count since the start. A
+*server* is a server of the configuration with its connections, one per thread. The last column is
+the name in `/metrics` of [the router's admin
+listener](../guide/replacing-mcrouter.md#metrics-over-http), where each server and pool has labels.
 ";
 
 const ROUTER_FAMILIES_HEAD: &str = "
@@ -44,7 +53,7 @@ const ROUTER_FAMILIES_HEAD: &str = "
 const INVALIDATOR_HEAD: &str = "
 # Metrics of the invalidator
 
-What `/metrics` of [`guira invalidate`](invalidator.md) shows. Counters are since the start.
+`/metrics` of [`guira invalidate`](../guide/invalidator.md). Counters count since the start.
 
 | name | what it is | labels | type |
 |---|---|---|---|
@@ -53,7 +62,7 @@ What `/metrics` of [`guira invalidate`](invalidator.md) shows. Counters are sinc
 const CHECKER_HEAD: &str = "
 # Metrics of the checker
 
-What `/metrics` of [`guira check`](checker.md) shows. Counters are since the start.
+`/metrics` of [`guira check`](../guide/checker.md). Counters count since the start.
 
 | name | what it is | labels | type |
 |---|---|---|---|
@@ -100,7 +109,7 @@ fn add_table(text: &mut String, table: &MetricTable) {
     }
     if !table.absent.is_empty() {
         let names = table.absent.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let _ = writeln!(text, "\nAlways 0, since there is nothing here that they could count: {names}.");
+        let _ = writeln!(text, "\nAlways 0, because Guira has nothing to count here: {names}.");
     }
 }
 
@@ -118,8 +127,11 @@ mod tests {
 
     #[test]
     fn the_document_is_current() {
-        let document = include_str!("../../../../docs/metrics.md");
-        assert!(document == super::markdown(), "docs/metrics.md is not current: run cargo xtask docs");
+        let document = include_str!("../../../../docs/reference/metrics.md");
+        assert!(
+            document == super::markdown(),
+            "docs/reference/metrics.md is not current: run cargo xtask docs"
+        );
     }
 
     #[test]

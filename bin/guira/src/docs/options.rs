@@ -1,4 +1,4 @@
-//! docs/options.md, made of the rows.
+//! docs/reference/options.md, made of the rows.
 
 use crate::node::memcached;
 use crate::node::options::line;
@@ -10,10 +10,12 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask docs`: change node/server/src/options/rows.rs instead. -->
 
-Each option has the same name on the command line (`--max-item-size 2MiB`) and in the file that `--config` names (`max-item-size = \"2MiB\"`); the
-command line goes before the file. A switch needs no value on the command line. Sizes have K, M, G, T or KiB, MiB, … behind them. `--print-config`
-prints the options as they would be used. An option that the engine does not honour is refused. The column *memcached* has the flags of `guira
-memcached` that set the option ([drop-in.md](drop-in.md)), the column *settings* its lines in `stats settings`.
+An option has the same name on the command line (`--max-item-size 2MiB`) and in the file of
+`--config` (`max-item-size = \"2MiB\"`). The command line takes precedence. A switch needs no value on
+the command line. Sizes end with K, M, G, T or KiB, MiB, …. `--print-config` prints the options in
+effect. An engine refuses options that it does not support. The column *memcached* lists the flags
+of `guira memcached` that set the option ([replacing memcached](../guide/replacing-memcached.md));
+the column *settings* lists its lines in `stats settings`.
 ";
 
 /// The whole document.
@@ -47,7 +49,10 @@ pub(super) fn markdown() -> String {
 mod tests {
     #[test]
     fn the_document_is_current() {
-        let document = include_str!("../../../../docs/options.md");
-        assert!(document == super::markdown(), "docs/options.md is not current: run cargo xtask docs");
+        let document = include_str!("../../../../docs/reference/options.md");
+        assert!(
+            document == super::markdown(),
+            "docs/reference/options.md is not current: run cargo xtask docs"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! docs/router-options.md, made of the rows.
+//! docs/reference/router-options.md, made of the rows.
 
 use crate::fleet::router::table::{Effect, ROWS};
 use std::fmt::Write as _;
@@ -8,8 +8,11 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask docs`: change bin/guira/src/fleet/router/table.rs instead. -->
 
-The names are mcrouter's; [router.md](router.md) says how to use them. An option that changes nothing is accepted, and noted once on standard error. One
-that is refused ends the start, since the router could not do what it promises. Options of mcrouter that are not listed are unknown here and refused.
+The names are mcrouter's; [replacing mcrouter](../guide/replacing-mcrouter.md) describes their use.
+The column *here* is the effect of an option in this router. An option that changes nothing is
+accepted, with one note on standard error. With a refused option the router does not start, because
+it cannot do what the option promises. Options of mcrouter that are not listed are unknown and
+refused.
 ";
 
 /// The whole document.
@@ -42,7 +45,10 @@ pub(super) fn markdown() -> String {
 mod tests {
     #[test]
     fn the_document_is_current() {
-        let document = include_str!("../../../../docs/router-options.md");
-        assert!(document == super::markdown(), "docs/router-options.md is not current: run cargo xtask docs");
+        let document = include_str!("../../../../docs/reference/router-options.md");
+        assert!(
+            document == super::markdown(),
+            "docs/reference/router-options.md is not current: run cargo xtask docs"
+        );
     }
 }

@@ -20,7 +20,7 @@ one a line. Of one hint in so many it asks the database for the row, and every c
 under the key. What differs from the database, while the database says the same before and after, is an
 inconsistency. The figures are told by /metrics of the admin listener, and at the end.
 
-Example of a configuration (docs/checker.md has all of it):
+Example of a configuration (docs/guide/checker.md has all of it):
   listen = \"127.0.0.1:11299\"
   admin = \"127.0.0.1:9161\"
   sample = 1000

@@ -26,7 +26,7 @@ their spools.
 `guira invalidate replay` reads a part of the log once more, such as after caches were put back from an
 old copy, of a PostgreSQL as far as its slot has it; whoever tails the log meanwhile is not disturbed.
 
-Example of a configuration (docs/invalidator.md has all of it):
+Example of a configuration (docs/guide/invalidator.md has all of it):
   position = \"/var/lib/guira/invalidator.position\"
   admin = \"127.0.0.1:9160\"
   [source.mariadb]

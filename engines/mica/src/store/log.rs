@@ -6,7 +6,7 @@
 //! log's *end* begins a new *round* at place 0, where the offset continues at the next multiple of that power. So the end can move from round to round.
 //!
 //! An entry never straddles the end, so that it is read as one run of words. The paper maps the log's first page once more behind its last for that,
-//! which the system offers only for memory that is shared, and then without huge pages unless it was set up so: docs/decisions/0019-partitions.md has the figures.
+//! which the system offers only for memory that is shared, and then without huge pages unless it was set up so: docs/develop/decisions/0019-partitions.md has the figures.
 
 use super::holder::{Holder, Relocated};
 use super::item_store::{ItemStore, OffsetSum, SavedStore, usage_of};

@@ -36,7 +36,7 @@ pub struct SearchLimits {
 }
 
 impl Default for SearchLimits {
-    /// Measured: see docs/decisions/0003-cuckoo-index.md.
+    /// Measured: see docs/develop/decisions/0003-cuckoo-index.md.
     fn default() -> Self {
         SearchLimits { depth: 4, paths: 256 }
     }

@@ -22,7 +22,8 @@ pub enum ReadBits {
 impl PolicyOptions for ReadBits {
     type Order = Clock;
     const NAME: &'static str = "clock";
-    const ABOUT: &'static str = "a hand clears recency bits and takes what has none (MemC3); bits=1 or 2, 2";
+    const ABOUT: &'static str =
+        "a hand clears recency bits and evicts items without any (MemC3); bits=1 or 2, 2";
     const KEYS: &'static [&'static str] = &["bits"];
 
     fn read(spec: &Spec) -> Result<Self, OptionError> {

@@ -22,7 +22,7 @@ pub struct FifoOptions;
 impl PolicyOptions for FifoOptions {
     type Order = Fifo;
     const NAME: &'static str = "fifo";
-    const ABOUT: &'static str = "what was stored first goes";
+    const ABOUT: &'static str = "evicts the item stored first";
 
     fn order(self, _seed: u64) -> Fifo {
         Fifo::default()

@@ -46,7 +46,7 @@ impl PolicyOptions for KlruOptions {
     type Order = Klru;
     const NAME: &'static str = "klru";
     const ABOUT: &'static str =
-        "the lowest of samples=NUMBER drawn, 16, by priority=recency, frequency or hyperbolic";
+        "evicts the lowest of samples=NUMBER, 16, by priority=recency, frequency or hyperbolic";
     const KEYS: &'static [&'static str] = &["samples", "priority"];
 
     fn read(spec: &Spec) -> Result<Self, OptionError> {

@@ -47,8 +47,8 @@ impl Default for LazyLruOptions {
 impl PolicyOptions for LazyLruOptions {
     type Order = LazyLru;
     const NAME: &'static str = "lazy-lru";
-    const ABOUT: &'static str = "as in memcached 1.4: moved at most each interval=SECONDS, 60; tail_reclaim=on looks for \
-                                 expired items before each store";
+    const ABOUT: &'static str = "as in memcached 1.4: an access moves the item at most once per \
+        interval=SECONDS, 60; tail_reclaim=on looks for expired items before each store";
     const KEYS: &'static [&'static str] = &["interval", "tail_reclaim"];
 
     fn read(spec: &Spec) -> Result<Self, OptionError> {

@@ -79,9 +79,9 @@ impl Default for SegLruOptions {
 impl PolicyOptions for SegLruOptions {
     type Order = SegLru;
     const NAME: &'static str = "seg-lru";
-    const ABOUT: &'static str = "as in memcached 1.5 and later: HOT, WARM and COLD; hot_pct=PERCENT, 20, warm_pct=PERCENT, \
-                                 40, hot_factor=FACTOR, 0.2, warm_factor=FACTOR, 2; what expires within \
-                                 temp_ttl=SECONDS is apart, none; mode=segmented or flat";
+    const ABOUT: &'static str = "as in memcached 1.5 and later: HOT, WARM and COLD; hot_pct=PERCENT, 20, \
+        warm_pct=PERCENT, 40, hot_factor=FACTOR, 0.2, warm_factor=FACTOR, 2; a separate list for items \
+        that expire within temp_ttl=SECONDS, none; mode=segmented or flat";
     const KEYS: &'static [&'static str] =
         &["hot_pct", "warm_pct", "hot_factor", "warm_factor", "temp_ttl", "mode"];
 

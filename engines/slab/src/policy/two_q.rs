@@ -37,8 +37,8 @@ impl Default for TwoQOptions {
 impl PolicyOptions for TwoQOptions {
     type Order = TwoQ;
     const NAME: &'static str = "2q";
-    const ABOUT: &'static str = "new items pass a FIFO queue of in_pct=PERCENT, 25; what comes back soon is in an \
-                                 LRU list (Johnson and Shasha 1994)";
+    const ABOUT: &'static str = "new items pass a FIFO queue of in_pct=PERCENT, 25; items stored again soon \
+        after enter an LRU list (Johnson and Shasha 1994)";
     const KEYS: &'static [&'static str] = &["in_pct"];
     const GHOST_BYTES: u32 = 4;
 

@@ -8,7 +8,7 @@
 //! one hand over all of memory, which Facebook's balance of ages (Nishtala et al., section 6.2) aims at.
 //!
 //! But a page of small items has more of them in it. So an age counts by a weight for its class, once it is known how often items of that size are read
-//! ([`Balance::weigh`], docs/decisions/0056-memory-by-hits.md): who is older, or oldest, is so by that.
+//! ([`Balance::weigh`], docs/develop/decisions/0056-memory-by-hits.md): who is older, or oldest, is so by that.
 
 use guira_contract::{SizeWeight, Switch};
 use guira_memory::slab::{ClassId, ClassTable, PAGE_BYTES};

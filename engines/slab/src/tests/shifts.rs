@@ -97,7 +97,7 @@ fn most_long_values_that_fit_are_the_newest() {
     let (mean, worst) =
         (shares.iter().sum::<f64>() / shares.len() as f64, shares.iter().copied().fold(1.0, f64::min));
     println!("of {} lengths: {mean:.3} on average, {worst:.3} in the worst case", shares.len());
-    // No bound for the worst: CLOCK meets some new values at once (docs/decisions/0005-balance-of-classes.md).
+    // No bound for the worst: CLOCK meets some new values at once (docs/develop/decisions/0005-balance-of-classes.md).
     assert!(mean > 0.87, "{mean}, {worst}: {shares:.2?}");
 }
 

@@ -25,7 +25,7 @@
 //!
 //! A region whose databases are replicas of another one's sets [`Markers`] for what it writes, so that its readers do not see what was before.
 //!
-//! The same in commands, for other languages: docs/client.md.
+//! The same in commands, for other languages: docs/guide/client.md.
 
 mod backoff;
 mod changed;

@@ -1,4 +1,4 @@
-//! A client of MICA's datagrams (Lim et al., NSDI 2014, section 4.2; docs/protocol-mica.md).
+//! A client of MICA's datagrams (Lim et al., NSDI 2014, section 4.2; docs/reference/protocol-mica.md).
 //!
 //! It hashes keys, sends each request to the thread of the server that owns its key, and spreads reads over all
 //! threads where all may read. It sends lost requests again only if they are idempotent. A [`PipelinedClient`] keeps

@@ -426,7 +426,7 @@ fn a_client_requests_the_directory_first_and_again_if_it_is_lost() {
 
 #[test]
 fn hashes_are_those_of_the_document() {
-    let document = include_str!("../../../../docs/protocol-mica.md");
+    let document = include_str!("../../../../docs/reference/protocol-mica.md");
     let mut rows = 0;
     for line in document.lines().filter(|line| line.contains("| k |")) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();

@@ -1,7 +1,7 @@
 //! A client of many servers that routes by itself: no router between the application and its caches.
 //!
 //! mcrouter's configuration language says which server has a key, with the hashes, the failovers and the other routes of a router
-//! (docs/router-config.md, docs/client.md). [`Client`] blocks: the thread that calls does the I/O. [`AsyncClient`] has futures for any runtime, and a
+//! (docs/reference/router-config.md, docs/guide/client.md). [`Client`] blocks: the thread that calls does the I/O. [`AsyncClient`] has futures for any runtime, and a
 //! thread of its own.
 //!
 //! ```no_run

@@ -90,7 +90,7 @@ const NEW_PATIENCE: Duration = Duration::from_secs(1);
 const DEFAULT_ROUTE: &str = "/././";
 
 impl Builder {
-    /// A client with this configuration, in mcrouter's language (docs/router-config.md). What it imports it cannot read: the text has to be whole.
+    /// A client with this configuration, in mcrouter's language (docs/reference/router-config.md). What it imports it cannot read: the text has to be whole.
     #[must_use]
     pub fn config(text: &str) -> Self {
         Self::texts(text.into())

@@ -295,7 +295,7 @@ fn a_password_is_the_first_line_of_its_file_and_not_shown() {
 
 #[test]
 fn the_whole_example_of_the_documentation_is_right() {
-    let text = include_str!("../../../../docs/invalidator.md");
+    let text = include_str!("../../../../docs/guide/invalidator.md");
     let (_, text) = text.split_once("```toml\n").unwrap();
     let (text, _) = text.split_once("```").unwrap();
     assert!(text.contains("[source.mariadb]"), "{text}");

@@ -7,14 +7,14 @@ use std::time::Duration;
 guira_sync::counters! {
     /// Counters of logged deletes, with mcrouter's names where it has them.
     pub(crate) enum LogCount {
-        Requests = "asynclog_requests", Count, "Failed deletes that were to be logged";
-        Written = "asynclog_written", Count, "Deletes that were logged, and acknowledged";
-        NotWritten = "asynclog_not_written", Count, "Deletes that could not be logged, whose clients were told the failure";
+        Requests = "asynclog_requests", Count, "Undelivered deletes";
+        Written = "asynclog_written", Count, "Undelivered deletes that were logged and acknowledged";
+        NotWritten = "asynclog_not_written", Count, "Undelivered deletes that could not be logged; their clients received the failure";
         Delivered = "asynclog_replay_delivered", Count, "Logged deletes that were delivered";
-        Refused = "asynclog_replay_refused", Count, "Logged deletes that a server has refused as wrong, and that were dropped";
-        Unreadable = "asynclog_replay_unreadable", Count, "Lines that are no logged deletes, and were skipped";
-        Failures = "asynclog_replay_failures", Count, "Times that a server could not be replayed to";
-        FilesDone = "asynclog_replay_files", Count, "Files that were removed since all their deletes were delivered";
+        Refused = "asynclog_replay_refused", Count, "Logged deletes that a server rejected; they were dropped";
+        Unreadable = "asynclog_replay_unreadable", Count, "Malformed lines of delete logs; they were skipped";
+        Failures = "asynclog_replay_failures", Count, "Failed replays to a server";
+        FilesDone = "asynclog_replay_files", Count, "Files removed because all their deletes were delivered";
     }
 }
 

@@ -1,4 +1,4 @@
-//! The lines of `stats`, a row each: what `/metrics` and docs/metrics.md have of them follows from the rows. Operations and outcomes are lists of their own.
+//! The lines of `stats`, a row each: what `/metrics` and docs/reference/metrics.md have of them follows from the rows. Operations and outcomes are lists of their own.
 
 use super::{errors, successes};
 use crate::admin::version;
@@ -128,121 +128,121 @@ impl Stat {
 use Unit::{Bytes, Count, Microseconds, Seconds};
 
 pub(crate) const STATS: &[Stat] = &[
-    text("version", "mcrouter's version, for clients that look for it, and Guira's.", |_| {
+    text("version", "mcrouter's version, for clients that check it, and Guira's version.", |_| {
         version!().to_owned()
     }),
     text("commandargs", "The command line.", |it| it.shared.command_line.clone()),
-    text("pid", "The process's number.", |_| std::process::id().to_string()),
-    text("parent_pid", "That of its parent.", |_| std::os::unix::process::parent_id().to_string()),
+    text("pid", "Process id.", |_| std::process::id().to_string()),
+    text("parent_pid", "Process id of the parent.", |_| std::os::unix::process::parent_id().to_string()),
     gauge("time", Seconds, "Time since 1970.", |_| wall_clock().to_string()),
-    gauge("uptime", Seconds, "For how long the router has run.", |it| it.shared.started.age().to_string()),
-    gauge("start_time", Seconds, "When the router was started, since 1970.", |it| {
+    gauge("uptime", Seconds, "Time since the start of the router.", |it| it.shared.started.age().to_string()),
+    gauge("start_time", Seconds, "Start time of the router, since 1970.", |it| {
         it.shared.started.unix.to_string()
     }),
-    gauge("num_client_connections", Count, "Connections of clients.", clients)
+    gauge("num_client_connections", Count, "Client connections.", clients)
         .exported("guira_router_clients"),
-    gauge("num_clients", Count, "The same, by its name in earlier versions of mcrouter.", clients).in_stats(),
-    gauge("conn_memory_used", Bytes, "What requests in part and replies that are not taken hold.", |it| {
+    gauge("num_clients", Count, "The same as num_client_connections; the name of earlier versions of mcrouter.", clients).in_stats(),
+    gauge("conn_memory_used", Bytes, "Memory of partial requests and unread replies.", |it| {
         it.shared.host.budget.usage().0.to_string()
     }),
-    gauge("conn_memory_limit", Bytes, "What they may hold: connection-memory.", |it| {
+    gauge("conn_memory_limit", Bytes, "Limit of that memory: connection-memory.", |it| {
         it.shared.host.budget.usage().2.to_string()
     }),
-    counter("response_obj_oom", Count, "Clients that were closed since replies that they did not take used that up.", |it| {
+    counter("response_obj_oom", Count, "Client connections closed because unread replies used up connection-memory.", |it| {
         it.shared.host.budget.closed_sending.load(Ordering::Relaxed).to_string()
     }),
-    counter("read_buf_oom", Count, "Clients that were closed since requests in part used that up.", |it| {
+    counter("read_buf_oom", Count, "Client connections closed because partial requests used up connection-memory.", |it| {
         it.shared.host.budget.closed_receiving.load(Ordering::Relaxed).to_string()
     }),
     gauge(
         "num_servers",
         Count,
-        "Connections to servers that there can be: one for each thread and server.",
+        "Possible connections to servers: one per thread and server.",
         |it| it.states.iter().sum::<u64>().to_string(),
     )
     .in_stats(),
-    gauge("num_servers_new", Count, "Those that were never opened.", |it| it.states[0].to_string())
+    gauge("num_servers_new", Count, "Connections to servers that were never opened.", |it| it.states[0].to_string())
         .in_stats(),
-    gauge("num_servers_up", Count, "Those that are open.", |it| it.states[1].to_string()).in_stats(),
-    gauge("num_servers_down", Count, "Those that have failed.", |it| it.states[2].to_string()).in_stats(),
-    gauge("num_servers_closed", Count, "Those that were closed since they were not used.", |it| {
+    gauge("num_servers_up", Count, "Open connections to servers.", |it| it.states[1].to_string()).in_stats(),
+    gauge("num_servers_down", Count, "Failed connections to servers.", |it| it.states[2].to_string()).in_stats(),
+    gauge("num_servers_closed", Count, "Connections to servers closed because they were idle.", |it| {
         it.states[3].to_string()
     })
     .in_stats(),
-    gauge("num_suspect_servers", Count, "Servers that have failed since they have last answered.", |it| {
+    gauge("num_suspect_servers", Count, "Servers with a failure since their last reply.", |it| {
         it.suspects().to_string()
     })
     .exported("guira_router_suspect_servers"),
-    gauge("num_soft_tko_count", Count, "Servers that are out of service for timeouts.", |it| {
+    gauge("num_soft_tko_count", Count, "Servers marked as failed by timeouts.", |it| {
         it.out(Tko::Soft).to_string()
     })
     .exported("guira_router_tko_servers{reason=soft}"),
     gauge(
         "num_hard_tko_count",
         Count,
-        "Servers that are out of service since they cannot be connected to.",
+        "Servers marked as failed because they are unreachable.",
         |it| it.out(Tko::Hard).to_string(),
     )
     .exported("guira_router_tko_servers{reason=hard}"),
-    counter("num_connections_opened", Count, "Connections to servers that were opened.", |it| {
+    counter("num_connections_opened", Count, "Opened connections to servers.", |it| {
         it.count(ServerCount::Opened).to_string()
     })
     .exported("guira_router_connections_opened_total"),
-    counter("num_connections_closed", Count, "Connections to servers that have ended.", |it| {
+    counter("num_connections_closed", Count, "Closed connections to servers.", |it| {
         it.count(ServerCount::Closed).to_string()
     })
     .exported("guira_router_connections_closed_total"),
-    gauge("ps_rss", Bytes, "Memory of the process that is in use.", |it| it.usage.resident.to_string())
+    gauge("ps_rss", Bytes, "Resident memory of the process.", |it| it.usage.resident.to_string())
         .exported("guira_router_process_resident_memory_bytes"),
     gauge("ps_vsize", Bytes, "Address space of the process.", |it| it.usage.address_space.to_string())
         .exported("guira_router_process_virtual_memory_bytes"),
-    counter("rusage_user", Seconds, "Processor time of the process, outside of the kernel.", |it| {
+    counter("rusage_user", Seconds, "User time of the process.", |it| {
         it.usage.user.clone()
     })
     .exported("guira_router_process_user_cpu_seconds_total"),
-    counter("rusage_system", Seconds, "Processor time of the process, in the kernel.", |it| {
+    counter("rusage_system", Seconds, "System time of the process.", |it| {
         it.usage.system.clone()
     })
     .exported("guira_router_process_system_cpu_seconds_total"),
     counter("ps_user_time_sec", Seconds, "The same as rusage_user.", |it| it.usage.user.clone()).in_stats(),
     counter("ps_system_time_sec", Seconds, "The same as rusage_system.", |it| it.usage.system.clone())
         .in_stats(),
-    counter("num_udp_requests", Count, "Requests that came in datagrams.", |it| {
+    counter("num_udp_requests", Count, "Requests received in datagrams.", |it| {
         it.sums.of_event(Event::Datagram).to_string()
     })
     .exported("guira_router_udp_requests_total"),
-    counter("num_ssl_connections_opened", Count, "TLS handshakes with servers that were completed.", |it| {
+    counter("num_ssl_connections_opened", Count, "Completed TLS handshakes with servers.", |it| {
         tls(it, |counters| counters.full() + counters.resumed())
     })
     .exported("guira_router_tls_connections_opened_total"),
-    counter("num_ssl_resumption_successes", Count, "Those that have resumed a session.", |it| {
+    counter("num_ssl_resumption_successes", Count, "TLS handshakes with servers that resumed a session.", |it| {
         tls(it, TlsCounters::resumed)
     })
     .exported("guira_router_tls_resumptions_total"),
-    counter("num_ssl_handshake_failures", Count, "TLS handshakes with servers that have failed.", |it| {
+    counter("num_ssl_handshake_failures", Count, "Failed TLS handshakes with servers.", |it| {
         tls(it, TlsCounters::failed_handshakes)
     })
     .exported("guira_router_tls_handshake_failures_total"),
-    counter("ssl_handshake_errors", Count, "TLS handshakes with clients that have failed.", |it| {
+    counter("ssl_handshake_errors", Count, "Failed TLS handshakes with clients.", |it| {
         it.shared.host.tls.as_ref().map_or(0, |tls| tls.counters().failed_handshakes()).to_string()
     })
     .exported("guira_router_client_tls_handshake_failures_total"),
     gauge(
         "asynclog_requests_rate",
         Count,
-        "Deletes a second, of the last minute, that were to be logged.",
+        "Undelivered deletes per second, in the last minute.",
         |it| it.shared.log.rates(wall_clock()).0.to_string(),
     ),
-    gauge("asynclog_spool_success_rate", Count, "Those that were logged.", |it| {
+    gauge("asynclog_spool_success_rate", Count, "Logged deletes per second, in the last minute.", |it| {
         it.shared.log.rates(wall_clock()).1.to_string()
     }),
     gauge(
         "asynclog_duration_us",
         Microseconds,
-        "How long a delete waits until it is logged, on average.",
+        "Average time until a delete is logged.",
         |it| format!("{:.3}", it.shared.log.average_us()),
     ),
-    gauge("asynclog_waiting", Count, "Deletes that wait to be logged.", |it| {
+    gauge("asynclog_waiting", Count, "Deletes waiting to be logged.", |it| {
         it.shared.log.waiting().to_string()
     }),
     gauge(
@@ -254,25 +254,25 @@ pub(crate) const STATS: &[Stat] = &[
     gauge(
         "asynclog_replay_homeless",
         Count,
-        "Logged deletes that the configuration has no server for any more, as of the last look.",
+        "Logged deletes without a server in the configuration, at the last check.",
         |it| it.shared.log.homeless().to_string(),
     ),
-    gauge("dns_names", Count, "Names that are looked up again when their time is over.", |it| {
+    gauge("dns_names", Count, "Names that are resolved again when their TTL ends.", |it| {
         it.shared.names.gauge(NameGauge::Followed).to_string()
     }),
     gauge(
         "dns_stale_names",
         Count,
-        "Those whose last lookup has failed: they keep what was found before.",
+        "Names whose last lookup failed and which keep their earlier addresses.",
         |it| it.shared.names.gauge(NameGauge::Stale).to_string(),
     ),
-    gauge("dns_unknown_names", Count, "Those of which nothing was ever found.", |it| {
+    gauge("dns_unknown_names", Count, "Names that have never resolved.", |it| {
         it.shared.names.gauge(NameGauge::Unknown).to_string()
     }),
     gauge(
         "srv_held_servers",
         Count,
-        "Servers that are kept although the SRV records of their pools do not have them.",
+        "Servers kept although they have left the SRV records of their pools.",
         |it| it.shared.records.held().to_string(),
     ),
     gauge("num_proxies", Count, "Threads.", |it| it.sums.0.len().to_string())
@@ -280,14 +280,14 @@ pub(crate) const STATS: &[Stat] = &[
     gauge(
         "proxy_reqs_processing",
         Count,
-        "Requests of clients that were not answered yet: a key each.",
+        "Client requests in progress; each key counts.",
         |it| it.sums.asked().saturating_sub(it.sums.answered()).to_string(),
     )
     .exported("guira_router_requests_processing"),
     gauge(
         "proxy_reqs_waiting",
         Count,
-        "Clients whose requests wait since proxy-max-inflight-requests are under way.",
+        "Clients waiting because of proxy-max-inflight-requests.",
         |it| {
             let held = it.sums.of_event(Event::Held);
             held.saturating_sub(it.sums.of_event(Event::Released)).to_string()
@@ -297,149 +297,149 @@ pub(crate) const STATS: &[Stat] = &[
     counter(
         "proxy_reqs_throttled_count",
         Count,
-        "Requests that were refused as busy since proxy-max-throttled-requests clients were waiting.",
+        "Requests refused as busy because of proxy-max-throttled-requests.",
         |it| it.sums.of_event(Event::Throttled).to_string(),
     )
     .exported("guira_router_throttled_requests_total"),
     counter(
         "latency_injected_count",
         Count,
-        "Times that LatencyInjectionRoute has kept a request or a reply for.",
+        "Requests and replies delayed by LatencyInjectionRoute.",
         |it| it.sums.of_event(Event::Delay).to_string(),
     )
     .exported("guira_router_delays_total"),
     counter(
         "redirected_lease_set_count",
         Count,
-        "Lease-sets that went to the server that had given their token in place of another one.",
+        "Lease-sets sent to the replacement server that granted their token.",
         |it| it.shared.settings().leases.redirected().to_string(),
     )
     .exported("guira_router_redirected_lease_sets_total"),
     counter(
         "refused_lease_count",
         Count,
-        "Lease commands that were refused since their server knows no leases, or no meta commands where leases are made of these.",
+        "Lease commands refused because their server does not support leases, or meta commands where leases use these.",
         |it| it.sums.of_event(Event::LeaseRefused).to_string(),
     )
     .exported("guira_router_refused_leases_total"),
     counter(
         "connections_not_begun_count",
         Count,
-        "Connections to servers that were not begun since this host had no descriptor, port or memory left, or a UNIX socket took no more.",
+        "Connections to servers that could not be started because this host lacked a descriptor, port or memory, or a UNIX socket was full.",
         |it| it.sums.of_event(Event::Shortage).to_string(),
     )
     .exported("guira_router_connections_not_begun_total"),
     counter(
         "empty_value_looks_count",
         Count,
-        "Empty values that were asked for again, to learn whether their keys are to be filled.",
+        "Empty values requested again to find out whether a client is filling their keys.",
         |it| it.sums.of_event(Event::Doubt).to_string(),
     )
     .exported("guira_router_empty_value_looks_total"),
     counter(
         "warm_up_hits_count",
         Count,
-        "Gets through a WarmUpRoute that the cold cluster had the item of, while it is filled.",
+        "Gets through a running WarmUpRoute that hit in the cold cluster.",
         |it| warm_up(it, WarmUpCount::Hit),
     )
     .exported("guira_router_warm_up_hits_total"),
     counter(
         "warm_up_fills_count",
         Count,
-        "Items that were stored in a cold cluster, from the warm one.",
+        "Items copied from a warm to a cold cluster.",
         |it| warm_up(it, WarmUpCount::Filled),
     )
     .exported("guira_router_warm_up_fills_total"),
     counter(
         "warm_up_refused_count",
         Count,
-        "Those that the cold cluster has refused, since their keys were deleted or stored meanwhile, or that were left since it held their keys off.",
+        "Items not copied because their keys were deleted, stored or held off in the cold cluster.",
         |it| warm_up(it, WarmUpCount::Refused),
     )
     .exported("guira_router_warm_up_refused_total"),
-    counter("warm_up_failed_count", Count, "Those that it has failed to store.", |it| {
+    counter("warm_up_failed_count", Count, "Items that the cold cluster failed to store.", |it| {
         warm_up(it, WarmUpCount::Failed)
     })
     .exported("guira_router_warm_up_failed_total"),
     counter(
         "warm_up_warm_misses_count",
         Count,
-        "Gets through a WarmUpRoute that neither cluster had the item of.",
+        "Gets through a WarmUpRoute that missed in both clusters.",
         |it| warm_up(it, WarmUpCount::WarmMiss),
     )
     .exported("guira_router_warm_up_warm_misses_total"),
     counter(
         "warm_up_hold_offs_count",
         Count,
-        "Deletes through a WarmUpRoute that hold their keys off.",
+        "Deletes through a WarmUpRoute with hold-off.",
         |it| warm_up(it, WarmUpCount::HeldOff),
     )
     .exported("guira_router_warm_up_hold_offs_total"),
     counter(
         "warm_up_plain_deletes_count",
         Count,
-        "Those that were to, and do not: the cold cluster has refused that, or failed.",
+        "Deletes through a WarmUpRoute without hold-off, because the cold cluster refused it or failed.",
         |it| warm_up(it, WarmUpCount::NotHeldOff),
     )
     .exported("guira_router_warm_up_plain_deletes_total"),
-    gauge("warm_ups_running", Count, "WarmUpRoutes whose cold cluster is not known to be warm.", |it| {
+    gauge("warm_ups_running", Count, "WarmUpRoutes that are still filling their cold cluster.", |it| {
         it.shared.settings().warm_ups.running_and_ended().0.to_string()
     }),
-    gauge("warm_ups_ended", Count, "Those whose cold cluster was seen to be warm: the warm one is not asked any more.", |it| {
+    gauge("warm_ups_ended", Count, "WarmUpRoutes that have ended because their cold cluster is warm.", |it| {
         it.shared.settings().warm_ups.running_and_ended().1.to_string()
     }),
     counter("request_sent_count", Count, "Requests to servers.", |it| {
         it.count(ServerCount::Requests).to_string()
     })
     .in_stats(),
-    counter("request_replied_count", Count, "Requests of clients that were answered.", |it| {
+    counter("request_replied_count", Count, "Replies to client requests.", |it| {
         it.sums.answered().to_string()
     })
     .in_stats(),
-    counter("request_success_count", Count, "Those that have not failed.", |it| {
+    counter("request_success_count", Count, "Client requests that succeeded.", |it| {
         successes(it.sums).to_string()
     })
     .in_stats(),
-    counter("request_error_count", Count, "Those that have failed.", |it| errors(it.sums).to_string())
+    counter("request_error_count", Count, "Client requests that failed.", |it| errors(it.sums).to_string())
         .in_stats(),
-    gauge("destination_pending_reqs", Count, "Requests that wait to be sent to a server.", |it| {
+    gauge("destination_pending_reqs", Count, "Requests waiting to be sent to a server.", |it| {
         it.sum(|server| server.meters().pending()).to_string()
     })
     .exported("guira_router_pending_requests"),
     gauge(
         "destination_inflight_reqs",
         Count,
-        "Requests that were sent to a server and not answered.",
+        "Requests sent to a server and waiting for a reply.",
         |it| it.sum(|server| server.meters().inflight()).to_string(),
     )
     .exported("guira_router_inflight_requests"),
     gauge(
         "duration_us",
         Microseconds,
-        "How long servers take: an average, in which the last 64 measured times of a thread count most.",
+        "Latency of servers: a moving average over about the last 64 measurements of a thread.",
         |it| number(it.sums.average(Average::All)),
     )
     .in_stats(),
-    gauge("duration_get_us", Microseconds, "The same of gets.", |it| number(it.sums.average(Average::Get)))
+    gauge("duration_get_us", Microseconds, "The same for gets.", |it| number(it.sums.average(Average::Get)))
         .in_stats(),
-    gauge("duration_update_us", Microseconds, "The same of stores.", |it| {
+    gauge("duration_update_us", Microseconds, "The same for stores.", |it| {
         number(it.sums.average(Average::Update))
     })
     .in_stats(),
-    gauge("config_age", Seconds, "For how long the configuration has been in effect.", |it| {
+    gauge("config_age", Seconds, "Time since the configuration took effect.", |it| {
         it.config.since.age().to_string()
     }),
     gauge(
         "config_last_success",
         Seconds,
-        "When a configuration was last read and right, since 1970.",
+        "Time of the last successful load of a configuration, since 1970.",
         |it| it.config.right.unix.to_string(),
     ),
-    gauge("config_last_attempt", Seconds, "When a configuration was last read, since 1970.", |it| {
+    gauge("config_last_attempt", Seconds, "Time of the last load of a configuration, since 1970.", |it| {
         it.config.tried.unix.to_string()
     }),
-    counter("config_attempts", Count, "Times a configuration was read.", |it| it.config.attempts.to_string()),
-    counter("config_failures", Count, "Those of them at which it was wrong or could not be read.", |it| {
+    counter("config_attempts", Count, "Loads of a configuration.", |it| it.config.attempts.to_string()),
+    counter("config_failures", Count, "Loads that failed because the configuration was invalid or unreadable.", |it| {
         it.config.failures.to_string()
     }),
 ];

@@ -9,14 +9,14 @@ guira_sync::counters! {
     /// What is counted beside the outcomes of requests.
     pub(crate) enum ServerCount {
         Requests = "requests", Count, "Requests to the server.";
-        Probes = "probes", Count, "Times the server was asked whether it is there again.";
+        Probes = "probes", Count, "Probes of the server while it was marked as failed.";
         Opened = "connections_opened", Count, "Connections to the server.";
-        Closed = "connections_closed", Count, "Connections to the server that have ended.";
+        Closed = "connections_closed", Count, "Closed connections to the server.";
         BytesSent = "bytes_sent", Bytes, "Sent to the server.";
         BytesReceived = "bytes_received", Bytes, "Received from the server.";
-        SoftTkos = "soft_tkos", Count, "Times the server was taken out of service for timeouts.";
-        HardTkos = "hard_tkos", Count, "Times the server was taken out of service since it could not be connected to.";
-        Moves = "moves", Count, "Times a worker has turned to another address of the server, since its name did not have the one before any more.";
+        SoftTkos = "soft_tkos", Count, "Times the server was marked as failed by timeouts.";
+        HardTkos = "hard_tkos", Count, "Times the server was marked as failed because it was unreachable.";
+        Moves = "moves", Count, "Times a worker changed to another address of the server because its name no longer had the previous one.";
     }
 }
 

@@ -1,4 +1,4 @@
-//! mcrouter's configuration files: JSON with comments, imports and macros (docs/router-config.md).
+//! mcrouter's configuration files: JSON with comments, imports and macros (docs/reference/router-config.md).
 //!
 //! ```text
 //! text ── parse ──► Json ── expand: macros, built-ins, imports ──► Json ── object, pools ──► what the tree is built of

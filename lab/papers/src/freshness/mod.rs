@@ -1,4 +1,4 @@
-//! How old reads are under the settings that trade freshness for load: the figures of docs/freshness.md. It answers no claim of a paper.
+//! How old reads are under the settings that trade freshness for load: the figures of docs/guide/freshness.md. It answers no claim of a paper.
 
 mod knobs;
 mod regions;

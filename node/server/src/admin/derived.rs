@@ -23,35 +23,35 @@ macro_rules! derived {
 }
 
 derived! {
-    UP = "memcached_up" [], "gauge", "1: the server answers.";
-    COMMANDS = "memcached_commands_total" ["command", "status"], "counter", "With command=set and status=hit: items to store, without those with cas.";
-    SLAB_COMMANDS = "memcached_slab_commands_total" ["slab", "command", "status"], "counter", "With command=set and status=hit: the same of a class, an estimate.";
+    UP = "memcached_up" [], "gauge", "1: the server replies.";
+    COMMANDS = "memcached_commands_total" ["command", "status"], "counter", "With command=set and status=hit: stores, except those with cas.";
+    SLAB_COMMANDS = "memcached_slab_commands_total" ["slab", "command", "status"], "counter", "With command=set and status=hit: the same for a class, estimated.";
     CRAWLER_ENABLED = "memcached_lru_crawler_enabled" [], "gauge", "Whether the crawler may run.";
-    CRAWLER_SLEEP = "memcached_lru_crawler_sleep" [], "gauge", "What lru_crawler sleep has set; without effect.";
-    CRAWLER_TO_CRAWL = "memcached_lru_crawler_to_crawl" [], "gauge", "What lru_crawler tocrawl has set; without effect.";
+    CRAWLER_SLEEP = "memcached_lru_crawler_sleep" [], "gauge", "The value set by lru_crawler sleep; without effect.";
+    CRAWLER_TO_CRAWL = "memcached_lru_crawler_to_crawl" [], "gauge", "The value set by lru_crawler tocrawl; without effect.";
     MAINTAINER = "memcached_lru_crawler_maintainer_thread" [], "gauge", "Always 0.";
-    HOT_PERCENT = "memcached_lru_crawler_hot_percent" [], "gauge", "The part of HOT, with the policy seg-lru; otherwise 0.";
-    WARM_PERCENT = "memcached_lru_crawler_warm_percent" [], "gauge", "The part of WARM, with the policy seg-lru; otherwise 0.";
+    HOT_PERCENT = "memcached_lru_crawler_hot_percent" [], "gauge", "The share of HOT, with the policy seg-lru; otherwise 0.";
+    WARM_PERCENT = "memcached_lru_crawler_warm_percent" [], "gauge", "The share of WARM, with the policy seg-lru; otherwise 0.";
     HOT_FACTOR = "memcached_lru_crawler_hot_max_factor" [], "gauge", "The age of HOT in ages of COLD, with the policy seg-lru; otherwise 0.";
     WARM_FACTOR = "memcached_lru_crawler_warm_max_factor" [], "gauge", "The age of WARM in ages of COLD, with the policy seg-lru; otherwise 0.";
-    ENGINE_INFO = "guira_engine_info" ["version", "engine", "index", "access"], "gauge", "1: the engine and what it was started with.";
-    POLICY_INFO = "guira_policy_info" ["policy", "options"], "gauge", "1: the replacement policy.";
-    POLICY_SWITCHING = "guira_policy_switching" [], "gauge", "Whether another policy is taking over.";
-    POLICY_AUTO = "guira_policy_auto" [], "gauge", "Whether the server chooses its replacement policy.";
-    POLICY_CHANGES = "guira_policy_changes_total" [], "counter", "How often the server has changed its replacement policy by itself.";
-    READY = "guira_ready" [], "gauge", "Whether /ready says so.";
-    START_TIME = "guira_start_time_seconds" [], "gauge", "When the server was started, since 1970.";
-    START_INFO = "guira_start_info" ["start", "region"], "gauge", "1: whether it was warm or cold, and what was found of the region: new, restored, salvaged, emptied; none without one.";
-    RESTORED = "guira_restored_items" [], "gauge", "Items that the start found in the region.";
-    MEMORY_PART = "guira_memory_part_bytes" ["part"], "gauge", "How the ceiling of the process is divided.";
-    RESIDENT = "guira_process_resident_memory_bytes" [], "gauge", "Memory of the process that is in use, with that of a region.";
-    EVICTIONS = "guira_evictions_total" ["reason"], "counter", "Items evicted: to make room for others (memory), or since the index had none (index).";
-    WORKER_GETS = "guira_worker_gets_total" ["worker"], "counter", "Keys asked for, by worker.";
-    WORKER_SETS = "guira_worker_sets_total" ["worker"], "counter", "Items to store, by worker.";
-    WORKER_ROUNDS = "guira_worker_rounds_total" ["worker"], "counter", "How often a worker has looked at its sockets.";
-    DURATION = "guira_command_duration_seconds" ["command"], "histogram", "Service time: from when the requests that were read together are begun until all of them are executed. Of one batch in 16.";
-    QUEUE = "guira_queue_duration_seconds" [], "histogram", "From when a worker has looked at its sockets until a connection has its turn. Of one round in 16.";
-    ROUND = "guira_round_duration_seconds" [], "histogram", "A round of a worker: input that arrives meanwhile waits at most as long, and then in the queue. Of one round in 16.";
+    ENGINE_INFO = "guira_engine_info" ["version", "engine", "index", "access"], "gauge", "1: the engine and its options at the start.";
+    POLICY_INFO = "guira_policy_info" ["policy", "options"], "gauge", "1: the eviction policy.";
+    POLICY_SWITCHING = "guira_policy_switching" [], "gauge", "Whether the server is changing to another policy.";
+    POLICY_AUTO = "guira_policy_auto" [], "gauge", "Whether the server chooses its eviction policy.";
+    POLICY_CHANGES = "guira_policy_changes_total" [], "counter", "Automatic changes of the eviction policy.";
+    READY = "guira_ready" [], "gauge", "Whether /ready returns 200.";
+    START_TIME = "guira_start_time_seconds" [], "gauge", "Start time of the server, since 1970.";
+    START_INFO = "guira_start_info" ["start", "region"], "gauge", "1: whether the start was warm or cold, and the state of the region: new, restored, salvaged, emptied; none without a region.";
+    RESTORED = "guira_restored_items" [], "gauge", "Items that the start restored from the region.";
+    MEMORY_PART = "guira_memory_part_bytes" ["part"], "gauge", "Division of the memory limit of the process.";
+    RESIDENT = "guira_process_resident_memory_bytes" [], "gauge", "Resident memory of the process, including a region.";
+    EVICTIONS = "guira_evictions_total" ["reason"], "counter", "Items evicted for lack of memory (memory) or of room in the index (index).";
+    WORKER_GETS = "guira_worker_gets_total" ["worker"], "counter", "Requested keys, by worker.";
+    WORKER_SETS = "guira_worker_sets_total" ["worker"], "counter", "Stores, by worker.";
+    WORKER_ROUNDS = "guira_worker_rounds_total" ["worker"], "counter", "Rounds of a worker: polls of its sockets.";
+    DURATION = "guira_command_duration_seconds" ["command"], "histogram", "Service time: from the start of a batch of requests until all of them are executed. Sampled: one batch in 16.";
+    QUEUE = "guira_queue_duration_seconds" [], "histogram", "Time from a worker's poll of its sockets until a connection's turn. Sampled: one round in 16.";
+    ROUND = "guira_round_duration_seconds" [], "histogram", "Duration of a worker's round: new input waits at most this long before its queue time begins. Sampled: one round in 16.";
 }
 
 impl Admin {

@@ -68,15 +68,15 @@ macro_rules! lines {
 lines! {
     /// What comes before the counts of commands.
     FIRST: Line always;
-    "pid", Gauge, Text, "The process's number." => |_| std::process::id();
-    "uptime", Gauge, Seconds, "For how long the server has run." as "memcached_uptime_seconds" => |it| it.shared.started.elapsed().as_secs();
+    "pid", Gauge, Text, "Process id." => |_| std::process::id();
+    "uptime", Gauge, Seconds, "Time since the start of the server." as "memcached_uptime_seconds" => |it| it.shared.started.elapsed().as_secs();
     "time", Gauge, Seconds, "Time since 1970." as "memcached_time_seconds" => |it| it.shared.clock.now_unix();
-    "version", Gauge, Text, "The version of memcached whose protocols are spoken, and Guira's." as "memcached_version" => |_| VERSION;
-    "libevent", Gauge, Text, "none: the server has an event loop of its own." => |_| "none";
+    "version", Gauge, Text, "The compatible version of memcached, and Guira's version." as "memcached_version" => |_| VERSION;
+    "libevent", Gauge, Text, "none: the server has its own event loop." => |_| "none";
     "pointer_size", Gauge, Count, "Bits of a pointer." => |_| usize::BITS;
-    "rusage_user", Counter, Seconds, "Processor time of the process, outside of the kernel." as "memcached_process_user_cpu_seconds_total" => |_| Usage::now().user;
-    "rusage_system", Counter, Seconds, "Processor time of the process, in the kernel." as "memcached_process_system_cpu_seconds_total" => |_| Usage::now().system;
-    "max_connections", Gauge, Count, "Connections that there may be." as "memcached_max_connections" => |it| it.shared.connections.max();
+    "rusage_user", Counter, Seconds, "User time of the process." as "memcached_process_user_cpu_seconds_total" => |_| Usage::now().user;
+    "rusage_system", Counter, Seconds, "System time of the process." as "memcached_process_system_cpu_seconds_total" => |_| Usage::now().system;
+    "max_connections", Gauge, Count, "Maximum connections." as "memcached_max_connections" => |it| it.shared.connections.max();
     "curr_connections", Gauge, Count, "Connections." as "memcached_current_connections" => |it| it.shared.connections.current.load(Relaxed);
     TOTAL_CONNECTIONS, Counter, Count, "Connections accepted." as "memcached_connections_total" => |it| it.counted.total_connections;
     "rejected_connections", Counter, Count, "Connections refused because there were too many." as "memcached_connections_rejected_total" => |it| it.counted.rejected_connections;
@@ -88,28 +88,28 @@ lines! {
     "read_buf_count", Gauge, Count, "Input buffers: one for each worker." => |it| it.shared.workers.len();
     "read_buf_bytes", Gauge, Bytes, "Size of the input buffers." => |it| it.shared.workers.len() * INPUT_BYTES;
     "read_buf_bytes_free", Gauge, Bytes, "The same as read_buf_bytes." => |it| it.shared.workers.len() * INPUT_BYTES;
-    "response_obj_oom", Counter, Count, "Connections closed because replies that they did not take used up connection-memory." => |it| it.shared.budget.closed_sending.load(Relaxed);
-    "read_buf_oom", Counter, Count, "Connections closed because requests that had arrived in part used up connection-memory." => |it| it.shared.budget.closed_receiving.load(Relaxed);
-    "conn_memory_used", Gauge, Bytes, "Memory that connections use of connection-memory." => |it| it.shared.budget.usage().0;
-    "conn_memory_pinned", Gauge, Bytes, "Items that replies under way keep in memory." => |it| it.shared.budget.usage().1;
-    "conn_memory_limit", Gauge, Bytes, "Memory that connections may use: connection-memory." => |it| it.shared.budget.usage().2;
-    "reserved_fds", Gauge, Count, "Descriptors that are not for connections." => |it| 8 + 2 * it.shared.workers.len();
+    "response_obj_oom", Counter, Count, "Connections closed because unread replies used up connection-memory." => |it| it.shared.budget.closed_sending.load(Relaxed);
+    "read_buf_oom", Counter, Count, "Connections closed because partial requests used up connection-memory." => |it| it.shared.budget.closed_receiving.load(Relaxed);
+    "conn_memory_used", Gauge, Bytes, "Used part of connection-memory." => |it| it.shared.budget.usage().0;
+    "conn_memory_pinned", Gauge, Bytes, "Items that replies in progress keep in memory." => |it| it.shared.budget.usage().1;
+    "conn_memory_limit", Gauge, Bytes, "Memory limit of connections: connection-memory." => |it| it.shared.budget.usage().2;
+    "reserved_fds", Gauge, Count, "Descriptors reserved for other purposes than connections." => |it| 8 + 2 * it.shared.workers.len();
 }
 
 lines! {
     /// What comes between the counts of workers and their `conn_yields`.
     LIMITS: Line always;
-    "limit_maxbytes", Gauge, Bytes, "Ceiling of the whole process." as "memcached_limit_bytes" => |it| it.memory;
-    "accepting_conns", Gauge, Flag, "Whether connections are accepted." as "memcached_accepting_connections" => |it| u32::from(!it.shared.connections.waiting.load(Relaxed));
+    "limit_maxbytes", Gauge, Bytes, "Memory limit of the whole process." as "memcached_limit_bytes" => |it| it.memory;
+    "accepting_conns", Gauge, Flag, "Whether the server accepts connections." as "memcached_accepting_connections" => |it| u32::from(!it.shared.connections.waiting.load(Relaxed));
     "listen_disabled_num", Counter, Count, "Times the limit of connections was reached." as "memcached_connections_listener_disabled_total" => |it| it.shared.connections.full.load(Relaxed);
-    "time_in_listen_disabled_us", Counter, Microseconds, "For how long no connections were accepted." => |it| it.shared.connections.waited_us.load(Relaxed);
+    "time_in_listen_disabled_us", Counter, Microseconds, "Time in which the server accepted no connections." => |it| it.shared.connections.waited_us.load(Relaxed);
     "threads", Gauge, Count, "Workers." => |it| it.shared.workers.len();
 }
 
 lines! {
     /// What comes behind the counts of the server.
     WATCHERS: Line always;
-    "log_watchers", Gauge, Count, "Clients that watch." => |it| it.shared.hub.watchers();
+    "log_watchers", Gauge, Count, "Watching clients." => |it| it.shared.hub.watchers();
 }
 
 lines! {
@@ -118,19 +118,19 @@ lines! {
     "ssl_new_sessions", Counter, Count, "Full handshakes; with tls-resumption." => |it| {
         Some(tls(it).filter(|tls| tls.options().resumption == Resumption::Tickets)?.counters().full())
     };
-    "ssl_resumed_sessions", Counter, Count, "Handshakes by which a session was resumed; with TLS." => |it| Some(tls(it)?.counters().resumed());
+    "ssl_resumed_sessions", Counter, Count, "Handshakes that resumed a session; with TLS." => |it| Some(tls(it)?.counters().resumed());
     "ssl_handshake_errors", Counter, Count, "Handshakes that failed; with TLS." => |it| Some(tls(it)?.counters().failed_handshakes());
-    "ssl_proto_errors", Counter, Count, "Connections that ended because their TLS was broken; with TLS." => |it| Some(tls(it)?.counters().failures(TlsFailure::Protocol));
+    "ssl_proto_errors", Counter, Count, "Connections closed because of a TLS protocol error; with TLS." => |it| Some(tls(it)?.counters().failures(TlsFailure::Protocol));
     "time_since_server_cert_refresh", Gauge, Seconds, "Time since the certificate was read; with TLS." => |it| Some(it.shared.clock.now_unix().saturating_sub(tls(it)?.status().loaded_at));
-    "ssl_cert_reloads", Counter, Count, "Times the certificate was read again; with TLS." => |it| Some(tls(it)?.status().reloads);
-    "ssl_cert_reload_errors", Counter, Count, "Times it could not be read again; with TLS." => |it| Some(tls(it)?.status().failed_reloads);
+    "ssl_cert_reloads", Counter, Count, "Reloads of the certificate; with TLS." => |it| Some(tls(it)?.status().reloads);
+    "ssl_cert_reload_errors", Counter, Count, "Failed reloads of the certificate; with TLS." => |it| Some(tls(it)?.status().failed_reloads);
     "ssl_cert_expires_in", Gauge, Seconds, "Time until the certificate expires; with TLS." => |it| Some(tls(it)?.status().not_after - it.shared.clock.now_unix() as i64);
 }
 
 lines! {
     /// What memcached shows of its engine, and is the same as something else here.
     ENGINE: Line always;
-    "hash_power_level", Gauge, Count, "Logarithm of index_slots, to the base 2." => |it| it.engine.index_slots.max(1).ilog2();
+    "hash_power_level", Gauge, Count, "Base-2 logarithm of index_slots." => |it| it.engine.index_slots.max(1).ilog2();
     "slab_reassign_last_busy_status", Gauge, Text, "Always none." => |_| "none";
     "malloc_fails", Counter, Count, "Always 0." => |_| 0;
     // The thread that stores makes room: no other one does.
@@ -141,7 +141,7 @@ lines! {
     /// What a server with a region shows.
     REGION: Line sometimes;
     "region_damaged_blocks", Gauge, Count, "Blocks of the region that the start found damaged; with region." => |it| Some(it.dropped?.blocks);
-    "region_dropped_items", Gauge, Count, "Items that lay in them; with region." => |it| Some(it.dropped?.items);
+    "region_dropped_items", Gauge, Count, "Items dropped with damaged blocks; with region." => |it| Some(it.dropped?.items);
     "region_no_room", Counter, Count, "Times the file system of the region was full; with region." => |it| it.dropped.map(|_| it.engine.region_no_room);
 }
 
@@ -153,7 +153,7 @@ lines! {
     "number_cold", Gauge, Count, "The same as number." as "memcached_slab_cold_items" => |class| class.items;
     "age_hot", Gauge, Seconds, "Always 0." as "memcached_slab_hot_age_seconds" => |_| 0;
     "age_warm", Gauge, Seconds, "Always 0." as "memcached_slab_warm_age_seconds" => |_| 0;
-    "age", Gauge, Seconds, "For how long the item that is next to be evicted was not used." as "memcached_slab_items_age_seconds" => |class| class.age;
+    "age", Gauge, Seconds, "Time since the last use of the item that is next to be evicted." as "memcached_slab_items_age_seconds" => |class| class.age;
     "mem_requested", Gauge, Bytes, "Size of the items." as "memcached_slab_mem_requested_bytes" => |class| class.bytes;
 }
 
@@ -167,12 +167,12 @@ lines! {
     /// What comes before the counts of commands in `stats slabs`.
     SLABS: ClassLine of_class;
     "chunk_size", Gauge, Bytes, "Size of a chunk." as "memcached_slab_chunk_size_bytes" => |class| class.chunk_size;
-    "chunks_per_page", Gauge, Count, "Chunks of a page." as "memcached_slab_chunks_per_page" => |class| class.chunks_per_page;
+    "chunks_per_page", Gauge, Count, "Chunks per page." as "memcached_slab_chunks_per_page" => |class| class.chunks_per_page;
     "total_pages", Gauge, Count, "Pages." as "memcached_slab_current_pages" => |class| class.pages;
     "total_chunks", Gauge, Count, "Chunks." as "memcached_slab_current_chunks" => |class| class.used_chunks + class.free_chunks;
-    "used_chunks", Gauge, Count, "Chunks in use, or held ready by a worker." as "memcached_slab_chunks_used" => |class| class.used_chunks;
-    "free_chunks", Gauge, Count, "Chunks that are free." as "memcached_slab_chunks_free" => |class| class.free_chunks;
-    "age_weight_ppm", Gauge, Count, "Weight of the ages of items of this class, in millionths of the largest: the lower, the longer they stay." => |class| class.age_weight_ppm;
+    "used_chunks", Gauge, Count, "Chunks in use, or reserved by a worker." as "memcached_slab_chunks_used" => |class| class.used_chunks;
+    "free_chunks", Gauge, Count, "Free chunks." as "memcached_slab_chunks_free" => |class| class.free_chunks;
+    "age_weight_ppm", Gauge, Count, "Weight of the age of this class's items, in millionths of the largest weight: items of a class with a lower weight stay longer." => |class| class.age_weight_ppm;
     "free_chunks_end", Gauge, Count, "Always 0." as "memcached_slab_chunks_free_end" => |_| 0;
 }
 

@@ -1,4 +1,4 @@
-//! Which metrics there are, for docs/metrics.md.
+//! Which metrics there are, for docs/reference/metrics.md.
 
 use super::classes;
 use super::general::{ABSENT, ELSEWHERE};

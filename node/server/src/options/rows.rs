@@ -1,8 +1,8 @@
 //! The options of a server, one row each. The field of [`Options`], `guira serve --help`, the configuration file, `--print-config`,
-//! docs/options.md and the lines of `stats settings` follow from the row.
+//! docs/reference/options.md and the lines of `stats settings` follow from the row.
 //!
 //! ```text
-//! /// What it does, for --help, docs/options.md and the field.
+//! /// What it does, for --help, docs/reference/options.md and the field.
 //! name: Type = default, "NAME OF THE VALUE"
 //!     , more_help(|| …)                             what the help says after that, if it follows from another table
 //!     , absent("what holds without the option")     if the default cannot be written as a value
@@ -26,57 +26,58 @@ use std::path::PathBuf;
 
 super::options! {
     "Addresses" {
-        /// Where to listen: IP:PORT, [v6]:PORT (port 0 takes a free one) or unix:PATH, after any of notls: btls: mtls:
-        /// proto[ascii|binary]: tag[NAME]:; may be repeated
+        /// Address to listen on: IP:PORT, [v6]:PORT (port 0 takes a free port) or unix:PATH, with the optional
+        /// prefixes notls: btls: mtls: proto[ascii|binary]: tag[NAME]:; may be repeated
         listen: Vec<Listen> = listen_default(), "ADDR";
 
-        /// Where to receive memcached's UDP frames: IP:PORT; may be repeated
+        /// Address for memcached's UDP frames: IP:PORT; may be repeated
         udp: Vec<SocketAddr> = Vec::new(), "ADDR", absent("nowhere"), example("127.0.0.1:11211");
 
-        /// Give each worker a UDP port of its own, counted up from the given one
+        /// Give each worker its own UDP port, counting up from the given one
         udp_port_per_worker: bool = false, "BOOL",
             stats("num_threads_per_udp" => |o| Some(if o.udp_port_per_worker { 1 } else { o.workers }.to_string()));
 
-        /// Where to receive MICA's datagrams (docs/protocol-mica.md): IP:PORT; worker n has the port n above it; may be repeated
+        /// Address for MICA's datagrams (docs/reference/protocol-mica.md): IP:PORT; worker n uses PORT + n; may be
+        /// repeated
         mica: Vec<SocketAddr> = Vec::new(), "ADDR", absent("nowhere"), example("127.0.0.1:11311");
 
-        /// Receive MICA's datagrams that come by this interface with AF_XDP, past the kernel's network stack (as root):
-        /// NAME[:mode=auto|native|generic,copy=copy|zero,steering=every-queue|rules]; copy=zero and steering=rules have not been tried,
-        /// for want of a network card that can do them
+        /// Receive the MICA datagrams of this interface by AF_XDP, past the kernel's network stack (as root):
+        /// NAME[:mode=auto|native|generic,copy=copy|zero,steering=every-queue|rules]; copy=zero and steering=rules
+        /// have not been tested, for want of a suitable network card
         xdp: Option<Interface> = None, "INTERFACE[:key=value,…]", example("eth0"),
             stats("xdp" => |o| Some(o.xdp.as_ref().map_or("none".to_owned(), ToString::to_string)));
 
-        /// Serve MICA's datagrams of clients on this host through shared memory; the UNIX socket where they connect
-        /// (docs/protocol-mica.md)
+        /// Serve MICA's datagrams to clients on this host through shared memory: the UNIX socket for their connections
+        /// (docs/reference/protocol-mica.md)
         local: Option<PathBuf> = None, "PATH", absent("nowhere"), example("/run/guira/local"),
             stats("local" => |o| Some(o.local.as_ref().map_or("none".to_owned(), |path| path.display().to_string())));
 
-        /// Take over from the server that was started with the same PATH, if one is running: its sockets, its connections that do
-        /// not speak TLS, and the region; then wait there for a successor. Not with mica, xdp and local
-        takeover: Option<PathBuf> = None, "PATH", absent("nobody can take over"), example("/run/guira/takeover"),
+        /// Take over from the running server with the same PATH, if there is one: its sockets, its connections without
+        /// TLS, and the region; then listen at PATH for a successor. Not with mica, xdp and local
+        takeover: Option<PathBuf> = None, "PATH", absent("no takeover"), example("/run/guira/takeover"),
             stats("takeover" => |o| Some(o.takeover.as_ref().map_or("none".to_owned(), |path| path.display().to_string())));
 
         /// Permissions of UNIX sockets, in octal
         unix_mode: FileMode = FileMode(0o700), "MODE", stats("umask");
 
-        /// Connections that may wait to be accepted
+        /// Maximum connections that wait to be accepted
         backlog: u32 = 1024, "N", stats("tcp_backlog");
 
-        /// Which protocols are spoken: auto, ascii or binary
+        /// Protocols: auto, ascii or binary
         protocol: Speaks = Speaks::Any, "NAME", stats("binding_protocol" => |o| Some(o.protocol.name().to_owned()));
     }
 
     "Admin listener" {
-        /// Serve metrics, readiness and a page for people over HTTP: IP:PORT or [v6]:PORT, a PORT of this host only, or unix:PATH, after
-        /// any of notls: btls: mtls:; with tls-cert it speaks TLS
+        /// Serve metrics, readiness and a page over HTTP: IP:PORT or [v6]:PORT, a PORT on 127.0.0.1, or unix:PATH,
+        /// with the optional prefixes notls: btls: mtls:; with tls-cert it uses TLS
         admin: Option<AdminAddress> = None, "[IP:]PORT", absent("nowhere"), example("127.0.0.1:9150");
 
-        /// Let only those see metrics who show the token in this file (Authorization: Bearer …)
-        admin_token_file: Option<PathBuf> = None, "FILE", absent("whoever reaches the listener"), example("/etc/guira/admin-token");
+        /// Require the token in this file for metrics (Authorization: Bearer …)
+        admin_token_file: Option<PathBuf> = None, "FILE", absent("no token"), example("/etc/guira/admin-token");
     }
 
     "TLS and users" {
-        /// Speak TLS on TCP, with this certificate and those that lead to its authority (PEM); listeners with notls: do not
+        /// Use TLS on TCP with this certificate and its chain (PEM); not on listeners with notls:
         tls_cert: Option<PathBuf> = None, "FILE", absent("no TLS"), example("/etc/guira/server.pem"),
             stats("ssl_enabled" => |o| Some(yes(o.tls_cert.is_some()))), stats("ssl_chain_cert" => |o| o.show_tls(&o.tls_cert));
 
@@ -84,25 +85,25 @@ super::options! {
         tls_key: Option<PathBuf> = None, "FILE", absent("in the file of tls-cert"), example("/etc/guira/server.key"),
             stats("ssl_key" => |o| o.show_tls(&o.tls_key));
 
-        /// Authorities that client certificates must come from (PEM)
+        /// Authorities for client certificates (PEM)
         tls_ca: Option<PathBuf> = None, "FILE", example("/etc/guira/ca.pem"), stats("ssl_ca_cert" => |o| o.show_tls(&o.tls_ca));
 
-        /// Whether clients show a certificate: 0 none, 1 if they have one, 2 or 3 always
+        /// Client certificates: 0 none, 1 optional, 2 or 3 required
         tls_verify: VerifyMode = VerifyMode::None, "MODE", stats("ssl_verify_mode" => |o| o.show_tls(&o.tls_verify));
 
-        /// Oldest version of TLS: tlsv1.2 or tlsv1.3
+        /// Minimum TLS version: tlsv1.2 or tlsv1.3
         tls_min_version: MinVersion = MinVersion::Tls12, "VERSION",
             stats("ssl_min_version" => |o| o.show_tls(&o.tls_min_version));
 
-        /// Cipher suites, by the names of the standards or of OpenSSL, with colons between them
+        /// Cipher suites, separated by colons, by their standard or OpenSSL names
         tls_ciphers: Option<CipherList> = None, "NAMES", absent("all"), example("TLS_AES_256_GCM_SHA384"),
             stats("ssl_ciphers" => |o| o.show_tls(&o.tls_ciphers.clone().filter(|list| *list != CipherList::default())));
 
-        /// Let clients that come back resume their session
+        /// Let returning clients resume their session
         tls_resumption: bool = false, "BOOL", stats("ssl_session_cache" => |o| o.show_tls(&o.tls_resumption));
 
-        /// Ask every client for a user and password of this file, which has lines of the form user:password
-        auth_file: Option<PathBuf> = None, "FILE", absent("everybody is let in"), example("/etc/guira/users"),
+        /// Require a login by a user of this file, which has lines of the form user:password
+        auth_file: Option<PathBuf> = None, "FILE", absent("no login"), example("/etc/guira/users"),
             // Users are the same in both protocols; which of them asks depends on which are spoken.
             stats("auth_enabled_sasl" => |o| Some(yes(o.auth_file.is_some() && o.protocol != Speaks::Text))),
             stats("auth_enabled_ascii" => |o| {
@@ -110,32 +111,32 @@ super::options! {
                 Some(file.map_or("no".to_owned(), |path| path.display().to_string()))
             });
 
-        /// Become this user once everything that may need root has been read
+        /// Change to this user once everything that may need root has been read
         user: Option<String> = None, "NAME", example("guira");
     }
 
     "Threads and memory" {
-        /// Threads that serve, each with an event loop of its own
+        /// Worker threads, each with its own event loop
         workers: usize = std::thread::available_parallelism().map_or(1, usize::from), "N", absent("one per processor"),
             must("1 to 1024", |workers| (1..=1024).contains(workers)), stats("num_threads");
 
-        /// Keep each worker on a processor of its own
+        /// Pin each worker to its own processor
         pin_workers: bool = false, "BOOL";
 
-        /// Ceiling of the whole process, as a number with K, M, G, T or KiB, MiB, …
+        /// Memory limit of the whole process, as a number with K, M, G, T or KiB, MiB, …
         memory: Size = default_memory(), "SIZE", absent("a quarter of the machine, or of what its container may have, at most 1GiB");
 
-        /// The most that the memory limit can be raised to while the server runs
+        /// Maximum to which the memory limit can be raised while the server runs
         reserve: Option<Size> = None, "SIZE",
             absent("four times the memory and at least 8GiB, at most the machine's"), example("64GiB");
 
         /// Keep items here across an orderly stop (SIGTERM, SIGUSR1): a path, or a name for /dev/shm/guira-NAME
         region: Option<RegionPlace> = None, "NAME|PATH", example("main"), stats("memory_file");
 
-        /// Ask for huge pages, or do not
+        /// Request huge pages
         huge_pages: Option<bool> = None, "BOOL", absent("from 64MiB on");
 
-        /// Keep items and index in memory: never swap them out
+        /// Lock items and index in memory, so that they are never swapped out
         lock_memory: bool = false, "BOOL";
     }
 
@@ -144,80 +145,82 @@ super::options! {
         engine: String = DEFAULT_ENGINE.to_owned(), "NAME",
             more_help(|| format!(" {}", Choice::names().collect::<Vec<_>>().join(", ")));
 
-        /// Index in place of the engine's own: cuckoo[:depth=N,paths=N,versions=N], chained[:versions=N], lock-free, locked-buckets,
-        /// lossy[:partitions=1 to 256], bulk-chained[:partitions=1 to 256]
+        /// Index instead of the engine's default: cuckoo[:depth=N,paths=N,versions=N], chained[:versions=N],
+        /// lock-free, locked-buckets, lossy[:partitions=1 to 256], bulk-chained[:partitions=1 to 256]
         index: Option<String> = None, "NAME[:key=value,…]", absent("the engine's own"), example("cuckoo:depth=5");
 
-        /// Replacement policy in place of the engine's own. With lock-free and locked-buckets: bucket-clock[:bits=1 to 8].
-        /// With lossy: fifo, approx-lru, lru. With bulk-chained: none. With cuckoo and chained, one of these,
-        /// with its options as key=value:
+        /// Eviction policy instead of the engine's default. With lock-free and locked-buckets: bucket-clock[:bits=1 to
+        /// 8]. With lossy: fifo, approx-lru, lru. With bulk-chained: none. With cuckoo and chained, one of these, with
+        /// its options as key=value:
         policy: Option<String> = None, "NAME[:key=value,…]", more_help(policies),
             absent("auto with memc3 and classic, the engine's own with others"), example("s3-fifo:small_pct=10");
 
-        /// Who may read and write a partition of mica: one worker (erew), one worker writes (crew), everybody (crcw)
+        /// Access of workers to a partition of mica: one worker reads and writes (erew), one worker writes and all
+        /// read (crew), all read and write (crcw)
         access: Option<String> = None, "MODE", absent("crcw, with mica and mica-store"), example("erew");
 
-        /// Largest item, counted as memcached's -I counts it: 1KiB to 1GiB
+        /// Maximum size of an item, counted as with memcached's -I: 1KiB to 1GiB
         max_item_size: Size = Size(1 << 20), "SIZE", must("1KiB to 1GiB", |size| (1024..=1 << 30).contains(&size.0)),
             stats("item_size_max");
 
-        /// Growth from one slab class to the next, as memcached's -f; more than 1; not with mica, which has no classes
+        /// Growth factor of slab classes, as memcached's -f; above 1; not with mica, which has no classes
         growth_factor: f64 = DEFAULT_FACTOR, "FACTOR",
             must("above 1 and at most 1024", |factor| *factor > 1.0 && *factor <= 1024.0),
             stats("growth_factor" => |o| o.of_engine("growth-factor", format!("{:.2}", o.growth_factor)));
 
-        /// Bytes of key, value and flags that fit into the smallest chunk, as memcached's -n; not with mica
+        /// Bytes of key, value and flags that fit into the smallest chunk, as with memcached's -n; not with mica
         smallest_item: u32 = DEFAULT_SMALLEST_ITEM as u32, "BYTES",
             stats("chunk_size" => |o| o.of_engine("smallest-item", o.smallest_item.to_string()));
 
-        /// Remove items that live no longer than this many seconds in the second in which they expire, and not when the crawler finds them; 0 to leave that to
-        /// the crawler. Takes a 200th of the memory. Not with mica and mica-store
+        /// Remove items with a lifetime of at most this many seconds in the second in which they expire; 0 leaves them
+        /// to the crawler. Uses a 200th of the memory. Not with mica and mica-store
         short_lived: u32 = 0, "SECONDS", must("at most 600", |seconds| *seconds <= SHORT_LIVED_MAX),
             stats("short_lived" => |o| o.of_engine("short-lived", o.short_lived.to_string()));
 
-        /// When memory is full, refuse to store instead of evicting
+        /// When memory is full, refuse stores instead of evicting
         disable_evictions: bool = false, "BOOL",
             stats("evictions" => |o| Some(if o.disable_evictions { "off" } else { "on" }.to_owned()));
 
-        /// Do without cas uniques, as memcached's -C: they are shown as 0, and cas stores nothing
+        /// Disable cas uniques, as memcached's -C: they are shown as 0, and cas stores nothing
         disable_cas: bool = false, "BOOL", stats("cas_enabled" => |o| Some(yes(!o.disable_cas)));
     }
 
     "Leases" {
-        /// After lease-get gave a token for a key, other clients get one only when this many milliseconds have passed
+        /// Minimum milliseconds between two lease tokens for a key
         lease_interval: u32 = 10_000, "MILLISECONDS",
             must("from 1 to 3600000", |interval| (1..=3_600_000).contains(interval)), stats("lease_interval");
 
-        /// Keep deleted values for this many seconds as stale ones, which lease-get and mg see; 0 to keep none
+        /// Keep deleted values for this many seconds as stale values, which lease-get and mg see; 0 keeps none
         stale_values: u32 = 0, "SECONDS", stats("stale_values");
 
-        /// Obey the number after the key of a delete, which memcached ignores: nothing may be added under the key for this many seconds
+        /// Use the number after the key of a delete, which memcached ignores: clients cannot add the key for this many
+        /// seconds
         delete_hold_off: bool = false, "BOOL", stats("delete_hold_off");
     }
 
     "Connections" {
-        /// Connections at the same time
+        /// Maximum concurrent connections
         max_connections: u64 = 1024, "N", must("at least 1", |max| *max > 0), stats("maxconns");
 
-        /// What becomes of one connection more: refuse (it gets an error and is closed) or wait
+        /// Treatment of connections above the maximum: refuse (an error, then closed) or wait
         beyond_max: Beyond = Beyond::Refused, "WHAT",
             stats("maxconns_fast" => |o| Some(yes(o.beyond_max == Beyond::Refused)));
 
-        /// Memory that all connections share for requests that have arrived in part and for replies that were not taken
+        /// Memory of all connections together for partial requests and unread replies
         connection_memory: Option<Size> = None, "SIZE", absent("a 128th of the memory, from 1MiB to 16MiB; a 32nd of less than 32MiB, at least 256KiB"), example("32MiB"),
             // One request that has arrived in part must find room.
             must("at least 64KiB", |size| size.is_none_or(|size| size.0 >= 64 << 10)),
             stats("read_buf_mem_limit" => |o| Some(o.connection_memory.map_or(0, |size| size.0).to_string()));
 
-        /// Close a connection that has sent nothing for this many seconds; 0 for never
+        /// Close a connection that has been idle for this many seconds; 0: never
         idle_timeout: u32 = 0, "SECONDS", stats("idle_timeout");
 
-        /// When the server stops, wait at most this many seconds for connections that are in the middle of a request or a reply
+        /// At a stop, wait at most this many seconds for requests and replies in progress
         drain_timeout: u32 = 5, "SECONDS", must("at most 3600", |seconds| *seconds <= 3600), stats("drain_timeout");
     }
 
     "Permissions of clients" {
-        /// Let clients end the server by the command shutdown
+        /// Allow the command shutdown
         enable_shutdown: bool = false, "BOOL", stats("shutdown_command");
 
         /// Refuse flush_all
@@ -229,25 +232,25 @@ super::options! {
         /// Refuse watch
         disable_watch: bool = false, "BOOL", stats("watch_enabled" => |o| Some(yes(!o.disable_watch)));
 
-        /// Answer debugtime and debugitem: for tests of clients, never for production
+        /// Enable debugtime and debugitem: for tests of clients, never in production
         test_commands: bool = false, "BOOL";
     }
 
     "Logs and advice" {
-        /// Size of the log buffer of each client that watches
+        /// Size of the log buffer of each watching client
         watcher_buffer: Size = Size(256 << 10), "SIZE", stats("watcher_logbuf_size");
 
         /// Size of each worker's log buffer
         worker_log_buffer: Size = Size(64 << 10), "SIZE", stats("worker_logbuf_size");
 
-        /// Count uses of keys by the prefix that ends at this character (stats detail), from the start
+        /// Count requests by the key prefix that ends at this character (stats detail), from the start
         prefix_delimiter: Option<Delimiter> = None, "CHAR", absent("':', once a client asks for it"), example("/");
 
-        /// Do not learn from a sample of the requests which policy would miss least, nor, from 43MiB on, what more memory would be worth
-        /// (stats mrc), which takes a sixty-fourth of the memory; the policy auto then stays as it begins
+        /// Disable the sampling of requests for the choice of the policy and, from 43MiB on, for stats mrc; this saves
+        /// a sixty-fourth of the memory. The policy auto then keeps its first policy
         disable_advice: bool = false, "BOOL";
 
-        /// Do not learn from a sample of the requests which keys are asked for most (stats topkeys), nor show them; disable-dumping implies it
+        /// Disable the sampling of requests for the most requested keys (stats topkeys); disable-dumping implies it
         disable_top_keys: bool = false, "BOOL", stats("top_keys_enabled" => |o| Some(yes(o.shows_top_keys())));
     }
 }

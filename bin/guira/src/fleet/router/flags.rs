@@ -41,7 +41,7 @@ pub(super) fn command() -> Command {
         .disable_version_flag(true)
         .max_term_width(110)
         .args(ROWS.iter().map(argument))
-        .after_help("Options of mcrouter that are not listed here are accepted, noted and ignored where they cannot change an\nanswer, and refused otherwise: docs/router-options.md names them all.\n\n`guira router explain CONFIG OP KEY` prints where a request goes: see `guira router explain --help`.\n`guira router replay FOLDER` delivers deletes that were logged: see its --help.")
+        .after_help("Options of mcrouter that are not listed here are accepted, noted and ignored where they cannot change an\nanswer, and refused otherwise: docs/reference/router-options.md names them all.\n\n`guira router explain CONFIG OP KEY` prints where a request goes: see `guira router explain --help`.\n`guira router replay FOLDER` delivers deletes that were logged: see its --help.")
 }
 
 /// `guira router explain`: the same options as far as a configuration depends on them, the configuration, and a request.

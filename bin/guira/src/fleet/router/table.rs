@@ -1,5 +1,5 @@
 //! The options of `guira router`, one row each: mcrouter's names, and those of `guira serve` beside them. The command line, its help, the notes
-//! about options without effect, and docs/router-options.md follow from the rows.
+//! about options without effect, and docs/reference/router-options.md follow from the rows.
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +67,9 @@ const SERVERS: &str = "Servers";
 const DELETES: &str = "Deletes that fail";
 const PROCESS: &str = "Process";
 
-const NO_LIMIT: Effect = Nothing("requests are not limited so yet");
+const NO_LIMIT: Effect = Nothing("this limit does not exist");
 const NO_FILES: Effect = Nothing("statistics are not written to files: use stats");
-const NO_FIBERS: Effect = Nothing("there are no fibers here");
+const NO_FIBERS: Effect = Nothing("the router has no fibers");
 
 const fn ignored(long: &'static str, kind: Kind, effect: Effect) -> Row {
     Row::new("Options of mcrouter without effect", long, kind, "").is(effect)
@@ -87,9 +87,9 @@ pub(crate) const ROWS: &[Row] = &[
         CONFIG,
         "validate-config",
         Mode,
-        "check the configuration, print what is wrong or doubtful, and exit with 1 or 0 (`run`: go on if it is right)",
+        "check the configuration, print errors and warnings, and exit with 1 or 0 (`run`: start if it is valid)",
     ),
-    Row::new(CONFIG, "route-prefix", Text, "where keys without a prefix go: /region/cluster/")
+    Row::new(CONFIG, "route-prefix", Text, "the route for keys without a prefix: /region/cluster/")
         .short('R')
         .alias("default-route")
         .default("/././"),
@@ -97,40 +97,40 @@ pub(crate) const ROWS: &[Row] = &[
         CONFIG,
         "send-invalid-route-to-default",
         Switch,
-        "send keys whose prefix is unknown where keys without one go",
+        "send keys with an unknown prefix to the default route",
     ),
     Row::new(
         CONFIG,
         "disable-reload-configs",
         Switch,
-        "do not watch the configuration's files; SIGHUP still reads them again",
+        "do not watch the configuration files; SIGHUP still reloads them",
     ),
     Row::new(
         CONFIG,
         "file-observer-poll-period-ms",
         Whole,
-        "how often files are looked at, beside the system's own notices",
+        "interval for checking files, in addition to inotify",
     )
     .default("100"),
-    Row::new(CONFIG, "file-observer-sleep-before-update-ms", Whole, "wait for so long after a change")
+    Row::new(CONFIG, "file-observer-sleep-before-update-ms", Whole, "delay after a change of a file")
         .default("1000"),
-    Row::new(CONFIG, "reconfiguration-delay-ms", Whole, "and for so long in addition").default("1000"),
+    Row::new(CONFIG, "reconfiguration-delay-ms", Whole, "further delay before the reload").default("1000"),
     Row::new(
         CONFIG,
         "config-dump-root",
         Text,
-        "a folder for the last good configuration, which is used at a start when the source is unreadable or wrong",
+        "a folder for the last valid configuration, which is used at a start if the source is unreadable or invalid",
     ),
-    Row::new(CONFIG, "service-name", Text, "the service that this router belongs to").default("unknown"),
+    Row::new(CONFIG, "service-name", Text, "the name of this router's service").default("unknown"),
     Row::new(CONFIG, "router-name", Text, "the name of this router").default("unknown"),
     Row::new(CLIENTS, "port", List, "TCP ports to listen on, on all addresses").short('p').alias("ports"),
     Row::new(
         CLIENTS,
         "listen",
         List,
-        "addresses to listen on: IP:PORT, [v6]:PORT or unix:PATH; with btls: in front for TLS, or mtls: for TLS with client certificates",
+        "addresses to listen on: IP:PORT, [v6]:PORT or unix:PATH; with the prefix btls: for TLS, or mtls: for TLS with client certificates",
     ),
-    Row::new(CLIENTS, "udp", List, "addresses to take gets in datagrams at: IP:PORT or [v6]:PORT"),
+    Row::new(CLIENTS, "udp", List, "addresses for gets in datagrams: IP:PORT or [v6]:PORT"),
     Row::new(CLIENTS, "unix-domain-sock", Text, "a UNIX socket to listen on"),
     Row::new(CLIENTS, "ssl-port", List, "TCP ports to listen on with TLS, on all addresses")
         .alias("ssl-ports"),
@@ -138,30 +138,30 @@ pub(crate) const ROWS: &[Row] = &[
         CLIENTS,
         "server-pem-cert-path",
         Text,
-        "PEM file of the certificate that clients are shown; without it, that of --pem-cert-path",
+        "PEM file of the router's certificate for clients; default: that of --pem-cert-path",
     ),
     Row::new(CLIENTS, "server-pem-key-path", Text, "PEM file of its key, which may be in the same file"),
     Row::new(
         CLIENTS,
         "server-pem-ca-path",
         Text,
-        "PEM file of the authorities that certificates of clients are checked against, if they present any",
+        "PEM file of the authorities for client certificates",
     ),
-    Row::new(CLIENTS, "ssl-require-peer-certs", Switch, "refuse clients with TLS that present none"),
+    Row::new(CLIENTS, "ssl-require-peer-certs", Switch, "refuse TLS clients without a certificate"),
     Row::new(
         CLIENTS,
         "cluster-nodes",
         List,
-        "the routers that `config get cluster` tells of, HOST:PORT each, where a name stands for all its addresses; without it, this one's own addresses",
+        "the routers in the reply to `config get cluster`, HOST:PORT each; a name stands for all its addresses; default: this router's own addresses",
     ),
-    Row::new(CLIENTS, "num-proxies", Text, "threads, or auto: one for each processor")
+    Row::new(CLIENTS, "num-proxies", Text, "worker threads, or auto: one per processor")
         .alias("workers")
         .default("1"),
     Row::new(
         CLIENTS,
         "connection-limit",
         Whole,
-        "clients at most; 0 or 1, as in mcrouter: as many as there are descriptors for",
+        "maximum clients; 0 or 1, as in mcrouter: as many as there are descriptors",
     )
     .alias("max-conns")
     .default("65536"),
@@ -169,62 +169,62 @@ pub(crate) const ROWS: &[Row] = &[
         CLIENTS,
         "max-client-outstanding-reqs",
         Whole,
-        "requests of one client that are under way at once",
+        "maximum requests of one client in progress",
     )
     .default("1024"),
     Row::new(
         CLIENTS,
         "connection-memory",
         Text,
-        "what requests in part and replies that are not taken may hold, as 64MiB; without it, a quarter of the machine's memory, or of what its container may have, at most 1GiB",
+        "memory limit for partial requests and unread replies, such as 64MiB; default: a quarter of the machine's or container's memory, at most 1GiB",
     ),
     Row::new(
         CLIENTS,
         "proxy-max-inflight-requests",
         Whole,
-        "requests of a thread that are under way at once, a get of several keys being one: beyond that, clients are not read; 0: without limit",
+        "maximum requests of a thread in progress; a get of several keys counts as one; above it, the router does not read from clients; 0: no limit",
     )
     .default("0"),
     Row::new(
         CLIENTS,
         "proxy-max-throttled-requests",
         Whole,
-        "clients of a thread that wait so; requests of others fail at once as busy; 0: without limit",
+        "maximum clients of a thread that wait for that limit; requests of further clients fail at once as busy; 0: no limit",
     )
     .default("0"),
     Row::new(
         CLIENTS,
         "enable-flush-cmd",
         Switch,
-        "pass flush_all on to all servers of the configuration; without it, clients are told that it is disabled",
+        "send flush_all to all servers of the configuration; without it, clients receive an error",
     ),
     Row::new(
         CLIENTS,
         "big-value-split-threshold",
         Whole,
-        "split values that are longer, in bytes, as by a BigValueRoute in front of each route; 0: never",
+        "split values above this number of bytes, as a BigValueRoute in front of each route does; 0: never",
     )
     .default("0"),
     Row::new(
         CLIENTS,
         "big-value-batch-size",
         Whole,
-        "pieces of a value that are asked for at once; 0: all of them",
+        "pieces of a value requested at once; 0: all of them",
     )
     .default("10"),
     Row::new(
         CLIENTS,
         "big-value-hide-reply-flag",
         Switch,
-        "do not show clients the flag of items whose value is split",
+        "hide the flag of split values from clients",
     ),
     Row::new(
         CLIENTS,
         "disable-miss-on-get-errors",
         Switch,
-        "tell clients of gets that failed, instead of a miss",
+        "return an error for a failed get instead of a miss",
     ),
-    Row::new(SERVERS, "server-timeout-ms", Whole, "how long a server may take")
+    Row::new(SERVERS, "server-timeout-ms", Whole, "time limit for a server's reply")
         .short('t')
         .alias("server-timeout")
         .default("1000"),
@@ -232,54 +232,54 @@ pub(crate) const ROWS: &[Row] = &[
         SERVERS,
         "within-cluster-timeout-ms",
         Whole,
-        "the same, for servers of the router's own cluster; 0: as the pool says",
+        "the same for servers of the router's own cluster; 0: the pool's setting",
     )
     .default("0"),
     Row::new(
         SERVERS,
         "cross-cluster-timeout-ms",
         Whole,
-        "the same, for servers of other clusters of its region; 0: as the pool says",
+        "the same for servers of other clusters of its region; 0: the pool's setting",
     )
     .default("0"),
     Row::new(
         SERVERS,
         "cross-region-timeout-ms",
         Whole,
-        "the same, for servers of other regions; 0: as the pool says",
+        "the same for servers of other regions; 0: the pool's setting",
     )
     .default("0"),
     Row::new(
         SERVERS,
         "timeouts-until-tko",
         Whole,
-        "timeouts in a row until a server is taken out of service",
+        "timeouts in a row until a server is marked as failed",
     )
     .default("3"),
     Row::new(
         SERVERS,
         "maximum-soft-tkos",
         Whole,
-        "servers that may be out of service for timeouts at once; 0: any number",
+        "maximum servers marked as failed by timeouts at the same time; 0: no limit",
     )
     .default("40"),
-    Row::new(SERVERS, "probe-timeout-initial-ms", Whole, "when such a server is tried again")
+    Row::new(SERVERS, "probe-timeout-initial-ms", Whole, "time until a failed server is probed")
         .short('r')
         .default("10000"),
-    Row::new(SERVERS, "probe-timeout-max-ms", Whole, "at the latest, after some attempts").default("60000"),
-    Row::new(SERVERS, "disable-tko-tracking", Switch, "never take servers out of service"),
+    Row::new(SERVERS, "probe-timeout-max-ms", Whole, "maximum time between two probes").default("60000"),
+    Row::new(SERVERS, "disable-tko-tracking", Switch, "never mark servers as failed"),
     Row::new(
         SERVERS,
         "reset-inactive-connection-interval",
         Whole,
-        "milliseconds after which an unused connection is closed; 0: never",
+        "milliseconds until an unused connection is closed; 0: never",
     )
     .default("60000"),
     Row::new(
         SERVERS,
         "target-max-inflight-requests",
         Whole,
-        "requests of a thread that one server has not answered, with those below; others fail at once; 0: without limit",
+        "maximum requests of a thread in progress at one server, plus those of the next option; others fail at once; 0: no limit",
     )
     .default("0"),
     Row::new(SERVERS, "target-max-pending-requests", Whole, "added to target-max-inflight-requests")
@@ -288,110 +288,110 @@ pub(crate) const ROWS: &[Row] = &[
         SERVERS,
         "dns-server",
         Text,
-        "IP:PORT of the DNS server that is asked for names, instead of those in /etc/resolv.conf",
+        "IP:PORT of the DNS server, instead of those in /etc/resolv.conf",
     ),
     Row::new(
         SERVERS,
         "etcd",
         List,
-        "http:// or https://HOST:PORT of the members of etcd, where pools are kept that configurations call etcd:NAME",
+        "http:// or https://HOST:PORT of the members of etcd, for pools named etcd:NAME in the configuration",
     ),
-    Row::new(SERVERS, "etcd-prefix", Text, "what the keys of etcd begin with").default("/guira/"),
+    Row::new(SERVERS, "etcd-prefix", Text, "the prefix of the keys in etcd").default("/guira/"),
     Row::new(
         SERVERS,
         "etcd-ca-cert",
         Text,
-        "PEM file of the authorities that certificates of etcd are checked against; without it, those that browsers know",
+        "PEM file of the authorities for etcd's certificates; default: those of browsers",
     ),
-    Row::new(SERVERS, "etcd-cert", Text, "PEM file of the certificate that etcd is shown"),
+    Row::new(SERVERS, "etcd-cert", Text, "PEM file of the router's certificate for etcd"),
     Row::new(SERVERS, "etcd-key", Text, "PEM file of its key"),
-    Row::new(SERVERS, "etcd-login-file", Text, "log in to etcd as the first line of this file says, USER:PASSWORD"),
+    Row::new(SERVERS, "etcd-login-file", Text, "log in to etcd with the first line of this file, USER:PASSWORD"),
     Row::new(
         SERVERS,
         "srv-hold-down-ms",
         Whole,
-        "how long a server is kept that the SRV record of its pool does not have any more",
+        "how long a server is kept after it has left the SRV record of its pool",
     )
     .default(guira_names::SRV_HOLD_DOWN_MS),
     Row::new(
         SERVERS,
         "enable-qos",
         Switch,
-        "mark packets to servers (DSCP), as `qos` of their pool says; without it, they are not marked",
+        "mark packets to servers (DSCP) according to `qos` of their pool",
     ),
-    Row::new(SERVERS, "default-qos-class", Whole, "the class of pools that name none, 0 to 4").default("0"),
-    Row::new(SERVERS, "default-qos-path", Whole, "the path of pools that name none, 0 to 3").default("0"),
+    Row::new(SERVERS, "default-qos-class", Whole, "the class of pools without a class, 0 to 4").default("0"),
+    Row::new(SERVERS, "default-qos-path", Whole, "the path of pools without a path, 0 to 3").default("0"),
     Row::new(
         SERVERS,
         "pem-cert-path",
         Text,
-        "PEM file of the certificate that servers with TLS are shown; without it, none",
+        "PEM file of the router's certificate for TLS servers; default: none",
     ),
     Row::new(SERVERS, "pem-key-path", Text, "PEM file of its key, which may be in the same file"),
     Row::new(
         SERVERS,
         "ssl-verify-peers",
         Switch,
-        "check certificates of servers against --pem-ca-path; otherwise any is accepted",
+        "verify certificates of servers against --pem-ca-path; without it, all are accepted",
     ),
-    Row::new(SERVERS, "pem-ca-path", Text, "PEM file of the authorities for that"),
+    Row::new(SERVERS, "pem-ca-path", Text, "PEM file of the authorities for --ssl-verify-peers"),
     Row::new(
         SERVERS,
         "ssl-service-identity",
         Text,
-        "the name that servers are asked for (SNI), instead of the host of each",
+        "the server name (SNI) sent to servers, instead of the host of each",
     ),
     Row::new(
         SERVERS,
         "ssl-service-identity-authorization-enforce",
         Switch,
-        "the certificate must have that name",
+        "require that name in the server's certificate",
     ),
-    Row::new(SERVERS, "ssl-connection-cache", Switch, "resume TLS sessions that servers gave tickets for"),
+    Row::new(SERVERS, "ssl-connection-cache", Switch, "resume TLS sessions by the servers' tickets"),
     Row::new(
         PROCESS,
         "admin",
         Text,
-        "serve metrics, readiness and a page for people over HTTP: IP:PORT or [v6]:PORT, a PORT of this host only, or unix:PATH",
+        "serve metrics, readiness and a page over HTTP: IP:PORT or [v6]:PORT, a PORT on 127.0.0.1, or unix:PATH",
     ),
     Row::new(
         PROCESS,
         "admin-token-file",
         Text,
-        "let only those see metrics who show the token in this file (Authorization: Bearer …)",
+        "require the token in this file for metrics (Authorization: Bearer …)",
     ),
     Row::new(
         DELETES,
         "async-dir",
         Text,
-        "the folder that deletes are logged in which could not be delivered, before they are acknowledged; it has to be there",
+        "the folder for the log of undelivered deletes; it must exist",
     )
     .short('a')
     .default("/var/spool/mcrouter"),
-    Row::new(DELETES, "asynclog-disable", Switch, "do not log them: clients are told the failure"),
+    Row::new(DELETES, "asynclog-disable", Switch, "do not log undelivered deletes: clients receive the failure"),
     Row::new(
         DELETES,
         "use-asynclog-version2",
         Switch,
-        "log them in version AS2.0, with the name of their pool, by which they find servers that have taken the place of others",
+        "log deletes in version AS2.0, with the name of their pool, so that they reach the servers that replaced others",
     ),
     Row::new(
         DELETES,
         "asynclog-sync",
         Text,
-        "never: an acknowledged delete survives the end of the router, however it ends; always: it is on the disk, and survives a crash of the machine",
+        "never: an acknowledged delete survives any end of the router; always: it is on the disk, and survives a crash of the machine",
     )
     .default("never"),
     Row::new(
         DELETES,
         "asynclog-replay-rate",
         Whole,
-        "logged deletes that are delivered in a second, once their servers are back; 0: they are left to others",
+        "logged deletes delivered per second once their servers are back; 0: an external tool delivers them",
     )
     .default("10000"),
     Row::new(PROCESS, "log-path", Text, "a file for the log, instead of standard error").short('L'),
-    Row::new(PROCESS, "verbosity", Whole, "more of the log, up to 2").short('v').default("0"),
-    Row::new(PROCESS, "pid-file", Text, "a file for the number of the process").short('P').alias("pidfile"),
+    Row::new(PROCESS, "verbosity", Whole, "log level, up to 2").short('v').default("0"),
+    Row::new(PROCESS, "pid-file", Text, "a file for the process id").short('P').alias("pidfile"),
     Row::new(PROCESS, "help", Switch, "print this help and exit").short('h'),
     Row::new(PROCESS, "version", Switch, "print the version and exit").short('V'),
     ignored("stats-root", Text, NO_FILES),
@@ -404,32 +404,32 @@ pub(crate) const ROWS: &[Row] = &[
     ignored("fibers-pool-resize-period-ms", Whole, NO_FIBERS),
     ignored("fibers-use-guard-pages", Switch, NO_FIBERS),
     ignored("rss-limit-mb", Whole, Nothing("buffers are bounded; limit the process by its cgroup")),
-    ignored("thread-affinity", Switch, Nothing("each thread has connections of its own")),
-    ignored("keepalive-cnt", Whole, Nothing("the system's defaults hold")),
-    ignored("keepalive-idle", Whole, Nothing("the system's defaults hold")),
-    ignored("keepalive-interval", Whole, Nothing("the system's defaults hold")),
+    ignored("thread-affinity", Switch, Nothing("each thread has its own connections")),
+    ignored("keepalive-cnt", Whole, Nothing("the system's defaults apply")),
+    ignored("keepalive-idle", Whole, Nothing("the system's defaults apply")),
+    ignored("keepalive-interval", Whole, Nothing("the system's defaults apply")),
     ignored("max-global-outstanding-reqs", Whole, NO_LIMIT),
     ignored("num-listening-sockets", Whole, Nothing("one socket is enough")),
     ignored("reconfiguration-jitter-ms", Whole, Nothing("there is no jitter")),
-    ignored("ssl-handshake-offload", Switch, Nothing("a handshake does not stop a thread for long")),
+    ignored("ssl-handshake-offload", Switch, Nothing("a handshake does not block a thread for long")),
     ignored("enable-ssl-tfo", Switch, Nothing("TCP fast open is not used")),
-    ignored("tls-prefer-ocb-cipher", Switch, Nothing("there is no such cipher here")),
-    ignored("tls-ticket-key-seed-path", Text, Nothing("keys of tickets are made by each process")),
+    ignored("tls-prefer-ocb-cipher", Switch, Nothing("there is no such cipher")),
+    ignored("tls-ticket-key-seed-path", Text, Nothing("each process creates its own ticket keys")),
     ignored(
         "ssl-service-identity-authorization-log",
         Switch,
-        Nothing("names are enforced, or not looked at: --ssl-service-identity-authorization-enforce"),
+        Nothing("names are either enforced or ignored: --ssl-service-identity-authorization-enforce"),
     ),
     refused("allow-only-gets", Switch, Refused("use an OperationSelectorRoute in the configuration")),
     refused(
         "listen-sock-fd",
         Whole,
-        Refused("sockets are taken over from a service manager (LISTEN_FDS) only"),
+        Refused("sockets are accepted only from a service manager (LISTEN_FDS)"),
     ),
     refused(
         "additional-ssl-service-identities",
         List,
-        Refused("the certificate of a server is compared with one name"),
+        Refused("a server's certificate is compared with one name"),
     ),
-    refused("ssl-use-ktls12", Switch, Refused("TLS stays in this process")),
+    refused("ssl-use-ktls12", Switch, Refused("the process itself does TLS")),
 ];

@@ -1,10 +1,10 @@
-//! What docs/drop-in.md says of options, compared with the table: neither may have one that the other has not.
+//! What docs/guide/replacing-memcached.md says of options, compared with the table: neither may have one that the other has not.
 
 use super::help;
 use super::table::{DELIMITER, Effect, FLAGS, Flag, WORDS};
 use std::collections::BTreeMap;
 
-const DOCUMENT: &str = include_str!("../../../../../docs/drop-in.md");
+const DOCUMENT: &str = include_str!("../../../../../docs/guide/replacing-memcached.md");
 
 /// The options in the tables under this heading, and what is said of each in the second column.
 fn documented(heading: &str) -> BTreeMap<&'static str, &'static str> {
@@ -41,7 +41,8 @@ fn every_flag_is_documented_with_what_becomes_of_it() {
     for flag in FLAGS {
         for name in names(flag) {
             let verdict = documented.remove(name.as_str());
-            let verdict = verdict.unwrap_or_else(|| panic!("docs/drop-in.md does not name {name}"));
+            let verdict =
+                verdict.unwrap_or_else(|| panic!("docs/guide/replacing-memcached.md does not name {name}"));
             assert!(agrees(verdict, flag.effect), "{name} is documented as {verdict}");
         }
         let is_listed = help::text()
@@ -60,7 +61,8 @@ fn every_option_of_o_is_documented_with_what_becomes_of_it() {
     for word in WORDS {
         let name = word.name;
         let verdict = documented.remove(name);
-        let verdict = verdict.unwrap_or_else(|| panic!("docs/drop-in.md does not name {name}"));
+        let verdict =
+            verdict.unwrap_or_else(|| panic!("docs/guide/replacing-memcached.md does not name {name}"));
         assert!(agrees(verdict, word.effect), "{name} is documented as {verdict}");
     }
     assert!(documented.is_empty(), "documented and not there: {documented:?}");

@@ -86,7 +86,8 @@ impl Flags {
                 Effect::SetsTo(option, text) if self.has(flag.long) => options.set(option, text),
                 Effect::Nothing(why) if self.value(flag.long).is_some() => {
                     let name = flag.short.map_or(flag.long.to_owned(), |short| format!("-{short}"));
-                    warnings.push(format!("{name} changes nothing: {why} (docs/drop-in.md)"));
+                    warnings
+                        .push(format!("{name} changes nothing: {why} (docs/guide/replacing-memcached.md)"));
                 }
                 _ => {}
             }
@@ -118,9 +119,12 @@ impl Flags {
                 }
                 Effect::SetsTo(option, value) => options.set(option, value),
                 Effect::Seen => {}
-                Effect::Refused(why) => return Err(wrong(format!("{why} (docs/drop-in.md)"))),
+                Effect::Refused(why) => {
+                    return Err(wrong(format!("{why} (docs/guide/replacing-memcached.md)")));
+                }
                 Effect::Nothing(why) => {
-                    let warning = format!("-o {name} changes nothing: {why} (docs/drop-in.md)");
+                    let warning =
+                        format!("-o {name} changes nothing: {why} (docs/guide/replacing-memcached.md)");
                     if !warnings.contains(&warning) {
                         warnings.push(warning);
                     }

@@ -44,6 +44,6 @@ pub(super) fn words() -> String {
     }
     text + "
 Options of memcached that are not listed here are accepted, warned of and
-ignored where they cannot change an answer: docs/drop-in.md names them all.
+ignored where they cannot change an answer: docs/guide/replacing-memcached.md names them all.
 "
 }

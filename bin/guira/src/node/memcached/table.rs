@@ -1,6 +1,6 @@
 //! memcached's options, one row each: its flags, and the words of its -o. What a row sets is an option of [`guira_server::OPTIONS`], in
 //! whose units the value is rewritten. The command line, -h, and the warnings follow from the rows; what each comes to is also said in
-//! docs/drop-in.md, which is compared with them.
+//! docs/guide/replacing-memcached.md, which is compared with them.
 
 use guira_server::Size;
 

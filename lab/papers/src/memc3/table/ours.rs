@@ -1,5 +1,5 @@
 //! The engine's own index, beside the paper's: ten slots of 6 bytes to a cache line, tags of 11 bits, a search breadth
-//! first, several writers, and version counters of buckets (docs/decisions/0003-cuckoo-index.md).
+//! first, several writers, and version counters of buckets (docs/develop/decisions/0003-cuckoo-index.md).
 
 use guira_slab::index::{IndexProbe, SLOTS, SearchLimits};
 use guira_sync::version::DEFAULT_STRIPES;
