@@ -178,3 +178,29 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         Err(failure) => report(&failure),
     }
 }
+
+#[cfg(all(test, feature = "fleet"))]
+mod tests {
+    use super::{MEMCACHED, NAME, command, memcached, router};
+    use clap::error::ErrorKind;
+    use guira_harness::documented;
+
+    /// What parses the words behind `guira`: commands with a command line of their own, or all others.
+    fn parser(words: &[String]) -> (clap::Command, usize) {
+        match words.get(1).map(String::as_str) {
+            Some("router") => router::parser(&words[2..]),
+            Some(MEMCACHED) => (memcached::described(), 1),
+            _ => (command(), 0),
+        }
+    }
+
+    #[test]
+    fn every_command_in_the_documents_is_accepted() {
+        for one in documented::commands(&[NAME]) {
+            let (parser, skipped) = parser(&one.words);
+            let Err(error) = parser.try_get_matches_from(&one.words[skipped..]) else { continue };
+            let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            assert!(is_help, "{}: {}\n{error}", one.place, one.words.join(" "));
+        }
+    }
+}

@@ -168,12 +168,12 @@ mod tests {
     #[test]
     fn there_is_a_row_for_each_pool() {
         let text = text(&format!("{ZIPF} --nodes 2,4 --copies 1,2 --keys-at-once 20")).unwrap();
-        let at_work = text.split("\n\n").find(|part| part.starts_with("At work")).unwrap();
+        let at_work = text.split("\n\n").find(|part| part.starts_with("In operation")).unwrap();
         let rows: Vec<Vec<&str>> =
             at_work.lines().skip(2).map(|line| line.split_whitespace().take(2).collect()).collect();
         assert_eq!(rows, [["2", "1"], ["2", "2"], ["4", "1"], ["4", "2"]], "{text}");
         for word in
-            ["1.0M keys a second, 20 at once; 10% a node", "rehashed", "in the gutter", "other copies"]
+            ["1.0M keys a second, 20 at once; 10% a node", "rehashed", "in the gutter", "on other copies"]
         {
             assert!(text.contains(word), "{word} in\n{text}");
         }

@@ -18,7 +18,7 @@ use guira_load::tls::TlsClient;
 use guira_workload::mix::Weights;
 use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Popularity, Recipe, SizeModel, cachelib};
 
-use crate::show::{self, Bar};
+use crate::show::{self, Bar, Total};
 use guira_cli::access::TlsArgs;
 use guira_cli::failure::Failure;
 use guira_cli::units::{Bytes, Count, Lengths, Span};
@@ -335,9 +335,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         eprintln!("{} agreed on {}", load.target.addr, tls.agreed(load.target.addr)?);
     }
     if args.items.preload {
-        load.preload(&mut Bar::new("preloading"))?.require_right()?;
+        load.preload(&mut Bar::new("preloading", Total::Operations(load.model.popularity.count())))?
+            .require_right()?;
     }
-    let outcome = load.run(args.server_pid.map(Process::new), &mut Bar::new("measuring"))?;
+    let outcome =
+        load.run(args.server_pid.map(Process::new), &mut Bar::new("measuring", Total::After(load.duration)))?;
     if args.json {
         println!("{}", show::json(&outcome)?);
     } else {

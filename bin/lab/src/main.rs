@@ -120,3 +120,28 @@ fn main() -> ExitCode {
         Err(failure) => failure.report(&name, FAILED),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LAB, command};
+    use clap::error::ErrorKind;
+    use guira_harness::documented;
+
+    #[test]
+    fn every_command_in_the_documents_is_accepted() {
+        let command = command();
+        let is_ours = |words: &[String]| match words.get(1).map(String::as_str) {
+            Some("fleet") => words.get(2).is_some_and(|word| word == "up" || word == "break"),
+            Some(name) => command.find_subcommand(name).is_some() && name != "help",
+            None => false,
+        };
+        let documented = documented::commands(&["guira", LAB]);
+        let ours: Vec<_> = documented.into_iter().filter(|one| is_ours(&one.words)).collect();
+        assert!(ours.len() > 10, "{ours:?}");
+        for one in ours {
+            let Err(error) = command.clone().try_get_matches_from(&one.words) else { continue };
+            let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            assert!(is_help, "{}: {}\n{error}", one.place, one.words.join(" "));
+        }
+    }
+}

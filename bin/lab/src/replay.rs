@@ -16,7 +16,7 @@ use guira_workload::OnMiss;
 use guira_workload::trace::{Format, Trace};
 
 use crate::peers::{Peers, Side, cores};
-use crate::show::{self, Bar};
+use crate::show::{self, Bar, Total};
 use crate::workload::{BrokenLine, formats};
 use guira_cli::failure::Failure;
 use guira_cli::units::{Bytes, Count};
@@ -122,6 +122,10 @@ impl Args {
         })
     }
 
+    fn bar(&self) -> Bar {
+        Bar::new("replaying", self.limit.map_or(Total::Unknown, |Count(limit)| Total::Operations(limit)))
+    }
+
     fn options(&self) -> Result<Options, Failure> {
         Ok(Options {
             servers: self.peers.installed_kinds()?,
@@ -154,7 +158,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn run_on(args: &Args, replay: &Replay, trace: Trace, addr: SocketAddr) -> Result<(), Failure> {
     let items = items_at(addr);
     let process = args.server_pid.map(Process::new);
-    let outcome = replay.run(trace, addr, process, &[], &mut Bar::new("replaying"))?;
+    let outcome = replay.run(trace, addr, process, &[], &mut args.bar())?;
     if args.json {
         println!("{}", show::json(&outcome)?);
     } else {
@@ -175,7 +179,7 @@ fn compare_servers(args: &Args, replay: &Replay) -> Result<(), Failure> {
     }
     let machine = Machine::this();
     let mut rows = Vec::new();
-    let (mut bar, mut log) = (Bar::new("replaying"), |line: &str| eprintln!("{line}"));
+    let (mut bar, mut log) = (args.bar(), |line: &str| eprintln!("{line}"));
     let compared = compare::run(replay, &sizes, &options, &mut bar, &mut log, &mut rows);
     if args.json {
         println!("{}", show::to_json(&rows)?);

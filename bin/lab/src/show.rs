@@ -1,5 +1,7 @@
 //! What a run shows: progress while it lasts, figures when it is over.
 
+use std::time::Duration;
+
 use guira_load::counters::{Counters, Percentiles};
 use guira_load::engine::Observer;
 use guira_load::run::Outcome;
@@ -11,6 +13,8 @@ use guira_cli::failure::Failure;
 /// An open loop that is less behind in the end has kept its rate.
 const BEHIND_S_MIN: f64 = 0.1;
 
+const MEASURED: &str = "{prefix} {bar:40} {percent} %, {eta} left; {msg}";
+
 /// How far a simulation of so many requests is, on a terminal.
 pub(crate) fn simulating(requests: u64) -> ProgressBar {
     let bar = ProgressBar::new(requests);
@@ -21,19 +25,33 @@ pub(crate) fn simulating(requests: u64) -> ProgressBar {
     bar
 }
 
+/// When a run is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Total {
+    After(Duration),
+    Operations(u64),
+    /// A trace does not say how many requests it has.
+    Unknown,
+}
+
 /// Shows progress on a terminal; nothing where there is none.
 pub(crate) struct Bar {
     bar: ProgressBar,
+    total: Total,
 }
 
 impl Bar {
-    pub(crate) fn new(title: &'static str) -> Self {
-        let bar = ProgressBar::new_spinner();
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {elapsed_precise} {msg}") {
+    pub(crate) fn new(title: &'static str, total: Total) -> Self {
+        let (bar, template) = match total {
+            Total::After(time) => (ProgressBar::new(time.as_millis() as u64), MEASURED),
+            Total::Operations(count) => (ProgressBar::new(count), MEASURED),
+            Total::Unknown => (ProgressBar::new_spinner(), "{spinner} {prefix} {elapsed_precise} {msg}"),
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         bar.set_prefix(title);
-        Self { bar }
+        Self { bar, total }
     }
 }
 
@@ -53,7 +71,11 @@ impl Observer for Bar {
     fn progress(&mut self, counters: &Counters) {
         let counts = &counters.counts;
         self.bar.set_message(format!("{} operations, {} wrong", counts.operations(), counts.wrong));
-        self.bar.tick();
+        match self.total {
+            Total::After(_) => self.bar.set_position(self.bar.elapsed().as_millis() as u64),
+            Total::Operations(_) => self.bar.set_position(counts.operations()),
+            Total::Unknown => self.bar.tick(),
+        }
     }
 }
 
@@ -94,6 +116,11 @@ pub(crate) fn print(outcome: &Outcome) {
         counts.refused,
         counts.contents_checked
     );
+    if counts.gets > 0 && counts.hit_ratio() == 0.0 {
+        println!(
+            "no get was a hit: --preload stores all keys first, and --fill-misses stores the ones that miss"
+        );
+    }
     if counts.lost + counts.late > 0 {
         println!(
             "{} requests were never answered ({:.4} %), {} datagrams came too late",

@@ -1,5 +1,6 @@
-//! Those who talk to a region that runs.
+//! Commands to a running region.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -17,15 +18,19 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Why something cannot be done.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    #[error("no region runs here: start one by `guira fleet up`, or name its folder by --folder")]
+    #[error(
+        "no region runs on this machine: start one with `guira fleet up`, or name its folder with --folder"
+    )]
     Nobody,
-    #[error("several regions run here: name the folder of one by --folder: {0}")]
+    #[error("several regions run on this machine: name the folder of one with --folder: {0}")]
     Several(String),
     #[error("the region in {folder} does not answer")]
     Away { folder: PathBuf, source: io::Error },
     #[error("{0}")]
     Refused(String),
-    #[error("the region has answered nonsense")]
+    #[error(
+        "the region sent an invalid reply: use the same version of guira for `fleet up` and `fleet break`"
+    )]
     Nonsense,
 }
 
@@ -38,7 +43,34 @@ pub struct Wanted<'w> {
     pub seed: Option<u64>,
 }
 
-/// A region that runs.
+/// A fault that the region has accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// The slot of a node, or that it has none; empty for other parts.
+    duty: String,
+    /// As the region lists it, such as `kill node-1`.
+    what: String,
+    /// When the region accepted it, in milliseconds since 1970.
+    at_ms: u64,
+}
+
+impl fmt::Display for Begun {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.what)?;
+        if self.duty.is_empty() { Ok(()) } else { write!(formatter, " ({})", self.duty) }
+    }
+}
+
+/// What users saw of a fault that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// One sentence for each figure.
+    pub summary: String,
+    /// Replies that the documented bounds do not allow.
+    pub wrong: u64,
+}
+
+/// A running region.
 #[derive(Debug)]
 pub struct Region {
     folder: PathBuf,
@@ -70,17 +102,24 @@ impl Region {
         }
     }
 
-    /// Breaks something. Returns which part it is, and the slot of a node.
+    /// Breaks one part.
     ///
     /// # Errors
-    /// When it does not answer, or why that cannot be.
-    pub fn break_one(&self, wanted: &Wanted<'_>) -> Result<String, ControlError> {
+    /// If the region does not reply, or refuses.
+    pub fn break_one(&self, wanted: &Wanted<'_>) -> Result<Begun, ControlError> {
         let answer = self.ask("POST", &query(wanted))?;
         let part = answer["part"].as_str().ok_or(ControlError::Nonsense)?;
-        Ok(match answer["duty"].as_str() {
-            Some(duty) if !duty.is_empty() => format!("{part} ({duty})"),
-            _ => part.to_owned(),
-        })
+        let at_ms = answer["at_ms"].as_u64().ok_or(ControlError::Nonsense)?;
+        let duty = answer["duty"].as_str().unwrap_or_default().to_owned();
+        Ok(Begun { what: format!("{} {part}", wanted.kind), duty, at_ms })
+    }
+
+    /// What users saw of a fault; `None` until it is over.
+    ///
+    /// # Errors
+    /// If the region does not reply.
+    pub fn report(&self, begun: &Begun) -> Result<Option<Report>, ControlError> {
+        report(&self.ask("GET", STATUS)?, begun)
     }
 
     /// Begins random faults. Returns their seed.
@@ -128,6 +167,35 @@ impl Region {
     }
 }
 
+fn report(status: &Value, begun: &Begun) -> Result<Option<Report>, ControlError> {
+    let faults = status["faults"].as_array().ok_or(ControlError::Nonsense)?;
+    let is_it = |fault: &&Value| {
+        fault["what"] == begun.what.as_str() && fault["at_ms"].as_u64().is_some_and(|at| at >= begun.at_ms)
+    };
+    let Some(fault) = faults.iter().rfind(is_it).filter(|fault| fault["is_over"] == Value::Bool(true)) else {
+        return Ok(None);
+    };
+    let seen = &fault["seen"];
+    let count = |name: &str| seen[name].as_u64().unwrap_or_default();
+    let ms = |name: &str| seen[name].as_f64().map_or("-".to_owned(), |ms| format!("{ms:.2} ms"));
+    let summary = format!(
+        "{} lasted {:.1} s. In that time users sent {} requests. {} failed. {} were sent again to the other \
+         router. {} reads missed. {} reads returned a value older than the last commit. {} replies were wrong. \
+         Latency of reads: median {}, p99 {}.",
+        begun.what,
+        fault["lasted_s"].as_f64().unwrap_or_default(),
+        count("requests"),
+        count("failed"),
+        count("retries"),
+        count("misses"),
+        count("stale"),
+        count("wrong"),
+        ms("median_ms"),
+        ms("p99_ms"),
+    );
+    Ok(Some(Report { summary, wrong: count("wrong") }))
+}
+
 /// What comes from a command line may have any characters, and only those that the region knows are passed on.
 fn query(wanted: &Wanted<'_>) -> String {
     let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "?");
@@ -143,7 +211,7 @@ fn query(wanted: &Wanted<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Region, Wanted, query};
+    use super::{Begun, Region, Wanted, query, report};
     use guira_harness::scratch::Scratch;
     use std::time::Duration;
 
@@ -152,6 +220,25 @@ mod tests {
         let length = Duration::from_secs(5);
         let wanted = Wanted { kind: "kill", what: Some("a b\r\nc"), length, seed: None };
         assert_eq!(query(&wanted), "/break?kind=kill&for_ms=5000&what=a?b??c");
+    }
+
+    #[test]
+    fn the_report_is_of_the_fault_that_was_begun_and_comes_when_it_is_over() {
+        let seen = serde_json::json!({ "requests": 900, "failed": 3, "retries": 2, "misses": 40, "stale": 1,
+            "wrong": 0, "median_ms": 0.25, "p99_ms": null });
+        let fault = |what: &str, at_ms: u64, is_over: bool| serde_json::json!({ "what": what, "at_ms": at_ms, "is_over": is_over, "lasted_s": 10.04, "seen": seen });
+        let status = |faults: Vec<serde_json::Value>| serde_json::json!({ "faults": faults });
+        let begun = Begun { duty: "slot 0".to_owned(), what: "kill node-1".to_owned(), at_ms: 100 };
+        assert_eq!(begun.to_string(), "kill node-1 (slot 0)");
+        let others = || vec![fault("kill node-1", 99, true), fault("kill node-2", 101, true)];
+        assert_eq!(report(&status(others()), &begun).unwrap(), None);
+        let with = |is_over| [others(), vec![fault("kill node-1", 100, is_over)]].concat();
+        assert_eq!(report(&status(with(false)), &begun).unwrap(), None);
+        let report = report(&status(with(true)), &begun).unwrap().unwrap();
+        assert!(report.summary.starts_with("kill node-1 lasted 10.0 s."), "{report:?}");
+        assert!(report.summary.contains("900 requests. 3 failed. 2 were sent again"), "{report:?}");
+        assert!(report.summary.ends_with("median 0.25 ms, p99 -."), "{report:?}");
+        assert_eq!(report.wrong, 0);
     }
 
     #[test]

@@ -38,7 +38,7 @@ mod world;
 
 pub use chaos::Outcome;
 pub use child::{Programs, become_bound};
-pub use control::{ControlError, Region, Wanted};
+pub use control::{Begun, ControlError, Region, Report, Wanted};
 pub use faults::{KINDS, Kind};
 pub use metrics::families;
 pub use up::{DemoError, Settings, up};

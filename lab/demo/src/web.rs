@@ -80,9 +80,11 @@ impl Site for DemoSite {
             chaos::begin(&self.world, seed, request.length)?;
             return Ok(json!({ "seed": seed }).to_string());
         }
+        let at_ms = wall_clock_millis();
         let begun = faults::begin(&self.world, request.kind, request.what, request.length, &mut self.random);
         let (part, duty) = begun?;
-        Ok(json!({ "part": part, "duty": duty, "for_ms": request.length.as_millis() as u64 }).to_string())
+        let for_ms = request.length.as_millis() as u64;
+        Ok(json!({ "part": part, "duty": duty, "at_ms": at_ms, "for_ms": for_ms }).to_string())
     }
 }
 

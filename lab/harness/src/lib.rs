@@ -6,6 +6,7 @@
 pub mod affinity;
 pub mod certificate;
 pub mod deadline;
+pub mod documented;
 pub mod driver;
 pub mod plot;
 pub mod port;

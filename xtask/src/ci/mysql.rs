@@ -16,7 +16,7 @@ pub(super) fn tests(root: &Path) -> Work {
         Ok(prefix) => prefix,
         Err(reason) => return Work::Skip(reason),
     };
-    let words = ["test", "--release", "--workspace", "--test", "invalidator", "--"];
+    let words = ["test", "--release", "--test", "invalidator", "--"];
     let mut test = cargo(&[&words[..], &["mysql", "--include-ignored", "--nocapture"]].concat());
     test.env("GUIRA_MYSQL", prefix);
     Work::Commands(vec![build_released(&["guira"]), test])

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::tools::{cargo, command, target_folder};
+use super::tools::{cargo, command, programs, target_folder};
 use super::{Step, Work, clients, mysql};
 use crate::package;
 
@@ -16,10 +16,7 @@ const ENGINES: [&str; 7] = ["memc3", "classic", "fleec", "memclock", "mica", "mi
 /// All steps.
 pub(crate) fn steps() -> Vec<Step> {
     vec![
-        Step {
-            name: "build",
-            work: |_| Work::Commands(vec![cargo(&["build", "--workspace", "--bin", "guira"])]),
-        },
+        Step { name: "build", work: |_| Work::Commands(vec![programs()]) },
         Step { name: "clients", work: clients::others },
         Step { name: "page", work: clients::page },
         Step { name: "load", work: load },
@@ -35,6 +32,10 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "regions", work: |_| Work::Commands(ignored_tests("client")) },
         Step { name: "demo", work: demo },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
+        Step {
+            name: "papers",
+            work: |_| Work::Commands(vec![cargo(&["test", "--release", "--package", "guira-papers"])]),
+        },
     ]
 }
 
@@ -101,17 +102,7 @@ fn long_tests() -> Command {
 /// Tests of a program that are too long for every change: a router that is killed a hundred times while its server is down, an invalidator that is as often killed at work,
 /// a history of two regions. The client's tests take the seed.
 fn ignored_tests(program: &str) -> Vec<Command> {
-    let test = [
-        "test",
-        "--release",
-        "--workspace",
-        "--test",
-        program,
-        "--",
-        "--ignored",
-        "--nocapture",
-        "--test-threads=1",
-    ];
+    let test = ["test", "--release", "--test", program, "--", "--ignored", "--nocapture", "--test-threads=1"];
     let mut tests = cargo(&test);
     if let Some(seed) = seed() {
         tests.env("GUIRA_CLIENT_SEED", seed);
@@ -123,12 +114,12 @@ fn ignored_tests(program: &str) -> Vec<Command> {
 /// one has.
 pub(super) fn build_released(programs: &[&str]) -> Command {
     let programs = programs.iter().flat_map(|name| ["--bin", name]);
-    cargo(&["build", "--release", "--workspace"].into_iter().chain(programs).collect::<Vec<_>>())
+    cargo(&["build", "--release"].into_iter().chain(programs).collect::<Vec<_>>())
 }
 
 /// Less of everything with every engine, against the debug build, whose assertions hold as well; always with the same seed.
 pub(crate) fn short(root: &Path) -> Work {
-    let build = cargo(&["build", "--workspace"]);
+    let build = programs();
     let program = |engine: &&str| {
         let [seconds, kills, takeovers] =
             if *engine == ENGINES[0] { ["15", "4", "5"] } else { ["4", "2", "2"] };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::tools::{cargo, command, packages_with, target_folder};
+use super::tools::{cargo, command, packages_with, programs, target_folder};
 use super::{Step, Work, clients, fuzz, python, soak, suites};
 use crate::package;
 
@@ -18,16 +18,14 @@ const LOOM: &[(&str, &str)] = &[
 /// What every loom test calls.
 const LOOM_CALL: &str = "loom::model";
 
-/// All steps, cheap ones first. Commands name the whole workspace and not a package of it: with those of fewer packages dependencies have
-/// fewer features, and are compiled once more.
+/// All steps, cheap ones first. Commands name no packages: for fewer packages dependencies have fewer features, and are compiled once more.
 pub(crate) fn ci() -> Vec<Step> {
     vec![
         Step { name: "format", work: |_| Work::Commands(vec![cargo(&["fmt", "--all", "--check"])]) },
         Step { name: "tidy", work: |_| Work::Tidy },
         Step { name: "clippy", work: |_| Work::Commands(vec![clippy()]) },
-        Step { name: "build", work: |_| Work::Commands(vec![cargo(&["build", "--workspace"])]) },
         Step { name: "test", work: tests },
-        Step { name: "examples", work: |_| Work::Commands(vec![cargo(&["test", "--workspace", "--doc"])]) },
+        Step { name: "examples", work: |_| Work::Commands(vec![cargo(&["test", "--doc"])]) },
         package::chart::current(),
         package::check(),
         package::install(),
@@ -60,12 +58,11 @@ pub(crate) fn documents() -> Step {
     Step {
         name: "docs",
         work: |root| {
-            let programs = target_folder(root).join("debug");
-            let docs = |name| command(&[&programs.join(name).to_string_lossy(), "docs", "docs/reference"]);
-            let build = cargo(&["build", "--workspace", "--bin", "guira", "--bin", "guira-lab"]);
+            let folder = target_folder(root).join("debug");
+            let docs = |name| command(&[&folder.join(name).to_string_lossy(), "docs", "docs/reference"]);
             Work::Commands(vec![
                 command(&["cargo", "xtask", "log-messages"]),
-                build,
+                programs(),
                 docs("guira"),
                 docs("guira-lab"),
             ])

@@ -114,7 +114,7 @@ fn start(root: &Path, mut suites: Vec<Suite>) -> Result<(), String> {
 }
 
 fn built(root: &Path, which: &[&str]) -> Result<Vec<Suite>, String> {
-    let words = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
+    let words = ["test", "--no-run", "--message-format=json-render-diagnostics"];
     let mut build = cargo(&[&words[..], which].concat());
     let output = build.current_dir(root).stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cannot run cargo: {error}"))?;

@@ -15,6 +15,12 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(&[&["cargo"], arguments].concat())
 }
 
+/// Builds all programs as the tests use them. With a test among the targets, cargo gives dependencies the features that
+/// it gives them for `cargo test`, so that nothing is compiled twice.
+pub(crate) fn programs() -> Command {
+    cargo(&["build", "--bins", "--test", "cli"])
+}
+
 /// A program with the nightly toolchain. The variables that rustup sets for the toolchain of this process would
 /// win over the name, so they are taken away.
 pub(crate) fn nightly(words: &[&str]) -> Command {

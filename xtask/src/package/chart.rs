@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::ci::tools::{cargo, command, installed, target_folder, works};
+use crate::ci::tools::{command, installed, programs, target_folder, works};
 use crate::ci::{Step, Work};
 use crate::workspace;
 
@@ -81,8 +81,8 @@ fn with_go(root: &Path, then: fn(&Path, &str) -> Result<(), String>) -> Work {
 
 fn render(root: &Path, folder: &Path) -> Result<String, String> {
     // What is rendered are command lines and configurations, which the binary is asked about.
-    if !works(cargo(&["build", "--workspace", "--bin", "guira"])) {
-        return Err("cargo build --workspace --bin guira fails".into());
+    if !works(programs()) {
+        return Err("the programs cannot be built: run `cargo build --bins`".into());
     }
     let path = |below: &Path| root.join(below).to_string_lossy().into_owned();
     let (chart, binary) = (path(Path::new(CHART)), path(&target_folder(root).join("debug/guira")));

@@ -14,38 +14,41 @@ use guira_cli::units::Span;
 const RANDOM: &str = "random";
 /// How long random faults last unless that is said.
 const RANDOM_LENGTH: Duration = Duration::from_secs(60);
-/// How often it is asked whether they are over.
+/// How often the region is polled for the end of a fault.
 const LOOK: Duration = Duration::from_millis(500);
 
 const NOTES: &str = "Examples:
-  guira fleet break kill node-1 --for 20s
+  guira fleet break kill node-1 --for 20s --wait
   guira fleet break cut database
   guira fleet break random --for 10m --seed 7
 
-Exit codes: 1 if no region runs here or it cannot be done, 3 if random faults have found a wrong answer or a
-lost delete.";
+Exit codes: 1 if no region runs on this machine or the region refuses, 3 if a reply was wrong or a delete was
+lost (with --wait, and of random faults).";
 
 /// Arguments of `guira fleet break`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub(super) struct Args {
-    /// What is done to it, or `random` for one fault after the other, which are waited for.
+    /// The fault, or `random` for one fault after another until the time is over.
     #[arg(required_unless_present = "list")]
     kind: Option<String>,
-    /// A part, such as node-1, or one of a role, such as node: of nodes one that serves a slot, and a spare only by its name; without it,
-    /// one of all that can be broken so.
+    /// A part, such as node-1, or a role, such as node. Of a role the region picks one part; of nodes, one that
+    /// serves a slot. Without it, the region picks any part that can have this fault.
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     what: Option<String>,
-    /// How long it lasts [default: 10s, of random 1m].
+    /// How long the fault lasts [default: 10s, of random 1m].
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Span>,
-    /// Of random faults.
+    /// Seed of random faults.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// The folder of the region, if several run here.
+    /// Wait for the end of the fault, and print what users saw of it.
+    #[arg(long)]
+    wait: bool,
+    /// The folder of the region, if several run on this machine.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Only say what can be done to what.
+    /// List the faults and the roles that can have them.
     #[arg(long)]
     list: bool,
 }
@@ -62,13 +65,24 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         return at_random(args, &region);
     }
     let length = args.length.map_or(LENGTH, |length| length.0);
-    let part = region.break_one(&Wanted { kind, what: args.what.as_deref(), length, seed: None })?;
-    print(&format!("{kind} {part} for {length:?}\n"))
+    let begun = region.break_one(&Wanted { kind, what: args.what.as_deref(), length, seed: None })?;
+    print(&format!("{begun} for {length:?}\n"))?;
+    if !args.wait {
+        return Ok(());
+    }
+    loop {
+        std::thread::sleep(LOOK);
+        if let Some(report) = region.report(&begun)? {
+            let wrong =
+                (report.wrong > 0).then(|| format!("{} replies were wrong: see the page", report.wrong));
+            return tell(&format!("{}\n", report.summary), wrong.as_slice());
+        }
+    }
 }
 
 fn at_random(args: &Args, region: &Region) -> Result<(), Failure> {
     if args.what.is_some() {
-        return Err(Failure::usage("random faults are of anything"));
+        return Err(Failure::usage("`random` takes no part: it picks parts itself"));
     }
     let length = args.length.map_or(RANDOM_LENGTH, |length| length.0);
     let seed = region.break_at_random(length, args.seed)?;

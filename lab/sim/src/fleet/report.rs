@@ -45,6 +45,19 @@ pub struct Report {
     pub pools: Vec<Found>,
 }
 
+/// How much of one processor the busiest node may use, so that a host has room for queues and other work.
+const BUSY: f64 = 0.7;
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rehash => "rehashed",
+            Self::Gutter => "in the gutter",
+            Self::Copies => "on other copies",
+        }
+    }
+}
+
 fn most(loads: &[Load], part: impl Fn(Load) -> f64) -> f64 {
     loads.iter().map(|load| part(*load)).fold(0.0, f64::max)
 }
@@ -73,11 +86,13 @@ impl Report {
     pub fn text(&self) -> String {
         let Simulated { requests, keys, rate: share } = self.simulated;
         let sampled =
-            if share < 1.0 { format!(", a sample of {:.3} %", 100.0 * share) } else { String::new() };
-        let mut text = format!("{}: {}\n", self.source, self.about);
+            if share < 1.0 { format!(" (a sample of {:.1} %)", 100.0 * share) } else { String::new() };
+        let mut text = self.answer();
         let _infallible = writeln!(
             text,
-            "{} requests for {} keys{sampled}; {} keys a second, {} at once; {} a node; {} µs of a processor a request and {} a key",
+            "\n\nSimulated: {}, {}\n{} requests for {} keys{sampled}; {} keys a second, {} at once; {} a node; {} µs of a processor a request and {} a key",
+            self.source,
+            self.about,
             grouped(requests),
             grouped(keys),
             rate(self.rate),
@@ -86,13 +101,50 @@ impl Report {
             self.costs.request_us,
             self.costs.key_us
         );
-        text += "\nA model: queues, networks and other work of the hosts are not in it.\n\nAt work; of nodes the busiest:\n";
+        text += "\nThe model has no queues, no network and no other work of the hosts.\n\nIn operation (columns from requests/s on: the busiest node):\n";
         text += &self.at_work();
-        text += "\nFilled anew, when it is empty:\n";
+        text += "\nFrom empty:\n";
         text += &self.cold();
         if self.pools.iter().any(|pool| !pool.losses.is_empty()) {
-            text += "\nWhen the busiest node is lost, before and after what it had is filled again:\n";
+            text +=
+                "\nAfter the loss of the busiest node (hits: at first, and at the end of the requests):\n";
             text += &self.lost();
+        }
+        text
+    }
+
+    /// The smallest pool that carries the load, and what the loss of its busiest node means for the database.
+    fn answer(&self) -> String {
+        let busiest =
+            |pool: &Found| most(&pool.loads, |load| self.costs.cores(load, self.rate, self.keys_at_once));
+        let fits = self.pools.iter().filter(|pool| busiest(pool) <= BUSY);
+        let Some(pool) = fits.min_by_key(|pool| (pool.nodes, pool.copies)) else {
+            let least = self.pools.iter().map(busiest).fold(f64::INFINITY, f64::min);
+            return format!(
+                "No pool that was compared keeps its busiest node within {:.0} % of one processor; the best needs \
+                 {least:.1} processors there. Use more nodes, or hosts with more processors.",
+                100.0 * BUSY
+            );
+        };
+        let copies = if pool.copies > 1 { format!(" with {} copies", pool.copies) } else { String::new() };
+        let nodes = if pool.nodes == 1 {
+            "1 node carries".to_owned()
+        } else {
+            format!("{} nodes{copies} carry", pool.nodes)
+        };
+        let mut text = format!(
+            "{nodes} this load: the busiest uses {:.0} % of one processor, and {:.2} of 100 reads are hits.",
+            100.0 * busiest(pool),
+            100.0 * pool.hit_ratio
+        );
+        let least = pool.losses.iter().min_by(|one, other| one.more_misses.total_cmp(&other.more_misses));
+        if let Some(loss) = least {
+            let _infallible = write!(
+                text,
+                "\nIf it is lost, the database gets {} more queries a second at first, with its keys {}.",
+                rate(loss.more_misses.max(0.0) * self.rate),
+                loss.way.name()
+            );
         }
         text
     }
@@ -146,11 +198,6 @@ impl Report {
     }
 
     fn loss(&self, pool: &Found, loss: &Loss) -> Vec<String> {
-        let way = match loss.way {
-            Way::Rehash => "rehashed",
-            Way::Gutter => "in the gutter",
-            Way::Copies => "other copies",
-        };
         let [soon, later] = loss.hit_ratios.map(|ratio| format!("{:.2}", 100.0 * ratio));
         let gutter = match loss.way {
             Way::Gutter => rate(most(&loss.gutter, |load| load.keys) * self.rate),
@@ -159,7 +206,7 @@ impl Report {
         vec![
             pool.nodes.to_string(),
             format!("{:.1}", 100.0 * loss.share),
-            way.to_owned(),
+            loss.way.name().to_owned(),
             soon,
             later,
             format!("+{}", rate(loss.more_misses.max(0.0) * self.rate)),

@@ -17,6 +17,14 @@ pub enum Amount {
     Objects(u64),
 }
 
+impl Amount {
+    fn number(self) -> u64 {
+        match self {
+            Self::Memory(number) | Self::Objects(number) => number,
+        }
+    }
+}
+
 impl std::fmt::Display for Amount {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -111,46 +119,63 @@ fn hundred(share: f64) -> String {
     format!("{:.2}", 100.0 * share)
 }
 
-/// How many percent one is of the other.
-fn percent(part: f64, whole: f64) -> String {
-    if whole > 0.0 { format!("{:.0} %", 100.0 * part / whole) } else { "none".to_owned() }
-}
-
 impl Answer {
     /// What to give the server, where the answer is its memory.
     #[must_use]
     pub fn arguments(&self) -> Option<String> {
         let Amount::Memory(_) = self.at.amount else { return None };
-        Some(format!("--memory {} --policy {}", self.at.amount, self.policy))
+        Some(self.arguments_with(self.at.amount))
     }
 
-    /// Some sentences.
+    fn arguments_with(&self, amount: Amount) -> String {
+        format!("--memory {amount} --policy {}", self.policy)
+    }
+
+    /// Some sentences, the recommendation first.
     #[must_use]
     pub fn text(&self) -> String {
         let sentences =
-            [self.first(), self.misses(), self.doubled(), self.reason(), self.halved(), self.auto()];
-        sentences.map(|sentence| sentence + "\n").concat()
+            [self.first(), self.misses(), self.doubled(), self.halved(), self.reason(), self.auto()];
+        sentences
+            .into_iter()
+            .filter(|sentence| !sentence.is_empty())
+            .map(|sentence| sentence + "\n")
+            .collect()
     }
 
     fn first(&self) -> String {
-        match (self.arguments(), self.at.amount) {
-            (Some(arguments), _) if self.why == Why::Given => {
-                format!("With so much memory take {arguments}")
-            }
-            (Some(arguments), _) => format!("Take {arguments}"),
-            (None, amount) => format!(
-                "Take room for {amount}, and --policy {}. How long values are is not known: give --value-size BYTES \
-                 to be told the --memory.",
+        let amount = self.at.amount;
+        let Some(arguments) = self.arguments() else {
+            return format!(
+                "Use room for {amount}, and --policy {}. The requests do not say how long values are: --value-size \
+                 BYTES gives the answer as --memory.",
                 self.policy
+            );
+        };
+        match self.why {
+            Why::Given if self.holds_all.number() * 2 <= amount.number() => format!(
+                "Use {}: that holds all items, and {amount} are {:.0} times as much.",
+                self.arguments_with(self.holds_all),
+                amount.number() as f64 / self.holds_all.number() as f64
             ),
+            Why::Given if self.is_too_small() => {
+                format!("{amount} are too little: twice as much pays. With {amount} use {arguments}.")
+            }
+            Why::Given => format!("{amount} are enough: more does not pay. Use {arguments}."),
+            Why::Found | Why::Least | Why::SmallestTried => format!("Use {arguments}."),
         }
+    }
+
+    fn is_too_small(&self) -> bool {
+        super::is_worth(self.at.miss_ratio, self.twice.miss_ratio)
     }
 
     fn misses(&self) -> String {
         let error = self.uncertainty.map_or_else(String::new, |error| format!(" ± {}", hundred(error)));
         format!(
-            "Of 100 reads {}{error} then miss. No memory avoids {} of these: the first reads of keys in these \
-             requests, and reads after an expiry or a delete.",
+            "With {}, {}{error} of 100 reads miss. No memory avoids {} of these: first reads of keys, and reads after \
+             an expiry or a delete.",
+            self.at.amount,
             hundred(self.at.miss_ratio),
             hundred(self.unavoidable)
         )
@@ -160,28 +185,29 @@ impl Answer {
         let (miss_ratio, At { amount, miss_ratio: twice }) = (self.at.miss_ratio, self.twice);
         let saved = miss_ratio - twice;
         if saved < 5e-5 {
-            return format!(
-                "Twice as much, {amount}, would save nothing: {} hold all there is.",
-                self.holds_all
-            );
+            return format!("Twice as much, {amount}, saves no miss: {} hold all items.", self.holds_all);
         }
+        let fewer = 100.0 * saved / miss_ratio;
         format!(
-            "Twice as much, {amount}, would save {} of 100 reads a miss, {} of the misses.",
-            hundred(saved),
-            percent(saved, miss_ratio)
+            "Twice as much, {amount}, turns {} of 100 reads into hits: {fewer:.0} % fewer misses.",
+            hundred(saved)
         )
     }
 
     fn halved(&self) -> String {
         let Some(At { amount, miss_ratio: half }) = self.half else {
-            return "With half as much a server would take more than that for itself.".to_owned();
+            return "With half as much a server does not start.".to_owned();
         };
-        let more = (half - self.at.miss_ratio).max(0.0);
-        format!(
-            "Half as much, {amount}, would cost {} of 100 reads a miss, {} of the misses more.",
-            hundred(more),
-            percent(more, self.at.miss_ratio)
-        )
+        let more = half - self.at.miss_ratio;
+        if more < 5e-5 {
+            return format!("Half as much, {amount}, costs no miss.");
+        }
+        let times = if self.at.miss_ratio > 0.0 {
+            format!(": {:.1} times as many", half / self.at.miss_ratio)
+        } else {
+            String::new()
+        };
+        format!("Half as much, {amount}, turns {} of 100 reads into misses{times}.", hundred(more))
     }
 
     fn auto(&self) -> String {
@@ -198,45 +224,41 @@ impl Answer {
         }
         let within = 100.0 * (AUTO_WITHIN - 1.0);
         format!(
-            "{beside}: more than {within:.0} %. It has to learn first; where requests go on for longer that is less."
+            "{beside}, and the limit is {within:.0} %. auto learns first, so longer traces reduce the difference."
         )
     }
 
     /// By which rule.
     fn reason(&self) -> String {
         let (misses, reads) = (100.0 * WORTH, 1.0 / READS_WORTH);
-        let rule = format!(
-            "a doubling saves less than {misses:.0} % of the misses, or less than one of {reads:.0} reads"
-        );
-        match self.why {
-            Why::Found => format!("It is the least from which on {rule}."),
-            Why::Least => {
-                format!("With less a server takes more than that for itself, and from there on {rule}.")
-            }
+        let rule =
+            format!("A doubling pays if it saves {misses:.0} % of the misses and one of {reads:.0} reads.");
+        let why = match self.why {
+            Why::Found => format!("From {} on no doubling pays.", self.at.amount),
+            Why::Least => "A server does not start with less, and no doubling pays.".to_owned(),
             Why::SmallestTried => {
-                format!("From there on {rule}; what less would do is asked for with --size.")
+                format!("From {} on no doubling pays; for smaller sizes use --size.", self.at.amount)
             }
-            Why::Given if super::is_worth(self.at.miss_ratio, self.twice.miss_ratio) => format!(
-                "That is worth it: at least {misses:.0} % of the misses, and at least one of {reads:.0} reads."
-            ),
-            Why::Given => format!("That is not worth it: {rule}."),
-        }
+            Why::Given => return rule,
+        };
+        format!("{why} {rule}")
     }
 }
 
 impl Report {
-    /// What was simulated, and the answer in some sentences.
+    /// The answer in some sentences, and what was simulated.
     #[must_use]
     pub fn text(&self) -> String {
         let Simulated { requests, keys, rate } = self.simulated;
-        let sampled = if rate < 1.0 { format!(", a sample of {:.3} %", 100.0 * rate) } else { String::new() };
+        let sampled =
+            if rate < 1.0 { format!(" (a sample of {:.1} %)", 100.0 * rate) } else { String::new() };
         format!(
-            "{}: {}\n{} requests for {} keys{sampled}\n\n{}",
-            self.source,
-            self.about,
+            "{}\nSimulated: {} requests for {} keys{sampled} of {}, {}\n",
+            self.answer.text(),
             grouped(requests),
             grouped(keys),
-            self.answer.text()
+            self.source,
+            self.about
         )
     }
 }

@@ -36,6 +36,7 @@ pub struct OptionRow {
     help: &'static str,
     /// What follows from another table.
     more_help: Option<fn() -> String>,
+    names: Option<fn() -> Vec<&'static str>>,
     absent: Option<&'static str>,
     example: Option<&'static str>,
     read: fn(&mut Options, &[String]) -> Result<(), String>,
@@ -56,6 +57,15 @@ impl OptionRow {
     pub fn help(&self) -> String {
         let more = self.more_help.map_or_else(String::new, |more| more());
         format!("{}{more}", self.help.trim())
+    }
+
+    /// The names that its value begins with, if they are few. Completions of shells offer them.
+    pub fn names(&self) -> Vec<&'static str> {
+        match (self.names, self.form) {
+            (Some(names), _) => names(),
+            (None, Form::Switch) => vec!["true", "false"],
+            (None, _) => Vec::new(),
+        }
     }
 
     /// What holds if it is not given.
@@ -287,6 +297,7 @@ macro_rules! options {
         $(#[doc = $help:literal])+
         $field:ident: $type:ty = $default:expr, $value_name:literal
         $(, more_help($more_help:expr))?
+        $(, names($names:expr))?
         $(, absent($absent:literal))?
         $(, example($example:literal))?
         $(, must($expected:literal, $good:expr))?
@@ -320,6 +331,7 @@ macro_rules! options {
             is_list: <$type as super::Field>::IS_LIST,
             help: concat!($($help),+),
             more_help: super::options!(@optional $($more_help)?),
+            names: super::options!(@optional $($names)?),
             absent: super::options!(@optional $($absent)?),
             example: super::options!(@optional $($example)?),
             read: |options, texts| {

@@ -5,6 +5,7 @@
 //! /// What it does, for --help, docs/reference/options.md and the field.
 //! name: Type = default, "NAME OF THE VALUE"
 //!     , more_help(|| …)                             what the help says after that, if it follows from another table
+//!     , names(|| …)                                 the names that its value can begin with, for completions of shells
 //!     , absent("what holds without the option")     if the default cannot be written as a value
 //!     , must("be what", |value| …)                  what is allowed beside what the type allows
 //!     , example("value")                            where the default is no example, and the type no switch
@@ -143,7 +144,8 @@ super::options! {
     "Engine" {
         /// Engine:
         engine: String = DEFAULT_ENGINE.to_owned(), "NAME",
-            more_help(|| format!(" {}", Choice::names().collect::<Vec<_>>().join(", ")));
+            more_help(|| format!(" {}", Choice::names().collect::<Vec<_>>().join(", "))),
+            names(|| Choice::names().collect());
 
         /// Index instead of the engine's default: cuckoo[:depth=N,paths=N,versions=N], chained[:versions=N],
         /// lock-free, locked-buckets, lossy[:partitions=1 to 256], bulk-chained[:partitions=1 to 256]
@@ -152,12 +154,12 @@ super::options! {
         /// Eviction policy instead of the engine's default. With lock-free and locked-buckets: bucket-clock[:bits=1 to
         /// 8]. With lossy: fifo, approx-lru, lru. With bulk-chained: none. With cuckoo and chained, one of these, with
         /// its options as key=value:
-        policy: Option<String> = None, "NAME[:key=value,…]", more_help(policies),
+        policy: Option<String> = None, "NAME[:key=value,…]", more_help(policies), names(|| Choice::policies().map(|(name, _)| name).collect()),
             absent("auto with memc3 and classic, the engine's own with others"), example("s3-fifo:small_pct=10");
 
         /// Access of workers to a partition of mica: one worker reads and writes (erew), one worker writes and all
         /// read (crew), all read and write (crcw)
-        access: Option<String> = None, "MODE", absent("crcw, with mica and mica-store"), example("erew");
+        access: Option<String> = None, "MODE", names(|| vec!["erew", "crew", "crcw"]), absent("crcw, with mica and mica-store"), example("erew");
 
         /// Maximum size of an item, counted as with memcached's -I: 1KiB to 1GiB
         max_item_size: Size = Size(1 << 20), "SIZE", must("1KiB to 1GiB", |size| (1024..=1 << 30).contains(&size.0)),

@@ -73,7 +73,7 @@ fn an_engine_refuses_the_index_and_policy_of_another() {
     assert_eq!(error("fleec", "policy", "lru"), "unknown policy 'lru'; use one of: bucket-clock");
     assert_eq!(error("mica-store", "policy", "lru"), "unknown policy 'lru'; use one of: none");
     assert_eq!(error("mica-store", "index", "cuckoo"), "unknown index 'cuckoo'; use one of: bulk-chained");
-    assert!(error("mica", "policy", "clock").starts_with("unknown policy 'clock'; there are: "));
+    assert!(error("mica", "policy", "clock").starts_with("unknown policy 'clock'; use one of: "));
 }
 
 #[test]

@@ -222,8 +222,8 @@ mod tests {
         assert!(error(b"GET / HTTP/1.1\r\n\r\n").contains("no such message"));
         assert!(error(&[0xff, 0xff, 0xff, 0x7f, 1, 0, 0, 0]).contains("too long"));
         assert!(error(&[0, 0, 0, 0, 1, 0, 2, 0]).contains("descriptors are missing"));
-        assert!(error(&[9, 0, 0, 0, 1, 0, 0, 0, 1]).contains("gone"));
-        assert!(error(b"").contains("gone"));
+        assert!(error(&[9, 0, 0, 0, 1, 0, 0, 0, 1]).contains("exited"));
+        assert!(error(b"").contains("exited"));
     }
 
     #[test]

@@ -69,6 +69,16 @@ pub(crate) fn described() -> clap::Command {
     flags::command()
 }
 
+/// The command line that words behind `guira router` belong to, and how many words of `guira router …` come before it.
+#[cfg(test)]
+pub(crate) fn parser(words: &[String]) -> (clap::Command, usize) {
+    match words.first().map(String::as_str) {
+        Some(replay::NAME) => (replay::command(), 2),
+        Some(explain::WORD) => (flags::explain_command(), 2),
+        _ => (flags::command(), 1),
+    }
+}
+
 fn run(flags: &Flags, command_line: &str) -> Result<(), Failure> {
     if flags.has("help") {
         return output::print(&flags::command().render_help().to_string());

@@ -62,6 +62,11 @@ struct Args {
 const EX_LEFT: u8 = 1;
 const EX_USAGE: u8 = 2;
 
+#[cfg(test)]
+pub(super) fn command() -> clap::Command {
+    Args::command()
+}
+
 /// Runs with this command line, of which the first word is [`NAME`].
 pub(super) fn main(words: &[OsString]) -> ExitCode {
     let parsed = Args::command().try_get_matches_from(words);

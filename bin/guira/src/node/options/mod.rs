@@ -5,6 +5,9 @@ mod file;
 
 pub(crate) use file::{ConfigError, line, to_toml};
 
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use guira_server::{Form, GivenOptions, OPTIONS, OptionRow, Options, OptionsError};
 
@@ -73,11 +76,36 @@ fn argument(row: &'static OptionRow) -> Arg {
         .help(help)
         .help_heading(row.section)
         .value_name(row.value_name)
-        .value_parser(|text: &str| row.check(text).map(|()| text.to_owned()))
+        .value_parser(ValueOf(row))
+        .hide_possible_values(true)
         .action(if row.is_list { ArgAction::Append } else { ArgAction::Set });
     match row.form {
         Form::Switch => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
         _ => argument,
+    }
+}
+
+/// Checks a value as its option does, and gives completions the names that there are.
+#[derive(Clone)]
+struct ValueOf(&'static OptionRow);
+
+impl TypedValueParser for ValueOf {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        let row = self.0;
+        let check = move |text: String| row.check(&text).map(|()| text);
+        StringValueParser::new().try_map(check).parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let names = self.0.names();
+        (!names.is_empty()).then(|| Box::new(names.into_iter().map(PossibleValue::new)) as Box<_>)
     }
 }
 
