@@ -188,6 +188,6 @@ mod tests {
         assert!(error("proto[ascii:127.0.0.1:1").contains("has no end"));
         assert!(error("tag[123456789]:127.0.0.1:1").contains("1 to 8"));
         assert!(error("tag[]:127.0.0.1:1").contains("1 to 8"));
-        assert!(error("mtls:here").contains("'here' is no address"));
+        assert!(error("mtls:here").contains("'here' is not an address"));
     }
 }

@@ -112,9 +112,9 @@ mod tests {
             assert_eq!((policy.spec().to_string().as_str(), LogPolicy::of(number as u32)), (name, policy));
         }
         let error = Access::read("crow").unwrap_err().to_string();
-        assert_eq!(error, "unknown access mode 'crow'; there are: erew, crew, crcw");
+        assert_eq!(error, "unknown access mode 'crow'; use one of: erew, crew, crcw");
         let error = LogPolicy::read(&Spec::parse("clock").unwrap()).unwrap_err().to_string();
-        assert_eq!(error, "unknown policy 'clock'; there are: fifo, approx-lru, lru");
+        assert_eq!(error, "unknown policy 'clock'; use one of: fifo, approx-lru, lru");
         assert!(LogPolicy::read(&Spec::parse("fifo:bits=2").unwrap()).is_err());
     }
 }

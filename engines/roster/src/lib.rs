@@ -579,7 +579,7 @@ mod tests {
                 .starts_with("unknown policy 'mru'; use one of: auto, clock, fifo, lru, ")
         );
         assert!(error("memc3", Some("cuckoo:deep=1"), None).contains("depth, paths, versions"));
-        assert!(error("classic", Some("chained:depth=1"), None).contains("there are: versions"));
+        assert!(error("classic", Some("chained:depth=1"), None).contains("use one of: versions"));
         assert!(error("memc3", None, Some("clock:bit=2")).contains("unknown option"));
         assert_eq!(error("fleec", None, Some("lru")), "unknown policy 'lru'; use one of: bucket-clock");
         assert_eq!(

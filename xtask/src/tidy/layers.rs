@@ -165,7 +165,8 @@ pub(crate) fn row(name: &str) -> Option<MayUse> {
 pub(crate) fn allows(may_use: MayUse, used: &str) -> bool {
     match may_use {
         Only(list) => list.contains(&used),
-        AnythingBelowTheLab => !TOP.contains(&used),
+        // What the programs share is theirs alone.
+        AnythingBelowTheLab => !TOP.contains(&used) && used != "guira-cli",
         Product => !TOP.contains(&used) && !LAB.contains(&used),
         Anything => used != "xtask",
     }

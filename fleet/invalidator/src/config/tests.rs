@@ -228,7 +228,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         ("/*/*/", "a b", 18, "no blanks"),
         ("\"classic\"", "\"binary\"", 23, "unknown variant"),
         ("timeout-ms = 250", "timeout-ms = 0", 24, "nonzero"),
-        ("timeout-ms = 250", "flush = [\"a:1\", \"b\"]", 24, "'b' is no address"),
+        ("timeout-ms = 250", "flush = [\"a:1\", \"b\"]", 24, "'b' is not an address"),
         ("table = \"users\"", "", 10, "missing field `table`"),
     ] {
         let error = Config::from_toml(&GOOD.replacen(from, to, 1)).unwrap_err();

@@ -81,12 +81,12 @@ fn the_command_line_goes_before_the_file() {
 fn unknown_names_and_bad_values_are_refused_by_name() {
     for (text, problem) in [
         ("memroy = \"1G\"", "there is no option memroy"),
-        ("memory = \"1X\"", "'1X' is no size"),
+        ("memory = \"1X\"", "'1X' is not a size"),
         ("workers = 0", "workers: must be 1 to 1024"),
         ("listen = []", "at least one address"),
-        ("listen = [\"here\"]", "'here' is no address"),
+        ("listen = [\"here\"]", "'here' is not an address"),
         ("udp = [\"here\"]", "udp: must be IP:PORT"),
-        ("engine = \"x\"", "there are: memc3, classic"),
+        ("engine = \"x\"", "use one of: memc3, classic"),
         ("max-item-size = \"2GiB\"", "1KiB to 1GiB"),
         ("unix-mode = \"799\"", "in octal"),
         ("protocol = \"redis\"", "auto or ascii or binary"),
@@ -135,7 +135,7 @@ fn errors_in_a_file_have_a_line_and_plain_words() {
         ("prefix-delimiter = 1", "expected text in quotes"),
         ("prefix-delimiter = \"ab\"", "must be one character of ASCII"),
         ("memory = true", "expected a size in quotes, such as \"64MiB\", or a number of bytes"),
-        ("memory = -1", "'-1' is no size"),
+        ("memory = -1", "'-1' is not a size"),
         ("memroy = 1", "no option"),
     ] {
         let error = CliOptions::from_toml(&format!("\n{text}")).unwrap_err();

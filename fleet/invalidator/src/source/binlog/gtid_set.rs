@@ -295,7 +295,7 @@ mod tests {
             assert!(text.parse::<GtidSet>().is_err(), "{text}");
         }
         let error = "0-1-270".parse::<GtidSet>().unwrap_err().to_string();
-        assert!(error.contains("a log of MySQL, such as 3e11fa47-"), "{error}");
+        assert!(error.contains("a log position of MySQL, such as 3e11fa47-"), "{error}");
     }
 
     #[test]
