@@ -223,11 +223,14 @@ impl Session {
         loop {
             let bytes = if is_secure { core.unsent_record(server) } else { core.unsent(server) };
             if bytes.is_empty() {
-                return wire.listen(poll, server, Interest::Read);
+                return wire.listen(poll, server, Interest::Read).map_err(|error| lost(known, &Err(error)));
             }
             match stream.write(bytes) {
                 Ok(Progress::Moved(sent)) => core.sent(server, sent),
-                Ok(Progress::Blocked) => return wire.listen(poll, server, Interest::ReadWrite),
+                Ok(Progress::Blocked) => {
+                    let listens = wire.listen(poll, server, Interest::ReadWrite);
+                    return listens.map_err(|error| lost(known, &Err(error)));
+                }
                 ended => return Err(lost(known, &ended)),
             }
         }
@@ -274,7 +277,8 @@ impl Session {
             Link::Securing(_) => {
                 // Each step of a handshake has its time: the thread may be away between two of them.
                 self.core.connecting(server);
-                wire.listen(&self.poll, server, Interest::Read)
+                let listens = wire.listen(&self.poll, server, Interest::Read);
+                listens.map_err(|error| lost(known, &Err(error)))
             }
             _ => {
                 wire.way.reached();
@@ -322,7 +326,11 @@ impl Session {
         let is_secure = self.server(server).secure.is_some();
         let is_clean = self.core.unsent(server).is_empty();
         let interest = if is_clean { Interest::Read } else { Interest::ReadWrite };
-        if is_secure { self.wires[server as usize].listen(&self.poll, server, interest) } else { Ok(()) }
+        if !is_secure {
+            return Ok(());
+        }
+        let listens = self.wires[server as usize].listen(&self.poll, server, interest);
+        listens.map_err(|error| lost(self.server(server), &Err(error)))
     }
 
     fn close(&mut self, server: u32, fault: Fault) {
@@ -454,12 +462,12 @@ impl Wire {
         }
     }
 
-    fn listen(&mut self, poll: &Poll, server: u32, interest: Interest) -> Result<(), Fault> {
+    fn listen(&mut self, poll: &Poll, server: u32, interest: Interest) -> io::Result<()> {
         let (Link::Securing(stream) | Link::Up(stream)) = &self.link else { return Ok(()) };
         let interest = stream.wants(interest);
         if self.interest != interest {
             self.interest = interest;
-            poll.change(stream, of_connection(server), interest).map_err(|_| Fault::Gone)?;
+            poll.change(stream, of_connection(server), interest)?;
         }
         Ok(())
     }
