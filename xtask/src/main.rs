@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         },
         "dist" if rest.is_empty() => ci::run(&root, vec![ci::dist::step()], rest, Unable::Fails),
         "chart" if rest.is_empty() => ci::run(&root, vec![package::chart::write()], rest, Unable::Fails),
-        "wheel" if rest.is_empty() => ci::run(&root, vec![ci::python::wheel()], rest, Unable::Fails),
+        "wheel" if rest.is_empty() => ci::python::wheel(&root),
         "package" => ci::run(&root, package::steps(), rest, Unable::Fails),
         "image-root" if rest.is_empty() => ci::run(&root, package::image_root(), rest, Unable::Fails),
         "check" if rest.is_empty() => ci::run(&root, ci::steps::check(), rest, Unable::Skips),

@@ -1,15 +1,15 @@
-//! Answers as Python has them.
+//! Replies as objects of Python.
 
-use guira_client::pools::{Cas, Error, Item};
+use guira_client::pools::{Cas, Error, ErrorKind, Item};
 use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyErr, PyResult, Python};
 use pyo3::types::{PyBytes, PyList, PyNone};
 use pyo3::{IntoPyObject, IntoPyObjectExt};
 
-/// What comes of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Item(Option<Item>),
-    /// For each key, or why there is no answer about it.
+    /// For each key its item, or why the request failed.
     Items(Vec<Result<Option<Item>, Error>>),
     Done(bool),
     AllDone(Vec<Result<bool, Error>>),
@@ -37,7 +37,7 @@ impl<'py> IntoPyObject<'py> for Answer {
     }
 }
 
-/// An answer, or the exception.
+/// The object of a result, or the exception of an error.
 pub(crate) fn told(py: Python<'_>, answer: Result<Answer, Error>) -> PyResult<Bound<'_, PyAny>> {
     match answer {
         Ok(answer) => answer.into_pyobject(py),
@@ -49,7 +49,7 @@ fn found(py: Python<'_>, item: Option<Item>) -> PyResult<Bound<'_, PyAny>> {
     item.map(|item| (PyBytes::new(py, &item.value), item.flags, item.unique)).into_bound_py_any(py)
 }
 
-/// Answers in their order, with exceptions among them.
+/// The results in their order, with exceptions in the place of those that failed.
 fn list<'py, T>(
     py: Python<'py>,
     all: Vec<Result<T, Error>>,
@@ -62,25 +62,30 @@ fn list<'py, T>(
     Ok(PyList::new(py, each.collect::<PyResult<Vec<_>>>()?)?.into_any())
 }
 
-/// An instance of a class of `guira.exceptions`.
+/// An instance of a class of `guira.exceptions`. The Python sources set its key.
 pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
-    py.import("guira.exceptions")?.getattr(class(error))?.call1((error.to_string(),))
+    let class = py.import("guira.exceptions")?.getattr(class(error.kind()))?;
+    let exception = class.call1((error.to_string(),))?;
+    if let Some(server) = error.server() {
+        exception.setattr("server", server)?;
+    }
+    Ok(exception)
 }
 
-fn class(error: &Error) -> &'static str {
-    match error {
-        Error::BadKey => "MemcacheIllegalInputError",
-        Error::TooLarge => "MemcacheTooLargeError",
-        Error::Timeout => "MemcacheTimeoutError",
-        Error::Unreachable => "MemcacheUnreachableError",
-        Error::Down => "MemcacheDownError",
-        Error::Broken => "MemcacheUnexpectedCloseError",
-        Error::Busy => "MemcacheBusyError",
-        Error::Refused(line) if line.starts_with("SERVER_ERROR") => "MemcacheServerError",
-        Error::Refused(line) if line == "ERROR" => "MemcacheUnknownCommandError",
-        Error::Refused(_) => "MemcacheClientError",
-        Error::NoRoute(_) => "MemcacheNoRouteError",
-        Error::Damaged => "MemcacheDamagedError",
+fn class(kind: &ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::BadKey(_) => "MemcacheIllegalInputError",
+        ErrorKind::TooLarge => "MemcacheTooLargeError",
+        ErrorKind::Timeout => "MemcacheTimeoutError",
+        ErrorKind::Unreachable => "MemcacheUnreachableError",
+        ErrorKind::Down => "MemcacheDownError",
+        ErrorKind::Broken => "MemcacheUnexpectedCloseError",
+        ErrorKind::Busy => "MemcacheBusyError",
+        ErrorKind::Refused(line) if line.starts_with("SERVER_ERROR") => "MemcacheServerError",
+        ErrorKind::Refused(line) if line == "ERROR" => "MemcacheUnknownCommandError",
+        ErrorKind::Refused(_) => "MemcacheClientError",
+        ErrorKind::NoRoute(_) => "MemcacheNoRouteError",
+        ErrorKind::Damaged => "MemcacheDamagedError",
         _ => "MemcacheUnknownError",
     }
 }

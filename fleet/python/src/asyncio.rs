@@ -1,7 +1,7 @@
 //! Calls that an event loop of Python waits for.
 //!
-//! The thread of the client rings a descriptor that the loop watches, and the loop takes all that has gathered. So that thread does not wait for
-//! Python's lock, and a loop that is closed is nobody who could be called.
+//! The thread of the client wakes the loop through a descriptor, and the loop takes all results that are ready. So that thread neither waits for
+//! Python's lock nor calls a loop that is closed.
 
 use crate::answers::{Answer, told};
 use crate::blocking::{Row, store, stores};
@@ -57,7 +57,7 @@ pub(crate) struct Calls {
 #[derive(Debug)]
 struct Shared {
     client: pools::AsyncClient,
-    /// Numbers of calls that may be done.
+    /// Numbers of calls that may have a result.
     bells: Arc<Mailbox<u64>>,
     /// LOCK: python_calls. Taken before those of the client.
     begun: Mutex<Begun>,
@@ -75,7 +75,7 @@ impl fmt::Debug for Begun {
     }
 }
 
-/// Tells the loop of a call.
+/// Wakes the loop of a call.
 struct Bell {
     number: u64,
     bells: Arc<Mailbox<u64>>,
@@ -97,7 +97,7 @@ impl Shared {
         call.as_mut().poll(&mut Context::from_waker(&waker))
     }
 
-    /// Sends a call on its way.
+    /// Begins a call. Returns its number.
     fn begin(&self, mut call: Call) -> u64 {
         let number = {
             let mut begun = self.begun();
@@ -112,7 +112,7 @@ impl Shared {
         number
     }
 
-    /// Calls that are done.
+    /// The calls that have a result.
     fn take(&self) -> Vec<(u64, Result<Answer, Error>)> {
         let mut done = Vec::new();
         for number in self.bells.take() {
@@ -136,7 +136,7 @@ impl Calls {
     }
 }
 
-/// The number of a call, its answer, and the exception if there is none.
+/// The number of a call, and its result or its exception.
 type Told<'py> = (u64, Option<Bound<'py, PyAny>>, Option<PyErr>);
 
 #[pymethods]
@@ -153,7 +153,7 @@ impl Calls {
         Ok(self.shared.get()?.take().into_iter().map(told).collect())
     }
 
-    /// Nobody waits for this call any more. It goes on all the same.
+    /// Drops the result of a call. The call itself is not cancelled.
     fn forget(&self, number: u64) -> PyResult<()> {
         self.shared.get()?.begun().calls.remove(&number);
         Ok(())

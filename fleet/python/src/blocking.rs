@@ -1,4 +1,4 @@
-//! The blocking client. Python's lock is free while it waits.
+//! The blocking client. Calls release Python's lock while they wait.
 
 use crate::answers::{Answer, exception, told};
 use crate::process::Own;
@@ -14,7 +14,7 @@ pub(crate) struct Client {
     client: Own<pools::Client>,
 }
 
-/// A key, a value, flags and when it expires.
+/// A key, a value, flags and the expiry.
 pub(crate) type Row = (PyBackedBytes, PyBackedBytes, u32, i32);
 
 pub(crate) fn stores(rows: &[Row]) -> Vec<Store<'_>> {
@@ -25,7 +25,7 @@ pub(crate) fn store<'a>(key: &'a [u8], value: &'a [u8], flags: u32, expiry: i32)
     Store::new(key, value).flags(flags).expiry(expiry)
 }
 
-/// What each server has said of itself: for servers that have said nothing, why.
+/// The reply of each server, or the exception of a server that did not reply.
 fn of_servers<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     all: Vec<(String, Result<T, Error>)>,

@@ -1,7 +1,7 @@
-//! What the Python package `guira` is made on: [`guira_client::pools`] as Python sees it.
+//! The extension module of the Python package `guira`, on top of [`guira_client::pools`].
 //!
-//! Keys, values, prefixes and serializers are the business of the Python sources beside it (`fleet/python/python/guira`). Here are bytes, and nothing
-//! waits for a server while it holds Python's lock. No thread of Rust ever takes that lock: one that did could not end when Python does.
+//! The Python sources (`fleet/python/python/guira`) handle keys, values, prefixes and serializers. This module has only bytes. No call waits for a
+//! server while it holds Python's lock, and no thread of Rust takes that lock: a thread that waits for it could not end when Python does.
 
 #![forbid(unsafe_code)]
 
@@ -19,4 +19,8 @@ mod _guira {
     use super::blocking::Client;
     #[pymodule_export]
     use super::setup::Setup;
+
+    /// The version of the package, of the workspace and of the wheel.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

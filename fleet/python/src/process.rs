@@ -1,9 +1,9 @@
-//! What must not be used, nor dropped, by a child of its process.
+//! Values that a child of their process must neither use nor drop.
 
 use pyo3::PyResult;
 use pyo3::exceptions::PyRuntimeError;
 
-/// What belongs to the process that has made it. A fork copies the memory of one thread: locks that others held stay locked, and connections and
+/// A value that belongs to the process that created it. A fork copies the memory of one thread: locks that others held stay locked, and connections and
 /// pollers are the parent's as well, so that a destructor in the child would take the parent's descriptors out of its poller. A child leaks it.
 #[derive(Debug)]
 pub(crate) struct Own<T> {
@@ -17,11 +17,11 @@ impl<T> Own<T> {
     }
 
     /// # Errors
-    /// If this is another process.
+    /// In any other process.
     pub(crate) fn get(&self) -> PyResult<&T> {
         let value = self.value.as_ref().filter(|_| self.is_here());
         value.ok_or_else(|| {
-            PyRuntimeError::new_err("this client was made before a fork that Python has not seen")
+            PyRuntimeError::new_err("this client was created before a fork that Python did not see: create a client in the child, or fork with os.fork or multiprocessing")
         })
     }
 

@@ -1,4 +1,4 @@
-//! What clients are made with.
+//! The arguments of clients.
 
 use crate::asyncio::AsyncClient;
 use crate::blocking::Client;
@@ -9,7 +9,7 @@ use pyo3::{Py, PyErr, PyResult, Python, pyclass, pymethods};
 use std::path::Path;
 use std::time::Duration;
 
-/// What a client is made with. It holds nothing open, so it outlives forks.
+/// The arguments of a client. They hold no descriptor, so a child of a fork can use them.
 #[pyclass(frozen, module = "guira._guira")]
 #[derive(Debug)]
 pub(crate) struct Setup {
@@ -30,7 +30,7 @@ impl Setup {
     fn timeout(&self, seconds: f64) -> PyResult<Self> {
         let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|timeout| !timeout.is_zero());
         let timeout = timeout.ok_or_else(|| {
-            PyValueError::new_err(format!("timeout has to be a time above 0, not {seconds}"))
+            PyValueError::new_err(format!("timeout must be a number of seconds above 0, not {seconds}"))
         })?;
         Ok(self.with(|builder| builder.timeout(timeout)))
     }
@@ -47,7 +47,7 @@ impl Setup {
         self.with(|builder| builder.compress_from(bytes))
     }
 
-    /// Servers over TLS have a certificate of one of the authorities in this file.
+    /// The file of the authorities (PEM) for the certificates of TLS servers.
     fn authority(&self, path: &str) -> Self {
         self.with(|builder| builder.trust(Trust::Authority(Path::new(path))))
     }

@@ -1,12 +1,15 @@
 """The same calls of pymemcache's client and of ours have the same results."""
 
+import inspect
+
 import pytest
 
 import guira
 
 pymemcache = pytest.importorskip("pymemcache")
-from pymemcache.client.base import Client as Theirs  # noqa: E402
+from pymemcache.client.base import Client as Theirs, PooledClient  # noqa: E402
 from pymemcache.client.hash import HashClient  # noqa: E402
+from pymemcache.client.retrying import RetryingClient  # noqa: E402
 from pymemcache.serde import CompressedSerde, PickleSerde, pickle_serde  # noqa: E402
 
 SERDES = [None, pickle_serde, PickleSerde(2), CompressedSerde(min_compress_len=10)]
@@ -81,6 +84,18 @@ def test_results_are_those_of_pymemcache(any_server, key, serde):
     got = [outcome(lambda call=call: call(ours)) for call in calls(f"{key}-theirs")]
     theirs.close()
     assert got == expected
+
+
+def test_each_argument_of_pymemcache_is_taken_or_refused_with_a_reason(nobody):
+    for theirs in (Theirs, HashClient, PooledClient, RetryingClient):
+        for name in list(inspect.signature(theirs).parameters)[1:]:
+            try:
+                guira.Client(nobody, **{name: None})
+            except TypeError as error:
+                assert "unexpected keyword" not in str(error), name
+            except Exception:
+                # It exists, and None is no value of it.
+                pass
 
 
 def test_one_reads_what_the_other_has_stored(any_server, key):

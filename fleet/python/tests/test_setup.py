@@ -1,5 +1,6 @@
 """With what clients are made."""
 
+import importlib.metadata
 import json
 
 import pytest
@@ -75,10 +76,39 @@ def test_names_without_address_are_errors_of_the_system(make):
         make("no-such-host.invalid:11211")
 
 
-def test_what_only_pymemcache_has_is_refused(make, server):
-    for option in ("default_noreply", "connect_timeout", "no_delay", "tls_context", "socket_keepalive"):
-        with pytest.raises(TypeError, match=option):
-            make(server, **{option: True})
+def test_what_only_pymemcache_has_is_refused_with_its_replacement(make, nobody):
+    for option, replacement in {
+        "connect_timeout": "timeout is the limit for connecting and for replies",
+        "default_noreply": "each call waits",
+        "no_delay": "TCP_NODELAY",
+        "tls_context": "ca_file",
+        "socket_keepalive": "timeout",
+        "hasher": "config",
+        "use_pooling": "max_pool_size",
+        "servers": "first argument",
+    }.items():
+        with pytest.raises(TypeError, match=f"has no argument '{option}': .*{replacement}"):
+            make(nobody, **{option: True})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'time_out'"):
+        make(nobody, time_out=1)
+    with pytest.raises(TypeError, match="number of seconds"):
+        make(nobody, timeout=None)
+    with pytest.raises(TypeError, match="one connection"):
+        guira.AsyncClient(nobody, max_pool_size=2)
+
+
+def test_a_client_shows_its_servers_and_its_timeout(nobody):
+    assert repr(guira.Client(nobody)) == f"Client(['{nobody}'], timeout=1.0)"
+    pairs = (pair for pair in [("127.0.0.1", 1), ("127.0.0.1", 2)])
+    shown = "AsyncClient(['127.0.0.1:1', '127.0.0.1:2'], timeout=0.5)"
+    assert repr(guira.AsyncClient(pairs, timeout=0.5)) == shown
+    config = {"pools": {"all": {"servers": [nobody]}}, "route": "PoolRoute|all"}
+    assert repr(guira.Client(config=config)) == "Client(config=..., timeout=1.0)"
+
+
+def test_the_version_is_that_of_the_package():
+    assert guira.__version__ == importlib.metadata.version("guira")
+    assert guira.Client[str] and guira.AsyncClient[str]
 
 
 def test_gets_go_by_udp_if_somebody_wants_that(make, start, free_port, key):

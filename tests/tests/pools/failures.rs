@@ -2,7 +2,7 @@
 
 use crate::futures::block_on;
 use crate::name;
-use guira_client::pools::{AsyncClient, Builder, Client, Error, Store};
+use guira_client::pools::{AsyncClient, Builder, Client, Error, ErrorKind, Store};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_tests::deadline::{PATIENCE, SetAtEnd};
@@ -238,7 +238,9 @@ fn a_client_that_calls_rarely_finds_a_server_that_is_back() {
     let client = Client::new(&Builder::servers(&[address(&path)]).timeout(TIMEOUT)).unwrap();
     client.set(&Store::new(b"key", b"value")).unwrap();
     victim.stop("KILL");
-    wait_for("the server to be out", || matches!(client.get(b"other"), Err(Error::Down)).then_some(()));
+    wait_for("the server to be out", || {
+        matches!(client.get(b"other"), Err(error) if error.kind() == &ErrorKind::Down).then_some(())
+    });
     let _back = at(&path);
     // Each call comes when all that was asked by the one before has had its time.
     let call = || {

@@ -2,7 +2,7 @@
 
 use crate::futures::block_on;
 use crate::name;
-use guira_client::pools::{AsyncClient, Builder, Client, Error, Store, Texts};
+use guira_client::pools::{AsyncClient, Builder, Client, ErrorKind, KeyProblem, Store, Texts};
 use guira_following::{Following, Source};
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_tests::deadline::{PATIENCE, SetAtEnd};
@@ -114,5 +114,5 @@ fn a_client_follows_its_file_and_starts_without_it_from_what_was_kept() {
     assert_eq!(client.get(b"k").unwrap().unwrap().value, b"late");
     let nothing = Following::of(Source::File(path)).client(|builder| builder);
     assert!(nothing.expect_err("an error").to_string().contains("pools.json"));
-    assert_eq!(client.get(b""), Err(Error::BadKey));
+    assert_eq!(client.get(b""), Err(ErrorKind::BadKey(KeyProblem::Empty).into()));
 }

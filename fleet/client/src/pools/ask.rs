@@ -3,9 +3,9 @@
 use super::compress::Compression;
 use super::core::Reply;
 use super::counters::Counts;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::item::{Cas, Item, Store};
-use crate::key::can_be_sent;
+use crate::key::problem;
 use guira_routing::{Op, Outcome, Request};
 use guira_upstream::VALUE_MAX;
 use std::borrow::Cow;
@@ -54,7 +54,7 @@ impl<'a> Ask<'a> {
         counts: &Counts,
     ) -> Result<Self, Error> {
         if store.value.len() > VALUE_MAX as usize {
-            return Err(Error::TooLarge);
+            return Err(ErrorKind::TooLarge.into());
         }
         let (value, flags) = how.pack(store.value, store.flags)?;
         counts.compressed.add(usize::from(matches!(value, Cow::Owned(_))));
@@ -67,10 +67,10 @@ impl<'a> Ask<'a> {
     /// If the value may be compressed: it would be damaged.
     pub(super) fn joining(op: Op, key: &'a [u8], value: &'a [u8], how: Compression) -> Result<Self, Error> {
         if value.len() > VALUE_MAX as usize {
-            return Err(Error::TooLarge);
+            return Err(ErrorKind::TooLarge.into());
         }
         if how.is_on() {
-            return Err(Error::Refused("a client that compresses does not append".to_owned()));
+            return Err(ErrorKind::Refused("a client that compresses does not append".to_owned()).into());
         }
         Ok(Self { value: value.into(), ..Self::of(op, key) })
     }
@@ -80,9 +80,12 @@ impl<'a> Ask<'a> {
         Ask { op: self.op, key, value, flags: self.flags, expiry: self.expiry, number: self.number }
     }
 
-    /// Whether its key can be sent.
-    pub(super) fn is_good(&self) -> bool {
-        self.op == Op::FlushAll || can_be_sent(&self.key)
+    /// Why its key cannot be sent.
+    pub(super) fn problem(&self) -> Option<Error> {
+        if self.op == Op::FlushAll {
+            return None;
+        }
+        problem(&self.key).map(|problem| ErrorKind::BadKey(problem).into())
     }
 
     pub(super) fn request(&self) -> Request<'_> {
@@ -114,8 +117,9 @@ pub(super) fn stores<'a>(
 /// What came of many stores, in their order.
 pub(super) fn are_done(places: Vec<Result<(), Error>>, replies: Vec<Reply>) -> Vec<Result<bool, Error>> {
     let mut replies = replies.into_iter();
-    let reply =
-        |place: Result<(), Error>| place.and_then(|()| is_done(replies.next().unwrap_or(Err(Error::Broken))));
+    let reply = |place: Result<(), Error>| {
+        place.and_then(|()| is_done(replies.next().unwrap_or(Err(ErrorKind::Broken.into()))))
+    };
     places.into_iter().map(reply).collect()
 }
 
@@ -165,5 +169,5 @@ pub(super) fn cas(reply: Reply) -> Result<Cas, Error> {
 
 /// The only reply.
 pub(super) fn only(replies: Vec<Reply>) -> Reply {
-    replies.into_iter().next().unwrap_or(Err(Error::Broken))
+    replies.into_iter().next().unwrap_or(Err(ErrorKind::Broken.into()))
 }

@@ -3,7 +3,7 @@
 use super::ask::{self, Ask, Uniques};
 use super::core::Reply;
 use super::counters::{Counters, Counts};
-use super::error::Error;
+use super::error::{Error, ErrorKind, cause};
 use super::item::{Cas, Item, Store};
 use super::plan::{Builder, Common, InUse, Plan, SetupError};
 use super::reload_handle::ReloadHandle;
@@ -11,6 +11,7 @@ use super::server::Server;
 use super::session::Session;
 use super::shared_window::SharedWindow;
 use super::work::{Places, WAITS_MAX, Work};
+use crate::key::KeyProblem;
 use crate::text::{Connection, Endpoint, StatsReply, Target, TextError};
 use guira_routing::Op;
 use guira_routing::config::Texts;
@@ -89,15 +90,15 @@ impl Shared {
             return Ok(Lent { shared: self, session: Some(session) });
         }
         if waited.timed_out() {
-            return Err(Error::Busy);
+            return Err(Error::from(ErrorKind::Busy).because("all connections are in use"));
         }
         sessions.open += 1;
         drop(sessions);
         let mut lent = Lent { shared: self, session: None };
         // The configuration was good before: what may be missing is a descriptor.
-        lent.session = Some(
-            Session::new(&self.in_use.plan(), &self.counts, self.window.era()).map_err(|_| Error::Busy)?,
-        );
+        let session = Session::new(&self.in_use.plan(), &self.counts, self.window.era());
+        lent.session =
+            Some(session.map_err(|error| Error::from(ErrorKind::Busy).because(error.to_string()))?);
         Ok(lent)
     }
 
@@ -179,7 +180,7 @@ impl Client {
                 done.unwrap_or_else(|| {
                     // The system has nothing to wait with: what was asked is not known, and nor is what comes of it.
                     lent.session = None;
-                    vec![Err(Error::Busy); keys]
+                    vec![Err(ErrorKind::Busy.into()); keys]
                 })
             }
             Err(error) => {
@@ -350,7 +351,7 @@ impl Client {
         self.each(|connection| {
             connection.send(b"version\r\n")?;
             let line = connection.line()?;
-            let version = line.strip_prefix(b"VERSION ").ok_or(Error::Broken)?;
+            let version = line.strip_prefix(b"VERSION ").ok_or(ErrorKind::Broken)?;
             Ok(version.escape_ascii().to_string())
         })
     }
@@ -359,16 +360,17 @@ impl Client {
     #[must_use]
     pub fn stats(&self, about: &str) -> Vec<(String, Result<Stats, Error>)> {
         let is_word = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
-        let is_good = about.bytes().all(is_word);
+        let bad = about.bytes().position(|byte| !is_word(byte));
+        let bad = bad.map(|at| KeyProblem::Byte { byte: about.as_bytes()[at], at });
         self.each(|connection| {
-            if !is_good {
-                return Err(Error::BadKey);
+            if let Some(problem) = bad {
+                return Err(ErrorKind::BadKey(problem).into());
             }
             let mut all = Vec::new();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             match connection.stats(about, |name, value| all.push((text(name), text(value))))? {
                 StatsReply::Told => Ok(all),
-                StatsReply::Refused(line) => Err(Error::Refused(text(&line))),
+                StatsReply::Refused(line) => Err(ErrorKind::Refused(text(&line)).into()),
             }
         })
     }
@@ -377,7 +379,7 @@ impl Client {
         let plan = self.shared.in_use.plan();
         let asked = plan.in_use().map(|server| {
             let told = target(server).and_then(|target| ask(&mut Connection::open(&target)?));
-            (server.name.clone(), told)
+            (server.name.to_string(), told.map_err(|error| error.at(&server.name)))
         });
         asked.collect()
     }
@@ -385,7 +387,7 @@ impl Client {
 
 /// A server for a connection of its own.
 fn target(server: &Server) -> Result<Target, Error> {
-    let endpoint: Endpoint = server.name.parse().map_err(|_| Error::Unreachable)?;
+    let endpoint: Endpoint = server.name.parse().map_err(|_| ErrorKind::Unreachable)?;
     let target = Target::new(endpoint, Duration::from_millis(server.timeout_ms));
     Ok(match &server.secure {
         Some(secure) => target.with_connector(secure.connector.clone(), secure.name.clone()),
@@ -395,11 +397,13 @@ fn target(server: &Server) -> Result<Target, Error> {
 
 impl From<TextError> for Error {
     fn from(error: TextError) -> Self {
+        let of = Error::from;
         match error {
-            TextError::Connect(_) => Error::Unreachable,
-            TextError::Late => Error::Timeout,
-            TextError::Login(line) => Error::Refused(line),
-            TextError::Io(_) | TextError::Closed | TextError::TooLong => Error::Broken,
+            TextError::Connect(error) => of(ErrorKind::Unreachable).because(cause(&error)),
+            TextError::Late => ErrorKind::Timeout.into(),
+            TextError::Login(line) => ErrorKind::Refused(line).into(),
+            TextError::Io(error) => of(ErrorKind::Broken).because(cause(&error)),
+            TextError::Closed | TextError::TooLong => of(ErrorKind::Broken).because(error.to_string()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Values that are compressed by their size.
 
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use guira_upstream::VALUE_MAX;
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
@@ -34,7 +34,7 @@ impl Compression {
     pub(super) fn pack<'v>(self, value: &'v [u8], flags: u32) -> Result<(Cow<'v, [u8]>, u32), Error> {
         let Some(from) = self.from else { return Ok((Cow::Borrowed(value), flags)) };
         if flags & COMPRESSED != 0 {
-            return Err(Error::Refused("the flag of compressed values is the client's".to_owned()));
+            return Err(ErrorKind::Refused("the flag of compressed values is the client's".to_owned()).into());
         }
         if value.len() < from {
             return Ok((Cow::Borrowed(value), flags));
@@ -55,7 +55,7 @@ impl Compression {
             return Ok((value, flags));
         }
         let value = decompress_to_vec_zlib_with_limit(&value, VALUE_MAX as usize);
-        Ok((value.map_err(|_| Error::Damaged)?, flags & !COMPRESSED))
+        Ok((value.map_err(|_| ErrorKind::Damaged)?, flags & !COMPRESSED))
     }
 }
 
@@ -91,8 +91,12 @@ mod tests {
         let how = Compression::from(1);
         let (packed, flags) = how.pack(&[7; 1000], 0).unwrap();
         for length in 0..packed.len() {
-            assert_eq!(how.unpack(packed[..length].to_vec(), flags), Err(Error::Damaged), "{length} bytes");
+            assert_eq!(
+                how.unpack(packed[..length].to_vec(), flags),
+                Err(ErrorKind::Damaged.into()),
+                "{length} bytes"
+            );
         }
-        assert_eq!(how.unpack(b"nothing of the kind".to_vec(), COMPRESSED), Err(Error::Damaged));
+        assert_eq!(how.unpack(b"nothing of the kind".to_vec(), COMPRESSED), Err(ErrorKind::Damaged.into()));
     }
 }

@@ -1,41 +1,49 @@
 //! Why a request has failed.
 
+use crate::key::KeyProblem;
 use guira_routing::{Answer, Outcome};
+use guira_upstream::VALUE_MAX;
+use std::sync::Arc;
+use std::{fmt, io};
 
-/// Why there is no answer about a key. A failed get is to be treated as a miss that is not filled: the application asks its database, and does not
-/// store what that says, so that a server or a network in trouble has no more to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a request has failed. A failed get is to be treated as a miss that is not filled: the application asks its database, and does not store what that
+/// says, so that a server or a network in trouble has no more to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    place: Option<Box<Place>>,
+}
+
+/// Where a request has failed, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Place {
+    server: Option<Arc<str>>,
+    cause: Option<Arc<str>>,
+}
+
+/// The kinds of errors, by what an application can do about them.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error {
-    /// The key is empty, has more than 250 bytes, or has blanks or control bytes. Nothing was sent.
-    #[error("the key is empty, longer than 250 bytes, or has blanks or control bytes")]
-    BadKey,
+pub enum ErrorKind {
+    /// Servers do not take such a key. Nothing was sent.
+    BadKey(KeyProblem),
     /// The value is longer than the server takes, or than 64 MiB.
-    #[error("the value is too large")]
     TooLarge,
     /// The server has not answered in time. It may have carried the request out.
-    #[error("timeout: no reply from the server")]
     Timeout,
     /// The server cannot be connected to.
-    #[error("cannot connect to the server")]
     Unreachable,
-    /// The server has failed several times in a row, and is not asked until it was seen to be back.
-    #[error("the server is down")]
+    /// The server is marked as failed: it gets no requests until it answers a probe.
     Down,
     /// The connection broke, or brought what makes no sense. The server may have carried the request out.
-    #[error("the connection was lost")]
     Broken,
-    /// Too much is under way: of the client, or of the server.
-    #[error("too many requests are in flight")]
+    /// The client or the server has too many requests in progress.
     Busy,
     /// The server has refused the request, with these words.
-    #[error("the server refused the request: {0}")]
     Refused(String),
     /// The configuration sends the key nowhere.
-    #[error("the configuration has no route for the key: {0}")]
     NoRoute(String),
-    /// The value that was found says that it is compressed, and is not.
-    #[error("the value is corrupt: it cannot be decompressed")]
+    /// The value that was found has the flag of compressed values, and cannot be decompressed.
     Damaged,
 }
 
@@ -43,6 +51,92 @@ pub enum Error {
 const TOO_LARGE: [&[u8]; 3] = [b"object too large", b"value is too long", b"too large for cache"];
 
 impl Error {
+    /// What kind of error it is.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+
+    /// The same, without the place.
+    #[must_use]
+    pub fn into_kind(self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The server at which the request failed, as the configuration writes it. `None` if the request reached no server, or if several have failed and
+    /// the error is not that of the last.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        self.place.as_deref()?.server.as_deref()
+    }
+
+    /// What the operating system or the server has reported.
+    #[must_use]
+    pub fn cause(&self) -> Option<&str> {
+        self.place.as_deref()?.cause.as_deref()
+    }
+
+    pub(super) fn at(mut self, server: &Arc<str>) -> Self {
+        self.place.get_or_insert_default().server = Some(Arc::clone(server));
+        self
+    }
+
+    pub(super) fn because(mut self, cause: impl Into<Arc<str>>) -> Self {
+        self.place.get_or_insert_default().cause = Some(cause.into());
+        self
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self { kind, place: None }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = self.server().unwrap_or("the server");
+        let is_placed = self.server().is_some();
+        match &self.kind {
+            ErrorKind::BadKey(problem) => return problem.fmt(formatter),
+            ErrorKind::TooLarge if !is_placed => {
+                return write!(
+                    formatter,
+                    "the value is longer than {} MiB, the limit of the client",
+                    VALUE_MAX >> 20
+                );
+            }
+            ErrorKind::Refused(line) if !is_placed => {
+                return write!(formatter, "the request was refused: {line}");
+            }
+            ErrorKind::Refused(line) => return write!(formatter, "{server} refused the request: {line}"),
+            ErrorKind::NoRoute(line) => {
+                return write!(formatter, "the configuration has no route for the key: {line}");
+            }
+            ErrorKind::Damaged => {
+                return formatter.write_str("the value is corrupt: it cannot be decompressed");
+            }
+            ErrorKind::TooLarge => write!(formatter, "the value is too large for {server}"),
+            ErrorKind::Timeout => write!(formatter, "no reply from {server}"),
+            ErrorKind::Unreachable => write!(formatter, "cannot connect to {server}"),
+            ErrorKind::Down => write!(formatter, "{server} is marked as failed"),
+            ErrorKind::Broken => write!(formatter, "the connection to {server} was lost"),
+            ErrorKind::Busy if is_placed => write!(formatter, "{server} takes no more requests"),
+            ErrorKind::Busy => formatter.write_str("the client takes no more requests"),
+        }?;
+        self.cause().map_or(Ok(()), |cause| write!(formatter, ": {cause}"))
+    }
+}
+
+/// What the operating system says, without the number of the error.
+pub(super) fn cause(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error ").next().unwrap_or_default().to_owned()
+}
+
+impl ErrorKind {
     /// The error that an answer is, if it is one.
     pub(super) fn of(answer: &Answer<'_>) -> Option<Self> {
         if !answer.outcome.is_error() {
@@ -70,17 +164,33 @@ mod tests {
 
     #[test]
     fn what_servers_say_is_told_by_what_can_be_done_about_it() {
-        let of =
-            |outcome, line: &'static str| Error::of(&Answer { line: line.as_bytes(), ..Answer::of(outcome) });
+        let of = |outcome, line: &'static str| {
+            ErrorKind::of(&Answer { line: line.as_bytes(), ..Answer::of(outcome) })
+        };
         assert_eq!(of(Outcome::NotFound, ""), None);
-        assert_eq!(of(Outcome::Timeout, ""), Some(Error::Timeout));
-        assert_eq!(of(Outcome::Tko, ""), Some(Error::Down));
-        assert_eq!(of(Outcome::RemoteError, ""), Some(Error::Broken));
+        assert_eq!(of(Outcome::Timeout, ""), Some(ErrorKind::Timeout));
+        assert_eq!(of(Outcome::Tko, ""), Some(ErrorKind::Down));
+        assert_eq!(of(Outcome::RemoteError, ""), Some(ErrorKind::Broken));
         assert_eq!(
             of(Outcome::RemoteError, "SERVER_ERROR object too large for cache"),
-            Some(Error::TooLarge)
+            Some(ErrorKind::TooLarge)
         );
         let refused = "CLIENT_ERROR cannot increment or decrement non-numeric value";
-        assert_eq!(of(Outcome::ClientError, refused), Some(Error::Refused(refused.to_owned())));
+        assert_eq!(of(Outcome::ClientError, refused), Some(ErrorKind::Refused(refused.to_owned())));
+    }
+
+    #[test]
+    fn an_error_names_its_server_and_the_cause() {
+        let bare = Error::from(ErrorKind::Unreachable);
+        assert_eq!((bare.server(), bare.cause()), (None, None));
+        assert_eq!(bare.to_string(), "cannot connect to the server");
+        let refused = cause(&io::Error::from_raw_os_error(rustix::io::Errno::CONNREFUSED.raw_os_error()));
+        let known = bare.because(refused).at(&"10.0.0.1:1".into());
+        assert_eq!((known.server(), known.cause()), (Some("10.0.0.1:1"), Some("Connection refused")));
+        assert_eq!(known.to_string(), "cannot connect to 10.0.0.1:1: Connection refused");
+        let large = Error::from(ErrorKind::TooLarge);
+        assert_eq!(large.to_string(), "the value is longer than 64 MiB, the limit of the client");
+        let busy = Error::from(ErrorKind::Busy).at(&"a:1".into());
+        assert_eq!(busy.to_string(), "a:1 takes no more requests");
     }
 }

@@ -39,10 +39,11 @@ mod shared_window;
 mod window;
 mod work;
 
+pub use crate::key::KeyProblem;
 pub use client::{Client, Stats};
 pub use compress::COMPRESSED;
 pub use counters::Counters;
-pub use error::Error;
+pub use error::{Error, ErrorKind};
 pub use future::AsyncClient;
 pub use guira_routing::config::Texts;
 pub use item::{Cas, Item, Store};

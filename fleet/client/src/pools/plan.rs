@@ -131,7 +131,7 @@ impl Builder {
         Self { connections: most.max(1), ..self }
     }
 
-    /// Gets go by UDP, to the port that the server has for TCP, with no repetition: what is lost is [`super::Error::Timeout`]. Servers over TLS and
+    /// Gets go by UDP, to the port that the server has for TCP, with no repetition: what is lost is [`super::ErrorKind::Timeout`]. Servers over TLS and
     /// sockets of this host are asked by their connections all the same.
     #[must_use]
     pub fn udp_gets(self) -> Self {
@@ -423,7 +423,7 @@ mod tests {
     fn names(builder: &Builder) -> Result<Vec<String>, String> {
         let plan = Plan::new(builder).map_err(|error| error.to_string())?;
         plan.tree().map_err(|error| error.to_string())?;
-        Ok(plan.servers().iter().map(|server| server.name.clone()).collect())
+        Ok(plan.servers().iter().map(|server| server.name.to_string()).collect())
     }
 
     #[test]
@@ -439,7 +439,7 @@ mod tests {
         let of = |servers: &[&str]| Builder::servers(servers).texts;
         let first = Plan::new(&Builder::servers(&["127.0.0.1:1", "127.0.0.1:2"])).unwrap();
         let next = first.after(&of(&["127.0.0.1:3", "127.0.0.1:2"])).unwrap();
-        let names = |plan: &Plan| plan.in_use().map(|server| server.name.clone()).collect::<Vec<_>>();
+        let names = |plan: &Plan| plan.in_use().map(|server| server.name.to_string()).collect::<Vec<_>>();
         assert_eq!(names(&next), ["127.0.0.1:2", "127.0.0.1:3"]);
         assert!(Arc::ptr_eq(&first.servers[1].standing, &next.servers[1].standing));
         assert!(!next.uses(0) && next.uses(1) && next.uses(2));

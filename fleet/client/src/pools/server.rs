@@ -20,7 +20,7 @@ const LOOKUPS_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     /// As the configuration writes it.
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     address: Named,
     pub(super) addresses: Arc<Addresses>,
     pub(super) secure: Option<Secure>,
@@ -28,6 +28,9 @@ pub(super) struct Server {
     /// When it is asked whether it is back, while it is out.
     /// LOCK: pool_probes. Leaf.
     probes: Arc<Mutex<Option<Probes>>>,
+    /// Why it has failed last, for the texts of errors.
+    /// LOCK: pool_failure. Leaf.
+    failure: Arc<Mutex<Option<Arc<str>>>>,
     pub(super) timeout_ms: u64,
     pub(super) connect_timeout_ms: u64,
     /// What packets to it have in the field of their service.
@@ -42,13 +45,14 @@ impl Server {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 4).max(1);
         let is_local = matches!(spec.address, Named::Unix(_));
         let server = Server {
-            name: spec.address.to_string(),
+            name: spec.address.to_string().into(),
             address: spec.address.clone(),
             addresses: Arc::new(Addresses::new([])),
             gets: if secure.is_some() || is_local { Gets::Tcp } else { common.gets },
             secure,
             standing: Arc::new(Standing::new(Arc::clone(&common.slow))),
             probes: Arc::default(),
+            failure: Arc::default(),
             timeout_ms: millis(spec.timeout),
             connect_timeout_ms: millis(spec.connect_timeout),
             service: spec.service,
@@ -68,6 +72,19 @@ impl Server {
 
     pub(super) fn probes(&self) -> MutexGuard<'_, Option<Probes>> {
         self.probes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why it has failed last.
+    pub(super) fn failure(&self) -> Option<Arc<str>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn note_failure(&self, cause: impl Into<Arc<str>>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause.into());
+    }
+
+    pub(super) fn note_timeout(&self, patience_ms: u64) {
+        self.note_failure(format!("timeout after {patience_ms} ms"));
     }
 
     /// Whether gets go to it by UDP.
@@ -143,14 +160,14 @@ pub(super) fn look_up(servers: &[Server], patience: Duration) -> Option<Unknown>
         }
     }
     let is_unknown = |server: &&Server| !server.is_known();
-    problem.or_else(|| servers.iter().find(is_unknown).map(|server| (server.name.clone(), reason)))
+    problem.or_else(|| servers.iter().find(is_unknown).map(|server| (server.name.to_string(), reason)))
 }
 
 fn look_all_up(names: &Mutex<Vec<Server>>, told: &Sender<Option<Unknown>>) {
     loop {
         let next = names.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Some(server) = next else { return };
-        let problem = server.look_up().err().map(|error| (server.name.clone(), error.to_string()));
+        let problem = server.look_up().err().map(|error| (server.name.to_string(), error.to_string()));
         // Who has lost patience does not hear it.
         let _ = told.send(problem);
     }

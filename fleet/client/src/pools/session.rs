@@ -2,6 +2,7 @@
 
 use super::core::{Core, Fault, Understood};
 use super::counters::Counts;
+use super::error::cause;
 use super::plan::{Plan, SetupError};
 use super::server::Server;
 use super::window::Era;
@@ -130,6 +131,7 @@ impl Session {
     pub(super) fn begin(&mut self) -> io::Result<()> {
         self.core.set_time(wall_clock(), self.plan.now_ms());
         for server in self.core.forget_overdue() {
+            self.server(server).note_failure("a request before this one was not sent in time");
             self.close(server, Fault::Gone);
         }
         self.turn(Duration::ZERO)?;
@@ -214,18 +216,22 @@ impl Session {
             self.connect(server)?;
         }
         let is_secure = self.server(server).secure.is_some();
-        let Session { core, wires, poll, .. } = self;
+        let Session { core, plan, wires, poll, .. } = self;
+        let known = &plan.servers()[server as usize];
         let wire = &mut wires[server as usize];
         let Link::Up(stream) = &mut wire.link else { return Ok(()) };
         loop {
             let bytes = if is_secure { core.unsent_record(server) } else { core.unsent(server) };
             if bytes.is_empty() {
-                return wire.listen(poll, server, Interest::Read);
+                return wire.listen(poll, server, Interest::Read).map_err(|error| lost(known, &Err(error)));
             }
             match stream.write(bytes) {
                 Ok(Progress::Moved(sent)) => core.sent(server, sent),
-                Ok(Progress::Blocked) => return wire.listen(poll, server, Interest::ReadWrite),
-                Ok(Progress::Ended) | Err(_) => return Err(Fault::Gone),
+                Ok(Progress::Blocked) => {
+                    let listens = wire.listen(poll, server, Interest::ReadWrite);
+                    return listens.map_err(|error| lost(known, &Err(error)));
+                }
+                ended => return Err(lost(known, &ended)),
             }
         }
     }
@@ -237,9 +243,9 @@ impl Session {
         if !wire.way.is_halfway() {
             wire.way.refresh();
         }
-        let stream = wire.way.connect(known.service).map_err(fault_of)?;
+        let stream = wire.way.connect(known.service).map_err(|error| refused(known, &error))?;
         let token = of_connection(server);
-        self.poll.add(&stream, token, Interest::ReadWrite).map_err(fault_of)?;
+        self.poll.add(&stream, token, Interest::ReadWrite).map_err(|error| refused(known, &error))?;
         (wire.link, wire.interest) = (Link::Connecting(stream), Interest::ReadWrite);
         self.core.connecting(server);
         Ok(())
@@ -260,9 +266,10 @@ impl Session {
 
     /// Goes on connecting.
     fn go_on(&mut self, server: u32) -> Result<(), Fault> {
-        let secure = self.plan.servers()[server as usize].secure.as_ref();
+        let known = &self.plan.servers()[server as usize];
         let wire = &mut self.wires[server as usize];
-        if wire.link.go_on(secure).is_err() {
+        if let Err(error) = wire.link.go_on(known.secure.as_ref()) {
+            known.note_failure(cause(&error));
             wire.link = Link::Closed;
             return if wire.way.turn() { self.send(server) } else { Err(Fault::Unreachable) };
         }
@@ -270,7 +277,8 @@ impl Session {
             Link::Securing(_) => {
                 // Each step of a handshake has its time: the thread may be away between two of them.
                 self.core.connecting(server);
-                wire.listen(&self.poll, server, Interest::Read)
+                let listens = wire.listen(&self.poll, server, Interest::Read);
+                listens.map_err(|error| lost(known, &Err(error)))
             }
             _ => {
                 wire.way.reached();
@@ -282,7 +290,7 @@ impl Session {
 
     fn read(&mut self, server: u32) -> Result<(), Fault> {
         for _ in 0..READS_MAX {
-            let Session { core, wires, intake, .. } = self;
+            let Session { core, plan, wires, intake, .. } = self;
             let wire = &mut wires[server as usize];
             let Link::Up(stream) = &mut wire.link else { return Ok(()) };
             let mut input = Intake::lent(&mut wire.rest, intake);
@@ -293,9 +301,9 @@ impl Session {
             let bytes = match progress {
                 Ok(Progress::Moved(bytes)) => bytes,
                 Ok(Progress::Blocked) => 0,
-                Ok(Progress::Ended) | Err(_) => {
+                ended => {
                     input.keep(&mut wire.rest, intake);
-                    return Err(Fault::Gone);
+                    return Err(lost(&plan.servers()[server as usize], &ended));
                 }
             };
             input.filled(bytes);
@@ -318,7 +326,11 @@ impl Session {
         let is_secure = self.server(server).secure.is_some();
         let is_clean = self.core.unsent(server).is_empty();
         let interest = if is_clean { Interest::Read } else { Interest::ReadWrite };
-        if is_secure { self.wires[server as usize].listen(&self.poll, server, interest) } else { Ok(()) }
+        if !is_secure {
+            return Ok(());
+        }
+        let listens = self.wires[server as usize].listen(&self.poll, server, interest);
+        listens.map_err(|error| lost(self.server(server), &Err(error)))
     }
 
     fn close(&mut self, server: u32, fault: Fault) {
@@ -350,7 +362,10 @@ impl Session {
             match sent {
                 // There is no room for it, which is as if it was lost.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return self.close_datagrams(server),
+                Err(error) => {
+                    self.server(server).note_failure(cause(&error));
+                    return self.close_datagrams(server);
+                }
                 Ok(_) => {}
             }
         }
@@ -390,7 +405,10 @@ impl Session {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // Its port is closed.
-                Err(_) => return self.close_datagrams(server),
+                Err(error) => {
+                    self.server(server).note_failure(cause(&error));
+                    return self.close_datagrams(server);
+                }
             }
         }
     }
@@ -404,9 +422,19 @@ impl Session {
     }
 }
 
-/// Why a connection could not be begun.
-fn fault_of(error: io::Error) -> Fault {
-    if is_busy(&error) { Fault::Busy } else { Fault::Unreachable }
+/// A connection could not be begun.
+fn refused(server: &Server, error: &io::Error) -> Fault {
+    server.note_failure(cause(error));
+    if is_busy(error) { Fault::Busy } else { Fault::Unreachable }
+}
+
+/// A connection takes or brings nothing any more.
+fn lost(server: &Server, ended: &io::Result<Progress>) -> Fault {
+    match ended {
+        Err(error) => server.note_failure(cause(error)),
+        Ok(_) => server.note_failure("the server closed the connection"),
+    }
+    Fault::Gone
 }
 
 impl Datagrams {
@@ -434,12 +462,12 @@ impl Wire {
         }
     }
 
-    fn listen(&mut self, poll: &Poll, server: u32, interest: Interest) -> Result<(), Fault> {
+    fn listen(&mut self, poll: &Poll, server: u32, interest: Interest) -> io::Result<()> {
         let (Link::Securing(stream) | Link::Up(stream)) = &self.link else { return Ok(()) };
         let interest = stream.wants(interest);
         if self.interest != interest {
             self.interest = interest;
-            poll.change(stream, of_connection(server), interest).map_err(|_| Fault::Gone)?;
+            poll.change(stream, of_connection(server), interest)?;
         }
         Ok(())
     }

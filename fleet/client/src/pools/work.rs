@@ -3,7 +3,7 @@
 use super::ask::Ask;
 use super::core::{Reply, Ticket};
 use super::counters::Counts;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::session::Session;
 use super::shared_window::{SharedWindow, UnderWay};
 use super::window::Era;
@@ -119,7 +119,10 @@ impl<'a> Work<'a> {
     fn fail(&self, Waiting { call, next, .. }: Waiting, session: &mut Session) {
         let keys = self.calls.get(&call).map_or(0, Vec::len);
         for part in next..keys {
-            session.core.settle(Ticket { call, part: part as u32 }, Err(Error::Busy));
+            session.core.settle(
+                Ticket { call, part: part as u32 },
+                Err(Error::from(ErrorKind::Busy).because("too many keys are in progress")),
+            );
         }
     }
 
@@ -146,12 +149,12 @@ fn start(
     era: Era,
     under_way: &mut u32,
 ) {
-    if ask.is_good() {
+    if let Some(error) = ask.problem() {
+        window.leave(0, 1);
+        session.core.settle(ticket, Err(error));
+    } else {
         *under_way += 1;
         session.core.start(ticket, &ask.request(), era);
-    } else {
-        window.leave(0, 1);
-        session.core.settle(ticket, Err(Error::BadKey));
     }
 }
 
@@ -169,6 +172,7 @@ mod tests {
         let mut session = Session::new(&plan, &counts, window.era()).unwrap();
         let mut work = Work::default();
         let ask = || vec![Ask::of(Op::Get, b"k"), Ask::of(Op::Get, b"l")];
+        let refused = || vec![Err(Error::from(ErrorKind::Busy).because("too many keys are in progress")); 2];
         // Others have all places.
         window.take(u32::MAX, UnderWay::Nothing);
         let first = work.begin(&mut session, ask());
@@ -178,10 +182,10 @@ mod tests {
         work.refuse_overdue(&mut session, 11);
         assert!(work.take_done(&mut session, &counts).is_empty());
         work.refuse_overdue(&mut session, 10);
-        assert_eq!(work.take_done(&mut session, &counts), [(first, vec![Err(Error::Busy); 2])]);
+        assert_eq!(work.take_done(&mut session, &counts), [(first, refused())]);
         session.core.set_time(1_800_000_000, 20);
         work.refuse_overdue(&mut session, 10);
-        assert_eq!(work.take_done(&mut session, &counts), [(second, vec![Err(Error::Busy); 2])]);
+        assert_eq!(work.take_done(&mut session, &counts), [(second, refused())]);
         assert_eq!(work.start(&mut session, &window), Places::Enough, "nobody waits any more");
     }
 }

@@ -1,7 +1,8 @@
-"""A client of memcached and Guira that spreads keys over many servers by itself, blocking and for asyncio."""
+"""A client of memcached and Guira that spreads keys over many servers, blocking and for asyncio."""
 
 from ._asyncio import AsyncClient
 from ._blocking import Client
+from ._guira import VERSION as __version__
 from .exceptions import (
     MemcacheBusyError,
     MemcacheClientError,
@@ -36,4 +37,5 @@ __all__ = [
     "MemcacheUnknownCommandError",
     "MemcacheUnknownError",
     "MemcacheUnreachableError",
+    "__version__",
 ]

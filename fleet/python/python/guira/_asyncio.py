@@ -5,24 +5,49 @@ from __future__ import annotations
 import asyncio
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Tuple, Type, Union, overload
 
 from . import _codec as codec
 from . import _guira
-from ._codec import Codec, Key, Serde
+from ._codec import Codec
 from ._pending import PendingCalls
-from ._setup import Server, setup, tell_of_forks
-from .exceptions import MemcacheClientError
+from ._refused import refuse
+from ._setup import all_named, described, reset_in_children, setup
+from ._typing import C, D, Deserializer, K, Key, M, Options, Serde, Serializer, Server, Typed, V
+from .exceptions import MemcacheError
 
-K = TypeVar("K", str, bytes)
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-class AsyncClient:
-    """Many servers, each of which has some of the keys, with the calls of :class:`guira.Client` as coroutines.
+class AsyncClient(Typed[M]):
+    """A client of many servers, with the methods of :class:`guira.Client` as coroutines.
 
-    A thread without Python does the I/O, over one connection to each server. A call that nobody waits for any more goes on. It can be made before
-    there is a loop, and used from several; names of servers are looked up when it is made.
+    A thread outside Python does the I/O, over one connection to each server. Cancelling a coroutine does not cancel its request. A program can create
+    the client before it has a loop, and use it from several loops. The constructor looks up the names of servers.
     """
+
+    @overload
+    def __init__(
+        self: AsyncClient[Optional[bytes]],
+        server: Union[Server, Iterable[Server], None] = None,
+        *,
+        serde: None = None,
+        serializer: Optional[Serializer] = None,
+        deserializer: None = None,
+        **options: Unpack[Options],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncClient[Any],
+        server: Union[Server, Iterable[Server], None] = None,
+        *,
+        serde: Optional[Serde] = None,
+        serializer: Optional[Serializer] = None,
+        deserializer: Optional[Deserializer] = None,
+        **options: Unpack[Options],
+    ) -> None: ...
 
     def __init__(
         self,
@@ -30,8 +55,8 @@ class AsyncClient:
         *,
         config: Union[str, Mapping[str, Any], None] = None,
         serde: Optional[Serde] = None,
-        serializer: Optional[Callable[[Any, Any], Tuple[Any, int]]] = None,
-        deserializer: Optional[Callable[[Any, bytes, int], Any]] = None,
+        serializer: Optional[Serializer] = None,
+        deserializer: Optional[Deserializer] = None,
         timeout: float = 1.0,
         ignore_exc: bool = False,
         key_prefix: Key = b"",
@@ -41,23 +66,29 @@ class AsyncClient:
         compress_from: Optional[int] = None,
         ca_file: Optional[str] = None,
         verify: bool = True,
+        **refused: Any,
     ) -> None:
-        """As :class:`guira.Client`."""
+        """Takes the arguments of :class:`guira.Client`, except ``max_pool_size``."""
+        refuse(type(self).__name__, refused)
         self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, PendingCalls] = weakref.WeakKeyDictionary()
         self._client: Optional[_guira.AsyncClient] = None
-        self._setup = setup(server, config, timeout, udp_gets, compress_from, ca_file, verify)
+        self._servers, self._timeout = all_named(server), timeout
+        self._setup = setup(self._servers, config, timeout, udp_gets, compress_from, ca_file, verify)
         self._codec = Codec(
             serde, serializer, deserializer, key_prefix, allow_unicode_keys, encoding, ignore_exc
         )
         self._client = self._setup.async_client()
-        tell_of_forks(self)
+        reset_in_children(self)
+
+    def __repr__(self) -> str:
+        return described(self, self._servers, self._timeout)
 
     def _after_fork(self) -> None:
         self._client = None
         self._by_loop = weakref.WeakKeyDictionary()
 
     def __del__(self) -> None:
-        # Nothing to leave if it was never made.
+        # A constructor that raised has left nothing to close.
         if hasattr(self, "_by_loop"):
             self._leave()
 
@@ -71,7 +102,7 @@ class AsyncClient:
         loop = asyncio.get_running_loop()
         pending = self._by_loop.get(loop)
         if pending is None:
-            # Loops of other threads may come meanwhile.
+            # Loops of other threads may add themselves in between.
             for other in [ref() for ref in self._by_loop.keyrefs()]:
                 if other is not None and other.is_closed():
                     self._by_loop.pop(other, None)
@@ -79,26 +110,26 @@ class AsyncClient:
         return pending
 
     def _leave(self) -> None:
-        """Takes its descriptors from all loops, each in its thread."""
+        """Removes the descriptors of the client from all loops, each in the thread of the loop."""
         by_loop, self._by_loop = self._by_loop, weakref.WeakKeyDictionary()
         for loop, pending in list(by_loop.items()):
             try:
                 loop.call_soon_threadsafe(pending.close, loop)
             except RuntimeError:
-                # It is closed, and watches nothing any more.
+                # A closed loop watches no descriptor.
                 pass
 
     async def close(self) -> None:
-        """Closes all connections. Calls that are under way fail. Another call opens new ones."""
+        """Closes all connections and fails the calls in progress. The next call opens new connections."""
         self._leave()
         self._client = None
-        # The loop has this one's descriptor no more when it comes back.
+        # The loop removes the descriptor of the client before it resumes this coroutine.
         await asyncio.sleep(0)
 
     quit = close
     disconnect_all = close
 
-    async def __aenter__(self) -> AsyncClient:
+    async def __aenter__(self) -> AsyncClient[M]:
         return self
 
     async def __aexit__(
@@ -109,50 +140,77 @@ class AsyncClient:
     ) -> None:
         await self.close()
 
+    @overload
+    async def get(self, key: Key, default: None = None) -> M: ...
+
+    @overload
+    async def get(self: AsyncClient[Optional[V]], key: Key, default: D) -> Union[V, D]: ...
+
     async def get(self, key: Key, default: Any = None) -> Any:
-        """As :meth:`guira.Client.get`."""
-        name = self._codec.key(key)
+        """Does the same as :meth:`guira.Client.get`."""
         try:
             pending = self._pending()
-            item = await pending.answer(pending.calls.get(name))
+            item = await pending.answer(pending.calls.get(self._codec.key(key)))
             return default if item is None else self._codec.value(key, item)
         except Exception as error:
-            return self._codec.failed_get(error, default)
+            return self._codec.failed_get(error, "get", key, default)
 
-    async def gets(self, key: Key, default: Any = None, cas_default: Any = None) -> Tuple[Any, Any]:
-        """As :meth:`guira.Client.gets`."""
-        name = self._codec.key(key)
+    @overload
+    async def gets(self, key: Key, default: None = None, cas_default: None = None) -> Tuple[M, Optional[int]]: ...
+
+    @overload
+    async def gets(self: AsyncClient[Optional[V]], key: Key, default: D, cas_default: None = None) -> Tuple[Union[V, D], Optional[int]]: ...
+
+    @overload
+    async def gets(self: AsyncClient[Optional[V]], key: Key, default: D, cas_default: C) -> Tuple[Union[V, D], Union[int, C]]: ...
+
+    @overload
+    async def gets(self, key: Key, *, cas_default: C) -> Tuple[M, Union[int, C]]: ...
+
+    async def gets(self, key: Key, default: Any = None, cas_default: Any = None) -> Any:
+        """Does the same as :meth:`guira.Client.gets`."""
         try:
             pending = self._pending()
-            item = await pending.answer(pending.calls.gets(name))
+            item = await pending.answer(pending.calls.gets(self._codec.key(key)))
             return (default, cas_default) if item is None else self._codec.value_and_cas(key, item)
         except Exception as error:
-            missing: Tuple[Any, Any] = self._codec.failed_get(error, (default, cas_default))
-            return missing
+            return self._codec.failed_get(error, "gets", key, (default, cas_default))
+
+    @overload
+    async def gat(self, key: Key, expire: int = 0, default: None = None) -> M: ...
+
+    @overload
+    async def gat(self: AsyncClient[Optional[V]], key: Key, expire: int, default: D) -> Union[V, D]: ...
+
+    @overload
+    async def gat(self: AsyncClient[Optional[V]], key: Key, expire: int = 0, *, default: D) -> Union[V, D]: ...
 
     async def gat(self, key: Key, expire: int = 0, default: Any = None) -> Any:
-        """As :meth:`guira.Client.gat`."""
-        name, expiry = self._codec.key(key), codec.expiry(expire)
+        """Does the same as :meth:`guira.Client.gat`."""
         try:
             pending = self._pending()
-            item = await pending.answer(pending.calls.gat(name, expiry))
+            item = await pending.answer(pending.calls.gat(self._codec.key(key), codec.expiry(expire)))
             return default if item is None else self._codec.value(key, item)
         except Exception as error:
-            return self._codec.failed_get(error, default)
+            return self._codec.failed_get(error, "gat", key, default)
 
-    async def get_many(self, keys: Iterable[K]) -> Dict[K, Any]:
-        """As :meth:`guira.Client.get_many`."""
-        keys, pending = list(keys), self._pending()
-        items = await pending.answer(pending.calls.get_many([self._codec.key(key) for key in keys]))
-        return self._codec.values(keys, items, self._codec.value)
+    async def get_many(self: AsyncClient[Optional[V]], keys: Iterable[K]) -> Dict[K, V]:
+        """Does the same as :meth:`guira.Client.get_many`."""
+        keys = list(keys)
+        names = self._codec.keys("get_many", keys)
+        pending = self._pending()
+        items = await pending.answer(pending.calls.get_many(names))
+        return self._codec.values("get_many", keys, items, self._codec.value)
 
     get_multi = get_many
 
-    async def gets_many(self, keys: Iterable[K]) -> Dict[K, Tuple[Any, int]]:
-        """As :meth:`guira.Client.gets_many`."""
-        keys, pending = list(keys), self._pending()
-        items = await pending.answer(pending.calls.gets_many([self._codec.key(key) for key in keys]))
-        return self._codec.values(keys, items, self._codec.value_and_cas)
+    async def gets_many(self: AsyncClient[Optional[V]], keys: Iterable[K]) -> Dict[K, Tuple[V, int]]:
+        """Does the same as :meth:`guira.Client.gets_many`."""
+        keys = list(keys)
+        names = self._codec.keys("gets_many", keys)
+        pending = self._pending()
+        items = await pending.answer(pending.calls.gets_many(names))
+        return self._codec.values("gets_many", keys, items, self._codec.value_and_cas)
 
     async def set(
         self,
@@ -162,9 +220,13 @@ class AsyncClient:
         noreply: Optional[bool] = None,
         flags: Optional[int] = None,
     ) -> bool:
-        """As :meth:`guira.Client.set`."""
-        row, pending = self._codec.row(key, value, expire, flags), self._pending()
-        return bool(await pending.answer(pending.calls.set(*row)))
+        """Does the same as :meth:`guira.Client.set`."""
+        row = self._codec.row("set", key, value, expire, flags)
+        try:
+            pending = self._pending()
+            return bool(await pending.answer(pending.calls.set(*row)))
+        except MemcacheError as error:
+            raise codec.stored(error, "set", row, key)
 
     async def set_many(
         self,
@@ -173,10 +235,11 @@ class AsyncClient:
         noreply: Optional[bool] = None,
         flags: Optional[int] = None,
     ) -> List[K]:
-        """As :meth:`guira.Client.set_many`."""
-        rows = [self._codec.row(key, value, expire, flags) for key, value in values.items()]
-        keys, pending = list(values), self._pending()
-        return codec.not_stored(keys, await pending.answer(pending.calls.set_many(rows)))
+        """Does the same as :meth:`guira.Client.set_many`."""
+        rows = [self._codec.row("set_many", key, value, expire, flags) for key, value in values.items()]
+        keys = list(values)
+        pending = self._pending()
+        return codec.not_stored("set_many", keys, await pending.answer(pending.calls.set_many(rows)))
 
     set_multi = set_many
 
@@ -188,9 +251,13 @@ class AsyncClient:
         noreply: Optional[bool] = None,
         flags: Optional[int] = None,
     ) -> bool:
-        """As :meth:`guira.Client.add`."""
-        row, pending = self._codec.row(key, value, expire, flags), self._pending()
-        return bool(await pending.answer(pending.calls.add(*row)))
+        """Does the same as :meth:`guira.Client.add`."""
+        row = self._codec.row("add", key, value, expire, flags)
+        try:
+            pending = self._pending()
+            return bool(await pending.answer(pending.calls.add(*row)))
+        except MemcacheError as error:
+            raise codec.stored(error, "add", row, key)
 
     async def replace(
         self,
@@ -200,9 +267,13 @@ class AsyncClient:
         noreply: Optional[bool] = None,
         flags: Optional[int] = None,
     ) -> bool:
-        """As :meth:`guira.Client.replace`."""
-        row, pending = self._codec.row(key, value, expire, flags), self._pending()
-        return bool(await pending.answer(pending.calls.replace(*row)))
+        """Does the same as :meth:`guira.Client.replace`."""
+        row = self._codec.row("replace", key, value, expire, flags)
+        try:
+            pending = self._pending()
+            return bool(await pending.answer(pending.calls.replace(*row)))
+        except MemcacheError as error:
+            raise codec.stored(error, "replace", row, key)
 
     async def cas(
         self,
@@ -213,79 +284,102 @@ class AsyncClient:
         noreply: Optional[bool] = False,
         flags: Optional[int] = None,
     ) -> Optional[bool]:
-        """As :meth:`guira.Client.cas`."""
-        row, pending = self._codec.row(key, value, expire, flags), self._pending()
-        stored: Optional[bool] = await pending.answer(pending.calls.cas(*row, codec.unique(cas)))
-        return stored
+        """Does the same as :meth:`guira.Client.cas`."""
+        row = self._codec.row("cas", key, value, expire, flags)
+        try:
+            pending = self._pending()
+            stored: Optional[bool] = await pending.answer(pending.calls.cas(*row, codec.unique(cas)))
+            return stored
+        except MemcacheError as error:
+            raise codec.stored(error, "cas", row, key)
 
     async def append(self, key: Key, value: Any, noreply: Optional[bool] = None) -> bool:
-        """As :meth:`guira.Client.append`."""
-        name, more, pending = self._codec.key(key), self._codec.more(key, value), self._pending()
-        return bool(await pending.answer(pending.calls.append(name, more)))
+        """Does the same as :meth:`guira.Client.append`."""
+        try:
+            pending = self._pending()
+            return bool(await pending.answer(pending.calls.append(self._codec.key(key), self._codec.more(key, value))))
+        except MemcacheError as error:
+            raise error._of("append", key)
 
     async def prepend(self, key: Key, value: Any, noreply: Optional[bool] = None) -> bool:
-        """As :meth:`guira.Client.prepend`."""
-        name, more, pending = self._codec.key(key), self._codec.more(key, value), self._pending()
-        return bool(await pending.answer(pending.calls.prepend(name, more)))
+        """Does the same as :meth:`guira.Client.prepend`."""
+        try:
+            pending = self._pending()
+            return bool(await pending.answer(pending.calls.prepend(self._codec.key(key), self._codec.more(key, value))))
+        except MemcacheError as error:
+            raise error._of("prepend", key)
 
     async def touch(self, key: Key, expire: int = 0, noreply: Optional[bool] = None) -> bool:
-        """As :meth:`guira.Client.touch`."""
-        name, expiry, pending = self._codec.key(key), codec.expiry(expire), self._pending()
-        return bool(await pending.answer(pending.calls.touch(name, expiry)))
+        """Does the same as :meth:`guira.Client.touch`."""
+        try:
+            pending = self._pending()
+            return bool(await pending.answer(pending.calls.touch(self._codec.key(key), codec.expiry(expire))))
+        except MemcacheError as error:
+            raise error._of("touch", key)
 
     async def delete(self, key: Key, noreply: Optional[bool] = None) -> bool:
-        """As :meth:`guira.Client.delete`."""
-        name, pending = self._codec.key(key), self._pending()
-        return bool(await pending.answer(pending.calls.delete(name)))
+        """Does the same as :meth:`guira.Client.delete`."""
+        try:
+            pending = self._pending()
+            return bool(await pending.answer(pending.calls.delete(self._codec.key(key))))
+        except MemcacheError as error:
+            raise error._of("delete", key)
 
     async def delete_many(self, keys: Iterable[Key], noreply: Optional[bool] = None) -> bool:
-        """As :meth:`guira.Client.delete_many`."""
-        keys, pending = list(keys), self._pending()
-        names = [self._codec.key(key) for key in keys]
-        return codec.all_deleted(keys, await pending.answer(pending.calls.delete_many(names)))
+        """Does the same as :meth:`guira.Client.delete_many`."""
+        keys = list(keys)
+        names = self._codec.keys("delete_many", keys)
+        pending = self._pending()
+        return codec.all_deleted("delete_many", keys, await pending.answer(pending.calls.delete_many(names)))
 
     delete_multi = delete_many
 
     async def incr(self, key: Key, value: int, noreply: Optional[bool] = False) -> Optional[int]:
-        """As :meth:`guira.Client.incr`."""
-        name, by, pending = self._codec.key(key), codec.amount(value), self._pending()
-        number: Optional[int] = await pending.answer(pending.calls.incr(name, by))
-        return number
+        """Does the same as :meth:`guira.Client.incr`."""
+        try:
+            pending = self._pending()
+            number: Optional[int] = await pending.answer(pending.calls.incr(self._codec.key(key), codec.amount(value)))
+            return number
+        except MemcacheError as error:
+            raise error._of("incr", key)
 
     async def decr(self, key: Key, value: int, noreply: Optional[bool] = False) -> Optional[int]:
-        """As :meth:`guira.Client.decr`."""
-        name, by, pending = self._codec.key(key), codec.amount(value), self._pending()
-        number: Optional[int] = await pending.answer(pending.calls.decr(name, by))
-        return number
+        """Does the same as :meth:`guira.Client.decr`."""
+        try:
+            pending = self._pending()
+            number: Optional[int] = await pending.answer(pending.calls.decr(self._codec.key(key), codec.amount(value)))
+            return number
+        except MemcacheError as error:
+            raise error._of("decr", key)
 
     async def flush_all(self, delay: int = 0, noreply: Optional[bool] = None) -> bool:
-        """As :meth:`guira.Client.flush_all`."""
+        """Does the same as :meth:`guira.Client.flush_all`."""
         codec.no_delay(delay)
-        pending = self._pending()
-        await pending.answer(pending.calls.flush_all())
-        return True
+        try:
+            pending = self._pending()
+            await pending.answer(pending.calls.flush_all())
+            return True
+        except MemcacheError as error:
+            raise error._of("flush_all")
 
     async def version(self) -> bytes:
-        """As :meth:`guira.Client.version`."""
-        versions = list((await self.versions()).values())
-        if len(versions) != 1:
-            raise MemcacheClientError("there are several servers: ask for their versions")
-        return versions[0].encode()
+        """Does the same as :meth:`guira.Client.version`."""
+        return codec.only_version(await self.versions())
 
     async def versions(self) -> Dict[str, str]:
-        """As :meth:`guira.Client.versions`. A thread of the loop's executor asks, over connections of its own."""
+        """Does the same as :meth:`guira.Client.versions`, in a thread of the loop's executor, over connections of its own."""
         answers = await asyncio.get_running_loop().run_in_executor(
             None, lambda: self._setup.client().versions()
         )
-        return codec.of_servers(answers)
+        return codec.of_servers("versions", answers)
 
     async def stats(self, *args: str) -> Dict[str, Dict[str, str]]:
-        """As :meth:`guira.Client.stats`. A thread of the loop's executor asks, over connections of its own."""
+        """Does the same as :meth:`guira.Client.stats`, in a thread of the loop's executor, over connections of its own."""
         answers = await asyncio.get_running_loop().run_in_executor(
             None, lambda: self._setup.client().stats(" ".join(args))
         )
-        return {server: dict(stats) for server, stats in codec.of_servers(answers).items()}
+        return {server: dict(stats) for server, stats in codec.of_servers("stats", answers).items()}
 
     def counters(self) -> Dict[str, int]:
-        """As :meth:`guira.Client.counters`."""
+        """Does the same as :meth:`guira.Client.counters`."""
         return dict(self._open().counters())

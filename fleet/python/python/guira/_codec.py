@@ -1,48 +1,25 @@
-"""Keys and values as Python has them, and as servers have them."""
+"""Converts keys and values between Python and the bytes that servers store."""
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Hashable,
-    Iterable,
-    List,
-    Mapping,
-    Optional,
-    Protocol,
-    Sequence,
-    Tuple,
-    TypeVar,
-    Union,
+from typing import Any, Callable, Dict, Hashable, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+
+from ._typing import Deserializer, Item, Key, Row, Serde, Serializer
+from .exceptions import (
+    MemcacheClientError,
+    MemcacheError,
+    MemcacheIllegalInputError,
+    MemcacheTooLargeError,
 )
 
-from .exceptions import MemcacheError, MemcacheIllegalInputError
-
-Key = Union[str, bytes]
-# A value, its flags, and its unique if that was asked for.
-Item = Tuple[bytes, int, Optional[int]]
-# A key, a value, flags and when it expires.
-Row = Tuple[bytes, bytes, int, int]
 K = TypeVar("K", bound=Hashable)
 
 
-class Serde(Protocol):
-    """What makes bytes of values, and values of bytes: as pymemcache has it, whose objects can be used."""
-
-    def serialize(self, key: Any, value: Any) -> Tuple[Any, int]: ...
-
-    def deserialize(self, key: Any, value: bytes, flags: int) -> Any: ...
-
-
 class PlainSerde:
-    """Bytes, and the text of everything else. Or two functions."""
+    """Stores bytes as they are and other values as their text. Or calls two functions."""
 
     def __init__(
-        self,
-        serializer: Optional[Callable[[Any, Any], Tuple[Any, int]]] = None,
-        deserializer: Optional[Callable[[Any, bytes, int], Any]] = None,
+        self, serializer: Optional[Serializer] = None, deserializer: Optional[Deserializer] = None
     ) -> None:
         self._serializer = serializer
         self._deserializer = deserializer
@@ -56,9 +33,9 @@ class PlainSerde:
 
 def number(value: Any, name: str, least: int, most: int) -> int:
     if not isinstance(value, int):
-        raise MemcacheIllegalInputError(f"{name} has to be an integer, not {value!r}")
+        raise MemcacheIllegalInputError(f"{name} must be an integer, not {value!r}")
     if not least <= value <= most:
-        raise MemcacheIllegalInputError(f"{name} has to be from {least} to {most}, not {value}")
+        raise MemcacheIllegalInputError(f"{name} must be from {least} to {most}, not {value}")
     return value
 
 
@@ -74,24 +51,30 @@ def unique(cas: Any) -> int:
     digits = cas.decode("latin-1") if isinstance(cas, bytes) else cas
     if isinstance(digits, str):
         if not (digits.isascii() and digits.isdigit()):
-            raise MemcacheIllegalInputError(f"cas has to have digits only, not {cas!r}")
+            raise MemcacheIllegalInputError(f"cas must have digits only, not {cas!r}")
         digits = int(digits)
     return number(digits, "cas", 0, 2**64 - 1)
+
+
+def _bad_key(key: Any, problem: str) -> MemcacheIllegalInputError:
+    error = MemcacheIllegalInputError(problem)
+    error.key = key
+    return error
 
 
 class Codec:
     def __init__(
         self,
         serde: Optional[Serde],
-        serializer: Optional[Callable[[Any, Any], Tuple[Any, int]]],
-        deserializer: Optional[Callable[[Any, bytes, int], Any]],
+        serializer: Optional[Serializer],
+        deserializer: Optional[Deserializer],
         key_prefix: Key,
         allow_unicode_keys: bool,
         encoding: str,
         ignore_exc: bool,
     ) -> None:
         if serde is not None and (serializer is not None or deserializer is not None):
-            raise ValueError("serde takes the place of serializer and deserializer")
+            raise ValueError("pass either serde, or serializer and deserializer")
         self._serde: Serde = serde or PlainSerde(serializer, deserializer)
         self._key_encoding = "utf-8" if allow_unicode_keys else "ascii"
         self._encoding = encoding
@@ -104,19 +87,29 @@ class Codec:
             try:
                 key = key.encode(self._key_encoding)
             except UnicodeEncodeError:
-                raise MemcacheIllegalInputError(f"the key is not {self._key_encoding}: {key!r}") from None
+                name = self._key_encoding.upper()
+                raise _bad_key(key, f"the key is not {name}") from None
         elif not isinstance(key, bytes):
-            raise MemcacheIllegalInputError(f"a key is str or bytes, not {key!r}")
+            raise _bad_key(key, f"a key must be str or bytes, not {type(key).__name__}")
         return self._prefix + key
 
+    def keys(self, call: str, keys: Sequence[Any]) -> List[bytes]:
+        try:
+            return [self.key(key) for key in keys]
+        except MemcacheError as error:
+            raise error._of(call)
+
     def more(self, key: Key, value: Any) -> bytes:
-        """What is put before or behind a value."""
+        """The bytes that append and prepend add to a value."""
         return self._packed(key, value)[0]
 
-    def row(self, key: Key, value: Any, expire: int, flags: Optional[int]) -> Row:
-        packed, own_flags = self._packed(key, value)
-        flags = number(own_flags if flags is None else flags, "flags", 0, 2**32 - 1)
-        return self.key(key), packed, flags, expiry(expire)
+    def row(self, call: str, key: Key, value: Any, expire: int, flags: Optional[int]) -> Row:
+        try:
+            packed, own_flags = self._packed(key, value)
+            flags = number(own_flags if flags is None else flags, "flags", 0, 2**32 - 1)
+            return self.key(key), packed, flags, expiry(expire)
+        except MemcacheError as error:
+            raise error._of(call, key)
 
     def _packed(self, key: Key, value: Any) -> Tuple[bytes, int]:
         packed, flags = self._serde.serialize(key, value)
@@ -126,7 +119,8 @@ class Codec:
             try:
                 packed = str(packed).encode(self._encoding)
             except UnicodeEncodeError as error:
-                raise MemcacheIllegalInputError(f"the value is not {self._encoding}: {error}") from None
+                name = self._encoding.upper()
+                raise MemcacheIllegalInputError(f"the value is not {name}: {error.reason}") from None
         return packed, flags
 
     def value(self, key: Key, item: Item) -> Any:
@@ -135,19 +129,22 @@ class Codec:
     def value_and_cas(self, key: Key, item: Item) -> Tuple[Any, Optional[int]]:
         return self.value(key, item), item[2]
 
-    def failed_get(self, error: Exception, default: Any) -> Any:
-        """The default, if failures are misses."""
+    def failed_get(self, error: Exception, call: str, key: Key, default: Any) -> Any:
+        """Returns the default if failed gets count as misses, or raises the error."""
+        if isinstance(error, MemcacheError):
+            error._of(call, key)
         if self._ignore_exc and not isinstance(error, MemcacheIllegalInputError):
             return default
         raise error
 
     def values(
         self,
+        call: str,
         keys: Sequence[K],
         items: Iterable[Union[Item, Exception, None]],
         value: Callable[[Any, Item], Any],
     ) -> Dict[K, Any]:
-        """What was found of many keys."""
+        """Returns the values of the keys that were found."""
         found: Dict[K, Any] = {}
         failed: Dict[K, Exception] = {}
         for key, item in zip(keys, items):
@@ -161,24 +158,41 @@ class Codec:
         if failed:
             worst = _worst(failed)
             if not self._ignore_exc or isinstance(worst, MemcacheIllegalInputError):
-                raise told(worst, found, failed)
+                raise with_all(call, worst, found, failed)
         return found
 
 
 def _worst(failed: Mapping[Any, Exception]) -> Exception:
-    """The error to raise for many: what the caller has done wrong before what has happened to servers."""
+    """Chooses the error to raise for many keys: mistakes of the caller before failures of servers."""
     errors = list(failed.values())
     return next((error for error in errors if isinstance(error, MemcacheIllegalInputError)), errors[0])
 
 
-def told(error: Exception, found: Dict[Any, Any], failed: Dict[Any, Exception]) -> Exception:
+def with_all(
+    call: str, error: Exception, found: Dict[Any, Any], failed: Dict[Any, Exception]
+) -> Exception:
+    """Returns the error with the results and the errors of all keys."""
+    for key, one in failed.items():
+        if isinstance(one, MemcacheError):
+            one._of(call, key)
+    return _with_all(error, found, failed)
+
+
+def _with_all(error: Exception, found: Dict[Any, Any], failed: Dict[Any, Exception]) -> Exception:
     if isinstance(error, MemcacheError):
         error.found, error.failed = found, failed
     return error
 
 
-def not_stored(keys: Sequence[K], results: Iterable[Union[bool, Exception]]) -> List[K]:
-    """The keys of values that no server has taken."""
+def stored(error: MemcacheError, call: str, row: Row, key: Key) -> MemcacheError:
+    """Returns the error of a store with its key, and with the size of the value if that is the problem."""
+    if isinstance(error, MemcacheTooLargeError):
+        error.args = (f"{error.args[0]} (the value has {len(row[1])} bytes)",)
+    return error._of(call, key)
+
+
+def not_stored(call: str, keys: Sequence[K], results: Iterable[Union[bool, Exception]]) -> List[K]:
+    """Returns the keys of the values that no server has acknowledged."""
     failed: Dict[K, Exception] = {}
     missing = []
     for key, result in zip(keys, results):
@@ -187,26 +201,35 @@ def not_stored(keys: Sequence[K], results: Iterable[Union[bool, Exception]]) -> 
         if result is not True:
             missing.append(key)
     if failed and isinstance(_worst(failed), MemcacheIllegalInputError):
-        raise told(_worst(failed), {}, failed)
+        raise with_all(call, _worst(failed), {}, failed)
     return missing
 
 
-def all_deleted(keys: Sequence[Any], results: Iterable[Union[bool, Exception]]) -> bool:
+def all_deleted(call: str, keys: Sequence[Any], results: Iterable[Union[bool, Exception]]) -> bool:
     failed = {key: result for key, result in zip(keys, results) if isinstance(result, Exception)}
     if failed:
-        raise told(_worst(failed), {}, failed)
+        raise with_all(call, _worst(failed), {}, failed)
     return True
 
 
-def of_servers(answers: Mapping[str, Any]) -> Dict[str, Any]:
-    """What servers say of themselves, if all have answered."""
+def of_servers(call: str, answers: Mapping[str, Any]) -> Dict[str, Any]:
+    """Returns the reply of each server, if all servers have replied."""
     failed = {server: answer for server, answer in answers.items() if isinstance(answer, Exception)}
-    said = {server: answer for server, answer in answers.items() if server not in failed}
+    replies = {server: answer for server, answer in answers.items() if server not in failed}
     if failed:
-        raise told(_worst(failed), said, failed)
-    return said
+        for one in failed.values():
+            if isinstance(one, MemcacheError):
+                one._of(call)
+        raise _with_all(_worst(failed), replies, failed)
+    return replies
+
+
+def only_version(versions: Mapping[str, str]) -> bytes:
+    if len(versions) != 1:
+        raise MemcacheClientError("the client has several servers: call versions")._of("version")
+    return next(iter(versions.values())).encode()
 
 
 def no_delay(delay: int) -> None:
     if delay != 0:
-        raise NotImplementedError("flush_all has no delay here")
+        raise NotImplementedError("flush_all of guira has no delay")

@@ -10,7 +10,7 @@ from .exceptions import MemcacheUnexpectedCloseError
 
 
 class PendingCalls:
-    """Which futures wait for which calls. It does not hold its loop, which would never be freed then."""
+    """The futures of the calls in progress. It has no reference to its loop, which Python could not free otherwise."""
 
     def __init__(self, calls: Calls, loop: asyncio.AbstractEventLoop) -> None:
         self.calls = calls
@@ -18,7 +18,7 @@ class PendingCalls:
         loop.add_reader(calls.fileno(), self._take)
 
     async def answer(self, number: int) -> Any:
-        """What comes of a call. If nobody waits for it any more, it goes on all the same."""
+        """Returns the result of a call. Cancelling the coroutine does not cancel the call."""
         self._waiting[number] = future = asyncio.get_running_loop().create_future()
         try:
             return await future
@@ -37,7 +37,7 @@ class PendingCalls:
                 future.set_exception(error)
 
     def close(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Has nobody wait any more. In the thread of the loop."""
+        """Fails all calls in progress. The thread of the loop must call it."""
         loop.remove_reader(self.calls.fileno())
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():

@@ -1,7 +1,7 @@
 //! Calls of the application that are under way, and what was answered to them.
 
 use super::lane::Ticket;
-use crate::pools::error::Error;
+use crate::pools::error::{Error, ErrorKind};
 use guira_routing::{Answer, Outcome};
 
 /// What a server has said about a key.
@@ -47,17 +47,14 @@ impl Calls {
         number
     }
 
-    /// A key was answered.
+    /// A key was answered, not by an error.
     pub(super) fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
-        let reply = match Error::of(answer) {
-            Some(error) => Err(error),
-            None => Ok(Told {
-                outcome: answer.outcome,
-                item: answer.item.map(|item| (item.value.to_vec(), item.flags)),
-                number: answer.number,
-            }),
+        let told = Told {
+            outcome: answer.outcome,
+            item: answer.item.map(|item| (item.value.to_vec(), item.flags)),
+            number: answer.number,
         };
-        self.settle(ticket, reply);
+        self.settle(ticket, Ok(told));
     }
 
     pub(super) fn settle(&mut self, ticket: Ticket, reply: Reply) {
@@ -85,6 +82,6 @@ impl Calls {
         let replies = std::mem::take(&mut call.replies);
         self.vacant.push(number);
         // None is missing of a call that is done.
-        replies.into_iter().map(|reply| reply.unwrap_or(Err(Error::Busy))).collect()
+        replies.into_iter().map(|reply| reply.unwrap_or(Err(ErrorKind::Busy.into()))).collect()
     }
 }

@@ -26,7 +26,7 @@ impl Core {
             match it.lane.next(&input[at..]) {
                 Heard::Answer(origin, answer, taken) => {
                     it.is_heard();
-                    self.walks.answer(origin, &answer, &mut self.flow);
+                    self.answer(server, origin, &answer);
                     at += taken;
                 }
                 Heard::Alive(taken) => {
@@ -58,7 +58,8 @@ impl Core {
         };
         if let Arrived::Lost(lost) = arrived {
             self.flow.counts.udp_disordered.add(lost.keys.len());
-            self.lose(lost);
+            self.flow.servers[server as usize].known.note_failure("a datagram was lost");
+            self.lose(server, lost);
         }
     }
 
@@ -70,12 +71,12 @@ impl Core {
             match it.datagrams.next(id, &answer[at..]) {
                 Next::Answer(origin, answer, taken) => {
                     it.is_heard();
-                    self.walks.answer(origin, &answer, &mut self.flow);
+                    self.answer(server, origin, &answer);
                     at += taken;
                 }
                 Next::Failed(keys, answer) => {
                     it.is_heard();
-                    keys.into_iter().for_each(|origin| self.walks.answer(origin, &answer, &mut self.flow));
+                    keys.into_iter().for_each(|origin| self.answer(server, origin, &answer));
                     return Arrived::Nothing;
                 }
                 Next::Lost(lost) => return lost,
@@ -85,10 +86,10 @@ impl Core {
     }
 
     /// Answers to these keys do not come any more.
-    pub(super) fn lose(&mut self, lost: Lost) {
+    pub(super) fn lose(&mut self, server: u32, lost: Lost) {
         self.flow.leaving.lost.push(lost.era);
         for origin in lost.keys {
-            self.walks.answer(origin, &Answer::of(Outcome::Timeout), &mut self.flow);
+            self.answer(server, origin, &Answer::of(Outcome::Timeout));
         }
     }
 
@@ -96,14 +97,20 @@ impl Core {
     pub(in crate::pools) fn close_datagrams(&mut self, server: u32) {
         for origin in self.flow.servers[server as usize].datagrams.fail() {
             self.flow.counts.unreachable.add(1);
-            self.walks.answer(origin, &Answer::of(Outcome::ConnectError), &mut self.flow);
+            self.answer(server, origin, &Answer::of(Outcome::ConnectError));
         }
     }
 
-    /// A connection is closed.
+    /// A connection is closed. What the system says of it was noted before.
     pub(in crate::pools) fn close(&mut self, server: u32, fault: Fault) {
         let now_ms = self.flow.facts.now_ms;
         let it = &mut self.flow.servers[server as usize];
+        match fault {
+            Fault::ConnectTimeout | Fault::AddressTimeout => it.known.note_timeout(it.connect_patience_ms()),
+            Fault::Nonsense => it.known.note_failure("the reply is invalid"),
+            Fault::Refused => it.known.note_failure("the server refused a request before this one"),
+            Fault::Unreachable | Fault::Busy | Fault::Gone | Fault::Unused => {}
+        }
         let (why, prober) = match fault {
             Fault::Unreachable => (Outcome::ConnectError, it.known.standing.unreachable(&HEALTH)),
             Fault::ConnectTimeout => (Outcome::ConnectTimeout, it.known.standing.unreachable(&HEALTH)),
@@ -123,7 +130,7 @@ impl Core {
             (it.lane, it.datagrams) = Default::default();
         }
         for origin in lost {
-            self.walks.answer(origin, &Answer::of(why), &mut self.flow);
+            self.answer(server, origin, &Answer::of(why));
         }
     }
 }

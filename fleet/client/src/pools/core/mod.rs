@@ -14,6 +14,7 @@ pub(super) use hear::Understood;
 pub(super) use lane::Ticket;
 
 use super::counters::Counts;
+use super::error::{Error, ErrorKind};
 use super::plan::Plan;
 use super::server::Server;
 use super::window::Era;
@@ -61,6 +62,8 @@ struct Flow {
     random: u32,
     /// Whether what is asked goes on from what was asked too long ago.
     asks: Asks,
+    /// The server that has answered or refused a request last, and how.
+    source: Option<(u32, Outcome)>,
     counts: Arc<Counts>,
 }
 
@@ -140,36 +143,11 @@ impl Sink for Flow {
         _log: Option<LogName>,
         origin: Origin<Ticket>,
     ) -> Result<(), Outcome> {
-        let Some(it) = self.servers.get_mut(destination.0 as usize) else { return Err(Outcome::LocalError) };
-        if !it.known.standing.is_in() {
-            self.counts.down.add(1);
-            return Err(Outcome::Tko);
+        let sent = self.ask(destination, request, origin);
+        if let Err(why) = sent {
+            self.source = Some((destination.0, why));
         }
-        if self.asks == Asks::DeletesOnly && request.op != Op::Delete {
-            return Err(Outcome::Timeout);
-        }
-        // A request that is under way in a tree before: the server is let go again afterwards.
-        if it.used == Used::Was && !self.unused.contains(&destination.0) {
-            self.unused.push(destination.0);
-        }
-        let now_ms = self.facts.now_ms;
-        if it.known.takes_datagrams() && Datagrams::takes(request) {
-            if it.datagrams.is_full() {
-                return Err(Outcome::Busy);
-            }
-            self.counts.udp_keys.add(1);
-            self.dirty.push(destination.0);
-            it.datagrams.push(request, origin, now_ms, self.era);
-            return Ok(());
-        }
-        if it.lane.is_full() {
-            return Err(Outcome::Busy);
-        }
-        if it.lane.unsent().is_empty() {
-            self.dirty.push(destination.0);
-        }
-        let is_sent = it.lane.push(request, origin, now_ms, self.era);
-        if is_sent { Ok(()) } else { Err(Outcome::ClientError) }
+        sent
     }
 
     fn now_ms(&self) -> u64 {
@@ -188,7 +166,69 @@ impl Sink for Flow {
             outcome if outcome.is_error() && answer.line.is_empty() => self.leaving.put_back += 1,
             _ => self.leaving.answered += 1,
         }
-        self.calls.answer(ticket, answer);
+        match ErrorKind::of(answer) {
+            None => self.calls.answer(ticket, answer),
+            Some(kind) => self.calls.settle(ticket, Err(self.placed(kind, answer))),
+        }
+    }
+}
+
+impl Flow {
+    /// The error that an answer is, with the server that it comes from. Of several servers whose answers are compared, it is that of the last if its
+    /// answer is the worst; otherwise the server is not known.
+    #[cold]
+    fn placed(&self, kind: ErrorKind, answer: &Answer<'_>) -> Error {
+        let is_told = matches!(kind, ErrorKind::Refused(_) | ErrorKind::NoRoute(_));
+        let error = Error::from(kind);
+        let source = self.source.filter(|(_, outcome)| *outcome == answer.outcome);
+        let Some(it) = source.and_then(|(server, _)| self.servers.get(server as usize)) else { return error };
+        let error = error.at(&it.known.name);
+        match it.known.failure() {
+            _ if is_told => error,
+            _ if !answer.line.is_empty() => error.because(answer.line.escape_ascii().to_string()),
+            Some(cause) => error.because(cause),
+            None => error,
+        }
+    }
+
+    fn ask(
+        &mut self,
+        destination: DestinationId,
+        request: &Request<'_>,
+        origin: Origin<Ticket>,
+    ) -> Result<(), Outcome> {
+        let Some(it) = self.servers.get_mut(destination.0 as usize) else { return Err(Outcome::LocalError) };
+        if !it.known.standing.is_in() {
+            self.counts.down.add(1);
+            return Err(Outcome::Tko);
+        }
+        if self.asks == Asks::DeletesOnly && request.op != Op::Delete {
+            return Err(Outcome::Timeout);
+        }
+        // A request that is under way in a tree before: the server is let go again afterwards.
+        if it.used == Used::Was && !self.unused.contains(&destination.0) {
+            self.unused.push(destination.0);
+        }
+        let now_ms = self.facts.now_ms;
+        if it.known.takes_datagrams() && Datagrams::takes(request) {
+            if it.datagrams.is_full() {
+                it.known.note_failure("too many datagrams are in progress");
+                return Err(Outcome::Busy);
+            }
+            self.counts.udp_keys.add(1);
+            self.dirty.push(destination.0);
+            it.datagrams.push(request, origin, now_ms, self.era);
+            return Ok(());
+        }
+        if it.lane.is_full() {
+            it.known.note_failure("too many bytes wait to be sent");
+            return Err(Outcome::Busy);
+        }
+        if it.lane.unsent().is_empty() {
+            self.dirty.push(destination.0);
+        }
+        let is_sent = it.lane.push(request, origin, now_ms, self.era);
+        if is_sent { Ok(()) } else { Err(Outcome::ClientError) }
     }
 }
 
@@ -205,6 +245,7 @@ impl Core {
             unused: Vec::new(),
             random: seed as u32,
             asks: Asks::Anything,
+            source: None,
             counts,
         };
         let mut departures = Departures::default();
@@ -270,12 +311,18 @@ impl Core {
     /// Sends a key's request on its way, which has its place in the window since `era`.
     pub(super) fn start(&mut self, ticket: Ticket, request: &Request<'_>, era: Era) {
         let Core { walks, flow, .. } = self;
-        flow.era = era;
+        (flow.era, flow.source) = (era, None);
         let facts = flow.facts;
         match request.op {
             Op::FlushAll => walks.broadcast(request, &facts, ticket, flow),
             _ => walks.start(request, &facts, ticket, flow),
         }
+    }
+
+    /// A server has answered what it was sent for `origin`, or has failed to.
+    fn answer(&mut self, server: u32, origin: Origin<Ticket>, answer: &Answer<'_>) {
+        self.flow.source = Some((server, answer.outcome));
+        self.walks.answer(origin, answer, &mut self.flow);
     }
 
     /// A key is not asked for after all, and has no place in the window.

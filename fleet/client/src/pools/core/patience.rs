@@ -40,6 +40,7 @@ impl Core {
     fn end_waits(&mut self, then_ms: u64) {
         while let Some(place) = self.flow.waits.iter().position(|(due, _)| *due <= then_ms) {
             let (_, origin) = self.flow.waits.swap_remove(place);
+            self.flow.source = None;
             self.walks.answer(origin, &Answer::of(Outcome::Ok), &mut self.flow);
         }
     }
@@ -58,12 +59,12 @@ impl Core {
                     unsent.push(server);
                 }
                 if let Some(origin) = origin {
-                    self.walks.answer(origin, &Answer::of(Outcome::Timeout), &mut self.flow);
+                    self.answer(server, origin, &Answer::of(Outcome::Timeout));
                 }
             }
             while let Some(lost) = self.flow.servers[server as usize].datagrams.give_up(now_ms, patience_ms) {
                 for origin in lost.keys {
-                    self.walks.answer(origin, &Answer::of(Outcome::Timeout), &mut self.flow);
+                    self.answer(server, origin, &Answer::of(Outcome::Timeout));
                 }
             }
         }
@@ -78,6 +79,9 @@ impl Core {
         let (mut is_late, mut is_probe) = (false, false);
         let patience_ms = self.flow.servers[server as usize].known.timeout_ms;
         while let Some((origin, era)) = self.flow.servers[server as usize].lane.give_up(now_ms, patience_ms) {
+            if !is_late {
+                self.flow.servers[server as usize].known.note_timeout(patience_ms);
+            }
             is_late = true;
             let Some(origin) = origin else {
                 is_probe = true;
@@ -85,15 +89,18 @@ impl Core {
             };
             self.flow.counts.timeouts.add(1);
             self.flow.leaving.lost.push(era);
-            self.walks.answer(origin, &Answer::of(Outcome::Timeout), &mut self.flow);
+            self.answer(server, origin, &Answer::of(Outcome::Timeout));
         }
         let it = &mut self.flow.servers[server as usize];
         it.sweeps += usize::from(is_late);
         let is_stuck = is_late && (is_probe || it.sweeps >= SWEEPS_MAX || !it.lane.unsent().is_empty());
         while let Some(lost) = self.flow.servers[server as usize].datagrams.give_up(now_ms, patience_ms) {
+            if !is_late {
+                self.flow.servers[server as usize].known.note_timeout(patience_ms);
+            }
             is_late = true;
             self.flow.counts.udp_lost.add(lost.keys.len());
-            self.lose(lost);
+            self.lose(server, lost);
         }
         if is_late {
             let it = &mut self.flow.servers[server as usize];
@@ -146,7 +153,7 @@ impl Upstream {
         all.into_iter().flatten().min()
     }
 
-    fn connect_patience_ms(&self) -> u64 {
+    pub(super) fn connect_patience_ms(&self) -> u64 {
         self.known.connect_timeout_ms.min(self.known.timeout_ms)
     }
 }

@@ -1,7 +1,7 @@
 //! Requests and replies through the tree, without a server.
 
 use super::*;
-use crate::pools::error::Error;
+use crate::pools::error::{Error, ErrorKind};
 use crate::pools::plan::Builder;
 use crate::pools::window::Window;
 use guira_routing::Request;
@@ -52,10 +52,17 @@ impl Bench {
         all
     }
 
-    fn values(&mut self, call: u32) -> Vec<Result<Option<Vec<u8>>, Error>> {
+    fn values(&mut self, call: u32) -> Vec<Result<Option<Vec<u8>>, ErrorKind>> {
         assert_eq!(self.core.take_done(), [call]);
         let replies = self.core.take(call);
-        replies.into_iter().map(|reply| Ok(reply?.item.map(|(value, _)| value))).collect()
+        let value = |reply: Reply| Ok(reply.map_err(Error::into_kind)?.item.map(|(value, _)| value));
+        replies.into_iter().map(value).collect()
+    }
+
+    /// The texts of the errors of a call.
+    fn errors(&mut self, call: u32) -> Vec<String> {
+        assert_eq!(self.core.take_done(), [call]);
+        self.core.take(call).into_iter().filter_map(|reply| Some(reply.err()?.to_string())).collect()
     }
 
     fn at(&mut self, now_ms: u64) {
@@ -156,13 +163,68 @@ fn a_server_that_cannot_be_connected_to_is_down_at_once_for_all_threads() {
     bench.at(150);
     assert_eq!(bench.core.expire(), [(0, Fault::ConnectTimeout)]);
     bench.core.close(0, Fault::ConnectTimeout);
-    assert_eq!(bench.values(call), [Err(Error::Unreachable), Err(Error::Unreachable)]);
+    assert_eq!(bench.values(call), [Err(ErrorKind::Unreachable), Err(ErrorKind::Unreachable)]);
     let tree = bench.plan.tree().unwrap();
     bench.core = Core::new(&bench.plan, tree, 2, Arc::default(), Window::default().era());
     let call = bench.get(&["a"]);
-    assert_eq!(bench.values(call), [Err(Error::Down)]);
+    assert_eq!(bench.values(call), [Err(ErrorKind::Down)]);
     let leaving = bench.core.take_leaving();
     assert_eq!((leaving.answered, leaving.put_back, leaving.lost.len()), (0, 1, 0));
+}
+
+#[test]
+fn an_error_names_the_server_that_has_failed_and_why() {
+    let mut bench = bench(Builder::servers(&TWO[..1]));
+    let call = bench.get(&["k"]);
+    bench.sent();
+    bench.at(150);
+    assert!(bench.core.expire().is_empty());
+    assert_eq!(bench.errors(call), ["no reply from 127.0.0.1:1: timeout after 50 ms"]);
+    let call = bench.get(&["k"]);
+    bench.sent();
+    bench.core.hear(0, b"MN\r\n");
+    bench.core.close(0, Fault::Nonsense);
+    assert_eq!(bench.errors(call), ["the connection to 127.0.0.1:1 was lost: the reply is invalid"]);
+    let call = bench.get(&["k"]);
+    bench.core.close(0, Fault::ConnectTimeout);
+    assert_eq!(bench.errors(call), ["cannot connect to 127.0.0.1:1: timeout after 50 ms"]);
+    let call = bench.get(&["k"]);
+    assert_eq!(bench.errors(call), ["127.0.0.1:1 is marked as failed: timeout after 50 ms"]);
+}
+
+#[test]
+fn an_error_names_the_last_server_of_a_failover_and_none_that_has_not_failed_so() {
+    let mut both = bench(failover());
+    let call = both.get(&["k"]);
+    both.core.close(0, Fault::ConnectTimeout);
+    both.sent();
+    both.core.close(1, Fault::Nonsense);
+    assert_eq!(both.errors(call), ["the connection to 127.0.0.1:2 was lost: the reply is invalid"]);
+    let text =
+        r#"{"pools": {"a": {"servers": ["127.0.0.1:1", "127.0.0.1:2"]}}, "route": "AllSyncRoute|Pool|a"}"#;
+    let mut all = bench(Builder::config(text));
+    let call = all.get(&["k"]);
+    all.sent();
+    all.core.close(0, Fault::Nonsense);
+    all.core.close(1, Fault::ConnectTimeout);
+    assert_eq!(all.errors(call), ["the connection to the server was lost"], "the worst is not the last");
+}
+
+#[test]
+fn what_a_server_refuses_is_in_its_error() {
+    let mut bench = bench(Builder::servers(&TWO[..1]));
+    for (line, text) in [
+        (
+            "SERVER_ERROR object too large for cache",
+            "the value is too large for 127.0.0.1:1: SERVER_ERROR object too large for cache",
+        ),
+        ("CLIENT_ERROR no", "127.0.0.1:1 refused the request: CLIENT_ERROR no"),
+    ] {
+        let call = bench.get(&["k"]);
+        bench.sent();
+        bench.core.hear(0, format!("{line}\r\n").as_bytes());
+        assert_eq!(bench.errors(call), [text]);
+    }
 }
 
 #[test]
@@ -175,7 +237,7 @@ fn nonsense_fails_what_is_outstanding_and_nothing_else() {
         bench.sent();
         assert_eq!(bench.core.hear(0, nonsense.as_bytes()), Understood::No, "{nonsense:?}");
         bench.core.close(0, Fault::Nonsense);
-        assert_eq!(bench.values(call), [Err(Error::Broken), Err(Error::Broken)], "{nonsense:?}");
+        assert_eq!(bench.values(call), [Err(ErrorKind::Broken), Err(ErrorKind::Broken)], "{nonsense:?}");
         let call = bench.get(&["a"]);
         let text = bench.sent().remove(0).1;
         bench.core.hear(0, &found(&text));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pools::core::{HEALTH, Reply, Ticket};
-use crate::pools::error::Error;
+use crate::pools::error::ErrorKind;
 use crate::pools::plan::Builder;
 use crate::pools::window::Window;
 use guira_routing::{Op, Request};
@@ -119,7 +119,9 @@ fn addresses_that_others_have_looked_up_are_used_at_the_next_connection() {
     bench.turn_until("a connection", |link| matches!(link, Link::Up(_)));
     drop(stream);
     bench.turn_until("its end", |link| matches!(link, Link::Closed));
-    assert_eq!(bench.reply(first), Err(Error::Broken));
+    // It was closed with a request in it.
+    let error = bench.reply(first).unwrap_err();
+    assert_eq!(error.to_string(), "the connection to 127.0.0.1:1 was lost: Connection reset by peer");
     bench.server().addresses.replace([new]);
     assert!(bench.server().standing.is_in());
     bench.ask();
@@ -141,7 +143,8 @@ fn a_server_whose_addresses_all_refuse_is_out_after_one_attempt_at_each() {
     let mut bench = Bench::new(&[refusing(), refusing()]);
     let call = bench.ask();
     bench.turn_until("the end of the attempts", |link| matches!(link, Link::Closed));
-    assert_eq!(bench.reply(call), Err(Error::Unreachable));
+    let error = bench.reply(call).unwrap_err();
+    assert_eq!(error.to_string(), "cannot connect to 127.0.0.1:1: Connection refused");
     bench.probe();
     bench.turn_until("the end of a probe", |link| matches!(link, Link::Closed));
     // The name has another address by the time it is asked again.
@@ -157,13 +160,13 @@ fn a_server_whose_first_address_is_silent_is_reached_by_the_second() {
     let mut bench = Bench::new(&[first, second]);
     let call = bench.ask();
     bench.give_up_connecting();
-    assert_eq!(bench.reply(call), Err(Error::Unreachable));
+    assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
     assert!(bench.server().standing.is_in());
     let call = bench.ask();
     assert_eq!(bench.session.wires[0].way.address(), Some(&Address::Tcp(listener.local_addr().unwrap())));
     // That is silent too: it is out until it is asked again.
     bench.give_up_connecting();
-    assert_eq!(bench.reply(call), Err(Error::Unreachable));
+    assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
     bench.probe();
     assert_eq!(bench.reached(&[&silent]).0, 0);
 }
@@ -173,7 +176,7 @@ fn a_server_without_an_address_is_unreachable_until_one_is_found() {
     let mut bench = Bench::new(&[]);
     let call = bench.ask();
     bench.session.turn(Duration::ZERO).unwrap();
-    assert_eq!(bench.reply(call), Err(Error::Unreachable));
+    assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
     let (listener, address) = listen();
     bench.server().addresses.replace([address]);
     bench.probe();
@@ -230,7 +233,7 @@ impl Fleet {
         let pool = texts.join(", ");
         let text = format!(r#"{{"pools": {{"P": {{"servers": [{pool}]}}}}, "route": "PoolRoute|P"}}"#);
         self.plan = Arc::new(self.plan.after(&text.as_str().into()).unwrap());
-        let number = self.plan.servers().iter().position(|server| server.name == names[0]);
+        let number = self.plan.servers().iter().position(|server| *server.name == *names[0]);
         number.unwrap() as u32
     }
 
@@ -330,7 +333,7 @@ fn a_late_answer_of_a_server_that_has_left_is_not_taken_for_that_of_another_with
     let then_ms = fleet.plan.now_ms() + PATIENCE.as_millis() as u64;
     fleet.sessions[0].core.set_time(wall_clock(), then_ms);
     fleet.sessions[0].expire();
-    assert_eq!(fleet.reply(0, call), Err(Error::Timeout));
+    assert_eq!(fleet.reply(0, call).unwrap_err().kind(), &ErrorKind::Timeout);
     assert_eq!(fleet.go_by(&[3]), 0, "the number of the first is given to the fourth");
     // The client has closed the connection. Both servers are asked with the same opaque.
     let _ = late.write_all(b"VA 3 f0 O0\r\nold\r\n");
