@@ -4,7 +4,7 @@ use crate::host::{CONNECTION_BYTES, Host, TLS_BYTES};
 use crate::{ConnectionFacts, Port, RateLimited, Speaks};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, Stopwatch};
-use guira_transport::{AcceptError, Interest, Mailbox, Poll, Stream, Token};
+use guira_transport::{AcceptError, Interest, Mailbox, Poll, Stream, Token, is_listening};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,8 +52,8 @@ enum Standing {
     Serves,
     /// The system has refused one, then: another is accepted after a while.
     Rests(Stopwatch),
-    /// None will come.
-    GivenUp,
+    /// None comes: the listener does not listen any more, as was seen last at this time.
+    GivenUp(Stopwatch),
 }
 
 /// Why nothing is accepted.
@@ -70,6 +70,8 @@ enum Rest {
 
 /// How long nothing is accepted where descriptors are short, unless a connection goes.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// How often it is looked whether a listener listens again that was given up.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How often the log tells that they are, in seconds.
 const TELL_EVERY: u32 = 10;
 /// Connections accepted at once: those that are there have their turns in between.
@@ -121,15 +123,23 @@ impl Acceptor {
         }
     }
 
-    /// Goes on with ports that have rested.
+    /// Goes on with ports that have rested, and with those whose listeners listen again.
     fn wake_ports(&mut self, poll: &Poll, first: u64) {
-        for (index, standing) in self.standings.iter_mut().enumerate() {
-            if !matches!(standing, Standing::Rests(since) if since.elapsed() >= RETRY_AFTER) {
-                continue;
+        for (port, (standing, index)) in self.ports.iter().zip(self.standings.iter_mut().zip(first..)) {
+            match standing {
+                Standing::Rests(since) if since.elapsed() >= RETRY_AFTER => {}
+                Standing::GivenUp(since) if since.elapsed() >= LOOK_AGAIN_AFTER => {
+                    if !is_listening(&port.listener).unwrap_or(false) {
+                        *standing = Standing::GivenUp(Stopwatch::start());
+                        continue;
+                    }
+                    tracing::info!(address = %port.address, "the listener accepts connections again");
+                }
+                _ => continue,
             }
             // While all rest they are looked at again together.
             let is_looked_at = !matches!(self.rest, Rest::No)
-                || poll.add(&self.ports[index].listener, Token(first + index as u64), Interest::Read).is_ok();
+                || poll.add(&port.listener, Token(index), Interest::Read).is_ok();
             *standing = if is_looked_at { Standing::Serves } else { Standing::Rests(Stopwatch::start()) };
         }
     }
@@ -158,16 +168,17 @@ impl Acceptor {
         self.ignore(poll);
     }
 
-    /// Gives a listener up; the others are served.
+    /// Gives a listener up, until it listens again; the others are served.
     fn give_up(&mut self, port: usize, error: AcceptError, poll: &Poll) {
-        self.standings[port] = Standing::GivenUp;
+        self.standings[port] = Standing::GivenUp(Stopwatch::start());
         let port = &self.ports[port];
         let _ = poll.remove(&port.listener);
-        // Operator: Correct what `error` names, then restart the server. Other listeners keep working.
+        // Operator: Correct what `error` names. The server accepts clients again when the socket listens again;
+        // a socket that another process shut down needs a restart. Other listeners keep working.
         tracing::error!(
             %error,
             address = %port.address,
-            "the listener failed; connections to this address are refused until the server restarts"
+            "the listener failed; connections to this address are refused until the socket listens again"
         );
     }
 
@@ -334,6 +345,29 @@ mod tests {
         events.clear();
         poll.wait(Some(Duration::ZERO), &mut events).unwrap();
         assert!(events.is_empty());
+    }
+
+    #[test]
+    fn a_listener_that_was_given_up_serves_when_it_listens_again() {
+        let ((broken, address), host) = (listener(), host());
+        let socket = std::os::fd::AsFd::as_fd(&broken).try_clone_to_owned().unwrap();
+        rustix::net::shutdown(&socket, rustix::net::Shutdown::Both).unwrap();
+        let mut acceptor = Acceptor::new(vec![port(broken)], host.mailboxes.clone());
+        let poll = Poll::new().unwrap();
+        acceptor.listen(&poll, 1).unwrap();
+        let accept = |acceptor: &mut Acceptor| acceptor.accept(0, ACCEPTS, &poll, &host, Seconds(0)).len();
+        assert_eq!(accept(&mut acceptor), 0);
+        acceptor.wake_up(&poll, 1, &host);
+        assert!(matches!(acceptor.standings[0], Standing::GivenUp(_)), "it does not listen yet");
+        rustix::net::listen(&socket, 16).unwrap();
+        let watch = Stopwatch::start();
+        while !matches!(acceptor.standings[0], Standing::Serves) {
+            acceptor.wake_up(&poll, 1, &host);
+            assert!(watch.elapsed() < Duration::from_secs(60));
+            std::thread::yield_now();
+        }
+        let _client = TcpStream::connect(address).unwrap();
+        assert_eq!(accept(&mut acceptor), 1);
     }
 
     #[test]

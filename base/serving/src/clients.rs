@@ -9,10 +9,14 @@ use guira_sync::clock::Seconds;
 use guira_transport::{Event, Interest, Poll, Token};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// While more connections than this have much to do, the poller is not asked about others of them: it would report each of them in each
 /// round.
 const POLLED_MAX: usize = 16;
+
+/// How soon a connection is asked again that waits for what other threads do.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// When late replies are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub struct Clients<S: Service> {
     vacant: Vec<usize>,
     /// Those that have more to do.
     pub(crate) again: Queue,
+    /// The places of those that have another turn after a moment.
+    soon: Vec<usize>,
     /// Bytes of long values that connections have pinned which wait for another turn to send them.
     paused: usize,
     spares: Spares<S::Pin>,
@@ -52,6 +58,7 @@ impl<S: Service> Clients<S> {
             serial: 0,
             vacant: Vec::new(),
             again: Queue::default(),
+            soon: Vec::new(),
             paused: 0,
             spares: Spares::default(),
         })
@@ -148,6 +155,7 @@ impl<S: Service> Clients<S> {
         let mut connection = self.connections.get_mut(index).and_then(Option::take)?;
         connection.resume(&mut self.paused);
         self.again.forget(index);
+        self.soon.retain(|place| *place != index);
         // Closing the socket does the same; it is done here so that no event of it is left.
         let _ = self.poll.remove(&connection.stream);
         self.vacant.push(index);
@@ -183,6 +191,20 @@ impl<S: Service> Clients<S> {
             self.again.push(index, Rank::Heavy);
         }
         is_light
+    }
+
+    /// How long the worker may sleep for the sake of those that have another turn after a moment.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        (!self.soon.is_empty()).then_some(MOMENT)
+    }
+
+    /// The moment has passed.
+    pub(crate) fn wake_up(&mut self, now: Seconds) {
+        for index in std::mem::take(&mut self.soon) {
+            if let Some(rank) = self.get(index).map(|connection| connection.rank(now)) {
+                self.again.push(index, rank);
+            }
+        }
     }
 
     /// Gives a connection its turn. Returns what that has taken, and whether the connection is to leave.
@@ -229,6 +251,11 @@ impl<S: Service> Clients<S> {
                 if self.again.len(rank) > POLLED_MAX {
                     self.listen(index, Interest::End);
                 }
+            }
+            Turn::Soon => {
+                self.soon.push(index);
+                // What it sends meanwhile would wake the worker again and again.
+                self.listen(index, Interest::End);
             }
             Turn::Close(reason) => self.close(index, reason),
             Turn::Leave => return self.take_out(index),

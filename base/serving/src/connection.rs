@@ -95,6 +95,8 @@ pub(crate) enum Turn {
     Wait(Interest),
     /// It has more to do: another turn.
     Again,
+    /// Another turn after a moment.
+    Soon,
     /// It leaves its worker.
     Leave,
     /// It is finished, or broken.
@@ -193,7 +195,7 @@ impl<S: Service> Connection<S> {
         self.facts.set_doing(match turn {
             Turn::Wait(Interest::Read) if self.input.is_empty() && !self.state.is_midway() => Doing::Waiting,
             Turn::Wait(Interest::Read) => Doing::Receiving,
-            Turn::Again => Doing::Serving,
+            Turn::Again | Turn::Soon => Doing::Serving,
             _ => Doing::Sending,
         });
         turn
@@ -407,13 +409,16 @@ impl<S: Service> Connection<S> {
             }
         }
         self.ending = match stopped {
-            Stopped::NeedsInput | Stopped::OutboxFull | Stopped::SliceOver => Ending::Open,
+            Stopped::NeedsInput | Stopped::OutboxFull | Stopped::SliceOver | Stopped::Waits => Ending::Open,
             Stopped::Leaves => Ending::Leaves,
             Stopped::Over(reason) => Ending::Over(reason),
         };
         self.flush(scratch)?;
         if self.unsent.is_some() || self.ending != Ending::Open {
             return Ok(None);
+        }
+        if stopped == Stopped::Waits {
+            return Ok(Some(Turn::Soon));
         }
         // A read that did not fill the buffer has emptied the socket: the event loop tells when there is more.
         Ok((stopped == Stopped::NeedsInput && blocked).then_some(Turn::Wait(Interest::Read)))

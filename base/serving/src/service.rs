@@ -196,6 +196,8 @@ pub enum Stopped {
     OutboxFull,
     /// Others have their turn.
     SliceOver,
+    /// It waits for what other threads do, of which nobody tells: it is asked again in a moment.
+    Waits,
     /// The connection leaves its worker after the outbox was sent.
     Leaves,
     /// The connection is to be closed after the outbox was sent.

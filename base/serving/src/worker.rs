@@ -84,6 +84,7 @@ impl<S: Service> Worker<S> {
             self.wait(&mut events, has_more || next == Next::LookAround)?;
             self.service.begin_round();
             let is_idle = events.is_empty() && self.clients.again.is_empty();
+            self.clients.wake_up(self.service.now());
             if let Some(acceptor) = self.acceptor.as_mut() {
                 acceptor.wake_up(&self.clients.poll, FIRST_LISTENER, &self.host);
             }
@@ -116,6 +117,7 @@ impl<S: Service> Worker<S> {
         let timeouts = [
             wakes.then_some(HEARTBEAT),
             self.acceptor.as_ref().and_then(Acceptor::patience),
+            self.clients.patience(),
             self.service.deadline(),
         ];
         let result = self.clients.poll.wait(timeouts.into_iter().flatten().min(), events);
@@ -260,15 +262,25 @@ mod tests {
     };
     use guira_memory::ValuePin;
     use guira_protocol::Replies;
+    use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering, yield_now};
+    use guira_sync::clock::Stopwatch;
     use guira_transport::{Address, Stream};
     use std::io::{BufRead, BufReader, Read, Write};
     use std::os::unix::net::UnixStream;
 
-    /// Answers `now …` at once, and other lines at the end of the round, the last one first; `quit` ends a connection.
+    /// Answers `now …` at once, `wait` when it may, and other lines at the end of the round, the last one first; `quit` ends a connection.
     #[derive(Debug, Default)]
     struct Later {
         asked: Vec<(ReplyTo, SlotId, Vec<u8>)>,
         replies: Option<Outbox<Bytes>>,
+        waiting: Arc<Waiting>,
+    }
+
+    #[derive(Debug, Default)]
+    struct Waiting {
+        is_over: AtomicBool,
+        /// How often it was asked in vain.
+        turns: AtomicU64,
     }
 
     #[derive(Debug)]
@@ -320,10 +332,14 @@ mod tests {
         ) -> (usize, Stopped) {
             let mut taken = 0;
             for line in input.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+                if line == b"wait\n" && !self.waiting.is_over.load(Ordering::Relaxed) {
+                    self.waiting.turns.fetch_add(1, Ordering::Relaxed);
+                    return (taken, Stopped::Waits);
+                }
                 taken += line.len();
                 match line {
                     b"quit\n" => return (taken, Stopped::Over(CloseReason::Normal)),
-                    line if line.starts_with(b"now") => outbox.buffer().put(line),
+                    line if line.starts_with(b"now") || line == b"wait\n" => outbox.buffer().put(line),
                     line => self.asked.push((client.0, outbox.defer(), line.to_vec())),
                 }
             }
@@ -352,28 +368,64 @@ mod tests {
         let stream = Stream::Unix(ours);
         let address = Arc::new(Address::Unix("test".into()));
         let facts = Arc::new(ConnectionFacts::new(&stream, None, address, 0, Seconds(0)));
-        host.connections.current.fetch_add(1, guira_sync::atomic::Ordering::SeqCst);
+        host.connections.current.fetch_add(1, Ordering::SeqCst);
         let (input, output, carried) = (Vec::new(), Vec::new(), Box::default());
         let (speaks, access) = (Speaks::Text, Access::Free);
         host.mailboxes[0].send(Arrival { stream, facts, speaks, access, input, output, carried });
         theirs
     }
 
+    fn host() -> Arc<Host> {
+        let limits = ConnLimits { idle: 1 << 20, traffic: 1 << 20, pinned: 1 << 20 };
+        let host = Host::new(HostOptions {
+            workers: 1,
+            connections: Connections::new(1024, Beyond::Refused),
+            budget: Arc::new(ConnBudget::new(limits, 1)),
+            idle: None,
+            users: None,
+            tls: None,
+            observer: Arc::new(()),
+        });
+        Arc::new(host.unwrap())
+    }
+
+    #[test]
+    fn who_waits_for_other_threads_is_asked_now_and_then_and_keeps_no_processor_busy() {
+        let (host, waiting) = (host(), Arc::new(Waiting::default()));
+        let mut crew = Crew::new(host.clone());
+        let (its, its_waiting) = (host.clone(), waiting.clone());
+        let service = move || Later { waiting: its_waiting, ..Later::default() };
+        crew.start(0, Placement::Anywhere, move || Worker::new(0, service(), its, None)).unwrap();
+        crew.wait_until_ready().unwrap();
+        crew.begin();
+        let mut client = connect(&host);
+        // More input is no reason to ask again.
+        client.write_all(b"wait\nnow four").unwrap();
+        let turns = || waiting.turns.load(Ordering::Relaxed);
+        let watch = Stopwatch::start();
+        for turn in 1..=50 {
+            while turns() < turn {
+                assert!(watch.elapsed() < Duration::from_secs(60), "it is asked again");
+                yield_now();
+            }
+            client.write_all(b"x").unwrap();
+        }
+        let most = watch.elapsed().as_millis() as u64 + 1;
+        assert!(turns() <= most + 2, "{} turns in {most} ms", turns());
+        waiting.is_over.store(true, Ordering::Relaxed);
+        client.write_all(b"\nquit\n").unwrap();
+        let mut lines = BufReader::new(client);
+        for expected in ["wait\n", "now four"] {
+            let mut line = String::new();
+            lines.read_line(&mut line).unwrap();
+            assert!(line.starts_with(expected), "{line}");
+        }
+        crew.end(Duration::from_secs(5)).unwrap();
+    }
+
     #[test]
     fn late_replies_are_sent_in_the_order_of_their_requests() {
-        let limits = ConnLimits { idle: 1 << 20, traffic: 1 << 20, pinned: 1 << 20 };
-        let host = Arc::new(
-            Host::new(HostOptions {
-                workers: 1,
-                connections: Connections::new(1024, Beyond::Refused),
-                budget: Arc::new(ConnBudget::new(limits, 1)),
-                idle: None,
-                users: None,
-                tls: None,
-                observer: Arc::new(()),
-            })
-            .unwrap(),
-        );
+        let host = host();
         let mut crew = Crew::new(host.clone());
         let its = host.clone();
         crew.start(0, Placement::Anywhere, move || Worker::new(0, Later::default(), its, None)).unwrap();
@@ -395,6 +447,6 @@ mod tests {
         }
         crew.end(Duration::from_secs(5)).unwrap();
         let held = (host.budget.usage().0, host.budget.usage().1);
-        assert_eq!((held, host.connections.current.load(guira_sync::atomic::Ordering::SeqCst)), ((0, 0), 0));
+        assert_eq!((held, host.connections.current.load(Ordering::SeqCst)), ((0, 0), 0));
     }
 }

@@ -181,3 +181,21 @@ impl Request {
         (Decision::Put(joined), Stored::Yes(meta.value_len + length))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_protocol::{Exptime, Noreply};
+
+    #[test]
+    fn only_a_set_may_cost_the_item_that_is_there() {
+        let old = |verb| {
+            let exptime = Exptime::default();
+            let store = Store { verb, key: b"k", flags: 0, exptime, length: 1, noreply: Noreply::No };
+            Request::of(&store, Expiry::Never).spec(1).old
+        };
+        assert_eq!(old(Verb::Set), OldItem::MayGo);
+        let others = [Verb::Add, Verb::Replace, Verb::Append, Verb::Prepend, Verb::Cas(1), Verb::Lease(1)];
+        assert_eq!(others.map(old), [OldItem::Stays; 6]);
+    }
+}

@@ -1,7 +1,7 @@
 //! What lasts from one run to the next.
 
-use guira_memory::KIB;
 use guira_memory::lasting::{BLOCK_BYTES, Loss, NOTES_MAX};
+use guira_memory::{KIB, MIB};
 use guira_sync::clock::{TimeBase, wall_clock};
 use std::fmt;
 use std::io;
@@ -57,12 +57,24 @@ pub struct Opened<E> {
     pub notes: Vec<u8>,
     /// The clock has to go by this base.
     pub base: TimeBase,
+    /// What the file system of its Region lacks, if it does.
+    pub shortage: Option<Shortage>,
+}
+
+/// A file system has room for less than a Region may take: pages more may be refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// How much it has room for, in bytes, with what the file takes already.
+    pub room: u64,
+    /// How much the Region may take, in bytes.
+    pub memory: u64,
 }
 
 impl<E> Opened<E> {
     /// An engine in memory, which begins now.
     pub fn anew(engine: E) -> Self {
-        Opened { engine, opening: Opening::New, notes: Vec::new(), base: TimeBase::new(wall_clock()) }
+        let base = TimeBase::new(wall_clock());
+        Opened { engine, opening: Opening::New, notes: Vec::new(), base, shortage: None }
     }
 }
 
@@ -131,6 +143,13 @@ impl fmt::Display for Opening {
             }
             Opening::Emptied(why) => write!(formatter, "emptied, since {why}"),
         }
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [room, memory] = [self.room, self.memory].map(|bytes| bytes / MIB as u64);
+        write!(formatter, "has room for {room} of {memory} MiB")
     }
 }
 

@@ -27,7 +27,7 @@ pub use guira_memory::ValuePin;
 pub use item::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value, counted_size,
 };
-pub use lasting::{CloseError, Dropped, Emptied, NotHandedOver, Opened, Opening, Preview};
+pub use lasting::{CloseError, Dropped, Emptied, NotHandedOver, Opened, Opening, Preview, Shortage};
 pub use partitioning::{Access, Partitioning};
 pub use session::{
     ItemSpec, Key, KeyHash, Lossiness, MissKind, OldItem, Pace, PendingValue, Provision, Read, Session,

@@ -25,6 +25,7 @@ guira_sync::snapshot! {
     counters {
         crawls: u64 = "lru_crawler_starts", Count, "Runs of the crawler." as "memcached_lru_crawler_starts_total";
         items_rescued: u64 = "slab_reassign_rescues", Count, "Recently read items that were moved to other chunks when their page changed its class.";
+        parts_rescued: u64 = "slab_reassign_chunk_rescues", Count, "Further chunks of long values that were moved when their page changed its class.";
         index_growths: u64 = "index_growths", Count, "Times the index has grown.";
         lock_waits: u64 = "lock_waits", Count, "Times a thread waited for a lock of the index, a policy or the allocator.";
         short_lived_untracked: u64 = "short_lived_untracked", Count, "Short-lived items left to the crawler because there was no memory to track them.";

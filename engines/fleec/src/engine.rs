@@ -46,7 +46,7 @@ impl FleecEngine {
         begun.core.shell.last_in(begun.file);
         let base = begun.core.shell.base();
         let engine = FleecEngine { core: Arc::new(begun.core) };
-        Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
+        Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base, shortage: begun.shortage })
     }
 
     /// Whether an engine with these options could go on with such a Region. `now_unix` is the time in seconds since 1970.

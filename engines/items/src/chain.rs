@@ -113,8 +113,11 @@ impl<'a> Pieces<'a> {
         }
         let (mut before, mut done) = (0, 0);
         for (place, length) in Pieces::of(region, item) {
+            if done == out.len() {
+                return;
+            }
             let skip = (from + done).saturating_sub(before);
-            if skip < length && done < out.len() {
+            if skip < length {
                 let part = (length - skip).min(out.len() - done);
                 let words = region.words(place, length.div_ceil(WORD)).expect("a chunk lies in the Region");
                 words::copy_out(words, skip, &mut out[done..done + part]);
@@ -143,19 +146,21 @@ impl<'a> Pieces<'a> {
         chunks
     }
 
-    /// Has the part of `item` that lies in the chunk at `at` lie in the chunk at `to`, which has room for it. The one at `at` is to be freed then. False if it has no
-    /// such part. The caller holds the item, and nobody reads it.
-    pub fn move_part(region: &'a Region, item: &Item<'_>, at: Offset, to: Offset) -> bool {
-        let Some(mut link) = item.link() else {
+    /// Has the part of `item` that lies in the chunk at `at` lie in the chunk at `to`, which has room for it. The one at `at` is to be freed then. `before` is the chunk
+    /// before it, as [`Pieces::before`] has found it. False if that does not lead there any more. The caller holds the item, and nobody reads it.
+    pub fn move_part(
+        region: &'a Region,
+        item: &Item<'_>,
+        (before, at): (Offset, Offset),
+        to: Offset,
+    ) -> bool {
+        let link = if before == item.at { item.link() } else { Some(region.word(before.plus(WORD))) };
+        // A freed chunk names no item, so what names this one is a part of it.
+        let is_part =
+            before == item.at || Continuation::at(region, before).is_some_and(|part| part.head == item.at);
+        let Some(link) = link.filter(|link| is_part && words::load(link) == at.bytes() as u64) else {
             return false;
         };
-        loop {
-            match Offset::from_bytes(words::load(link)) {
-                next if next == at => break,
-                next if next.bytes() == 0 => return false,
-                next => link = region.word(next.plus(WORD)),
-            }
-        }
         let length = Header(words::load(region.word(at))).shape().value_len as usize;
         let words = |at| {
             region.words(at, (CONTINUATION + length).div_ceil(WORD)).expect("a chunk lies in the Region")
@@ -191,22 +196,22 @@ impl<'a> Pieces<'a> {
 
     /// Whether the chain of the item leads to the chunk at `at`.
     fn leads_to(region: &Region, item: &Item<'_>, at: Offset) -> bool {
-        let Some(chain) = item.chain() else {
-            return false;
-        };
-        let mut next = chain.next;
+        Pieces::before(region, item, at).is_some()
+    }
+
+    /// The chunk of the item's chain that leads to the one at `at`; `None` if none does. The item may change meanwhile: then the answer is worth nothing.
+    pub fn before(region: &Region, item: &Item<'_>, at: Offset) -> Option<Offset> {
+        let chain = item.chain()?;
+        let (mut before, mut next) = (item.at, chain.next);
         // A chain that changes can lead in circles, and its length be anything.
         for _ in 0..(chain.total / PART_LEAST).min(PARTS_MAX) + 2 {
             if next == at {
-                return true;
+                return Some(before);
             }
-            let part = Continuation::at(region, next).filter(|part| part.head == item.at);
-            let Some(part) = part else {
-                return false;
-            };
-            next = part.next;
+            let part = Continuation::at(region, next).filter(|part| part.head == item.at)?;
+            (before, next) = (next, part.next);
         }
-        false
+        None
     }
 }
 
@@ -343,17 +348,29 @@ mod tests {
         }
         let item = Item::at(&region, place(1), NOW).unwrap();
         for (from, to) in [(3, 7), (2, 6), (4, 8)] {
-            assert!(Pieces::move_part(&region, &item, place(from), place(to)));
-            assert!(!Pieces::move_part(&region, &item, place(from), place(9)));
+            let before = Pieces::before(&region, &item, place(from)).unwrap();
+            assert!(Pieces::move_part(&region, &item, (before, place(from)), place(to)));
+            assert!(!Pieces::move_part(&region, &item, (before, place(from)), place(9)));
             assert_eq!((owner(&region, from), owner(&region, to)), (None, Some(place(1))));
+            assert_eq!(Pieces::before(&region, &item, place(from)), None);
         }
         let item = Item::at(&region, place(1), NOW).unwrap();
         assert_eq!(Pieces::chunks(&region, &item), [6, 7, 8].map(place));
+        write_continuation(&region, place(10), 8, Some(place(7)), place(5));
+        assert!(!Pieces::move_part(&region, &item, (place(10), place(7)), place(9)), "another item's part");
         for (part, number) in [1, 2, 3].into_iter().zip(0..) {
             let mut byte = [0];
             Pieces::copy_value(&region, &item, 8000 * part + 80, &mut byte);
             assert_eq!(byte, [number]);
         }
+        // What is asked for ends in the second part: nobody follows a link that leads nowhere.
+        let link = region.word(place(7).plus(WORD));
+        let next = words::load(link);
+        words::store(link, u64::MAX << 3);
+        let mut bytes = [0; 200];
+        Pieces::copy_value(&region, &item, 7900, &mut bytes);
+        assert_eq!(bytes[180], 0, "byte 80 of the first part");
+        words::store(link, next);
         write(&region, b"long", 9, &[6, 7, 8]);
         [6, 7, 8]
             .map(place)

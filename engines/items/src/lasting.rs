@@ -2,7 +2,7 @@
 
 use crate::setup::{EngineOptions, OpenError};
 use crate::shell::Shell;
-use guira_contract::{Dropped, Emptied, Opening};
+use guira_contract::{Dropped, Emptied, Opening, Shortage};
 use guira_memory::lasting::{Damage, FileContents, HEAD_BYTES, HandedBy, RegionFile, SavedRegion};
 use guira_memory::{HugePages, Region, RegionPlace};
 use guira_sync::clock::TimeBase;
@@ -44,6 +44,8 @@ pub struct Begun<C> {
     pub opening: Opening,
     /// What the server has left.
     pub notes: Vec<u8>,
+    /// What the file system lacks, if it does.
+    pub shortage: Option<Shortage>,
 }
 
 /// What an engine goes on with.
@@ -77,7 +79,8 @@ pub fn open_lasting<C>(
     let no_room = || OpenError::NoRoom { place: place.clone(), room, memory };
     // A server that runs makes do with what its file system has. So does who goes on with its region,
     // which must not end for a lack of room that its own clients have not noticed.
-    if room < memory as u64 && !place.is_handed() {
+    let shortage = (room < memory as u64).then_some(Shortage { room, memory: memory as u64 });
+    if shortage.is_some() && !place.is_handed() {
         return Err(leave(file, &found, no_room()));
     }
     // Somebody has taken it since.
@@ -91,7 +94,7 @@ pub fn open_lasting<C>(
                     0 => Opening::Restored { items },
                     _ => Opening::Salvaged { items, dropped },
                 };
-                return Ok(Begun { core, file, opening, notes: kept.notes.clone() });
+                return Ok(Begun { core, file, opening, notes: kept.notes.clone(), shortage });
             }
             // Who has handed it over can still go on with what is there.
             Err(Failure::Emptied(why)) if kept.handed_by() == HandedBy::Process => {
@@ -102,7 +105,7 @@ pub fn open_lasting<C>(
         },
     };
     let region = file.empty(empty.bytes, empty.huge).map_err(|error| refused(error.into()))?;
-    Ok(Begun { core: begin(region).map_err(told)?, file, opening, notes: Vec::new() })
+    Ok(Begun { core: begin(region).map_err(told)?, file, opening, notes: Vec::new(), shortage })
 }
 
 /// The shell of an engine with these options and this many classes that goes on with what the file holds, and what is damaged of it.

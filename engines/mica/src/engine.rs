@@ -52,7 +52,7 @@ impl<S: ItemStore> MicaEngine<S> {
         begun.core.shell.last_in(begun.file);
         let base = begun.core.shell.base();
         let engine = MicaEngine { core: Arc::new(begun.core) };
-        Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
+        Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base, shortage: begun.shortage })
     }
 
     /// Whether an engine with these options could go on with such a Region. `now_unix` is the time in seconds since 1970.

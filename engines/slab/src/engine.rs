@@ -46,7 +46,8 @@ impl<X: Scheme> SlabEngine<X> {
     ) -> Result<Opened<SlabEngine<X>>, OpenError> {
         let opened = restart::open(options, place, now_unix)?;
         let engine = SlabEngine { core: Arc::new(opened.engine) };
-        Ok(Opened { engine, opening: opened.opening, notes: opened.notes, base: opened.base })
+        let Opened { opening, notes, base, shortage, .. } = opened;
+        Ok(Opened { engine, opening, notes, base, shortage })
     }
 
     /// Whether an engine with these options could go on with such a Region. `now_unix` is the time in seconds since 1970.

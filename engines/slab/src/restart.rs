@@ -165,7 +165,13 @@ pub(crate) fn open<X: Scheme>(
     let mut begun = open_lasting(place, empty, go_on, begin)?;
     begun.core.items.shell_mut().last_in(begun.file);
     let base = begun.core.items.shell().base();
-    Ok(Opened { engine: begun.core, opening: begun.opening, notes: begun.notes, base })
+    Ok(Opened {
+        engine: begun.core,
+        opening: begun.opening,
+        notes: begun.notes,
+        base,
+        shortage: begun.shortage,
+    })
 }
 
 /// What the head says of a Region.

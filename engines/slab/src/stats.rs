@@ -26,6 +26,7 @@ pub(crate) fn collect<X: Scheme>(core: &Core<X>) -> EngineStats {
         crawls: core.crawler.rounds(),
         moving: core.pool.drains().is_draining(),
         items_rescued: core.pool.drains().items_rescued(),
+        parts_rescued: core.pool.drains().parts_rescued(),
         pages_free: core.pool.memory().pool_size() as u64,
         index_bytes: core.index.bytes() as u64,
         index_slots: core.index.slots(),

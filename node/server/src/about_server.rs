@@ -2,7 +2,7 @@
 
 use crate::admin::Answer;
 use crate::batch::Flow;
-use crate::interpreter::{Interpreter, Phase, ProtocolState};
+use crate::interpreter::{Interpreter, Phase, ProtocolState, Waits};
 use guira_commands::reply_to_meta_prefix;
 use guira_contract::{PREFIXES_MAX, Session, ValuePin};
 use guira_protocol::Replies;
@@ -10,7 +10,7 @@ use guira_protocol::binary::{
     Packet, Quiet, ServerOperation, Status, reply_stat, reply_stat_lines, reply_status, reply_text,
 };
 use guira_protocol::{AdminVerb, Exptime, Noreply, ReplyBuffer, ServerCommand, noreply};
-use guira_serving::{CloseReason, Outbox};
+use guira_serving::{CloseReason, Outbox, Stopped};
 use guira_sync::clock::Stopwatch;
 use std::time::Duration;
 
@@ -116,9 +116,11 @@ impl<S: Session> Interpreter<S> {
         let (admin, now) = (&self.admin, self.executor.now());
         let flushed = self.executor.flush_prefixes(&prefixes, |prefixes| admin.flush_prefixes(now, prefixes));
         if flushed.is_err() && self.slice.can_wait() {
-            let since = *state.waits.get_or_insert_with(Stopwatch::start);
+            let since = state.waits.map_or_else(Stopwatch::start, |waits| waits.since);
             if since.elapsed() < FLUSH_PATIENCE {
-                self.executor.crawl_for(FLUSH_TURN);
+                let crawled = self.executor.crawl_for(FLUSH_TURN);
+                let why = if crawled.is_some() { Stopped::SliceOver } else { Stopped::Waits };
+                state.waits = Some(Waits { since, why });
                 self.slice.end();
                 return None;
             }

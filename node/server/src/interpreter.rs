@@ -63,8 +63,17 @@ pub(crate) struct ProtocolState<S: Session> {
     pub(crate) out: usize,
     /// Requests that wait until replies before theirs were sent.
     pub(crate) leftovers: Vec<Leftover>,
-    /// Since when the next command has waited for another turn, if it has.
-    pub(crate) waits: Option<Stopwatch>,
+    /// Of the next command, if it has waited for another turn.
+    pub(crate) waits: Option<Waits>,
+}
+
+/// A command that waits for another turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    /// Since when.
+    pub(crate) since: Stopwatch,
+    /// Whether this thread works on what it waits for, or others have to.
+    pub(crate) why: Stopped,
 }
 
 impl<S: Session> ProtocolState<S> {
@@ -253,7 +262,7 @@ impl<S: Session> Interpreter<S> {
             at += taken;
             if taken == 0 && !matches!(state.phase, Phase::Over | Phase::Background(_)) {
                 let stopped = match state.waits {
-                    Some(_) => Stopped::SliceOver,
+                    Some(waits) => waits.why,
                     // It may be replies of other workers that it needs.
                     None if outbox.open_slots() > 0 => Stopped::OutboxFull,
                     None => Stopped::NeedsInput,

@@ -365,7 +365,7 @@ impl Host for Starting<'_> {
     type Output = Result<Running, StartError>;
 
     fn run<E: Engine + Clone>(mut self, opened: Opened<E>) -> Result<Running, StartError> {
-        let Opened { engine, opening, notes, base } = opened;
+        let Opened { engine, opening, notes, base, shortage } = opened;
         tracing::debug!(us = self.bringing.waited_us(), "the engine is open");
         let options = &self.prepared.options;
         // Only items have times that go on.
@@ -387,6 +387,10 @@ impl Host for Starting<'_> {
             }
             Some((place, opening)) => tracing::info!("region {place} is {opening}"),
             None => {}
+        }
+        if let Some((place, shortage)) = options.region.as_ref().zip(shortage) {
+            // Operator: Free space in the file system of `--region`, or lower `--memory`.
+            tracing::warn!("the file system of the region {place} {shortage}; stores beyond that fail");
         }
         let opening = found.as_ref().map(|(_, opening)| opening.clone());
         match start_with(&mut self, &engine, &notes, opening, clock.clone()) {

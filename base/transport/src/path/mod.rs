@@ -23,6 +23,7 @@ pub use xdp::{
     XdpServerOptions, XdpServerPath, XdpSteering,
 };
 
+use crate::AcceptError;
 use rustix::fd::BorrowedFd;
 use std::fmt::Debug;
 use std::io;
@@ -93,6 +94,11 @@ pub trait ServerPath: Debug + Send {
 
     /// Reads the path's losses. `None` if the path cannot lose datagrams.
     fn meter(&self) -> Option<Arc<dyn LossMeter>> {
+        None
+    }
+
+    /// Why new clients are not served any more, if that has happened since this was asked last.
+    fn failure(&mut self) -> Option<AcceptError> {
         None
     }
 

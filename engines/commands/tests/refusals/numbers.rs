@@ -3,8 +3,8 @@
 use super::asking::{Client, Delivery};
 use guira_contract::{Engine, Session};
 use guira_fleec::{FleecEngine, FleecOptions};
-use guira_mica::{Log, MicaEngine, MicaOptions};
-use guira_slab::{CuckooEngine, EngineOptions, SlabOptions};
+use guira_mica::{Fits, Log, MicaEngine, MicaOptions};
+use guira_slab::{ChainedEngine, CuckooEngine, EngineOptions, SlabOptions};
 
 const WRONG: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
 
@@ -39,7 +39,11 @@ fn check<E: Engine>(engine: &E) {
 #[test]
 fn a_long_value_is_a_number_where_memcached_finds_one() {
     let engine = || EngineOptions::of(32 << 20);
-    check(&CuckooEngine::open(SlabOptions { engine: engine(), ..SlabOptions::default() }).unwrap());
+    let slab = || SlabOptions { engine: engine(), ..SlabOptions::default() };
+    check(&CuckooEngine::open(slab()).unwrap());
+    check(&ChainedEngine::open(slab()).unwrap());
     check(&FleecEngine::open(FleecOptions { engine: engine(), ..FleecOptions::default() }).unwrap());
-    check(&MicaEngine::<Log>::open(MicaOptions { engine: engine(), ..MicaOptions::default() }).unwrap());
+    let mica = || MicaOptions { engine: engine(), ..MicaOptions::default() };
+    check(&MicaEngine::<Log>::open(mica()).unwrap());
+    check(&MicaEngine::<Fits>::open(mica()).unwrap());
 }

@@ -27,6 +27,8 @@ pub(crate) struct Drains {
     begun: AtomicU64,
     /// Items that were moved out of pages that drained.
     rescued: AtomicU64,
+    /// Parts of long values, after the first, that were.
+    parts_rescued: AtomicU64,
     /// LOCK: drains. Leaf, except that pages are released while it is held.
     pages: Mutex<Pages>,
 }
@@ -55,9 +57,18 @@ impl Drains {
         self.rescued.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn count_rescued_part(&self) {
+        self.parts_rescued.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Items that were moved out of pages that drained.
     pub(crate) fn items_rescued(&self) -> u64 {
         self.rescued.load(Ordering::Relaxed)
+    }
+
+    /// Parts of long values, after the first, that were.
+    pub(crate) fn parts_rescued(&self) -> u64 {
+        self.parts_rescued.load(Ordering::Relaxed)
     }
 
     /// `page` is out of service. The class is locked, so that the session that gives the last chunk back finds the page

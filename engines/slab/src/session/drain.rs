@@ -160,21 +160,25 @@ fn rescue_part<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offse
     let Some(to) = chunk_beside(state, class, now) else {
         return false;
     };
-    if !move_part(&core, (head, hash), (at, to), now) {
+    // The way there may be long, and nobody else is kept from the item's buckets meanwhile.
+    let before = core.items.at(head, now).and_then(|item| Pieces::before(core.items.region(), &item, at));
+    let is_moved = before.is_some_and(|before| move_part(&core, (head, hash), (before, at), to, now));
+    if !is_moved {
         core.pool.give(to);
         return false;
     }
-    core.pool.drains().count_rescued();
+    core.pool.drains().count_rescued_part();
     state.cache.put(&core.pool, at);
     true
 }
 
-/// Copies the part of the item at `head` that lies at `at` to the chunk at `to`, and has its chain lead there. False if the item is not there any more, has no such part,
-/// has expired, or is pinned.
+/// Copies the part of the item at `head` that lies at `at`, after the chunk at `before`, to the chunk at `to`, and has its chain lead there. False if the item is not
+/// there any more, has no such part there, has expired, or is pinned.
 fn move_part<X: Scheme>(
     core: &Core<X>,
     (head, hash): (Offset, KeyHash),
-    (at, to): (Offset, Offset),
+    (before, at): (Offset, Offset),
+    to: Offset,
     now: Seconds,
 ) -> bool {
     let held = core.index.lock(hash);
@@ -193,7 +197,7 @@ fn move_part<X: Scheme>(
     let memory = core.pool.memory();
     // A part is as new to the hand as it was.
     let first = if memory.is_recent(at) { FirstBit::Set } else { FirstBit::Clear };
-    if !Pieces::move_part(region, &item, at, to) {
+    if !Pieces::move_part(region, &item, (before, at), to) {
         held.release_unchanged();
         return false;
     }

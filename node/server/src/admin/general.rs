@@ -19,7 +19,6 @@ pub(super) const ABSENT: &[Metric] = &[
     absent("moves_to_cold", Some("memcached_lru_crawler_moves_to_cold_total")),
     absent("moves_to_warm", Some("memcached_lru_crawler_moves_to_warm_total")),
     absent("moves_within_lru", Some("memcached_lru_crawler_moves_within_lru_total")),
-    absent("slab_reassign_chunk_rescues", None),
     absent("slab_reassign_inline_reclaim", None),
     absent("slab_reassign_busy_items", None),
     absent("slab_reassign_busy_deletes", None),

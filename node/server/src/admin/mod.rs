@@ -11,6 +11,7 @@ mod lines;
 mod lru;
 mod metrics;
 mod naming;
+mod operator;
 mod policy;
 mod settings;
 mod status;
@@ -34,9 +35,10 @@ use guira_serving::RateLimited;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use latencies::Detail;
+use operator::Operator;
 use policy::Chosen;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What clients and operators ask of the server: one for all workers, whatever the engine.
 pub(crate) struct Admin {
@@ -62,8 +64,7 @@ pub(crate) struct Admin {
     /// When what advice knows is to be flushed; 0 for never. Relaxed: a second more or less.
     advice_flushed_at: AtomicU32,
     chosen: Chosen,
-    /// LOCK: operator. What a command sets and what it shows are of the same command. May take all others.
-    operator: Mutex<()>,
+    operator: Operator,
     differences: Differences,
 }
 
@@ -95,14 +96,9 @@ impl Admin {
             region_log_limit: RateLimited::every(60),
             region_no_room: AtomicU64::new(0),
             advice_flushed_at: AtomicU32::new(0),
-            operator: Mutex::new(()),
+            operator: Operator::default(),
             differences: Differences::default(),
         }
-    }
-
-    /// Keeps other commands, and the server's own choice of a policy, from changing the same.
-    fn operate(&self) -> MutexGuard<'_, ()> {
-        self.operator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Logs that the region cannot grow any more.

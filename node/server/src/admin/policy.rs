@@ -137,7 +137,8 @@ impl Admin {
             return;
         }
         let Some(better) = self.shared.advisor.as_ref().and_then(|advisor| advisor.better()) else { return };
-        let _one_at_a_time = self.operate();
+        // A command that is under way may be about the policy: this is tried again when more was stored.
+        let Some(_one_at_a_time) = self.operator.at_once() else { return };
         if !self.chooses_policy() {
             return;
         }

@@ -46,7 +46,7 @@ impl Admin {
             verb,
             AdminVerb::CacheMemlimit | AdminVerb::Slabs | AdminVerb::Policy | AdminVerb::LruCrawler
         );
-        let _one_at_a_time = changes.then(|| self.operate());
+        let _one_at_a_time = changes.then(|| self.operator.wait());
         match verb {
             AdminVerb::CacheMemlimit => self.memory_limit(&words),
             AdminVerb::Slabs => self.slabs_verb(&words),

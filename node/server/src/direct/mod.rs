@@ -132,6 +132,7 @@ impl DatagramListener {
             // affected.
             tracing::error!(path = name, %error, worker = self.place.worker, "the datagram listener failed; disabled");
         }
+        self.log_failures();
         self.note(total);
         self.rounds += 1;
         if total > 0 && self.rounds < ROUNDS {
@@ -139,6 +140,17 @@ impl DatagramListener {
         }
         self.rounds = 0;
         if self.quiet < self.patience { Next::LookAround } else { Next::Wait }
+    }
+
+    /// Logs the paths that no longer accept clients.
+    fn log_failures(&mut self) {
+        for way in &mut self.ways {
+            if let Some(error) = way.path.failure() {
+                let name = way.path.name();
+                // Operator: Restart the server. Clients that are connected are still served.
+                tracing::error!(path = name, %error, "the path accepts no new clients until the server restarts");
+            }
+        }
     }
 
     /// Adapts to the number of datagrams in a round.

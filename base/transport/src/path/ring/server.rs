@@ -116,6 +116,8 @@ struct Host {
     lender: Arc<dyn Lender>,
     /// The process is out of descriptors: no client is accepted until the next round.
     is_paused: bool,
+    /// Why no client is accepted any more, until somebody has asked.
+    failure: Option<AcceptError>,
 }
 
 /// Clients that are accepted in one round.
@@ -173,6 +175,7 @@ pub fn ring_paths(
         clients: Vec::new(),
         lender: lender.clone(),
         is_paused: false,
+        failure: None,
     });
     let path = |arrivals| Ok(RingServerPath::new(arrivals, host.take())?);
     threads.into_iter().map(path).collect()
@@ -203,6 +206,12 @@ impl RingServerPath {
     #[cfg(test)]
     pub(super) fn lanes(&self) -> usize {
         self.lanes.len()
+    }
+
+    /// Where clients connect.
+    #[cfg(test)]
+    pub(super) fn listener(&self) -> &Listener {
+        &self.host.as_ref().expect("the first thread's").listener
     }
 
     /// Polls the bells and sockets.
@@ -299,7 +308,9 @@ impl Host {
                 // The socket would stay readable. The next round tries again, unless it listens no more.
                 Err(error) => {
                     let is_removed = poll.remove(&self.listener).is_ok();
-                    self.is_paused = is_removed && !matches!(error, AcceptError::Broken(_));
+                    let is_broken = matches!(error, AcceptError::Broken(_));
+                    self.is_paused = is_removed && !is_broken;
+                    self.failure = is_broken.then_some(error);
                     return;
                 }
             }
@@ -382,6 +393,10 @@ impl ServerPath for RingServerPath {
     }
 
     #[inline(always)]
+    fn failure(&mut self) -> Option<AcceptError> {
+        self.host.as_mut()?.failure.take()
+    }
+
     fn exchange(&mut self, index: usize) -> (&[u8], &mut [u8]) {
         assert!(index < self.burst, "a datagram of the burst");
         (self.datagrams.get(index), self.answers.buffer(index))

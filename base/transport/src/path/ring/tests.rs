@@ -2,6 +2,7 @@
 
 use super::server::Lender;
 use super::{RingClientPath, RingServerPath, ring_paths};
+use crate::AcceptError;
 use crate::path::{BURST_MAX, ClientPath, PAYLOAD_MAX, Park, ServerPath};
 use guira_sync::atomic::{AtomicUsize, Ordering};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -325,6 +326,20 @@ fn a_bell_is_not_polled_after_its_client_is_gone() {
         !is_ringing(&servers[0]),
         "the client is gone, and its bell stays readable: the worker never sleeps again"
     );
+}
+
+#[test]
+fn a_listener_that_listens_no_more_is_told_of_once_and_clients_that_are_there_are_served() {
+    let socket = Socket::new("broken-listener");
+    let mut servers = server(&socket.0, 1, &rich());
+    let (_stream, _rings) = connect_raw(&socket.0, &mut servers);
+    assert!(servers[0].failure().is_none());
+    rustix::net::shutdown(servers[0].listener(), rustix::net::Shutdown::Both).unwrap();
+    settle(&mut servers);
+    assert!(matches!(servers[0].failure(), Some(AcceptError::Broken(_))));
+    settle(&mut servers);
+    assert!(servers[0].failure().is_none() && !is_ringing(&servers[0]));
+    assert_eq!(servers[0].lanes(), 1);
 }
 
 #[test]

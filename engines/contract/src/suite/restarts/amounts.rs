@@ -7,8 +7,10 @@ use crate::{Expiry, Opened, Opening};
 use guira_memory::MIB;
 use guira_memory::slab::PAGE_BYTES;
 use guira_sync::clock::Seconds;
+use std::sync::Arc;
 
-/// Closes and opens it again, and it goes on as if nothing had happened, when it is refused for now.
+/// Closes and opens it again, and it goes on as if nothing had happened, when it is refused for now. Who is handed the Region of a process goes on all the
+/// same, and knows.
 pub fn a_region_without_room_is_not_lost<L: Lasting>(setup: &L) {
     // More than any file system in memory has.
     const HUGE: usize = 4 << 40;
@@ -20,6 +22,11 @@ pub fn a_region_without_room_is_not_lost<L: Lasting>(setup: &L) {
     assert!(error.contains("has room for"), "{error}");
     let engine = site.restored(1);
     assert!(matches!(engine.resize(HUGE), Err(ResizeError::NoRoom { .. })));
+    let handed = engine.hand_over(NOW, &[]).expect("nothing uses it, and it lasts");
+    let opened = setup.open(all, &site.place().with(Arc::new(handed)), UNIX + LATER);
+    let Opened { opening, shortage, .. } = opened.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(opening, Opening::Restored { items: 1 });
+    assert!(shortage.is_some_and(|shortage| shortage.room < shortage.memory), "{shortage:?}");
 }
 
 /// More memory loses nothing, less is reached step by step. A store that holds more keeps it.
@@ -70,6 +77,7 @@ fn lasting_stats(engine: &impl Control) -> EngineStats {
         crawls: 0,
         index_growths: 0,
         items_rescued: 0,
+        parts_rescued: 0,
         pages_free: 0,
         memory_used: stats.memory_used - stats.pages_free * PAGE_BYTES as u64,
         ..stats

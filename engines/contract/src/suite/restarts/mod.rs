@@ -65,7 +65,7 @@ macro_rules! restarts {
 /// Key, value, flags, expiry, cas unique, state, class and last access of an item, the notes, the time and the cas uniques.
 pub fn everything_about_an_item_is_there_again<L: Lasting>(setup: &L) {
     let site = Site::new(setup, RegionSize::of(16 * MIB));
-    let Opened { engine, opening, notes, base } = site.open();
+    let Opened { engine, opening, notes, base, .. } = site.open();
     assert_eq!((opening, notes.len()), (Opening::New, 0));
     assert_eq!(base, TimeBase { unix: UNIX + LATER - 2, reached: Seconds(2) });
     let mut session = engine.session();
@@ -92,7 +92,7 @@ pub fn everything_about_an_item_is_there_again<L: Lasting>(setup: &L) {
     drop(session);
     close(engine);
 
-    let Opened { engine, opening, notes, base } = site.open();
+    let Opened { engine, opening, notes, base, .. } = site.open();
     assert_eq!((opening, notes.as_slice()), (Opening::Restored { items: 4 }, NOTES));
     let reached = TimeBase { unix: UNIX + LATER - u64::from(NOW.0), reached: NOW };
     assert_eq!(base, reached, "the wall clock is behind");

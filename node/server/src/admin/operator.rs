@@ -1,0 +1,40 @@
+//! One change at a time: commands of operators, and the server's own choice of a policy.
+
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// Who changes the server holds this.
+#[derive(Debug, Default)]
+pub(super) struct Operator {
+    /// LOCK: operator. What a command sets and what it shows are of the same command. May take all others, and any time.
+    one: Mutex<()>,
+}
+
+impl Operator {
+    /// Waits until no other change is under way.
+    pub(super) fn wait(&self) -> MutexGuard<'_, ()> {
+        self.one.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None` if another change is under way.
+    pub(super) fn at_once(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.one.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_wait_changes_nothing_beside_another() {
+        let operator = Operator::default();
+        let held = operator.wait();
+        assert!(operator.at_once().is_none());
+        drop(held);
+        assert!(operator.at_once().is_some());
+    }
+}
