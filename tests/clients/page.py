@@ -31,7 +31,7 @@ OVERLAPPING = """[...document.querySelectorAll("figure")].flatMap((figure) => {
   return labels.flatMap(([name, a], index) => labels.slice(index + 1)
     .filter(([, b]) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2).map(([other]) => `${figure.id}: ${name} and ${other}`));
 })"""
-# Text that does not stand out from what is behind it (WCAG 2.2, AA).
+# Text with too little contrast to its ground (WCAG 2.2, AA).
 FAINT = """(() => {
   const parts = (colour) => (colour.match(/[\\d.]+/g) || []).map(Number);
   const luminance = (colour) => parts(colour).slice(0, 3).map((part) => part / 255)
@@ -131,7 +131,7 @@ def check_look(browser, url, pictures, name):
 
 
 def check_past(browser, url):
-    """A page that is opened now shows what was before."""
+    """A page that is opened later shows the past."""
     browser.show(url, 1280, "light")
     browser.wait("past.length >= 2 && past.some((point) => point.gets > 100)", "the history of the server")
     browser.show(url, 1280, "light")

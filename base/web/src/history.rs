@@ -13,7 +13,7 @@ pub(crate) const SERIES_MAX: usize = 8;
 /// What the points take at most, in bytes.
 pub(crate) const HISTORY_BYTES: usize = POINTS * (size_of::<Millis>() + SERIES_MAX * size_of::<f32>());
 
-/// A series as a site reads it; what is kept follows from two readings.
+/// A reading of a series; each point follows from two readings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reading {
     /// A counter: kept as its growth per second.
@@ -45,7 +45,7 @@ pub(crate) struct History {
     names: &'static [&'static str],
     last: Option<(Millis, Vec<Reading>)>,
     times: VecDeque<Millis>,
-    /// Those of one point behind those of another; what is not known is not a number.
+    /// The values of one point after those of another; an unknown value is NaN.
     values: VecDeque<f32>,
 }
 
