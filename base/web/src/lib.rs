@@ -8,6 +8,7 @@
 
 mod admin;
 mod exposition;
+mod history;
 mod http;
 mod listener;
 mod page;
@@ -19,6 +20,7 @@ mod usage;
 
 pub use admin::{Admin, AdminError};
 pub use exposition::{Exposition, Family, Form, Labels, metric_name};
+pub use history::Reading;
 pub use listener::{MEMORY_BYTES, Site, open, start};
 pub use page::Page;
 pub use place::place;

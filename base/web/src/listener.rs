@@ -1,7 +1,8 @@
 //! The service that answers HTTP, on a worker of its own.
 
+use crate::history::{HISTORY_BYTES, History, SERIES_MAX};
 use crate::http::{self, After, Fault, HEAD_MAX, HeadEnd, Method, PLAIN, Reply, Request, Status};
-use crate::{Form, Page, Token};
+use crate::{Form, Page, Reading, Token};
 use guira_memory::{MIB, ValuePin};
 use guira_protocol::{Replies, ReplyBuffer};
 use guira_serving::{
@@ -9,7 +10,7 @@ use guira_serving::{
     Conversation, Crew, Cut, Host, HostOptions, INPUT_BYTES, Listen, Outbox, Placement, Port, PortError,
     ReplyTo, Round, Service, Slice, Speaks, Stopped, TLS_BYTES, Unread, Worker,
 };
-use guira_sync::clock::{Seconds, Stopwatch};
+use guira_sync::clock::{CoarseClock, Seconds, Stopwatch, wall_clock_millis};
 use guira_transport::{Address, ListenOptions};
 use std::fmt;
 use std::io;
@@ -26,8 +27,16 @@ pub trait Site: fmt::Debug + Send + 'static {
     /// Bytes that all connections together may hold of requests and replies: a reply that is longer is never sent.
     const TRAFFIC_BYTES: usize = TRAFFIC_BYTES;
 
+    /// The series that the page's charts draw, as `/history.json` names them.
+    const SERIES: &'static [&'static str] = &[];
+
     /// The time of the server.
-    fn now(&self) -> Seconds;
+    fn clock(&self) -> &CoarseClock;
+
+    /// A reading of each of [`Site::SERIES`]. Called every 10 s, whether or not a page is open.
+    fn sample(&mut self) -> Vec<Reading> {
+        Vec::new()
+    }
 
     /// Looks whether workers answer. Called about once a second.
     fn look(&mut self);
@@ -62,9 +71,12 @@ const SWALLOWED_MAX: usize = MIB;
 const OTHER_BYTES: usize = MIB;
 
 /// What the admin listener of a server takes that needs no more [`Site::TRAFFIC_BYTES`], in bytes.
-pub const MEMORY_BYTES: usize = 2 * INPUT_BYTES + OTHER_BYTES + TRAFFIC_BYTES + IDLE_BYTES;
+pub const MEMORY_BYTES: usize = 2 * INPUT_BYTES + OTHER_BYTES + HISTORY_BYTES + TRAFFIC_BYTES + IDLE_BYTES;
 
 const IDLE_BYTES: usize = CONNECTIONS as usize * (CONNECTION_BYTES + TLS_BYTES);
+
+/// Where the history is, of each site.
+const HISTORY: &str = "/history.json";
 
 /// How many clients may wait to be accepted.
 const BACKLOG: u32 = 64;
@@ -94,6 +106,7 @@ pub fn start<S: Site>(
     secrets: &str,
     site: impl FnOnce() -> S + Send + 'static,
 ) -> io::Result<Crew> {
+    const { assert!(S::SERIES.len() <= SERIES_MAX) };
     warn_of(&port, token.is_some(), secrets);
     let hosts = match (port.listener.address(), &port.tls, &token) {
         (Address::Tcp(_), None, None) => Hosts::Addresses,
@@ -114,8 +127,8 @@ pub fn start<S: Site>(
     let mut crew = Crew::called("admin", host.clone());
     let make = move || {
         let site = site();
-        let now = site.now();
-        let service = WebService { site, token, hosts, now, since: Stopwatch::start(), looked: 0 };
+        let (now, history) = (site.clock().now(), History::new(S::SERIES));
+        let service = WebService { site, history, token, hosts, now, since: Stopwatch::start(), looked: 0 };
         Worker::new(0, service, host, Some(acceptor))
     };
     crew.start(0, Placement::Anywhere, make)?;
@@ -159,6 +172,7 @@ impl Hosts {
 #[derive(Debug)]
 struct WebService<S> {
     site: S,
+    history: History,
     token: Option<Arc<Token>>,
     hosts: Hosts,
     now: Seconds,
@@ -274,7 +288,7 @@ impl<S: Site> Service for WebService<S> {
     }
 
     fn begin_round(&mut self) {
-        self.now = self.site.now();
+        self.now = self.site.clock().now();
     }
 
     fn end_round(&mut self, _round: &mut Round<'_, Self>) -> bool {
@@ -282,6 +296,7 @@ impl<S: Site> Service for WebService<S> {
         if second != self.looked {
             self.looked = second;
             self.site.look();
+            self.remember();
         }
         false
     }
@@ -296,6 +311,14 @@ fn refuse(fault: Fault, input: &[u8], outbox: &mut Outbox<NoPin>) -> (usize, Sto
 }
 
 impl<S: Site> WebService<S> {
+    /// Takes a point of the history, if it is time for one.
+    fn remember(&mut self) {
+        let now = self.site.clock().millis();
+        if self.history.is_due(now) {
+            self.history.note(now, self.site.sample());
+        }
+    }
+
     /// Answers a request. Returns how many bytes were made for that.
     fn answer(&mut self, request: &Request<'_>, outbox: &mut Outbox<NoPin>) -> usize {
         let Request { path, method, after, accept, authorization, .. } = *request;
@@ -328,11 +351,15 @@ impl<S: Site> WebService<S> {
                 let content_type = form.content_type();
                 Reply { status: Status::OK, content_type, headers: "", body: &body }.write(method, after, out)
             }
+            HISTORY => {
+                let body = self.history.json(self.site.clock().millis(), wall_clock_millis());
+                json(&body).write(method, after, out)
+            }
             path => match self.site.json(path) {
                 Some(body) => json(&body).write(method, after, out),
                 None => {
                     let paths: String = S::JSON.iter().map(|path| format!("{path}, ")).collect();
-                    let body = format!("there are /, {paths}/metrics, /health and /ready\n");
+                    let body = format!("there are /, {paths}{HISTORY}, /metrics, /health and /ready\n");
                     Reply::line(Status::NOT_FOUND, &body).write(method, after, out)
                 }
             },
@@ -373,7 +400,7 @@ const NEEDS_TOKEN: Reply<'static> = Reply {
     status: Status::UNAUTHORIZED,
     content_type: PLAIN,
     headers: "WWW-Authenticate: Bearer realm=\"guira\"\r\n",
-    body: "this needs the token\n",
+    body: "this needs the token of the file that admin-token-file names: send Authorization: Bearer TOKEN\n",
 };
 
 const OTHER_HOST: Reply<'static> = Reply {

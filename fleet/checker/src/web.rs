@@ -3,7 +3,7 @@
 use crate::metrics;
 use crate::report::{Example, Origin, Tally};
 use crate::running::Shared;
-use guira_sync::clock::{CoarseClock, Seconds};
+use guira_sync::clock::CoarseClock;
 use guira_web::{Admin, AdminError, Form, Page, Site};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -29,8 +29,8 @@ impl Site for CheckerSite {
     };
     const JSON: &'static [&'static str] = &["/status.json"];
 
-    fn now(&self) -> Seconds {
-        self.clock.now()
+    fn clock(&self) -> &CoarseClock {
+        &self.clock
     }
 
     fn look(&mut self) {}

@@ -3,8 +3,8 @@
 use crate::counters::{Count, TargetCount};
 use crate::metrics;
 use crate::running::Shared;
-use guira_sync::clock::{CoarseClock, Seconds, wall_clock};
-use guira_web::{Admin, AdminError, Form, Page, Site};
+use guira_sync::clock::{CoarseClock, wall_clock};
+use guira_web::{Admin, AdminError, Form, Page, Reading, Site};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,9 +30,18 @@ impl Site for InvalidatorSite {
         script: include_str!("web/page.js"),
     };
     const JSON: &'static [&'static str] = &["/status.json"];
+    const SERIES: &'static [&'static str] = &["transactions", "deletes", "lag"];
 
-    fn now(&self) -> Seconds {
-        self.clock.now()
+    fn clock(&self) -> &CoarseClock {
+        &self.clock
+    }
+
+    fn sample(&mut self) -> Vec<Reading> {
+        vec![
+            Reading::Total(self.shared.counts.get(Count::Transactions)),
+            Reading::Total(deletes(&self.shared)),
+            Reading::Level(Some(metrics::lag(&self.shared, wall_clock()) as f64)),
+        ]
     }
 
     fn look(&mut self) {}
@@ -73,14 +82,18 @@ fn fault(shared: &Shared, now: u64) -> Option<String> {
         .map(|target| format!("the log had a gap, and target {} does not flush its caches", target.name()))
 }
 
+/// Deletes that targets have acknowledged.
+fn deletes(shared: &Shared) -> u64 {
+    shared.view().targets.iter().map(|target| target.get(TargetCount::Deletes)).sum()
+}
+
 /// What the page shows; `now` is in milliseconds of any clock.
 fn status(shared: &Shared, fault: Option<String>, now: u64) -> Value {
     let stats =
         Count::ALL.map(|counter| (Count::name(counter).to_owned(), shared.counts.get(counter).into()));
     let mut stats: Map<String, Value> = stats.into_iter().collect();
     let targets = shared.view().targets;
-    let sum = |counter| targets.iter().map(|target| target.get(counter)).sum::<u64>();
-    stats.insert("deletes".to_owned(), sum(TargetCount::Deletes).into());
+    stats.insert("deletes".to_owned(), deletes(shared).into());
     let target = |target: &Arc<crate::counters::TargetCounts>| {
         let counts = TargetCount::ALL
             .map(|counter| (TargetCount::name(counter).to_owned(), target.get(counter).into()));

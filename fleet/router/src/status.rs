@@ -4,11 +4,12 @@ use crate::config::{Plan, Source};
 use crate::counters::GROUPS;
 use crate::metrics::{SHOWN_MAX, errors, named};
 use crate::shared::Shared;
-use crate::stats::{Figures, OPS, OUTCOMES, STATS};
+use crate::stats::{self, Figures, OPS, OUTCOMES, STATS};
 use crate::upstream::{STATES, Server, ServerCount};
-use guira_routing::Outcome;
+use guira_routing::{Group, Outcome};
 use guira_sync::metrics::Unit;
 use guira_upstream::Tko;
+use guira_web::Reading;
 use serde_json::{Map, Value, json};
 
 /// The state of the router; `fault` is why it is not ready, if it is not.
@@ -27,9 +28,33 @@ pub(crate) fn json(shared: &Shared, fault: Option<String>) -> Value {
         "config": config_json(&figures),
         "latency": latency_json(&figures),
         "server_count": servers.len(),
+        "servers_out": servers.iter().filter(|(_, server)| !server.standing.is_in()).count(),
         "servers": shown.collect::<Vec<_>>(),
         "pools": pools_json(&figures),
     })
+}
+
+/// What the page's charts draw, and [`readings`] of it.
+pub(crate) const SERIES: [&str; 5] = ["gets", "updates", "others", "failed", "refused"];
+
+/// Readings of [`SERIES`].
+pub(crate) fn readings(shared: &Shared) -> Vec<Reading> {
+    let figures = Figures::of(shared);
+    let sums = figures.sums;
+    let of = |is_in: fn(Group) -> bool| {
+        Reading::Total(OPS.into_iter().filter(|op| is_in(op.group())).map(|op| sums.of_op(op)).sum())
+    };
+    let of_servers = |outcomes: fn(Outcome) -> bool| {
+        let outcomes = OUTCOMES.into_iter().filter(|(_, outcome)| outcomes(*outcome));
+        outcomes.map(|(_, outcome)| figures.of_servers(outcome)).sum()
+    };
+    vec![
+        of(|group| group == Group::Get),
+        of(|group| group == Group::Update),
+        of(|group| !matches!(group, Group::Get | Group::Update)),
+        Reading::Share { part: stats::errors(sums), whole: sums.answered() },
+        Reading::Share { part: of_servers(Outcome::is_error), whole: of_servers(|_| true) },
+    ]
 }
 
 /// The lines of `stats` that are numbers, with operations and outcomes by their names.

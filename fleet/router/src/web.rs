@@ -3,8 +3,8 @@
 use crate::shared::Shared;
 use crate::{metrics, status};
 use guira_serving::{Crew, Port};
-use guira_sync::clock::{CoarseClock, Seconds};
-use guira_web::{Form, Page, Readiness, Site, Token};
+use guira_sync::clock::CoarseClock;
+use guira_web::{Form, Page, Readiness, Reading, Site, Token};
 use std::io;
 use std::sync::Arc;
 
@@ -33,11 +33,16 @@ impl Site for RouterSite {
         script: include_str!("web/page.js"),
     };
     const JSON: &'static [&'static str] = &["/status.json"];
+    const SERIES: &'static [&'static str] = &status::SERIES;
     /// The figures of 500 servers with long names are 4 MB.
     const TRAFFIC_BYTES: usize = 32 << 20;
 
-    fn now(&self) -> Seconds {
-        self.clock.now()
+    fn clock(&self) -> &CoarseClock {
+        &self.clock
+    }
+
+    fn sample(&mut self) -> Vec<Reading> {
+        status::readings(&self.shared)
     }
 
     fn look(&mut self) {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use guira_harness::random::Random;
-use guira_sync::clock::{CoarseClock, Seconds, wall_clock_millis};
-use guira_web::{Admin, AdminError, Form, Page, Site};
+use guira_sync::clock::{CoarseClock, wall_clock_millis};
+use guira_web::{Admin, AdminError, Form, Page, Reading, Site};
 use serde_json::json;
 
+use crate::counts::{Count, Seen, Sums};
 use crate::world::World;
 use crate::{chaos, faults, metrics, status};
 
@@ -27,6 +28,7 @@ pub(crate) const RANDOM: &str = "random";
 pub(crate) fn serve(at: &str, token_file: Option<&Path>, world: &Arc<World>) -> Result<Admin, AdminError> {
     let world = world.clone();
     Admin::serve(at, token_file, ", and breaks what runs here", move || DemoSite {
+        before: world.sums(),
         world,
         clock: CoarseClock::system(),
         random: Random::new(wall_clock_millis()),
@@ -36,6 +38,8 @@ pub(crate) fn serve(at: &str, token_file: Option<&Path>, world: &Arc<World>) -> 
 struct DemoSite {
     world: Arc<World>,
     clock: CoarseClock,
+    /// What users had seen at the last reading.
+    before: Sums,
     /// Picks one of several parts.
     random: Random,
 }
@@ -53,10 +57,24 @@ impl Site for DemoSite {
         script: include_str!("web/page.js"),
     };
     const JSON: &'static [&'static str] = &[STATUS];
+    const SERIES: &'static [&'static str] = &["reads", "misses", "failed", "wait"];
     const ACTIONS: &'static [&'static str] = &[BREAK];
 
-    fn now(&self) -> Seconds {
-        self.clock.now()
+    fn clock(&self) -> &CoarseClock {
+        &self.clock
+    }
+
+    fn sample(&mut self) -> Vec<Reading> {
+        let sums = self.world.sums();
+        let p99 = Seen::between(&self.before, &sums).p99.map(|time| time.as_secs_f64() * 1e3);
+        self.before = sums;
+        let (count, client) = (|count| self.world.counts.get(count), |name| self.before.client(name));
+        vec![
+            Reading::Total(count(Count::Reads)),
+            Reading::Total(client("misses") + client("failures") + client("unleased")),
+            Reading::Total(count(Count::Failed)),
+            Reading::Level(p99),
+        ]
     }
 
     fn look(&mut self) {}

@@ -3,9 +3,10 @@
 use crate::admin::Admin;
 use crate::options::Options;
 use crate::shared::Shared;
+use guira_commands::CommandCount;
 use guira_serving::{Crew, Port};
-use guira_sync::clock::Seconds;
-use guira_web::{Form, Page, Readiness, Site, Token};
+use guira_sync::clock::CoarseClock;
+use guira_web::{Form, Page, Readiness, Reading, Site, Token};
 use std::io;
 use std::sync::Arc;
 
@@ -38,13 +39,38 @@ struct NodeSite {
     readiness: Readiness,
 }
 
+/// Commands that are neither gets nor sets, as the page counts them.
+const OTHERS: [CommandCount; 8] = [
+    CommandCount::CmdTouch,
+    CommandCount::DeleteHits,
+    CommandCount::DeleteMisses,
+    CommandCount::IncrHits,
+    CommandCount::IncrMisses,
+    CommandCount::DecrHits,
+    CommandCount::DecrMisses,
+    CommandCount::CmdMeta,
+];
+
 impl Site for NodeSite {
     const PAGE: Page =
         Page { title: "Guira", grid: include_str!("web/grid.html"), script: include_str!("web/page.js") };
     const JSON: &'static [&'static str] = &["/status.json", "/topkeys"];
+    const SERIES: &'static [&'static str] = &["gets", "sets", "others", "hits"];
 
-    fn now(&self) -> Seconds {
-        self.shared.clock.now()
+    fn clock(&self) -> &CoarseClock {
+        &self.shared.clock
+    }
+
+    fn sample(&mut self) -> Vec<Reading> {
+        let commands = self.shared.counter_values().commands;
+        let of = |what: CommandCount| commands[what as usize];
+        let (found, missed) = (of(CommandCount::GetHits), of(CommandCount::GetMisses));
+        vec![
+            Reading::Total(of(CommandCount::CmdGet)),
+            Reading::Total(of(CommandCount::CmdSet)),
+            Reading::Total(OTHERS.into_iter().map(of).sum()),
+            Reading::Share { part: found, whole: found + missed },
+        ]
     }
 
     fn look(&mut self) {

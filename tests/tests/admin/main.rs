@@ -7,6 +7,7 @@ mod crawler;
 mod crowds;
 mod dashboards;
 mod health;
+mod history;
 mod metrics;
 mod secrets;
 mod top_keys;

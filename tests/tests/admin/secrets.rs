@@ -15,7 +15,7 @@ fn metrics_need_the_token_and_health_does_not() {
     let (server, address) = with_admin(&[&format!("--admin-token-file={}", file.display())]);
     let mut client = HttpClient::connect(address);
     for headers in ["", "Authorization: Bearer s3cre\r\n", "Authorization: Basic s3cret\r\n"] {
-        for path in ["/metrics", "/status.json", "/nothing"] {
+        for path in ["/metrics", "/status.json", "/history.json", "/nothing"] {
             let reply = client.get(path, headers);
             assert_eq!(reply.status, 401, "{path} {headers}");
             assert!(
@@ -50,7 +50,7 @@ fn without_a_token_only_addresses_and_localhost_are_answered() {
         client.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         client.hear().status
     };
-    let paths = ["/", "/metrics", "/status.json", "/topkeys", "/nothing"];
+    let paths = ["/", "/metrics", "/status.json", "/history.json", "/topkeys", "/nothing"];
     for host in ["evil.example", &format!("evil.example:{port}"), "127.0.0.1.evil.example", "cache-1", ""] {
         for path in paths {
             assert_eq!(status(path, host), 403, "{path} {host}");

@@ -291,7 +291,7 @@ fn the_page_has_its_panels_and_the_status_what_they_show() {
     assert_eq!(status["latency"]["get"]["buckets"].as_array().unwrap().len(), 1);
     let unknown = HttpClient::connect(address).get("/topkeys", "");
     assert_eq!(unknown.status, 404);
-    assert_eq!(unknown.body, "there are /, /status.json, /metrics, /health and /ready\n");
+    assert_eq!(unknown.body, "there are /, /status.json, /history.json, /metrics, /health and /ready\n");
 }
 
 #[test]

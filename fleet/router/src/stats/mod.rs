@@ -79,7 +79,7 @@ const ERRORS: [(&str, Outcome); 11] = [
 ];
 
 /// How many requests of clients have failed.
-fn errors(sums: Sums<'_>) -> u64 {
+pub(crate) fn errors(sums: Sums<'_>) -> u64 {
     ERRORS.iter().map(|(_, outcome)| sums.of_outcome(*outcome)).sum()
 }
 

@@ -1,22 +1,21 @@
-/* What follows from two neighbours of what was seen. */
-const UNKNOWN = { reads: null, requests: null, misses: null, failed: null, hit: null };
-function fill(point, delta, seconds) {
+page.unknown = { reads: null, requests: null, misses: null, failed: null, hit: null, wait: null };
+page.fill = (point, delta, seconds) => {
   const misses = delta("client_misses") + delta("client_failures") + delta("client_unleased"), reads = delta("reads");
   point.reads = reads / seconds;
   point.requests = (reads + delta("writes") + delta("failed")) / seconds;
   point.misses = misses / seconds;
   point.failed = delta("failed") / seconds;
   point.hit = reads > 0 ? Math.max(0, 1 - misses / reads) : null;
-}
-const recentOf = (name) => seen.map((point) => point[name]).slice(-60);
-const last = () => seen[seen.length - 1];
-const at = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });
+  const times = since(point.status.latency.get, last().status.latency.get);
+  point.wait = times.count ? quantile(times, 0.99) / 1e6 : null;
+};
+const recentOf = (name) => lately((point) => point[name]);
 
 function drawTiles({ stats, lag_s, wrong, owes_deletes }) {
   const now = last();
   const dash = ["\u2013", ""];
-  tile("t-requests", "Requests each second", now.requests === null ? dash : count(now.requests), `${text(count(stats.reads + stats.writes))} in all`, recentOf("requests"));
-  tile("t-hits", "Hit ratio", now.hit === null ? dash : percent(now.hit), `${text(count(stats.client_misses))} misses in all`, recentOf("hit"));
+  tile("t-requests", "Requests per second", now.requests === null ? dash : count(now.requests), `${text(count(stats.reads + stats.writes))} in total`, recentOf("requests"));
+  tile("t-hits", "Hit ratio", now.hit === null ? dash : percent(now.hit), `${text(count(stats.client_misses))} misses in total`, recentOf("hit"));
   tileOfGets();
   tile("t-failed", "Failed requests", count(stats.failed), `${stats.retries} retries by router`, recentOf("failed"));
   tile("t-wrong", "Wrong answers", count(stats.wrong), `of ${text(count(stats.judged))} judged`, []);
@@ -26,7 +25,7 @@ function drawTiles({ stats, lag_s, wrong, owes_deletes }) {
 }
 function place(title, part, parts) {
   const known = parts.find((one) => one.name === part);
-  const state = known ? known.state : "nobody";
+  const state = known ? known.state : "empty";
   const kind = state === "up" ? (title === "spare" ? "place idle" : "place") : "place bad";
   const items = known && known.figures ? `${text(count(known.figures.items))} items` : "\u2013";
   return make("div", { class: kind }, make("span", { class: "note" }, title), make("b", null, part || "\u2013"), make("span", { class: "note" }, `${state}, ${items}`));
@@ -35,10 +34,10 @@ function drawPlaces({ slots, parts, leader }) {
   const served = slots.map((part, slot) => place(`slot ${slot}`, part, parts));
   const others = parts.filter((part) => part.role === "node" && !slots.includes(part.name)).map((part) => place(part.duty, part.name, parts));
   put("places", ...served, ...others, place("gutter", "gutter", parts));
-  byId("leader").textContent = leader ? `The member of ${leader} replaces servers that are lost` : "Nobody replaces servers that are lost";
+  byId("leader").textContent = leader ? `The member of ${leader} replaces lost servers` : "No member is the leader: lost servers are not replaced";
 }
 
-/* What can be done. It is made once, so that nothing moves below a pointer. */
+/* The buttons are made once, so that nothing moves below a pointer. */
 let kinds = [];
 function drawActs({ parts, kinds: known }) {
   if (kinds.length) return;
@@ -53,7 +52,7 @@ function drawActs({ parts, kinds: known }) {
     button.addEventListener("mouseenter", () => { byId("about-kind").textContent = `${verb}: ${about}`; });
     return button;
   });
-  const random = make("button", { type: "button", title: "one fault after the other" }, "random");
+  const random = make("button", { type: "button", title: "random faults, one after the other" }, "random");
   random.addEventListener("click", () => act("random", "", length.value));
   const allow = () => {
     const part = parts.find((one) => one.name === what.value);
@@ -79,13 +78,13 @@ async function act(verb, what, length) {
 
 function drawFaults({ faults }) {
   if (!faults.length) {
-    put("faults", make("p", { class: "empty" }, "Nothing was broken yet."));
+    put("faults", make("p", { class: "empty" }, "No faults yet."));
     return;
   }
   const ms = (time) => time === null ? "\u2013" : text([time.toFixed(time < 10 ? 1 : 0), "ms"]);
   const bad = (number) => make("td", { class: number ? "bad" : "" }, text(count(number)));
   put("faults", table(["", "", "lasted", "requests", "failed", "misses", "retries", "median", "99\u202f%", "older", "wrong"], faults.map(({ at_ms, what, is_over, lasted_s, seen: it }) => [
-    at(at_ms), what, is_over ? `${lasted_s.toFixed(1)} s` : `for ${lasted_s.toFixed(0)} s now`, text(count(it.requests)), bad(it.failed),
+    clock(at_ms), what, is_over ? `${lasted_s.toFixed(1)} s` : `for ${lasted_s.toFixed(0)} s now`, text(count(it.requests)), bad(it.failed),
     text(count(it.misses)), text(count(it.retries)), ms(it.median_ms), ms(it.p99_ms), text(count(it.stale)), bad(it.wrong)])));
 }
 function drawParts({ parts, left_out, folder }) {
@@ -94,24 +93,19 @@ function drawParts({ parts, left_out, folder }) {
     part.name, part.duty, make("td", { class: part.state === "up" ? "" : "bad" }, part.state), part.address || "",
     part.figures ? text(count(part.figures.hits)) : "", part.figures ? text(count(part.figures.misses)) : ""])));
 }
-function waits() {
-  return seen.map((point, index) => {
-    const reads = index ? since(point.status.latency.get, seen[index - 1].status.latency.get) : { count: 0 };
-    return reads.count ? quantile(reads, 0.99) / 1e6 : null;
-  });
+/* Times of faults are those of the wall clock. */
+function bandsOf({ faults }) {
+  return faults.map(({ at_ms, what, lasted_s }) => ({ name: what, from: at_ms / 1000 - ahead, to: at_ms / 1000 - ahead + lasted_s }));
 }
-function draw() {
-  if (!seen.length) return;
-  const { status } = last();
+page.draw = ({ status }) => {
   byId("about").textContent = status.version + (status.chaos && !status.chaos.is_over ? `, random faults (seed ${status.chaos.seed})` : "");
   drawTiles(status);
   drawPlaces(status);
   drawActs(status);
-  chart("throughput", [{ name: "reads", of: seen.map((it) => it.reads) }, { name: "misses", of: seen.map((it) => it.misses) }, { name: "failures", of: seen.map((it) => it.failed) }],
-    (value) => text(count(value)), 0, "Reads, misses and failures each second");
-  chart("waits", [{ name: "99\u202f%", of: waits() }], (value) => text([neat([round(value), ""]), "ms"]), 0, "How long users wait");
+  const bands = bandsOf(status);
+  chart("throughput", [["reads", "reads"], ["misses", "misses"], ["failures", "failed"]], UNITS.rate, "Reads, misses and failures per second", { bands });
+  chart("waits", [["99\u202f% of reads", "wait"]], UNITS.ms, "99 % of reads take at most", { bands });
   drawFaults(status);
   drawParts(status);
-  put("events", table(["", ""], status.events.map((event) => [at(event.at_ms), event.what])));
-}
-async function fetchMore() { /* Everything is in status.json. */ }
+  put("events", table(["", ""], status.events.map((event) => [clock(event.at_ms), event.what])));
+};

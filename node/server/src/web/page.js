@@ -1,7 +1,6 @@
-/* What follows from two neighbours of what was seen. */
 const OTHERS = ["cmd_touch", "delete_hits", "delete_misses", "incr_hits", "incr_misses", "decr_hits", "decr_misses", "cmd_meta"];
-const UNKNOWN = { gets: null, sets: null, others: null, hits: null, read: 0, written: 0, evicted: 0, busy: null };
-function fill(point, delta, seconds) {
+page.unknown = { gets: null, sets: null, others: null, hits: null, read: 0, written: 0, evicted: 0, busy: null };
+page.fill = (point, delta, seconds) => {
   point.gets = delta("cmd_get") / seconds;
   point.sets = delta("cmd_set") / seconds;
   point.others = OTHERS.reduce((sum, name) => sum + delta(name), 0) / seconds;
@@ -11,12 +10,12 @@ function fill(point, delta, seconds) {
   point.written = delta("bytes_written") / seconds;
   point.evicted = delta("evictions") / seconds;
   point.busy = (delta("rusage_user") + delta("rusage_system")) / seconds;
-}
+};
 
 const SERIES = [["get", "get"], ["set", "set"], ["delete", "delete"], ["touch", "touch, gat"], ["arithmetic", "incr, decr"], ["lease", "leases"],
   ["other", "other"], ["queue", "waiting in a worker"], ["round", "a worker\u2019s round"]];
 function drawLatency() {
-  byId("latency-note").textContent = "From reading a request until its reply can leave; a sample of the last half minute";
+  byId("latency-note").textContent = "From reading a request until its reply is ready; a sample of the last 30 s";
   drawTimes("latency", SERIES, 100, 5, "0.1\u202fµs to 10\u202fms");
 }
 function drawCurve(mrc) {
@@ -24,54 +23,34 @@ function drawCurve(mrc) {
   if (!mrc || !mrc.policies.some((one) => one.hit_ratios.some((ratio) => ratio !== null))) {
     note.textContent = "Estimated from a sample of the requests";
     put("mrc", make("p", { class: "empty" }, mrc === null
-      ? "The server does not estimate it: it was started with disable-advice, or has too little memory for that."
-      : "Nothing is known yet. The server learns it from its own requests; in a new cache that takes some minutes."));
+      ? "This server has no estimate: disable-advice is set, or its memory is too small for it."
+      : "No data yet. The server estimates the curve from a sample of its requests; a new cache needs some minutes."));
     return;
   }
   note.textContent = `Estimated from ${text(count(mrc.sampled_reads))} sampled reads of ${text(count(mrc.reads))} in the last ${age(mrc.seconds)}`;
-  const figure = byId("mrc"), width = Math.max(280, figure.clientWidth), height = 250, left = 58, right = 104, top = 14, bottom = 40;
-  const misses = mrc.policies.map((one) => ({ ...one, ratios: one.hit_ratios.map((ratio) => ratio === null ? null : 1 - ratio) }));
+  const misses = mrc.policies.map((one) => ({ ...one, name: one.policy.split(":")[0], ratios: one.hit_ratios.map((ratio) => ratio === null ? null : 1 - ratio) }));
   const all = misses.flatMap((one) => one.ratios).filter((ratio) => ratio !== null);
   if (mrc.measured !== null) all.push(1 - mrc.measured);
-  const high = Math.min(1, ceiling(Math.max(...all, 0.01)));
-  const x = (scale) => left + Math.log2(scale / mrc.scales[0]) / Math.log2(mrc.scales[mrc.scales.length - 1] / mrc.scales[0]) * (width - left - right);
-  const y = (ratio) => top + (1 - ratio / high) * (height - top - bottom);
-  const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "Share of reads that miss, by memory and policy" });
-  for (const share of [0, 0.5, 1]) {
-    svg.append(make("line", { class: "rule", x1: left, x2: width - right, y1: y(high * share), y2: y(high * share) }));
-    svg.append(make("text", { x: left - 9, y: y(high * share) + 4, "text-anchor": "end" }, neat(percent(high * share))));
-  }
-  for (const scale of mrc.scales) {
-    svg.append(make("line", { class: "rule", x1: x(scale), x2: x(scale), y1: top, y2: height - bottom }));
-    svg.append(make("text", { x: x(scale), y: height - bottom + 18, "text-anchor": "middle" }, `${scale === 0.5 ? "½" : scale} ×`));
-  }
-  svg.append(make("text", { x: left, y: height - 4 }, "misses, by memory"));
-  const points = (one) => mrc.scales.map((scale, index) => [scale, one.ratios[index]]);
-  const end = mrc.scales.length - 1, now = mrc.scales.indexOf(1);
-  const served = misses.find((one) => one.served);
+  const { scales } = mrc, now = scales.indexOf(1), served = misses.find((one) => one.served);
   const best = misses.filter((one) => one.ratios[now] !== null && !one.served).sort((one, other) => one.ratios[now] - other.ratios[now])[0];
-  for (const one of misses.filter((other) => !other.served)) {
-    svg.append(make("path", { class: one === best ? "line c2" : "line c0", d: path(points(one), x, y) }, make("title", null, one.policy)));
-  }
-  const names = [];
-  if (best && best.ratios[end] !== null) names.push([y(best.ratios[end]), best.policy.split(":")[0], 2]);
-  if (served) {
-    svg.append(make("path", { class: "line c1", d: path(points(served), x, y), "stroke-width": 2.6 }, make("title", null, served.policy)));
-    if (served.ratios[end] !== null) names.push([y(served.ratios[end]), served.policy.split(":")[0], 1]);
-  }
-  names.sort((one, other) => one[0] - other[0]);
-  if (names.length > 1) names[1][0] = Math.max(names[1][0], names[0][0] + 15);
-  names.forEach(([at, name, colour]) => svg.append(make("text", { class: `name t${colour}`, x: width - right + 8, y: at + 4 }, name)));
-  const own = mrc.measured !== null ? 1 - mrc.measured : served && served.ratios[now];
-  if (own !== null && own !== undefined) {
-    svg.append(make("circle", { class: "here", cx: x(1), cy: y(own), r: 5.5 }));
-    // On the side of the point on which the curve is not.
-    const below = served && y(own) - y(served.ratios[now]) > 12 && y(own) < height - bottom - 24;
-    svg.append(make("text", { class: "name halo", x: x(1) + 9, y: below ? y(own) + 20 : Math.max(top + 10, y(own) - 11) }, `you are here: ${text(percent(own))}`));
-  }
+  const times = (scale) => `${scale === 0.5 ? "½" : scale} ×`;
+  const axis = { gap: Infinity, ruled: true, ticks: scales.map((scale) => [scale, times(scale), "middle"]), title: (scale) => `Misses with ${times(scale)} the memory`,
+    share: (scale) => 0.04 + 0.92 * Math.log2(scale / scales[0]) / Math.log2(scales[scales.length - 1] / scales[0]) };
+  const line = (one) => ({ name: one.served ? `${one.name} (in use)` : one.name, style: one.served ? 1 : one === best ? 2 : 0, of: (point) => one.ratios[point.index] });
+  // Later lines are drawn over earlier ones.
+  const lines = misses.map(line).sort((one, other) => (one.style || 9) - (other.style || 9)).reverse();
+  plot("mrc", { points: scales.map((at, index) => ({ at, index })), lines, axis, unit: UNITS.share, high: Math.min(1, ceiling(Math.max(...all, 0.01))), height: 240,
+    label: "Share of reads that miss, by memory and policy", extra: (svg, x, y) => {
+      const own = mrc.measured !== null ? 1 - mrc.measured : served && served.ratios[now];
+      if (own === null || own === undefined) return;
+      svg.append(make("circle", { class: "here", cx: x(1), cy: y(own), r: 5.5 }));
+      // On the side of the point on which the curve is not.
+      const below = served && y(own) - y(served.ratios[now]) > 12 && y(own) < 240 - 24 - 24;
+      svg.append(make("text", { class: "halo", x: x(1) + 9, y: below ? y(own) + 20 : Math.max(TOP + 10, y(own) - 11) }, `now: ${text(percent(own))}`));
+    } });
   // Less by more than chance: two standard errors.
   const gain = best && served ? served.ratios[now] - best.ratios[now] : 0;
-  put("mrc", svg, make("figcaption", null, gain > 2 * (mrc.uncertainty[now] || 0)
+  byId("mrc").append(make("figcaption", null, gain > 2 * (mrc.uncertainty[now] || 0)
     ? `The policy ${best.policy.split(":")[0]} would miss ${text(percent(gain))} less of all reads with the same memory.`
     : "No other policy is known to miss less with the same memory."));
 }
@@ -91,8 +70,7 @@ function drawMemory(status) {
     make("p", { class: "note" }, `${text(bytes(stats.conn_memory_used))} of what connections may hold are in use`));
 }
 function drawWorkers(workers) {
-  const last = seen[seen.length - 1], before = seen[Math.max(0, seen.length - 1 - 5)];
-  const seconds = last.at - before.at;
+  const before = seen[Math.max(0, seen.length - 1 - 5)], seconds = last().at - before.at;
   const rates = workers.map((worker, index) => {
     const then = before.status.workers[index];
     const rate = (name) => seconds > 0 && then ? Math.max(0, worker[name] - then[name]) / seconds : 0;
@@ -114,10 +92,10 @@ function readable(key) {
 function drawTop(id, list, window, show) {
   const tops = window.lists[list], all = window.all[measure], seconds = Math.max(1, window.seconds);
   if (!tops.length) {
-    put(id, make("p", { class: "empty" }, "Nothing is in the sample yet."));
+    put(id, make("p", { class: "empty" }, "The sample is empty."));
     return;
   }
-  put(id, table(["", span === "minute" ? "each second" : "in all", "share", ""], tops.map((top) => {
+  put(id, table(["", span === "minute" ? "per second" : "total", "share", ""], tops.map((top) => {
     const value = (number) => text(show(span === "minute" ? number / seconds : number));
     const error = top.error > 0 ? make("small", null, ` \u2212${value(top.error)}`) : "";
     return [make("td", { class: "key", title: top.key }, readable(top.key)), make("td", null, value(top.count), error), text(percent(top.count / all)), bar(top.count / all)];
@@ -135,11 +113,11 @@ function drawTops() {
   if (topKeys === null) {
     byId("top-note").textContent = "";
     put("top-choice");
-    ["top-keys", "top-prefixes"].forEach((id) => put(id, make("p", { class: "empty" }, "This server does not show keys: it was started with disable-top-keys or disable-dumping.")));
+    ["top-keys", "top-prefixes"].forEach((id) => put(id, make("p", { class: "empty" }, "This server does not show keys: disable-top-keys or disable-dumping is set.")));
     return;
   }
   const window = topKeys.windows[span];
-  byId("top-note").textContent = `A sample of one request in ${topKeys.sampling}, over ${age(window.seconds)}; \u2212 is how much may be too much`;
+  byId("top-note").textContent = `A sample of one request in ${topKeys.sampling}, over ${age(window.seconds)}; \u2212 is the largest possible overcount`;
   put("top-choice", ...choice(MEASURES, measure, (name) => { measure = name; }), make("span"), ...choice(SPANS, span, (name) => { span = name; }));
   const whole = (number) => count(Math.round(number)), show = measure === "bytes" ? bytes : span === "minute" ? count : whole;
   drawTop("top-keys", measure, window, show);
@@ -150,8 +128,8 @@ let showsAllClasses = false;
 function drawClasses(status) {
   const { classes } = status, used = classes.filter((one) => one.items > 0);
   byId("classes-note").textContent = used.length
-    ? `Items lie in chunks of their class\u2019s size. ${used.length} of ${classes.length} classes hold any.`
-    : "Items lie in chunks of their class\u2019s size.";
+    ? `Items are in chunks of their class\u2019s size. ${used.length} of ${classes.length} classes hold any.`
+    : "Items are in chunks of their class\u2019s size.";
   if (!used.length) {
     put("classes", make("p", { class: "empty" }, "The cache is empty."));
     return;
@@ -170,41 +148,33 @@ function drawClasses(status) {
   })), used.length > CLASSES_SHOWN ? button : "");
 }
 function drawTiles(status) {
-  const last = seen[seen.length - 1], column = (name) => seen.map((point) => point[name]).slice(-60);
-  const requests = seen.map((point) => point.gets === null ? null : point.gets + point.sets + point.others).slice(-60);
+  const now = last(), requests = lately((point) => point.gets === null ? null : point.gets + point.sets + point.others);
   const { stats, memory } = status, rate = requests[requests.length - 1];
-  tile("t-requests", "Requests each second", rate === null ? ["\u2013", ""] : count(Math.round(rate)),
-    last.busy === null ? "" : `${last.busy.toFixed(2)} of ${stats.threads} processors`, requests);
+  tile("t-requests", "Requests per second", rate === null ? ["\u2013", ""] : count(Math.round(rate)),
+    now.busy === null ? "" : `${now.busy.toFixed(2)} of ${stats.threads} processors`, requests);
   const total = stats.get_hits + stats.get_misses;
-  tile("t-hits", "Hit ratio", last.hits === null ? (total ? percent(stats.get_hits / total) : ["\u2013", ""]) : percent(last.hits),
-    total ? `${text(percent(stats.get_hits / total))} since the start` : "nothing was asked for", column("hits"));
+  tile("t-hits", "Hit ratio", now.hits === null ? (total ? percent(stats.get_hits / total) : ["\u2013", ""]) : percent(now.hits),
+    total ? `${text(percent(stats.get_hits / total))} since the start` : "no gets yet", lately((point) => point.hits));
   tileOfGets();
   tile("t-memory", "Items and index", bytes(memory.engine_used), `${text(percent(memory.engine_used / memory.engine_limit))} of ${text(bytes(memory.engine_limit))}`,
-    seen.map((point) => point.status.memory.engine_used).slice(-60));
-  tile("t-items", "Items", count(stats.curr_items), `${text(count(Math.round(last.evicted)))}/s evicted`, seen.map((point) => point.status.stats.curr_items).slice(-60));
-  tile("t-connections", "Connections", count(stats.curr_connections), `${text(bytes(last.written))}/s sent`,
-    seen.map((point) => point.status.stats.curr_connections).slice(-60));
+    lately((point) => point.status.memory.engine_used));
+  tile("t-items", "Items", count(stats.curr_items), `${text(count(Math.round(now.evicted)))}/s evicted`, lately((point) => point.status.stats.curr_items));
+  tile("t-connections", "Connections", count(stats.curr_connections), `${text(bytes(now.written))}/s sent`,
+    lately((point) => point.status.stats.curr_connections));
 }
-function draw() {
-  const last = seen[seen.length - 1];
-  if (!last) return;
-  const { status } = last, column = (name) => seen.map((point) => point[name]);
+page.draw = ({ status }) => {
   const { engine, policy, start } = status;
   const policies = policy.next ? `${policy.now} \u2192 ${policy.next}` : policy.now;
   byId("about").textContent = [`${status.version}, up ${age(status.stats.uptime)}`, `${engine.name} (${engine.index}${engine.access ? `, ${engine.access}` : ""})`, `policy ${policies}`,
     start.start === "warm" ? `warm start with ${text(count(start.items))} items` : "cold start", `at ${status.listen}`].join(" \u00b7 ");
   drawTiles(status);
-  const rate = (value) => neat(count(value));
-  chart("throughput", [{ name: "gets", of: column("gets") }, { name: "sets", of: column("sets") }, { name: "others", of: column("others") }], rate, null, "Gets, sets and other commands each second");
-  chart("hits", [{ name: "hits", of: column("hits") }], (value) => neat(percent(value)), 1, "Share of the keys asked for that were found");
+  chart("throughput", [["gets", "gets"], ["sets", "sets"], ["others", "others"]], UNITS.rate, "Gets, sets and other commands per second");
+  chart("hits", [["hits", "hits"]], UNITS.share, "Share of the requested keys that were found", { most: 1 });
   drawLatency();
   drawCurve(status.mrc);
   drawMemory(status);
   drawWorkers(status.workers);
   drawTops();
   drawClasses(status);
-}
-async function fetchMore(asked) {
-  const top = await fetch("topkeys", asked);
-  if (top.ok) topKeys = await top.json();
-}
+};
+page.fetchMore = async () => { topKeys = await json("topkeys"); };
