@@ -5,7 +5,7 @@ use crate::outbox::{Outbox, Spares};
 use crate::queue::{Queue, Rank};
 use crate::service::{Conversation, FIRST_CONNECTION, ReplyTo, Service, Unread};
 use crate::{Arrival, CloseReason, ConnId, Doing, Grant, Host, TrafficCount, TrafficCounters};
-use guira_sync::clock::Seconds;
+use guira_sync::clock::{Seconds, Stopwatch};
 use guira_transport::{Event, Interest, Poll, Token};
 use std::io;
 use std::sync::Arc;
@@ -40,8 +40,9 @@ pub struct Clients<S: Service> {
     vacant: Vec<usize>,
     /// Those that have more to do.
     pub(crate) again: Queue,
-    /// The places of those that have another turn after a moment.
+    /// The places of those that have another turn after a moment, which begins with the first of them.
     soon: Vec<usize>,
+    since: Option<Stopwatch>,
     /// Bytes of long values that connections have pinned which wait for another turn to send them.
     paused: usize,
     spares: Spares<S::Pin>,
@@ -59,6 +60,7 @@ impl<S: Service> Clients<S> {
             vacant: Vec::new(),
             again: Queue::default(),
             soon: Vec::new(),
+            since: None,
             paused: 0,
             spares: Spares::default(),
         })
@@ -198,8 +200,12 @@ impl<S: Service> Clients<S> {
         (!self.soon.is_empty()).then_some(MOMENT)
     }
 
-    /// The moment has passed.
+    /// Gives them their turn if the moment has passed.
     pub(crate) fn wake_up(&mut self, now: Seconds) {
+        if self.since.is_none_or(|since| since.elapsed() < MOMENT) {
+            return;
+        }
+        self.since = None;
         for index in std::mem::take(&mut self.soon) {
             if let Some(rank) = self.get(index).map(|connection| connection.rank(now)) {
                 self.again.push(index, rank);
@@ -254,6 +260,7 @@ impl<S: Service> Clients<S> {
             }
             Turn::Soon => {
                 self.soon.push(index);
+                self.since.get_or_insert_with(Stopwatch::start);
                 // What it sends meanwhile would wake the worker again and again.
                 self.listen(index, Interest::End);
             }

@@ -175,6 +175,11 @@ impl Listener {
         }
     }
 
+    /// Whether connections can be accepted: no process that shares the socket has shut it down, or one listens on it again.
+    pub fn is_listening(&self) -> bool {
+        is_listening(self).unwrap_or(false) && !self.is_shut_down()
+    }
+
     /// Whether a process that shares this UNIX socket has shut it down. accept(2) fails with EAGAIN then, and the
     /// poller reports the socket again and again. (Over TCP accept(2) says so.)
     fn is_shut_down(&self) -> bool {
@@ -356,8 +361,10 @@ mod tests {
         let other = socket.try_clone().unwrap();
         let listener = Listener::adopt(socket.into()).unwrap();
         assert!(listener.accept().unwrap().is_none());
+        assert!(listener.is_listening());
         rustix::net::shutdown(&other, rustix::net::Shutdown::Both).unwrap();
         assert!(matches!(listener.accept(), Err(AcceptError::Broken(_))));
+        assert!(!listener.is_listening(), "the system still says that the socket listens");
         std::fs::remove_file(&folder).unwrap();
     }
 

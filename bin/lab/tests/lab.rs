@@ -397,7 +397,7 @@ fn a_recommendation_is_told_as_text_and_json_and_starts_a_server() {
     let text = lab(&sim);
     assert!(text.status.success(), "{}", stderr(&text));
     for message in
-        ["a sample of", "Take --memory ", "Of 100 reads ", "Twice as much, ", "the best fixed policy, "]
+        ["a sample of", "Use --memory ", " of 100 reads miss", "Twice as much, ", "the best fixed policy, "]
     {
         assert!(stdout(&text).contains(message), "{message}: {}", stdout(&text));
     }
@@ -433,5 +433,5 @@ fn what_nothing_can_be_recommended_for_is_refused_with_the_reason() {
         assert!(stderr(&refused).contains(message), "{args:?}: {}", stderr(&refused));
     }
     let objects = stdout(&lab(&["sim", "--recommend", &keys]));
-    assert!(objects.contains("Take room for 2 objects"), "{objects}");
+    assert!(objects.starts_with("Use room for 2 objects"), "{objects}");
 }

@@ -112,7 +112,7 @@ def test_a_value_that_is_too_large_has_its_size_in_the_text(make, any_server):
     assert str(error).startswith(f"set of key 'k' failed: the value is too large for {any_server}: SERVER_ERROR ")
     assert str(error).endswith(" (the value has 2097152 bytes)")
     error = caught(lambda: client.set("k", bytes(65 << 20)))
-    limit = "the value is longer than 64 MiB, the limit of the client"
+    limit = "the value is too large: the client's limit is 64 MiB"
     assert str(error) == f"set of key 'k' failed: {limit} (the value has {65 << 20} bytes)"
 
 

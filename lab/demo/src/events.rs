@@ -93,8 +93,10 @@ impl Events {
         remembered.number += 1;
         let (number, what) = (remembered.number, format!("{verb} {part}"));
         remembered.event(format!("{what}: begins"));
-        if remembered.faults.len() == FAULTS_MAX {
-            remembered.faults.pop_front();
+        if remembered.faults.len() >= FAULTS_MAX {
+            // One that is not over is still waited for.
+            let over = remembered.faults.iter().position(|fault| fault.after.is_some());
+            over.map(|index| remembered.faults.remove(index));
         }
         let (at_ms, since, part) = (wall_clock_millis(), Stopwatch::start(), part.to_owned());
         remembered.faults.push_back(Fault { number, at_ms, what, part, state, since, before, after: None });

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 /// Folders and files whose blocks of code are read, from the root of the repository.
 const PAGES: &[&str] = &["README.md", "docs/README.md", "docs/guide", "docs/develop/laboratory.md"];
-/// What ends a command on its line.
-const ENDS: [&str; 8] = ["|", "<", ">", ">>", "&", "&&", ";", "2>&1"];
+/// What stands between commands of a line.
+const SEPARATES: [&str; 4] = ["|", "&", "&&", ";"];
+/// What follows the words of a command.
+const REDIRECTS: [&str; 4] = ["<", ">", ">>", "2>&1"];
 
 /// A command as a page shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,14 +62,27 @@ fn in_page(name: &str, text: &str, programs: &[&str]) -> Vec<Documented> {
         }
         let line = line.strip_prefix("$ ").unwrap_or(&line);
         let words = words(line);
-        if words.first().is_some_and(|word| programs.contains(&word.as_str())) {
-            found.push(Documented { place: format!("{name}:{number}"), words });
-        }
+        let commands = words.split(|word| SEPARATES.contains(&word.as_str())).map(without_wrapper);
+        let ours =
+            commands.filter(|words| words.first().is_some_and(|word| programs.contains(&word.as_str())));
+        found.extend(ours.map(|words| Documented {
+            place: format!("{name}:{number}"),
+            words: words.iter().take_while(|word| !REDIRECTS.contains(&word.as_str())).cloned().collect(),
+        }));
     }
     found
 }
 
-/// The words of a line as a shell has them, up to a comment or the end of the command.
+/// A command without what runs it as another user.
+fn without_wrapper(words: &[String]) -> &[String] {
+    match words {
+        [sudo, user, _, rest @ ..] if sudo == "sudo" && user == "-u" => rest,
+        [sudo, rest @ ..] if sudo == "sudo" => rest,
+        words => words,
+    }
+}
+
+/// The words of a line as a shell has them, up to a comment.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in line.chars() {
@@ -84,8 +99,6 @@ fn words(line: &str) -> Vec<String> {
         }
     }
     words.extend(word);
-    let end = words.iter().position(|word| ENDS.contains(&word.as_str())).unwrap_or(words.len());
-    words.truncate(end);
     words
 }
 
@@ -95,7 +108,7 @@ mod tests {
 
     #[test]
     fn commands_are_found_in_blocks_of_code_and_end_as_in_a_shell() {
-        let page = "guira prose\n```sh\n$ guira sim --policy 'a b'   # why\nguira check \\\n  --stdin < keys\nnc x\n```\n";
+        let page = "guira prose\n```sh\n$ guira sim --policy 'a b'   # why\ncat x | sudo -u me guira check \\\n  --stdin < keys\nnc x\n```\n";
         let found = in_page("page.md", page, &["guira"]);
         let words: Vec<Vec<&str>> =
             found.iter().map(|one| one.words.iter().map(String::as_str).collect()).collect();

@@ -204,7 +204,7 @@ fn take_over(plan: &Plan, folder: &Scratch, server: &mut ServerProcess, seen: &S
         seen.fail(format!("the server ended with {status}: {}", server.errors()));
     }
     let said = server.errors();
-    let told = said.lines().find(|line| line.contains("has taken over")).unwrap_or_default();
+    let told = said.lines().find(|line| line.contains("the new server took over")).unwrap_or_default();
     let times: Vec<&str> = told.split(' ').filter(|word| word.starts_with("us")).collect();
     *server = next;
     let longest = |waits: [f64; CLIENTS + 1]| waits.into_iter().fold(0.0, f64::max);

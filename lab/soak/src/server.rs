@@ -13,7 +13,7 @@ use crate::plan::Plan;
 const START_MAX: Duration = Duration::from_secs(30);
 
 /// What the server logs when it finds a spoilt certificate, which it is given now and then.
-const CERTIFICATES_SPOILT: &str = "certificates stay as they were";
+const CERTIFICATES_SPOILT: &str = "cannot reload certificates";
 
 /// Whether a line of the log reports a failure.
 fn is_bad(line: &str) -> bool {
@@ -54,7 +54,9 @@ mod tests {
     fn panics_and_errors_are_told_from_warnings() {
         assert!(is_bad("thread 'worker-0' (5) panicked at node/server/src/worker.rs:1:1:"));
         assert!(is_bad("2026-11-20T16:31:23.1Z ERROR cannot go on"));
-        assert!(!is_bad("2026-11-20T16:31:23.1Z ERROR certificates stay as they were error=none"));
+        assert!(!is_bad(
+            "2026-11-20T16:31:23.1Z ERROR cannot reload certificates; keeping the previous ones: none"
+        ));
         assert!(!is_bad("2026-11-20T16:31:23.1Z  WARN a client said ERRORS"));
     }
 }

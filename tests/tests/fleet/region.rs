@@ -75,11 +75,12 @@ impl Region {
     #[track_caller]
     pub(crate) fn join(&mut self, number: usize) {
         for _ in 0..number {
+            // Before the member is there, to which a leader may give a slot at once.
+            let expected = if self.slots().contains(&"-".to_owned()) { "serves" } else { "spare" };
             let server = Setup::new().start_guira();
             let member = self.member(&server);
             self.nodes.push(Node { server, member });
             let name = self.nodes.last().expect("one was added").name();
-            let expected = if self.slots().contains(&"-".to_owned()) { "serves" } else { "spare" };
             self.wait_for_state(&name, expected);
         }
     }

@@ -17,6 +17,9 @@ const RANDOM_LENGTH: Duration = Duration::from_secs(60);
 /// How often the region is polled for the end of a fault.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How much later than planned a fault may end.
+const LATE: Duration = Duration::from_secs(60);
+
 const NOTES: &str = "Examples:
   guira fleet break kill node-1 --for 20s --wait
   guira fleet break cut database
@@ -70,7 +73,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if !args.wait {
         return Ok(());
     }
-    loop {
+    for _ in 0..(length + LATE).div_duration_f64(LOOK) as u64 {
         std::thread::sleep(LOOK);
         if let Some(report) = region.report(&begun)? {
             let wrong =
@@ -78,6 +81,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             return tell(&format!("{}\n", report.summary), wrong.as_slice());
         }
     }
+    Err(Failure::new(format!("the region has not reported the end of {begun}: see its page")))
 }
 
 fn at_random(args: &Args, region: &Region) -> Result<(), Failure> {

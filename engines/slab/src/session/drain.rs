@@ -18,6 +18,9 @@ use guira_sync::atomic::{Ordering, fence};
 use guira_sync::clock::Seconds;
 use guira_sync::words::{self, WORD};
 
+/// How often a session follows the chain to a part that it wants to move.
+const WAYS: usize = 3;
+
 /// Chunks that are looked at together, so that the misses overlap.
 const TOGETHER: usize = 32;
 
@@ -160,9 +163,12 @@ fn rescue_part<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offse
     let Some(to) = chunk_beside(state, class, now) else {
         return false;
     };
-    // The way there may be long, and nobody else is kept from the item's buckets meanwhile.
-    let before = core.items.at(head, now).and_then(|item| Pieces::before(core.items.region(), &item, at));
-    let is_moved = before.is_some_and(|before| move_part(&core, (head, hash), (before, at), to, now));
+    // The way there may be long, so the item's buckets are not locked on it. Another session may move the part before this one
+    // meanwhile: then the way is gone once more.
+    let is_moved = (0..WAYS).any(|_| {
+        let before = core.items.at(head, now).and_then(|item| Pieces::before(core.items.region(), &item, at));
+        before.is_some_and(|before| move_part(&core, (head, hash), (before, at), to, now))
+    });
     if !is_moved {
         core.pool.give(to);
         return false;

@@ -54,7 +54,7 @@ impl<'a> Ask<'a> {
         counts: &Counts,
     ) -> Result<Self, Error> {
         if store.value.len() > VALUE_MAX as usize {
-            return Err(ErrorKind::TooLarge.into());
+            return Err(Error::too_large());
         }
         let (value, flags) = how.pack(store.value, store.flags)?;
         counts.compressed.add(usize::from(matches!(value, Cow::Owned(_))));
@@ -67,7 +67,7 @@ impl<'a> Ask<'a> {
     /// If the value may be compressed: it would be damaged.
     pub(super) fn joining(op: Op, key: &'a [u8], value: &'a [u8], how: Compression) -> Result<Self, Error> {
         if value.len() > VALUE_MAX as usize {
-            return Err(ErrorKind::TooLarge.into());
+            return Err(Error::too_large());
         }
         if how.is_on() {
             return Err(ErrorKind::Refused("a client that compresses does not append".to_owned()).into());

@@ -76,6 +76,11 @@ impl Error {
         self.place.as_deref()?.cause.as_deref()
     }
 
+    /// That a value is longer than this client takes.
+    pub(super) fn too_large() -> Self {
+        Self::from(ErrorKind::TooLarge).because(format!("the client's limit is {} MiB", VALUE_MAX >> 20))
+    }
+
     pub(super) fn at(mut self, server: &Arc<str>) -> Self {
         self.place.get_or_insert_default().server = Some(Arc::clone(server));
         self
@@ -101,13 +106,6 @@ impl fmt::Display for Error {
         let is_placed = self.server().is_some();
         match &self.kind {
             ErrorKind::BadKey(problem) => return problem.fmt(formatter),
-            ErrorKind::TooLarge if !is_placed => {
-                return write!(
-                    formatter,
-                    "the value is longer than {} MiB, the limit of the client",
-                    VALUE_MAX >> 20
-                );
-            }
             ErrorKind::Refused(line) if !is_placed => {
                 return write!(formatter, "the request was refused: {line}");
             }
@@ -118,13 +116,15 @@ impl fmt::Display for Error {
             ErrorKind::Damaged => {
                 return formatter.write_str("the value is corrupt: it cannot be decompressed");
             }
-            ErrorKind::TooLarge => write!(formatter, "the value is too large for {server}"),
+            ErrorKind::TooLarge if is_placed => write!(formatter, "the value is too large for {server}"),
+            ErrorKind::TooLarge => formatter.write_str("the value is too large"),
             ErrorKind::Timeout => write!(formatter, "no reply from {server}"),
             ErrorKind::Unreachable => write!(formatter, "cannot connect to {server}"),
             ErrorKind::Down => write!(formatter, "{server} is marked as failed"),
             ErrorKind::Broken => write!(formatter, "the connection to {server} was lost"),
-            ErrorKind::Busy if is_placed => write!(formatter, "{server} takes no more requests"),
-            ErrorKind::Busy => formatter.write_str("the client takes no more requests"),
+            // The client or the server may be short of something: the cause says of what.
+            ErrorKind::Busy if is_placed => write!(formatter, "no capacity for a request to {server}"),
+            ErrorKind::Busy => formatter.write_str("no capacity for the request"),
         }?;
         self.cause().map_or(Ok(()), |cause| write!(formatter, ": {cause}"))
     }
@@ -188,9 +188,8 @@ mod tests {
         let known = bare.because(refused).at(&"10.0.0.1:1".into());
         assert_eq!((known.server(), known.cause()), (Some("10.0.0.1:1"), Some("Connection refused")));
         assert_eq!(known.to_string(), "cannot connect to 10.0.0.1:1: Connection refused");
-        let large = Error::from(ErrorKind::TooLarge);
-        assert_eq!(large.to_string(), "the value is longer than 64 MiB, the limit of the client");
-        let busy = Error::from(ErrorKind::Busy).at(&"a:1".into());
-        assert_eq!(busy.to_string(), "a:1 takes no more requests");
+        assert_eq!(Error::too_large().to_string(), "the value is too large: the client's limit is 64 MiB");
+        let busy = Error::from(ErrorKind::Busy).because("Too many open files").at(&"a:1".into());
+        assert_eq!(busy.to_string(), "no capacity for a request to a:1: Too many open files");
     }
 }

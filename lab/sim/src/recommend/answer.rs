@@ -29,6 +29,7 @@ impl std::fmt::Display for Amount {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Memory(bytes) => write!(out, "{}", Size::Bytes(*bytes)),
+            Self::Objects(1) => write!(out, "1 object"),
             Self::Objects(count) => write!(out, "{} objects", grouped(*count as usize)),
         }
     }
@@ -124,11 +125,13 @@ impl Answer {
     #[must_use]
     pub fn arguments(&self) -> Option<String> {
         let Amount::Memory(_) = self.at.amount else { return None };
-        Some(self.arguments_with(self.at.amount))
+        let amount = if self.is_far_too_large() { self.holds_all } else { self.at.amount };
+        Some(format!("--memory {amount} --policy {}", self.policy))
     }
 
-    fn arguments_with(&self, amount: Amount) -> String {
-        format!("--memory {amount} --policy {}", self.policy)
+    /// Whether half of what was given holds all items.
+    fn is_far_too_large(&self) -> bool {
+        self.why == Why::Given && self.holds_all.number() * 2 <= self.at.amount.number()
     }
 
     /// Some sentences, the recommendation first.
@@ -153,9 +156,8 @@ impl Answer {
             );
         };
         match self.why {
-            Why::Given if self.holds_all.number() * 2 <= amount.number() => format!(
-                "Use {}: that holds all items, and {amount} are {:.0} times as much.",
-                self.arguments_with(self.holds_all),
+            Why::Given if self.is_far_too_large() => format!(
+                "Use {arguments}: that holds all items, and {amount} are {:.0} times as much.",
                 amount.number() as f64 / self.holds_all.number() as f64
             ),
             Why::Given if self.is_too_small() => {

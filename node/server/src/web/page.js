@@ -22,9 +22,9 @@ function drawCurve(mrc) {
   const note = byId("mrc-note");
   if (!mrc || !mrc.policies.some((one) => one.hit_ratios.some((ratio) => ratio !== null))) {
     note.textContent = "Estimated from a sample of the requests";
-    put("mrc", make("p", { class: "empty" }, mrc === null
+    noPlot("mrc", mrc === null
       ? "This server has no estimate: disable-advice is set, or its memory is too small for it."
-      : "No data yet. The server estimates the curve from a sample of its requests; a new cache needs some minutes."));
+      : "No data yet. The server estimates the curve from a sample of its requests; a new cache needs some minutes.");
     return;
   }
   note.textContent = `Estimated from ${text(count(mrc.sampled_reads))} sampled reads of ${text(count(mrc.reads))} in the last ${age(mrc.seconds)}`;

@@ -310,7 +310,7 @@ impl Host {
                     let is_removed = poll.remove(&self.listener).is_ok();
                     let is_broken = matches!(error, AcceptError::Broken(_));
                     self.is_paused = is_removed && !is_broken;
-                    self.failure = is_broken.then_some(error);
+                    self.failure = (is_broken && is_removed).then_some(error);
                     return;
                 }
             }
@@ -392,11 +392,11 @@ impl ServerPath for RingServerPath {
         Ok(self.burst)
     }
 
-    #[inline(always)]
     fn failure(&mut self) -> Option<AcceptError> {
         self.host.as_mut()?.failure.take()
     }
 
+    #[inline(always)]
     fn exchange(&mut self, index: usize) -> (&[u8], &mut [u8]) {
         assert!(index < self.burst, "a datagram of the burst");
         (self.datagrams.get(index), self.answers.buffer(index))

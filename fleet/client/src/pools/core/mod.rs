@@ -63,8 +63,24 @@ struct Flow {
     /// Whether what is asked goes on from what was asked too long ago.
     asks: Asks,
     /// The server that has answered or refused a request last, and how.
-    source: Option<(u32, Outcome)>,
+    source: Option<Source>,
     counts: Arc<Counts>,
+}
+
+/// Which server has answered, and what: a line that a handle has held lies elsewhere than the server's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Source {
+    server: u32,
+    outcome: Outcome,
+    /// Its address; 0 if there is none.
+    line: usize,
+}
+
+impl Source {
+    fn of(server: u32, answer: &Answer<'_>) -> Self {
+        let line = if answer.line.is_empty() { 0 } else { answer.line.as_ptr().addr() };
+        Self { server, outcome: answer.outcome, line }
+    }
 }
 
 /// What may be asked.
@@ -145,7 +161,7 @@ impl Sink for Flow {
     ) -> Result<(), Outcome> {
         let sent = self.ask(destination, request, origin);
         if let Err(why) = sent {
-            self.source = Some((destination.0, why));
+            self.source = Some(Source::of(destination.0, &Answer::of(why)));
         }
         sent
     }
@@ -174,14 +190,16 @@ impl Sink for Flow {
 }
 
 impl Flow {
-    /// The error that an answer is, with the server that it comes from. Of several servers whose answers are compared, it is that of the last if its
-    /// answer is the worst; otherwise the server is not known.
+    /// The error that an answer is, with the server that it comes from. Of several servers whose answers are compared, the last is named if the answer
+    /// is its own; otherwise the server is not known.
     #[cold]
     fn placed(&self, kind: ErrorKind, answer: &Answer<'_>) -> Error {
         let is_told = matches!(kind, ErrorKind::Refused(_) | ErrorKind::NoRoute(_));
         let error = Error::from(kind);
-        let source = self.source.filter(|(_, outcome)| *outcome == answer.outcome);
-        let Some(it) = source.and_then(|(server, _)| self.servers.get(server as usize)) else { return error };
+        let source = self.source.filter(|source| *source == Source::of(source.server, answer));
+        let Some(it) = source.and_then(|source| self.servers.get(source.server as usize)) else {
+            return error;
+        };
         let error = error.at(&it.known.name);
         match it.known.failure() {
             _ if is_told => error,
@@ -321,7 +339,7 @@ impl Core {
 
     /// A server has answered what it was sent for `origin`, or has failed to.
     fn answer(&mut self, server: u32, origin: Origin<Ticket>, answer: &Answer<'_>) {
-        self.flow.source = Some((server, answer.outcome));
+        self.flow.source = Some(Source::of(server, answer));
         self.walks.answer(origin, answer, &mut self.flow);
     }
 
