@@ -208,6 +208,7 @@ fn an_error_names_the_last_server_of_a_failover_and_none_that_has_not_failed_so(
     all.core.close(0, Fault::Nonsense);
     all.core.close(1, Fault::ConnectTimeout);
     assert_eq!(all.errors(call), ["the connection to the server was lost"], "the worst is not the last");
+    let mut all = bench(Builder::config(text));
     let call = all.get(&["k"]);
     all.sent();
     all.core.hear(0, b"SERVER_ERROR out of memory\r\n");
