@@ -52,7 +52,7 @@ enum Standing {
     Serves,
     /// The system has refused one, then: another is accepted after a while.
     Rests(Stopwatch),
-    /// None comes: the listener does not listen any more, as was seen last at this time.
+    /// The listener does not listen; the worker checked last at this time.
     GivenUp(Stopwatch),
 }
 
@@ -70,7 +70,7 @@ enum Rest {
 
 /// How long nothing is accepted where descriptors are short, unless a connection goes.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// How often it is looked whether a listener listens again that was given up.
+/// How often a listener that failed is checked.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How often the log tells that they are, in seconds.
 const TELL_EVERY: u32 = 10;
@@ -123,7 +123,7 @@ impl Acceptor {
         }
     }
 
-    /// Goes on with ports that have rested, and with those whose listeners listen again.
+    /// Resumes ports that have rested, and ports whose listeners listen again.
     fn wake_ports(&mut self, poll: &Poll, first: u64) {
         for (port, (standing, index)) in self.ports.iter().zip(self.standings.iter_mut().zip(first..)) {
             match standing {
@@ -294,7 +294,7 @@ fn refuse(mut stream: Stream) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Beyond, ConnBudget, ConnLimits, Connections, HostOptions};
+    use crate::ConnLimits;
     use guira_transport::{Address, ListenOptions, Listener};
     use std::net::TcpStream;
 
@@ -306,17 +306,7 @@ mod tests {
     }
 
     fn host() -> Host {
-        let limits = ConnLimits { idle: 1 << 20, traffic: 0, pinned: 0 };
-        let host = Host::new(HostOptions {
-            workers: 1,
-            connections: Connections::new(1024, Beyond::Refused),
-            budget: Arc::new(ConnBudget::new(limits, 1)),
-            idle: None,
-            users: None,
-            tls: None,
-            observer: Arc::new(()),
-        });
-        host.unwrap()
+        Host::of_one_worker(ConnLimits { idle: 1 << 20, traffic: 0, pinned: 0 })
     }
 
     fn port(listener: Listener) -> Port {

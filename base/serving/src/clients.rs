@@ -15,7 +15,7 @@ use std::time::Duration;
 /// round.
 const POLLED_MAX: usize = 16;
 
-/// How soon a connection is asked again that waits for what other threads do.
+/// How soon a connection that waits for other threads has another turn.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// When late replies are sent.
@@ -261,7 +261,7 @@ impl<S: Service> Clients<S> {
             Turn::Soon => {
                 self.soon.push(index);
                 self.since.get_or_insert_with(Stopwatch::start);
-                // What it sends meanwhile would wake the worker again and again.
+                // More input would wake the worker in each round.
                 self.listen(index, Interest::End);
             }
             Turn::Close(reason) => self.close(index, reason),

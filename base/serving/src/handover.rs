@@ -104,21 +104,11 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Beyond, ConnBudget, ConnLimits, Connections, HostOptions};
+    use crate::ConnLimits;
     use std::os::unix::net::UnixStream;
 
     fn host() -> Host {
-        let limits = ConnLimits { idle: 1 << 20, traffic: 0, pinned: 0 };
-        Host::new(HostOptions {
-            workers: 1,
-            connections: Connections::new(1024, Beyond::Refused),
-            budget: Arc::new(ConnBudget::new(limits, 1)),
-            idle: None,
-            users: None,
-            tls: None,
-            observer: Arc::new(()),
-        })
-        .unwrap()
+        Host::of_one_worker(ConnLimits { idle: 1 << 20, traffic: 0, pinned: 0 })
     }
 
     fn arrival(access: Access) -> Arrival {

@@ -283,3 +283,20 @@ impl fmt::Display for Causes<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+impl Host {
+    /// For tests: a server with one worker, without users and TLS.
+    pub(crate) fn of_one_worker(limits: crate::ConnLimits) -> Self {
+        let options = HostOptions {
+            workers: 1,
+            connections: Connections::new(1024, crate::Beyond::Refused),
+            budget: Arc::new(ConnBudget::new(limits, 1)),
+            idle: None,
+            users: None,
+            tls: None,
+            observer: Arc::new(()),
+        };
+        Host::new(options).expect("a mailbox")
+    }
+}

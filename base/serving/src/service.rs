@@ -196,7 +196,7 @@ pub enum Stopped {
     OutboxFull,
     /// Others have their turn.
     SliceOver,
-    /// It waits for what other threads do, of which nobody tells: it is asked again in a moment.
+    /// The request waits for other threads, which do not notify the worker: the connection has another turn after a moment.
     Waits,
     /// The connection leaves its worker after the outbox was sent.
     Leaves,

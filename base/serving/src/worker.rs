@@ -257,8 +257,8 @@ impl<S: Service> Drop for Worker<S> {
 mod tests {
     use super::*;
     use crate::{
-        Access, Beyond, CloseReason, ConnBudget, ConnLimits, ConnectionFacts, Connections, Conversation,
-        Crew, HostOptions, Placement, ReplyTo, SlotId, Speaks, Stopped,
+        Access, CloseReason, ConnLimits, ConnectionFacts, Conversation, Crew, Placement, ReplyTo, SlotId,
+        Speaks, Stopped,
     };
     use guira_memory::ValuePin;
     use guira_protocol::Replies;
@@ -279,7 +279,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Waiting {
         is_over: AtomicBool,
-        /// How often it was asked in vain.
+        /// Turns that ended in another wait.
         turns: AtomicU64,
     }
 
@@ -376,17 +376,7 @@ mod tests {
     }
 
     fn host() -> Arc<Host> {
-        let limits = ConnLimits { idle: 1 << 20, traffic: 1 << 20, pinned: 1 << 20 };
-        let host = Host::new(HostOptions {
-            workers: 1,
-            connections: Connections::new(1024, Beyond::Refused),
-            budget: Arc::new(ConnBudget::new(limits, 1)),
-            idle: None,
-            users: None,
-            tls: None,
-            observer: Arc::new(()),
-        });
-        Arc::new(host.unwrap())
+        Arc::new(Host::of_one_worker(ConnLimits { idle: 1 << 20, traffic: 1 << 20, pinned: 1 << 20 }))
     }
 
     #[test]
@@ -399,13 +389,13 @@ mod tests {
         crew.wait_until_ready().unwrap();
         crew.begin();
         let mut client = connect(&host);
-        // More input is no reason to ask again.
+        // More input gives the connection no turn.
         client.write_all(b"wait\nnow four").unwrap();
         let turns = || waiting.turns.load(Ordering::Relaxed);
         let watch = Stopwatch::start();
         for turn in 1..=50 {
             while turns() < turn {
-                assert!(watch.elapsed() < Duration::from_secs(60), "it is asked again");
+                assert!(watch.elapsed() < Duration::from_secs(60), "the connection gets another turn");
                 yield_now();
             }
             client.write_all(b"x").unwrap();

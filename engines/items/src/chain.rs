@@ -147,7 +147,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// Has the part of `item` that lies in the chunk at `at` lie in the chunk at `to`, which has room for it. The one at `at` is to be freed then. `before` is the chunk
-    /// before it, as [`Pieces::before`] has found it. False if that does not lead there any more. The caller holds the item, and nobody reads it.
+    /// before it, as [`Pieces::before`] has found it. False if `before` no longer leads there. The caller holds the item, which has no readers.
     pub fn move_part(
         region: &'a Region,
         item: &Item<'_>,
@@ -190,16 +190,11 @@ impl<'a> Pieces<'a> {
         match Continuation::at(region, at) {
             None => item_at(at),
             // In a Region that another process has left, a free chunk may still name an item.
-            Some(part) => item_at(part.head).filter(|item| Pieces::leads_to(region, item, at)),
+            Some(part) => item_at(part.head).filter(|item| Pieces::before(region, item, at).is_some()),
         }
     }
 
-    /// Whether the chain of the item leads to the chunk at `at`.
-    fn leads_to(region: &Region, item: &Item<'_>, at: Offset) -> bool {
-        Pieces::before(region, item, at).is_some()
-    }
-
-    /// The chunk of the item's chain that leads to the one at `at`; `None` if none does. The item may change meanwhile: then the answer is worth nothing.
+    /// The chunk of the item's chain that leads to the one at `at`; `None` if none does. If another thread changes the item, the result is only a hint.
     pub fn before(region: &Region, item: &Item<'_>, at: Offset) -> Option<Offset> {
         let chain = item.chain()?;
         let (mut before, mut next) = (item.at, chain.next);
@@ -363,7 +358,7 @@ mod tests {
             Pieces::copy_value(&region, &item, 8000 * part + 80, &mut byte);
             assert_eq!(byte, [number]);
         }
-        // What is asked for ends in the second part: nobody follows a link that leads nowhere.
+        // The bytes end in the second part, so the link behind it, which leads nowhere, is not followed.
         let link = region.word(place(7).plus(WORD));
         let next = words::load(link);
         words::store(link, u64::MAX << 3);

@@ -97,7 +97,7 @@ pub trait ServerPath: Debug + Send {
         None
     }
 
-    /// Why new clients are not served any more, if that has happened since this was asked last.
+    /// Why the path accepts no new clients, if that is new since the last call.
     fn failure(&mut self) -> Option<AcceptError> {
         None
     }

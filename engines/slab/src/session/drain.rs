@@ -163,8 +163,8 @@ fn rescue_part<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offse
     let Some(to) = chunk_beside(state, class, now) else {
         return false;
     };
-    // The way there may be long, so the item's buckets are not locked on it. Another session may move the part before this one
-    // meanwhile: then the way is gone once more.
+    // The way there may be long, so the item's buckets are not locked on it. Another session may move the part
+    // before this one at the same time: then the session follows the chain again.
     let is_moved = (0..WAYS).any(|_| {
         let before = core.items.at(head, now).and_then(|item| Pieces::before(core.items.region(), &item, at));
         before.is_some_and(|before| move_part(&core, (head, hash), (before, at), to, now))

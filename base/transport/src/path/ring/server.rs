@@ -116,7 +116,7 @@ struct Host {
     lender: Arc<dyn Lender>,
     /// The process is out of descriptors: no client is accepted until the next round.
     is_paused: bool,
-    /// Why no client is accepted any more, until somebody has asked.
+    /// Why no client is accepted, until [`ServerPath::failure`] has returned it.
     failure: Option<AcceptError>,
 }
 
