@@ -4,7 +4,4 @@
 //! protocol, and only what stores has data to pass over.
 #![no_main]
 
-use guira_fuzz::laws;
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|input: &[u8]| laws::check_input(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| guira_fuzz::laws::check_input(input));

@@ -2,13 +2,4 @@
 //! and is right by construction must be understood as it was meant: key, length, mode, the number of every flag, their order.
 #![no_main]
 
-use arbitrary::{Arbitrary, Unstructured};
-use guira_fuzz::{laws, meta};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|input: &[u8]| {
-    laws::check_input(input);
-    if let Ok(request) = meta::Request::arbitrary_take_rest(Unstructured::new(input)) {
-        request.check();
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| guira_fuzz::meta::check(input));

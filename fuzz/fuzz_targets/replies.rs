@@ -2,6 +2,4 @@
 //! the replies mean the same in whatever pieces they come.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|input: &[u8]| guira_router::obey_laws_of_replies(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| guira_router::obey_laws_of_replies(input));

@@ -1,14 +1,14 @@
 //! What is done to a cache: plans made of a fuzzer's bytes.
 
 use crate::world::{FACTS, Modelled, World};
-use arbitrary::Arbitrary;
+use arbitrary::{Arbitrary, Unstructured};
 use guira_contract::{Amendment, Digits, Engine, Expiry, ItemState, Pace, Recency};
 use guira_slab::EngineOptions;
 use guira_slab::{ChainedEngine, CuckooEngine, Hashing, SlabOptions};
 
 /// The engine's options, and what is done to it.
 #[derive(Arbitrary, Debug)]
-pub struct Plan {
+struct Plan {
     mebibytes: u8,
     crowded: bool,
     chained: bool,
@@ -44,8 +44,14 @@ enum Length {
 const OPS_MAX: usize = 400;
 const FILLED_MAX: u64 = 16_000;
 
-/// Does what `plan` says.
-pub fn run(plan: Plan) {
+/// Does what the plan says that is made of `input`.
+pub fn check(input: &[u8]) {
+    if let Ok(plan) = Plan::arbitrary_take_rest(Unstructured::new(input)) {
+        run(plan);
+    }
+}
+
+fn run(plan: Plan) {
     let options = SlabOptions {
         engine: EngineOptions {
             memory: (2 + usize::from(plan.mebibytes % 3)) << 20,

@@ -1,6 +1,7 @@
 //! Meta commands that are right by construction, and what a parser must make of them.
 
-use arbitrary::Arbitrary;
+use crate::laws;
+use arbitrary::{Arbitrary, Unstructured};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use guira_protocol::{Command, Cut, Direction, Meta, MetaFlags, MetaKey, VALUE_MAX, Verb, cut, parse};
@@ -22,9 +23,17 @@ const MODES: [(u8, Verb); 5] = [
 const DIRECTIONS: [(u8, Direction); 4] =
     [(b'I', Direction::Up), (b'+', Direction::Up), (b'D', Direction::Down), (b'-', Direction::Down)];
 
+/// Checks `input` as it stands, and the meta command that is made from it.
+pub fn check(input: &[u8]) {
+    laws::check_input(input);
+    if let Ok(request) = Request::arbitrary_take_rest(Unstructured::new(input)) {
+        request.check();
+    }
+}
+
 /// A meta command before it is written down.
 #[derive(Arbitrary, Debug)]
-pub struct Request {
+struct Request {
     word: u8,
     blanks: u8,
     length: u32,
@@ -34,7 +43,7 @@ pub struct Request {
 
 impl Request {
     /// Writes it down, parses it, and compares.
-    pub fn check(mut self) {
+    fn check(mut self) {
         let word = WORDS[usize::from(self.word) % WORDS.len()];
         let length = self.length % (VALUE_MAX + 1);
         self.choose_flags(if word == "ms" { 17 } else { 18 });

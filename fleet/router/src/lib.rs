@@ -41,8 +41,11 @@ mod waits;
 mod web;
 
 pub use cluster::{ClusterNode, ClusterNodeError};
-/// What the fuzz target `replies` does with an input.
-#[cfg(fuzzing)]
+/// Checks the laws of replies for `input`: requests on its first line, and what a server replies. For tests.
+///
+/// # Panics
+/// When a law does not hold.
+#[cfg(feature = "laws")]
 pub fn obey_laws_of_replies(input: &[u8]) {
     upstream::laws::obey(input);
 }

@@ -1,4 +1,5 @@
-//! Builds every fuzz target and runs each for a short while.
+//! Builds every fuzz target and runs each for a minute. `make test` tries the same laws on random inputs, without libFuzzer:
+//! fuzz/tests/inputs.rs.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,12 +8,15 @@ use super::Work;
 use super::tools::{cargo, command, has_nightly, nightly, prints, target_folder, works};
 
 /// Seconds for which each target runs.
-const SECONDS: u32 = 6;
+const SECONDS: u32 = 60;
+
+/// Turns on what the targets need of libFuzzer.
+const FEATURE: &str = "--features=libfuzzer";
 
 /// What installs cargo-fuzz, if it is missing: a release that this step is known to work with.
 const CARGO_FUZZ: [&str; 5] = ["install", "cargo-fuzz", "--locked", "--version", "0.13.2"];
 
-/// Checks the format of the crate, builds all targets, and runs each with a fixed seed on its seeds and on what earlier runs found.
+/// Builds all targets, and runs each with a fixed seed on its seeds and on what earlier runs found.
 pub(crate) fn step(root: &Path) -> Work {
     if !has_nightly() {
         return Work::Skip("there is no nightly toolchain: rustup toolchain install nightly".into());
@@ -25,14 +29,15 @@ pub(crate) fn step(root: &Path) -> Work {
     let fuzz = |arguments: &[&str]| {
         let mut command = nightly(&[&[program.as_str()], arguments].concat());
         command.env("CARGO_TARGET_DIR", target_folder(root).join("fuzz"));
+        // libFuzzer looks at each crate by itself.
+        command.env("CARGO_PROFILE_RELEASE_LTO", "off");
         command
     };
     let Some(targets) = prints(fuzz(&["list"]), root) else {
         return Work::Skip("cargo-fuzz cannot list the targets".into());
     };
-    let format = cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]);
     let runs = targets.split_whitespace().map(|target| run(root, &fuzz, target));
-    Work::Commands([format, fuzz(&["build"])].into_iter().chain(runs).collect())
+    Work::Commands(std::iter::once(fuzz(&["build", FEATURE])).chain(runs).collect())
 }
 
 /// The program: the installed one, or one of our own among what cargo builds.
@@ -60,12 +65,11 @@ fn run(root: &Path, fuzz: &dyn Fn(&[&str]) -> Command, target: &str) -> Command 
     let seconds = format!("-max_total_time={SECONDS}");
     // A target that cannot write its corpus says so itself.
     let _ = std::fs::create_dir_all(root.join(&corpus));
-    let mut arguments = vec!["run", target, corpus.as_str()];
+    let mut arguments = vec!["run", FEATURE, target, corpus.as_str()];
     let has_seeds = root.join(&seeds).is_dir();
     arguments.extend(has_seeds.then_some(seeds.as_str()));
     arguments.extend(["--", "-seed=1", &seconds, "-timeout=10", "-len_control=0", "-verbosity=0"]);
     arguments.push("-print_final_stats=1");
-    // Lines have seeds of text; the other targets take bytes without words.
-    arguments.extend(has_seeds.then_some("-dict=fuzz/dictionaries/memcache.dict"));
+    arguments.push("-dict=fuzz/dictionaries/memcache.dict");
     fuzz(&arguments)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::tools::{cargo, command, programs, target_folder};
-use super::{Step, Work, clients, mysql};
+use super::{Step, Work, clients, fuzz, mysql};
 use crate::package;
 
 /// What begins a seed on the command line.
@@ -31,6 +31,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "mysql", work: mysql::tests },
         Step { name: "regions", work: |_| Work::Commands(ignored_tests("client")) },
         Step { name: "demo", work: demo },
+        Step { name: "fuzz", work: fuzz::step },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
         Step {
             name: "papers",

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::tools::{cargo, command, packages_with, programs, target_folder};
-use super::{Step, Work, clients, fuzz, python, soak, suites};
+use super::{Step, Work, clients, python, soak, suites};
 use crate::package;
 
 /// Crates that may have loom tests, with their folders.
@@ -35,7 +35,6 @@ pub(crate) fn ci() -> Vec<Step> {
         Step { name: "memcached-tool", work: clients::memcached_tool },
         Step { name: "soak", work: soak::short },
         Step { name: "loom", work: loom },
-        Step { name: "fuzz", work: fuzz::step },
     ]
 }
 

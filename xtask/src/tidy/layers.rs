@@ -31,7 +31,7 @@ pub(crate) const LAB: &[&str] = &[
 const IN_TESTS: &[(&str, &[&str])] = &[("guira-commands", &["guira-slab", "guira-fleec", "guira-mica"])];
 
 /// Crates that nothing uses.
-pub(crate) const TOP: &[&str] = &["guira", "guira-lab", "guira-python", "guira-tests", "xtask"];
+pub(crate) const TOP: &[&str] = &["guira", "guira-lab", "guira-python", "guira-fuzz", "guira-tests", "xtask"];
 
 /// Runtimes that no crate here uses: the server has its own event loop.
 pub(crate) const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio", "futures"];
@@ -152,6 +152,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-cli", Only(&["guira-client", "guira-sync"])),
     ("guira", Product),
     ("guira-lab", Anything),
+    ("guira-fuzz", AnythingBelowTheLab),
     ("guira-tests", Anything),
     ("xtask", Only(&[])),
 ];

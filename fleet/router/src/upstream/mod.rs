@@ -2,7 +2,7 @@
 
 mod connections;
 mod destination;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "laws"))]
 pub(crate) mod laws;
 mod leases;
 mod meter;
