@@ -187,7 +187,10 @@ impl<S: Service> Connection<S> {
         self.resume(scratch.paused);
         let now = scratch.service.now();
         let slice = Slice::of(self.rank(now));
-        self.slice = if scratch.budget.is_short() { slice.cut(S::CUT_WHERE_SHORT) } else { slice };
+        // Input that is kept anyway, such as a long line of keys, is no reason for a turn without end.
+        let keeps_little = self.input.len() <= SHORT_READ;
+        let ends_after_input = scratch.budget.is_short() && keeps_little;
+        self.slice = if ends_after_input { slice.cut(S::CUT_WHERE_SHORT) } else { slice };
         let turn = self.rounds(scratch);
         let rank = if turn == Turn::Again { self.slice.rank() } else { self.slice.rank_at_rest() };
         self.rank = (rank, now);

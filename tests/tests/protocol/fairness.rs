@@ -99,6 +99,26 @@ fn a_client_whose_requests_are_never_read_to_their_end_has_turns_as_others_have(
     halves.into_iter().for_each(Client::abandon);
 }
 
+/// A line of a get is kept as a whole until its last key is executed. Here it takes most of the memory of connections, so the
+/// server reads and writes little at once.
+#[test]
+fn a_get_that_fills_the_memory_of_connections_yields_to_other_clients() {
+    const KEYS: usize = 40_000;
+    // What a key counts, of a turn of 256 KiB.
+    const TURNS: u64 = KEYS as u64 * 512 / (256 << 10);
+    let server = ["--workers=1", "--memory=32MiB", "--connection-memory=256KiB"]
+        .into_iter()
+        .fold(Setup::new(), Setup::guira_argument)
+        .start_guira();
+    let mut client = server.connect();
+    let before = yields(&mut client);
+    let mut long = server.connect();
+    long.send([&b"get"[..], &b" a".repeat(KEYS), b"\r\n"].concat());
+    long.hear("END\r\n");
+    let yielded = yields(&mut client) - before;
+    assert!(yielded >= TURNS / 2, "{yielded} turns of about {TURNS}");
+}
+
 #[test]
 fn many_who_ask_for_much_at_once_are_all_answered() {
     let server = Setup::new().options(&["-t", "1"]).start_guira();
