@@ -1,7 +1,7 @@
 //! Clients' requests that are under way, and their replies.
 
-use crate::flow::Ticket;
 use crate::render::{self, Asked, Form, Uniques};
+use crate::ticket::Ticket;
 use guira_routing::{Answer, Outcome};
 use guira_serving::{ReplyTo, SlotId};
 use guira_upstream::answers::found;

@@ -6,12 +6,13 @@ mod window;
 use crate::admin;
 use crate::calls::{Ends, KeyCount};
 use crate::counters::Event;
-use crate::flow::{Flow, Ticket};
+use crate::flow::Flow;
+use crate::no_pin::NoPin;
+use crate::options::Flushes;
 use crate::render::{Form, Quiet, Uniques};
-use crate::running::Flushes;
-use crate::service::NoPin;
 use crate::shared::Shared;
 use crate::stats;
+use crate::ticket::Ticket;
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{
     BAD_FORMAT, Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Keys, Line, Meta,

@@ -1,6 +1,6 @@
 //! `config get cluster`: the routers that a client may connect to, in the form of ElastiCache, whose clients find nodes by it.
 
-use crate::config::local_addresses;
+use crate::local_addresses::local_addresses;
 use guira_sync::clock::wall_clock;
 use guira_transport::Address;
 use std::collections::{HashMap, HashSet};

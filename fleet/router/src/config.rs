@@ -1,7 +1,8 @@
 //! The configuration: where its text comes from, and what workers make of it.
 
 use crate::cluster;
-use crate::running::{RouterOptions, ServerTls};
+use crate::local_addresses::local_addresses;
+use crate::options::{RouterOptions, ServerTls};
 use crate::upstream::{Counted, Server, Servers};
 use guira_following::{EtcdPools, Files, Followed, PATIENCE, Reader, Records, Unreadable};
 use guira_names::{NameCounts, Names, NamesOptions, News};
@@ -16,7 +17,7 @@ use guira_upstream::{Addresses, Secure, host_id};
 use md5::{Digest, Md5};
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -427,26 +428,6 @@ fn globals(options: &RouterOptions) -> Globals {
         .with("service-name", text(&options.identity.service))
         .with("num-proxies", Value::Integer(options.workers as i64))
         .with_local_addresses(local_addresses())
-}
-
-/// As the system lists them.
-pub(crate) fn local_addresses() -> Vec<IpAddr> {
-    let mut addresses = Vec::new();
-    let mut last: Option<IpAddr> = None;
-    for line in std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default().lines() {
-        match line.trim().strip_prefix("|-- ") {
-            Some(address) => last = address.parse().ok(),
-            None if line.trim() == "/32 host LOCAL" => addresses.extend(last.take()),
-            None => {}
-        }
-    }
-    for line in std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default().lines() {
-        let digits = line.split(' ').next().and_then(|digits| u128::from_str_radix(digits, 16).ok());
-        addresses.extend(digits.map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits))));
-    }
-    addresses.sort();
-    addresses.dedup();
-    addresses
 }
 
 /// Whether a configuration is right: its warnings, or what is wrong.

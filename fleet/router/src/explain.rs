@@ -2,7 +2,7 @@
 
 use crate::admin;
 use crate::config::{Draft, LoadError, Loader};
-use crate::running::RouterOptions;
+use crate::options::RouterOptions;
 use guira_routing::config::ConfigError;
 use guira_routing::{DestinationSpec, KEY_MAX, Line, Op};
 use std::fmt;

@@ -3,11 +3,12 @@
 use crate::calls::{Calls, KeyCount};
 use crate::config::Plan;
 use crate::counters::{Counters, Event};
+use crate::options::FailedGets;
 use crate::render::Form;
-use crate::running::FailedGets;
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, Waiting, Written};
 use crate::throttle::Throttle;
+use crate::ticket::Ticket;
 use crate::upstream::{Connections, Destination, GivenUp, Heard, Lost, Server, Undelivered};
 use crate::waits::Waits;
 use guira_routing::{Answer, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks};
@@ -17,13 +18,6 @@ use guira_upstream::wire::can_be_sent;
 use guira_upstream::{Health, Intake, host_id, is_busy};
 use std::io;
 use std::sync::Arc;
-
-/// A key of a client's request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
-    pub(crate) call: u32,
-    pub(crate) part: u32,
-}
 
 /// Whether what a server has said makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

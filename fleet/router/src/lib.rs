@@ -21,7 +21,10 @@ mod config;
 mod counters;
 mod explain;
 mod flow;
+mod local_addresses;
 mod metrics;
+mod no_pin;
+mod options;
 mod packet_reply;
 #[cfg(test)]
 mod plain_options;
@@ -35,6 +38,7 @@ mod spool;
 mod stats;
 mod status;
 mod throttle;
+mod ticket;
 mod udp;
 mod upstream;
 mod waits;
@@ -54,10 +58,8 @@ pub use config::{LoadError, Source, check};
 pub use explain::{ExplainError, Explanation, explain};
 pub use guira_upstream::Health;
 pub use metrics::{FAMILIES, metric_tables};
-pub use reload::{Reloading, Watches};
-pub use running::{
-    FailedGets, Flushes, Identity, Limits, RouterOptions, Running, ServerTls, StartError, start,
-};
+pub use options::{FailedGets, Flushes, Identity, Limits, Reloading, RouterOptions, ServerTls, Watches};
+pub use running::{Running, StartError, start};
 pub use spool::{
     FileEnd, FileFate, FileReport, Left, LeftReason, LogOptions, LogSync, LogVersion, Remarks, ReplayError,
     ReplayManner, ReplayOptions, ReplayReport, ReplayTakes, replay,

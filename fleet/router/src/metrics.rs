@@ -8,7 +8,6 @@ use crate::stats::{Figures, OPS, OUTCOMES, STATS, Shown, Stat};
 use crate::upstream::{Counted, STATES, Server, ServerCount};
 use guira_control::ControlCount;
 use guira_names::NameCount;
-use guira_routing::Outcome;
 use guira_serving::TrafficCount;
 use guira_sync::atomic::Ordering;
 use guira_sync::metrics::{Kind, Metric, Unit};
@@ -251,12 +250,6 @@ fn add_server(out: &mut Exposition, name: &str, server: &Server, former: Option<
     if let Some(micros) = meters.latency() {
         out.sample(SERVER_LATENCY, &[name], micros / 1e6);
     }
-}
-
-/// Requests to servers that have failed.
-pub(crate) fn errors(server: &Server) -> u64 {
-    let failures = OUTCOMES.iter().filter(|(_, outcome)| Outcome::is_error(*outcome));
-    failures.map(|(_, outcome)| server.meters().outcome(*outcome)).sum()
 }
 
 fn add_pools(out: &mut Exposition, figures: &Figures<'_>) {

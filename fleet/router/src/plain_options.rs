@@ -1,8 +1,7 @@
 //! A router without anything special, for tests.
 
 use crate::config::Source;
-use crate::reload::{Reloading, Watches};
-use crate::running::{FailedGets, Flushes, Identity, Limits, RouterOptions, ServerTls};
+use crate::options::{FailedGets, Flushes, Identity, Limits, Reloading, RouterOptions, ServerTls, Watches};
 use guira_routing::Settings;
 use guira_transport::{NameCheck, Resumption, TlsClientOptions};
 use guira_upstream::Health;

@@ -2,7 +2,6 @@
 //! counter that falls looks like a restart.
 
 use crate::config::Plan;
-use crate::metrics::errors;
 use crate::upstream::{Server, ServerCount};
 use guira_routing::{BuiltPool, Outcome};
 use std::collections::HashMap;
@@ -22,7 +21,7 @@ impl PoolCounts {
         let sum = |value: &dyn Fn(&Server) -> u64| plan.servers_of(pool).map(value).sum();
         PoolCounts {
             requests: sum(&|server| server.meters().count(ServerCount::Requests)),
-            errors: sum(&errors),
+            errors: sum(&Server::errors),
             refused: sum(&|server| server.meters().outcome(Outcome::Tko)),
         }
     }

@@ -1,6 +1,7 @@
 //! The thread that loads configurations, and hands those that are right to the workers.
 
 use crate::config::{LoadError, Loader, Plan, SharedPlan, Texts};
+use crate::options::{Reloading, Watches};
 use crate::shared::Shared;
 use guira_following::{Learned, Watch, kept};
 use guira_names::News;
@@ -12,23 +13,6 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// When a change of files is acted on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reloading {
-    /// How often files are looked at beside what the system says of itself.
-    pub poll: Duration,
-    /// How long is waited after a change, so that it is complete.
-    pub delay: Duration,
-    pub watches: Watches,
-}
-
-/// Whether files are watched, or read again only when a signal asks for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watches {
-    Files,
-    Nothing,
-}
 
 /// What the thread is told.
 #[derive(Debug)]

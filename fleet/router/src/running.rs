@@ -1,120 +1,28 @@
 //! Starting and stopping a router.
 
-use crate::client_limit::ClientLimit;
-use crate::cluster::ClusterNode;
-use crate::config::{LoadError, Loader, SharedPlan, Source};
+use crate::config::{LoadError, Loader, SharedPlan};
 use crate::flow::Flow;
-use crate::reload::{self, Reloader, Reloading, Wish};
+use crate::options::RouterOptions;
+use crate::reload::{self, Reloader, Wish};
 use crate::service::{Mailboxes, RouterService};
 use crate::shared::Shared;
-use crate::spool::{DeleteLog, LogAccess, LogOptions, Logging};
+use crate::spool::{DeleteLog, LogAccess, Logging};
 use crate::udp;
 use crate::web;
-use guira_control::EtcdOptions;
 use guira_following::kept;
+use guira_routing::Walks;
 use guira_routing::config::ConfigError;
-use guira_routing::{Settings, Walks};
 use guira_serving::{
     Acceptor, Beyond, ConnBudget, Connections, Crew, Host, HostOptions, Listen, Placement, Port, PortError,
     Speaks, Worker, WorkerError, unix_now,
 };
-use guira_transport::{
-    Address, ListenOptions, Listener, Mailbox, TlsAcceptor, TlsClientOptions, TlsError, TlsName, TlsOptions,
-};
-use guira_upstream::Health;
+use guira_transport::{Address, ListenOptions, Listener, Mailbox, TlsAcceptor, TlsError};
 use guira_web::{Token, TokenError};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// What a router is started with.
-#[derive(Clone, Debug)]
-pub struct RouterOptions {
-    pub listen: Vec<Listen>,
-    /// Where gets in datagrams are taken.
-    pub udp: Vec<SocketAddr>,
-    /// Without it, clients do not speak TLS.
-    pub client_tls: Option<TlsOptions>,
-    pub server_tls: ServerTls,
-    pub workers: usize,
-    pub source: Source,
-    pub settings: Settings,
-    pub identity: Identity,
-    pub health: Health,
-    pub limits: Limits,
-    pub failed_gets: FailedGets,
-    pub flushes: Flushes,
-    pub reloading: Reloading,
-    /// The DNS server that names are looked up with, in place of the system's.
-    pub dns_server: Option<SocketAddr>,
-    /// Where pools are kept that configurations call `etcd:NAME`.
-    pub etcd: Option<EtcdOptions>,
-    /// How long a server is kept that has left the SRV record of its pool.
-    pub srv_hold_down: Duration,
-    /// What clients are told that look for routers; the router's own addresses, if there are none.
-    pub cluster_nodes: Vec<ClusterNode>,
-    /// Where the admin listener is, and the file of the token that its clients show.
-    pub admin: Option<Listen>,
-    pub admin_token_file: Option<PathBuf>,
-    /// The folder of the last good configuration.
-    pub dump_root: Option<PathBuf>,
-    /// Deletes that fail are logged, unless there is nothing here.
-    pub deletes: Option<LogOptions>,
-    /// As `stats` shows it.
-    pub command_line: String,
-    /// All options in effect, by name, as clients may ask for them.
-    pub shown: Vec<(String, String)>,
-}
-
-/// TLS to servers.
-#[derive(Clone, Debug)]
-pub struct ServerTls {
-    pub options: TlsClientOptions,
-    /// What all servers are called; without it, each by its host.
-    pub identity: Option<TlsName>,
-}
-
-/// What a router is called.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    pub service: String,
-    pub router: String,
-}
-
-/// How much may be under way; without limit where it is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    pub connections: u64,
-    /// Requests of one client.
-    pub client_requests: u32,
-    /// Requests of a worker that one server has not answered: the sum of both, if the first is not 0.
-    pub server_inflight: u32,
-    pub server_pending: u32,
-    /// Requests of a worker, and clients of it that wait beyond that; further ones are refused.
-    pub worker_inflight: u32,
-    pub worker_throttled: u32,
-    /// What all clients' requests in part, and replies that are not taken, may hold, in bytes; always limited.
-    pub connection_memory: usize,
-}
-
-/// What a client is told of a get that has failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailedGets {
-    /// That the key was not found, as mcrouter does: the client asks the database, as it would do anyway.
-    AreMisses,
-    AreErrors,
-}
-
-/// What becomes of flush_all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flushes {
-    Refused,
-    /// All servers of the configuration are told.
-    PassedOn,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -247,12 +155,6 @@ fn datagrams(options: &RouterOptions) -> Result<(Vec<Vec<UdpSocket>>, Vec<Socket
     let sockets = opened.map_err(|(address, source)| StartError::Udp { address, source })?;
     let addresses = sockets.iter().take(1).flatten().map(UdpSocket::local_addr).collect::<io::Result<_>>()?;
     Ok((sockets, addresses))
-}
-
-impl RouterOptions {
-    pub(crate) fn client_limit(&self) -> ClientLimit {
-        ClientLimit::of_process(self.workers, self.limits.connections, self.limits.connection_memory)
-    }
 }
 
 pub(crate) fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {

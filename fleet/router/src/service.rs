@@ -3,11 +3,12 @@
 use crate::calls::{Calls, Reply, ReplySize};
 use crate::client::{Client, Length, Refuses, Turn};
 use crate::counters::{Counters, Event};
-use crate::flow::{Flow, Ticket};
+use crate::flow::Flow;
+use crate::no_pin::NoPin;
 use crate::reload::{Change, Wish};
 use crate::shared::Shared;
+use crate::ticket::Ticket;
 use crate::udp::{self, Udp};
-use guira_memory::ValuePin;
 use guira_routing::Walks;
 use guira_serving::{Arrival, Clients, Due, Outbox, ReplyTo, Round, Service, Slice, Stopped, service_token};
 use guira_sync::clock::{CoarseClock, Seconds, Stopwatch};
@@ -62,20 +63,6 @@ const CHANGES: u32 = (1 << 31) - 1;
 const LOGGED: u32 = CHANGES - 1;
 /// The number of the first UDP socket.
 const FIRST_UDP: u32 = 1 << 30;
-
-/// Values are copied.
-#[derive(Debug)]
-pub(crate) enum NoPin {}
-
-impl ValuePin for NoPin {
-    fn value_len(&self) -> usize {
-        match *self {}
-    }
-
-    fn piece(&self, _from: usize) -> &[u8] {
-        match *self {}
-    }
-}
 
 impl RouterService {
     pub(crate) fn new(

@@ -2,7 +2,7 @@
 
 use crate::config::{Plan, Source};
 use crate::counters::GROUPS;
-use crate::metrics::{SHOWN_MAX, errors, named};
+use crate::metrics::{SHOWN_MAX, named};
 use crate::shared::Shared;
 use crate::stats::{self, Figures, OPS, OUTCOMES, STATS};
 use crate::upstream::{STATES, Server, ServerCount};
@@ -123,7 +123,7 @@ fn server_json(name: &str, server: &Server) -> Value {
         "requests": meters.count(ServerCount::Requests),
         "found": of(Outcome::Found),
         "notfound": of(Outcome::NotFound),
-        "errors": errors(server),
+        "errors": server.errors(),
         "refused": of(Outcome::Tko),
         "bytes_sent": meters.count(ServerCount::BytesSent),
         "bytes_received": meters.count(ServerCount::BytesReceived),

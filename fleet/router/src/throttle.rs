@@ -1,6 +1,6 @@
 //! A limit of requests that are under way: beyond it nothing more is read of clients.
 
-use crate::flow::Ticket;
+use crate::ticket::Ticket;
 use guira_serving::ReplyTo;
 use std::collections::VecDeque;
 

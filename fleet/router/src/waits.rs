@@ -1,6 +1,6 @@
 //! Times that handles wait for.
 
-use crate::flow::Ticket;
+use crate::ticket::Ticket;
 use guira_routing::{Origin, Outcome};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -49,33 +49,33 @@ pub(crate) const FAILURES: [(&str, Outcome); 10] = [
     ("deadline_exceeded", Outcome::DeadlineExceeded),
 ];
 
-/// All outcomes, in their order.
-const ALL: [Outcome; 22] = [
-    Outcome::Found,
-    Outcome::Stored,
-    Outcome::StaleStored,
-    Outcome::Exists,
-    Outcome::Deleted,
-    Outcome::Touched,
-    Outcome::Ok,
-    Outcome::FoundStale,
-    Outcome::NotFoundHot,
-    Outcome::NotFound,
-    Outcome::NotStored,
-    Outcome::Timeout,
-    Outcome::ConnectTimeout,
-    Outcome::ConnectError,
-    Outcome::Busy,
-    Outcome::Shutdown,
-    Outcome::TryAgain,
-    Outcome::Tko,
-    Outcome::DeadlineExceeded,
-    Outcome::RemoteError,
-    Outcome::LocalError,
-    Outcome::ClientError,
-];
-
 impl Outcome {
+    /// All outcomes.
+    pub const ALL: [Outcome; 22] = [
+        Outcome::Found,
+        Outcome::Stored,
+        Outcome::StaleStored,
+        Outcome::Exists,
+        Outcome::Deleted,
+        Outcome::Touched,
+        Outcome::Ok,
+        Outcome::FoundStale,
+        Outcome::NotFoundHot,
+        Outcome::NotFound,
+        Outcome::NotStored,
+        Outcome::Timeout,
+        Outcome::ConnectTimeout,
+        Outcome::ConnectError,
+        Outcome::Busy,
+        Outcome::Shutdown,
+        Outcome::TryAgain,
+        Outcome::Tko,
+        Outcome::DeadlineExceeded,
+        Outcome::RemoteError,
+        Outcome::LocalError,
+        Outcome::ClientError,
+    ];
+
     /// A number for a handle's state; none is 0.
     pub(crate) fn number(self) -> u32 {
         self as u32 + 1
@@ -83,7 +83,7 @@ impl Outcome {
 
     /// The outcome with this number.
     pub(crate) fn numbered(number: u32) -> Option<Self> {
-        ALL.get(number.checked_sub(1)? as usize).copied()
+        Self::ALL.get(number.checked_sub(1)? as usize).copied()
     }
 
     /// How bad it is: of the replies of several servers the worst is the client's. Of equal ones it is the first.
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn outcomes_are_found_by_their_numbers() {
-        for outcome in ALL {
+        for outcome in Outcome::ALL {
             assert_eq!(Outcome::numbered(outcome.number()), Some(outcome));
         }
         assert_eq!((Outcome::numbered(0), Outcome::numbered(23)), (None, None));

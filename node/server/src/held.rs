@@ -1,7 +1,8 @@
 //! The engine of a server, of whatever type, apart from its use: closed, handed over, or served again.
 
+use crate::errors::StartError;
 use crate::kept_policy;
-use crate::node::{Running, StartError, Starting, start_with};
+use crate::node::{Running, Starting, start_with};
 use crate::saved_counters;
 use crate::shared::Shared;
 use guira_contract::{CloseError, Control, Engine, NotHandedOver, Opening};

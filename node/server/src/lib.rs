@@ -19,6 +19,7 @@ mod batch;
 mod binary;
 mod counters;
 mod direct;
+mod errors;
 
 mod background;
 mod forward;
@@ -48,6 +49,7 @@ mod worker;
 
 pub use admin::{DERIVED, metric_tables};
 pub use direct::{DirectError, Interface};
+pub use errors::{StartError, StopError};
 pub use guira_contract::Opening;
 pub use guira_roster::RegionPlace;
 pub use guira_serving::{Listen, ListenTextError, ListenTraits, UsersError};
@@ -55,9 +57,7 @@ pub use guira_sync::metrics::{Kind, Metric, Unit};
 pub use guira_transport::{Address, Inherited, inherited_sockets, read_file};
 pub use guira_web::{Family, MetricTable, TokenError};
 pub use memory_split::{items_memory, least_ceiling, memory_for_items};
-pub use node::{
-    Ending, Running, ServerStatus, StartError, StopError, check, release_start, start, start_after,
-};
+pub use node::{Ending, Running, ServerStatus, check, release_start, start, start_after};
 pub use options::{
     AdminAddress, Delimiter, FileMode, Form, GivenOptions, OPTIONS, OptionRow, Options, OptionsError,
 };

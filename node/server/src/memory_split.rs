@@ -1,13 +1,12 @@
 //! How the memory of the process is divided: `--memory` is the ceiling of all of it, unless it is so little that this would leave nothing to be
 //! of use. Then it is what it is for memcached, the limit of items and index.
 
-use crate::direct;
-use crate::forward;
+use crate::direct::bytes as direct;
+use crate::forward::bytes as forward;
 use crate::options::Options;
 use crate::size::Size;
 use crate::top_keys::TopKeys;
-use crate::udp::UDP_BYTES;
-use crate::web;
+use crate::udp::bytes as udp;
 use guira_advice::{Advisor, Subjects};
 
 use guira_memory::{KIB, MIB, available_memory};
@@ -80,11 +79,11 @@ impl MemorySplit {
 
     fn with_tables_of(options: &Options, memory: usize, at_start: usize) -> Self {
         let process = PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX);
-        let datagrams = if options.udp.is_empty() { 0 } else { UDP_BYTES };
-        let paths = direct::path_bytes(options);
-        let workers = options.workers * (WORKER_BYTES + datagrams + paths + forward::spare_bytes(options))
-            + direct::shared_bytes(options)
-            + web::memory(options);
+        let datagrams = if options.udp.is_empty() { 0 } else { udp::OF_WORKER };
+        let paths = direct::of_worker(options);
+        let workers = options.workers * (WORKER_BYTES + datagrams + paths + forward::of_worker(options))
+            + direct::of_interface(options)
+            + options.admin.as_ref().map_or(0, |_| guira_web::MEMORY_BYTES);
         let each = CONNECTION_BYTES + if options.tls_cert.is_some() { TLS_BYTES } else { 0 };
         let idle = (options.max_connections as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
         let traffic = options.connection_memory.map_or_else(|| usual_traffic(memory), |size| size.0);
@@ -94,7 +93,7 @@ impl MemorySplit {
         } else {
             0
         };
-        let rings = direct::rings_bytes(options, memory);
+        let rings = direct::of_rings(options, memory);
         let beside = (process + workers + idle + advice + top_keys + rings).saturating_add(traffic);
         let least = ENGINE_LEAST.max(ITEM_PART * options.max_item_size.0).min(memory);
         let engine = memory.saturating_sub(beside).max(least);

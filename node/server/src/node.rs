@@ -2,7 +2,8 @@
 
 use crate::admin::{Admin, Settings};
 use crate::counters::ServerCount;
-use crate::direct::{self, DatagramListener, DirectError, DirectPath, Place};
+use crate::direct::{self, DatagramListener, DirectPath, Place};
+use crate::errors::{StartError, StopError};
 use crate::forward::{Forwarding, Inboxes};
 use crate::held::{BACKGROUND_WAIT, Held};
 use crate::kept_policy;
@@ -13,18 +14,18 @@ use crate::saved_counters;
 use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::takeover::{
-    Bringing, Door, HandedTime, Incoming, OfferedRegion, Predecessor, Sockets, TakeoverError, region_identity,
+    Bringing, Door, HandedTime, Incoming, OfferedRegion, Predecessor, Sockets, region_identity,
 };
 use crate::udp::UdpListener;
 use crate::watch::{EvictionSink, Hub};
 use crate::web;
 use crate::worker::{Ends, NodeService};
-use guira_contract::{CloseError, CommitAhead, Engine, Opening};
+use guira_contract::{CommitAhead, Engine, Opening};
 use guira_memory::lasting::HandedRegion;
 use guira_memory::{machine_memory, release_code, release_heap, release_stack};
 use guira_roster::{
     ClassOptions, EngineOptions, Eviction, Host, HugePages, Lasting, MEMORY_LEAST, OpenError, Opened,
-    OptionError, RegionPlace, Residence, Setup,
+    RegionPlace, Residence, Setup,
 };
 use guira_serving::{
     Acceptor, Arrival, ConnBudget, Connections, Crew, HostOptions, Placement, Port, PortError, Worker,
@@ -42,74 +43,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Why a server cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// It cannot listen.
-    #[error(transparent)]
-    Port(#[from] PortError),
-    /// It cannot take datagrams.
-    #[error("cannot listen for datagrams at {address}")]
-    Datagrams {
-        /// Where.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It cannot take MICA's datagrams.
-    #[error(transparent)]
-    Direct(#[from] DirectError),
-    /// Datagrams are to be served, and clients have to say who they are.
-    #[error("users (auth-file, -Y, -S) do not go together with UDP, mica or local: a datagram has no login")]
-    NamelessDatagrams,
-    /// There is no such engine.
-    #[error(transparent)]
-    Option(#[from] OptionError),
-    /// The engine cannot be opened.
-    #[error("cannot open the engine")]
-    Engine(#[from] OpenError),
-    /// No engine can do anything with so little memory.
-    #[error("memory: {memory} is too little: the minimum is {least}")]
-    LittleMemory {
-        /// What was given.
-        memory: crate::Size,
-        /// What it must be.
-        least: crate::Size,
-    },
-    /// Connections would leave too little memory.
-    #[error("--connection-memory {wanted} is too much for --memory {memory}: at most {most}")]
-    ConnectionMemory {
-        /// What was given to them.
-        wanted: crate::Size,
-        /// What was given to all.
-        memory: crate::Size,
-        /// What they may have.
-        most: crate::Size,
-    },
-    /// It cannot take over, or be taken over.
-    #[error(transparent)]
-    Takeover(#[from] TakeoverError),
-    /// The system refused something that every server needs.
-    #[error("cannot start")]
-    System(#[from] io::Error),
-}
-
 /// How long the admin listener's replies under way are waited for when the server stops.
 const ADMIN_DRAIN: Duration = Duration::from_millis(200);
-
-/// What went wrong while a server stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum StopError {
-    /// A worker has failed.
-    #[error("a worker failed")]
-    Worker(#[from] io::Error),
-    /// A worker has panicked.
-    #[error("a worker panicked; the items of the region are lost")]
-    Panicked,
-    /// Items could not be kept.
-    #[error("cannot close the region; its items are lost")]
-    Close(#[from] CloseError),
-}
 
 /// A running server.
 pub struct Running {

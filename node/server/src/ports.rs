@@ -3,7 +3,7 @@
 //! It is opened before the engine: a server that opens a region and then cannot listen would keep the items from the next one.
 
 use crate::direct::{self, OpenPath};
-use crate::node::StartError;
+use crate::errors::StartError;
 use crate::options::Options;
 use crate::takeover::Sockets;
 use crate::udp;

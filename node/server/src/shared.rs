@@ -1,7 +1,6 @@
 //! What workers, the acceptor and `stats` share.
 
-use crate::counters::{CounterValues, ServerCount};
-pub(crate) use crate::counters::{WorkerCount, WorkerCounters};
+use crate::counters::{CounterValues, ServerCount, WorkerCount, WorkerCounters};
 use crate::direct::BurstSizes;
 use crate::latency::{Latencies, Series};
 use crate::memory_split::{MemorySplit, subjects, top_keys_budget};

@@ -6,20 +6,21 @@
 //! Datagrams of one request each, as most are, are executed as a batch; what else comes in a datagram is executed as if a connection had sent it. All is
 //! executed by the worker that has received it (docs/develop/decisions/0025-one-request.md).
 
+pub(crate) mod bytes;
+
 use crate::batch::{Batch, Execute, Kind, Request, is_local};
+use crate::counters::WorkerCount;
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::options::Options;
-use crate::shared::WorkerCount;
+use bytes::{OUTGOING_FULL, REPLY_KEPT};
 use guira_contract::Session;
 use guira_protocol::Replies;
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_serving::{
-    Access, ConnBudget, FRAME_BYTES, FRAMED_MAX, Framed, OUTBOX_FULL, Outbox, Slice, Speaks, Stopped,
-    TrafficCount, TrafficCounters, frames,
+    Access, ConnBudget, FRAMED_MAX, Framed, OUTBOX_FULL, Outbox, Slice, Speaks, Stopped, TrafficCount,
+    TrafficCounters, frames,
 };
-use guira_transport::{
-    DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, Peer, PortSharing, datagram_socket,
-};
+use guira_transport::{DATAGRAMS_AT_ONCE, Datagrams, Outgoing, Peer, PortSharing, datagram_socket};
 use rustix::fd::{AsFd, AsRawFd};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -28,17 +29,10 @@ use std::net::{SocketAddr, UdpSocket};
 const REPLY_MAX: usize = 4 << 20;
 /// The first commands of a datagram are answered in messages of their own, and those after them in one.
 const MESSAGES_MAX: usize = 64;
-/// A worker keeps memory for a reply of this length; more is lent by the budget of connections until the reply is sent.
-const REPLY_KEPT: usize = 64 << 10;
-/// So much is collected before it is sent: what one call sends.
-const OUTGOING_FULL: usize = 64 * (FRAME_BYTES + FRAMED_MAX);
 /// Batches of datagrams of one socket before others have their turn …
 const ROUNDS: u32 = 4;
 /// … or bytes of replies, whichever comes first.
 const TURN_MAX: usize = 512 << 10;
-
-/// What a worker takes that serves datagrams, beside what every worker does.
-pub(crate) const UDP_BYTES: usize = DATAGRAMS_BYTES + 2 * OUTGOING_FULL + REPLY_KEPT;
 
 /// The UDP sockets of one worker.
 #[derive(Debug)]

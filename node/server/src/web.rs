@@ -1,7 +1,6 @@
 //! What the admin listener tells of a node.
 
 use crate::admin::Admin;
-use crate::options::Options;
 use crate::shared::Shared;
 use guira_commands::CommandCount;
 use guira_serving::{Crew, Port};
@@ -9,11 +8,6 @@ use guira_sync::clock::CoarseClock;
 use guira_web::{Form, Page, Readiness, Reading, Site, Token};
 use std::io;
 use std::sync::Arc;
-
-/// What the admin listener takes, in bytes.
-pub(crate) fn memory(options: &Options) -> usize {
-    options.admin.as_ref().map_or(0, |_| guira_web::MEMORY_BYTES)
-}
 
 /// Starts the admin listener at `port`.
 ///

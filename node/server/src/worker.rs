@@ -2,12 +2,13 @@
 
 use crate::admin::Admin;
 use crate::background::DetachedConnection;
+use crate::counters::WorkerCount;
 use crate::direct::DatagramListener;
 use crate::forward::{BATCHES_OF_ONE, Forwarding};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::latency::{BatchMeter, RoundMeter};
 use crate::learning::{Due, Learning};
-use crate::shared::{Shared, WorkerCount};
+use crate::shared::Shared;
 use crate::top_keys::UseSampler;
 use crate::udp::UdpListener;
 use crate::upkeep::{TURN, Upkeep};

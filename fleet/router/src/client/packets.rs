@@ -3,9 +3,9 @@
 
 use super::{After, Midway, Turn, flushes_are_off, of_verb};
 use crate::admin;
+use crate::options::Flushes;
 use crate::packet_reply::Echo;
 use crate::render::Form;
-use crate::running::Flushes;
 use crate::stats;
 use guira_protocol::binary::{
     Binary, BinaryFault, HEADER_BYTES, ItemOperation, Packet, PacketStore, Quiet, REQUEST_MAGIC,

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::config::{Loader, SharedPlan};
+use crate::no_pin::NoPin;
+use crate::options::RouterOptions;
 use crate::plain_options::plain_options;
 use crate::render::Uniques;
-use crate::running::{RouterOptions, host};
-use crate::service::NoPin;
+use crate::running::host;
 use crate::spool::named::log_to_a_channel;
 use crate::upstream::ServerCount;
 use guira_protocol::Noreply;

@@ -12,6 +12,7 @@ mod file;
 #[cfg(test)]
 pub(crate) mod named;
 mod names;
+mod options;
 mod pending;
 mod replay;
 mod running;
@@ -23,11 +24,11 @@ pub(crate) use entry::Delete;
 pub(crate) use entry::HoldOff;
 pub use entry::LogVersion;
 pub use file::LogSync;
+pub use options::LogOptions;
 pub(crate) use pending::{DeleteLog, LogAccess, Waiting};
 pub use replay::{
     FileEnd, FileFate, FileReport, Left, LeftReason, Remarks, ReplayError, ReplayManner, ReplayOptions,
     ReplayReport, ReplayTakes, replay,
 };
-pub use running::LogOptions;
 pub(crate) use running::Logging;
 pub(crate) use writer::Written;

@@ -3,7 +3,7 @@
 use super::counts::{LogCount, LogCounts};
 use super::entry::{Author, Entry, LogVersion};
 use super::writer::{Batch, Order, Orders, Written};
-use crate::flow::Ticket;
+use crate::ticket::Ticket;
 use crate::upstream::Undelivered;
 use guira_routing::config::Address;
 use guira_routing::{DestinationId, Destinations, Origin, Outcome};

@@ -1,32 +1,21 @@
 //! Starting and stopping the threads of logged deletes.
 
 use super::counts::LogCounts;
-use super::entry::{Author, LogVersion};
-use super::file::{LogSync, Place};
+use super::entry::Author;
+use super::file::Place;
 use super::names::Naming;
+use super::options::LogOptions;
 use super::pending::LogAccess;
 use super::replay::Replayer;
 use super::writer::{LogWriter, Order, Unsealed};
-use crate::running::RouterOptions;
+use crate::options::RouterOptions;
 use crate::shared::Shared;
 use rustix::fs::{Access, access};
 use std::io;
-use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle};
-
-/// Where and how deletes that fail are logged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogOptions {
-    /// It has to be there.
-    pub folder: PathBuf,
-    pub version: LogVersion,
-    pub sync: LogSync,
-    /// Deletes a second that are replayed; if there are none, the files are somebody else's affair.
-    pub replay_rate: Option<NonZeroU32>,
-}
 
 /// The threads, and what workers log with.
 #[derive(Debug)]

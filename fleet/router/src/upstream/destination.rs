@@ -3,7 +3,7 @@
 use super::meter::{Meter, ServerCount, State};
 use super::{Server, Undelivered};
 use crate::counters::Counters;
-use crate::flow::Ticket;
+use crate::ticket::Ticket;
 use guira_routing::{Answer, Dialect, Group, LogName, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Interest, Poll, Progress, Token};
 use guira_upstream::{Health, Intake, Link, Prober, Probes, Secure, Standing, Tko, Way, wire};

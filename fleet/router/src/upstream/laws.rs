@@ -2,7 +2,7 @@
 
 use super::{Destination, Heard, Lost, Server};
 use crate::counters::Counters;
-use crate::flow::Ticket;
+use crate::ticket::Ticket;
 use guira_protocol::{KeyBuffer, encode_key};
 use guira_routing::{Answer, Dialect, Op, Origin, Outcome, Request};
 use guira_transport::Address;

@@ -17,6 +17,7 @@ pub(crate) use meter::{Counted, Meter, Meters, OUTCOMES, STATES, ServerCount};
 pub(crate) use servers::Servers;
 pub(crate) use undelivered::Undelivered;
 
+use guira_routing::Outcome;
 use guira_routing::config::Leases;
 use guira_sync::atomic::AtomicU32;
 use guira_upstream::{Addresses, Secure, Standing};
@@ -75,6 +76,12 @@ impl Server {
     /// What all workers have counted.
     pub(crate) fn meters(&self) -> Meters<'_> {
         Meters(&self.meters)
+    }
+
+    /// Requests to the server that have failed.
+    pub(crate) fn errors(&self) -> u64 {
+        let failures = Outcome::ALL.iter().filter(|outcome| outcome.is_error());
+        failures.map(|outcome| self.meters().outcome(*outcome)).sum()
     }
 
     fn meter(&self, worker: usize) -> Arc<Meter> {

@@ -2,7 +2,7 @@
 
 use super::laws::{destination, destination_at, hear, obey};
 use super::*;
-use crate::flow::Ticket;
+use crate::ticket::Ticket;
 use guira_routing::{Dialect, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Poll, Stream, Token};
 use std::net::TcpListener;

@@ -1,15 +1,16 @@
 //! Background tasks: what a client asks for that takes long, such as a list of all keys. Its connection is *detached* from its worker, served by a thread of
 //! its own, and comes back afterwards. Workers do not wait for it.
 
+mod detached;
 mod listing;
 mod walker;
 
+pub(crate) use detached::DetachedConnection;
 pub(crate) use listing::{ClassFilter, LAST_DUMPED, Listing, push_encoded};
 pub(crate) use walker::{BeginWalk, begin_walk};
 
 use crate::shared::Shared;
 use crate::watch::LogKinds;
-use guira_serving::Arrival;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 use guira_transport::{Progress, Stream};
@@ -23,14 +24,6 @@ pub(crate) enum BackgroundTask {
     List(Listing),
     /// Send a log of what happens.
     Watch(LogKinds),
-}
-
-/// A connection without a worker, while a background task serves it.
-#[derive(Debug)]
-pub(crate) struct DetachedConnection {
-    pub(crate) arrival: Arrival,
-    /// The worker that it comes back to.
-    pub(crate) home: usize,
 }
 
 /// How long a client may keep the one walk that there can be waiting …

@@ -3,7 +3,7 @@
 
 use super::Place;
 use crate::batch::{BATCH, Batch, Keyed};
-use crate::shared::{WorkerCount, WorkerCounters};
+use crate::counters::{WorkerCount, WorkerCounters};
 use crate::top_keys::UseSampler;
 use arrayvec::ArrayVec;
 use guira_commands::Executor;

@@ -4,6 +4,7 @@
 //! it sleeps until something rings.
 
 mod burst;
+pub(crate) mod bytes;
 mod directory;
 mod histogram;
 mod interface;
@@ -14,16 +15,13 @@ pub use interface::Interface;
 pub use open::DirectError;
 pub(crate) use open::{OpenPath, describe_all, open};
 
+use crate::counters::WorkerCount;
 use crate::interpreter::Interpreter;
-use crate::options::Options;
-use crate::shared::WorkerCount;
 use burst::Burst;
 use guira_contract::{Partitioning, Session};
 use guira_protocol::mica::Directory;
 use guira_serving::{Next, TrafficCount};
-use guira_transport::{
-    Interest, Park, Poll, RING_PATH_BYTES, ServerPath, Token, UDP_PATH_BYTES, client_rings_bytes,
-};
+use guira_transport::{Interest, Park, Poll, ServerPath, Token};
 use rustix::fd::AsRawFd;
 use std::io;
 use std::sync::Arc;
@@ -33,27 +31,6 @@ use std::sync::Arc;
 const AWAKE: std::ops::RangeInclusive<u32> = 8..=64;
 /// Rounds with datagrams before a worker looks at its connections.
 const ROUNDS: u32 = 16;
-
-/// What a worker takes for its paths, in bytes.
-pub(crate) fn path_bytes(options: &Options) -> usize {
-    options.mica.len() * UDP_PATH_BYTES + if options.local.is_some() { RING_PATH_BYTES } else { 0 }
-}
-
-/// What clients on this host may take for their rings: a part of the whole, and enough for a few.
-pub(crate) fn rings_bytes(options: &Options, memory: usize) -> usize {
-    const SHARE: usize = 32;
-    const CLIENTS_LEAST: usize = 4;
-    const MOST: usize = 64 << 20;
-    if options.local.is_none() {
-        return 0;
-    }
-    (memory / SHARE).min(MOST).max(CLIENTS_LEAST * client_rings_bytes(options.workers))
-}
-
-/// What all workers together share with the kernel, in bytes, for datagrams that go past its network stack.
-pub(crate) fn shared_bytes(options: &Options) -> usize {
-    options.xdp.as_ref().map_or(0, |interface| interface.options(Vec::new(), 0, options.workers).memory())
-}
 
 /// A path, and what its clients learn of the server.
 #[derive(Debug)]

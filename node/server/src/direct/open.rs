@@ -1,7 +1,8 @@
 //! Opening the paths of all workers.
 
+use super::DirectPath;
+use super::bytes::of_rings;
 use super::directory::describe;
-use super::{DirectPath, rings_bytes};
 use crate::options::Options;
 use guira_contract::Partitioning;
 use guira_memory::Budget;
@@ -78,7 +79,7 @@ pub(crate) fn open(options: &Options) -> Result<Vec<Vec<OpenPath>>, DirectError>
         deal(&mut workers, paths, port);
     }
     if let Some(path) = &options.local {
-        let purse = Purse(Budget::new(rings_bytes(options, options.memory.0)));
+        let purse = Purse(Budget::new(of_rings(options, options.memory.0)));
         let lender: Arc<dyn Lender> = Arc::new(purse);
         let paths = ring_paths(path.clone(), options.unix_mode.0, options.workers, &lender)
             .map_err(|source| DirectError::Local { path: path.clone(), source })?;

@@ -11,14 +11,15 @@
 //! although their key is at home elsewhere.
 
 mod batch;
+pub(crate) mod bytes;
 mod inbox;
 mod route;
 
 pub(crate) use batch::{ForwardBatch, Leftover};
 pub(crate) use route::Route;
 
-use crate::options::Options;
 use batch::Requests;
+use bytes::SPARE;
 use guira_commands::Effect;
 use guira_contract::{Access, KeyHash, Partitioning, ValuePin};
 use guira_serving::{Arrival, ReplyTo};
@@ -32,17 +33,6 @@ pub(crate) const BATCHES_OF_ONE: usize = 4;
 
 /// Forward batches of a worker.
 const BATCHES: usize = 64;
-/// The most bytes that those of them keep which are not under way.
-const SPARE_BYTES: usize = 256 << 10;
-
-/// What a worker takes for forwarding while nothing is under way, in bytes.
-pub(crate) fn spare_bytes(options: &Options) -> usize {
-    let has_homes =
-        options.choice().is_ok_and(|choice| choice.access().is_some_and(|access| access != "crcw"));
-    let is_used = options.workers > 1 && has_homes;
-    if is_used { SPARE_BYTES } else { 0 }
-}
-
 /// The inboxes of all workers.
 #[derive(Debug)]
 pub(crate) struct Inboxes<P> {
@@ -199,7 +189,7 @@ impl<P: ValuePin> Forwarding<P> {
 
     /// A batch has come back and was emptied.
     pub(crate) fn keep(&mut self, mut batch: Box<ForwardBatch<P>>) {
-        self.kept += batch.clear(SPARE_BYTES - self.kept);
+        self.kept += batch.clear(SPARE - self.kept);
         self.spare.push(batch);
         let out = &self.inboxes.out[self.worker];
         out.store(out.load(Ordering::Relaxed) - 1, Ordering::Relaxed);

@@ -3,8 +3,9 @@
 use super::handed::Incoming;
 use super::{Bringing, Failing, HandedTime, Leaving, Successor, TakeoverError};
 use crate::counters::ServerCount;
+use crate::errors::StartError;
 use crate::held::{Held, close_unserved, log_closed};
-use crate::node::{Prepared, Running, StartError, prepare};
+use crate::node::{Prepared, Running, prepare};
 use crate::shared::Shared;
 use guira_contract::Opening;
 use guira_memory::lasting::HandedRegion;

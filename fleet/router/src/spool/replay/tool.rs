@@ -4,7 +4,7 @@ use super::pass::{Replay, ReplayManner, ReplayTakes, Told};
 use super::places::{Configured, Places};
 use super::report::{FileReport, ReplayReport};
 use crate::config::{LoadError, Loader};
-use crate::running::RouterOptions;
+use crate::options::RouterOptions;
 use guira_sync::clock::wall_clock;
 use std::io;
 use std::num::NonZeroU32;

@@ -1,7 +1,7 @@
 //! What comes of replies: whom each is for, and whether it can be.
 
 use super::{AfterValue, Awaited, Destination, Expected, Heard, Kind, Next};
-use crate::flow::Ticket;
+use crate::ticket::Ticket;
 use guira_routing::{Answer, Dialect, Group, Op, Origin, Outcome};
 use guira_upstream::reply::{self, Read, Reply, Value};
 use guira_upstream::{answers, words};

@@ -3,7 +3,7 @@
 
 use super::{Destination, Expected, Heard, Kind, Next};
 use crate::counters::Event;
-use crate::flow::Ticket;
+use crate::ticket::Ticket;
 use crate::upstream::leases::{self, Filled, NO_LEASES, NO_META, UNCLEAR, interval};
 use crate::upstream::meter::ServerCount;
 use guira_client::text::is_refusal;

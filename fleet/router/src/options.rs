@@ -1,0 +1,123 @@
+//! What a router is started with.
+
+use crate::client_limit::ClientLimit;
+use crate::cluster::ClusterNode;
+use crate::spool::LogOptions;
+use guira_control::EtcdOptions;
+use guira_following::Source;
+use guira_routing::Settings;
+use guira_serving::Listen;
+use guira_transport::{TlsClientOptions, TlsName, TlsOptions};
+use guira_upstream::Health;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a router is started with.
+#[derive(Clone, Debug)]
+pub struct RouterOptions {
+    pub listen: Vec<Listen>,
+    /// Where gets in datagrams are taken.
+    pub udp: Vec<SocketAddr>,
+    /// Without it, clients do not speak TLS.
+    pub client_tls: Option<TlsOptions>,
+    pub server_tls: ServerTls,
+    pub workers: usize,
+    pub source: Source,
+    pub settings: Settings,
+    pub identity: Identity,
+    pub health: Health,
+    pub limits: Limits,
+    pub failed_gets: FailedGets,
+    pub flushes: Flushes,
+    pub reloading: Reloading,
+    /// The DNS server that names are looked up with, in place of the system's.
+    pub dns_server: Option<SocketAddr>,
+    /// Where pools are kept that configurations call `etcd:NAME`.
+    pub etcd: Option<EtcdOptions>,
+    /// How long a server is kept that has left the SRV record of its pool.
+    pub srv_hold_down: Duration,
+    /// What clients are told that look for routers; the router's own addresses, if there are none.
+    pub cluster_nodes: Vec<ClusterNode>,
+    /// Where the admin listener is, and the file of the token that its clients show.
+    pub admin: Option<Listen>,
+    pub admin_token_file: Option<PathBuf>,
+    /// The folder of the last good configuration.
+    pub dump_root: Option<PathBuf>,
+    /// Deletes that fail are logged, unless there is nothing here.
+    pub deletes: Option<LogOptions>,
+    /// As `stats` shows it.
+    pub command_line: String,
+    /// All options in effect, by name, as clients may ask for them.
+    pub shown: Vec<(String, String)>,
+}
+
+/// TLS to servers.
+#[derive(Clone, Debug)]
+pub struct ServerTls {
+    pub options: TlsClientOptions,
+    /// What all servers are called; without it, each by its host.
+    pub identity: Option<TlsName>,
+}
+
+/// What a router is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub service: String,
+    pub router: String,
+}
+
+/// How much may be under way; without limit where it is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub connections: u64,
+    /// Requests of one client.
+    pub client_requests: u32,
+    /// Requests of a worker that one server has not answered: the sum of both, if the first is not 0.
+    pub server_inflight: u32,
+    pub server_pending: u32,
+    /// Requests of a worker, and clients of it that wait beyond that; further ones are refused.
+    pub worker_inflight: u32,
+    pub worker_throttled: u32,
+    /// What all clients' requests in part, and replies that are not taken, may hold, in bytes; always limited.
+    pub connection_memory: usize,
+}
+
+/// What a client is told of a get that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedGets {
+    /// That the key was not found, as mcrouter does: the client asks the database, as it would do anyway.
+    AreMisses,
+    AreErrors,
+}
+
+/// What becomes of flush_all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flushes {
+    Refused,
+    /// All servers of the configuration are told.
+    PassedOn,
+}
+
+/// When a change of files is acted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reloading {
+    /// How often files are looked at beside what the system says of itself.
+    pub poll: Duration,
+    /// How long is waited after a change, so that it is complete.
+    pub delay: Duration,
+    pub watches: Watches,
+}
+
+/// Whether files are watched, or read again only when a signal asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watches {
+    Files,
+    Nothing,
+}
+
+impl RouterOptions {
+    pub(crate) fn client_limit(&self) -> ClientLimit {
+        ClientLimit::of_process(self.workers, self.limits.connections, self.limits.connection_memory)
+    }
+}
