@@ -101,10 +101,10 @@ impl fmt::Display for Loss {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Loss::NotClosed => {
-                "it was not closed: the server that used it was killed, or the machine went down"
+                "the region was not closed because the server was killed or the machine crashed"
             }
-            Loss::Version => "it was written by another version of the server",
-            Loss::Damaged => "it is damaged",
+            Loss::Version => "the region was written by another version of the server",
+            Loss::Damaged => "the region is corrupt",
         })
     }
 }
@@ -113,16 +113,16 @@ impl fmt::Display for Loss {
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// Another process has locked it.
-    #[error("another server is using it")]
+    #[error("another server uses the region")]
     InUse,
     /// It belongs to another user, who could change it at any time.
-    #[error("it belongs to another user")]
+    #[error("the file belongs to another user")]
     Foreign,
     /// It was handed over, and its path leads to another file.
     #[error("the region that was handed over is at another address")]
     Moved,
     /// It is not a Region's file.
-    #[error("the file is no region of Guira; Guira does not overwrite it")]
+    #[error("the file is not a region of Guira and is not overwritten")]
     NoRegion,
     #[error(transparent)]
     System(#[from] io::Error),

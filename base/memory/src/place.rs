@@ -25,7 +25,7 @@ impl Eq for RegionPlace {}
 
 /// The text is not a valid path or name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a region's name is a path with a '/', or up to 100 letters, digits, '.', '_' and '-'")]
+#[error("a region's name must be a path with a '/', or up to 100 letters, digits, '.', '_' and '-'")]
 pub struct NoPlace;
 
 /// Names stand for files here, which survive a restart of the server but not one of the machine.

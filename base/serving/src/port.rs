@@ -20,7 +20,7 @@ pub enum PortError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// A listener says something about TLS, and there is none.
-    #[error("a listener with notls:, btls: or mtls: needs TLS: name a certificate")]
+    #[error("a listener with notls:, btls: or mtls: needs TLS: set a certificate")]
     NoTls,
 }
 

@@ -68,8 +68,10 @@ pub(crate) struct Fault {
     pub(crate) why: &'static str,
 }
 
-pub(crate) const TOO_LARGE: Fault =
-    Fault { status: Status::HEAD_TOO_LARGE, why: "the head of a request may have 8 KiB and 64 fields" };
+pub(crate) const TOO_LARGE: Fault = Fault {
+    status: Status::HEAD_TOO_LARGE,
+    why: "the headers of a request may have at most 8 KiB and 64 fields",
+};
 
 const fn bad(why: &'static str) -> Fault {
     Fault { status: Status::BAD_REQUEST, why }
@@ -87,12 +89,12 @@ pub(crate) fn read<'i>(input: &'i [u8], actions: &[&str]) -> Result<Option<(Requ
         Ok(httparse::Status::Partial) if input.len() <= HEAD_MAX => return Ok(None),
         Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(too_large(input)),
         Err(httparse::Error::Version) if memchr::memmem::find(first_line(input), b" HTTP/").is_some() => {
-            return Err(Fault { status: Status::VERSION, why: "HTTP/1.1 and HTTP/1.0 are spoken here" });
+            return Err(Fault { status: Status::VERSION, why: "only HTTP/1.1 and HTTP/1.0 are supported" });
         }
         Err(_) if input.starts_with(&[0x16, 0x03]) => {
-            return Err(bad("this is TLS, and HTTP is spoken here"));
+            return Err(bad("this listener uses HTTP, not TLS"));
         }
-        Err(_) => return Err(bad("this is no request of HTTP")),
+        Err(_) => return Err(bad("not an HTTP request")),
     };
     let is_new = head.version == Some(1);
     let (path, query) = parts_of(head.path.unwrap_or_default());
@@ -110,7 +112,9 @@ pub(crate) fn read<'i>(input: &'i [u8], actions: &[&str]) -> Result<Option<(Requ
         Some("GET") => Method::Get,
         Some("HEAD") => Method::Head,
         Some("POST") if actions.contains(&path) => Method::Post,
-        _ => return Err(Fault { status: Status::METHOD_NOT_ALLOWED, why: "only GET and HEAD are answered" }),
+        _ => {
+            return Err(Fault { status: Status::METHOD_NOT_ALLOWED, why: "only GET and HEAD are supported" });
+        }
     };
     let mut hosts = 0;
     for header in head.headers.iter() {
@@ -129,7 +133,7 @@ pub(crate) fn read<'i>(input: &'i [u8], actions: &[&str]) -> Result<Option<(Requ
         }
     }
     if is_new && hosts != 1 {
-        return Err(bad("a request of HTTP/1.1 has one Host"));
+        return Err(bad("an HTTP/1.1 request must have one Host header"));
     }
     Ok(Some((request, length)))
 }
@@ -161,12 +165,12 @@ fn parts_of(target: &str) -> (&str, &str) {
     (if path.is_empty() { "/" } else { path }, query)
 }
 
-const HAS_BODY: Fault = Fault { status: Status::HAS_BODY, why: "a request has no body here" };
+const HAS_BODY: Fault = Fault { status: Status::HAS_BODY, why: "requests with a body are not supported" };
 
 /// The head is too long: perhaps since its first line is.
 fn too_large(input: &[u8]) -> Fault {
     if first_line(input).len() > HEAD_MAX {
-        Fault { status: Status::URI_TOO_LONG, why: "the head of a request may have 8 KiB" }
+        Fault { status: Status::URI_TOO_LONG, why: "the headers of a request may have at most 8 KiB" }
     } else {
         TOO_LARGE
     }

@@ -55,7 +55,7 @@ pub trait Site: fmt::Debug + Send + 'static {
     /// # Errors
     /// Why that is not done.
     fn act(&mut self, path: &str, _query: &str) -> Result<String, String> {
-        Err(format!("nothing is done at {path}"))
+        Err(format!("no action at {path}"))
     }
 }
 
@@ -359,7 +359,7 @@ impl<S: Site> WebService<S> {
                 Some(body) => json(&body).write(method, after, out),
                 None => {
                     let paths: String = S::JSON.iter().map(|path| format!("{path}, ")).collect();
-                    let body = format!("there are /, {paths}{HISTORY}, /metrics, /health and /ready\n");
+                    let body = format!("not found; use /, {paths}{HISTORY}, /metrics, /health or /ready\n");
                     Reply::line(Status::NOT_FOUND, &body).write(method, after, out)
                 }
             },
@@ -380,7 +380,7 @@ impl<S: Site> WebService<S> {
             return NEEDS_TOKEN.write(method, after, out);
         }
         if !is_deliberate {
-            return Reply::line(Status::FORBIDDEN, "this needs the field X-Guira\n")
+            return Reply::line(Status::FORBIDDEN, "this request needs the header X-Guira\n")
                 .write(method, after, out);
         }
         match self.site.act(path, query) {
@@ -400,15 +400,15 @@ const NEEDS_TOKEN: Reply<'static> = Reply {
     status: Status::UNAUTHORIZED,
     content_type: PLAIN,
     headers: "WWW-Authenticate: Bearer realm=\"guira\"\r\n",
-    body: "this needs the token of the file that admin-token-file names: send Authorization: Bearer TOKEN\n",
+    body: "this request needs the token of admin-token-file: send Authorization: Bearer TOKEN\n",
 };
 
 const OTHER_HOST: Reply<'static> = Reply {
     status: Status::FORBIDDEN,
     content_type: PLAIN,
     headers: "",
-    body: "without a token this listener is asked by its address or localhost, so that no page of another site can \
-           read it: ask http://ADDRESS:PORT/, or name a token (admin-token-file)\n",
+    body: "without a token, this listener accepts only its address or localhost as the host, to protect it from pages \
+           of other sites: use http://ADDRESS:PORT/, or set admin-token-file\n",
 };
 
 fn json(body: &str) -> Reply<'_> {

@@ -1,4 +1,4 @@
-//! How servers are reached that a subcommand asks: TLS, and who asks.
+//! Options of connections to servers: TLS and login.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::failure::Failure;
 /// Options of TLS.
 #[derive(Debug, clap::Args)]
 pub struct TlsArgs {
-    /// Speak TLS.
+    /// Use TLS.
     #[arg(long)]
     tls: bool,
-    /// PEM file with the certificates of the authorities that may have signed the server's.
+    /// PEM file of the authorities for the server's certificate.
     #[arg(long, value_name = "FILE", requires = "tls")]
     tls_ca: Option<PathBuf>,
-    /// Speak TLS with any server, whatever certificate it shows.
+    /// Accept any certificate of the server.
     #[arg(long, requires = "tls", conflicts_with = "tls_ca")]
     tls_insecure: bool,
 }
 
 impl TlsArgs {
-    /// Whom to believe; none without TLS.
+    /// The trust in certificates; none without TLS.
     pub fn trust(&self) -> Result<Option<Trust<'_>>, Failure> {
         match (self.tls, self.tls_insecure, &self.tls_ca) {
             (false, ..) => Ok(None),
@@ -34,18 +34,18 @@ impl TlsArgs {
     }
 }
 
-/// Options of connections that speak text.
+/// Options of connections with the text protocol.
 #[derive(Debug, clap::Args)]
 pub struct Access {
     #[command(flatten)]
     tls: TlsArgs,
-    /// Log in as the first line of this file says, USER:PASSWORD, as in the server's auth-file.
+    /// Log in with the first line of this file, USER:PASSWORD, as in the server's auth-file.
     #[arg(long, value_name = "FILE")]
     login_file: Option<PathBuf>,
 }
 
 impl Access {
-    /// The server at `endpoint`, which may take `timeout` to answer.
+    /// The server at `endpoint`, with a `timeout` for replies.
     pub fn target(&self, endpoint: &Endpoint, timeout: Duration) -> Result<Target, Failure> {
         let target = Target::new(endpoint.clone(), timeout);
         let target = match self.tls.trust()? {

@@ -48,7 +48,7 @@ impl Log {
         let left_out = self.left_out.swap(0, Ordering::Relaxed);
         let mut text = Vec::new();
         if left_out > 0 {
-            text.extend(format!("{left_out} lines were left out: nobody read them\n").bytes());
+            text.extend(format!("skipped {left_out} lines: the log's reader was too slow\n").bytes());
         }
         text.extend_from_slice(line);
         if self.queue.try_send(Message::Line(text)).is_err() {
@@ -93,7 +93,7 @@ pub fn start_to(verbose: u8, out: impl Write + Send + 'static) {
     let _ = log.finish().with(shown(level)).try_init();
 }
 
-/// What is logged: of libraries warnings alone, since nobody asks for what they tell of each lookup.
+/// The levels that are logged. Libraries log warnings alone, because they log each lookup at lower levels.
 fn shown(level: LevelFilter) -> Targets {
     Targets::new().with_default(LevelFilter::WARN).with_target("guira", level)
 }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn who_logs_does_not_wait_for_who_reads() {
+    fn logging_does_not_wait_for_the_reader_of_the_log() {
         let (log, lines) = Log::new();
         // Lines are not taken yet.
         for number in 0..QUEUE + 10 {
@@ -165,6 +165,6 @@ mod tests {
         drop(log);
         let mut out = Vec::new();
         write_lines(&lines, &mut out);
-        assert_eq!(out, b"10 lines were left out: nobody read them\nagain\nand again\n");
+        assert_eq!(out, b"skipped 10 lines: the log's reader was too slow\nagain\nand again\n");
     }
 }

@@ -19,17 +19,17 @@ const SHELLS: [(Shell, &str, &str); 3] = [
 /// Arguments of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell that is to complete this program's commands.
+    /// The shell.
     shell: Shell,
 }
 
 /// Arguments of `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The command to describe, as `fleet create`; this program itself when left out.
+    /// Command to describe, such as `fleet create` [default: the program itself]
     #[arg(value_name = "COMMAND")]
     words: Vec<String>,
-    /// Write all man pages and the completions of all shells below this folder, which is to be the `share` of an installation.
+    /// Write all man pages and completions below this folder, the `share` of an installation.
     #[arg(long, value_name = "DIR", conflicts_with = "words")]
     all: Option<std::path::PathBuf>,
 }

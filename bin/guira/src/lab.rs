@@ -1,4 +1,4 @@
-//! The commands of the laboratory: `guira-lab` does them, and this program becomes it.
+//! The commands of the laboratory: this program executes `guira-lab` for them.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -12,19 +12,19 @@ use guira_cli::failure::Failure;
 /// What is passed on. Each variant takes all words behind it, `--help` among them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
-    /// Put a load on a server and measure it.
+    /// Generate load on a server and measure it.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Load(Words),
-    /// Replay a recorded trace through caches, and compare them at equal resident size.
+    /// Replay a recorded trace on caches and compare them at equal resident size.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Replay(Words),
-    /// Simulate eviction policies on a trace, and recommend how much memory to use.
+    /// Simulate eviction policies on a trace and recommend a memory size.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Sim(Words),
-    /// Estimate by a model how many nodes a load needs and what losing one costs.
+    /// Estimate the number of nodes for a load, and the cost of losing one.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Capacity(Words),
-    /// Compare servers under the project's loads, by operations per CPU second.
+    /// Benchmark servers by operations per CPU second.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench(Words),
 }
@@ -59,7 +59,7 @@ pub(crate) fn pass_on(command: &[&str], words: &Words) -> Result<(), Failure> {
         return Err(Failure::caused(format!("cannot start {}", program.display()), error));
     }
     Err(Failure::new(format!(
-        "guira {} is a part of {LAB}, which is neither beside this program nor in PATH: install the package {LAB}, or \
+        "guira {} needs {LAB}, which is neither in the folder of this program nor in PATH: install the package {LAB}, or \
          build it with `cargo build --release -p {LAB}`",
         command.join(" ")
     )))

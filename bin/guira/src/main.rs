@@ -51,7 +51,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
-    /// Show what nodes do, on a screen that refreshes.
+    /// Show statistics of nodes on a live screen.
     #[cfg(feature = "fleet")]
     Top(top::Args),
     /// Measure how long deletes take to reach all nodes.
@@ -71,7 +71,7 @@ enum Task {
     /// Verify caches against the database after each change.
     #[cfg(feature = "fleet")]
     Check(check::Args),
-    /// Manage pools of cache servers in etcd; start a region to break.
+    /// Manage pools of cache servers in etcd; run a demonstration.
     #[cfg(feature = "fleet")]
     Fleet(pools::Args),
     #[command(flatten)]
@@ -82,11 +82,11 @@ enum Task {
     /// Print a man page, as `guira man fleet create | man -l -`.
     #[cfg(feature = "fleet")]
     Man(guira_cli::manual::ManArgs),
-    /// Write the documents that are made of tables in the code (used by `cargo xtask docs`).
+    /// Write the documents that are generated from tables in the code (used by `cargo xtask docs`).
     #[cfg(feature = "fleet")]
     #[command(hide = true)]
     Docs(docs::Args),
-    /// Do what the words behind `docker run IMAGE` say: options alone are memcached's.
+    /// Run the command line behind `docker run IMAGE`; options without a command are memcached's.
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Container {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -133,7 +133,7 @@ fn main() -> ExitCode {
     run_words(std::env::args_os().collect())
 }
 
-/// Does what a command line says, of which the first word is the name of the program.
+/// Runs a command line, of which the first word is the name of the program.
 fn run_words(words: Vec<OsString>) -> ExitCode {
     if words.first().is_some_and(|name| is_called(name, MEMCACHED)) {
         return memcached::main(words);
@@ -185,7 +185,7 @@ mod tests {
     use clap::error::ErrorKind;
     use guira_harness::documented;
 
-    /// What parses the words behind `guira`: commands with a command line of their own, or all others.
+    /// The parser of the words behind `guira`: `router` and `memcached` have their own.
     fn parser(words: &[String]) -> (clap::Command, usize) {
         match words.get(1).map(String::as_str) {
             Some("router") => router::parser(&words[2..]),

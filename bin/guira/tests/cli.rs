@@ -157,7 +157,7 @@ fn a_server_with_users_takes_no_datagrams_however_it_is_started() {
         let status = server.wait(PATIENCE).expect("it does not serve all the same");
         let message = server.errors();
         assert_eq!(status.code(), Some(code), "{args:?}: {message}");
-        assert!(message.contains("a datagram has no login"), "{args:?}: {message}");
+        assert!(message.contains("datagrams have no login"), "{args:?}: {message}");
     }
 }
 

@@ -147,7 +147,7 @@ fn deletes_are_carried_out_after_the_first_look() {
     assert_has(
         &lines(&output),
         &[
-            "3 deletes, 3 sampled, 0 dropped, 0 under way; 2 lines were no keys".to_owned(),
+            "3 deletes: 3 sampled, 0 dropped, 0 in progress; 2 lines without a valid key".to_owned(),
             "50ms all nodes 2 0 1 0 100.0000% >0.3".to_owned(),
             format!("{} 2 0 1 0 100.0000% >0.3", a.address),
             format!("{} 1 0 2 0 100.0000% >0.0", b.address),

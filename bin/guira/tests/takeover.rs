@@ -424,10 +424,10 @@ fn a_server_that_could_not_go_on_with_the_items_does_not_take_over() {
     let elsewhere = place.path("elsewhere");
     for (more, why) in [
         (&["--max-item-size", "2M"][..], "largest item (-I) was 1048576 and is now 2097152"),
-        (&["--engine", "mica"], "it belonged to another engine"),
-        (&["--engine", "classic"], "it belonged to another engine"),
+        (&["--engine", "mica"], "the region belongs to another engine"),
+        (&["--engine", "classic"], "the region belongs to another engine"),
         (&["--growth-factor", "2"], "growth factor"),
-        (&["--memory", "1T", "--reserve", "2T"], "was made for up to"),
+        (&["--memory", "1T", "--reserve", "2T"], "was created for up to"),
         (&["--region", &elsewhere], "use the same --region"),
         (&["--listen", &taken], "cannot listen on"),
         (&["--udp", "192.0.2.1:1"], "cannot listen for datagrams"),
@@ -633,5 +633,5 @@ fn a_signal_starts_the_successor() {
 #[test]
 fn takeover_and_datagrams_of_mica_do_not_go_together() {
     let said = Place::new(&["--mica", "127.0.0.1:0"]).start(&[]).fails();
-    assert!(said.contains("does not go together with mica"), "{said}");
+    assert!(said.contains("cannot be combined with mica"), "{said}");
 }

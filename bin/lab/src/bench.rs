@@ -1,4 +1,4 @@
-//! `guira bench`: servers beside each other under the project's loads.
+//! `guira bench`: compares servers under the project's loads.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,22 +28,21 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Parts to run, separated by commas (see --list); all but memory-sizes, fairness, misses,
-    /// delete-prefix, takeover, instructions, those of few keys and those of routers when left out.
+    /// Parts to run, separated by commas (see --list) [default: all but memory-sizes, fairness, misses, delete-prefix,
+    /// takeover, instructions, and those with few keys or routers]
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Tell what there is to run, and do nothing.
+    /// List the parts and exit.
     #[arg(long)]
     list: bool,
-    /// File README, raw data and plots in a new folder <date>-<machine> below this one; a bench of everything
-    /// (neither --only nor --quick) is always filed, in docs/results/bench by default.
+    /// Write a README, raw data and plots to a new folder <date>-<machine> below this one [default: docs/results/bench
+    /// without --only and --quick, else none]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
     peers: Peers,
-    /// Routers of the parts router-*, in the order of their turns: guira, nutcracker, memcached-proxy, relay (a proxy that only moves the bytes), floor (no router:
-    /// the no-cache server itself), or NAME=PATH for another guira binary. Behind them are the first memcached of --servers, or guira if no
-    /// memcached is named.
+    /// Routers of the parts router-*: guira, nutcracker, memcached-proxy, relay (forwards bytes), floor (no router), or
+    /// NAME=PATH of another guira. Their servers are the first memcached of --servers, or else guira.
     #[arg(
         long,
         value_name = "ROUTERS",
@@ -51,40 +50,40 @@ pub(crate) struct Args {
         default_value = "guira,nutcracker,relay,floor"
     )]
     routers: Vec<String>,
-    /// The nutcracker binary.
+    /// Path of nutcracker.
     #[arg(long, value_name = "PATH", default_value = "nutcracker")]
     nutcracker_binary: PathBuf,
-    /// The memcached of memcached-proxy, built with --enable-proxy, which Debian's is not.
+    /// Path of a memcached built with --enable-proxy, for memcached-proxy. Debian's is built without it.
     #[arg(long, value_name = "PATH", default_value = "memcached")]
     proxy_binary: PathBuf,
-    /// Rounds of each load; the figure is their median.
+    /// Rounds of each load; the result is their median.
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
-    /// Length of each measurement.
+    /// Duration of each measurement.
     #[arg(long, value_name = "TIME", default_value = "2s")]
     duration: Span,
-    /// Time before each measurement that does not count.
+    /// Duration of the warm-up before each measurement.
     #[arg(long, value_name = "TIME", default_value = "300ms")]
     warmup: Span,
-    /// Folder of the traces that misses replays and that are not in the repository; GUIRA_TRACES when left out.
+    /// Folder of the traces of `misses` that are not in the repository [default: $GUIRA_TRACES]
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
-    /// Engines of delete-prefix, takeover and instructions, separated by commas; memc3, classic, fleec and mica when left out.
+    /// Engines of delete-prefix, takeover and instructions, separated by commas [default: memc3,classic,fleec,mica]
     #[arg(long, value_name = "ENGINES", value_delimiter = ',')]
     engines: Vec<String>,
-    /// Another guira, whose instructions are counted as well.
+    /// Path of another guira to compare in `instructions`.
     #[arg(long, value_name = "PATH")]
     against: Option<PathBuf>,
-    /// Measurements of half a second, and a sixteenth of the memory: good for a direction, not for a record.
+    /// Measure for half a second with a sixteenth of the memory, for a rough result.
     #[arg(long)]
     quick: bool,
-    /// Where all random numbers come from.
+    /// Seed of all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
 impl Args {
-    /// Where the results are filed.
+    /// The folder of the results.
     fn folder(&self) -> Option<PathBuf> {
         let is_record = self.only.is_empty() && !self.quick;
         self.out.clone().or_else(|| is_record.then(|| PathBuf::from("docs/results/bench")))
@@ -106,7 +105,7 @@ impl Args {
 
     fn options(&self) -> Result<Options, Failure> {
         if self.rounds == 0 {
-            return Err(Failure::usage("there must be at least one round"));
+            return Err(Failure::usage("--rounds must be at least 1"));
         }
         Ok(Options {
             servers: self.peers.kinds()?,
@@ -121,7 +120,7 @@ impl Args {
     }
 }
 
-/// Runs the bench, prints its tables and files them on request.
+/// Runs the bench, prints its tables and writes them to a folder on request.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.list {
         for (name, about) in described()? {
@@ -151,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(parent) = args.folder() {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let dir = report::file(&results, &options, &machine, &format!("guira {}", words.join(" ")), &parent)?;
-        println!("\nfiled in {}", dir.display());
+        println!("\nresults written to {}", dir.display());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `guira capacity`: how many nodes a load takes, and what becomes of it when one is lost, by a model.
+//! `guira capacity`: a model of the number of nodes for a load, and of the loss of a node.
 
 use guira_routing::hash::HashKind;
 use guira_sim::fleet::{Costs, Pool, Report, simulate};
@@ -10,20 +10,21 @@ use crate::workload::formats;
 use guira_cli::failure::Failure;
 use guira_cli::units::Count;
 
-/// Examples, and what there is.
+/// The model, the formats and examples.
 fn after_help() -> String {
     format!(
-        "A model: each node is a cache with the engine's own order of eviction, and the router's hash says which has a
-key. Queues, networks and other work of the hosts are not in it, so leave them room.
+        "In the model, each node is a cache with the engine's eviction policy, and the router's hash
+chooses the node of a key. Leave room for queues, networks and other work of the hosts: the model
+has none.
 
-The first half of the requests fills the pool, and tells how long that takes; the second half is what a pool
-does at work. The loss of its busiest node is simulated beside that: with its keys rehashed to the others, and
-with a gutter. A workload or trace has few keys beside production: give memory as a share of them (5%), or the
-bytes that there are for so many.
+The first half of the requests fills the pool; the second half is the steady state. The loss of
+the busiest node is simulated twice: with its keys rehashed to the other nodes, and with a gutter.
+A trace has fewer keys than production, so give memory as a share of the keys (5%), or in bytes
+for the keys of the trace.
 
-Formats of traces (zstd is recognised):
+Formats of traces (plain or zstd):
 {}
-Workloads: `guira sim --list` tells all with their options.
+Workloads: see `guira sim --list`.
 
 Examples:
   guira capacity --workload fb-wildcard:keys=1m,requests=20m --rate 4M --nodes 4,8,16 --memory 64MiB
@@ -39,34 +40,34 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     requests: RequestArgs,
-    /// Keys that are asked for, stored and deleted in a second, by all clients together.
+    /// Keys read, stored and deleted per second by all clients.
     #[arg(long, value_name = "N")]
     rate: Count,
-    /// How many nodes there are: several numbers are compared.
+    /// Numbers of nodes to compare.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "2,4,8,16", value_parser = clap::value_parser!(u16).range(1..=1000))]
     nodes: Vec<u16>,
-    /// The memory of each node: a share of all keys (5%), objects (4000), or bytes (64GiB).
+    /// Memory of each node: a share of all keys (5%), objects (4000), or bytes (64GiB).
     #[arg(long, value_name = "SIZE")]
     memory: Size,
-    /// On how many nodes each key is, so that a request for many keys goes to fewer of them.
+    /// Copies of each key on different nodes, so that a request for many keys uses fewer nodes.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=100))]
     copies: Vec<u16>,
-    /// Nodes that stand by for a lost one.
+    /// Spare nodes that replace a lost one.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(0..=100))]
     gutter: u16,
-    /// How many keys a client asks for at once.
+    /// Keys of one request of a client.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     keys_at_once: u16,
-    /// The order in which nodes evict: a policy of an engine, or auto.
+    /// Eviction policy of the nodes: a policy of an engine, or auto.
     #[arg(long, value_name = "POLICY", default_value = "clock")]
     policy: String,
-    /// The hash of the pool, by its name in a router's configuration.
+    /// Hash of the pool, by its name in a router's configuration.
     #[arg(long, value_name = "HASH", default_value = "Ch3")]
     hash: String,
-    /// Microseconds of a processor that a request takes of a node; measure them with `guira bench` on your hosts.
+    /// CPU time of a request on a node in microseconds; measure it with `guira bench` on your hosts.
     #[arg(long, value_name = "US", default_value = "6")]
     request_us: f64,
-    /// Microseconds of a processor that each key takes beside that.
+    /// Additional CPU time of each key in microseconds.
     #[arg(long, value_name = "US", default_value = "0.15")]
     key_us: f64,
     /// Print the results as JSON.
@@ -99,7 +100,7 @@ fn usage(error: impl ToString) -> Failure {
     Failure::usage(error.to_string())
 }
 
-/// Simulates and prints what came of it.
+/// Simulates and prints the results.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let report = report(args)?;
     if args.json {
@@ -113,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn report(args: &Args) -> Result<Report, Failure> {
     let is_cost = |us: f64| us.is_finite() && us >= 0.0;
     if args.rate.0 == 0 || !is_cost(args.request_us) || !is_cost(args.key_us) {
-        return Err(usage("--rate is at least 1, and costs are microseconds, no less than 0"));
+        return Err(usage("--rate must be at least 1, and --request-us and --key-us at least 0"));
     }
     let source = args.requests.source()?;
     let rules = args.requests.rules(&source, args.memory.is_bytes())?;
@@ -183,10 +184,10 @@ mod tests {
     fn what_cannot_be_simulated_is_refused() {
         for (words, wanted) in [
             ("--rate 1M --memory 10%", "neither a trace nor a workload"),
-            (&format!("{ZIPF} --nodes 3 --copies 2"), "give a multiple"),
+            (&format!("{ZIPF} --nodes 3 --copies 2"), "use a multiple"),
             (&format!("{ZIPF} --policy belady"), "policy of an engine"),
             (&format!("{ZIPF} --hash Crc33"), "Crc33"),
-            (&format!("{ZIPF} --key-us NaN"), "no less than 0"),
+            (&format!("{ZIPF} --key-us NaN"), "at least 0"),
             (&format!("{ZIPF} --nodes 0"), "0 is not in"),
         ] {
             let error = text(words).unwrap_err();

@@ -1,4 +1,4 @@
-//! `guira-lab docs`: writes the documents that are made of tables in the code.
+//! `guira-lab docs`: writes the documents that are generated from tables in the code.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -15,14 +15,14 @@ const HEAD: &str = "\
 
 `/metrics` of [`guira fleet up`](../guide/demonstration.md). Counters count since the start.
 
-| name | what it is | labels | type |
+| name | meaning | labels | type |
 |---|---|---|---|
 ";
 
 /// Arguments of `guira-lab docs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder that they are written to.
+    /// The folder of the documents.
     folder: PathBuf,
 }
 

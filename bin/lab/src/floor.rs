@@ -1,4 +1,4 @@
-//! `guira floor`: the no-cache server beside which caches are measured.
+//! `guira floor`: a server without a cache, the baseline for caches.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,22 +11,22 @@ use guira_cli::failure::Failure;
 /// Arguments of `guira floor`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Address to listen at; port 0 takes a free one.
+    /// Address to listen on; port 0 chooses a free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Address for datagrams; none when left out.
+    /// Address for datagrams [default: none]
     #[arg(long, value_name = "ADDR")]
     udp: Option<SocketAddr>,
-    /// Speak TLS, and show the certificate in this PEM file.
+    /// Use TLS with the certificate in this PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's key, in a PEM file.
+    /// PEM file of the certificate's key.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Length of the keys that it pretends to have found.
+    /// Length of the keys in replies.
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     key_size: usize,
-    /// Length of the values that it answers with.
+    /// Length of the values in replies.
     #[arg(long, value_name = "BYTES", default_value_t = 32)]
     value_size: usize,
 }

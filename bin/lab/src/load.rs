@@ -1,4 +1,4 @@
-//! `guira load`: a load on one server.
+//! `guira load`: generates load on one server.
 
 use std::error::Error;
 use std::fs;
@@ -23,7 +23,7 @@ use guira_cli::access::TlsArgs;
 use guira_cli::failure::Failure;
 use guira_cli::units::{Bytes, Count, Lengths, Span};
 
-const EXAMPLES: &str = "TLS is version 1.3 with AES-128-GCM, so that all servers pay for the same work.
+const EXAMPLES: &str = "TLS uses version 1.3 with AES-128-GCM, so that all servers do the same work.
 
 Examples:
   guira load --server 127.0.0.1:11211 --preload --pipeline 32
@@ -38,7 +38,7 @@ Examples:
   guira load --server 127.0.0.1:11211 --workload fb-wildcard --preload --pipeline 32
   guira load --server 127.0.0.1:11211 --rate 50k --connections 50 --duration 30s --json";
 
-/// Options that CacheLib's files stand in for.
+/// Options that CacheLib's files replace.
 const SYNTHETIC: [&str; 9] =
     ["key_size", "value_size", "value_sizes", "zipf", "get", "set", "multiget", "lone_get", "delete"];
 
@@ -46,56 +46,56 @@ const SYNTHETIC: [&str; 9] =
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The server under load.
+    /// Address of the server.
     #[arg(long, value_name = "ADDR")]
     server: SocketAddr,
-    /// What is spoken.
+    /// Protocol.
     #[arg(long, value_name = "PROTOCOL", default_value = "text")]
     protocol: Spoken,
     #[command(flatten)]
     tls: TlsArgs,
-    /// Where datagrams go, if not to --server; the preload goes there over TCP.
+    /// Address for datagrams; the preload uses TCP to --server [default: that of --server]
     #[arg(long, value_name = "ADDR")]
     udp_server: Option<SocketAddr>,
-    /// Send MICA's datagrams to the worker that each key is at home at; this is where the first one takes them (`guira serve --mica`).
-    /// The preload goes to --server over TCP.
+    /// Send MICA datagrams to the worker of each key; this is the address of the first one (`guira serve --mica`). The
+    /// preload uses TCP to --server.
     #[arg(long, value_name = "ADDR", group = "direct")]
     #[arg(conflicts_with_all = ["protocol", "tls", "udp_server", "connections"])]
     mica: Option<SocketAddr>,
-    /// The same through memory shared with a server on this host (`guira serve --local`).
+    /// Send MICA datagrams through shared memory with a server on this host (`guira serve --local`).
     #[arg(long, value_name = "SOCKET", group = "direct")]
     #[arg(conflicts_with_all = ["protocol", "tls", "udp_server", "connections"])]
     local: Option<PathBuf>,
-    /// Requests in one of MICA's datagrams, at most.
+    /// Maximum requests in a MICA datagram.
     #[arg(long, value_name = "N", default_value_t = 16, requires = "direct")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     per_datagram: u16,
-    /// Requests by datagrams that may get lost, in percent.
+    /// Maximum share of lost datagram requests, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = LOST_MAX * 100.0)]
     lost_max: f64,
-    /// The server's process, to report its processor time.
+    /// Process id of the server, to report its CPU time.
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
-    /// Connections over all threads; with --mica and --local each thread has one way to the server.
+    /// Connections of all threads; with --mica and --local, each thread has one.
     #[arg(long, short, value_name = "N", default_value_t = 16)]
     connections: usize,
-    /// Threads of the client.
+    /// Client threads.
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Requests in flight on each connection of a closed loop, written together.
+    /// Requests in flight on each connection of a closed loop, sent together.
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     pipeline: usize,
-    /// Requests per second over all connections: an open loop, whose latencies count from when a request should
-    /// have been sent, even if that is later because too much waits for the server. Without it the loop is closed.
+    /// Requests per second over all connections, as an open loop: latencies count from the scheduled time of a request
+    /// [default: a closed loop]
     #[arg(long, value_name = "N")]
     rate: Option<Count>,
-    /// Gaps between the requests of an open loop.
+    /// Intervals between the requests of an open loop.
     #[arg(long, value_name = "GAPS", default_value = "poisson")]
     arrivals: Arrivals,
-    /// Length of the measurement.
+    /// Duration of the measurement.
     #[arg(long, short, value_name = "TIME", default_value = "10s")]
     duration: Span,
-    /// Time before it that does not count.
+    /// Duration of the warm-up before the measurement.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     warmup: Span,
     #[command(flatten)]
@@ -103,27 +103,27 @@ pub(crate) struct Args {
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
-    /// Where all random numbers come from.
+    /// Seed of all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// What is asked for.
+/// Keys, values and the mix of requests.
 #[derive(Debug, clap::Args)]
 struct Items {
     /// Number of distinct keys.
     #[arg(long, value_name = "N", default_value = "1M")]
     keys: Count,
-    /// Length of a key, or a range like 16-40.
+    /// Key length, or a range such as 16-40.
     #[arg(long, value_name = "BYTES", default_value = "16")]
     key_size: Lengths,
-    /// Length of a value, or a range like 100-2K.
+    /// Value length, or a range such as 100-2K.
     #[arg(long, value_name = "BYTES", default_value = "32")]
     value_size: Lengths,
-    /// Take the lengths of values from this file, written as CacheLib's sizes.json.
+    /// Read value lengths from this file, in the format of CacheLib's sizes.json.
     #[arg(long, value_name = "FILE", conflicts_with = "value_size")]
     value_sizes: Option<PathBuf>,
-    /// Exponent of Zipf's law for the popularity of keys; without it all are equally popular.
+    /// Zipf exponent of the popularity of keys [default: all keys equally popular]
     #[arg(long, value_name = "THETA")]
     zipf: Option<f64>,
     /// Weight of gets of one key.
@@ -135,7 +135,7 @@ struct Items {
     /// Weight of gets of several keys.
     #[arg(long, value_name = "WEIGHT", default_value_t = 0.0)]
     multiget: f64,
-    /// Weight of gets of keys that are never set.
+    /// Weight of gets of keys that are never stored.
     #[arg(long, value_name = "WEIGHT", default_value_t = 0.0)]
     lone_get: f64,
     /// Weight of deletes.
@@ -147,27 +147,27 @@ struct Items {
     /// Client flags of every item.
     #[arg(long, value_name = "N", default_value_t = 0)]
     flags: u32,
-    /// Seconds until an item expires, 0 for never.
+    /// Expiry of items in seconds; 0: never.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     exptime: u32,
-    /// Take operations, key and value sizes, popularity and look-aside from CacheLib's config.json, sizes.json and
-    /// pop.json in this folder; --keys scales the number of keys.
+    /// Read the workload from CacheLib's config.json, sizes.json and pop.json in this folder; --keys scales the number of
+    /// keys.
     #[arg(long, value_name = "DIR", conflicts_with_all = SYNTHETIC)]
     cachelib: Option<PathBuf>,
-    /// A workload by its name, as NAME[:key=value,...]; `guira sim --list` tells which there are.
+    /// Workload, as NAME[:key=value,...]; see `guira sim --list`.
     #[arg(long, value_name = "WORKLOAD", conflicts_with_all = SYNTHETIC, conflicts_with_all = ["cachelib", "keys"])]
     workload: Option<String>,
-    /// Set every key once before the load.
+    /// Store every key once before the load.
     #[arg(long)]
     preload: bool,
-    /// Set a key that was not found, as a look-aside client does.
+    /// Store a key after a miss, as a look-aside client does.
     #[arg(long)]
     fill_misses: bool,
-    /// Largest value that the server takes; longer ones are cut to it.
+    /// Maximum value length; longer values are truncated.
     #[arg(long, value_name = "BYTES", default_value = "1000K")]
     value_size_max: Bytes,
-    /// Compare the contents of one value in this many, and the length, key and flags of all; 0 compares nothing, for
-    /// a server that stores nothing (`guira floor`).
+    /// Verify the contents of one value in N, and the length, key and flags of all. 0: verify nothing, for a server
+    /// without a cache (`guira floor`).
     #[arg(long, value_name = "N", default_value_t = 16)]
     check_every: u32,
 }
@@ -176,9 +176,9 @@ struct Items {
 enum Spoken {
     /// Classic text commands over TCP.
     Text,
-    /// Packets with headers of 24 bytes over TCP.
+    /// The binary protocol over TCP.
     Binary,
-    /// Text commands over UDP, each a datagram; --pipeline is how many are in flight on each socket.
+    /// Text commands over UDP, one per datagram; --pipeline sets the requests in flight on each socket.
     Udp,
 }
 
@@ -211,7 +211,7 @@ impl Items {
         Ok(Model { expiry: Expiry::after(self.exptime), ..model })
     }
 
-    /// The workload that was asked for by its name, if one was.
+    /// The workload, if one is named.
     fn recipe(&self) -> Result<Option<Recipe>, Failure> {
         self.workload.as_deref().map(crate::workload::recipe).transpose()
     }
@@ -235,7 +235,7 @@ impl Items {
         let Count(count) = self.keys;
         let usage = |error: &dyn Error| Failure::usage(error.to_string());
         if count == 0 {
-            return Err(Failure::usage("there must be at least one key"));
+            return Err(Failure::usage("--keys must be at least 1"));
         }
         let popularity = match self.zipf {
             None => Popularity::Uniform { count },
@@ -294,7 +294,7 @@ impl Args {
             (Spoken::Text | Spoken::Binary, Some(trust)) => Carrier::Tls(TlsClient::new(trust)?),
             (Spoken::Udp, None) => Carrier::Udp(self.udp_server.unwrap_or(self.server)),
             (Spoken::Udp, Some(_)) => {
-                return Err(Failure::usage("there is no TLS over UDP"));
+                return Err(Failure::usage("TLS over UDP is not supported"));
             }
         };
         Ok(Target { addr: self.server, protocol, carrier })
@@ -328,7 +328,7 @@ impl Args {
     }
 }
 
-/// Runs the load and prints what was measured.
+/// Runs the load and prints the results.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let load = args.load()?;
     if let Carrier::Tls(tls) = &load.target.carrier {

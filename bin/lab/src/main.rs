@@ -1,4 +1,4 @@
-//! `guira-lab`: loads, replays, simulations and benches, and a region to break. `guira load` and the others become this
+//! `guira-lab`: loads, replays, simulations, benchmarks and a demonstration. `guira load` and the others execute this
 //! program.
 //!
 //! A new command is a module with an `Args` (derived from clap) and a `run(&Args) -> Result<(), Failure>`, one variant
@@ -31,7 +31,7 @@ use guira_cli::manual::{self, CompletionsArgs, ManArgs};
 use guira_cli::{LAB, VERSION, parse, with_negative_numbers};
 use guira_load::LoadError;
 
-/// The laboratory of Guira: loads, replays, simulations, benches, and a region to break.
+/// The laboratory of Guira: loads, replays, simulations, benchmarks and a demonstration.
 #[derive(Debug, Parser)]
 #[command(
     name = LAB,
@@ -47,32 +47,32 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Put a load on a server and measure it.
+    /// Generate load on a server and measure it.
     Load(load::Args),
-    /// Replay a recorded trace through caches, and compare them at equal resident size.
+    /// Replay a recorded trace on caches and compare them at equal resident size.
     Replay(replay::Args),
-    /// Simulate eviction policies on a trace, and recommend how much memory to use.
+    /// Simulate eviction policies on a trace and recommend a memory size.
     Sim(sim::Args),
-    /// Estimate by a model how many nodes a load needs and what losing one costs.
+    /// Estimate the number of nodes for a load, and the cost of losing one.
     Capacity(capacity::Args),
-    /// Compare servers under the project's loads, by operations per CPU second.
+    /// Benchmark servers by operations per CPU second.
     Bench(bench::Args),
-    /// Start a small region on this machine, and break parts of it.
+    /// Run a demonstration on this machine and cause faults in it.
     Fleet(fleet::Args),
     /// Print the completions of a shell.
     Completions(CompletionsArgs),
     /// Print a man page, as `guira-lab man load | man -l -`.
     Man(ManArgs),
-    /// Serve as a no-cache server that only moves the bytes (used by `bench`).
+    /// Run a server that replies without a cache (used by `bench`).
     #[command(hide = true)]
     Floor(floor::Args),
-    /// Serve as a proxy that moves bytes between clients and servers and looks at none of them (used by `bench`).
+    /// Run a proxy that forwards bytes without parsing them (used by `bench`).
     #[command(hide = true)]
     Relay(relay::Args),
-    /// Become a program that ends with the process that has started it (used by `fleet up`).
+    /// Execute a program that ends with its parent process (used by `fleet up`).
     #[command(hide = true)]
     Child(fleet::ChildArgs),
-    /// Write the documents that are made of tables in the code (used by `cargo xtask docs`).
+    /// Write the documents that are generated from tables in the code (used by `cargo xtask docs`).
     #[command(hide = true)]
     Docs(docs::Args),
 }
@@ -88,7 +88,7 @@ fn is_usage(failure: &Failure) -> bool {
     failure.is_usage() || failure.find::<LoadError>().is_some_and(is_options)
 }
 
-/// Whether a server answered wrongly.
+/// Whether a server sent wrong replies.
 fn is_wrong(failure: &Failure) -> bool {
     let is_reply = |error| matches!(error, &LoadError::WrongReplies { .. });
     failure.find::<WrongAnswers>().is_some() || failure.find::<LoadError>().is_some_and(is_reply)

@@ -11,31 +11,30 @@ use guira_cli::failure::Failure;
 /// Which servers, and where their binaries are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Peers {
-    /// Servers to compare, in the order of their turns: guira, memcached, floor, or NAME=PATH for another binary that
-    /// takes memcached's options.
+    /// Servers to compare: guira, memcached, floor, or NAME=PATH of another binary with memcached's options.
     #[arg(long, value_name = "SERVERS", value_delimiter = ',', default_value = "guira,memcached,floor")]
     servers: Vec<Peer>,
-    /// The binary that is run as `guira serve` and `guira router`; the one beside this program, or in PATH, when left out.
+    /// Path of guira [default: the one in the folder of this program, or in PATH]
     #[arg(long, value_name = "PATH")]
     guira_binary: Option<PathBuf>,
-    /// A further argument for `guira serve`; may be repeated.
+    /// Additional argument for `guira serve`; may be repeated.
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     guira_arg: Vec<String>,
-    /// The memcached binary.
+    /// Path of memcached.
     #[arg(long, value_name = "PATH", default_value = "memcached")]
     memcached_binary: PathBuf,
-    /// A further argument for memcached; may be repeated.
+    /// Additional argument for memcached; may be repeated.
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     memcached_arg: Vec<String>,
 }
 
-/// One server as it is named on the command line.
+/// A server on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Peer {
     Guira,
     Memcached,
     Floor,
-    /// Another binary that takes memcached's options.
+    /// Another binary with memcached's options.
     Other {
         label: String,
         binary: PathBuf,
@@ -53,7 +52,7 @@ impl FromStr for Peer {
             (_, Some((label, binary))) if !label.is_empty() && label != GUIRA && label != FLOOR => {
                 Ok(Self::Other { label: label.to_owned(), binary: binary.into() })
             }
-            _ => Err(format!("there is no server {text:?}; there are guira, memcached, floor and NAME=PATH")),
+            _ => Err(format!("unknown server {text:?}; use guira, memcached, floor or NAME=PATH")),
         }
     }
 }
@@ -62,7 +61,7 @@ pub(crate) fn this_binary() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(Failure::system("cannot find this binary"))
 }
 
-/// `guira`: the one beside this binary, or in PATH.
+/// The path of `guira`, in the folder of this binary or in PATH.
 pub(crate) fn guira_binary() -> Result<PathBuf, Failure> {
     let beside = this_binary()?.with_file_name(GUIRA);
     Ok(if beside.exists() { beside } else { PathBuf::from(GUIRA) })
@@ -74,19 +73,21 @@ impl Peers {
         self.guira_binary.clone().map_or_else(guira_binary, Ok)
     }
 
-    /// Those whose binaries are there. That memcached is not installed is no fault, and said.
+    /// The installed servers. A missing memcached is skipped with a note.
     pub(crate) fn installed_kinds(&self) -> Result<Vec<Kind>, Failure> {
         let (installed, missing): (Vec<Kind>, Vec<Kind>) =
             self.kinds()?.into_iter().partition(Kind::is_installed);
         for kind in missing {
             match &kind {
                 Kind::Memcached { label, binary, .. } if binary.as_os_str() == label.as_str() => {
-                    eprintln!("{label} is not installed (Debian: {label}): left out; --servers names others");
+                    eprintln!(
+                        "skipped {label}: it is not installed (Debian package {label}); name other servers with --servers"
+                    );
                 }
                 Kind::Guira { binary, .. } | Kind::Memcached { binary, .. } | Kind::Floor { binary } => {
                     let (name, path) = (kind.name(), binary.display());
                     return Err(Failure::usage(format!(
-                        "the server {name} cannot be started: there is no {path}"
+                        "cannot start the server {name}: {path} does not exist"
                     )));
                 }
             }

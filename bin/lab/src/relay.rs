@@ -1,4 +1,4 @@
-//! `guira relay`: the proxy beside which routers are measured.
+//! `guira relay`: a proxy without parsing, the baseline for routers.
 
 use std::net::SocketAddr;
 
@@ -13,10 +13,10 @@ const EXAMPLES: &str = "Example:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Address to listen at; port 0 takes a free one.
+    /// Address to listen on; port 0 chooses a free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Servers, separated by commas. Each client has a connection of its own to one of them; they are taken in turn.
+    /// Servers, separated by commas. Each client connection is forwarded to one of them, in turn.
     #[arg(long, value_name = "ADDRS", value_delimiter = ',', required = true)]
     to: Vec<SocketAddr>,
 }

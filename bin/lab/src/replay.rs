@@ -1,4 +1,4 @@
-//! `guira replay`: a recorded trace through a look-aside cache.
+//! `guira replay`: replays a recorded trace through a look-aside cache.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ use crate::workload::{BrokenLine, formats};
 use guira_cli::failure::Failure;
 use guira_cli::units::{Bytes, Count};
 
-/// The formats that are read, and examples.
+/// The supported formats, and examples.
 fn after_help() -> String {
     format!(
-        "Formats (zstd is recognised):
+        "Formats (plain or zstd):
 {}
 Examples:
   guira replay lab/workload/traces/cache2k-orm-busy.trace.zst --memory 8M,16M,32M,64M
@@ -37,21 +37,21 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Args {
-    /// The trace, plain or compressed with zstd.
+    /// Trace file, plain or compressed with zstd.
     trace: PathBuf,
-    /// How it is written; guessed from its first bytes when left out.
+    /// Format of the trace [default: detected from its first bytes]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// What a broken line of the trace leads to.
+    /// Action for an invalid line of the trace.
     #[arg(long, value_name = "WHAT", default_value = "refuse")]
     broken: BrokenLine,
-    /// Replay on this running server only, instead of starting and comparing servers.
+    /// Replay on this running server instead of starting and comparing servers.
     #[arg(long, value_name = "ADDR")]
     server: Option<SocketAddr>,
-    /// The running server's process, to report its processor time.
+    /// Process id of the running server, to report its CPU time.
     #[arg(long, value_name = "PID", requires = "server")]
     server_pid: Option<u32>,
-    /// Sizes at which servers are compared: guira is allowed each, the others become as large as it did.
+    /// Memory limits of guira; the other servers are compared at the resident size that guira reaches.
     #[arg(
         long,
         value_name = "SIZES",
@@ -60,27 +60,27 @@ pub(crate) struct Args {
         conflicts_with = "server"
     )]
     memory: Vec<Bytes>,
-    /// Length of a value where the trace tells none.
+    /// Value length if the trace has none.
     #[arg(long, value_name = "BYTES", default_value = "1000")]
     value_size: Bytes,
-    /// Largest value that is set; longer ones are cut to it.
+    /// Maximum value length; longer values are truncated.
     #[arg(long, value_name = "BYTES", default_value = "1000K")]
     value_size_max: Bytes,
-    /// Replay only the first requests.
+    /// Replay only the first N requests.
     #[arg(long, value_name = "N")]
     limit: Option<Count>,
-    /// What a miss leads to.
+    /// Action after a miss.
     #[arg(long, value_name = "WHAT", default_value = "fill")]
     on_miss: MissAction,
-    /// Connections, with one request in flight on each; with 1 the trace's order is kept exactly.
+    /// Connections, with one request in flight on each. 1 preserves the order of the trace.
     #[arg(long, short, value_name = "N", default_value_t = 16)]
     connections: usize,
-    /// Requests per second, sent by a timetable; as fast as they are answered when left out.
+    /// Requests per second, as an open loop [default: a closed loop]
     #[arg(long, value_name = "N")]
     rate: Option<Count>,
     #[command(flatten)]
     peers: Peers,
-    /// File README and raw data in a new folder <date>-<machine>-replay below this one.
+    /// Write a README and raw data to a new folder <date>-<machine>-replay below this one.
     #[arg(long, value_name = "DIR", conflicts_with = "server")]
     out: Option<PathBuf>,
     /// Print the results as JSON.
@@ -90,9 +90,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MissAction {
-    /// Set the key, as a look-aside client does.
+    /// Store the key, as a look-aside client does.
     Fill,
-    /// Leave it: the trace itself holds the sets that followed misses.
+    /// Do nothing: the trace has the sets that followed misses.
     Leave,
 }
 
@@ -140,7 +140,7 @@ impl Args {
     }
 }
 
-/// Replays the trace and prints what was measured.
+/// Replays the trace and prints the results.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let replay = args.replay()?;
     // Before anything is started that takes minutes.
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(addr) => run_on(args, &replay, trace, addr),
         None if args.trace.is_file() => compare_servers(args, &replay),
         None => Err(Failure::usage(format!(
-            "{} is no file, and can be read only once: servers are compared by a trace in a file, or --server names the only one",
+            "{} is not a file and can be read only once: use a file to compare servers, or name one server with --server",
             args.trace.display()
         ))),
     }
@@ -175,7 +175,7 @@ fn compare_servers(args: &Args, replay: &Replay) -> Result<(), Failure> {
     let sizes: Vec<u64> = args.memory.iter().map(|&Bytes(bytes)| bytes).collect();
     let options = args.options()?;
     if !options.servers.iter().any(Kind::is_cache) {
-        return Err(Failure::usage("there is no cache to replay on: --servers names some"));
+        return Err(Failure::usage("no cache to replay on: name one with --servers"));
     }
     let machine = Machine::this();
     let mut rows = Vec::new();
@@ -191,7 +191,7 @@ fn compare_servers(args: &Args, replay: &Replay) -> Result<(), Failure> {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let command = format!("guira {}", words.join(" "));
         let dir = compare::file(&rows, replay, &options, &machine, &command, parent)?;
-        eprintln!("filed in {}", dir.display());
+        eprintln!("results written to {}", dir.display());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a run shows: progress while it lasts, figures when it is over.
+//! Output of a run: progress and results.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use guira_cli::failure::Failure;
 
-/// An open loop that is less behind in the end has kept its rate.
+/// An open loop with less delay at its end has kept its rate.
 const BEHIND_S_MIN: f64 = 0.1;
 
 const MEASURED: &str = "{prefix} {bar:40} {percent} %, {eta} left; {msg}";
 
-/// How far a simulation of so many requests is, on a terminal.
+/// The progress of a simulation of this number of requests, on a terminal.
 pub(crate) fn simulating(requests: u64) -> ProgressBar {
     let bar = ProgressBar::new(requests);
     if let Ok(style) = ProgressStyle::with_template("simulating {bar:40} {percent} %, {per_sec}, {eta} left")
@@ -25,16 +25,16 @@ pub(crate) fn simulating(requests: u64) -> ProgressBar {
     bar
 }
 
-/// When a run is over.
+/// The end of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Total {
     After(Duration),
     Operations(u64),
-    /// A trace does not say how many requests it has.
+    /// The number of requests of a trace is unknown.
     Unknown,
 }
 
-/// Shows progress on a terminal; nothing where there is none.
+/// Shows progress on a terminal.
 pub(crate) struct Bar {
     bar: ProgressBar,
     total: Total,
@@ -79,9 +79,9 @@ impl Observer for Bar {
     }
 }
 
-/// Tells of broken requests of a trace that were skipped.
+/// Reports invalid requests of a trace that were skipped.
 pub(crate) fn skipped(count: u64, first: &TraceError) {
-    eprintln!("guira: {count} broken requests were skipped; the first: {first}");
+    eprintln!("guira: skipped {count} invalid requests; the first: {first}");
 }
 
 /// The outcome as JSON.
@@ -89,12 +89,12 @@ pub(crate) fn json(outcome: &Outcome) -> Result<String, Failure> {
     to_json(&outcome.record())
 }
 
-/// Anything as JSON.
+/// Any value as JSON.
 pub(crate) fn to_json(what: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(what).map_err(|error| Failure::caused("cannot write JSON", error))
 }
 
-/// Prints the outcome for a person.
+/// Prints the outcome as text.
 pub(crate) fn print(outcome: &Outcome) {
     let counts = &outcome.counters.counts;
     println!(
@@ -107,7 +107,7 @@ pub(crate) fn print(outcome: &Outcome) {
         counts.fills
     );
     if let (Some(cpu_s), Some(figure)) = (outcome.server_cpu_s, outcome.per_cpu_second()) {
-        println!("{figure:.0} operations per second of server processor time ({cpu_s:.3} s used)");
+        println!("{figure:.0} operations per second of server CPU time ({cpu_s:.3} s used)");
     }
     println!(
         "hit ratio {:.4}; {} wrong, {} refused; contents of {} values compared",
@@ -118,12 +118,12 @@ pub(crate) fn print(outcome: &Outcome) {
     );
     if counts.gets > 0 && counts.hit_ratio() == 0.0 {
         println!(
-            "no get was a hit: --preload stores all keys first, and --fill-misses stores the ones that miss"
+            "no hits: use --preload to store all keys first, or --fill-misses to store keys after a miss"
         );
     }
     if counts.lost + counts.late > 0 {
         println!(
-            "{} requests were never answered ({:.4} %), {} datagrams came too late",
+            "{} requests without a reply ({:.4} %), {} late datagrams",
             counts.lost,
             counts.lost_ratio() * 100.0,
             counts.late
@@ -131,7 +131,7 @@ pub(crate) fn print(outcome: &Outcome) {
     }
     let behind_s = counts.behind_ns as f64 / 1e9;
     if behind_s >= BEHIND_S_MIN {
-        println!("{behind_s:.1} s behind the timetable in the end: the rate was not kept");
+        println!("{behind_s:.1} s behind schedule at the end: the client or server cannot keep this rate");
     }
     for (name, histogram) in [("get", &outcome.counters.get_ns), ("set", &outcome.counters.set_ns)] {
         if !histogram.is_empty() {

@@ -1,4 +1,4 @@
-//! `guira sim`: hit ratios of replacement policies, and what becomes of memory, simulated.
+//! `guira sim`: simulates hit ratios of eviction policies, and layouts of memory.
 
 mod layouts;
 mod recommend;
@@ -20,17 +20,17 @@ use crate::show;
 use crate::workload::formats;
 use guira_cli::failure::Failure;
 
-/// What there is, and examples.
+/// Policies, layouts, formats and examples.
 fn after_help() -> String {
     format!(
         "Policies:
-{}  Those of the engine also take pace=REQUESTS, which are a second where the trace tells no time: 1000.
+{}  Policies of the engine also have pace=REQUESTS per second for traces without times, 1000.
 
 Layouts:
 {}
-Formats of traces (zstd is recognised):
+Formats of traces (plain or zstd):
 {}
-Workloads: `guira sim --list` tells all with their options.
+Workloads: see `guira sim --list`.
 
 Examples:
   guira sim trace.csv --recommend
@@ -53,33 +53,33 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     requests: RequestArgs,
-    /// Tell which policies, workloads and formats there are, and do nothing else.
+    /// List policies, layouts, workloads and formats, and exit.
     #[arg(long, conflicts_with_all = ["trace", "workload"])]
     list: bool,
-    /// Policies, separated by commas, each as NAME[:key=value,...], or all.
+    /// Policies to simulate, separated by commas, as NAME[:key=value,...], or `all`.
     #[arg(long, value_name = "POLICIES", default_value = "clock,exact-lru,belady")]
     policy: String,
-    /// One answer instead: which policy of the server, how much memory, what that misses, and what twice or half as much would change.
-    /// With --size, what is best with so much: 4GiB are all of a server's memory.
+    /// Recommend a policy and a memory size for the server, with the misses at twice and half the size. With --size, judge
+    /// that size instead: 4GiB is all of a server's memory.
     #[arg(long, conflicts_with_all = ["policy", "layouts", "curve", "exact", "plot"])]
     recommend: bool,
-    /// Whole caches instead, byte by byte, separated by commas, each as NAME[:key=value,...]: misses, what is copied, and what
-    /// becomes of memory. Sizes are all of a cache's memory, or shares of the bytes of all keys' items.
+    /// Simulate the memory of whole caches byte by byte: layouts separated by commas, as NAME[:key=value,...]. Sizes are
+    /// all of a cache's memory, or shares of the bytes of all items.
     #[arg(long, value_name = "LAYOUTS", conflicts_with_all = ["policy", "shards", "exact", "plot"])]
     layouts: Option<String>,
-    /// Sizes of the cache, separated by commas: 5% of the keys, 4000 objects, or 64MiB. [default: 1%,5%,10%,25%,50%]
+    /// Cache sizes, separated by commas: 5% of the keys, 4000 objects, or 64MiB [default: 1%,5%,10%,25%,50%]
     #[arg(long, visible_alias = "size", value_name = "SIZES", value_delimiter = ',')]
     sizes: Vec<Size>,
-    /// So many sizes instead, from a thousandth of the keys to all of them: a miss-ratio curve.
+    /// Simulate N sizes, from a thousandth of the keys to all of them, for a miss-ratio curve.
     #[arg(long, value_name = "N", conflicts_with = "sizes", value_parser = clap::value_parser!(u16).range(2..))]
     curve: Option<u16>,
-    /// Simulate all keys beside the sample, and tell how far off it is.
+    /// Simulate all keys too, and print the error of the sample.
     #[arg(long, requires = "shards")]
     exact: bool,
-    /// Threads that simulate; as many as there are processors when left out.
+    /// Threads [default: one per processor]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Draw the miss ratios into this SVG file.
+    /// Write a plot of the miss ratios to this SVG file.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print the results as JSON.
@@ -87,7 +87,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Sizes where none are given, in percent of the keys.
+/// Default sizes, in percent of the keys.
 const USUAL_SIZES: [f64; 5] = [1.0, 5.0, 10.0, 25.0, 50.0];
 
 impl Args {
@@ -101,7 +101,7 @@ impl Args {
         let sizes = self.curve.map_or_else(listed, |count| Size::curve(count.into()));
         let in_bytes = sizes.iter().filter(|size| size.is_bytes()).count();
         if in_bytes != 0 && in_bytes != sizes.len() {
-            return Err(Failure::usage("sizes must be all in bytes, or none"));
+            return Err(Failure::usage("--sizes must be either all in bytes, or none in bytes"));
         }
         Ok(sizes)
     }
@@ -116,7 +116,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Simulates all of it, with a bar that tells how far it is.
+    /// Simulates the plan, with a progress bar.
     fn run(&self, stream: &Stream) -> Result<Vec<Point>, Failure> {
         let bar = show::simulating((stream.len() * self.sizes.len() * self.policies.len()) as u64);
         let clock = MonotonicClock::start();
@@ -129,7 +129,7 @@ impl Plan {
     }
 }
 
-/// Simulates and prints what came of it.
+/// Simulates and prints the results.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.list {
         print!("{}", list());
@@ -185,7 +185,7 @@ fn show(args: &Args, report: &Report) -> Result<(), Failure> {
     std::fs::write(path, svg).map_err(|source| LoadError::File { path: path.clone(), source }.into())
 }
 
-/// The policies, one a line.
+/// The policies, one per line.
 fn policies() -> String {
     all_policies().map(|entry| format!("  {:<15} {}\n", entry.name, entry.about)).collect()
 }

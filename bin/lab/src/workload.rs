@@ -1,4 +1,4 @@
-//! Workloads and traces as the command line names them.
+//! Workloads and traces on the command line.
 
 use clap::ValueEnum;
 use guira_workload::Recipe;
@@ -6,12 +6,12 @@ use guira_workload::trace::{Broken, FORMATS};
 
 use guira_cli::failure::Failure;
 
-/// What a broken line of a trace leads to.
+/// The action for an invalid line of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BrokenLine {
-    /// Its number and what is wrong with it are shown, and nothing is done.
+    /// Print the line's number and its error, and exit.
     Refuse,
-    /// It is left out.
+    /// Skip the line.
     Skip,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn recipe(text: &str) -> Result<Recipe, Failure> {
         .map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// The formats of traces for a help text, one a line.
+/// The formats of traces for a help text, one per line.
 pub(crate) fn formats() -> String {
     FORMATS.iter().map(|(_, name, about)| format!("  {name:<15} {about}\n")).collect()
 }

@@ -130,8 +130,8 @@ fn a_load_says_that_its_rate_was_not_kept() {
         assert!(output.status.success(), "{}", stderr(&output));
         stdout(&output)
     };
-    assert!(run("900M").contains("s behind the timetable in the end"));
-    assert!(!run("100").contains("behind the timetable"));
+    assert!(run("900M").contains("s behind schedule at the end"));
+    assert!(!run("100").contains("behind schedule"));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_broken_line_is_told_by_its_number_and_skipped_when_asked() {
     let skipped = lab(&[&sim[..], &["--broken", "skip"]].concat());
     assert!(skipped.status.success(), "{}", stderr(&skipped));
     assert!(
-        stderr(&skipped).contains("2 broken requests were skipped; the first: line 2"),
+        stderr(&skipped).contains("skipped 2 invalid requests; the first: line 2"),
         "{}",
         stderr(&skipped)
     );
@@ -233,7 +233,7 @@ fn a_bench_of_routers_prints_its_tables_and_files_them() {
     let routers = ["--routers", "guira,relay,nutcracker,floor", "--nutcracker-binary", "/nowhere/nutcracker"];
     let output = lab(&[&run[..], &routers, &["--rounds", "1", "--quick", "--out", out]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stderr(&output).contains("nutcracker is left out, it is not installed"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("skipped nutcracker: not installed"), "{}", stderr(&output));
     let table = stdout(&output);
     let row = |begin: &str| {
         let line = table.lines().find(|line| line.starts_with(begin));
@@ -261,7 +261,7 @@ fn a_bench_of_routers_prints_its_tables_and_files_them() {
 fn a_router_that_the_bench_does_not_know_is_refused_by_name() {
     let output = lab(&["bench", "--only", "router-get1", "--routers", "guira,mcrouter"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("there is no router \"mcrouter\""), "{}", stderr(&output));
+    assert!(stderr(&output).contains("unknown router \"mcrouter\""), "{}", stderr(&output));
 }
 
 #[test]
@@ -323,14 +323,14 @@ fn a_replay_says_what_is_missing_before_it_starts_anything() {
     assert_eq!(stderr(&output), "guira-lab: cannot use /nowhere/x: No such file or directory (os error 2)\n");
     let output = lab(&["replay", TRACE, "--servers", "guira,other=/nowhere/memcached"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("there is no /nowhere/memcached"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("/nowhere/memcached does not exist"), "{}", stderr(&output));
     // Without memcached the others are compared.
     let mut command = Command::new(env!("CARGO_BIN_EXE_guira-lab"));
     command.args(["replay", TRACE, "--limit", "5k", "--memory", "16M"]).env("PATH", "/nowhere");
     let output = command.output().expect("the binary was built");
     assert!(output.status.success(), "{}", stderr(&output));
     let said = stderr(&output);
-    assert!(said.contains("memcached is not installed (Debian: memcached): left out"), "{said}");
+    assert!(said.contains("skipped memcached: it is not installed (Debian package memcached)"), "{said}");
     assert!(stdout(&output).contains("| guira |"), "{}", stdout(&output));
 }
 
@@ -388,7 +388,7 @@ fn a_replay_on_a_server_that_is_not_empty_says_so() {
     client.read_exact(&mut [0; 8]).expect("an answer");
     let output = lab(&["replay", trace.to_str().expect("a plain path"), "--server", &address.to_string()]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(stderr(&output).contains("the server is not empty (1 items"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the server was not empty (1 items"), "{}", stderr(&output));
 }
 
 #[test]
@@ -420,12 +420,12 @@ fn what_nothing_can_be_recommended_for_is_refused_with_the_reason() {
     for (args, message) in [
         (&[&empty[..]][..], "empty: there are no requests"),
         (&[&writes], "writes: no request reads"),
-        (&[&keys, "--size", "4GiB"], "give --value-size"),
+        (&[&keys, "--size", "4GiB"], "set --value-size"),
         (
             &[&keys, "--size", "4MiB", "--value-size", "9"],
             "4MiB is less memory than a server takes without items",
         ),
-        (&[&keys, "--sizes", "4,5"], "answers for one size"),
+        (&[&keys, "--sizes", "4,5"], "needs at most one size"),
         (&[&keys, "--policy", "clock"], "cannot be used with"),
     ] {
         let refused = lab(&[&["sim", "--recommend"], args].concat());

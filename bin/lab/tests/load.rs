@@ -116,16 +116,13 @@ fn what_datagrams_cannot_carry_is_said() {
     };
     for more in ["--set=1", "--preload"] {
         let text = run(&["--mica", &server.mica, more, "--value-size=2000"]);
-        assert!(
-            text.contains("do not fit into MICA's datagrams, which take 1408 together: use TCP"),
-            "{text}"
-        );
+        assert!(text.contains("do not fit into MICA datagrams of 1408 bytes: use TCP"), "{text}");
     }
     assert_eq!(server.stat("cmd_set"), 0, "it is said before anything is sent");
     let text = run(&["--mica", "127.0.0.1:9"]);
-    assert!(text.contains("cannot ask 127.0.0.1:9"), "{text}");
+    assert!(text.contains("cannot query 127.0.0.1:9"), "{text}");
     let text = run(&["--local", "/nowhere/at/all"]);
-    assert!(text.contains("cannot ask /nowhere/at/all"), "{text}");
+    assert!(text.contains("cannot query /nowhere/at/all"), "{text}");
     for other in ["--protocol=binary", "--tls", "--connections=3", "--local=x"] {
         assert!(run(&["--mica", &server.mica, other]).contains("cannot be used with"), "{other}");
     }

@@ -137,11 +137,11 @@ impl fmt::Display for Opening {
             Opening::Salvaged { items, dropped } => {
                 write!(
                     formatter,
-                    "restored with {items} items; {} were dropped, since {dropped}",
+                    "restored with {items} items; {} were dropped because {dropped}",
                     dropped.items
                 )
             }
-            Opening::Emptied(why) => write!(formatter, "emptied, since {why}"),
+            Opening::Emptied(why) => write!(formatter, "emptied because {why}"),
         }
     }
 }
@@ -156,7 +156,7 @@ impl fmt::Display for Shortage {
 impl fmt::Display for Dropped {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (blocks, kib) = (self.blocks, BLOCK_BYTES / KIB);
-        write!(formatter, "{blocks} of its blocks of {kib} KiB are not as they were left")
+        write!(formatter, "{blocks} blocks of {kib} KiB are corrupt")
     }
 }
 
@@ -165,21 +165,21 @@ impl fmt::Display for Emptied {
         match self {
             Emptied::Lost(loss) => loss.fmt(formatter),
             Emptied::Contents(dropped) => dropped.fmt(formatter),
-            Emptied::Engine => formatter.write_str("it belonged to another engine"),
-            Emptied::Setting { name, was, is } => write!(formatter, "its {name} was {was} and is now {is}"),
+            Emptied::Engine => formatter.write_str("the region belongs to another engine"),
+            Emptied::Setting { name, was, is } => write!(formatter, "the {name} was {was} and is now {is}"),
             Emptied::Reserve { memory, reserve } => {
                 write!(
                     formatter,
-                    "it was made for up to {reserve} bytes of memory, and there are now {memory}"
+                    "the region was created for up to {reserve} bytes of memory, and the limit is now {memory}"
                 )
             }
             Emptied::TooSmall { memory, least } => {
                 write!(
                     formatter,
-                    "{memory} bytes of memory are too little for it: at least {least} are needed"
+                    "{memory} bytes of memory are too little for the region: at least {least} are needed"
                 )
             }
-            Emptied::TooOld => formatter.write_str("by the wall clock it was begun more than 68 years ago"),
+            Emptied::TooOld => formatter.write_str("by the wall clock, the region is more than 68 years old"),
         }
     }
 }
@@ -219,16 +219,16 @@ mod tests {
         let why = Emptied::Setting { name: "growth factor", was: "1.06".into(), is: "1.25".into() };
         assert_eq!(
             Opening::Emptied(why).to_string(),
-            "emptied, since its growth factor was 1.06 and is now 1.25"
+            "emptied because the growth factor was 1.06 and is now 1.25"
         );
         assert!(Opening::Emptied(Loss::NotClosed.into()).to_string().contains("was killed"));
         assert_eq!(Opening::Restored { items: 7 }.to_string(), "restored with 7 items");
         let dropped = Dropped { blocks: 2, items: 30 };
         let salvaged = Opening::Salvaged { items: 7, dropped };
-        let damage = "since 2 of its blocks of 256 KiB are not as they were left";
-        assert_eq!(salvaged.to_string(), format!("restored with 7 items; 30 were dropped, {damage}"));
+        let damage = "because 2 blocks of 256 KiB are corrupt";
+        assert_eq!(salvaged.to_string(), format!("restored with 7 items; 30 were dropped {damage}"));
         let emptied = Opening::Emptied(Emptied::Contents(dropped));
-        assert_eq!(emptied.to_string(), format!("emptied, {damage}"));
+        assert_eq!(emptied.to_string(), format!("emptied {damage}"));
         assert_eq!((salvaged.dropped(), emptied.dropped()), (dropped, dropped));
         assert_eq!(Opening::Emptied(Emptied::TooOld).dropped(), Dropped::default());
     }

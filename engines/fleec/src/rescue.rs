@@ -159,7 +159,7 @@ fn copy_item(core: &Core, item: &Item<'_>, to: Offset) {
     // Release fence: pairs with the Acquire fence of `find`, as in `Writer::make`.
     fence(Ordering::Release);
     let (from, _) = item.value_words();
-    let to = core.shell.region().words(to, from.len()).expect("a chunk lies in the Region");
+    let to = core.shell.region().words(to, from.len()).expect("the chunk is inside the region");
     for (from, to) in from.iter().zip(to) {
         words::store(to, words::load(from));
     }

@@ -372,7 +372,7 @@ impl<'n> Writer<'n, '_, '_> {
         let core = self.core;
         let at = made.at();
         let (word, item) = (core.table.link_of_item(at), core.item(at, self.now));
-        let (word, item) = word.zip(item).expect("an item that was just written lies in the Region");
+        let (word, item) = word.zip(item).expect("the new item is inside the region");
         let bytes = Core::bytes_of(&item);
         let class = core.memory.class_at(at);
         let overwritten = present.filter(|present| !present.is_dead);

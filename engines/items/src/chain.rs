@@ -119,7 +119,8 @@ impl<'a> Pieces<'a> {
             let skip = (from + done).saturating_sub(before);
             if skip < length {
                 let part = (length - skip).min(out.len() - done);
-                let words = region.words(place, length.div_ceil(WORD)).expect("a chunk lies in the Region");
+                let words =
+                    region.words(place, length.div_ceil(WORD)).expect("the chunk is inside the region");
                 words::copy_out(words, skip, &mut out[done..done + part]);
                 done += part;
             }
@@ -163,7 +164,7 @@ impl<'a> Pieces<'a> {
         };
         let length = Header(words::load(region.word(at))).shape().value_len as usize;
         let words = |at| {
-            region.words(at, (CONTINUATION + length).div_ceil(WORD)).expect("a chunk lies in the Region")
+            region.words(at, (CONTINUATION + length).div_ceil(WORD)).expect("the chunk is inside the region")
         };
         words(to).iter().zip(words(at)).for_each(|(to, from)| words::store(to, words::load(from)));
         // The last store: whoever goes on with the Region after this process has died finds the one part or the other.

@@ -613,7 +613,7 @@ impl<'k> ItemHeaderSpec<'k> {
         chain: Option<Chain>,
         now: Seconds,
     ) -> Item<'a> {
-        let words = region.window::<WINDOW>(at).expect("a chunk lies in the Region");
+        let words = region.window::<WINDOW>(at).expect("the chunk is inside the region");
         let header = Header::new(shape, self.state, self.generation, self.accessed);
         words::store(&words[0], header.0);
         if shape.fields.has(Fields::CAS) {

@@ -89,7 +89,7 @@ impl PendingChunks {
     pub fn replace(&mut self, region: &Region, index: usize, to: Offset) {
         let from = std::mem::replace(&mut self.chunks[index].0, to);
         let count = self.words(region, index).len();
-        let words = region.words(from, count).expect("a chunk lies in the Region");
+        let words = region.words(from, count).expect("the chunk is inside the region");
         self.words(region, index)
             .iter()
             .zip(words)
@@ -110,7 +110,7 @@ impl PendingChunks {
     fn words<'r>(&self, region: &'r Region, index: usize) -> &'r [AtomicU64] {
         let (at, length) = self.chunks[index];
         let count = (self.value_at(index) + length).div_ceil(WORD);
-        region.words(at, count).expect("a chunk lies in the Region")
+        region.words(at, count).expect("the chunk is inside the region")
     }
 
     /// Appends bytes that there are chunks for.

@@ -574,7 +574,7 @@ impl ItemHeaderSpec<'_> {
         shape: Shape,
         anchor: Anchor,
     ) -> &'a [AtomicU64] {
-        let words = region.words(at, shape.units()).expect("the log lies in the Region");
+        let words = region.words(at, shape.units()).expect("the log is inside the region");
         words::store(&words[0], anchor.taken_by(shape.fields, self.place, self.generation).0);
         words::store(&words[1], Header::new(shape, self.state, self.accessed).0);
         if shape.fields.0 != 0 {

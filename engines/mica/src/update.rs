@@ -159,7 +159,7 @@ fn store_over<S: ItemStore>(
     let open = present.main.open();
     let is_stamped = present.entry.generation() == header_spec.generation;
     let words = if is_stamped && present.entry.has_fields_of(shape) {
-        let words = region.words(at, shape.units()).expect("the log lies in the Region");
+        let words = region.words(at, shape.units()).expect("the log is inside the region");
         header_spec.write_over(words, shape);
         words
     } else {

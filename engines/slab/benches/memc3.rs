@@ -213,7 +213,7 @@ fn restart() {
     let watch = Stopwatch::start();
     let opened = open();
     row("ms to open them", watch.elapsed().as_millis());
-    row("what was found", &opened.opening);
+    row("region", &opened.opening);
     let mut session = opened.engine.session();
     row("M lookups/s of the first 3 M", format!("{:.2}", lookups(&mut session, 2, BATCH, 3_000_000)));
     lookups(&mut session, 7, BATCH, 60_000_000);

@@ -158,10 +158,10 @@ impl Config {
             return Err("a cluster has no name".to_owned());
         }
         if let Some(twice) = self.clusters.iter().find(|cluster| !names.insert(&cluster.name)) {
-            return Err(format!("two clusters are called {}", twice.name));
+            return Err(format!("two clusters have the name {}", twice.name));
         }
         if self.delays_ms.is_empty() || self.delays_ms.contains(&0) || self.delays_ms.len() > DELAYS_MAX {
-            return Err(format!("delays-ms has 1 to {DELAYS_MAX} delays above 0"));
+            return Err(format!("delays-ms must have 1 to {DELAYS_MAX} delays above 0"));
         }
         for cluster in &self.clusters {
             let checked = cluster.tls.as_ref().map_or(Ok(()), |tls| tls.check(&cluster.address));
@@ -172,8 +172,8 @@ impl Config {
         }
         let asks = self.checks.iter().any(|check| check.query.is_some());
         match &self.database {
-            Some(_) if !asks => return Err("there is a database, and no check has a query".to_owned()),
-            None if asks => return Err("a check has a query, and there is no database".to_owned()),
+            Some(_) if !asks => return Err("[database] is set, but no check has a query".to_owned()),
+            None if asks => return Err("a check has a query, but [database] is missing".to_owned()),
             Some(DatabaseConfig::MariaDb(server) | DatabaseConfig::Postgres(server)) => {
                 let checked = server.tls.as_ref().map_or(Ok(()), |tls| tls.check(&server.address));
                 checked.map_err(|error| format!("of the database: {error}"))?;
@@ -183,8 +183,7 @@ impl Config {
         let compares = self.checks.is_empty() || self.checks.iter().any(|check| check.query.is_none());
         if compares && self.clusters.len() < 2 {
             return Err(
-                "two clusters are needed to compare them with each other: a check needs a query otherwise"
-                    .to_owned(),
+                "a check without a query compares clusters: add a second cluster or a query".to_owned()
             );
         }
         self.statements().map(drop)

@@ -5,7 +5,7 @@ use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 guira_sync::counters! {
     /// Counters of the process.
     pub(crate) enum Count {
-        Queries = "queries", Count, "Queries of the database: one per sampled hint, and one per delay at which a cache has another value than the database had." as "guira_checker_queries_total";
+        Queries = "queries", Count, "Queries of the database: one per sampled hint, and one per delay at which a cached value differs from the database." as "guira_checker_queries_total";
         QueryFailures = "query_failures", Count, "Queries that failed." as "guira_checker_query_failures_total";
         Refused = "refused_hints", Count, "Malformed or unknown lines of senders of hints." as "guira_checker_refused_hints_total";
         Flushes = "flushes", Count, "Flushes by the invalidator. The changes before a flush are unknown." as "guira_checker_flushes_total";

@@ -134,7 +134,7 @@ impl Queries {
             None => client.insert(Client::open(&self.database, &self.stop)?),
         };
         let row = client.ask(statement, &values)?;
-        content(row).ok_or_else(|| SourceError::Refused("the version of a row is no number".to_owned()))
+        content(row).ok_or_else(|| SourceError::Refused("the version of a row is not a number".to_owned()))
     }
 }
 

@@ -10,12 +10,12 @@ guira_web::families! {
     UP = "guira_checker_up" [], "gauge", "1: the checker replies.";
     READY = "guira_checker_ready" [], "gauge", "Whether /ready returns 200.";
     LOOKS = "guira_checker_looks_total" ["delay", "cluster", "outcome"], "counter", "Sampled hints by delay in seconds, cluster and outcome; for all clusters together without a cluster. `consistent`: the cluster has the database's value; `missing`: it has none, or one marked as stale; `inconsistent`: it has another value; `unknown`: the cluster or the database did not reply; `superseded`: the key was changed again.";
-    REGION_LOOKS = "guira_checker_region_looks_total" ["delay", "region", "outcome"], "counter", "The same for the clusters of a region together, if there are several regions.";
+    REGION_LOOKS = "guira_checker_region_looks_total" ["delay", "region", "outcome"], "counter", "Sampled hints by delay in seconds and outcome, for all clusters of a region together; with several regions only.";
     HINTS = "guira_checker_hints_total" [], "counter", "Received hints.";
     UNMATCHED = "guira_checker_unmatched_hints_total" [], "counter", "Hints whose key matches no check: a check is missing, or the sender builds wrong keys.";
     SAMPLED = "guira_checker_sampled_total" [], "counter", "Sampled hints.";
-    DROPPED = "guira_checker_dropped_total" [], "counter", "Hints that were to be sampled, but for which there was no room.";
-    UNTOLD = "guira_checker_untold_changes_total" [], "counter", "Changes of sampled keys that the database showed before a hint, or without one.";
+    DROPPED = "guira_checker_dropped_total" [], "counter", "Hints that were not sampled because too many samples are in progress.";
+    UNTOLD = "guira_checker_untold_changes_total" [], "counter", "Changes of sampled keys found in the database before their hint, or without one.";
     UNDER_WAY = "guira_checker_under_way" [], "gauge", "Samples in progress.";
     CONNECTED = "guira_checker_database_connected" [], "gauge", "Whether the database answered the last query.";
     CLUSTER_UP = "guira_checker_cluster_up" ["cluster"], "gauge", "Whether the cluster replied to the last read.";

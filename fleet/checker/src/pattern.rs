@@ -19,10 +19,10 @@ impl Pattern {
         let names: Vec<String> = parts.iter().filter_map(name).map(str::to_owned).collect();
         let inner = parts.get(1..parts.len() - 1).unwrap_or_default();
         if inner.iter().any(|part| matches!(part, Part::Text(text) if text.is_empty())) {
-            return Err(format!("'{text}': there is no telling where a value ends that another follows"));
+            return Err(format!("'{text}': two values need a text between them"));
         }
         if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
-            return Err(format!("'{text}' has a name twice"));
+            return Err(format!("'{text}' has the same name twice"));
         }
         Ok(Pattern { parts, names })
     }

@@ -138,9 +138,7 @@ pub struct Running {
 /// When there is nowhere that hints come from, a file cannot be used, or what the system says. That a cluster or the database cannot be reached is none.
 pub fn start(config: &Config, source: Option<Box<dyn BufRead + Send>>) -> Result<Running, StartError> {
     if config.listen.is_none() && source.is_none() {
-        return Err(StartError::Unsuitable(
-            "listen is missing, and no keys are read: there are no hints".to_owned(),
-        ));
+        return Err(StartError::Unsuitable("no source of hints: set listen, or use --stdin".to_owned()));
     }
     let shared = Arc::new(Shared::new(config, if source.is_some() { Reads::Keys } else { Reads::Nothing })?);
     let (answer, answers) = channel();

@@ -44,7 +44,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let list: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(path).map_err(|error| unusable(error.to_string()))?.collect();
     let list = list.map_err(|error| unusable(error.to_string()))?;
-    if list.is_empty() { Err(unusable("there are none".to_owned())) } else { Ok(list) }
+    if list.is_empty() { Err(unusable("the file has no certificates".to_owned())) } else { Ok(list) }
 }
 
 /// The configuration of a client that trusts `trust`, with the cipher suites of `provider` and these versions.

@@ -90,8 +90,8 @@ impl Follower {
         match (state.pools.get(name), &state.failure) {
             (Some(text), _) => Ok(text.clone()),
             (None, Some(failure)) => Err(failure.clone()),
-            (None, None) if state.has_answered => Err(format!("etcd has no pool {name} that can be used")),
-            (None, None) => Err("etcd has not answered yet".to_owned()),
+            (None, None) if state.has_answered => Err(format!("etcd has no valid pool {name}")),
+            (None, None) => Err("no reply from etcd yet".to_owned()),
         }
     }
 
@@ -102,7 +102,7 @@ impl Follower {
 }
 
 fn no_thread(error: io::Error) -> EtcdError {
-    EtcdError::Unusable(format!("pools of etcd cannot be followed: {error}"))
+    EtcdError::Unusable(format!("cannot follow pools in etcd: {error}"))
 }
 
 impl Shared {
@@ -177,13 +177,14 @@ impl Follow {
                 }
                 Err(error) => {
                     self.counts.add(ControlCount::PoolFaults);
-                    faults.insert(name.to_owned(), format!("the last good pool stays: {error}"));
+                    faults.insert(name.to_owned(), format!("{error}; keeping the last valid pool"));
                 }
             }
         }
         for name in state.pools.keys().filter(|name| view.names().all(|known| known != name.as_str())) {
             self.counts.add(ControlCount::PoolFaults);
-            faults.insert(name.clone(), format!("pool {name} is not in etcd any more: the last one stays"));
+            faults
+                .insert(name.clone(), format!("pool {name} was removed from etcd; keeping its last version"));
         }
         // Each is told once, however often it is looked.
         for (name, fault) in &faults {

@@ -116,7 +116,10 @@ impl Member {
         }
         if let Err(error) = self.servers.ask_target("version", &["VERSION"]) {
             self.give_up();
-            self.tell(&format!("{} is not registered: it does not answer: {error}", self.server));
+            self.tell(&format!(
+                "server {} is not registered because it does not reply: {error}",
+                self.server
+            ));
             std::thread::sleep(RETRY);
             return Ok(());
         }
@@ -156,14 +159,14 @@ impl Member {
             Ok(pool) => pool.slot_of(&self.server).is_some(),
             // An etcd that has lost its pools must not have every server flushed.
             Err(error) => {
-                self.tell(&format!("{} is not registered: {error}", self.server));
+                self.tell(&format!("server {} is not registered: {error}", self.server));
                 return Ok(false);
             }
         };
         if let Some(other) = view.other_pool_of(&self.server, &pool).filter(|_| !serves) {
             self.give_up();
             self.tell(&format!(
-                "{} serves pool {other}: it is no spare of {pool}, and not flushed",
+                "server {} serves pool {other}; neither registered in pool {pool} nor flushed",
                 self.server
             ));
             return Ok(false);
@@ -172,7 +175,7 @@ impl Member {
         match known {
             Some(known) if known.lease != lease => {
                 self.tell(&format!(
-                    "{} is registered by another process, or was by an earlier one",
+                    "server {} has the registration of another or an earlier member; waiting until it ends",
                     self.server
                 ));
                 return Ok(false);
@@ -186,7 +189,10 @@ impl Member {
         if !serves {
             if let Err(error) = self.servers.ask_target("flush_all", &["OK"]) {
                 self.give_up();
-                self.tell(&format!("{} cannot be a spare: it does not flush: {error}", self.server));
+                self.tell(&format!(
+                    "server {} cannot become a spare because flush_all failed: {error}",
+                    self.server
+                ));
                 return Ok(false);
             }
             self.flushed = Stopwatch::start();
@@ -204,9 +210,9 @@ impl Member {
             lease,
         };
         if self.store.register(view, &registration, lease)? == Outcome::Done {
-            let what = if serves { "it serves its slot" } else { "it is empty, and waits for a slot" };
+            let role = if serves { "with a slot" } else { "as a spare" };
             self.told = None;
-            tracing::info!(server = self.server, pool = registration.pool, "registered: {what}");
+            tracing::info!(server = self.server, pool = registration.pool, "registered the server {role}");
         }
         // What is registered now is seen in the next view.
         Ok(false)
@@ -232,7 +238,9 @@ impl Member {
             let verdict = self.keepers.entry(name.to_owned()).or_default().decide(pool, &registered, now);
             if verdict.too_many {
                 let missing = verdict.missing;
-                self.tell(&format!("{missing} servers of pool {name} are gone at once: none is replaced"));
+                self.tell(&format!(
+                    "{missing} servers of pool {name} are down at the same time; replacing none"
+                ));
             }
             for proposal in verdict.proposals {
                 if self.carry_out(view, name, &proposal, leadership)? {
@@ -257,7 +265,9 @@ impl Member {
             && self.servers.is_there(lost)
         {
             self.keepers.entry(name.to_owned()).or_default().answered(lost);
-            self.tell(&format!("{lost} of pool {name} is not registered, but answers: it keeps slot {slot}"));
+            self.tell(&format!(
+                "server {lost} of pool {name} is not registered but replies; it keeps slot {slot}"
+            ));
             return Ok(false);
         }
         let done = match remedy {
@@ -265,7 +275,7 @@ impl Member {
                 // A router that has not heard yet of an earlier change may have filled it since its member has flushed it; and it may be gone.
                 if let Err(error) = self.servers.flush(&spare.server) {
                     let server = &spare.server;
-                    self.tell(&format!("{server} of pool {name} is not given slot {slot}: {error}"));
+                    self.tell(&format!("spare {server} cannot take slot {slot} of pool {name}: {error}"));
                     return Ok(false);
                 }
                 self.store.give(view, name, *slot, spare, Some(leadership))
@@ -273,7 +283,9 @@ impl Member {
             Remedy::TakeBack(former) => {
                 if let Err(error) = self.servers.greet(&former.server) {
                     let server = &former.server;
-                    self.tell(&format!("{server} of pool {name} does not take slot {slot} back: {error}"));
+                    self.tell(&format!(
+                        "server {server} cannot take back slot {slot} of pool {name}: {error}"
+                    ));
                     return Ok(false);
                 }
                 self.store.give(view, name, *slot, former, Some(leadership))
@@ -304,7 +316,10 @@ impl Member {
         self.keepers.clear();
         let Some(lease) = self.lease.take() else { return };
         if let Err(error) = self.store.etcd().revoke(lease.id) {
-            self.tell(&format!("the registration of {} ends with its lease: {error}", self.server));
+            self.tell(&format!(
+                "cannot remove the registration of server {} before its lease ends: {error}",
+                self.server
+            ));
         }
     }
 

@@ -124,7 +124,7 @@ pub enum PoolError {
     #[error("the pool is being resized from {0} to {1} slots but has {2}")]
     Resize(usize, usize, usize),
     /// Which keys move where would not be clear.
-    #[error("the pool is being resized while slot {0} is being drained: only one at a time")]
+    #[error("the pool is being resized while slot {0} is being drained: only one of both is allowed")]
     Both(usize),
 }
 

@@ -44,7 +44,7 @@ pub enum StoreError {
     #[error("pool {0} already exists")]
     Exists(String),
     /// Somebody else was faster.
-    #[error("pool {0} was changed by another client: check it and try again")]
+    #[error("pool {0} was changed by another client: check it with `guira fleet status` and try again")]
     Changed(String),
     /// Somebody else upgrades it.
     #[error("server {0} is already being upgraded; an abandoned upgrade order expires within a minute")]

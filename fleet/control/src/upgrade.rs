@@ -36,7 +36,7 @@ impl Upgrades {
                 end(store, order, ended)
             }
             (OrderState::Running, None) => {
-                end(store, order, Err("the member was started anew meanwhile: look at the server".to_owned()))
+                end(store, order, Err("the member restarted during the upgrade: check the server".to_owned()))
             }
             // That of an order which has ended with its lease.
             (OrderState::Asked, Some(child)) => match child.try_wait() {

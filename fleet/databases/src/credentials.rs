@@ -43,7 +43,7 @@ fn first_line(path: &Path) -> io::Result<String> {
     let named =
         |error: io::Error| io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()));
     if fs::metadata(path).map_err(named)?.len() > FILE_MAX {
-        return Err(named(io::Error::new(io::ErrorKind::FileTooLarge, "it is too long")));
+        return Err(named(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large")));
     }
     let text = fs::read_to_string(path).map_err(named)?;
     Ok(text.lines().next().unwrap_or_default().to_owned())

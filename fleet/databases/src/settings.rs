@@ -12,7 +12,7 @@ const FILE_MAX: u64 = 1 << 20;
 /// Reads a configuration, which is not too long.
 pub fn read_settings(path: &Path) -> io::Result<String> {
     if fs::metadata(path)?.len() > FILE_MAX {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too long"));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large"));
     }
     fs::read_to_string(path)
 }
@@ -27,7 +27,7 @@ pub fn endpoint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Endpoint, 
 pub fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        return Err(serde::de::Error::custom("a prefix has no blanks and no control bytes"));
+        return Err(serde::de::Error::custom("a prefix must not have blanks or control bytes"));
     }
     Ok(text)
 }

@@ -36,9 +36,9 @@ impl Tls {
     pub fn check(&self, endpoint: &Endpoint) -> Result<(), String> {
         let wrong = |text: &str| Err(text.to_owned());
         match (self.mode, &self.ca) {
-            _ if matches!(endpoint, Endpoint::Unix(_)) => wrong("a UNIX socket has no tls"),
+            _ if matches!(endpoint, Endpoint::Unix(_)) => wrong("tls cannot be used with a UNIX socket"),
             (Mode::VerifyFull, None) => {
-                wrong("tls needs ca, or mode = \"require\", which trusts whoever answers")
+                wrong("tls needs ca, or mode = \"require\" to accept any certificate")
             }
             (Mode::Require, Some(_)) => wrong("ca of tls needs mode = \"verify-full\""),
             _ if self.key.is_some() && self.cert.is_none() => wrong("key of tls needs cert"),

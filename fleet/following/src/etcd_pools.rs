@@ -21,10 +21,7 @@ impl EtcdPools {
             Some(options) => {
                 Follower::start(options.clone(), counts.clone(), tell).map_err(|error| error.to_string())
             }
-            None => Err(
-                "where etcd is was not said, which keeps pools of this kind: give --etcd, or Following::etcd"
-                    .to_owned(),
-            ),
+            None => Err("a pool in etcd needs the URL of etcd: give --etcd, or Following::etcd".to_owned()),
         };
         EtcdPools { follower, counts }
     }

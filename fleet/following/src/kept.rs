@@ -68,8 +68,7 @@ fn beside(path: &Path) -> PathBuf {
 
 /// What was saved.
 pub fn read(path: &Path) -> io::Result<Texts> {
-    parse(&fs::read_to_string(path)?)
-        .ok_or_else(|| io::Error::other("is no configuration that a router has kept"))
+    parse(&fs::read_to_string(path)?).ok_or_else(|| io::Error::other("the file is not a saved configuration"))
 }
 
 fn parse(all: &str) -> Option<Texts> {

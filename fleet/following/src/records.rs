@@ -34,7 +34,7 @@ impl Records {
     pub fn text(&self, name: &str) -> Result<String, String> {
         let record: Arc<str> = name.trim_start_matches(SRV).into();
         let answer = self.names.services([record.clone()], PATIENCE).remove(&record);
-        match answer.unwrap_or_else(|| Err("the resolver has ended".to_owned())) {
+        match answer.unwrap_or_else(|| Err("the resolver has stopped".to_owned())) {
             Ok(targets) => drop(self.learn(&record, &targets)),
             Err(reason) if self.known().contains_key(&record) => {
                 // Operator: Check the DNS record. The pool keeps its last servers.

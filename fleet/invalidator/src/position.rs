@@ -21,13 +21,13 @@ pub enum PositionError {
     #[error("another process has locked {0}: each invalidator needs its own position file and spool")]
     InUse(PathBuf),
     #[error(
-        "{0} is damaged or of another version: what was deleted last is not known. Flush the caches and remove the file, \
-         and the log is read from its present end"
+        "position file {0} is corrupt or of another version, so the last deletes are unknown. Flush the caches and remove the \
+         file; the invalidator then reads the log from its current end"
     )]
     Damaged(PathBuf),
 }
 
-/// A file that no other process has locked meanwhile.
+/// A file that no other process can lock.
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "it is unlocked when it is closed")] File);
 

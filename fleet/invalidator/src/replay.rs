@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How often it is looked whether everything is delivered.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-const OF_SENDER: &str = "change events cannot be replayed: whoever has sent them may send them again";
+const OF_SENDER: &str = "cannot replay change events: send them again from their source";
 
 /// What is read and delivered.
 #[derive(Clone, Copy, Debug)]

@@ -65,21 +65,20 @@ impl Site for InvalidatorSite {
 fn fault(shared: &Shared, now: u64) -> Option<String> {
     let (counts, view) = (&shared.counts, shared.view());
     if !counts.is_connected() {
-        return Some("the log of the database is not being read".to_owned());
+        return Some("the invalidator is not reading the database log".to_owned());
     }
     // Who is held up by a target hears nothing either.
     let is_idle = view.ledger.is_settled();
     if let Some(seconds) = view.undue_silence(counts.silence(now)).filter(|_| is_idle) {
-        return Some(format!("nothing was heard of the sender of change events for {seconds} s"));
+        return Some(format!("the sender of change events sent nothing for {seconds} s"));
     }
     if let Some((lines, seconds)) = counts.useless_lines(now) {
         return Some(format!(
-            "the sender of change events sends something else: none of {lines} lines in {seconds} s was one, and what they have changed stays in the caches"
+            "none of {lines} lines from the sender in {seconds} s was a change event; their keys stay in the caches"
         ));
     }
     let unflushed = view.targets.iter().find(|target| target.refuses_flush());
-    unflushed
-        .map(|target| format!("the log had a gap, and target {} does not flush its caches", target.name()))
+    unflushed.map(|target| format!("the log had a gap, and target {} rejects flush_all", target.name()))
 }
 
 /// Deletes that targets have acknowledged.
@@ -143,10 +142,7 @@ mod tests {
         shared.view().ledger.sent(1, 5, None);
         assert_eq!(fault(&shared, 66), None, "a target may hold up the reader");
         shared.view().ledger.acknowledged(0, 1);
-        assert_eq!(
-            fault(&shared, 66).as_deref(),
-            Some("nothing was heard of the sender of change events for 61 s")
-        );
+        assert_eq!(fault(&shared, 66).as_deref(), Some("the sender of change events sent nothing for 61 s"));
     }
 
     #[test]

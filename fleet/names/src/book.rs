@@ -130,7 +130,7 @@ impl<T: Clone + Ord> Book<T> {
         // It may have been forgotten meanwhile.
         let Some(entry) = self.entries.get_mut(name) else { return Learned::Same };
         let found = result.and_then(|found| {
-            if found.records.is_empty() { Err("it has no records".to_owned()) } else { Ok(found) }
+            if found.records.is_empty() { Err("the name has no records".to_owned()) } else { Ok(found) }
         });
         let waiting = std::mem::take(&mut entry.waiting);
         match found {

@@ -150,6 +150,6 @@ fn target(name: &Name, port: u16) -> Option<Target> {
 async fn in_time<T>(lookup: impl Future<Output = Result<T, NetError>>) -> Result<T, String> {
     match tokio::time::timeout(PATIENCE, lookup).await {
         Ok(found) => found.map_err(|error| error.to_string()),
-        Err(_) => Err("no DNS server has answered".to_owned()),
+        Err(_) => Err("no reply from any DNS server".to_owned()),
     }
 }

@@ -90,7 +90,7 @@ impl Names {
         command: fn(Arc<str>, Waiting<T>) -> Command,
         patience: Duration,
     ) -> HashMap<Arc<str>, Result<Vec<T>, String>> {
-        let silent = || Err("DNS has not answered yet".to_owned());
+        let silent = || Err("no reply from DNS yet".to_owned());
         let mut all: HashMap<Arc<str>, _> = names.into_iter().map(|name| (name, silent())).collect();
         let (told, heard) = std_mpsc::channel();
         for name in all.keys() {
@@ -184,7 +184,7 @@ struct Words {
     kept: &'static str,
 }
 
-const HOST: Words = Words { kind: "host", kept: "the server stays at its last address" };
+const HOST: Words = Words { kind: "host", kept: "keeping the server's last address" };
 const SERVICE: Words =
     Words { kind: "SRV record", kept: "cannot update the pool's servers; keeping the last known ones" };
 
@@ -336,7 +336,7 @@ fn learn<T: Clone + Ord>(
         Learned::Failed(times) => {
             counts.add(NameCount::Failures);
             if times == 1 {
-                let reason = reason.unwrap_or_else(|| "it has no records".to_owned());
+                let reason = reason.unwrap_or_else(|| "the name has no records".to_owned());
                 // Operator: Check the name and the DNS server.
                 tracing::warn!(name = &**name, reason, "{} not found: {}", words.kind, words.kept);
             }

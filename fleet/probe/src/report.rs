@@ -115,15 +115,19 @@ impl Report {
     pub fn openmetrics(&self, nodes: &[String]) -> String {
         let mut out = String::new();
         for (name, help, value) in [
-            ("guira_probe_deletes", "Deletes that were read.", self.deletes),
-            ("guira_probe_sampled", "Deletes that were sampled.", self.sampled),
-            ("guira_probe_dropped", "Deletes that were not sampled for want of room.", self.dropped),
+            ("guira_probe_deletes", "Deletes read.", self.deletes),
+            ("guira_probe_sampled", "Deletes sampled.", self.sampled),
+            (
+                "guira_probe_dropped",
+                "Deletes not sampled because too many samples are in progress.",
+                self.dropped,
+            ),
         ] {
             // Writing to a string does not fail.
             let _ = write!(out, "# TYPE {name} counter\n# HELP {name} {help}\n{name}_total {value}\n");
         }
         let name = "guira_probe_looks";
-        let help = "Sampled deletes by delay, node and outcome; all nodes together without a node.";
+        let help = "Sampled deletes by delay, node and outcome; without a node, for all nodes together.";
         let _ = write!(out, "# TYPE {name} counter\n# HELP {name} {help}\n");
         for at in &self.delays {
             let delay = at.delay.as_secs_f64();
@@ -144,7 +148,7 @@ impl Report {
             }
         }
         let name = "guira_probe_under_way";
-        let _ = write!(out, "# TYPE {name} gauge\n# HELP {name} Samples that are looked after.\n");
+        let _ = write!(out, "# TYPE {name} gauge\n# HELP {name} Samples in progress.\n");
         let _ = write!(out, "{name} {}\n# EOF\n", self.under_way);
         out
     }

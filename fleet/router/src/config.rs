@@ -404,7 +404,7 @@ fn addresses(address: &Named, found: &Found) -> Result<Vec<Address>, LoadError> 
 }
 
 fn unknown_host(host: &str, reason: &str) -> String {
-    format!("host {host:?} was not found: {reason}; requests for it fail until it is")
+    format!("host {host:?} does not resolve: {reason}; requests to this host fail")
 }
 
 /// The line on which a host is named first; the first one if it comes from elsewhere.

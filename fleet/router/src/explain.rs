@@ -16,7 +16,7 @@ pub enum ExplainError {
     Op { name: String },
     #[error("a key has 1 to {KEY_MAX} bytes, and neither blanks nor control characters")]
     Key,
-    #[error("no route has the routing prefix of {key}; requests for it fail")]
+    #[error("no route has the routing prefix of {key}; requests for the key fail")]
     NoRoute { key: String },
 }
 

@@ -174,7 +174,7 @@ fn add_counters(out: &mut Exposition, rows: &[Metric], values: impl IntoIterator
 /// Rows of one family have one meaning.
 fn help(stat: &Stat) -> &'static str {
     match stat.metric.exported {
-        Some(name) if name.starts_with("guira_router_tko_servers") => "Servers that are out of service.",
+        Some(name) if name.starts_with("guira_router_tko_servers") => "Servers that are marked as failed.",
         _ => stat.metric.meaning,
     }
 }

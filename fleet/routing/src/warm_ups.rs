@@ -292,7 +292,7 @@ impl Course {
         state.standing = Standing::Ended;
         drop(state);
         (self.tell)(&format!(
-            "{self}: the cold cluster has had {:.1} % of {all} keys that it or the warm one had in {length_s} s; the warm one is not asked any more",
+            "{self}: the cold cluster is warm; it had {:.1} % of the {all} keys found in {length_s} s. The warm cluster receives no more requests",
             100.0 * share
         ));
         true

@@ -16,7 +16,7 @@ fn numbers_of_servers() {
     for hash in
         ["Ch3", "Crc32", "WeightedCh3", "ConstShard", "Rendezvous", "KetamaTwemproxy", "Modula", "Jump"]
     {
-        refused(hash, &[], "there are no servers");
+        refused(hash, &[], "no servers");
     }
     let many = vec![named("a"); (1 << 16) + 1];
     refused("KetamaTwemproxy", &many, "65537 servers are too many for this hash: at most 65536");

@@ -29,14 +29,14 @@ const SILENT: Duration = Duration::from_secs(1);
 /// What the keys do.
 const HELP: &[&str] = &[
     "q, ctrl-c   quit",
-    "p, space    pause: the screen stands still",
-    "1 to 7      a panel, also with tab and the arrows",
+    "p, space    pause and resume",
+    "1 to 7      panel, also with tab and the arrows",
     "up, down    scroll, also with j, k and the page keys",
-    "n, N        the next node, the one before",
+    "n, N        next and previous node",
     "s           top keys by requests, bytes, misses",
     "w           top keys of the last minute, of all time",
     "x           top keys, top prefixes",
-    "?           this; any key closes it",
+    "?           help; any key closes it",
 ];
 
 /// Draws the screen as it is at `now`, since the program began.

@@ -56,7 +56,7 @@ impl Link {
         };
         match stream.read(&mut [0])? {
             Progress::Blocked => {}
-            Progress::Moved(_) => return Err(io::Error::other("it speaks before it is asked")),
+            Progress::Moved(_) => return Err(io::Error::other("the server sent data before a request")),
             Progress::Ended => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
         *self = if stream.tls_facts().is_some() { Link::Up(stream) } else { Link::Securing(stream) };

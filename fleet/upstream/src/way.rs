@@ -77,7 +77,7 @@ impl Way {
         let mut refusal = None;
         loop {
             let Some(address) = self.address() else {
-                return Err(io::Error::new(io::ErrorKind::NotFound, "its name has no address"));
+                return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
             };
             let error = match Stream::connect_marked(address, service) {
                 Ok(stream) => return Ok(stream),

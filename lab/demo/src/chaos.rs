@@ -55,7 +55,7 @@ pub(crate) fn begin(world: &Arc<World>, seed: u64, length: Duration) -> Result<(
     check(length)?;
     let mut chaos = lock(&world.chaos);
     if chaos.as_ref().is_some_and(|chaos| chaos.outcome.is_none()) {
-        return Err("there are random faults already".to_owned());
+        return Err("random faults are already in progress".to_owned());
     }
     let kept = world.clone();
     let work = move || {
@@ -75,7 +75,7 @@ pub(crate) fn check(length: Duration) -> Result<(), String> {
     if LENGTHS.contains(&length) {
         return Ok(());
     }
-    Err(format!("random faults last for {:?} to {:?}", LENGTHS.start(), LENGTHS.end()))
+    Err(format!("random faults last from {:?} to {:?}", LENGTHS.start(), LENGTHS.end()))
 }
 
 fn run(world: &Arc<World>, seed: u64, length: Duration) -> Outcome {
@@ -98,7 +98,7 @@ fn run(world: &Arc<World>, seed: u64, length: Duration) -> Outcome {
     let mut all = world.events.all_wrong();
     all.extend(wrong);
     if Seen::between(&before, &after).reads == 0 || count(&before, &after, Count::Judged) == 0 {
-        all.push("nothing was judged".to_owned());
+        all.push("no reads were verified".to_owned());
     }
     let summary = summary(seed, time.elapsed(), &before, &after, held, &lock(&done));
     world.events.event("random faults are over".to_owned());
@@ -140,12 +140,16 @@ fn lane(
 fn settle(world: &World) -> Result<(), String> {
     let is_calm = || world.truth.sight.calm().map(drop);
     if Deadline::after(SETTLING_MAX).poll(is_calm).is_none() {
-        return Err(format!("{SETTLING_MAX:?} after the last fault not all deletes have come to the caches"));
+        return Err(format!(
+            "some deletes have not reached the caches {SETTLING_MAX:?} after the last fault"
+        ));
     }
     // What was under way when it was seen to be calm is done when two more looks have come to their end.
     let before = world.followed.rounds.load(Ordering::Relaxed);
     let done = || (world.followed.rounds.load(Ordering::Relaxed) >= before + 2).then_some(());
-    Deadline::after(SETTLING_MAX).poll(done).ok_or_else(|| "the log was not followed to its end".to_owned())
+    Deadline::after(SETTLING_MAX)
+        .poll(done)
+        .ok_or_else(|| "the invalidator did not reach the end of the log".to_owned())
 }
 
 /// Holds what all caches have against the database. Returns how many values they have, and those that are older.
@@ -154,7 +158,7 @@ fn compare(world: &World) -> (usize, Vec<String>) {
     // Taken before the caches are asked: what they have may be newer.
     let asked = || door.versions().ok();
     let Some(versions) = Deadline::after(SETTLING_MAX).poll(asked) else {
-        return (0, vec!["the database does not answer in the end".to_owned()]);
+        return (0, vec!["the database does not reply after the faults".to_owned()]);
     };
     // Deletes of what was written until then have come, and whoever has lost its slot is emptied before it is a spare.
     if let Err(why) = settle(world) {
@@ -162,12 +166,12 @@ fn compare(world: &World) -> (usize, Vec<String>) {
     }
     let have_places = || (world.look_at_slots() && world.snapshot().has_place_for_all(world)).then_some(());
     if Deadline::after(SETTLING_MAX).poll(have_places).is_none() {
-        return (0, vec!["in the end not every node serves a slot or is a spare".to_owned()]);
+        return (0, vec!["a node neither serves a slot nor is a spare after the faults".to_owned()]);
     }
     let (mut held, mut differences) = (0, Vec::new());
     for part in world.parts.iter().filter(|part| matches!(part.role(), Role::Node | Role::Gutter)) {
         let Some(found) = part.socket().and_then(|socket| contents(socket)) else {
-            differences.push(format!("{} does not answer in the end", part.name));
+            differences.push(format!("{} does not reply after the faults", part.name));
             continue;
         };
         held += found.len();
@@ -176,7 +180,7 @@ fn compare(world: &World) -> (usize, Vec<String>) {
             let may_be = part.role() == Role::Gutter && world.truth.may_be_in_gutter(row, version);
             if is_old && !may_be {
                 differences.push(format!(
-                    "{} ({}) has version {version} of row {row} in the end, and the database {}: a delete was lost",
+                    "{} ({}) has version {version} of row {row} after the faults, but the database has {}: a delete was lost",
                     part.name,
                     world.snapshot().duty(part),
                     versions[row]
@@ -229,7 +233,7 @@ fn summary(
     );
     let _ = writeln!(
         text,
-        "{} reads were judged, {} were older than the last commit, {} wrong; in the end the caches have {held} values",
+        "{} reads were verified, {} were older than the last commit, {} wrong; the caches have {held} values after the faults",
         count(before, after, Count::Judged),
         seen.stale,
         seen.wrong,

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 /// Becomes the program of `words`, which is killed when the process `parent` ends. Returns only if that cannot be.
 pub fn become_bound(parent: u32, words: &[OsString]) -> io::Error {
     let Some((program, arguments)) = words.split_first() else {
-        return io::Error::other("no program is named");
+        return io::Error::other("no program is given");
     };
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
@@ -24,7 +24,7 @@ pub fn become_bound(parent: u32, words: &[OsString]) -> io::Error {
     // It may have ended before it was asked for.
     let is_there = getppid().is_some_and(|pid| pid.as_raw_nonzero().get().unsigned_abs() == parent);
     if !is_there {
-        return io::Error::other("the process that has started this one has ended");
+        return io::Error::other("the parent process has exited");
     }
     Command::new(program).args(arguments).exec()
 }
@@ -88,7 +88,7 @@ impl Spawner {
         // A signal that the terminal sends to all that run in it is for this process alone.
         command.process_group(0);
         let (told, answer) = channel();
-        let gone = || io::Error::other("nothing is started any more");
+        let gone = || io::Error::other("the region is stopping");
         self.orders.send(Order { command, told }).map_err(|_| gone())?;
         answer.recv().map_err(|_| gone())?
     }

@@ -24,7 +24,7 @@ pub enum ControlError {
     Nobody,
     #[error("several regions run on this machine: name the folder of one with --folder: {0}")]
     Several(String),
-    #[error("the region in {folder} does not answer")]
+    #[error("the region in {folder} does not reply")]
     Away { folder: PathBuf, source: io::Error },
     #[error("{0}")]
     Refused(String),

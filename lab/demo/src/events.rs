@@ -109,7 +109,7 @@ impl Events {
         let Some(fault) = remembered.faults.iter_mut().find(|fault| fault.number == number) else { return };
         let (lasted, seen) = fault.seen(now);
         let what = format!(
-            "{}: is over after {:.1} s; {} of {} requests have failed, {} were older than the last commit",
+            "{}: ended after {:.1} s; {} of {} requests failed, {} reads were older than the last commit",
             fault.what,
             lasted.as_secs_f64(),
             seen.failed,
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!((events.state_of("node-1"), events.state_of("node-2")), (Some("killed"), None));
         events.ends(number, &sums);
         assert_eq!(events.state_of("node-1"), None);
-        assert!(events.events()[0].what.starts_with("kill node-1: is over"));
+        assert!(events.events()[0].what.starts_with("kill node-1: ended"));
         assert!(events.each_fault(|fault| fault.after.is_some())[0]);
     }
 }

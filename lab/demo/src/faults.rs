@@ -46,42 +46,42 @@ const ON_A_WAY: &[Role] = &[Role::Etcd, Role::Node, Role::Gutter, Role::Router, 
 pub const KINDS: &[Kind] = &[
     Kind {
         verb: "kill",
-        about: "ends the process as kill -9 does; it is started again afterwards",
+        about: "kills the process (SIGKILL) and restarts it afterwards",
         state: "killed",
         roles: &Role::ALL,
         does: Does::Kill,
     },
     Kind {
         verb: "freeze",
-        about: "stops the process (SIGSTOP): it has its connections, and answers nothing",
+        about: "stops the process (SIGSTOP): its connections stay open without replies",
         state: "frozen",
         roles: &Role::ALL,
         does: Does::Freeze,
     },
     Kind {
         verb: "slow",
-        about: "has all bytes to and from it come 50 ms late",
+        about: "delays all bytes to and from the part by 50 ms",
         state: "slow",
         roles: ON_A_WAY,
         does: Does::Slow,
     },
     Kind {
         verb: "cut",
-        about: "cuts it off from all others: nothing comes through, and nothing is refused",
+        about: "stops all bytes to and from the part; connections are neither closed nor refused",
         state: "cut off",
         roles: ON_A_WAY,
         does: Does::Cut,
     },
     Kind {
         verb: "empty",
-        about: "empties the cache at once (flush_all), and looks what comes of it",
+        about: "empties the cache (flush_all)",
         state: "emptied",
         roles: &[Role::Node, Role::Gutter],
         does: Does::Empty,
     },
     Kind {
         verb: "fill",
-        about: "fills its disk: no file of the process can grow, so that it can log no deletes and save no position",
+        about: "fills the disk of the part, which then cannot log deletes or save its position",
         state: "without disk",
         roles: &[Role::Router, Role::Invalidator],
         does: Does::Fill,
@@ -105,7 +105,7 @@ impl Kind {
     pub(crate) fn named(verb: &str) -> Result<&'static Self, String> {
         KINDS.iter().find(|kind| kind.verb == verb).ok_or_else(|| {
             let verbs: Vec<&str> = KINDS.iter().map(|kind| kind.verb).collect();
-            format!("'{verb}' is nothing that can be done: there are {}", verbs.join(", "))
+            format!("unknown fault '{verb}'; use one of {}", verbs.join(", "))
         })
     }
 }
@@ -133,13 +133,13 @@ pub(crate) fn take<'w>(
     let named: Vec<&Part> = world.parts.iter().filter(names).collect();
     if named.is_empty() {
         let all: Vec<&str> = world.parts.iter().map(|part| part.name.as_str()).collect();
-        return Err(format!("there is no '{}' here: there are {}", what.unwrap_or_default(), all.join(", ")));
+        return Err(format!("unknown part '{}'; use one of {}", what.unwrap_or_default(), all.join(", ")));
     }
     let mut fit: Vec<&Part> = named.into_iter().filter(|part| kind.breaks(part.role())).collect();
     if fit.is_empty() {
         let roles: Vec<&str> = kind.roles().collect();
         let what = what.unwrap_or_default();
-        return Err(format!("{} is not for {what}: it is for {}", kind.verb, roles.join(", ")));
+        return Err(format!("{} cannot be applied to {what}, only to {}", kind.verb, roles.join(", ")));
     }
     if among == Among::Serving && fit.len() > 1 {
         let snapshot = world.snapshot();
@@ -153,7 +153,7 @@ pub(crate) fn take<'w>(
             return Ok(part);
         }
     }
-    Err("it is broken already, or being started".to_owned())
+    Err("the part already has a fault or is starting".to_owned())
 }
 
 /// Breaks a part that is held, for so long, and lets it go.
@@ -220,7 +220,7 @@ pub(crate) fn begin(
 ) -> Result<(String, String), String> {
     let kind = Kind::named(verb)?;
     if !LENGTHS.contains(&length) {
-        return Err(format!("something is broken for {:?} to {:?}", LENGTHS.start(), LENGTHS.end()));
+        return Err(format!("a fault lasts from {:?} to {:?}", LENGTHS.start(), LENGTHS.end()));
     }
     let part = take(world, kind, what, Among::Serving, random)?;
     let duty = world.snapshot().duty(part);

@@ -35,7 +35,7 @@ impl Home {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && named.is_some() => {
                 if fs::read_dir(&path)?.next().is_some() {
-                    return Err(io::Error::other("there is something in it already"));
+                    return Err(io::Error::other("the folder is not empty"));
                 }
             }
             Err(error) => return Err(error),
@@ -43,7 +43,7 @@ impl Home {
         let home = Home { path: fs::canonicalize(&path)?, is_temporary: named.is_none() };
         if home.path.as_os_str().len() > PATH_MAX {
             return Err(io::Error::other(format!(
-                "sockets in it have no names: it is longer than {PATH_MAX} bytes"
+                "the path is longer than {PATH_MAX} bytes, too long for sockets in it"
             )));
         }
         Ok(home)
@@ -96,7 +96,7 @@ mod tests {
         home.clear();
         assert!(path.exists());
         let why = Home::open(Some(&path)).unwrap_err().to_string();
-        assert!(why.contains("already"), "{why}");
+        assert!(why.contains("not empty"), "{why}");
         let why = Home::open(Some(&scratch.file(&"x".repeat(100)))).unwrap_err().to_string();
         assert!(why.contains("longer"), "{why}");
     }

@@ -103,7 +103,7 @@ impl Part {
     /// # Errors
     /// What it has said, if it does not.
     pub(crate) fn start(&self) -> Result<(), String> {
-        self.launch().map_err(|error| format!("{} cannot be started: {error}", self.name))?;
+        self.launch().map_err(|error| format!("cannot start {}: {error}", self.name))?;
         let answers = || match self.ended() {
             Some(how) => Some(Err(how)),
             None => (self.plan.answers)().then_some(Ok(())),
@@ -114,9 +114,9 @@ impl Part {
                 return Ok(());
             }
             Some(Err(how)) => how,
-            None => format!("it does not answer within {START_MAX:?}"),
+            None => format!("no reply within {START_MAX:?}"),
         };
-        Err(format!("{} does not start, {why}: {}", self.name, self.last_words()))
+        Err(format!("cannot start {}: {why}: {}", self.name, self.last_words()))
     }
 
     fn launch(&self) -> io::Result<()> {
@@ -137,7 +137,7 @@ impl Part {
         let mut process = self.process();
         let status = process.as_mut()?.try_wait().ok().flatten()?;
         *process = None;
-        Some(format!("it has ended with {status}"))
+        Some(format!("the process exited with {status}"))
     }
 
     fn last_words(&self) -> String {

@@ -26,7 +26,7 @@ pub(crate) fn text(row: usize) -> String {
 
 /// The database has not answered.
 #[derive(Debug, thiserror::Error)]
-#[error("the database does not answer: {0}")]
+#[error("the database does not reply: {0}")]
 pub(crate) struct Unanswered(#[from] SourceError);
 
 /// Where rows are.

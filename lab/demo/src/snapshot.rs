@@ -91,7 +91,7 @@ impl World {
             if let (Some(before), Some(now)) = (&before, now)
                 && before != now
             {
-                self.events.event(format!("slot {slot} changes hands: {before} is replaced by {now}"));
+                self.events.event(format!("slot {slot}: {now} replaces {before}"));
             }
         }
         let is_full = seen.slots.len() == SLOTS && seen.slots.iter().all(Option::is_some);

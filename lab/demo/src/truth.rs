@@ -73,7 +73,7 @@ impl Truth {
         }
         let newer = self.history.newer(read.row, seen).map_or_else(String::new, |newer| newer.to_string());
         verdict.wrong = Some(format!(
-            "row {} was read with version {seen} at {:?}, until {:?}: deletes of {} had come to all caches, a writer was told of {told:?}; the first newer one is {newer}",
+            "row {} was read with version {seen} from {:?} to {:?}: deletes of {} had reached all caches, a writer had received {told:?}; the first newer one is {newer}",
             read.row,
             read.at,
             self.history.now(),

@@ -41,7 +41,7 @@ pub struct Settings {
 /// Why there is no region.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    #[error("the folder cannot be used: {0}")]
+    #[error("cannot use the folder: {0}")]
     Folder(io::Error),
     #[error("{0}")]
     Start(String),
@@ -63,12 +63,12 @@ pub fn up(
     let time = Stopwatch::start();
     settings.chaos.map_or(Ok(()), chaos::check).map_err(DemoError::Start)?;
     let home = Home::open(settings.folder.as_deref()).map_err(DemoError::Folder)?;
-    say(&format!("a region in {}", home.path().display()));
+    say(&format!("region in {}", home.path().display()));
     let outcome = start(settings, home.clone(), time, &mut is_over, &mut say);
     match &outcome {
         // Whoever looks for the reason needs what the parts have said.
         Ok(Some(found)) if !found.wrong.is_empty() => {
-            say(&format!("its logs are kept in {}", home.path().display()));
+            say(&format!("the logs of the region are in {}", home.path().display()));
         }
         _ => home.clear(),
     }
@@ -94,7 +94,7 @@ fn start(
             Err(RecvTimeoutError::Timeout) if is_over() => return Ok(None),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(DemoError::Start("the region has panicked".to_owned()));
+                return Err(DemoError::Start("the region panicked".to_owned()));
             }
         }
     };
@@ -120,12 +120,12 @@ fn run(
     let page = web::serve(&place, settings.token_file.as_deref(), world)?;
     // Whoever may use the folder may do everything.
     let control = web::serve(&format!("unix:{}", world.home.file(CONTROL).display()), None, world)?;
-    world.left_out.iter().for_each(|what| say(&format!("left out: {what}")));
+    world.left_out.iter().for_each(|what| say(&format!("skipped: {what}")));
     say(&format!("page: http://{}/", page.address()));
     while world.counts.get(Count::Reads) == 0 && !is_over() {
         thread::sleep(LOOK);
     }
-    say(&format!("the first request was answered after {:.1} s", time.elapsed().as_secs_f64()));
+    say(&format!("first reply after {:.1} s", time.elapsed().as_secs_f64()));
     hints(say);
     if let Some(length) = settings.chaos {
         chaos::begin(world, settings.seed, length).map_err(DemoError::Start)?;
@@ -144,9 +144,9 @@ fn run(
 
 fn hints(say: &mut impl FnMut(&str)) {
     let verbs: Vec<&str> = KINDS.iter().map(|kind| kind.verb).collect();
-    say("break something by the page, or from another terminal:");
+    say("cause faults on the page or from another terminal:");
     say("  guira fleet break kill node --for 10s");
     say("  guira fleet break random --for 1m");
     say(&format!("  ({}: guira fleet break --list)", verbs.join(", ")));
-    say("Ctrl-C ends everything");
+    say("stop with Ctrl-C");
 }

@@ -101,7 +101,7 @@ impl User<'_> {
             self.wrong(why);
         }
         if found.is_none_or(|value| value.data() != text(row).as_bytes()) {
-            self.wrong(format!("row {row} was read with another one's text"));
+            self.wrong(format!("row {row} was read with the text of another row"));
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) const RANDOM: &str = "random";
 /// When the place cannot be had.
 pub(crate) fn serve(at: &str, token_file: Option<&Path>, world: &Arc<World>) -> Result<Admin, AdminError> {
     let world = world.clone();
-    Admin::serve(at, token_file, ", and breaks what runs here", move || DemoSite {
+    Admin::serve(at, token_file, ", and can cause faults", move || DemoSite {
         before: world.sums(),
         world,
         clock: CoarseClock::system(),
@@ -120,16 +120,17 @@ impl<'q> FaultRequest<'q> {
         let mut request = FaultRequest { kind: "", what: None, length: LENGTH, seed: None };
         for part in query.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let number = || value.parse::<u64>().map_err(|_| format!("{name} is a number, not '{value}'"));
+            let number =
+                || value.parse::<u64>().map_err(|_| format!("{name} must be a number, not '{value}'"));
             match name {
                 "kind" => request.kind = value,
                 "what" => request.what = Some(value).filter(|value| !value.is_empty()),
                 "for_ms" => request.length = Duration::from_millis(number()?),
                 "seed" => request.seed = Some(number()?),
-                other => return Err(format!("there is no '{other}': there are kind, what, for_ms and seed")),
+                other => return Err(format!("unknown field '{other}'; use kind, what, for_ms and seed")),
             }
         }
-        if request.kind.is_empty() { Err("a kind is missing".to_owned()) } else { Ok(request) }
+        if request.kind.is_empty() { Err("kind is missing".to_owned()) } else { Ok(request) }
     }
 }
 

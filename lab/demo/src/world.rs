@@ -37,8 +37,8 @@ const JOINED_MAX: Duration = Duration::from_secs(60);
 const WATCH: Duration = Duration::from_millis(200);
 /// What is left out, and what takes its place.
 const NO_ETCD: &str =
-    "etcd is not installed (Debian: etcd-server): the pool is a list of four nodes, and nobody replaces one";
-const NO_MARIADB: &str = "MariaDB is not installed (Debian: mariadb-server): rows are a table of this process, which deletes what was changed itself";
+    "etcd is not installed (Debian package etcd-server): the pool is a fixed list of four nodes";
+const NO_MARIADB: &str = "MariaDB is not installed (Debian package mariadb-server): this process holds the rows and sends the deletes";
 
 /// What a thread does.
 type Work = Box<dyn FnOnce(&Arc<World>) + Send>;
@@ -77,7 +77,7 @@ impl World {
     /// # Errors
     /// What a part says that does not start.
     pub(crate) fn start(home: Home, programs: Programs, seed: u64) -> Result<Arc<Self>, String> {
-        let told = |error: io::Error| format!("the region cannot be made: {error}");
+        let told = |error: io::Error| format!("cannot create the region: {error}");
         let installed = Installed::look();
         let spawner = Arc::new(Spawner::open(programs).map_err(told)?);
         let Made { parts, etcd, database, routers } =
@@ -122,7 +122,7 @@ impl World {
         thread::scope(|scope| {
             let database = scope.spawn(|| self.start_database());
             self.start_caches()?;
-            database.join().map_err(|_| "the database has panicked".to_owned())?
+            database.join().map_err(|_| "the database thread panicked".to_owned())?
         })
     }
 
@@ -140,7 +140,7 @@ impl World {
                     .create(POOL, &Pool::of_empty_slots(SLOTS, rules))
                     .map_err(|error| error.to_string())
             });
-            made.map_err(|error| format!("the pool cannot be made: {error}"))?;
+            made.map_err(|error| format!("cannot create the pool: {error}"))?;
         }
         for role in [Role::Node, Role::Gutter] {
             self.start_all(role)?;
@@ -154,7 +154,7 @@ impl World {
         self.of_role(Role::Member).take(SLOTS).try_for_each(Part::start)?;
         let joined = || self.look_at_slots().then_some(());
         if Deadline::after(JOINED_MAX).poll(joined).is_none() {
-            return Err("the nodes do not take their slots".to_owned());
+            return Err("the nodes did not get their slots".to_owned());
         }
         self.of_role(Role::Member).skip(SLOTS).try_for_each(Part::start)
     }
@@ -223,7 +223,7 @@ impl World {
             None => (!part.is_running()).then(|| format!("{} is down", part.name)),
         });
         let wrong = self.counts.get(crate::counts::Count::Wrong);
-        if wrong > 0 { Some(format!("{wrong} wrong answers")) } else { broken }
+        if wrong > 0 { Some(format!("{wrong} wrong replies")) } else { broken }
     }
 
     /// What was seen of the parts last.
@@ -259,7 +259,7 @@ fn watch(world: &Arc<World>) {
             }
             if let Some(how) = how {
                 part.flow(crate::relay::Flow::Closed);
-                world.events.event(format!("{}: {how}; it is started again", part.name));
+                world.events.event(format!("{}: {how}; restarting", part.name));
             }
             let kept = world.clone();
             let started = thread::Builder::new().spawn(move || {

@@ -194,7 +194,7 @@ pub fn run(
     for case in &selection.idle {
         if let Err(error) = idle::allow_files(case.connections) {
             // Not worth losing what was measured before.
-            log(&format!("{}: left out, {error}", case.name));
+            log(&format!("{}: skipped: {error}", case.name));
             continue;
         }
         for kind in caches_with(case.wire, case.name, options, log) {
@@ -235,7 +235,7 @@ fn caches_with<'a>(wire: Wire, part: &str, options: &'a Options, log: &mut dyn F
 fn has_wire(kind: &Kind, wire: Wire, part: &str, log: &mut dyn FnMut(&str)) -> bool {
     let can = kind.can(wire);
     if !can {
-        log(&format!("{part}: {} is left out, it has no {}", kind.name(), wire.name()));
+        log(&format!("{part}: skipped {}: no {}", kind.name(), wire.name()));
     }
     can
 }

@@ -290,7 +290,7 @@ impl Datagrams {
     fn note_unexpected(&self, id: u16, counters: &mut Counters) {
         match self.given_up.iter().position(|&given_up| given_up == id) {
             Some(_) => counters.counts.late += 1,
-            None => counters.wrong(|| format!("a datagram came for request {id}, which is not open")),
+            None => counters.wrong(|| format!("received a datagram for request {id}, which is not pending")),
         }
     }
 

@@ -19,7 +19,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// MICA's datagrams could not be sent.
-    #[error("cannot ask {way}")]
+    #[error("cannot query {way}")]
     Direct {
         /// Where they were to go.
         way: String,
@@ -84,7 +84,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// A request asks for a value longer than the pool of values holds.
-    #[error("a value of {len} bytes is longer than the largest that was announced, {max}")]
+    #[error("a value of {len} bytes exceeds the announced maximum of {max}")]
     ValueTooLong {
         /// The length asked for.
         len: usize,
@@ -109,7 +109,7 @@ pub enum LoadError {
         problem: String,
     },
     /// More requests were never answered than is allowed.
-    #[error("{lost} of {requests} requests were never answered; {} % may be", .limit * 100.0)]
+    #[error("{lost} of {requests} requests had no reply; the limit is {} %", .limit * 100.0)]
     Lost {
         /// How many.
         lost: u64,
@@ -128,7 +128,7 @@ pub enum LoadError {
     },
     /// Values that others have stored before.
     #[error(
-        "the server is not empty ({items} items before the replay): flush_all first; {count} values were not those of the trace"
+        "the server was not empty ({items} items before the replay): run flush_all first; {count} values were not those of the trace"
     )]
     NotEmpty {
         /// How many items there were.

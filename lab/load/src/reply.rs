@@ -37,10 +37,10 @@ pub enum Check {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// Bytes came although nothing was asked.
-    #[error("{0:?} came although nothing was asked")]
+    #[error("{0:?} received without a request")]
     Unasked(String),
     /// A line that does not answer the request.
-    #[error("{line:?} does not answer a {command:?}")]
+    #[error("{line:?} is not a reply to {command:?}")]
     Unexpected {
         /// The line.
         line: String,
@@ -252,7 +252,8 @@ impl Judge {
             return;
         }
         if !skip_to_key(header.key, outbox, counters) {
-            counters.wrong(|| format!("a value came for {:?}, which was not asked for", excerpt(header.key)));
+            counters
+                .wrong(|| format!("received a value for {:?}, which was not requested", excerpt(header.key)));
             return;
         }
         let Some((awaited, _)) = outbox.front_key() else { return };

@@ -277,11 +277,11 @@ impl Load {
             return fail("threads, connections, pipeline and multiget keys must each be at least 1");
         }
         if self.connections < self.threads {
-            return fail("every thread needs a connection of its own");
+            return fail("connections must be at least the number of threads");
         }
         if matches!(self.target.carrier, Carrier::Udp(_)) {
             if self.target.protocol != Protocol::Text {
-                return fail("over UDP only the text protocol is spoken");
+                return fail("UDP supports only the text protocol");
             }
             let get = self.style.multiget_keys as usize * (self.model.keys.len_max() + 1);
             if self.model.mix.has(Operation::Multiget) && get > UDP_GET_MAX {
@@ -305,13 +305,13 @@ impl Load {
 
     fn require_sense_of_datagrams(&self) -> Result<(), LoadError> {
         if self.connections != self.threads {
-            let problem = "by MICA's datagrams every thread has one way to the server";
+            let problem = "with MICA datagrams, every thread has one connection";
             return Err(LoadError::Options(problem.to_owned()));
         }
         let (key, value) = (self.model.keys.len_max(), self.model.sizes.max() as usize);
         if key + value > ITEM_MAX {
             return Err(LoadError::Options(format!(
-                "keys of {key} bytes and values of {value} do not fit into MICA's datagrams, which take {ITEM_MAX} together: use TCP"
+                "keys of {key} bytes and values of {value} do not fit into MICA datagrams of {ITEM_MAX} bytes: use TCP"
             )));
         }
         Ok(())

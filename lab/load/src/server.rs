@@ -249,17 +249,18 @@ impl Server {
     pub fn stat(&self, stat: &str) -> Result<u64, LoadError> {
         number(&self.stats()?, stat).ok_or_else(|| LoadError::Server {
             name: self.name.clone(),
-            problem: format!("its stats lack {stat}"),
+            problem: format!("the stats lack {stat}"),
         })
     }
 
     fn await_connection(&mut self) -> Result<(), LoadError> {
         let fail = |problem: String| LoadError::Server { name: self.name.clone(), problem };
         let connected = Deadline::after(START_MAX).poll(|| match self.process.ended() {
-            Some(status) => Some(Err(fail(format!("it ended at once: {status}")))),
+            Some(status) => Some(Err(fail(format!("the process exited at once: {status}")))),
             None => TcpStream::connect(self.addr).ok().map(|_| Ok(())),
         });
-        connected.unwrap_or_else(|| Err(fail(format!("it does not accept connections at {}", self.addr))))
+        connected
+            .unwrap_or_else(|| Err(fail(format!("the process does not accept connections at {}", self.addr))))
     }
 }
 

@@ -129,13 +129,13 @@ pub fn policies() -> impl Iterator<Item = Entry> {
 const HERE: &[Entry] = &[
     Entry {
         name: AUTO,
-        about: "the engine's policies, of which a sample of the requests says which one would miss least, from first=NAME, clock, on",
+        about: "chooses among the engine's policies by simulating a sample of the requests; first=NAME, clock",
         made: Made::Auto,
     },
     Entry {
         name: "bucket-clock",
-        about: "fleec's CLOCK, a value of bits=NUMBER, 2, for each bucket, by the engine's own rule (FLeeC); a new item raises \
-                it to new=NUMBER, 1",
+        about: "CLOCK of the engine fleec, with bits=NUMBER, 2, per bucket (FLeeC); a new item raises the value of its bucket \
+                to new=NUMBER, 1",
         made: Made::Here(&["bits", "new"], |spec, setup| {
             let bits = spec.number("bits", 1..=8)?.unwrap_or(2) as u32;
             let new = spec.number("new", 0..=255)?.unwrap_or(1) as u8;
@@ -144,17 +144,17 @@ const HERE: &[Entry] = &[
     },
     Entry {
         name: "exact-lru",
-        about: "the least recently used goes, without approximation (Mattson and others 1970)",
+        about: "evicts the least recently used item, without approximation (Mattson and others 1970)",
         made: Made::Here(&[], |_, setup| Ok(setup.run(Lru::new(setup.limit, setup.keys())))),
     },
     Entry {
         name: "arc",
-        about: "two lists that learn from ghosts how long to be (Megiddo and Modha 2003)",
+        about: "two LRU lists whose lengths adapt to hits in ghost lists (Megiddo and Modha 2003)",
         made: Made::Here(&[], |_, setup| Ok(setup.run(Arc::new(setup.limit, setup.keys())))),
     },
     Entry {
         name: "lirs",
-        about: "what is read again soon stays; high=PERCENT of the room for the rest, 1 (Jiang and Zhang 2002)",
+        about: "keeps items with short reuse distances; high=PERCENT of the cache for the others, 1 (Jiang and Zhang 2002)",
         made: Made::Here(&["high"], |spec, setup| {
             let high = spec.number("high", 1..=50)?.unwrap_or(1);
             Ok(setup.run(Lirs::new(setup.limit, setup.keys(), high)))
@@ -162,7 +162,7 @@ const HERE: &[Entry] = &[
     },
     Entry {
         name: "w-tinylfu",
-        about: "admission by frequency behind an LRU window=PERCENT, or one that adapts (Einziger and others 2017, 2018)",
+        about: "admits items by frequency after an LRU window=PERCENT, by default adaptive (Einziger and others 2017, 2018)",
         made: Made::Here(&["window"], |spec, setup| {
             let window = spec.number("window", 1..=99)?.map_or(Window::Adaptive, Window::Percent);
             Ok(setup.run(TinyLfu::new(setup.limit, setup.keys(), setup.entries(), window)))
@@ -170,7 +170,7 @@ const HERE: &[Entry] = &[
     },
     Entry {
         name: "belady",
-        about: "the optimum, which knows the future: what is read again last goes (Belady 1966)",
+        about: "the optimum with knowledge of the future: evicts the item whose next read is latest (Belady 1966)",
         made: Made::Here(&[], |_, setup| {
             let stream = setup.stream;
             let policy = Belady::new(setup.limit, setup.keys(), &stream.ids, stream.next_reads());

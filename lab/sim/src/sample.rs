@@ -28,7 +28,7 @@ impl FromStr for Sample {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no sample: write 1% (of the keys) or 8k (keys)");
+        let wrong = || format!("{text:?} is not a sample: use 1% (of the keys) or 8k (keys)");
         if let Some(percent) = text.strip_suffix('%') {
             let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
             return if percent > 0.0 && percent <= 100.0 {

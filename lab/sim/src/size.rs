@@ -50,7 +50,7 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no size: write 5% (of the keys), 4000 (objects) or 64MiB");
+        let wrong = || format!("{text:?} is not a size: use 5% (of the keys), 4000 (objects) or 64MiB");
         let (number, unit) = split(text).ok_or_else(wrong)?;
         let whole = |factor: f64| {
             let scaled = number * factor;

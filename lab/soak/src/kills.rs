@@ -270,7 +270,7 @@ fn look(server: &ServerProcess, field: &Field, past: Option<Past>, total: &Field
         (false, _) => "starts with nothing",
     });
     // Blocks, or the sums of all of them.
-    let says_so = said.contains("not as they were left") || said.contains("it is damaged");
+    let says_so = said.contains("KiB are corrupt") || said.contains("the region is corrupt");
     let legal = match past.finds {
         Finds::Nothing => !restored,
         Finds::Part => says_so,

@@ -39,7 +39,7 @@ pub const KVCACHE_REG: Files<'static> = Files {
 #[derive(Debug, thiserror::Error)]
 pub enum CacheLibError {
     /// It is not the JSON that was expected.
-    #[error("{file} is not as CacheLib writes it")]
+    #[error("{file} does not have the format of CacheLib")]
     Json {
         /// Which of the three files.
         file: &'static str,

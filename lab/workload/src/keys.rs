@@ -29,7 +29,7 @@ pub struct KeyShape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyShapeError {
     /// Empty, reversed, or beyond the protocol's limit.
-    #[error("key lengths must lie between 1 and {KEY_LEN_MAX} bytes with the smaller first, not {min}-{max}")]
+    #[error("key lengths must be 1 to {KEY_LEN_MAX} bytes with the smaller first, not {min}-{max}")]
     Range {
         /// The shortest length asked for.
         min: usize,
@@ -37,7 +37,7 @@ pub enum KeyShapeError {
         max: usize,
     },
     /// Too short to tell the keys apart.
-    #[error("keys of {len} bytes cannot tell {count} keys apart; use at least {needed}")]
+    #[error("{len} bytes are too short for {count} different keys; use at least {needed}")]
     TooShort {
         /// The shortest length asked for.
         len: usize,

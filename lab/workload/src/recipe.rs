@@ -48,7 +48,7 @@ pub struct Recipe {
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// The name is not known.
-    #[error("unknown workload '{name}'; there are: {known}")]
+    #[error("unknown workload '{name}'; use one of: {known}")]
     Unknown {
         /// The name given.
         name: String,
@@ -93,10 +93,15 @@ type ReadFile<'a> = dyn Fn(&std::path::Path) -> std::io::Result<String> + 'a;
 /// [`twitter::CLUSTERS`] or [`facebook::POOLS`] is one more.
 const KINDS: [(&str, &[&str], &str, Make); 5] = [
     ("zipf", &["alpha", "get", "set", "delete", "value", "key", "ttl"], "Zipf's law, alpha 0.99", zipf),
-    ("uniform", &["get", "set", "delete", "value", "key", "ttl"], "all keys alike", uniform),
+    ("uniform", &["get", "set", "delete", "value", "key", "ttl"], "all keys equally popular", uniform),
     ("cachelib", &["dir"], "CacheLib's distributions; dir=PATH, or Meta's kvcache_reg", from_cachelib),
-    ("fb-page", &["alpha"], "pages of Facebook, many keys each (figure 9)", facebook::page),
-    ("fb-tiny", &["alpha"], "keys of 16 or 21 bytes, values of 2 (MemC3, section 3)", facebook::tiny),
+    ("fb-page", &["alpha"], "pages of Facebook with many keys (figure 9)", facebook::page),
+    (
+        "fb-tiny",
+        &["alpha"],
+        "tiny items of Facebook: keys of 16 or 21 bytes, values of 2 (MemC3, section 3)",
+        facebook::tiny,
+    ),
 ];
 
 /// Options that every workload has.

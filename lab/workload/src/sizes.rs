@@ -42,7 +42,9 @@ pub enum SizeModelError {
         max: u32,
     },
     /// Neither as many weights as sizes, nor one less.
-    #[error("{sizes} sizes need {sizes} weights, or one less to be the bounds of ranges, not {weights}")]
+    #[error(
+        "{sizes} sizes need {sizes} weights, or one weight less for ranges between the sizes, not {weights}"
+    )]
     Lengths {
         /// How many sizes there are.
         sizes: usize,

@@ -26,7 +26,7 @@ pub enum StartError {
     #[error(transparent)]
     Direct(#[from] DirectError),
     /// Datagrams are to be served, and clients have to say who they are.
-    #[error("users (auth-file, -Y, -S) do not go together with UDP, mica or local: a datagram has no login")]
+    #[error("users (auth-file, -Y, -S) cannot be combined with UDP, mica or local: datagrams have no login")]
     NamelessDatagrams,
     /// There is no such engine.
     #[error(transparent)]

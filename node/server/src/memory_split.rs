@@ -137,7 +137,7 @@ impl MemorySplit {
             ("items and index", self.engine),
             ("connections", self.idle + self.traffic + self.rings),
             ("workers' buffers and stacks", self.workers),
-            ("what is learnt from requests", self.advice + self.top_keys),
+            ("samples of requests", self.advice + self.top_keys),
             ("code and system", self.process),
         ]
     }

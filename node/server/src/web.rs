@@ -19,7 +19,7 @@ pub(crate) fn start(
     shared: Arc<Shared>,
     token: Option<Arc<Token>>,
 ) -> io::Result<Crew> {
-    let secrets = if shared.top_keys.is_some() { ", and the keys that are asked for most" } else { "" };
+    let secrets = if shared.top_keys.is_some() { ", and the top keys" } else { "" };
     guira_web::start(port, token, secrets, move || {
         let readiness = Readiness::new(shared.workers.len());
         NodeSite { admin, shared, readiness }

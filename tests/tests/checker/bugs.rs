@@ -157,15 +157,15 @@ fn a_wrong_template_is_found_if_hints_do_not_come_of_it() {
     store(&system, 1, "old", 0);
     system.set_own("newer");
     // Of its own hints only that they have no check is seen.
-    wait_until("a hint of no check", || checker.metric("guira_checker_unmatched_hints_total") > 0);
+    wait_until("a hint without a check", || checker.metric("guira_checker_unmatched_hints_total") > 0);
     assert_eq!(checker.metric("guira_checker_sampled_total"), 0);
     let _hints = system.invalidator("templates", "user:{id}", &[hints]);
     system.set_own("new");
     let report = checker.find("west");
-    assert!(report.iter().any(|line| line == "of no check: usr:1000"), "{report:?}");
+    assert!(report.iter().any(|line| line == "example of a key without a check: usr:1000"), "{report:?}");
     let found = examples(&report);
     assert!(
-        matches!(&found[..], [line] if line.starts_with("  user:1000 in west: told of at ")
+        matches!(&found[..], [line] if line.starts_with("  user:1000 in west: hint at ")
             && line.contains("had 'old' (3 bytes, version 0) instead of 'new' (3 bytes, version 2)")),
         "{report:?}"
     );

@@ -91,7 +91,7 @@ fn clusters_are_compared_with_each_other_where_there_is_no_database() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success()
-            && text.starts_with("4 hints, 0 of no check, 4 sampled, 0 dropped, 0 under way;"),
+            && text.starts_with("4 hints: 0 without a check, 4 sampled, 0 dropped, 0 in progress;"),
         "{text}"
     );
     let squeezed: Vec<String> =
@@ -104,7 +104,7 @@ fn clusters_are_compared_with_each_other_where_there_is_no_database() {
         assert!(squeezed.iter().any(|shown| shown == line), "{line}: {text}");
     }
     assert!(
-        text.contains("  b in west: told of at ")
+        text.contains("  b in west: hint at ")
             && text.contains("had 'other' (5 bytes) instead of 'one' (3 bytes)"),
         "{text}"
     );
@@ -164,20 +164,20 @@ fn configurations_that_make_no_sense_are_refused() {
     let query = "[[check]]\nkey = \"user:{id}\"\nquery = \"SELECT {name}\"\n";
     let database = "[database.mariadb]\naddress = \"db:3306\"\nuser = \"u\"\ndatabase = \"shop\"\n";
     for (lines, error) in [
-        (query.to_owned(), "there is no database"),
+        (query.to_owned(), "[database] is missing"),
         (database.to_owned(), "no check has a query"),
         (format!("{database}{query}"), "has no {name}"),
-        ("[[check]]\nkey = \"{a}{b}\"\n".to_owned(), "no telling where a value ends"),
+        ("[[check]]\nkey = \"{a}{b}\"\n".to_owned(), "need a text between them"),
         ("surprise = 1".to_owned(), "unknown field"),
     ] {
         let told = refused(&configuration(&nodes, &lines));
         assert!(told.contains(error), "{lines}: {told}");
     }
     let none = configuration(&nodes, "").replace("[200, 900]", "[]");
-    assert!(refused(&none).contains("delays-ms has 1 to 16 delays"));
+    assert!(refused(&none).contains("delays-ms must have 1 to 16 delays"));
     let one = configuration(&nodes, "").replace("west", "east");
-    assert!(refused(&one).contains("two clusters are called east"));
+    assert!(refused(&one).contains("two clusters have the name east"));
     let alone =
         configuration(&nodes, "").split("[[cluster]]\nname = \"west\"").next().expect("a part").to_owned();
-    assert!(refused(&alone).contains("two clusters are needed"));
+    assert!(refused(&alone).contains("add a second cluster"));
 }

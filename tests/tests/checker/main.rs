@@ -262,6 +262,6 @@ impl Checker {
 fn examples(report: &[String]) -> Vec<&String> {
     report
         .iter()
-        .filter(|line| line.contains(": told of at ") || line.contains(": seen in the database at "))
+        .filter(|line| line.contains(": hint at ") || line.contains(": change found in the database at "))
         .collect()
 }

@@ -11,7 +11,7 @@ fn wrong_arguments_are_told_in_words() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let (code, text) = said(&["fleet", "--etcd", "etcd:2379", "status"]);
-    assert!(code == Some(2) && text.contains("'etcd:2379' is no member of etcd"), "{text}");
+    assert!(code == Some(2) && text.contains("'etcd:2379' is not a URL of etcd"), "{text}");
     let (code, text) = said(&["fleet", "--etcd", "http://127.0.0.1:1", "status"]);
     assert!(code == Some(1) && text.contains("no endpoint of etcd answers"), "{text}");
     let (code, text) = said(&["router", "-p", "0", "--config-str", r#"{"route": "PoolRoute|etcd:a"}"#]);
@@ -45,7 +45,7 @@ fn a_pool_is_made_once_and_a_slot_is_given_only_to_a_spare() {
     refused(&region, &["replace", "cache", "2"], "has the slots 0 to 1");
     region.join(3);
     let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
-    refused(&region, &["replace", "cache", "0", "--with", &names[1]], "is no spare");
+    refused(&region, &["replace", "cache", "0", "--with", &names[1]], "is not a spare");
     let said = region.fleet(&["replace", "cache", "0", "--from", &names[0], "--dry-run"]);
     assert!(said.contains(&format!("{} -> {}", names[0], names[2])), "{said}");
     let other = format!("slot 0 is served by {}, not by {}", names[0], names[1]);
@@ -77,7 +77,7 @@ fn a_spare_that_has_died_is_passed_over() {
     drop(node.server);
     let dead = names.remove(dead);
     let said = region.try_fleet(&["replace", "cache", "0", "--with", &dead]).expect_err("it is dead");
-    assert!(said.contains("cannot connect") || said.contains("is no spare"), "{said}");
+    assert!(said.contains("cannot connect") || said.contains("is not a spare"), "{said}");
     for command in ["drain", "replace"] {
         let said = region.fleet(&[command, "cache", "0", "--dry-run"]);
         assert!(said.contains(&format!("{} -> {}", names[0], names[1])), "{command}: {said}");

@@ -45,7 +45,7 @@ fn a_drain_keeps_all_keys_and_nothing_outdated_is_read_by_any_router() {
         drain.join().expect("it is drained")
     });
     let during = model.seen().since(first);
-    assert!(said.contains("by Ch3 move with it") && said.contains("is let go"), "{said}");
+    assert!(said.contains("of the keys move (hash Ch3)") && said.contains("is drained"), "{said}");
     assert_eq!(region.slots(), [names[2].clone(), names[1].clone()]);
     let moved = routes(&mut client).iter().zip(&before).filter(|(after, before)| after != before).count();
     assert_eq!(moved, before.iter().filter(|server| **server == names[0]).count());
@@ -83,15 +83,15 @@ fn a_drain_that_was_interrupted_goes_on_from_where_it_was() {
     drain.kill();
     assert_eq!(misses(&mut client), [""; 0]);
     // Neither of the two is a spare, and others are told what there is.
-    assert_eq!(region.state(&names[0]), "had slot 0");
+    assert_eq!(region.state(&names[0]), "leaves slot 0");
     let refused = |arguments: &[&str], what: &str| {
         let said = region.try_fleet(arguments).expect_err("it is refused");
         assert!(said.contains(what), "{arguments:?}: {said}");
     };
-    refused(&["drain", POOL, "0", "--with", &names[2]], &format!("goes to {} already", names[1]));
+    refused(&["drain", POOL, "0", "--with", &names[2]], &format!("already moves to {}", names[1]));
     refused(&["replace", POOL, "0"], "is being drained");
     refused(&["resize", POOL, "2"], "is being drained");
-    assert!(region.fleet(&["drain", POOL, "0", "--dry-run"]).contains("would go on"));
+    assert!(region.fleet(&["drain", POOL, "0", "--dry-run"]).contains("would resume"));
     region.fleet(&["drain", POOL, "0", "--settle=1s", "--within=1s"]);
     assert_eq!((region.slots(), misses(&mut client)), (vec![names[1].clone()], vec![]));
     region.wait_for_state(&names[0], "spare");
@@ -107,7 +107,7 @@ fn a_second_drain_goes_on_with_the_one_that_is_under_way_and_both_tell_of_its_en
     let mut first = begin(&region, "0", &names[1]);
     wait_for("a server that is filled", || is_warming(&region, &names[1]));
     let second = region.fleet(&["drain", POOL, "0", "--settle=1s", "--within=1s"]);
-    let end = format!("slot 0 of pool {POOL} is served by {}; {} is let go", names[1], names[0]);
+    let end = format!("slot 0 of pool {POOL} is drained: {} replaces {}", names[1], names[0]);
     assert!(second.contains(&end), "{second}");
     let status = wait_for("the end of the first", || first.ended());
     assert!(status.success() && first.lines().contains(&end), "{:?} {}", first.lines(), first.errors());
@@ -129,8 +129,8 @@ fn a_drain_that_others_have_turned_round_empties_nobody() {
     put(&region, &format!(r#"{{"slots": [{{"server": "{}", "handover": {handover}}}]}}"#, names[1]));
     let status = wait_for("the end of the drain", || drain.ended());
     let said = drain.errors();
-    assert!(!status.success() && said.contains("is drained by somebody else"), "{said}");
-    assert!(said.contains(&format!("{} is let go no more", names[0])), "{said}");
+    assert!(!status.success() && said.contains("another command drains slot 0"), "{said}");
+    assert!(said.contains(&format!("{} keeps its items", names[0])), "{said}");
     assert_eq!(region.slots(), names[1..]);
     assert_eq!(misses(&mut Client::connect(region.nodes[0].server.address())), [""; 0]);
 }
@@ -159,11 +159,7 @@ fn of_two_servers_that_a_slot_moves_between_the_one_that_is_left_has_it() {
     for drain in &mut drains {
         wait_for("the end of a drain", || drain.ended());
     }
-    assert!(
-        drains[0].errors().contains(&format!("was given to {} meanwhile", names[0])),
-        "{}",
-        drains[0].errors()
-    );
+    assert!(drains[0].errors().contains(&format!("now has {}", names[0])), "{}", drains[0].errors());
     for told in ["the drain of its slot was cancelled", "has the slot again"] {
         let gone = [&filled.member, &former.member];
         let is_told = || region.said(told) || gone.iter().any(|member| member.errors().contains(told));
@@ -196,7 +192,7 @@ fn a_server_that_leaves_is_not_emptied_when_the_one_that_is_filled_is_gone() {
     drop(filled.server);
     let status = wait_for("the end of the drain", || drain.ended());
     let said = drain.errors();
-    assert!(!status.success() && said.contains("does not answer"), "{said}");
+    assert!(!status.success() && said.contains("does not reply"), "{said}");
     wait_for("the slot back", || (region.slots()[0] == names[0]).then_some(()));
     wait_for("the router's knowledge", || routes(&mut client).iter().all(|at| *at == names[0]).then_some(()));
     assert_eq!(misses(&mut client), [""; 0]);
@@ -236,23 +232,24 @@ fn a_drain_that_would_lose_something_is_refused() {
     refused(&region, &["drain", POOL, "0", "--until", "2"], "between 0 and 1");
     region.join(1);
     let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
-    refused(&region, &["drain", POOL, "0", "--with", &names[1]], "is no spare");
+    refused(&region, &["drain", POOL, "0", "--with", &names[1]], "is not a spare");
     refused(&region, &["drain", POOL, "0", "--hash", "Ch4"], "unknown hash Ch4");
     refused(&region, &["rules", POOL, "--minimum", "3"], "the minimum of 3 servers exceeds the 2 slots");
     assert!(region.fleet(&["rules", POOL, "--minimum", "2"]).contains("at least 2 servers"));
     let said = region.fleet(&["drain", POOL, "0", "--dry-run"]);
     assert!(
-        said.contains(&format!("{} -> {}", names[0], names[2])) && said.contains("% of the keys by Ch3"),
+        said.contains(&format!("{} -> {}", names[0], names[2]))
+            && said.contains("% of the keys move (hash Ch3)"),
         "{said}"
     );
     assert_eq!(region.slots(), names[..2], "nothing was done");
     // A server that is gone does not count as one that is left.
     region.nodes[1].server.freeze();
-    region.wait_for_state(&names[1], "gone");
+    region.wait_for_state(&names[1], "down");
     refused(
         &region,
         &["drain", POOL, "0"],
-        "1 servers would be left that are registered and answer: the minimum is 2",
+        "only 1 servers would remain registered and reply: the minimum is 2",
     );
     assert!(
         region

@@ -39,8 +39,8 @@ fn a_server_that_answers_keeps_its_slot_without_its_member() {
     region.join(3);
     let names: Vec<String> = region.nodes.iter().map(|node| node.name()).collect();
     region.nodes[1].member.kill();
-    region.wait_for_state(&names[1], "gone");
-    wait_for("a leader that asks", || region.said("is not registered, but answers").then_some(()));
+    region.wait_for_state(&names[1], "down");
+    wait_for("a leader that asks", || region.said("is not registered but replies").then_some(()));
     assert_eq!(region.slots(), names[..2]);
     // It registers again, and is what it was: nothing was flushed.
     let mut client = guira_tests::Client::connect(region.nodes[1].server.address());
@@ -88,11 +88,11 @@ fn nobody_is_replaced_when_several_servers_are_gone_at_once() {
         node.server.freeze();
     }
     for name in &names[..2] {
-        region.wait_for_state(name, "gone");
+        region.wait_for_state(name, "down");
     }
     sleep(Duration::from_secs(HOLD_DOWN_S + LEASE_S + 1));
     assert_eq!(region.slots(), names[..3]);
-    wait_for("a word about it", || region.said("are gone at once: none is replaced").then_some(()));
+    wait_for("a word about it", || region.said("are down at the same time; replacing none").then_some(()));
     // One comes back: the other one is alone now.
     region.nodes[0].server.signal("CONT");
     region.wait_for_state(&names[0], "serves");

@@ -58,7 +58,7 @@ fn keys_that_move_are_kept_and_nothing_outdated_is_read_while_a_pool_grows_and_s
     former.set(&key, "outdated");
     let said = resize(&region, &mut routers[1].connect(), &["resize", POOL, "2"]);
     assert!(
-        said.contains("3 -> 2 slots") && said.contains(&format!("slot 2: {} is let go", names[2])),
+        said.contains("3 -> 2 slots") && said.contains(&format!("slot 2: {} is removed", names[2])),
         "{said}"
     );
     assert_eq!(region.slots(), names[..2]);
@@ -79,9 +79,16 @@ fn a_second_resize_to_the_same_size_goes_on_with_the_one_that_is_under_way_and_n
     let mut first = begin(&region, "2", "--within=5m");
     for arguments in [["resize", POOL, "3"].as_slice(), &["resize", POOL, "1"], &["drain", POOL, "0"]] {
         let said = region.try_fleet(arguments).expect_err("it is refused");
-        assert!(said.contains("is resized from 1 to 2 slots: end that first"), "{arguments:?}: {said}");
+        assert!(
+            said.contains("is being resized from 1 to 2 slots: finish the resize first"),
+            "{arguments:?}: {said}"
+        );
     }
-    assert!(region.fleet(&["resize", POOL, "2", "--dry-run"]).contains("from 1 to 2 slots would go on"));
+    assert!(
+        region
+            .fleet(&["resize", POOL, "2", "--dry-run"])
+            .contains("would resume the resize from 1 to 2 slots")
+    );
     // One more than there were, which is what goes on.
     let second = region.fleet(&["add", POOL, "--settle=1s", "--within=1s"]);
     let end = format!("pool {POOL} has 2 slots");
@@ -109,7 +116,7 @@ fn a_resize_that_others_have_turned_round_takes_nothing_away() {
     put(&region, &format!(r#"{{"slots": {slots}, "resize": {back}}}"#));
     let status = wait_for("the end of the resize", || resize.ended());
     let said = resize.errors();
-    assert!(!status.success() && said.contains("somebody else has resized pool cache"), "{said}");
+    assert!(!status.success() && said.contains("another command resized pool cache"), "{said}");
     assert_eq!(misses(&mut Client::connect(region.nodes[0].server.address())), [""; 0]);
 }
 
@@ -125,8 +132,7 @@ fn a_resize_waits_for_new_servers_that_are_gone_and_former_places_keep_their_key
     let said = resize.errors();
     let new = region.nodes[1].name();
     assert!(
-        !status.success()
-            && said.contains(&format!("pool cache stays as it is, since {new} does not answer")),
+        !status.success() && said.contains(&format!("pool cache is unchanged because {new} does not reply")),
         "{said}"
     );
     assert!(is_warming(&region), "{}", kept(&region));
@@ -145,11 +151,11 @@ fn a_resize_that_cannot_be_is_refused_and_a_dry_run_says_what_would_move() {
         assert!(said.contains(what), "{arguments:?}: {said}");
     };
     region.join(3);
-    refused(&region, &["resize", POOL, "2"], "has 2 slots already");
-    refused(&region, &["resize", POOL, "4"], "has 1 spares of 2 that are needed: 1 are missing");
+    refused(&region, &["resize", POOL, "2"], "already has 2 slots");
+    refused(&region, &["resize", POOL, "4"], "needs 2 spares and has 1");
     refused(&region, &["add", POOL, "--slots", "0"], "0 is not in 1..=10000");
     region.fleet(&["rules", POOL, "--minimum", "2"]);
-    refused(&region, &["resize", POOL, "1"], "1 servers would be left");
+    refused(&region, &["resize", POOL, "1"], "only 1 servers would remain");
     region.fleet(&["rules", POOL, "--minimum", "0"]);
     let said = region.fleet(&["resize", POOL, "3", "--dry-run", "--hash", "KetamaLibmemcached"]);
     let share = said.split("slots: ").nth(1).and_then(|rest| rest.split(' ').next()).map(str::parse::<f64>);
@@ -158,19 +164,15 @@ fn a_resize_that_cannot_be_is_refused_and_a_dry_run_says_what_would_move() {
     // Keys are where Ch3 has them: who says another hash would have keys deleted that are true.
     fill(&mut region.router(&[]).connect());
     for slots in ["1", "3"] {
-        refused(
-            &region,
-            &["resize", POOL, slots, "--hash", "Crc32", "--dry-run"],
-            "say by --hash and --salt",
-        );
+        refused(&region, &["resize", POOL, slots, "--hash", "Crc32", "--dry-run"], "with --hash and --salt");
     }
     let before = region.slots();
     let said = region.fleet(&["weight", POOL, "0", "0.5", "--hash", "WeightedCh3"]);
-    assert!(said.contains("% of the keys by WeightedCh3 move"), "{said}");
+    assert!(said.contains("% of the keys move (hash WeightedCh3)"), "{said}");
     assert!(region.fleet(&["status", POOL]).contains("0.5"));
     refused(&region, &["weight", POOL, "9", "0.5"], "has the slots 0 to 1");
-    refused(&region, &["weight", POOL, "0", "2"], "give a number from 0 to 1");
-    refused(&region, &["weight", POOL, "0", "none"], "say all none");
+    refused(&region, &["weight", POOL, "0", "2"], "use a number from 0 to 1");
+    refused(&region, &["weight", POOL, "0", "none"], "use `all none`");
     region.fleet(&["weight", POOL, "all", "none"]);
     assert_eq!(region.slots(), before);
 }

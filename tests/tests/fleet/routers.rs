@@ -55,15 +55,15 @@ fn what_is_wrong_with_a_pool_is_told_once_however_often_etcd_is_asked() {
         wait_for("faults", || (faults(&mut client) > so_far + 2).then_some(()));
     };
     look_on(Some("nonsense"));
-    told("the last good pool stays", 1);
+    told("keeping the last valid pool", 1);
     look_on(None);
-    told("is not in etcd any more", 1);
+    told("was removed from etcd", 1);
     // Another fault, and one that comes again, are told.
     look_on(Some(r#"{"slots": []}"#));
-    told("the last good pool stays", 2);
+    told("keeping the last valid pool", 2);
     put(&region, &good);
     look_on(Some(r#"{"slots": []}"#));
-    told("is not in etcd any more", 1);
+    told("was removed from etcd", 1);
 }
 
 #[test]

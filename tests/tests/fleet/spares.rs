@@ -29,7 +29,7 @@ fn a_server_keeps_its_slot_whatever_the_pool_says_about_the_way_to_it() {
     region.join(1);
     let name = region.nodes[0].name();
     region.nodes[0].member.kill();
-    region.wait_for_state(&name, "gone");
+    region.wait_for_state(&name, "down");
     let written = format!("{name}:ascii");
     region.etcd.control(&[
         "put",

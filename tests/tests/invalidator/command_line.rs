@@ -12,7 +12,7 @@ fn a_configuration_is_checked_without_connecting_to_anything() {
     let file = scratch.write("good.toml", GOOD);
     let output = run_guira(&["invalidate", "--check", "--config", &file.to_string_lossy()]);
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(output.stdout, b"the configuration is right\n");
+    assert_eq!(output.stdout, b"the configuration is valid\n");
     assert!(!scratch.file("position").exists());
 }
 
@@ -37,7 +37,7 @@ fn a_position_that_is_damaged_is_refused() {
     let file = scratch.write("good.toml", &text);
     let (code, errors) = refused_guira(&["invalidate", "--config", &file.to_string_lossy()]);
     assert_eq!(code, Some(1), "{errors}");
-    assert!(errors.contains("is damaged or of another version"), "{errors}");
+    assert!(errors.contains("is corrupt or of another version"), "{errors}");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn what_somebody_has_sent_is_not_replayed() {
         (
             [&GOOD[..start], events, &GOOD[end..]].concat().replacen("position = ", "spool = ", 1),
             "1-1-0/0",
-            "change events cannot be replayed",
+            "cannot replay change events",
         ),
         (
             GOOD.replace("server-id = 7", "server-id = 7\npassword-file = \"/nowhere\""),

@@ -232,7 +232,7 @@ fn a_mysql_is_told_the_password_only_where_nobody_listens() {
     let path = fleet.scratch.write("mariadb.toml", &mariadb);
     fleet.scratch.write("password", "it's secret\n");
     let errors = Invalidator::start_by(&path).wait_for_fault();
-    assert!(errors.contains("the database is no MariaDB, but"), "{errors}");
+    assert!(errors.contains("the database is not MariaDB, but"), "{errors}");
     a_native_password_is_known_too(&fleet, &tcp);
     settings_are_checked(&fleet, &tcp);
 }

@@ -136,7 +136,7 @@ fn a_second_server_says_what_the_first_one_has_and_harms_nothing() {
     kept.refuses(&beside("--listen", &unix), "Address already in use");
     kept.refuses(&beside("--local", &local), "Address already in use");
     kept.refuses(&beside("--udp", &udp), "Address already in use");
-    kept.refuses(&beside("--listen", "127.0.0.1:0"), "another server is using it");
+    kept.refuses(&beside("--listen", "127.0.0.1:0"), "another server uses the region");
     for path in ["unix", "local"] {
         assert!(std::path::Path::new(&kept.path(path)).exists(), "the first server's socket is there");
     }

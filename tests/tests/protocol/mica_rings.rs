@@ -114,7 +114,7 @@ fn there_is_memory_for_a_number_of_clients_and_no_more() {
         }
         assert!(clients.len() < 10);
     };
-    assert_eq!(error.to_string(), "the server takes no more clients");
+    assert_eq!(error.to_string(), "the server accepts no more clients");
     clients.pop();
     wait_for("room for another client", || RingClientPath::connect(&path).ok());
 }
@@ -129,7 +129,7 @@ fn users_and_datagrams_do_not_go_together() {
         let base = ["serve", "--listen", "127.0.0.1:0", "--auth-file", file];
         let output = run_guira(&[&base[..], &more[..]].concat());
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && text.contains("a datagram has no login"), "{text}");
+        assert!(!output.status.success() && text.contains("datagrams have no login"), "{text}");
     }
 }
 

@@ -90,8 +90,8 @@ fn bits_that_have_changed_cost_what_they_were_part_of_and_no_value_is_wrong() {
         assert_eq!((there, number(&mut client, "region_dropped_items")), (items, stored - items));
         let blocks = number(&mut client, "region_damaged_blocks");
         assert!((1..=4 * seed as usize).contains(&blocks), "seed {seed}: {blocks} blocks");
-        let message = format!("{blocks} of its blocks of 256 KiB are not as they were left");
-        let dropped = format!("restored with {items} items; {} were dropped, since", stored - items);
+        let message = format!("{blocks} blocks of 256 KiB are corrupt");
+        let dropped = format!("restored with {items} items; {} were dropped because", stored - items);
         wait_for_log(|| server.log(), &message);
         let log = server.log();
         assert!(log.contains(&dropped) || (items == 0 && log.contains("emptied region")), "{seed}: {log}");

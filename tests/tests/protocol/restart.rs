@@ -134,7 +134,7 @@ fn a_region_that_was_cut_is_emptied_and_a_file_of_something_else_is_not() {
     }
     std::fs::write(&path, "Gu").unwrap();
     let (code, errors) = refused_guira(&["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", &region]);
-    assert!(code == Some(1) && errors.contains("the file is no region of Guira"), "{code:?}: {errors}");
+    assert!(code == Some(1) && errors.contains("the file is not a region of Guira"), "{code:?}: {errors}");
     assert_eq!(std::fs::read(&path).unwrap(), b"Gu");
 }
 

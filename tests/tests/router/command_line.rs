@@ -54,9 +54,9 @@ fn clients_are_limited_unless_it_is_left_to_the_system() {
 fn names_are_refused_that_no_file_could_have() {
     let long = "x".repeat(81);
     for (name, expected) in [
-        ("a/b", "'a/b' is no name"),
-        ("a\nb", "'a\\nb' is no name"),
-        ("", "'' is no name"),
+        ("a/b", "'a/b' is not a valid name"),
+        ("a\nb", "'a\\nb' is not a valid name"),
+        ("", "'' is not a valid name"),
         (&long, "a name has at most 80 bytes"),
     ] {
         for option in ["--service-name", "--router-name"] {
@@ -93,7 +93,7 @@ fn mcrouters_command_line_is_taken() {
     let notes = || router.log().matches("note: ").count();
     wait_for("three notes", || (notes() >= 3).then_some(()));
     let log = router.log();
-    assert!(notes() == 3 && log.contains("--thread-affinity changes nothing"), "{log}");
+    assert!(notes() == 3 && log.contains("--thread-affinity has no effect"), "{log}");
 }
 
 #[test]

@@ -121,9 +121,9 @@ fn what_cannot_be_told_is_refused() {
         (
             &[text, "get", "/no/where/k"],
             1,
-            "no route has the routing prefix of /no/where/k; requests for it fail",
+            "no route has the routing prefix of /no/where/k; requests for the key fail",
         ),
-        (&[r#"{"route": "NoSuchRoute"}"#, "get", "k"], 1, "config-str:1: no route is called \"NoSuchRoute\""),
+        (&[r#"{"route": "NoSuchRoute"}"#, "get", "k"], 1, "config-str:1: unknown route \"NoSuchRoute\""),
         (&["file:/nowhere/at/all.json", "get", "k"], 1, "/nowhere/at/all.json: "),
     ] {
         let output = output(&[&["explain"], words].concat());

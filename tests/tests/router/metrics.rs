@@ -291,7 +291,7 @@ fn the_page_has_its_panels_and_the_status_what_they_show() {
     assert_eq!(status["latency"]["get"]["buckets"].as_array().unwrap().len(), 1);
     let unknown = HttpClient::connect(address).get("/topkeys", "");
     assert_eq!(unknown.status, 404);
-    assert_eq!(unknown.body, "there are /, /status.json, /history.json, /metrics, /health and /ready\n");
+    assert_eq!(unknown.body, "not found; use /, /status.json, /history.json, /metrics, /health or /ready\n");
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn wrong_options_are_refused() {
     for (options, code, expected) in [
         (&["--admin", "here"][..], 2, "--admin: must be IP:PORT, [v6]:PORT, PORT or unix:PATH, not here"),
         (&["--admin", "proto[ascii]:1"], 2, "must have no proto"),
-        (&["--admin-token-file", "/nowhere"], 2, "--admin-token-file: needs a listener: --admin"),
+        (&["--admin-token-file", "/nowhere"], 2, "--admin-token-file needs an admin listener"),
         (&["--admin", "0", "--admin-token-file", "/nowhere"], 1, "cannot read the token file /nowhere"),
         (&["--admin", "mtls:1"], 1, "needs TLS"),
     ] {

@@ -197,7 +197,7 @@ fn a_name_that_is_lost_keeps_its_last_address() {
     }
     assert!(counter(&mut client, "dns_failures") >= 3 && counter(&mut client, "dns_lookups") >= 6);
     assert_eq!((counter(&mut client, "dns_changes"), counter(&mut client, "dns_names")), (1, 1));
-    wait_for_log(|| router.log(), "the server stays at its last address");
+    wait_for_log(|| router.log(), "keeping the server's last address");
     let metrics = HttpClient::connect(admin).get("/metrics", "Accept: text/plain\r\n").body;
     for name in
         ["guira_router_dns_lookups_total", "guira_router_dns_stale_names 0", "guira_router_dns_names 1"]

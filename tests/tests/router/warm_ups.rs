@@ -278,7 +278,7 @@ fn a_server_that_does_not_know_hold_off_is_sent_plain_deletes() {
     client.set("k", "x");
     client.exchange("delete k\r\ndelete k\r\nmd k O7\r\n", "DELETED\r\nNOT_FOUND\r\nNF O7\r\n");
     assert_eq!(counts(&mut client, ["hold_offs", "plain_deletes", "failed"]), [0, 3, 0]);
-    assert_eq!(wait_for_log(|| router.log(), "is sent plain ones"), 1, "{}", router.log());
+    assert_eq!(wait_for_log(|| router.log(), "sending plain deletes"), 1, "{}", router.log());
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_warm_up_ends_and_begins_again_with_another_configuration() {
             (client.stats("")["warm_ups_ended"] == "1").then_some(())
         });
         ended.expect("the cold cluster is warm");
-        assert_eq!(wait_for_log(|| router.log(), "WarmUpRoute one: the cold cluster has had"), 1);
+        assert_eq!(wait_for_log(|| router.log(), "WarmUpRoute one: the cold cluster is warm"), 1);
         warm.set("late", "v");
         client.exchange("get late\r\n", "END\r\n");
         // Read again, with something else in it: it stays as it is.

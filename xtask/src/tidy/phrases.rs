@@ -50,7 +50,7 @@ const HISTORY: &[&str] = &[
 const PROGRAMS: &[&str] = &["base/", "bin/", "engines/", "fleet/", "node/"];
 
 const DOCUMENTS: Area = Area { name: "documents", limit: 2, has: is_document };
-const STRINGS: Area = Area { name: "texts of programs", limit: 72, has: is_program };
+const STRINGS: Area = Area { name: "texts of programs", limit: 0, has: is_program };
 
 fn is_document(path: &str) -> bool {
     path.ends_with(".md") && !HISTORY.iter().any(|history| path.starts_with(history))

@@ -58,13 +58,13 @@ impl TlsFailure {
 impl fmt::Display for TlsFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            TlsFailure::PlainText => "the other end does not speak TLS",
+            TlsFailure::PlainText => "the other end does not use TLS",
             TlsFailure::NothingInCommon => "no version or cipher suite in common",
-            TlsFailure::Certificate => "no good certificate",
+            TlsFailure::Certificate => "no valid certificate",
             TlsFailure::ServerName => {
-                "the name that the client asks for (SNI) is no DNS name: it has to send another one, or none"
+                "the client's server name (SNI) is not a DNS name: send another one, or none"
             }
-            TlsFailure::Gone => "the other end left during the handshake",
+            TlsFailure::Gone => "the other end closed the connection during the handshake",
             TlsFailure::Handshake => "the handshake failed",
             TlsFailure::Protocol => "broken TLS",
         })

@@ -115,7 +115,7 @@ impl FromStr for VerifyMode {
             "2" => Ok(VerifyMode::Force),
             "3" => Ok(VerifyMode::Once),
             _ => Err(TlsOptionError(format!(
-                "'{text}' is no verify mode: give 0 (none), 1 (request), 2 (require) or 3 (require once)"
+                "'{text}' is not a verify mode: use 0 (none), 1 (request), 2 (require) or 3 (require once)"
             ))),
         }
     }
@@ -137,9 +137,9 @@ impl FromStr for MinVersion {
             "2" | "tlsv1.2" => Ok(MinVersion::Tls12),
             "3" | "tlsv1.3" => Ok(MinVersion::Tls13),
             "0" | "1" | "tlsv1.0" | "tlsv1.1" => Err(TlsOptionError(format!(
-                "'{text}': TLS 1.0 and 1.1 are not spoken; the oldest version is 2 (tlsv1.2)"
+                "'{text}': TLS 1.0 and 1.1 are not supported; the oldest version is 2 (tlsv1.2)"
             ))),
-            _ => Err(TlsOptionError(format!("'{text}' is no version: give 2 (tlsv1.2) or 3 (tlsv1.3)"))),
+            _ => Err(TlsOptionError(format!("'{text}' is not a version: use 2 (tlsv1.2) or 3 (tlsv1.3)"))),
         }
     }
 }
@@ -252,14 +252,14 @@ impl FromStr for CipherList {
             let same = |known: &str| known.eq_ignore_ascii_case(name);
             let place = SUITES.iter().position(|suite| same(suite.name) || same(suite.openssl));
             let place = place.ok_or_else(|| {
-                TlsOptionError(format!("'{name}' is no cipher suite known here; there are {}", all_names()))
+                TlsOptionError(format!("unknown cipher suite '{name}'; use one of {}", all_names()))
             })?;
             if !places.contains(&place) {
                 places.push(place);
             }
         }
         if places.is_empty() {
-            return Err(TlsOptionError(format!("no cipher suite is named; there are {}", all_names())));
+            return Err(TlsOptionError(format!("no cipher suites; use some of {}", all_names())));
         }
         if !places.iter().any(|place| SUITES[*place].suite.tls13().is_some()) {
             let newest = (0..SUITES.len()).filter(|place| SUITES[*place].suite.tls13().is_some());
@@ -293,7 +293,7 @@ mod tests {
             assert_eq!(number.to_string().parse::<VerifyMode>().unwrap().number(), number);
         }
         for text in ["", "4", "-1", "none"] {
-            assert!(text.parse::<VerifyMode>().unwrap_err().to_string().contains("no verify mode"));
+            assert!(text.parse::<VerifyMode>().unwrap_err().to_string().contains("not a verify mode"));
         }
     }
 
@@ -307,7 +307,7 @@ mod tests {
         }
         for text in ["0", "1", "tlsv1.0", "tlsv1.1"] {
             let error = text.parse::<MinVersion>().unwrap_err().to_string();
-            assert!(error.contains("not spoken"), "{error}");
+            assert!(error.contains("not supported"), "{error}");
         }
         assert!("4".parse::<MinVersion>().unwrap_err().to_string().contains("no version"));
         assert_eq!(MinVersion::Tls13.to_string().parse(), Ok(MinVersion::Tls13));

@@ -29,7 +29,7 @@ const DERIVED_HEAD: &str = "
 Figures that the exporter computes or takes from `stats settings`, and figures without a line in
 `stats`. Histograms are those of `stats latency`.
 
-| name | what it is | labels | type |
+| name | meaning | labels | type |
 |---|---|---|---|
 ";
 
@@ -46,7 +46,7 @@ listener](../guide/replacing-mcrouter.md#metrics-over-http), where each server a
 const ROUTER_FAMILIES_HEAD: &str = "
 ## `/metrics` of the router only
 
-| name | what it is | labels | type |
+| name | meaning | labels | type |
 |---|---|---|---|
 ";
 
@@ -55,7 +55,7 @@ const INVALIDATOR_HEAD: &str = "
 
 `/metrics` of [`guira invalidate`](../guide/invalidator.md). Counters count since the start.
 
-| name | what it is | labels | type |
+| name | meaning | labels | type |
 |---|---|---|---|
 ";
 
@@ -64,7 +64,7 @@ const CHECKER_HEAD: &str = "
 
 `/metrics` of [`guira check`](../guide/checker.md). Counters count since the start.
 
-| name | what it is | labels | type |
+| name | meaning | labels | type |
 |---|---|---|---|
 ";
 
@@ -98,7 +98,7 @@ pub(super) fn markdown() -> String {
 fn add_table(text: &mut String, table: &MetricTable) {
     let _ = write!(
         text,
-        "\n## `{}`: {}\n\n| name | what it is | unit | kind | in `/metrics` |\n|---|---|---|---|---|\n",
+        "\n## `{}`: {}\n\n| name | meaning | unit | kind | in `/metrics` |\n|---|---|---|---|---|\n",
         table.command, table.scope
     );
     for (metric, exported) in table.metrics.iter().zip(&table.exported) {

@@ -9,7 +9,7 @@ const HEAD: &str = "\
 <!-- Made by `cargo xtask docs`: change bin/guira/src/fleet/router/table.rs instead. -->
 
 The names are mcrouter's; [replacing mcrouter](../guide/replacing-mcrouter.md) describes their use.
-The column *here* is the effect of an option in this router. An option that changes nothing is
+The column *here* is the effect of an option in this router. An option without effect is
 accepted, with one note on standard error. With a refused option the router does not start, because
 it cannot do what the option promises. Options of mcrouter that are not listed are unknown and
 refused.
@@ -32,7 +32,7 @@ pub(super) fn markdown() -> String {
         let names = short.into_iter().chain(long).collect::<Vec<_>>().join(", ");
         let effect = match row.effect {
             Effect::Used => "used".to_owned(),
-            Effect::Nothing(why) => format!("changes nothing: {why}"),
+            Effect::Nothing(why) => format!("no effect: {why}"),
             Effect::Refused(why) => format!("refused: {why}"),
         };
         let _ =

@@ -1,4 +1,4 @@
-//! `guira check`: whether caches have what the database has.
+//! `guira check`: verifies caches against the database.
 
 use std::io::{self, BufReader};
 use std::path::PathBuf;
@@ -15,12 +15,13 @@ use guira_cli::output::print;
 use guira_cli::units::Span;
 
 const NOTES: &str =
-    "It is told which keys were changed, by an invalidator of which it is a target, or by keys on standard input,
-one a line. Of one hint in so many it asks the database for the row, and every cluster at delays what it has
-under the key. What differs from the database, while the database says the same before and after, is an
-inconsistency. The figures are told by /metrics of the admin listener, and at the end.
+    "The checker receives changed keys from an invalidator, as one of its targets, or reads them from
+standard input, one per line. For one in `sample` of these hints, it reads the row from the
+database, and after each delay the key from every cluster. A value that differs from the database
+is an inconsistency, unless the row changes during the read. /metrics of the admin listener has
+the results, and the checker prints them when it ends.
 
-Example of a configuration (docs/guide/checker.md has all of it):
+Example of a configuration (see docs/guide/checker.md):
   listen = \"127.0.0.1:11299\"
   admin = \"127.0.0.1:9161\"
   sample = 1000
@@ -43,25 +44,25 @@ And in the configuration of the invalidator:
   address = \"127.0.0.1:11299\"
   again-after-ms = 0
 
-Exit codes: 2 if the configuration is wrong, 1 if it cannot be started.";
+Exit codes: 2 if the configuration is invalid, 1 if the checker cannot start.";
 
 /// Arguments of `guira check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub(crate) struct Args {
-    /// The configuration, a TOML file.
+    /// Configuration file (TOML).
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Only say whether the configuration is right, without connecting to anything.
+    /// Check the configuration and exit.
     #[arg(long)]
     check: bool,
-    /// Read keys that were changed from standard input, one a line; without `listen`, end when all of them were looked after.
+    /// Read changed keys from standard input, one per line. Without `listen`, exit when all are checked.
     #[arg(long)]
     stdin: bool,
-    /// Stop after this time.
+    /// Exit after this time.
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Span>,
-    /// Log more: -v what happens, -vv details.
+    /// Log more: -v events, -vv details.
     #[arg(long, short, action = clap::ArgAction::Count)]
     verbose: u8,
 }
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&args.config)?;
     config.check_files()?;
     if args.check {
-        return print("the configuration is right\n");
+        return print("the configuration is valid\n");
     }
     log::start(args.verbose);
     // Before any thread starts, so that none of them takes the signals.
@@ -94,15 +95,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     print(&table(&report, &clusters, &regions, start))
 }
 
-/// What was found, for a person. `start` is the time since 1970 at which the checker was started.
+/// The report as text. `start` is the start of the checker, since 1970.
 fn table(report: &Report, clusters: &[String], regions: &[String], start: u64) -> String {
     let counts = report.counts;
     let mut text = format!(
-        "{} hints, {} of no check, {} sampled, {} dropped, {} under way; {} changes were seen in the database before a hint\n",
+        "{} hints: {} without a check, {} sampled, {} dropped, {} in progress; {} changes found in the database before their hint\n",
         counts.hints, counts.unmatched, counts.sampled, counts.dropped, report.under_way, counts.untold
     );
     if let Some(key) = &report.unmatched {
-        text.push_str(&format!("of no check: {}\n", key.escape_ascii()));
+        text.push_str(&format!("example of a key without a check: {}\n", key.escape_ascii()));
     }
     let of_regions: Vec<String> = regions.iter().map(|name| format!("region {name}")).collect();
     let width =
@@ -127,12 +128,12 @@ fn table(report: &Report, clusters: &[String], regions: &[String], start: u64) -
         text.push_str("\ninconsistent:\n");
     }
     for example in &report.examples {
-        let told = match example.origin {
-            Origin::Hint => "told of",
-            Origin::Database => "seen in the database",
+        let origin = match example.origin {
+            Origin::Hint => "hint",
+            Origin::Database => "change found in the database",
         };
         text.push_str(&format!(
-            "  {} in {}: {told} at {}, after {:?} to {:?} the cache had {} instead of {}\n",
+            "  {} in {}: {origin} at {}; after {:?} to {:?} the cache had {} instead of {}\n",
             example.key.escape_ascii(),
             clusters[example.cluster],
             start + example.told.as_secs(),

@@ -1,4 +1,4 @@
-//! `guira invalidate`: deletes from caches what a database changes.
+//! `guira invalidate`: deletes changed keys from caches.
 
 use std::path::{Path, PathBuf};
 
@@ -10,23 +10,25 @@ use guira_cli::failure::Failure;
 use guira_cli::log;
 use guira_cli::output::print;
 
-/// Why a replay is not complete.
-const INTERRUPTED: &str = "a signal ended the replay before everything was delivered";
+/// The error of an incomplete replay.
+const INTERRUPTED: &str = "a signal stopped the replay before all deletes were delivered";
 
 const NOTES: &str =
-    "It reads the log of a MariaDB or MySQL as a replica does, or that of a PostgreSQL from a replication
-slot, finds the keys that each committed transaction concerns, and has every target delete them: routers
-or servers of all clusters. Keys stand in comments of statements, /* mc: user:7 user-list */ (MariaDB,
-MySQL), in messages, pg_logical_emit_message(true, 'mc', 'user:7 user-list') (PostgreSQL), or are made of
-changed rows by templates such as user:{id}.
-Rows that are inserted into an outbox table name keys, too.
-The position in the log is saved once all targets have acknowledged what is before it, or have it in
-their spools.
+    "The invalidator reads the log of MariaDB or MySQL as a replica, or that of PostgreSQL from a
+replication slot. It finds the keys of each committed transaction and sends deletes to all
+targets: the routers or servers of all clusters. Keys come from
+- comments of statements (MariaDB, MySQL): /* mc: user:7 user-list */
+- messages (PostgreSQL): pg_logical_emit_message(true, 'mc', 'user:7 user-list')
+- changed rows, by templates such as user:{id}
+- rows that are inserted into an outbox table
+The position in the log is saved after all targets have acknowledged or spooled the deletes
+before it.
 
-`guira invalidate replay` reads a part of the log once more, such as after caches were put back from an
-old copy, of a PostgreSQL as far as its slot has it; whoever tails the log meanwhile is not disturbed.
+`guira invalidate replay` reads a part of the log again, for example after caches were restored
+from an old copy. A running invalidator is not affected. PostgreSQL keeps the log only as far as
+the slot reaches.
 
-Example of a configuration (docs/guide/invalidator.md has all of it):
+Example of a configuration (see docs/guide/invalidator.md):
   position = \"/var/lib/guira/invalidator.position\"
   admin = \"127.0.0.1:9160\"
   [source.mariadb]
@@ -45,10 +47,10 @@ Example of a configuration (docs/guide/invalidator.md has all of it):
   name = \"west\"
   address = \"router-west:11211\"
 
-For a MySQL it is [source.mysql] with the same lines; its log needs gtid_mode = ON and
-binlog_rows_query_log_events = ON. If it has no TLS, it wants public-key-file or ask-public-key too.
+For MySQL, use [source.mysql] with the same lines. The database needs gtid_mode = ON and
+binlog_rows_query_log_events = ON. Without TLS, also set public-key-file or ask-public-key.
 
-In the place of [source.mariadb], for a PostgreSQL with wal_level = logical; its templates need no database:
+For PostgreSQL with wal_level = logical, use this source; templates need no database:
   [source.postgres]
   address = \"db:5432\"
   database = \"shop\"
@@ -57,12 +59,15 @@ In the place of [source.mariadb], for a PostgreSQL with wal_level = logical; its
   slot = \"guira\"
   publication = \"guira\"
 
-SIGHUP has the configuration read anew; one that is wrong leaves everything as it was. Certificates and
-passwords are read for each connection.
+SIGHUP reloads the configuration; an invalid one is rejected and the current one stays in use.
+Certificates and passwords are read for each connection.
 
-Change events of Debezium are sent to [source.debezium] listen = \"unix:/run/guira/events\", as lines of JSON.
+Debezium sends change events, as lines of JSON, to the socket of this source:
+  [source.debezium]
+  listen = \"unix:/run/guira/events\"
 
-Exit codes: 2 if the configuration is wrong, 1 if the log cannot be read any further, such as after a gap.";
+Exit codes: 2 if the configuration is invalid, 1 if the log cannot be read further, such as after
+a gap.";
 
 /// Arguments of `guira invalidate`.
 #[derive(Debug, clap::Args)]
@@ -70,38 +75,38 @@ Exit codes: 2 if the configuration is wrong, 1 if the log cannot be read any fur
 pub(crate) struct Args {
     #[command(subcommand)]
     task: Option<Task>,
-    /// The configuration, a TOML file.
+    /// Configuration file (TOML).
     #[arg(long, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
-    /// Only say whether the configuration is right, without connecting to anything.
+    /// Check the configuration and exit.
     #[arg(long)]
     check: bool,
-    /// Log more: -v what happens, -vv details.
+    /// Log more: -v events, -vv details.
     #[arg(long, short, action = clap::ArgAction::Count)]
     verbose: u8,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Task {
-    /// Read a part of the log once more and deliver its deletes; positions and spools are left alone.
+    /// Read a part of the log again and deliver its deletes, without changing positions or spools.
     Replay(ReplayArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct ReplayArgs {
-    /// The configuration, a TOML file.
+    /// Configuration file (TOML).
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Where to begin: a position as the log and the position file have it, such as 0-1-270.
+    /// Start position, as in the log and the position file, such as 0-1-270.
     #[arg(long, value_name = "POSITION")]
     from: String,
-    /// Where to end; without it, at the present end of the log.
+    /// End position [default: the current end of the log]
     #[arg(long, value_name = "POSITION")]
     to: Option<String>,
-    /// The only target that is given the deletes; without it, all of them.
+    /// Send deletes to this target only [default: all targets]
     #[arg(long, value_name = "NAME")]
     target: Option<String>,
-    /// Log more: -v what happens, -vv details.
+    /// Log more: -v events, -vv details.
     #[arg(long, short, action = clap::ArgAction::Count)]
     verbose: u8,
 }
@@ -132,7 +137,7 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     if replayed.is_whole { Ok(()) } else { Err(Failure::new(INTERRUPTED)) }
 }
 
-/// Reads a configuration whose files can be used as well.
+/// Reads a configuration and checks its files.
 fn load(path: &Path) -> Result<Config, ConfigError> {
     let config = Config::load(path)?;
     config.check_files()?;
@@ -155,16 +160,16 @@ fn tail(args: &Args, path: &Path) -> Result<(), Failure> {
         Some(_) => Wish::Stop,
     });
     log::flush();
-    result.map_err(|fault| Failure::caused("the invalidator stops", fault))
+    result.map_err(|fault| Failure::caused("the invalidator stopped", fault))
 }
 
 fn checked(config: &Config) -> String {
-    let text = "the configuration is right\n";
+    let text = "the configuration is valid\n";
     match config.longest_key() {
         (_, None) => text.to_owned(),
-        (longest, Some(name)) => format!(
-            "{text}keys may have up to {longest} bytes: the prefix of target {name} takes the rest of 250\n"
-        ),
+        (longest, Some(name)) => {
+            format!("{text}the maximum key length is {longest} bytes: 250 less the prefix of target {name}\n")
+        }
     }
 }
 

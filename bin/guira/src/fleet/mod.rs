@@ -1,4 +1,4 @@
-//! Everything beside the cache server: the router, the invalidator, the checker, pools in etcd, and what looks at nodes.
+//! All commands but the cache server: the router, the invalidator, the checker, pools in etcd, and monitors of nodes.
 
 pub(crate) mod check;
 mod etcd;
@@ -13,7 +13,7 @@ use guira_cli::failure::Failure;
 use guira_invalidator::ReplayError;
 use guira_top::TerminalError;
 
-/// Whether the command line or the configuration of one of these is at fault.
+/// Whether a failure is an error of the command line or the configuration.
 pub(crate) fn is_usage(failure: &Failure) -> bool {
     let is_replay = |error| matches!(error, &ReplayError::Wanted(_) | &ReplayError::Config(_));
     failure.find::<guira_invalidator::ConfigError>().is_some()

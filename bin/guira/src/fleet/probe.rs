@@ -1,4 +1,4 @@
-//! `guira probe`: how long deletes take to reach all nodes.
+//! `guira probe`: measures the time that deletes take to reach all nodes.
 
 use std::io::{self, BufReader};
 use std::num::NonZeroU64;
@@ -17,44 +17,45 @@ use guira_cli::failure::Failure;
 use guira_cli::units::{Count, Span};
 use guira_cli::whole;
 
-/// How long a node may take to answer.
+/// Longest wait for a reply of a node.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Samples that may be under way. One takes some hundred bytes, and a tenth of that for each node and delay.
+/// Samples in progress. One takes some hundred bytes, and a tenth of that for each node and delay.
 const UNDER_WAY_MAX: usize = 10_000;
 
 const NOTES: &str =
-    "Keys of deletes are read from standard input, one a line. Without --delete others carry them out: delays
-count from when a key is read, and an item that is stored anew before is taken for the old one. With it
-they are carried out here, after the first look.
+    "The probe reads the keys of deletes from standard input, one per line. Without --delete, other
+programs send the deletes: delays count from the moment a key is read, and an item stored again
+before the first check counts as the old one. With --delete, the probe sends the deletes after the
+first check.
 
 Examples:
   tail -F deletes.log | guira probe --node cache-0:11211 --node cache-1:11211 --metrics probe.prom
-  guira probe --node a:11211 --node b:11211 --sample 1 --delays 1,10,60 --delete --via router:11211 < keys";
+  guira probe --node a:11211 --node b:11211 --sample 1 --delete --via router:11211 < keys";
 
 /// Arguments of `guira probe`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub(crate) struct Args {
-    /// A node that deletes are to reach, as HOST:PORT or unix:PATH; once for each.
+    /// Node to check, as HOST:PORT or unix:PATH; may be repeated.
     #[arg(long = "node", value_name = "NODE", required = true)]
     nodes: Vec<Endpoint>,
-    /// Look after one delete in this many.
+    /// Sample one delete in N.
     #[arg(long, value_name = "N", default_value = "1M")]
     sample: Count,
-    /// When the nodes are asked after a delete.
+    /// Delays after a delete at which nodes are checked.
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', default_value = "1s,10s,1m,10m,60m")]
     delays: Vec<Span>,
-    /// Stop after this time; without it, at the last delay of the last delete.
+    /// Exit after this time [default: after the last delay of the last delete]
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Span>,
-    /// Carry the deletes out, on every node.
+    /// Send the deletes to every node.
     #[arg(long)]
     delete: bool,
-    /// Carry them out by way of this server instead, such as a router.
+    /// Send the deletes to this server instead, such as a router.
     #[arg(long, value_name = "SERVER", requires = "delete")]
     via: Option<Endpoint>,
-    /// Write figures to this file as OpenMetrics text, every second.
+    /// Write metrics in the OpenMetrics format to this file, every second.
     #[arg(long, value_name = "FILE")]
     metrics: Option<PathBuf>,
     #[command(flatten)]
@@ -89,25 +90,26 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::system("cannot wait for signals"))?;
     let start = wall_clock();
-    let tell = |outcomes: &Outcomes| match &args.metrics {
+    let write_metrics = |outcomes: &Outcomes| match &args.metrics {
         Some(path) => whole::write(path, &outcomes.report.openmetrics(&names)),
         None => Ok(()),
     };
-    let outcomes = job(&work, BufReader::new(io::stdin()), || signals.pending().next().is_some(), tell)
-        .map_err(Failure::system("cannot go on"))?;
+    let outcomes =
+        job(&work, BufReader::new(io::stdin()), || signals.pending().next().is_some(), write_metrics)
+            .map_err(Failure::system("the probe stopped"))?;
     print!("{}", table(&outcomes, &names, start));
     Ok(())
 }
 
-/// What was found, for a person. `start` is the time since 1970 at which the probe was started.
+/// The report as text. `start` is the start of the probe, since 1970.
 fn table(outcomes: &Outcomes, nodes: &[String], start: u64) -> String {
     let report = &outcomes.report;
     let mut text = format!(
-        "{} deletes, {} sampled, {} dropped, {} under way; {} lines were no keys",
+        "{} deletes: {} sampled, {} dropped, {} in progress; {} lines without a valid key",
         report.deletes, report.sampled, report.dropped, report.under_way, outcomes.unusable
     );
     if outcomes.failed > 0 {
-        text.push_str(&format!("; {} deletes were not confirmed", outcomes.failed));
+        text.push_str(&format!("; {} deletes not acknowledged", outcomes.failed));
     }
     let width = nodes.iter().map(String::len).max().unwrap_or(0).max("all nodes".len());
     text.push_str(&format!(

@@ -1,4 +1,4 @@
-//! `guira top`: what nodes do, on a screen that refreshes.
+//! `guira top`: a screen with the statistics of nodes.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use guira_cli::access::Access;
 use guira_cli::failure::Failure;
 use guira_cli::units::Span;
 
-/// Intervals shorter than this would be a load of their own.
+/// Shorter intervals would load the nodes.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// How long a node may take to answer.
+/// Longest wait for a reply of a node.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 const NOTES: &str = "Keys: q quit, p pause, digits and tab panels, ? help.
@@ -31,16 +31,16 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub(crate) struct Args {
-    /// The nodes, as HOST:PORT or unix:PATH; several, separated by commas or blanks, get a row each.
+    /// Nodes, as HOST:PORT or unix:PATH, separated by commas or blanks.
     #[arg(value_name = "NODE", value_delimiter = ',', default_value = "127.0.0.1:11211")]
     nodes: Vec<Endpoint>,
-    /// Time from one look to the next.
+    /// Time between two updates.
     #[arg(long, short, value_name = "TIME", default_value = "1")]
     interval: Span,
-    /// Look twice, an interval apart, print what there is to see as plain text, and end.
+    /// Print one report of the activity during an interval as plain text, and exit.
     #[arg(long)]
     once: bool,
-    /// By what the top keys are ranked.
+    /// Order of the top keys.
     #[arg(long, value_name = "BY", default_value = "requests")]
     sort: By,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         print!("{text}");
         return match silent {
             0 => Ok(()),
-            _ => Err(Failure::new(format!("{silent} of {} nodes did not answer", options.targets.len()))),
+            _ => Err(Failure::new(format!("{silent} of {} nodes did not reply", options.targets.len()))),
         };
     }
     let mut signals =

@@ -10,7 +10,7 @@ pub(crate) fn command_line(words: Vec<OsString>) -> Result<Vec<OsString>, Failur
     match words.first().and_then(|word| word.to_str()) {
         Some("guira" | MEMCACHED) => Ok(words),
         Some(word) if !word.starts_with('-') => Err(Failure::usage(format!(
-            "there is no program {word} in this image: guira, memcached, or memcached's options"
+            "unknown program {word}: this image runs guira, memcached, or memcached with the given options"
         ))),
         _ => Ok([OsString::from(MEMCACHED)].into_iter().chain(words).collect()),
     }

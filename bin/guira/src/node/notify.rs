@@ -70,7 +70,7 @@ impl Notifier {
         // By this the manager knows that it is the answer to its own signal.
         let now = clock_gettime(ClockId::Monotonic);
         let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
-        self.send(format_args!("RELOADING=1\nMONOTONIC_USEC={micros}\n{}", Status("reading files again")));
+        self.send(format_args!("RELOADING=1\nMONOTONIC_USEC={micros}\n{}", Status("reloading files")));
     }
 
     /// The server ends, and the process with this number goes on in its place.

@@ -23,16 +23,16 @@ pub(crate) struct Args {
     #[command(flatten)]
     options: CliOptions,
 
-    /// Read these options from a TOML file, with the same names; the command line goes before it
+    /// Read options from a TOML file, by the same names; the command line takes precedence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Print the options as they would be used, as TOML, and exit
+    /// Print the effective options as TOML and exit
     #[arg(long)]
     print_config: bool,
 }
 
-/// Starts the server, prints where it listens and how memory is divided, and waits for a signal.
+/// Starts the server, prints its addresses and the division of memory, and waits for a signal.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = match &args.config {
         Some(path) => CliOptions::from_file(path)?,

@@ -30,7 +30,7 @@ fn a_snapshot_has_the_figures_of_all_nodes_and_tells_who_is_silent() {
     }
     let (output, text) = once(&[&format!("{address},127.0.0.1:1")]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("1 of 2 nodes did not answer"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("1 of 2 nodes did not reply"), "{output:?}");
     assert!(
         text.contains("== 127.0.0.1:1  DOWN: cannot connect") && text.contains("nodes: 1 of 2 answer"),
         "{text}"

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use guira_demo::{KINDS, LENGTH, Region, Wanted};
 
-use super::up::tell;
+use super::up::report;
 use guira_cli::failure::Failure;
 use guira_cli::output::print;
 use guira_cli::units::Span;
 
-/// The kind that is many of them.
+/// The kind for a series of random faults.
 const RANDOM: &str = "random";
-/// How long random faults last unless that is said.
+/// Default duration of random faults.
 const RANDOM_LENGTH: Duration = Duration::from_secs(60);
-/// How often the region is polled for the end of a fault.
-const LOOK: Duration = Duration::from_millis(500);
+/// Time between two polls for the end of a fault.
+const POLL: Duration = Duration::from_millis(500);
 
 /// How much later than planned a fault may end.
 const LATE: Duration = Duration::from_secs(60);
@@ -25,27 +25,27 @@ const NOTES: &str = "Examples:
   guira fleet break cut database
   guira fleet break random --for 10m --seed 7
 
-Exit codes: 1 if no region runs on this machine or the region refuses, 3 if a reply was wrong or a delete was
-lost (with --wait, and of random faults).";
+Exit codes: 1 if no region runs on this machine or the region refuses, 3 if a reply was wrong or a
+delete was lost (with --wait, and of random faults).";
 
 /// Arguments of `guira fleet break`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub(super) struct Args {
-    /// The fault, or `random` for one fault after another until the time is over.
+    /// The fault, or `random` for a series of random faults.
     #[arg(required_unless_present = "list")]
     kind: Option<String>,
-    /// A part, such as node-1, or a role, such as node. Of a role the region picks one part; of nodes, one that
-    /// serves a slot. Without it, the region picks any part that can have this fault.
+    /// A part, such as node-1, or a role, such as node, of which the region chooses a part [default: any part that can have
+    /// this fault]
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     what: Option<String>,
-    /// How long the fault lasts [default: 10s, of random 1m].
+    /// Duration of the fault [default: 10s, or 1m for random]
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Span>,
     /// Seed of random faults.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Wait for the end of the fault, and print what users saw of it.
+    /// Wait for the end of the fault, and print its effect on users.
     #[arg(long)]
     wait: bool,
     /// The folder of the region, if several run on this machine.
@@ -73,12 +73,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if !args.wait {
         return Ok(());
     }
-    for _ in 0..(length + LATE).div_duration_f64(LOOK) as u64 {
-        std::thread::sleep(LOOK);
-        if let Some(report) = region.report(&begun)? {
+    for _ in 0..(length + LATE).div_duration_f64(POLL) as u64 {
+        std::thread::sleep(POLL);
+        if let Some(found) = region.report(&begun)? {
             let wrong =
-                (report.wrong > 0).then(|| format!("{} replies were wrong: see the page", report.wrong));
-            return tell(&format!("{}\n", report.summary), wrong.as_slice());
+                (found.wrong > 0).then(|| format!("{} replies were wrong: see the page", found.wrong));
+            return report(&format!("{}\n", found.summary), wrong.as_slice());
         }
     }
     Err(Failure::new(format!("the region has not reported the end of {begun}: see its page")))
@@ -86,15 +86,15 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 fn at_random(args: &Args, region: &Region) -> Result<(), Failure> {
     if args.what.is_some() {
-        return Err(Failure::usage("`random` takes no part: it picks parts itself"));
+        return Err(Failure::usage("`random` chooses parts itself: remove the part"));
     }
     let length = args.length.map_or(RANDOM_LENGTH, |length| length.0);
     let seed = region.break_at_random(length, args.seed)?;
     print(&format!("random faults for {length:?}, seed {seed}\n"))?;
     loop {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
         if let Some((summary, wrong)) = region.outcome()? {
-            return tell(&summary, &wrong);
+            return report(&summary, &wrong);
         }
     }
 }
@@ -104,5 +104,5 @@ fn list() -> String {
         let roles: Vec<&str> = kind.roles().collect();
         format!("{:7} {}\n        of {}\n", kind.verb, kind.about, roles.join(", "))
     });
-    lines.collect::<String>() + "random  one of these after the other, at random\n"
+    lines.collect::<String>() + "random  a series of random faults\n"
 }

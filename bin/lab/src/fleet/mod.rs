@@ -1,4 +1,4 @@
-//! `guira fleet up` and `guira fleet break`: a region on this machine, to look at and to break.
+//! `guira fleet up` and `guira fleet break`: a demonstration on this machine, and faults in it.
 
 mod break_;
 mod up;
@@ -7,9 +7,9 @@ pub(crate) use up::{ChildArgs, become_child};
 
 use guira_cli::failure::Failure;
 
-/// Users have read, or caches have, what they must not.
+/// Wrong replies, or wrong values in caches.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} answers or values in caches are wrong")]
+#[error("{0} replies or cached values are wrong")]
 pub(crate) struct WrongAnswers(usize);
 
 /// Arguments of `fleet`.
@@ -21,9 +21,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Task {
-    /// Start a small region on this machine to look at and to break: users, nodes, routers, etcd and a database.
+    /// Start a demonstration on this machine: users, nodes, routers, etcd and a database.
     Up(up::Args),
-    /// Break something of the region that `up` has started.
+    /// Cause a fault in the region that `up` started.
     Break(break_::Args),
 }
 

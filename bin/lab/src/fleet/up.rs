@@ -15,32 +15,33 @@ use guira_cli::output::print;
 use guira_cli::units::Span;
 
 const NOTES: &str =
-    "Without etcd or MariaDB (Debian: etcd-server, mariadb-server) it says what it leaves out.
+    "Without etcd or MariaDB (Debian: etcd-server, mariadb-server), the region is smaller; see the
+first lines.
 
 Examples:
   guira fleet up
   guira fleet up --folder region --port 9180
   guira fleet up --chaos 1m --seed 7
 
-Exit codes: 1 if the region cannot be started, 3 if --chaos has found a wrong answer or a lost delete.";
+Exit codes: 1 if the region cannot be started, 3 if --chaos found a wrong reply or a lost delete.";
 
 /// Arguments of `guira fleet up`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub(super) struct Args {
-    /// Where everything lies: a folder that is empty or not there yet. It stays afterwards. Without it, a temporary one.
+    /// Folder of the region, empty or missing; it is kept [default: a temporary one]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// The port of the page, on this host only; 0 is any that is free.
+    /// Port of the web page, on this host only; 0 chooses a free port.
     #[arg(long, value_name = "N", default_value = "0")]
     port: u16,
-    /// The page wants the token in this file for figures and faults; without it, anybody on this host may see and break everything.
+    /// Require the token in this file for the web page. Without it, every user of this host can cause faults.
     #[arg(long, value_name = "FILE")]
     admin_token_file: Option<PathBuf>,
-    /// Break something at random for so long, hold all caches against the database, say what was found, and end.
+    /// Cause random faults for this time, compare all caches with the database, print the result and exit.
     #[arg(long, value_name = "TIME")]
     chaos: Option<Span>,
-    /// Of all random choices.
+    /// Seed of all random choices.
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
 }
@@ -67,26 +68,26 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         seed: args.seed,
         chaos: args.chaos.map(|length| length.0),
     };
-    // Nobody may read what it says.
-    let say = |line: &str| drop(print(&format!("{line}\n")));
-    let outcome = guira_demo::up(&settings, || signals.pending().next().is_some(), say)?;
+    // A closed standard output must not stop the region.
+    let print_line = |line: &str| drop(print(&format!("{line}\n")));
+    let outcome = guira_demo::up(&settings, || signals.pending().next().is_some(), print_line)?;
     log::flush();
     match outcome {
-        Some(Outcome { summary, wrong }) => tell(&summary, &wrong),
+        Some(Outcome { summary, wrong }) => report(&summary, &wrong),
         None if args.chaos.is_some() => {
-            Err(Failure::new("a signal ended the region before its random faults were over"))
+            Err(Failure::new("a signal stopped the region before the random faults were over"))
         }
         None => Ok(()),
     }
 }
 
-/// Tells what has come of random faults.
-pub(super) fn tell(summary: &str, wrong: &[String]) -> Result<(), Failure> {
+/// Prints the outcome of faults.
+pub(super) fn report(summary: &str, wrong: &[String]) -> Result<(), Failure> {
     print(summary)?;
     wrong.iter().try_for_each(|what| print(&format!("wrong: {what}\n")))?;
     if wrong.is_empty() { Ok(()) } else { Err(WrongAnswers(wrong.len()).into()) }
 }
 
 pub(crate) fn become_child(args: &ChildArgs) -> Result<(), Failure> {
-    Err(Failure::system("cannot become a part of the region")(become_bound(args.parent, &args.words)))
+    Err(Failure::system("cannot execute the program of the region")(become_bound(args.parent, &args.words)))
 }

@@ -1,4 +1,4 @@
-//! The requests that are simulated: a trace or a workload, and how it is read.
+//! The simulated requests: a trace or a workload, and its options.
 
 mod source;
 
@@ -13,58 +13,57 @@ use crate::workload::BrokenLine;
 use guira_cli::failure::Failure;
 use guira_cli::units::{Bytes, Count};
 
-/// Which requests, and what they mean.
+/// Options of the requests.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RequestArgs {
-    /// The trace, plain or compressed with zstd.
+    /// Trace file, plain or compressed with zstd.
     trace: Option<PathBuf>,
-    /// Requests that are made up instead, as NAME[:key=value,...].
+    /// Synthetic workload, as NAME[:key=value,...].
     #[arg(long, value_name = "WORKLOAD", conflicts_with = "trace")]
     workload: Option<String>,
-    /// How the trace is written; guessed from its first bytes when left out.
+    /// Format of the trace [default: detected from its first bytes]
     #[arg(long, value_name = "FORMAT", conflicts_with = "workload")]
     format: Option<Format>,
-    /// What a broken line of the trace leads to.
+    /// Action for an invalid line of the trace.
     #[arg(long, value_name = "WHAT", default_value = "refuse")]
     broken: BrokenLine,
-    /// Simulate only the first requests.
+    /// Simulate only the first N requests.
     #[arg(long, value_name = "N")]
     limit: Option<Count>,
-    /// What a miss leads to; workloads know it themselves.
+    /// Action after a miss [default: fill for traces, that of the workload otherwise]
     #[arg(long, value_name = "WHAT")]
     on_miss: Option<MissAction>,
-    /// What a request that writes is.
+    /// Meaning of a write.
     #[arg(long, value_name = "WHAT", default_value = "store")]
     writes: WriteMeaning,
-    /// Bytes of key and value where the trace does not tell, for sizes in bytes.
-    /// [default: 1000]
+    /// Bytes of key and value if the trace has none, for sizes in bytes [default: 1000]
     #[arg(long, value_name = "BYTES")]
     value_size: Option<Bytes>,
-    /// Bytes that the cache needs for an object beside its key and value, for sizes in bytes.
+    /// Bytes of an object in addition to its key and value, for sizes in bytes.
     #[arg(long, value_name = "BYTES", default_value = "16")]
     overhead: Bytes,
-    /// Simulate a sample of the keys: a share such as 1%, or a number such as 8k, which bounds memory.
+    /// Simulate a sample of the keys: a share such as 1%, or a number such as 8k.
     #[arg(long, value_name = "SAMPLE")]
     shards: Option<Sample>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MissAction {
-    /// The key is stored, as a look-aside client does.
+    /// Store the key, as a look-aside client does.
     Fill,
-    /// Nothing: the trace itself holds the sets that followed misses.
+    /// Do nothing: the trace has the sets that followed misses.
     Leave,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum WriteMeaning {
-    /// It stores, and is neither a hit nor a miss.
+    /// A store, neither a hit nor a miss.
     Store,
-    /// It asks, as one that reads: a block cache, in whose traces every request counts.
+    /// A read that hits or misses, for traces of block caches.
     Ask,
 }
 
-/// Key and value where nobody tells.
+/// The default of --value-size.
 const VALUE_SIZE: Bytes = Bytes(1000);
 
 /// Bytes of an object.
@@ -73,27 +72,27 @@ fn length(Bytes(bytes): Bytes) -> Result<u32, Failure> {
 }
 
 impl RequestArgs {
-    /// Which keys are taken.
+    /// The sample of the keys.
     pub(crate) fn sample(&self) -> Sample {
         self.sample_or(Sample::All)
     }
 
-    /// The same, where something else than all is usual.
+    /// The sample of the keys, with another default.
     pub(crate) fn sample_or(&self, usual: Sample) -> Sample {
         self.shards.unwrap_or(usual)
     }
 
-    /// Bytes of key and value where the trace does not tell.
+    /// Bytes of key and value if the trace has none.
     pub(crate) fn value_size(&self) -> Result<u32, Failure> {
         length(self.value_size.unwrap_or(VALUE_SIZE))
     }
 
-    /// Whether it was told how long values are.
-    pub(crate) const fn tells_value_size(&self) -> bool {
+    /// Whether --value-size is set.
+    pub(crate) const fn has_value_size(&self) -> bool {
         self.value_size.is_some()
     }
 
-    /// How they are driven through a cache whose room is in bytes, or in objects.
+    /// The rules of a cache whose size is in bytes, or in objects.
     pub(crate) fn rules(&self, source: &Source, in_bytes: bool) -> Result<Rules, Failure> {
         let on_miss = match self.on_miss {
             Some(MissAction::Fill) => OnMiss::Fill,
@@ -121,7 +120,7 @@ impl RequestArgs {
             (Some(text), _) => Source::workload(text),
             (None, Some(path)) => Ok(Source::trace(path.clone(), self.format, self.broken.into())),
             (None, None) => Err(Failure::usage(
-                "there is neither a trace nor a workload: give <TRACE>, or --workload".to_owned(),
+                "neither a trace nor a workload is given: use <TRACE> or --workload".to_owned(),
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! Where simulated requests come from: a file, or a generator.
+//! Sources of simulated requests: a file or a generator.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ pub(crate) enum Source {
     Workload(Box<Recipe>),
 }
 
-/// What was read.
+/// The requests that were read.
 pub(crate) struct Read {
     pub(crate) stream: Stream,
-    /// What it is.
+    /// A description of the source.
     pub(crate) about: String,
 }
 
@@ -45,7 +45,7 @@ impl Source {
         }
     }
 
-    /// What a miss leads to, by default.
+    /// The default action after a miss.
     pub(super) fn on_miss(&self) -> OnMiss {
         match self {
             Self::Trace { .. } => OnMiss::Fill,
@@ -53,7 +53,7 @@ impl Source {
         }
     }
 
-    /// Reads the requests, of which there are some; tells of broken ones that were skipped.
+    /// Reads the requests, at least one; reports invalid ones that were skipped.
     pub(crate) fn read(&self, reading: Reading) -> Result<Read, Failure> {
         match self {
             Self::Workload(recipe) => {
@@ -76,16 +76,16 @@ impl Source {
 
     fn not_empty(&self, read: Read) -> Result<Read, Failure> {
         if read.stream.is_empty() {
-            return Err(Failure::usage(format!("{}: there are no requests to simulate", self.name())));
+            return Err(Failure::usage(format!("{}: no requests to simulate", self.name())));
         }
         Ok(read)
     }
 }
 
-/// Requests between two looks at the bar.
+/// Requests between two updates of the bar.
 const STEP: u64 = 1 << 16;
 
-/// Requests, with a bar that tells how many were read.
+/// Requests, with a progress bar.
 struct Watched<I> {
     requests: I,
     bar: ProgressBar,

@@ -1,4 +1,4 @@
-//! `guira sim --layouts`: whole caches, byte by byte.
+//! `guira sim --layouts`: simulates the memory of whole caches.
 
 use guira_sim::layout::{self, LayoutChoice, LayoutReport, LayoutSweep};
 use guira_sim::{Sample, Simulated};
@@ -7,7 +7,7 @@ use super::Args;
 use crate::show;
 use guira_cli::failure::Failure;
 
-/// Simulates the layouts that are listed in `layouts`, and prints what came of it.
+/// Simulates the layouts that are listed in `layouts`, and prints the results.
 pub(super) fn run(args: &Args, layouts: &str) -> Result<(), Failure> {
     let source = args.requests.source()?;
     let layouts = LayoutChoice::parse_list(layouts).map_err(|error| Failure::usage(error.to_string()))?;
@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args, layouts: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The layouts, one a line.
+/// The layouts, one per line.
 pub(super) fn list() -> String {
     layout::layouts().map(|(name, about)| format!("  {name:<15} {about}\n")).collect()
 }

@@ -1,4 +1,4 @@
-//! `guira sim --recommend`: one answer.
+//! `guira sim --recommend`: recommends a policy and a memory size.
 
 use guira_memory::MIB;
 use guira_server::{Options, items_memory, least_ceiling, memory_for_items};
@@ -10,23 +10,23 @@ use crate::show;
 use guira_cli::failure::Failure;
 
 impl Args {
-    /// The size that there is, if one is given.
+    /// The size to judge, if one is given.
     fn given(&self) -> Result<Option<Size>, Failure> {
         match self.sizes[..] {
             [] => Ok(None),
             // Servers have whole MiB.
             [Size::Bytes(bytes)] => Ok(Some(Size::Bytes(bytes.next_multiple_of(MIB as u64)))),
             [size] => Ok(Some(size)),
-            _ => Err(Failure::usage("--recommend answers for one size: give one, or none")),
+            _ => Err(Failure::usage("--recommend needs at most one size")),
         }
     }
 
-    /// Whether the answer is in bytes, or in objects.
+    /// Whether the recommendation is in bytes rather than objects.
     fn is_in_bytes(&self, stream: &Stream, given: Option<Size>) -> Result<bool, Failure> {
-        let is_known = stream.has_sizes() || self.requests.tells_value_size();
+        let is_known = stream.has_sizes() || self.requests.has_value_size();
         match given {
             Some(Size::Bytes(_)) if !is_known => Err(Failure::usage(
-                "the requests do not tell how long values are: give --value-size BYTES, or a size in objects or percent of the keys"
+                "the trace has no value lengths: set --value-size BYTES, or use a size in objects or percent of the keys"
                     .to_owned(),
             )),
             Some(size) => Ok(size.is_bytes()),
@@ -35,7 +35,7 @@ impl Args {
     }
 }
 
-/// Simulates what it takes, and prints the answer.
+/// Simulates and prints the recommendation.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let (source, given) = (args.requests.source()?, args.given()?);
     let read = source.read(args.requests.reading(args.requests.sample_or(Sample::Keys(SAMPLE_KEYS))))?;

@@ -82,7 +82,7 @@ fn keep(
     let to = log.take_of_gap(units);
     let (anchor, room) = (entry.anchor(), entry.room() as u64);
     let copy = || {
-        let words = region.words(log.at(to), entry.units()).expect("the log lies in the Region");
+        let words = region.words(log.at(to), entry.units()).expect("the log is inside the region");
         // From the first word on: where the gap is shorter than the entry, the two overlap.
         words.iter().zip(entry.words()).for_each(|(to, from)| words::store(to, words::load(from)));
         anchor.moved_to(entry.units()).store(region, log.at(to));

@@ -267,7 +267,8 @@ fn move_item<X: Scheme>(
         return None;
     };
     let size = item.shape().size();
-    let words = |at| core.items.region().words(at, size.div_ceil(WORD)).expect("a chunk lies in the Region");
+    let words =
+        |at| core.items.region().words(at, size.div_ceil(WORD)).expect("the chunk is inside the region");
     // Release fence: as in `Writer::fill`: pairs with the Acquire fence of a reader's validation.
     fence(Ordering::Release);
     words(to).iter().zip(words(at)).for_each(|(to, from)| words::store(to, words::load(from)));

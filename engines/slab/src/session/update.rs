@@ -546,7 +546,7 @@ fn copy_value<X: Scheme>(core: &Core<X>, item: &Item<'_>, pending: &mut SlabPend
             .items
             .region()
             .words(place, length.div_ceil(words::WORD))
-            .expect("a chunk lies in the Region");
+            .expect("the chunk is inside the region");
         let mut from = 0;
         while from < length {
             let part = buffer.len().min(length - from);

@@ -1,22 +1,22 @@
-//! What a client has done.
+//! Counters of a look-aside client.
 
 use crate::counters::counters;
 
 counters! {
-    hits "Keys that the cache had, those among them of which it knew that the database has nothing."
-    stale_hits "Keys whose stale value was used, since another client was filling them."
-    misses "Keys that this client was to fill."
-    waits "Keys that another client was filling, and that were waited for."
-    unleased "Keys that the database was asked for without storing, since the wait was over."
-    stores "Values that were stored."
-    refusals "Values that were not stored, since their key was deleted, stored or given to another client meanwhile."
-    older "Values that were not stored, since their version was older than that of the stale value in the cache."
-    failed_stores "Values that the cache could not be given, or did not take, such as one that is too long."
-    failures "Keys that the database was asked for since the cache did not answer, or not as it should."
-    bad_keys "Keys that no cache can have, or that would end a comment. They are never sent."
-    deletes "Keys that were deleted, whether or not there was something."
-    marked_reads "Keys that the master was asked for, since their write had not come back to this region, or that could not be known."
-    marker_failures "Keys of which it could not be known whether they are marked."
-    unmarked_writes "Writes for which a marker could not be set: their clients may read what was before."
+    hits "Keys found in the cache, including keys known to be missing in the database."
+    stale_hits "Keys whose stale value was used because another client was filling them."
+    misses "Keys that this client had to fill."
+    waits "Keys for which this client waited until another client had filled them."
+    unleased "Keys read from the database without storing them, after the wait for another client ended."
+    stores "Values stored."
+    refusals "Values not stored because their key was deleted, stored or assigned to another client in the meantime."
+    older "Values not stored because the stale value in the cache has a newer version."
+    failed_stores "Values that the cache did not store because of an error or because they are too large."
+    failures "Keys read from the database because the cache did not reply or replied with an error."
+    bad_keys "Invalid keys, which are never sent."
+    deletes "Keys deleted, whether or not the cache had them."
+    marked_reads "Keys read from the master because their write may not have been replicated to this region."
+    marker_failures "Keys whose marker could not be read."
+    unmarked_writes "Writes whose marker could not be set: their clients may read the previous value."
     failed_deletes "Keys whose delete was not acknowledged. The cache may have an old value until the invalidator deletes it."
 }

@@ -110,7 +110,7 @@ impl Server {
             }
         };
         if found.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "its name has no address"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
         }
         self.addresses.replace(found);
         Ok(())
@@ -143,7 +143,7 @@ pub(super) fn look_up(servers: &[Server], patience: Duration) -> Option<Unknown>
     // LOCK: names_to_look_up. Leaf.
     let names = Arc::new(Mutex::new(names));
     let (told, heard) = channel();
-    let mut reason = "its name is still being looked up".to_owned();
+    let mut reason = "the DNS lookup of the name is still in progress".to_owned();
     for _ in 0..count.min(LOOKUPS_MAX) {
         let (names, told) = (Arc::clone(&names), told.clone());
         // Fewer threads do it too.

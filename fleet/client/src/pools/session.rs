@@ -131,7 +131,7 @@ impl Session {
     pub(super) fn begin(&mut self) -> io::Result<()> {
         self.core.set_time(wall_clock(), self.plan.now_ms());
         for server in self.core.forget_overdue() {
-            self.server(server).note_failure("a request before this one was not sent in time");
+            self.server(server).note_failure("an earlier request was not sent before its timeout");
             self.close(server, Fault::Gone);
         }
         self.turn(Duration::ZERO)?;

@@ -55,8 +55,8 @@ pub(super) fn of_log(code: u16, text: &str) -> Option<SourceError> {
 
 fn same_reader(text: &str) -> SourceError {
     SourceError::Unsuitable(format!(
-        "another reader has connected to the database with the server-id of this one, and the database has ended this one. \
-         Give each reader a server-id that no other reader and no replica has: {text}"
+        "the database closed this connection because another reader uses the same server-id. \
+         Set a server-id that no other reader or replica has: {text}"
     ))
 }
 

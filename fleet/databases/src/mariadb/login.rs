@@ -103,7 +103,7 @@ pub(super) fn log_in<S: Read + Write>(
         return Err(refusal(packet));
     }
     let Greeting { version, has_tls, challenge, plugin } =
-        greeting(packet).ok_or(SourceError::Malformed("its greeting"))?;
+        greeting(packet).ok_or(SourceError::Malformed("the greeting"))?;
     let capabilities = if encrypt.is_some() { CAPABILITIES | TLS } else { CAPABILITIES };
     let is_private = encrypt.is_some() || reach == Reach::Local;
     let mut answer = Vec::new();
@@ -114,7 +114,7 @@ pub(super) fn log_in<S: Read + Write>(
     if let Some(encrypt) = encrypt {
         if !has_tls {
             return Err(SourceError::Unsuitable(
-                "the database does not speak TLS: it needs ssl_cert and ssl_key".to_owned(),
+                "the database does not support TLS: set its ssl_cert and ssl_key".to_owned(),
             ));
         }
         // This much of the answer asks for it; all of it follows once nobody can listen.
@@ -147,7 +147,7 @@ pub(super) fn log_in<S: Read + Write>(
                 let key = public_key(packets, key, &login.user)?;
                 packets.write(&encrypted(login, &asked.challenge, &key)?)?;
             }
-            _ => return Err(SourceError::Malformed("its answer to the login")),
+            _ => return Err(SourceError::Malformed("the reply to the login")),
         }
     }
 }
@@ -167,7 +167,7 @@ impl Asked {
         let plugin = Plugin::named(name).ok_or_else(|| {
             let name = name.escape_ascii();
             SourceError::Unsuitable(format!(
-                "the database wants the password of {user} by {name}; only mysql_native_password and caching_sha2_password are known here"
+                "user {user} has the unsupported authentication plugin {name}: use mysql_native_password or caching_sha2_password"
             ))
         })?;
         let challenge = bytes.0.strip_suffix(&[0]).unwrap_or(bytes.0).to_vec();
@@ -183,7 +183,7 @@ fn public_key<S: Read + Write>(
 ) -> Result<PublicKey, SourceError> {
     match key {
         PasswordKey::Missing => Err(SourceError::Unsuitable(format!(
-            "the database wants the password of {user} itself, and others may listen: use tls or a UNIX socket, or name its key by public-key-file"
+            "the password of {user} would be sent unencrypted: use tls or a UNIX socket, or set public-key-file"
         ))),
         PasswordKey::File(path) => read_key(path),
         PasswordKey::OfServer => {
@@ -193,7 +193,7 @@ fn public_key<S: Read + Write>(
                 return Err(refusal(packet));
             }
             let text = packet.strip_prefix(&[1]).and_then(|text| str::from_utf8(text).ok());
-            text.and_then(PublicKey::from_pem).ok_or(SourceError::Malformed("its public key"))
+            text.and_then(PublicKey::from_pem).ok_or(SourceError::Malformed("the public key"))
         }
     }
 }
@@ -202,20 +202,20 @@ fn read_key(path: &Path) -> Result<PublicKey, SourceError> {
     let named =
         |error: io::Error| io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()));
     if std::fs::metadata(path).map_err(named)?.len() > KEY_FILE_MAX {
-        return Err(named(io::Error::new(io::ErrorKind::FileTooLarge, "it is too long")).into());
+        return Err(named(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large")).into());
     }
     let text = std::fs::read_to_string(path).map_err(named)?;
     PublicKey::from_pem(&text)
-        .ok_or_else(|| SourceError::Unsuitable(format!("{} has no public key of RSA", path.display())))
+        .ok_or_else(|| SourceError::Unsuitable(format!("{} has no RSA public key", path.display())))
 }
 
 fn encrypted(login: &Login, challenge: &[u8], key: &PublicKey) -> Result<Vec<u8>, SourceError> {
     let mut seed = [0; 20];
-    SystemRandom::new().fill(&mut seed).map_err(|_| io::Error::other("there are no random numbers"))?;
+    SystemRandom::new().fill(&mut seed).map_err(|_| io::Error::other("the system has no random numbers"))?;
     let too_long =
-        || SourceError::Unsuitable("the password is too long for the key of the database".to_owned());
+        || SourceError::Unsuitable("the password is too long for the database's public key".to_owned());
     if challenge.is_empty() {
-        return Err(SourceError::Malformed("its challenge"));
+        return Err(SourceError::Malformed("the challenge"));
     }
     key.encrypt(&mixed(&login.password, challenge), seed).ok_or_else(too_long)
 }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!((&*error, told.len()), ("a handshake", 4 + 32));
         assert_eq!(told[..8], *b"\x20\0\0\x01\x05\xaa\x08\0");
         let (error, told) = encrypted(&unhex(GREETING), b"");
-        assert!(error.contains("does not speak TLS") && told.is_empty(), "{error}");
+        assert!(error.contains("does not support TLS") && told.is_empty(), "{error}");
         let (error, _) = encrypted(&with_tls, OK);
         assert!(error.contains("before TLS"), "{error}");
     }
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!((&*told[1], told[2].len()), (&[ASK_FOR_KEY][..], 256));
         let error =
             told_to_mysql(&[WANTED, b"\x01no key"], Reach::Network, &PasswordKey::OfServer).unwrap_err();
-        assert!(error.to_string().contains("its public key"), "{error}");
+        assert!(error.to_string().contains("the public key"), "{error}");
         let scratch = Scratch::new();
         let file = PasswordKey::File(scratch.write("key.pem", KEY));
         let told = told_to_mysql(&[WANTED, OK], Reach::Network, &file).unwrap();

@@ -38,10 +38,7 @@ impl<S: Read + Write> Packets<S> {
     /// When something has come that would not be encrypted.
     pub(super) fn below(&mut self) -> io::Result<&mut S> {
         if !self.is_drained() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the database has said something before TLS",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the database sent data before TLS"));
         }
         Ok(self.stream.get_mut())
     }
@@ -54,8 +51,10 @@ impl<S: Read + Write> Packets<S> {
     /// The next packet.
     pub fn read(&mut self) -> io::Result<Packet<'_>> {
         let is_whole = self.read_payload().map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), "the database has closed it"),
-            io::ErrorKind::WouldBlock => io::Error::new(error.kind(), "the database says nothing"),
+            io::ErrorKind::UnexpectedEof => {
+                io::Error::new(error.kind(), "the database closed the connection")
+            }
+            io::ErrorKind::WouldBlock => io::Error::new(error.kind(), "timeout: the database sends no data"),
             _ => error,
         })?;
         Ok(Packet { bytes: &self.payload, is_whole })

@@ -56,7 +56,7 @@ pub fn connect(
         wire.read_exact(&mut answer)?;
         if answer != *b"S" {
             return Err(SourceError::Unsuitable(
-                "the database does not speak TLS: it needs ssl = on".to_owned(),
+                "the database does not support TLS: set ssl = on".to_owned(),
             ));
         }
         wire.start_tls(connector, name)?;
@@ -98,7 +98,7 @@ enum Sasl {
 fn log_in(messages: &mut Messages, login: &Login) -> Result<(), SourceError> {
     let Login { user, password } = login;
     let is_private = messages.wire().is_private();
-    let wrong = || SourceError::Malformed("its part of the login");
+    let wrong = || SourceError::Malformed("a message of the login");
     let mut sasl = Sasl::None;
     loop {
         let message = messages.read()?;
@@ -116,7 +116,7 @@ fn log_in(messages: &mut Messages, login: &Login) -> Result<(), SourceError> {
             0 if matches!(sasl, Sasl::None | Sasl::Shown) => continue,
             3 if is_private => [password, &[0][..]].concat(),
             3 => {
-                let text = "the database wants the password as it is, over a connection that others may listen to: set tls, or scram-sha-256 in its pg_hba.conf";
+                let text = "the password would be sent unencrypted: set tls, or scram-sha-256 in pg_hba.conf of the database";
                 return Err(SourceError::Unsuitable(text.to_owned()));
             }
             5 => md5_proof(user, password, bytes.take(4).ok_or_else(wrong)?),
@@ -124,7 +124,7 @@ fn log_in(messages: &mut Messages, login: &Login) -> Result<(), SourceError> {
                 if !bytes.0.split(|byte| *byte == 0).any(|name| name == MECHANISM.as_bytes()) {
                     let names = bytes.0.escape_ascii();
                     return Err(SourceError::Unsuitable(format!(
-                        "the database wants the password by {names}; {MECHANISM} is known here"
+                        "the database requires the unsupported login mechanism {names}: use {MECHANISM}"
                     )));
                 }
                 let scram = Scram::new("", &nonce()?);
@@ -143,7 +143,8 @@ fn log_in(messages: &mut Messages, login: &Login) -> Result<(), SourceError> {
             12 => {
                 let shown = String::from_utf8_lossy(bytes.0);
                 if !matches!(&sasl, Sasl::Answered(expected) if expected.is_shown_by(&shown)) {
-                    let text = "what answers does not know the password itself: it is another server";
+                    let text =
+                        "the server did not prove that it knows the password: it may not be the database";
                     return Err(SourceError::Unsuitable(text.to_owned()));
                 }
                 sasl = Sasl::Shown;
@@ -151,7 +152,7 @@ fn log_in(messages: &mut Messages, login: &Login) -> Result<(), SourceError> {
             }
             other => {
                 return Err(SourceError::Unsuitable(format!(
-                    "the database wants a login of kind {other}; passwords (scram-sha-256, md5) and trust are known here"
+                    "the database requires the unsupported login method {other}: use scram-sha-256, md5, password or trust"
                 )));
             }
         };

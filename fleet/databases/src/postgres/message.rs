@@ -108,7 +108,7 @@ impl Messages {
         let [_, length @ ..] = *head;
         let length = u32::from_be_bytes(length) as usize;
         if length < 4 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a message has no length"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a message has an invalid length"));
         }
         Ok(Some(((length + 1).min(KEPT_MAX), length + 1)))
     }
@@ -123,7 +123,9 @@ impl Messages {
             self.buffer.shrink_to(length);
         }
         match self.wire.read(&mut self.buffer[self.end..]) {
-            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the database has closed it").into()),
+            Ok(0) => {
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the database closed the connection").into())
+            }
             Ok(count) => {
                 self.end += count;
                 Ok(())
@@ -133,7 +135,7 @@ impl Messages {
                 if since.elapsed() < self.patience {
                     return Ok(());
                 }
-                Err(io::Error::new(io::ErrorKind::TimedOut, "the database says nothing").into())
+                Err(io::Error::new(io::ErrorKind::TimedOut, "timeout: the database sends no data").into())
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(error.into()),
@@ -237,7 +239,7 @@ mod tests {
         assert!(matches!(messages.read(), Err(SourceError::Stopped(_))));
         drop(server);
         let closed = messages.read().unwrap_err();
-        assert!(closed.is_passing() && closed.to_string().contains("has closed it"), "{closed}");
+        assert!(closed.is_passing() && closed.to_string().contains("closed the connection"), "{closed}");
         let (mut messages, mut server) = says(&[]);
         server.write_all(b"A\0\0\0\x03").unwrap();
         assert!(messages.read().is_err());

@@ -71,7 +71,7 @@ pub fn start_copy(messages: &mut Messages, statement: &str) -> Result<(), Source
         match message.kind {
             b'W' => return Ok(()),
             b'E' => return Err(refusal(message.body)),
-            b'Z' => return Err(SourceError::Malformed("its answer to START_REPLICATION")),
+            b'Z' => return Err(SourceError::Malformed("the reply to START_REPLICATION")),
             _ => {}
         }
     }

@@ -78,7 +78,9 @@ fn slot<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
     let text = String::deserialize(deserializer)?;
     let is_good = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
     if text.is_empty() || text.len() > SLOT_MAX || !text.bytes().all(is_good) {
-        return Err(serde::de::Error::custom("a slot has up to 63 small letters, digits and underscores"));
+        return Err(serde::de::Error::custom(
+            "a slot name has 1 to 63 lower-case letters, digits and underscores",
+        ));
     }
     Ok(text)
 }
@@ -88,7 +90,8 @@ impl Database {
     pub(super) fn check_position(&self, position: Option<&Path>) -> Result<(), String> {
         match (self, position) {
             (Database::Debezium(_), Some(_)) => {
-                Err("[source.debezium] has no position: who sends keeps it".to_owned())
+                Err("position is not allowed with [source.debezium]: the sender keeps the position"
+                    .to_owned())
             }
             (Database::MariaDb(_) | Database::MySql(_) | Database::Postgres(_), None) => {
                 Err("position is missing".to_owned())
@@ -116,13 +119,13 @@ impl Database {
     pub(super) fn check_place(&self, database: Option<&str>, schema: Option<&str>) -> Result<(), String> {
         match self {
             Database::MariaDb(_) | Database::MySql(_) if database.is_none() || schema.is_some() => {
-                Err("needs a database, and has no schema".to_owned())
+                Err("needs a database and must not have a schema".to_owned())
             }
             Database::Postgres(postgres) if database.is_some() => {
-                Err(format!("may have a schema, and has no database: that is {}", postgres.database))
+                Err(format!("must not have a database, only a schema: the database is {}", postgres.database))
             }
             Database::Debezium(_) if database.is_some() == schema.is_some() => {
-                Err("needs a database (MySQL, MariaDB), or else a schema (PostgreSQL)".to_owned())
+                Err("needs either a database (MySQL, MariaDB) or a schema (PostgreSQL)".to_owned())
             }
             _ => Ok(()),
         }
@@ -158,9 +161,9 @@ impl Binlog {
             self.ask_public_key.then_some("ask-public-key"),
         ];
         match named {
-            [Some(_), Some(_)] => Err("public-key-file and ask-public-key exclude each other".to_owned()),
+            [Some(_), Some(_)] => Err("set either public-key-file or ask-public-key, not both".to_owned()),
             [Some(name), None] | [None, Some(name)] if !may_have_one => {
-                Err(format!("[source.mariadb] has no {name}: MariaDB is never sent the password itself"))
+                Err(format!("{name} is not allowed in [source.mariadb]: MariaDB needs no public key"))
             }
             _ => Ok(()),
         }

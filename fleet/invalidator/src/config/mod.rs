@@ -42,7 +42,7 @@ pub enum ConfigError {
     File { path: PathBuf, message: String },
     #[error(transparent)]
     Server(#[from] ServerError),
-    #[error("the key of the database: {0}")]
+    #[error("the public key of the database: {0}")]
     Key(SourceError),
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),

@@ -74,7 +74,7 @@ impl TargetConfig {
         checked.map_err(|error| format!("of {name}: {error}"))?;
         if self.key_max() < KEY_LEAST {
             return Err(format!(
-                "prefix of {name} leaves no room for keys of {KEY_LEAST} bytes: a key has {KEY_MAX} bytes with the prefix at most"
+                "prefix of {name} is too long: prefix and key have at most {KEY_MAX} bytes, and a key may have {KEY_LEAST}"
             ));
         }
         if self.linger_ms > LINGER_MS_MAX {

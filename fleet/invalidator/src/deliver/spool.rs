@@ -145,7 +145,7 @@ impl Spool {
             return Ok(());
         }
         if self.bytes() + records.len() as u64 > self.bytes_max {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "the spool is as long as it may be"));
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the spool has reached its maximum size"));
         }
         if self.segments.back().is_some_and(|last| last.length >= FILE_MAX) {
             self.writer = None;
@@ -277,7 +277,7 @@ impl Spool {
 }
 
 fn changed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "a record has changed since it was written")
+    io::Error::new(io::ErrorKind::InvalidData, "a record of the spool is corrupt")
 }
 
 fn path(folder: &Path, number: u64) -> PathBuf {

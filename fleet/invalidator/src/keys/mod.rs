@@ -17,10 +17,10 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Why no cache can have this key, if that is so, or no target be sent it, which takes up to `sent_max` bytes.
 fn flaw(key: &[u8], sent_max: usize) -> Option<&'static str> {
     match key {
-        [] => Some("it is empty"),
-        _ if key.len() > KEY_MAX => Some("it has over 250 bytes"),
-        _ if key.len() > sent_max => Some("it has over 250 bytes with the prefix of any target"),
-        _ if key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) => Some("it has blanks or control bytes"),
+        [] => Some("empty key"),
+        _ if key.len() > KEY_MAX => Some("over 250 bytes"),
+        _ if key.len() > sent_max => Some("over 250 bytes with the prefix of any target"),
+        _ if key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) => Some("blanks or control bytes"),
         _ => None,
     }
 }

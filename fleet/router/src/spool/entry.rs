@@ -99,12 +99,12 @@ impl Delete {
     /// Reads a request that is a delete and nothing else.
     fn read(command: &[u8]) -> Result<Self, String> {
         let Cut::Line(line) = cut(command) else {
-            return Err("its command is not complete".to_owned());
+            return Err("incomplete command".to_owned());
         };
         let is_whole = line.length == command.len();
         let command = parse(line).ok().filter(|_| is_whole);
         let delete = command.and_then(|command| Delete::of_command(&command));
-        delete.ok_or("its command is no delete")?.checked()
+        delete.ok_or("the command is not a delete")?.checked()
     }
 
     /// The delete that a command is.
@@ -130,7 +130,7 @@ impl Delete {
     fn checked(self) -> Result<Self, String> {
         match self.key.len() {
             1..=KEY_MAX => Ok(self),
-            length => Err(format!("its key has {length} bytes")),
+            length => Err(format!("invalid key length: {length} bytes")),
         }
     }
 }
@@ -188,7 +188,7 @@ impl Entry {
     /// # Errors
     /// Why it is no logged delete.
     pub(crate) fn read(line: &[u8]) -> Result<Self, String> {
-        let wrong = |error: serde_json::Error| format!("it is no line of a delete log ({error})");
+        let wrong = |error: serde_json::Error| format!("not a line of a delete log ({error})");
         let version = line.split(|byte| *byte == b'"').nth(1);
         match version {
             Some(MAGIC_ONE) => {
@@ -201,18 +201,18 @@ impl Entry {
             Some(MAGIC_TWO) => {
                 type Line = (Bytes, IgnoredAny, Bytes, Members);
                 let (_, _, kind, members): Line = serde_json::from_slice(line).map_err(wrong)?;
-                let (host, port) = split(&members.h.0).ok_or("it names no server")?;
+                let (host, port) = split(&members.h.0).ok_or("no server")?;
                 let pool = members.p.map(|pool| String::from_utf8_lossy(&pool.0).into());
                 let delete = Delete { hold_off: hold_off(line), ..Delete::of(&members.k.0) }.checked()?;
                 Ok(Entry { server: address(&kind, host, port)?, pool, delete })
             }
-            _ => Err("it has neither version AS1.0 nor AS2.0".to_owned()),
+            _ => Err("neither version AS1.0 nor AS2.0".to_owned()),
         }
     }
 }
 
 fn put(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("memory takes what is written to it");
+    out.write_fmt(text).expect("writing to memory does not fail");
 }
 
 fn put_string(text: &[u8], out: &mut Vec<u8>) {
@@ -250,14 +250,14 @@ fn split(text: &[u8]) -> Option<(&[u8], u16)> {
 
 fn address(kind: &Bytes, host: &[u8], port: u16) -> Result<Address, String> {
     if kind.0 != b"C" {
-        return Err("it logs no command".to_owned());
+        return Err("not a logged command".to_owned());
     }
     let host = std::str::from_utf8(host).ok().filter(|host| !host.is_empty());
-    let host = host.ok_or("its server has no name")?;
+    let host = host.ok_or("the server has no name")?;
     match host.strip_prefix(UNIX) {
         Some(path) => Ok(Address::Unix(path.into())),
         None if host.starts_with('/') => Ok(Address::Unix(host.into())),
-        None if port == 0 => Err("its server has no port".to_owned()),
+        None if port == 0 => Err("the server has no port".to_owned()),
         None => Ok(Address::Tcp { host: host.into(), port }),
     }
 }

@@ -248,7 +248,7 @@ pub(crate) const STATS: &[Stat] = &[
     gauge(
         "asynclog_replay_left",
         Count,
-        "Logged deletes in finished files whose servers have not accepted them yet, as of the last look.",
+        "Logged deletes in finished files whose servers have not accepted them yet, at the last check.",
         |it| it.shared.log.left().to_string(),
     ),
     gauge(
@@ -420,9 +420,9 @@ pub(crate) const STATS: &[Stat] = &[
         |it| number(it.sums.average(Average::All)),
     )
     .in_stats(),
-    gauge("duration_get_us", Microseconds, "The same for gets.", |it| number(it.sums.average(Average::Get)))
+    gauge("duration_get_us", Microseconds, "Latency of servers for gets: a moving average over about the last 64 measurements of a thread.", |it| number(it.sums.average(Average::Get)))
         .in_stats(),
-    gauge("duration_update_us", Microseconds, "The same for stores.", |it| {
+    gauge("duration_update_us", Microseconds, "Latency of servers for stores: a moving average over about the last 64 measurements of a thread.", |it| {
         number(it.sums.average(Average::Update))
     })
     .in_stats(),

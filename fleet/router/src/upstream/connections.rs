@@ -35,7 +35,7 @@ impl Connections {
             match self.current.get_mut(number) {
                 Some(known) if known.is_of(server) => {}
                 Some(former) => {
-                    debug_assert!(former.is_over(), "a number is given away that is in use");
+                    debug_assert!(former.is_over(), "the number of a server in use is reused");
                     *former = new(server);
                 }
                 None => self.current.push(new(server)),

@@ -590,7 +590,7 @@ impl Destination {
     pub(crate) fn close_idle(&mut self, poll: &Poll, now_ms: u64) {
         if self.is_idle_from().is_some_and(|from| now_ms >= from) {
             let waiting = self.fail(poll, Outcome::RemoteError);
-            debug_assert!(waiting.is_empty(), "nobody waits");
+            debug_assert!(waiting.is_empty(), "no request waits");
             self.meter.set_state(State::Closed);
         }
     }
@@ -644,10 +644,7 @@ impl Destination {
         }
         if self.link.is_beginning() {
             if let Link::Securing(_) = self.link {
-                self.log_refusal(&io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "the handshake was not over in time",
-                ));
+                self.log_refusal(&io::Error::new(io::ErrorKind::TimedOut, "timeout of the handshake"));
             }
             if !self.way.turn() {
                 let prober = self.standing.unreachable(&self.health);

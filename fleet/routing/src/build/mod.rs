@@ -152,16 +152,16 @@ pub(crate) struct Builder<'c> {
 
 /// Routes of mcrouter's that this router does not have, and why.
 const REFUSED: [(&str, &str); 7] = [
-    ("SRRoute", "it finds servers by a service of Meta's"),
-    ("DistributionRoute", "it writes to a log of Meta's"),
-    ("SetDistributionTargetRoute", "it writes to a log of Meta's"),
-    ("AxonLogRoute", "it writes to a log of Meta's"),
-    ("LoadBalancerRoute", "memcached's protocols do not tell a server's load"),
+    ("SRRoute", "it uses a service of Meta to find servers"),
+    ("DistributionRoute", "it writes to a log of Meta"),
+    ("SetDistributionTargetRoute", "it writes to a log of Meta"),
+    ("AxonLogRoute", "it writes to a log of Meta"),
+    ("LoadBalancerRoute", "memcached's protocols do not report a server's load"),
     (
         "CarbonLookasideRoute",
-        "it caches replies of services that speak Carbon; for a cache in front of a memcached route take L1L2CacheRoute",
+        "it caches replies of Carbon services; use L1L2CacheRoute for a cache in front of a memcached route",
     ),
-    ("McBucketRoute", "there are no buckets of keys"),
+    ("McBucketRoute", "buckets of keys do not exist"),
 ];
 
 /// Routes within routes, by whatever names: a worker's stack has to have room for a request on its way through them.
@@ -297,7 +297,7 @@ impl<'c> Builder<'c> {
             None => {
                 // Others are made of pools only.
                 let known: Vec<&str> = NAMES.iter().filter(|name| name.ends_with("Route")).copied().collect();
-                Err(json.error(format!("no route is called {kind:?}; there are {}", known.join(", "))))
+                Err(json.error(format!("unknown route {kind:?}; use one of {}", known.join(", "))))
             }
         }
     }

@@ -78,7 +78,8 @@ impl<'c> Builder<'c> {
         let nodes = self.named(json, name, self.depth)?.unwrap_or_default();
         if let Some(Meaning::Routes(_, place)) = self.named.get(name).filter(|known| known.is_elsewhere(json))
         {
-            let warning = format!("the route {name:?} is the one at {place}: what is here does not count");
+            let warning =
+                format!("route {name:?} is already defined at {place}; this definition has no effect");
             self.warnings.push(json.error(warning));
         }
         only(json, &nodes)

@@ -24,7 +24,7 @@ impl Builder<'_> {
             (Some(route), None) => roots.push((default_route.clone(), self.node(route)?)),
             (None, Some(routes)) => self.several(routes, &mut roots)?,
             (Some(_), Some(routes)) => return Err(routes.error("'route' and 'routes' exclude each other")),
-            (None, None) => return Err(top.error("there is neither 'route' nor 'routes'")),
+            (None, None) => return Err(top.error("neither 'route' nor 'routes' is set")),
         }
         if let Some(values) = self.settings.big_values {
             self.split_values(&mut roots, values);

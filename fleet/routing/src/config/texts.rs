@@ -13,7 +13,10 @@ pub struct Texts {
 
 impl Sources for Texts {
     fn read(&self, name: &str) -> Result<String, String> {
-        self.others.get(name).cloned().unwrap_or_else(|| Err("it was not read before".to_owned()))
+        self.others
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| Err("not part of the saved configuration".to_owned()))
     }
 }
 

@@ -28,7 +28,7 @@ impl Handle for Error {
                 .iter()
                 .find(|(known, _)| **known == *name)
                 .map(|(_, outcome)| *outcome)
-                .ok_or_else(|| json.error(format!("no error is called {name}")))?,
+                .ok_or_else(|| json.error(format!("unknown error {name}")))?,
         };
         members.end();
         Ok(Error(outcome))

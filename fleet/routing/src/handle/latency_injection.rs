@@ -29,7 +29,7 @@ const TOTAL_OVER: u32 = 2;
 /// An hour.
 const DELAY_MAX: i64 = 3_600_000;
 
-const NO_PAYLOAD: &str = "requests of memcached's protocols do not say for how long they are to be delayed";
+const NO_PAYLOAD: &str = "requests of memcached's protocols have no field for a delay";
 
 impl LatencyInjection {
     fn end(&self, state: &mut State, reached: u32) -> Then {
@@ -52,7 +52,10 @@ impl Handle for LatencyInjection {
             }
         }
         if !has_one {
-            return Err(json.error(format!("none of {} is there", names.map(|name| format!("'{name}'")).join(", "))));
+            return Err(json.error(format!(
+                "at least one of {} is required",
+                names.map(|name| format!("'{name}'")).join(", ")
+            )));
         }
         for name in ["request_payload_latency", "max_request_latency_us"] {
             members.without_effect(name, NO_PAYLOAD);
@@ -82,7 +85,8 @@ impl Handle for LatencyInjection {
     }
 
     fn reason(&self, _request: &Request<'_>) -> Option<String> {
-        let delays = [("before", self.before_ms), ("after", self.after_ms), ("in all at least", self.total_ms)];
+        let delays =
+            [("before", self.before_ms), ("after", self.after_ms), ("in all at least", self.total_ms)];
         let told = delays.iter().filter(|(_, ms)| *ms > 0).map(|(name, ms)| format!("{name} {ms} ms"));
         Some(told.collect::<Vec<_>>().join(", ")).filter(|told| !told.is_empty())
     }

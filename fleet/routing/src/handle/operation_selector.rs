@@ -34,7 +34,7 @@ impl Handle for OperationSelector {
         for (name, policy) in list {
             let op = Op::from_name(name).ok_or_else(|| {
                 let known = OPS.map(|(known, _)| known).join(", ");
-                policy.error(format!("no operation is called {name}; there are {known}"))
+                policy.error(format!("unknown operation {name}; use one of {known}"))
             })?;
             children[op as usize] = build.node(policy)?;
         }

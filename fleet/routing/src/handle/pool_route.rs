@@ -1,6 +1,9 @@
 //! A server of a pool by the hash of the key.
 
-use super::{AnyHandle, EjectHosts, Handle, HashRoute, OutstandingLimit, RateLimit, Resize, Shadow, ShardSplit, SlowWarmUp};
+use super::{
+    AnyHandle, EjectHosts, Handle, HashRoute, OutstandingLimit, RateLimit, Resize, Shadow, ShardSplit,
+    SlowWarmUp,
+};
 use crate::build::{Builder, Members, PoolHandles};
 use crate::config::{ConfigError, Json};
 use crate::request::Request;
@@ -13,8 +16,8 @@ pub(crate) struct PoolRoute {
     pool: Arc<str>,
 }
 
-const NO_BUCKETS: &str = "there are no buckets of keys";
-const OF_META: &str = "it is of Meta's infrastructure";
+const NO_BUCKETS: &str = "buckets of keys do not exist";
+const OF_META: &str = "it needs infrastructure of Meta";
 
 impl PoolRoute {
     /// Reads all members but the pool. What a request passes, from the outside: splits, rates, hash, shadows, warm-up, limit, server.

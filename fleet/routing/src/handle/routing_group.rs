@@ -19,7 +19,8 @@ impl Handle for RoutingGroup {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let default = members.child_or_null("default_policy")?;
-        let mut it = RoutingGroup { default, get: default, update: default, delete: default, arithmetic: default };
+        let mut it =
+            RoutingGroup { default, get: default, update: default, delete: default, arithmetic: default };
         if let Some(policies) = members.json("routing_group_policies") {
             for (name, policy) in policies.object("routing_group_policies")?.members() {
                 let child = members.node(policy)?;
@@ -30,7 +31,7 @@ impl Handle for RoutingGroup {
                     "arithmetic_like" => it.arithmetic = child,
                     _ => {
                         return Err(policy.error(format!(
-                            "no group is called {name}; there are get_like, update_like, delete_like and \
+                            "unknown group {name}; use one of get_like, update_like, delete_like and \
                              arithmetic_like"
                         )));
                     }

@@ -72,8 +72,7 @@ impl Setting {
             return Err(json.error("a range of this shadow ends before it begins"));
         }
         let hash = |fraction: f64| (fraction * f64::from(u32::MAX)) as u32;
-        let keys =
-            if keys.is_empty() { Keys::Hashes(hash(low), hash(high)) } else { Keys::Listed(keys) };
+        let keys = if keys.is_empty() { Keys::Hashes(hash(low), hash(high)) } else { Keys::Listed(keys) };
         let chosen = Chosen { keys, share: (share.unwrap_or(1.0) * WHOLE) as u64 };
         for known in ["key_fraction_range_rv", "validate_replies"] {
             members.warn_of(object.optional(known), known, "this router has nothing of the kind");
@@ -129,7 +128,7 @@ impl Shadow {
 
 impl Handle for Shadow {
     fn parse(_build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
-        Err(json.error("ShadowRoute stands in a list of children"))
+        Err(json.error("ShadowRoute is only allowed in a list of children"))
     }
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {

@@ -52,11 +52,11 @@ const HAS_DELETED: u32 = 2;
 const NO_TOKEN: u64 = 100;
 
 /// Told once where servers do not know what deletes of theirs come with.
-const NO_HOLD_OFF: &str = "the cold cluster refuses deletes that hold keys off, and is sent plain ones: its servers do not know \
-     \"hold_off\": \"native\", but may do with \"sentinel\"";
+const NO_HOLD_OFF: &str = "the cold cluster rejects deletes with hold-off; sending plain deletes. Its servers do not support \
+     \"hold_off\": \"native\": try \"sentinel\"";
 
-const NO_META: &str = "the warm cluster does not know meta commands, which \"enable_metaget\" needs: nothing is copied from it. \
-     Say \"exptime\" instead";
+const NO_META: &str = "the warm cluster does not support meta commands, so no items are copied: use \"exptime\" instead of \
+     \"enable_metaget\"";
 
 impl WarmUp {
     /// Keys that move from one server to another one, or from some servers of a pool to others: what `name` and `text` say is told and
@@ -76,7 +76,8 @@ impl WarmUp {
         let Some(json) = members.json("end") else { return Ok(None) };
         let mut object = json.object("end")?;
         let share = object.optional_as("share", |json, name| json.number(name, f64::MIN_POSITIVE..=1.0))?;
-        let whole = |json: &Json, name: &str| json.integer(name, 1..=i64::from(i32::MAX)).map(i64::unsigned_abs);
+        let whole =
+            |json: &Json, name: &str| json.integer(name, 1..=i64::from(i32::MAX)).map(i64::unsigned_abs);
         let for_s = object.optional_as("for_s", whole)?;
         let least = object.optional_as("min_requests", whole)?;
         members.finish(object);
@@ -113,7 +114,13 @@ impl WarmUp {
     }
 
     /// The cold cluster has answered.
-    fn after_cold(&self, cx: &mut Cx<'_>, state: &mut State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
+    fn after_cold(
+        &self,
+        cx: &mut Cx<'_>,
+        state: &mut State,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Then {
         if let Some(then) = self.after_sign(cx, request, answer) {
             return then;
         }
@@ -351,8 +358,7 @@ impl Handle for WarmUp {
         let exptime = members.integer("exptime", 0..=i64::from(i32::MAX))?;
         // As in mcrouter, a time that is given goes before the item's own.
         let is_left = members.flag("enable_metaget")? == Some(true) && exptime.is_none();
-        let lifetime =
-            if is_left { Lifetime::Left } else { Lifetime::Fixed(exptime.unwrap_or(0) as i32) };
+        let lifetime = if is_left { Lifetime::Left } else { Lifetime::Fixed(exptime.unwrap_or(0) as i32) };
         let seconds = members.integer("hold_off_s", 1..=i64::from(SECONDS_MAX))?;
         let hold_off = HoldOff::read(members.json("hold_off"), seconds)?;
         if hold_off.is_none() {

@@ -9,7 +9,7 @@ pub enum HashError {
     UnknownKeyHash { name: String, known: Vec<&'static str> },
     #[error("{hash} has a key hash of its own; one can be chosen for {}", choosable.join(", "))]
     KeyHashNotChoosable { hash: &'static str, choosable: Vec<&'static str> },
-    #[error("there are no servers")]
+    #[error("no servers")]
     NoServers,
     #[error("{servers} servers are too many for this hash: at most {most}")]
     TooManyServers { servers: usize, most: usize },
@@ -30,8 +30,6 @@ pub enum HashError {
     SlotOutOfRange { server: String, slot: u32, servers: usize },
     #[error("the salt has {length} bytes: at most {most}")]
     SaltTooLong { length: usize, most: usize },
-    #[error(
-        "hash tag {text:?}: must be two characters of ASCII, one before and one after what is hashed, such as {{}}"
-    )]
+    #[error("hash tag {text:?}: use two ASCII characters around the hashed part of a key, such as {{}}")]
     HashTag { text: String },
 }

@@ -368,7 +368,7 @@ impl<T: Copy> UnderWay<T> {
         let is_lost = done.is_none() && self.frames[frame as usize].outstanding == 0;
         debug_assert!(
             !is_lost,
-            "{:?} waits for nobody",
+            "{:?} waits without a pending request",
             planted.tree.handle(self.frames[frame as usize].node)
         );
         if is_lost { Some(Done::Made(Outcome::LocalError)) } else { done }

@@ -386,7 +386,7 @@ fn loops_transform_what_they_go_over() {
             ),
             (
                 r#"{"type": "transform", "dictionary": {"a": 1}, "itemName": "not_item", "itemTransform": "%item%"}"#,
-                "there is no parameter \"item\"",
+                "unknown parameter \"item\"",
             ),
             (
                 r#"{"type": "transform", "dictionary": {"a": 1}, "itemName": 1}"#,
@@ -406,7 +406,7 @@ fn loops_transform_what_they_go_over() {
             ),
             (
                 r#"{"type": "transform", "dictionary": [1], "itemTransform": "@a"}"#,
-                "there is no parameter \"item\"",
+                "unknown parameter \"item\"",
             ),
         ],
     );

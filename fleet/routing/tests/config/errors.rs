@@ -75,7 +75,7 @@ fn errors_name_the_innermost_line_and_how_it_was_reached() {
         ("{\"a\":\n\"@import(file:none)\"}", "main:2: \"a\": cannot import \"file:none\": no such file"),
         (
             "{\"macros\": {\"c\": {\"type\": \"constDef\", \"result\":\n [\"%d%\"]}},\n\"a\": \"%c%\"}",
-            "main:2: \"a\": there is no parameter \"d\" (in constant \"c\")",
+            "main:2: \"a\": unknown parameter \"d\" (in constant \"c\")",
         ),
         (
             "{\"a\": {\n\"type\": \"merge\",\n\"params\": [[],\n{}]}}",
@@ -93,6 +93,6 @@ fn long_ways_to_an_error_are_cut_short() {
         .map(|level| format!("\"m{level}\": {{\"type\": \"macroDef\", \"result\": \"@m{}\"}},\n", level + 1))
         .collect();
     let error = read(&format!("{{\"macros\": {{{macros}}},\n\"a\": \"@m0\"}}")).unwrap_err();
-    assert!(error.reason.contains("there is no macro \"m20\""), "{error}");
+    assert!(error.reason.contains("unknown macro \"m20\""), "{error}");
     assert!(error.reason.contains("in macro \"m19\"") && error.reason.ends_with("in 15 more)"), "{error}");
 }

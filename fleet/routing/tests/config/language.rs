@@ -69,8 +69,8 @@ fn macros_are_called_in_both_forms() {
             (r#""@s()""#, "\"s\" is called with 1 arguments, 0 expected"),
             (r#""@middle(1,2,3)""#, "\"middle\" is called with 3 arguments, 2 expected"),
             (r#"{"type": "middle", "a": 1}"#, "the call of macro \"middle\" has no \"b\""),
-            (r#""@opt(@bool(false))""#, "there is no parameter \"b\""),
-            (r#""@nothing(1)""#, "there is no macro \"nothing\""),
+            (r#""@opt(@bool(false))""#, "unknown parameter \"b\""),
+            (r#""@nothing(1)""#, "unknown macro \"nothing\""),
             (r#""@%hostid%""#, "the name of a macro in \"@%hostid%\" is an integer"),
             (r#""@s()a""#, "does not end with ')'"),
             (r#"{"%hostid%": 1}"#, "the name \"%hostid%\" becomes an integer, not a string"),
@@ -84,7 +84,7 @@ fn macros_are_called_in_both_forms() {
 #[test]
 fn a_macro_sees_its_parameters_and_not_its_caller() {
     let macros = r#"{"m": {"type": "macroDef", "params": ["a"], "result": "%b%"}}"#;
-    check_errors(macros, &[(r#"{"vars": {"b": "x"}, "c": "@m(1)"}"#, "there is no parameter \"b\"")]);
+    check_errors(macros, &[(r#"{"vars": {"b": "x"}, "c": "@m(1)"}"#, "unknown parameter \"b\"")]);
     // Parameters hide constants.
     let macros = r#"{"a": {"type": "constDef", "result": "const"}, "m": {"type": "macroDef", "params": ["a"], "result": "%a%"}}"#;
     check(macros, &[(r#"["%a%", "@m(x)"]"#, r#"["const","x"]"#)]);
@@ -154,7 +154,7 @@ fn variables_belong_to_an_object_and_see_each_other() {
         &[
             (r#"{"vars": {"a": "%b%", "b": "%a%"}, "c": 1}"#, "the variable \"a\" depends on itself"),
             (r#"{"vars": [1], "c": 1}"#, "'vars' is an array, an object expected"),
-            (r#"[{"vars": {"a": 1}}, "%a%"]"#, "there is no parameter \"a\""),
+            (r#"[{"vars": {"a": 1}}, "%a%"]"#, "unknown parameter \"a\""),
             (r#"{"vars": {"a": "@fail(unused)"}}"#, "@fail: unused (in variable \"a\")"),
         ],
     );

@@ -150,10 +150,10 @@ fn what_has_no_effect_warns() {
         [
             "main:5: \"level\" is not known in 'qos' and has no effect",
             "main:5: \"x\" is not known in 'tko_tracker' and has no effect",
-            "main:3: server a:1 is in this pool already, on line 2: it gets two shares",
-            "main:3: 'additional_fanout' has no effect: there is one connection to a server for each worker",
-            "main:3: 'services' has no effect: there are no services of Meta's scheduler",
-            "main:3: 'service_id_override' has no effect: there are no service identities",
+            "main:3: server a:1 is already in this pool, on line 2; it receives two shares of the keys",
+            "main:3: 'additional_fanout' has no effect: each worker has one connection to a server",
+            "main:3: 'services' has no effect: services of Meta's scheduler are not supported",
+            "main:3: 'service_id_override' has no effect: service identities are not supported",
             "main:4: 'security_mech_within_dc' has no effect: this router does not know which servers are in its datacenter",
             "main:4: 'port_override_within_dc' has no effect: this router does not know which servers are in its datacenter",
             "main:6: \"Server_timeout\" is not known in 'pool' and has no effect",
@@ -165,7 +165,11 @@ fn what_has_no_effect_warns() {
 fn weights_of_another_length_are_taken_as_mcrouter_takes_them() {
     for (weights, expected, warning) in [
         ("[0.25]", [0.25, 0.5], "main:2: 'weights' has 1 items, 'servers' 2: the others have the weight 0.5"),
-        ("[1, 0, 1]", [1.0, 0.0], "main:2: 'weights' has 3 items, 'servers' 2: the last ones have no effect"),
+        (
+            "[1, 0, 1]",
+            [1.0, 0.0],
+            "main:2: 'weights' has 3 items, 'servers' 2: the last weights have no effect",
+        ),
     ] {
         let (pool, warnings) =
             only_pool(&format!(r#"{{"servers": ["a:1", "b:1"], "weights": {weights}}}"#)).unwrap();
@@ -209,15 +213,15 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "{\"servers\": [\"a:1:caret\"]}",
-        "main:2: pool \"A\": server \"a:1:caret\" asks for the protocol \"caret\", which only servers inside Meta speak: \"ascii\" expected",
+        "main:2: pool \"A\": server \"a:1:caret\" has the protocol \"caret\", which only servers inside Meta support: \"ascii\" expected",
     ),
     (
         "{\"servers\": [\"a:1:ascii:ktls12\"]}",
-        "main:2: pool \"A\": server \"a:1:ascii:ktls12\" asks for \"ktls12\", which is particular to mcrouter's libraries: \"plain\" or \"ssl\" expected",
+        "main:2: pool \"A\": server \"a:1:ascii:ktls12\" has the security \"ktls12\", which needs mcrouter's libraries: \"plain\" or \"ssl\" expected",
     ),
     (
         "{\"servers\": [],\n\"protocol\": \"thrift\"}",
-        "main:3: pool \"A\": asks for the protocol \"thrift\", which only servers inside Meta speak: \"ascii\" expected",
+        "main:3: pool \"A\": has the protocol \"thrift\", which only servers inside Meta support: \"ascii\" expected",
     ),
     (
         "{\"servers\": [],\n\"protocol\": 1}",
@@ -225,11 +229,11 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "{\"servers\": [],\n\"security_mech\": \"fizz\"}",
-        "main:3: pool \"A\": 'security_mech' asks for \"fizz\", which is particular to mcrouter's libraries: \"plain\" or \"ssl\" expected",
+        "main:3: pool \"A\": 'security_mech' has the security \"fizz\", which needs mcrouter's libraries: \"plain\" or \"ssl\" expected",
     ),
     (
         "{\"servers\": [],\n\"enable_compression\": true}",
-        "main:3: pool \"A\": asks for compressed replies, which need mcrouter's own protocol and dictionaries",
+        "main:3: pool \"A\": has compression, which needs mcrouter's own protocol and dictionaries",
     ),
     (
         r#"{"servers": [], "server_timeout": 0}"#,
@@ -304,7 +308,7 @@ fn what_is_wrong_is_refused_with_line_and_member() {
     let refused = |pools: &str| pool_of(&Files::default(), pools, "\"A\"").unwrap_err().to_string();
     assert_eq!(refused("[]"), "main:1: 'pools' is an array, an object expected");
     assert_eq!(refused("{\"A\": []}"), "main:1: 'A' is an array, an object expected");
-    assert_eq!(refused("{}"), "main:2: there is no pool \"A\", nor a file of this name: no such file");
+    assert_eq!(refused("{}"), "main:2: no pool \"A\" and no file of this name: no such file");
 }
 
 #[test]
@@ -338,7 +342,7 @@ fn pools_inherit_from_pools_and_files() {
         (r#"{"A": {"inherit": 1}}"#, "main:1: 'inherit' is an integer, a string expected"),
         (
             "{\"A\": {\n\"inherit\": \"file:no\"}}",
-            "main:2: there is no pool \"file:no\", nor a file of this name: no such file",
+            "main:2: no pool \"file:no\" and no file of this name: no such file",
         ),
     ] {
         assert_eq!(pool_of(&files, pools, "\"A\"").unwrap_err().to_string(), error);
@@ -408,7 +412,7 @@ fn wrong_srv_records_are_refused_where_they_stand() {
     let cases = [
         ("srv:", "the name of an SRV record is missing"),
         ("srv:.", "the name of an SRV record is missing"),
-        ("srv:cache:11211", "an SRV record has the ports: none is given"),
+        ("srv:cache:11211", "remove the port: the SRV record has the ports"),
         ("srv:a b", "a name has letters, digits, hyphens, underscores and dots"),
         ("srv:a..b", "a name has up to 253 bytes, and 1 to 63 between two dots"),
         (&long, "a name has up to 253 bytes, and 1 to 63 between two dots"),

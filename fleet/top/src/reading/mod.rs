@@ -87,7 +87,7 @@ impl<T> Part<T> {
     pub(crate) fn note(&self, what: &str) -> Option<String> {
         match self {
             Self::NotAsked => Some(format!("waiting for {what}")),
-            Self::Refused(words) => Some(format!("this server does not tell {what}: {words}")),
+            Self::Refused(words) => Some(format!("this server does not report {what}: {words}")),
             Self::Told(_) => None,
         }
     }

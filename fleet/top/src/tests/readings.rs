@@ -77,7 +77,7 @@ fn top_keys_are_read_by_list_and_unknown_lines_left_out() {
 fn what_a_server_does_not_tell_has_a_note() {
     let reading = stock(1);
     assert_eq!(reading.keys, Part::Refused("ERROR".to_owned()));
-    assert_eq!(reading.latency.note("latencies").unwrap(), "this server does not tell latencies: ERROR");
+    assert_eq!(reading.latency.note("latencies").unwrap(), "this server does not report latencies: ERROR");
     assert!(reading.connections.note("x").unwrap().contains("waiting"));
     assert!(reading.classes.note("x").is_none());
 }

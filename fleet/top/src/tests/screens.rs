@@ -149,11 +149,14 @@ fn a_stock_memcached_shows_what_it_tells() {
     let mut app = App::new(&["a:1".to_owned()], SECOND, Sort::Requests);
     app.update(0, Ok(stock(1)), SECOND);
     app.update(0, Ok(stock(2)), 2 * SECOND);
-    assert_shows(&drawn(&app, 80, 24), &["1.6.18", "this server does not tell latencies: ERROR", "100.00%"]);
+    assert_shows(
+        &drawn(&app, 80, 24),
+        &["1.6.18", "this server does not report latencies: ERROR", "100.00%"],
+    );
     app.panel = Panel::Keys;
-    assert_shows(&drawn(&app, 80, 24), &["this server does not tell its top keys: ERROR"]);
+    assert_shows(&drawn(&app, 80, 24), &["this server does not report its top keys: ERROR"]);
     app.panel = Panel::Servers;
-    assert_shows(&drawn(&app, 80, 24), &["this server does not tell servers behind it: ERROR"]);
+    assert_shows(&drawn(&app, 80, 24), &["this server does not report servers behind it: ERROR"]);
     app.panel = Panel::Classes;
     assert_shows(&drawn(&app, 80, 24), &["no class has a page"]);
 }

@@ -137,7 +137,7 @@ pub fn run(case: &Case, options: &Options, log: &mut dyn FnMut(&str)) -> Result<
     let mut all = Vec::new();
     for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
         let Kind::Guira { binary, args } = kind else {
-            log(&format!("delete-prefix: {} is left out, it cannot delete by prefix", kind.name()));
+            log(&format!("delete-prefix: skipped {}: delete by prefix is not supported", kind.name()));
             continue;
         };
         for engine in &case.engines {

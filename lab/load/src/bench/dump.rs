@@ -81,7 +81,7 @@ pub fn measure(
     let server = Server::start(&server_spec(&case.load, kind, options))?;
     let failed = LoadError::system("a dump failed");
     if let Some(refusal) = Dump::open(server.addr()).and_then(|mut dump| dump.refusal()).map_err(&failed)? {
-        log(&format!("metadump: {} is left out, it answers {refusal:?}", kind.name()));
+        log(&format!("metadump: skipped {}: the reply is {refusal:?}", kind.name()));
         return Ok(None);
     }
     log(&format!("metadump: setting {} keys in {}", case.load.data.keys, kind.name()));

@@ -103,7 +103,7 @@ pub struct Counted {
 /// When a server cannot be started, a load fails, or callgrind leaves no count.
 pub fn run(plan: &Plan, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Vec<Counted>, LoadError> {
     if !has_valgrind() {
-        log("instructions: left out, there is no valgrind (apt-get install valgrind)");
+        log("instructions: skipped: valgrind is not installed (apt-get install valgrind)");
         return Ok(Vec::new());
     }
     let mut all = Vec::new();

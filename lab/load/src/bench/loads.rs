@@ -177,7 +177,7 @@ fn by_other_wires() -> Vec<LoadSpec> {
             pipeline: 8,
             ..uniform(
                 "uget1",
-                "UDP: 16 sockets, up to 8 gets in flight on each, one key a datagram",
+                "UDP: 16 sockets, up to 8 gets in flight on each, one key per datagram",
                 by_udp(),
                 Operation::Get,
             )
@@ -186,7 +186,7 @@ fn by_other_wires() -> Vec<LoadSpec> {
             connections: 50,
             ..uniform(
                 "uget1-50",
-                "UDP: 50 sockets, one get in flight on each, to stand beside get1",
+                "UDP: 50 sockets, one get in flight on each, for comparison with get1",
                 by_udp(),
                 Operation::Get,
             )

@@ -164,7 +164,7 @@ pub fn versions(options: &Options) -> Vec<(String, String)> {
 fn is_there(kind: &Router, log: &mut dyn FnMut(&str)) -> bool {
     let installed = kind.is_installed();
     if !installed {
-        log(&format!("routers: {} is left out, it is not installed", kind.name()));
+        log(&format!("routers: skipped {}: not installed", kind.name()));
     }
     installed
 }

@@ -121,7 +121,7 @@ impl Selection {
         let known: Vec<&str> = names(&all);
         if let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) {
             return Err(LoadError::Options(format!(
-                "there is no load {unknown:?}; there are {}",
+                "unknown part {unknown:?}; use some of {}",
                 known.join(", ")
             )));
         }
@@ -226,26 +226,26 @@ pub fn described() -> Result<Vec<(String, String)>, LoadError> {
         [
             (OPEN, "open loop of gets over 50 connections at half of memcached's saturated rate: p99.9"),
             (MEMORY, "resident size / curr_items after 25 M distinct sets (16 + 32 bytes) into 1 GiB"),
-            (MEMORY_STAMPED, "the same with 4-byte flags and exptime"),
-            (MEMORY_SIZES, "the same for 20 sizes of guira's memory between 0.5 and 2 GiB (only when named)"),
-            (ITEMS, "items of CacheLib's kvcache_reg held at equal resident size"),
-            (IDLE, "resident bytes for each of 10,000 idle connections, which have asked once"),
-            (IDLE_TLS, "the same for 1,000 connections with TLS"),
-            (METADUMP, "get32 over 10 M items, without and with lru_crawler metadump all beside it"),
-            (FAIRNESS, "a client with single gets beside others that ask for much: its p99 (only when named)"),
-            (MISSES, "misses of real traces, beside memcached's at equal resident size (only when named; --traces)"),
-            (DELETE_PREFIX, "a prefix of 1 M of 10 M items is deleted beside a load, by engine (only when named; --engines)"),
-            (TAKEOVER, "a successor takes over 3.4 M items of 1 KiB: the longest wait, by engine (only when named; --engines)"),
-            (INSTRUCTIONS, "instructions for an operation, by engine, under valgrind (only when named; --engines, --against)"),
-            (ROUTER_LATENCY, "what routers add to the latency of gets at a tenth of nutcracker's saturated rate (only when named; --routers)"),
-            (ROUTER_IDLE, "resident bytes of a router for each of 10,000 idle clients (only when named; --routers)"),
+            (MEMORY_STAMPED, "memory, with 4-byte flags and an exptime"),
+            (MEMORY_SIZES, "memory, for 20 memory limits between 0.5 and 2 GiB (only when named)"),
+            (ITEMS, "number of items of CacheLib's kvcache_reg at equal resident size"),
+            (IDLE, "resident bytes per connection, for 10,000 connections that are idle after one request"),
+            (IDLE_TLS, "idle-connections, for 1,000 connections with TLS"),
+            (METADUMP, "get32 over 10 M items, without and with a concurrent lru_crawler metadump all"),
+            (FAIRNESS, "p99 of a client with single gets while other clients send heavy requests (only when named)"),
+            (MISSES, "misses on real traces, compared with memcached at equal resident size (only when named; --traces)"),
+            (DELETE_PREFIX, "delete by prefix of 1 M of 10 M items under load, by engine (only when named; --engines)"),
+            (TAKEOVER, "longest wait of a client during a takeover of 3.4 M items of 1 KiB, by engine (only when named; --engines)"),
+            (INSTRUCTIONS, "instructions per operation, by engine, under valgrind (only when named; --engines, --against)"),
+            (ROUTER_LATENCY, "latency that routers add to gets at a tenth of nutcracker's saturated rate (only when named; --routers)"),
+            (ROUTER_IDLE, "resident bytes of a router per client, for 10,000 idle clients (only when named; --routers)"),
         ]
         .map(|(name, about)| (name.to_owned(), about.to_owned())),
     );
     let of_routers = |spec: &LoadSpec| {
         (
             spec.name.to_owned(),
-            format!("routers before four servers: {} (only when named; --routers)", spec.about),
+            format!("routers with four servers: {} (only when named; --routers)", spec.about),
         )
     };
     lines.extend(routers::loads().iter().map(of_routers));

@@ -75,7 +75,7 @@ pub fn run(case: &Case, options: &Options, log: &mut dyn FnMut(&str)) -> Result<
     let mut all = Vec::new();
     for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
         let Kind::Guira { binary, args } = kind else {
-            log(&format!("takeover: {} is left out, none takes over from it", kind.name()));
+            log(&format!("takeover: skipped {}: takeover is not supported", kind.name()));
             continue;
         };
         for engine in &case.engines {
@@ -192,7 +192,7 @@ impl Line {
         let (next, _) = spawn(&self.binary, &self.args, &self.addr.to_string())?;
         let status = self.server.wait(WAIT_MAX).map_err(fail)?;
         if !status.success() {
-            return Err(fail(format!("the predecessor ended with {status}: {}", self.server.errors())));
+            return Err(fail(format!("the previous server exited with {status}: {}", self.server.errors())));
         }
         self.server = next;
         Ok(())

@@ -230,7 +230,7 @@ fn what_is_no_part_of_a_reply_ends_the_reading() {
         (|bench, hit| (0..2).for_each(|_| bench.send(0, 0, 2, hit)), "came twice"),
         (|bench, hit| (2..4).for_each(|total| bench.send(0, 0, total, hit)), "of another length"),
         (|bench, hit| bench.send(0, 0, 1, &hit[..9]), "only a part"),
-        (|bench, hit| bench.send(0, 0, 1, &[hit, b"END\r\n"].concat()), "although nothing was asked"),
+        (|bench, hit| bench.send(0, 0, 1, &[hit, b"END\r\n"].concat()), "received without a request"),
     ];
     for (send, told) in cases {
         let mut bench = asked(1);

@@ -41,7 +41,7 @@ impl<'a> Packet<'a> {
         let body_len = u32::from_be_bytes([b3, b2, b1, b0]) as usize;
         let head_len = usize::from(extras_len) + key_len;
         if magic != RESPONSE || data_type != 0 {
-            return Err(fault("is no reply", header));
+            return Err(fault("is not a reply", header));
         }
         if head_len > body_len || body_len > body_len_max {
             return Err(fault("has an impossible length", header));
@@ -75,7 +75,7 @@ impl<'a> Packet<'a> {
     /// Counts a refusal.
     fn refused(&self, counters: &mut Counters) -> Result<(), ReplyError> {
         if !REFUSALS.contains(&self.status) {
-            return Err(fault("has a status that does not answer the request", self.header));
+            return Err(fault("has a status that does not match the request", self.header));
         }
         counters.refused(|| format!("status {:#04x}: {}", self.status, excerpt(self.value)));
         Ok(())
@@ -106,7 +106,7 @@ impl Judge {
         match (packet.opcode, front.last_opcode) {
             (GETKQ, NOOP) => self.read_quiet(&packet, front, outbox, counters),
             (opcode, awaited) if opcode != awaited => {
-                Err(fault("does not answer the oldest request", packet.header))
+                Err(fault("does not match the oldest request", packet.header))
             }
             (GET, _) => self.read_single(&packet, front, outbox, counters),
             (NOOP, _) => {
@@ -174,14 +174,14 @@ impl Judge {
     ) -> Result<Step, ReplyError> {
         if self.check == Check::Framing {
             if front.keys_left == 0 {
-                return Err(fault("answers no open key", packet.header));
+                return Err(fault("matches no pending key", packet.header));
             }
             self.read_value(packet, outbox, counters)?;
             return Ok(Step::Value(packet.len));
         }
         let skipped = packet.opaque.wrapping_sub(front.opaque);
         if skipped >= front.keys_left {
-            counters.wrong(|| format!("a value came for opaque {}, which is not open", packet.opaque));
+            counters.wrong(|| format!("received a value for opaque {}, which is not pending", packet.opaque));
             return Ok(Step::Value(packet.len));
         }
         for _ in 0..skipped {
@@ -193,7 +193,8 @@ impl Judge {
             counters.counts.gets += 1;
             outbox.key_missed();
         } else if outbox.front_key().is_none_or(|(_, key)| key != packet.key) {
-            counters.wrong(|| format!("a value came for {:?}, which was not asked for", excerpt(packet.key)));
+            counters
+                .wrong(|| format!("received a value for {:?}, which was not requested", excerpt(packet.key)));
         } else {
             self.read_value(packet, outbox, counters)?;
         }

@@ -142,7 +142,7 @@ fn lost_datagrams_are_counted_and_an_error_above_the_limit() {
     assert!(counts.lost > 0 && counts.commands > counts.lost, "{counts:?}");
     let error = outcome.require_answered(0.001).unwrap_err();
     assert!(matches!(error, LoadError::Lost { .. }), "{error}");
-    assert!(error.to_string().ends_with("were never answered; 0.1 % may be"), "{error}");
+    assert!(error.to_string().ends_with("had no reply; the limit is 0.1 %"), "{error}");
     outcome.require_answered(0.5).unwrap();
 }
 

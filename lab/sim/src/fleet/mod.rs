@@ -36,7 +36,7 @@ pub enum PoolError {
     #[error(transparent)]
     Hash(#[from] HashError),
     /// Every part of the keys has so many copies.
-    #[error("{nodes} nodes cannot hold {copies} copies of every key: give a multiple")]
+    #[error("{nodes} nodes cannot hold {copies} copies of every key: use a multiple of the copies")]
     Copies {
         /// Nodes of the pool.
         nodes: usize,

@@ -90,7 +90,7 @@ impl Report {
         let mut text = self.answer();
         let _infallible = writeln!(
             text,
-            "\n\nSimulated: {}, {}\n{} requests for {} keys{sampled}; {} keys a second, {} at once; {} a node; {} µs of a processor a request and {} a key",
+            "\n\nSimulated: {}, {}\n{} requests for {} keys{sampled}; {} keys a second, {} at once; {} a node; {} µs of CPU time a request and {} a key",
             self.source,
             self.about,
             grouped(requests),
@@ -101,7 +101,7 @@ impl Report {
             self.costs.request_us,
             self.costs.key_us
         );
-        text += "\nThe model has no queues, no network and no other work of the hosts.\n\nIn operation (columns from requests/s on: the busiest node):\n";
+        text += "\nThe model has no queues, network or other work of the hosts.\n\nIn operation (columns from requests/s on: the busiest node):\n";
         text += &self.at_work();
         text += "\nFrom empty:\n";
         text += &self.cold();

@@ -20,13 +20,13 @@ const SEGMENTS: &str = "segments";
 const LAYOUTS: [(&str, &str); 2] = [
     (
         SLAB,
-        "the engine memc3 itself: pages of chunks, with policy=NAME, clock, and the policy's own options, or policy=auto; \
-         divide=hits, as a server from 10 MiB on, so that reads hit most, or divide=age, so that all sizes stay alike",
+        "the engine memc3: pages of chunks, with policy=NAME, clock, and the options of the policy, or policy=auto; divide=hits, \
+         for the most hits, as servers from 10 MiB, or divide=age, for equal ages in all classes",
     ),
     (
         SEGMENTS,
-        "a log of segments (Segcache, S3-FIFO): segment_kib=NUMBER, a 256th of memory; small_pct=PERCENT for what is \
-         new, 10; merge=NUMBER segments at once, 4, of which keep_pct=PERCENT stays, 25; rank=density, or frequency",
+        "a log of segments (Segcache, S3-FIFO): segment_kib=NUMBER, a 256th of memory; small_pct=PERCENT for new items, \
+         10; merge=NUMBER segments at a time, 4, keeping keep_pct=PERCENT, 25; rank=density or frequency",
     ),
 ];
 

@@ -60,7 +60,9 @@ impl LayoutSweep<'_> {
             let memory = match size {
                 Size::Percent(percent) => (all as f64 * percent / 100.0) as u64,
                 Size::Bytes(bytes) => bytes,
-                Size::Objects(_) => return Err(format!("{size} objects are no memory: write 64MiB or 5%")),
+                Size::Objects(_) => {
+                    return Err(format!("{size} objects are not a memory size: use 64MiB or 5%"));
+                }
             };
             let memory = memory.next_multiple_of(UNIT);
             jobs.extend(self.layouts.iter().map(|layout| (size, memory, layout)));

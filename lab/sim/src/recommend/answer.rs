@@ -150,8 +150,8 @@ impl Answer {
         let amount = self.at.amount;
         let Some(arguments) = self.arguments() else {
             return format!(
-                "Use room for {amount}, and --policy {}. The requests do not say how long values are: --value-size \
-                 BYTES gives the answer as --memory.",
+                "Use room for {amount}, and --policy {}. The trace has no value lengths: set --value-size BYTES \
+                 for a recommendation of --memory.",
                 self.policy
             );
         };

@@ -18,7 +18,7 @@ pub enum OptionError {
     #[error("'{0}' is not of the form key=value")]
     Form(String),
     /// It is not known.
-    #[error("{workload} has no option '{name}'; there are: {known}")]
+    #[error("{workload} has no option '{name}'; use one of: {known}")]
     Unknown {
         /// The workload.
         workload: String,
@@ -28,7 +28,7 @@ pub enum OptionError {
         known: String,
     },
     /// Its value is not what it should be.
-    #[error("{name}={value}: that is not {expected}")]
+    #[error("{name}={value}: not {expected}")]
     Value {
         /// The option.
         name: &'static str,

@@ -41,12 +41,12 @@ pub enum TraceErrorKind {
     #[error("{0}")]
     Read(io::Error),
     /// The input is something else, as its first bytes say.
-    #[error("this is {0}, which is not read: make a plain file of it, or one compressed with zstd")]
+    #[error("the file is {0}, which is not supported: use a plain file or zstd")]
     Other(&'static str),
     /// Nothing says what the input is.
     #[error(
-        "this looks like no trace: it is no text, and no two of its first 32-bit numbers are alike; if it is a trace, name its \
-         format (--format be-u32)"
+        "cannot detect the format: the file is not text, and its first 32-bit numbers are all different. Set the format, such as \
+         --format be-u32"
     )]
     Unrecognised,
     /// The input ends within a request.
@@ -72,10 +72,10 @@ pub enum TraceErrorKind {
         text: String,
     },
     /// A line that stands for more requests than any real one does.
-    #[error("the line stands for {0} requests; at most {REPEATS_MAX} are believed")]
+    #[error("the line has {0} requests; the maximum is {REPEATS_MAX}")]
     Repeats(u64),
     /// An operation that is not known.
-    #[error("the operation {0:?} is not known")]
+    #[error("unknown operation {0:?}")]
     Operation(String),
     /// A key that the memcached protocol does not allow.
     #[error(

@@ -34,7 +34,7 @@ pub enum Format {
 /// Every format: its name on the command line, and what a request is.
 pub const FORMATS: [(Format, &str, &str); 10] = [
     (Format::BeU32, "be-u32", "a big-endian number of 32 bits, the key of a get (cache2k)"),
-    (Format::BeU64, "be-u64", "the same with 64 bits (Corda); never guessed"),
+    (Format::BeU64, "be-u64", "a big-endian number of 64 bits, the key of a get (Corda); never detected"),
     (
         Format::OracleGeneral,
         "oracle-general",
@@ -48,17 +48,21 @@ pub const FORMATS: [(Format, &str, &str); 10] = [
     (
         Format::HeadedCsv,
         "csv",
-        "fields named by the first line (CacheLib's kvcache and blocks, CloudPhysics)",
+        "fields with names in the first line (CacheLib's kvcache and blocks, CloudPhysics)",
     ),
     (
         Format::Msr,
         "msr",
         "timestamp,host,disk,Read or Write,offset,size,latency: a request for each block of 4 KiB (MSR Cambridge)",
     ),
-    (Format::Ibm, "ibm", "timestamp operation object size ..., by blanks or commas (IBM object store)"),
+    (
+        Format::Ibm,
+        "ibm",
+        "timestamp operation object size ..., separated by blanks or commas (IBM object store)",
+    ),
     (Format::Lis, "lis", "start count ignored number: a get of each of count keys (ARC paper)"),
     (Format::Sized, "sized", "time key size (AdaptSize)"),
-    (Format::Text, "text", "one key a line; lines that begin with * or # are comments (LIRS)"),
+    (Format::Text, "text", "one key per line; lines that begin with * or # are comments (LIRS)"),
 ];
 
 impl FromStr for Format {
@@ -68,7 +72,7 @@ impl FromStr for Format {
         let found = FORMATS.iter().find(|(_, name, _)| *name == text).map(|(format, ..)| *format);
         found.ok_or_else(|| {
             let known: Vec<&str> = FORMATS.iter().map(|(_, name, _)| *name).collect();
-            format!("there is no trace format {text:?}; there are {}", known.join(", "))
+            format!("unknown trace format {text:?}; use one of {}", known.join(", "))
         })
     }
 }

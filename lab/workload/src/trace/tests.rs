@@ -265,7 +265,7 @@ fn bytes_are_keys_only_where_they_make_sense_as_such() {
         assert_eq!(Format::guess(&vec![0; length]), None, "zeroes");
     }
     let error = Trace::new(Cursor::new(random.clone()), None).unwrap_err().to_string();
-    assert!(error.contains("looks like no trace") && error.contains("--format be-u32"), "{error}");
+    assert!(error.contains("cannot detect the format") && error.contains("--format be-u32"), "{error}");
     assert_eq!(Trace::new(Cursor::new(random.clone()), Some(Format::BeU32)).unwrap().count(), 1024);
     // A scan, hashes of which some come again, and pages of a database.
     let scan: Vec<u8> = (5_000..6_000_u32).flat_map(u32::to_be_bytes).collect();
@@ -282,7 +282,7 @@ fn every_text_format_tells_the_number_of_a_broken_line() {
         ("0,k,1,10,1,get,0", "0,k,1,10", "line 2: 4 fields instead of the seven"),
         ("1 2 0 0", "1 x 0 1", "line 2: the count \"x\" is not a number"),
         ("1 2 0 0", "1 2 0", "line 2: 3 fields instead of the four"),
-        ("1 2 0 0", "1 99999999999 0 1", "line 2: the line stands for 99999999999 requests"),
+        ("1 2 0 0", "1 99999999999 0 1", "line 2: the line has 99999999999 requests"),
         ("1 2 3", "1 2 3 4", "line 2: 4 fields instead of the three"),
         ("9,h,0,Read,0,4096,1", "9,h,0,Trim,0,4096,1", "line 2: the operation \"Trim\""),
         ("9,h,0,Read,0,4096,1", "9,h,0,Read,-1,4096,1", "line 2: the offset \"-1\""),

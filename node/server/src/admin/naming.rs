@@ -15,11 +15,8 @@ pub(super) enum Scope {
 
 /// The meaning of families that several rows belong to.
 const FAMILIES: [(&str, &str); 3] = [
-    ("memcached_commands_total", "Commands, by what became of them."),
-    (
-        "memcached_slab_commands_total",
-        "Commands by the class of their item, and by what became of them: estimates.",
-    ),
+    ("memcached_commands_total", "Commands by outcome."),
+    ("memcached_slab_commands_total", "Commands by slab class and outcome: estimates."),
     ("memcached_slab_lru_hits_total", "Always 0."),
 ];
 

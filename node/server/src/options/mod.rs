@@ -147,7 +147,11 @@ impl Options {
         for row in OPTIONS.iter().filter(|row| given.contains_key(row.name)) {
             let refusal = options.refusal(row);
             check(refusal.is_none(), row.name, || {
-                format!("the engine {} does not honour it: {}", options.engine, refusal.unwrap_or_default())
+                format!(
+                    "the engine {} does not support this option: {}",
+                    options.engine,
+                    refusal.unwrap_or_default()
+                )
             })?;
         }
         let choice = options.choice()?;
@@ -180,7 +184,7 @@ impl Options {
         let is_shown = self.admin.is_some() || self.admin_token_file.is_none();
         check(is_shown, "admin-token-file", || "needs a listener: admin".to_owned())?;
         check(self.takeover.is_none() || !self.serves_mica(), "takeover", || {
-            "does not go together with mica, xdp and local".to_owned()
+            "cannot be combined with mica, xdp and local".to_owned()
         })?;
         if let Some(reserve) = self.reserve {
             check(reserve >= self.memory, "reserve", || {

@@ -49,7 +49,7 @@ fn every_engine_honours_an_option_or_refuses_it_clearly() {
             let read = read(engine, row, &value);
             if refusal.is_some() {
                 let error = read.unwrap_err();
-                let begin = format!("{}: the engine {engine} does not honour it: ", row.name);
+                let begin = format!("{}: the engine {engine} does not support this option: ", row.name);
                 assert!(error.starts_with(&begin), "{error}");
                 continue;
             }

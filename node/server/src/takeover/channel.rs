@@ -151,7 +151,7 @@ impl Channel {
         };
         let [a, b, c, d, kind @ .., e, f] = *head;
         let (length, count) = (u32::from_le_bytes([a, b, c, d]) as usize, u16::from_le_bytes([e, f]).into());
-        let kind = Kind::of(u16::from_le_bytes(kind)).ok_or(TakeoverError::Unknown("no such message"))?;
+        let kind = Kind::of(u16::from_le_bytes(kind)).ok_or(TakeoverError::Unknown("unknown message"))?;
         if length > most || count > FDS_AT_ONCE {
             return Err(TakeoverError::Unknown("a message is too long"));
         }
@@ -219,7 +219,7 @@ mod tests {
             drop(far);
             near.receive(Wait { bytes: 1000, ..Wait::most(SOON) }).unwrap_err().to_string()
         };
-        assert!(error(b"GET / HTTP/1.1\r\n\r\n").contains("no such message"));
+        assert!(error(b"GET / HTTP/1.1\r\n\r\n").contains("unknown message"));
         assert!(error(&[0xff, 0xff, 0xff, 0x7f, 1, 0, 0, 0]).contains("too long"));
         assert!(error(&[0, 0, 0, 0, 1, 0, 2, 0]).contains("descriptors are missing"));
         assert!(error(&[9, 0, 0, 0, 1, 0, 0, 0, 1]).contains("exited"));

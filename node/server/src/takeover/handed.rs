@@ -110,7 +110,9 @@ impl Sockets {
             // The predecessor has given it up: this server listens there anew.
             role if role == Role::Stream as u64 && !is_listening(&fd)? => {
                 // Operator: Nothing: the previous server had stopped listening there.
-                tracing::warn!("skipped a socket of the previous server: it does not listen any more");
+                tracing::warn!(
+                    "skipped a socket of the previous server because the socket no longer listens"
+                );
             }
             role if role == Role::Stream as u64 => {
                 let listeners = if is_managed { &mut self.managed_streams } else { &mut self.streams };

@@ -95,7 +95,11 @@ impl Hello {
                 _ => {}
             }
         }
-        if is_ours { Ok(hello) } else { Err(TakeoverError::Unknown("it has another greeting")) }
+        if is_ours {
+            Ok(hello)
+        } else {
+            Err(TakeoverError::Unknown("the other process sent another greeting"))
+        }
     }
 
     /// The newest version that both speak.
@@ -109,7 +113,7 @@ impl Hello {
         }
         let (theirs, build) = (self.version, &self.build);
         Err(TakeoverError::Refused(format!(
-            "it speaks version {theirs} of the takeover protocol ({build}), and this server {LEAST} to {VERSION}"
+            "the other server has version {theirs} of the takeover protocol ({build}), this one {LEAST} to {VERSION}"
         )))
     }
 }
@@ -136,7 +140,7 @@ pub(super) fn refusal(message: &Message) -> TakeoverError {
 /// # Errors
 /// If it is not.
 pub(super) fn expect(message: Message, kind: Kind) -> Result<Message, TakeoverError> {
-    if message.kind == kind { Ok(message) } else { Err(TakeoverError::Unknown("a message comes too early")) }
+    if message.kind == kind { Ok(message) } else { Err(TakeoverError::Unknown("unexpected message")) }
 }
 
 #[cfg(test)]

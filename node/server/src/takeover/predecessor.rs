@@ -86,7 +86,7 @@ impl Predecessor {
                     let (region, build) = read_offer(&message)?;
                     return Ok(Some(Predecessor { channel, sockets, region, build }));
                 }
-                _ => return Err(TakeoverError::Unknown("a message comes too early")),
+                _ => return Err(TakeoverError::Unknown("unexpected message")),
             }
         }
     }
@@ -153,7 +153,7 @@ impl Predecessor {
                         ..Bringing::default()
                     });
                 }
-                _ => return Err(TakeoverError::Unknown("a message comes too early")),
+                _ => return Err(TakeoverError::Unknown("unexpected message")),
             }
         }
     }

@@ -40,7 +40,7 @@ fn a_target_that_is_away_holds_up_the_log_and_not_the_connection() {
         started,
         "the same connection"
     );
-    wait_for_log(|| invalidator.process.errors(), "the slot guira has the database keep");
+    wait_for_log(|| invalidator.process.errors(), "slot guira retains");
     let is_away = || (metric(&mut admin, "guira_invalidator_target_up{target=\"west\"}") == 0).then_some(());
     Deadline::after(ARRIVAL_MAX).poll(is_away).expect("the target is away");
     west.signal("CONT");

@@ -48,7 +48,7 @@ fn a_part_of_the_log_is_replayed_as_far_as_a_slot_has_it() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(fleet.caches.kept(&all), [set(&[]), set(&[])]);
     for (config, arguments, expected) in [
-        (&tails, &["--from", &*positions[0]][..], "the slot guira begins at"),
+        (&tails, &["--from", &*positions[0]][..], "slot guira starts at"),
         (&keeps, &["--from", "yesterday"], "is not a log position"),
         (&keeps, &["--from", &positions[0], "--to", "tomorrow"], "is not a log position"),
     ] {

@@ -126,7 +126,7 @@ fn wait_until_free(fleet: &Fleet) {
 fn a_slot_that_was_dropped_is_a_gap(fleet: &Fleet) {
     wait_until_free(fleet);
     fleet.execute("SELECT pg_drop_replication_slot('guira'); INSERT INTO users (id) VALUES (701)");
-    expect_gap(fleet, "the slot guira is not there any more");
+    expect_gap(fleet, "slot guira no longer exists");
 }
 
 /// Somebody else has read from it, or has made it again.
@@ -136,7 +136,7 @@ fn a_slot_that_is_ahead_is_a_gap(fleet: &Fleet) {
         "INSERT INTO users (id) VALUES (702);
          SELECT pg_replication_slot_advance('guira', pg_current_wal_lsn())",
     );
-    expect_gap(fleet, "which is behind the position");
+    expect_gap(fleet, ", after the position");
 }
 
 /// More was to be kept than the database is allowed to keep.
@@ -160,7 +160,7 @@ fn a_database_that_was_promoted_is_followed(fleet: &mut Fleet) {
     fleet.database.make_standby();
     fleet.database.run_again();
     let mut invalidator = fleet.invalidator(Settings::default());
-    wait_for_log(|| invalidator.process.errors(), "it is a standby");
+    wait_for_log(|| invalidator.process.errors(), "the database is a standby");
     fleet.execute("SELECT pg_promote()");
     fleet.execute("INSERT INTO users (id) VALUES (902)");
     invalidator.wait_until_ready();

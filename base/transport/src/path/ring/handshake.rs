@@ -103,14 +103,14 @@ pub(super) fn receive_rings(link: impl AsFd) -> io::Result<Rings> {
         }
     }
     if received.bytes != HELLO || hello[..4] != MAGIC {
-        return Err(io::Error::other("no server of rings listens there"));
+        return Err(io::Error::other("no server with shared-memory rings listens at this path"));
     }
     let cores = u32::from_le_bytes([hello[4], hello[5], hello[6], hello[7]]) as usize;
     if cores == 0 {
-        return Err(io::Error::other("the server takes no more clients"));
+        return Err(io::Error::other("the server accepts no more clients"));
     }
     if files.len() != cores + 1 {
-        return Err(io::Error::other("the server has sent the wrong number of descriptors"));
+        return Err(io::Error::other("the server sent the wrong number of descriptors"));
     }
     let bells = files.split_off(1);
     let Some(file) = files.pop() else {

@@ -34,7 +34,7 @@ impl Shared {
         let is_sealed = fcntl_get_seals(file)?.contains(SealFlags::SHRINK);
         let is_long = u64::try_from(fstat(file)?.st_size).is_ok_and(|size| size >= (words * WORD) as u64);
         if !is_sealed || !is_long {
-            return Err(io::Error::other("the memory for the ring is not what the server has promised"));
+            return Err(io::Error::other("the memory of the ring is not as the server announced"));
         }
         Self::map(file, words)
     }

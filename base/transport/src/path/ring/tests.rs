@@ -186,7 +186,7 @@ fn memory_is_lent_and_taken_back_when_a_client_goes() {
         servers[0].unpark();
         echo(&mut servers[0]);
     }
-    assert_eq!(refused.join().unwrap(), "the server takes no more clients");
+    assert_eq!(refused.join().unwrap(), "the server accepts no more clients");
     drop(client);
     while purse.0.load(Ordering::Relaxed) < bytes {
         servers.iter_mut().for_each(|server| {

@@ -1,4 +1,4 @@
-//! A change of a pool that takes its time: what it waits for, and how far it is.
+//! A change of a pool in several steps: its waits and its progress.
 
 use super::shares::Hashing;
 use guira_cli::access::Access;
@@ -14,38 +14,38 @@ use std::time::Duration;
 
 /// How long a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// How often it is looked how far it is.
-const LOOK: Duration = Duration::from_secs(1);
-/// How often etcd is asked while routers hear of a step, and how long it may take without having been away.
-const ASK: Duration = Duration::from_millis(200);
-const ASK_MAX: Duration = Duration::from_secs(1);
-/// How long etcd may be away.
-const AWAY_MAX: Duration = Duration::from_secs(600);
-/// How often a step is tried that etcd does not answer, though it answers otherwise.
-const UNMADE_MAX: u32 = 60;
-/// How often that is told where there is no terminal.
-const TELL: Duration = Duration::from_secs(30);
-/// Looks that a share is made of.
+/// Time between two polls.
+const POLL: Duration = Duration::from_secs(1);
+/// Time between two polls of etcd while routers apply a step. A reply that takes longer than the maximum counts as an
+/// outage of etcd.
+const ETCD_POLL: Duration = Duration::from_millis(200);
+const ETCD_REPLY_MAX: Duration = Duration::from_secs(1);
+/// Longest outage of etcd.
+const OUTAGE_MAX: Duration = Duration::from_secs(600);
+/// Retries of a step to which etcd does not reply, although it replies to reads.
+const RETRIES_MAX: u32 = 60;
+/// Time between two lines of progress without a terminal.
+const REPORT: Duration = Duration::from_secs(30);
+/// Polls that a share is computed from.
 const WINDOW: usize = 5;
-/// With fewer gets than this in a window nothing is known.
+/// A share of fewer gets in a window is not significant.
 const LEAST_GETS: u64 = 1000;
 
-/// How fast it goes.
+/// Durations of a change.
 #[derive(Debug, clap::Args)]
 pub(super) struct Pace {
-    /// How long it may take until every router that etcd reaches has heard of a change and has ended what it had begun: longer than three
-    /// times the time that routers give servers.
+    /// Time that routers get to apply each step. Use more than three times the server timeout of the routers.
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(super) settle: Span,
-    /// How long the former server is asked for what the new one does not have.
+    /// Time to fill the new servers from the former ones; `drain` stops earlier at --until.
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub(super) within: Span,
-    /// Only say what would be done.
+    /// Print the plan and exit.
     #[arg(long)]
     pub(super) dry_run: bool,
 }
 
-/// How keys are moved.
+/// Options of the commands that move keys.
 #[derive(Debug, clap::Args)]
 pub(super) struct How {
     #[command(flatten)]
@@ -56,9 +56,9 @@ pub(super) struct How {
     pub(super) access: Access,
 }
 
-/// Servers, and how they are reached from here.
+/// The servers of a pool, with the options of connections to them.
 pub(super) fn servers(access: &Access, pool: &Pool) -> Result<Servers, Failure> {
-    // Each is asked at its own address; all have this in common.
+    // Each server has an address of its own; TLS and login are the same for all.
     let any = pool.slots.iter().find_map(|slot| slot.server.as_deref()?.parse::<Endpoint>().ok());
     let any = any.map_or_else(|| "localhost:11211".parse(), Ok);
     let any = any.map_err(|error: guira_client::text::EndpointError| Failure::usage(error.to_string()))?;
@@ -71,28 +71,28 @@ pub(super) fn failed(server: &str) -> impl FnOnce(AskError) -> Failure {
     move |error| Failure::caused(server, error)
 }
 
-/// That a server can be filled: it knows deletes that hold keys off.
+/// Checks that a server can be filled: it must support deletes with hold-off.
 pub(super) fn can_be_filled(servers: &Servers, server: &str) -> Result<(), Failure> {
     servers.ask(server, "md guira:probe H1", &["NF", "HD"]).map_err(|error| match error {
         AskError::Answer(_) => Failure::usage(format!(
-            "{server} does not know deletes that hold keys off (md with H): only a node of Guira can be filled while keys are deleted"
+            "{server} does not support deletes with hold-off (md with H): use a Guira node as the new server"
         )),
         error => failed(server)(error),
     })
 }
 
-/// That a server tells how long its items live.
+/// Checks that a server returns the time to live of its items.
 pub(super) fn can_be_copied_from(servers: &Servers, server: &str) -> Result<(), Failure> {
     servers.ask(server, "mg guira:probe t", &["EN", "HD"]).map_err(|error| match error {
         AskError::Answer(_) => Failure::usage(format!(
-            "{server} does not know meta commands: nobody can tell how long its items live"
+            "{server} does not support meta commands, so the expiry of its items is unknown: use memcached 1.6 or Guira"
         )),
         error => failed(server)(error),
     })
 }
 
-/// Empties spares that are about to get keys: a router that has not heard of an earlier change may have filled one since its member has emptied it.
-/// One that has a slot by now keeps what it has.
+/// Flushes spares before they get keys: a router that has not applied an earlier change may have filled a spare since
+/// its member flushed it. A spare that has a slot by now is not flushed.
 pub(super) fn empty(store: &mut Store, servers: &Servers, spares: &[&Registration]) -> Result<(), Failure> {
     for spare in spares {
         let view = super::view(store)?;
@@ -104,16 +104,16 @@ pub(super) fn empty(store: &mut Store, servers: &Servers, spares: &[&Registratio
     Ok(())
 }
 
-/// That a server is there that is about to have keys of its own.
-pub(super) fn answers(servers: &Servers, server: &str, what: &str) -> Result<(), Failure> {
+/// Checks that a server replies before it alone serves keys.
+pub(super) fn check_reply(servers: &Servers, server: &str, what: &str) -> Result<(), Failure> {
     servers.greet(server).map_err(|error| {
         Failure::new(format!(
-            "{what} stays as it is, since {server} does not answer: {error}. Call it again when it is back"
+            "{what} is unchanged because {server} does not reply: {error}. Run the command again when the server is up"
         ))
     })
 }
 
-/// How many of these slots have servers that are registered and answer.
+/// The number of these slots whose servers are registered and reply.
 pub(super) fn serving(
     view: &View,
     name: &str,
@@ -125,34 +125,34 @@ pub(super) fn serving(
     slots.filter(|slot| pool.slots[*slot].server.as_deref().is_some_and(serves)).count()
 }
 
-/// Refuses what moves keys while a slot is drained.
+/// Refuses to move keys while a slot is drained.
 pub(super) fn check_no_drain(name: &str, pool: &Pool) -> Result<(), Failure> {
     let drained = pool.slots.iter().position(|slot| slot.handover.is_some());
     drained.map_or(Ok(()), |slot| {
-        Err(Failure::usage(format!("slot {slot} of pool {name} is being drained: end that first")))
+        Err(Failure::usage(format!("slot {slot} of pool {name} is being drained: finish the drain first")))
     })
 }
 
-/// Refuses what would leave too few servers.
+/// Refuses to leave too few servers.
 pub(super) fn check_minimum(pool: &Pool, left: usize) -> Result<(), Failure> {
     let minimum = pool.rules.minimum as usize;
     if left >= minimum {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{left} servers would be left that are registered and answer: the minimum is {minimum}"
+        "only {left} servers would remain registered and reply: the minimum is {minimum}"
     )))
 }
 
-/// How long routers have had to hear of a step. All times are since the beginning of the wait.
+/// The time that routers have had to apply a step. All times are since the start of the wait.
 #[derive(Debug)]
 struct Settling {
     settle: Duration,
-    /// Since when etcd has answered each time.
+    /// The start of the current series of replies of etcd.
     since: Duration,
 }
 
-/// Whether it is worth while to wait on.
+/// Whether the wait continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
     Left,
@@ -168,22 +168,22 @@ impl Settling {
         self.settle.saturating_sub(now.saturating_sub(self.since))
     }
 
-    /// etcd was asked, and has answered after so long, if it has.
-    fn look(&mut self, now: Duration, took: Option<Duration>) -> Patience {
-        if took.is_none_or(|took| took > ASK_MAX) {
+    /// Records a request to etcd, and the time that its reply took, if there was one.
+    fn record(&mut self, now: Duration, took: Option<Duration>) -> Patience {
+        if took.is_none_or(|took| took > ETCD_REPLY_MAX) {
             self.since = now;
         }
-        let is_over = now > self.settle.saturating_add(AWAY_MAX) && !self.left(now).is_zero();
+        let is_over = now > self.settle.saturating_add(OUTAGE_MAX) && !self.left(now).is_zero();
         if is_over { Patience::Over } else { Patience::Left }
     }
 }
 
-/// What a person sees of it.
+/// Progress as it is shown on the terminal or printed.
 pub(super) struct Progress {
     bar: ProgressBar,
-    told: Option<Stopwatch>,
-    /// Attempts at a step that etcd has not answered, in a row.
-    unmade: u32,
+    reported: Option<Stopwatch>,
+    /// Attempts at a step without a reply of etcd, in a row.
+    retries: u32,
 }
 
 impl Progress {
@@ -192,27 +192,28 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
             bar.set_style(style);
         }
-        Progress { bar, told: None, unmade: 0 }
+        Progress { bar, reported: None, retries: 0 }
     }
 
-    /// What has happened.
-    pub(super) fn tell(&mut self, what: &str) -> Result<(), Failure> {
-        self.told = Some(Stopwatch::start());
+    /// Prints an event.
+    pub(super) fn report(&mut self, what: &str) -> Result<(), Failure> {
+        self.reported = Some(Stopwatch::start());
         self.bar.suspend(|| print(&format!("{what}\n")))
     }
 
-    /// How far it is.
+    /// Shows the current state.
     pub(super) fn show(&mut self, what: &str) -> Result<(), Failure> {
         if !self.bar.is_hidden() {
             self.bar.set_message(what.to_owned());
             self.bar.tick();
             return Ok(());
         }
-        let is_due = self.told.as_ref().is_none_or(|told| told.elapsed() >= TELL);
-        if is_due { self.tell(what) } else { Ok(()) }
+        let is_due = self.reported.as_ref().is_none_or(|reported| reported.elapsed() >= REPORT);
+        if is_due { self.report(what) } else { Ok(()) }
     }
 
-    /// Waits until routers have heard of a step. The time begins anew if etcd does not answer: they hear nothing either.
+    /// Waits until routers have applied a step. The wait starts again if etcd does not reply, because routers do not
+    /// receive changes then.
     pub(super) fn settle(&mut self, store: &mut Store, pace: &Pace, what: &str) -> Result<(), Failure> {
         let (watch, mut settling) = (Stopwatch::start(), Settling::new(pace.settle.0));
         loop {
@@ -220,40 +221,44 @@ impl Progress {
             if left.is_zero() {
                 return Ok(());
             }
-            self.show(&format!("{what}: routers hear of it, {:.1} s", left.as_secs_f64()))?;
-            std::thread::sleep(left.min(ASK));
-            let asked = Stopwatch::start();
-            let answer = store.view();
-            if let Err(error) = &answer {
+            self.show(&format!("{what}: waiting {:.1} s for routers to apply the step", left.as_secs_f64()))?;
+            std::thread::sleep(left.min(ETCD_POLL));
+            let sent = Stopwatch::start();
+            let reply = store.view();
+            if let Err(error) = &reply {
                 self.show(&format!("{what}: {error}"))?;
             }
-            let took = answer.is_ok().then(|| asked.elapsed());
-            if settling.look(watch.elapsed(), took) == Patience::Over {
+            let took = reply.is_ok().then(|| sent.elapsed());
+            if settling.record(watch.elapsed(), took) == Patience::Over {
                 let reason =
-                    "etcd answers too slowly, or not at all, for anybody to know what routers have heard";
-                return Err(Failure::new(format!("{what} stays as it is: {reason}. Call it again later")));
+                    "etcd replies too slowly or not at all, so routers may not have applied the step";
+                return Err(Failure::new(format!(
+                    "{what} is unchanged: {reason}. Run the command again when etcd is up"
+                )));
             }
         }
     }
 
-    /// What is in etcd, which is waited for if it does not answer for a while.
-    pub(super) fn look(&mut self, store: &mut Store, what: &str) -> Result<View, Failure> {
+    /// Reads etcd, with retries during an outage.
+    pub(super) fn read(&mut self, store: &mut Store, what: &str) -> Result<View, Failure> {
         let since = Stopwatch::start();
         loop {
             match store.view() {
                 Ok(view) => return Ok(view),
-                Err(error @ EtcdError::Unreachable { .. }) if since.elapsed() < AWAY_MAX => {
-                    self.show(&format!("{what} stays as it is for now: {error}"))?;
+                Err(error @ EtcdError::Unreachable { .. }) if since.elapsed() < OUTAGE_MAX => {
+                    self.show(&format!("{what} is unchanged; retrying: {error}"))?;
                 }
                 Err(error) => {
-                    return Err(Failure::new(format!("{what} stays as it is: {error}. Call it again later")));
+                    return Err(Failure::new(format!(
+                        "{what} is unchanged: {error}. Run the command again when etcd is up"
+                    )));
                 }
             }
             self.wait();
         }
     }
 
-    /// Makes the next step if the pool is as it was. Otherwise, and if etcd has not answered, it is to be looked at anew.
+    /// Makes the next step if the pool has not changed. If it has, or if etcd does not reply, the caller reads it again.
     pub(super) fn step(
         &mut self,
         store: &mut Store,
@@ -262,11 +267,11 @@ impl Progress {
         next: &Pool,
     ) -> Result<(), Failure> {
         match store.change(view, name, next, &[], None) {
-            Ok(()) => self.unmade = 0,
+            Ok(()) => self.retries = 0,
             Err(StoreError::Changed(_)) => {}
-            Err(StoreError::Etcd(error @ EtcdError::Unreachable { .. })) if self.unmade < UNMADE_MAX => {
-                self.unmade += 1;
-                self.show(&format!("pool {name} stays as it is for now: {error}"))?;
+            Err(StoreError::Etcd(error @ EtcdError::Unreachable { .. })) if self.retries < RETRIES_MAX => {
+                self.retries += 1;
+                self.show(&format!("pool {name} is unchanged; retrying: {error}"))?;
                 self.wait();
             }
             Err(error) => return Err(error.into()),
@@ -275,7 +280,7 @@ impl Progress {
     }
 
     pub(super) fn wait(&self) {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
 }
 
@@ -285,40 +290,40 @@ impl Drop for Progress {
     }
 }
 
-/// Of what either of two servers has had, what the new one has had, over the last looks.
+/// The new server's share of the hits of both servers, over the last polls.
 #[derive(Debug, Default)]
 pub(super) struct Share {
-    looks: VecDeque<[u64; 2]>,
+    hits: VecDeque<[u64; 2]>,
 }
 
 impl Share {
-    /// Another look: hits of the new server and of the former one.
-    pub(super) fn look(&mut self, hits: [u64; 2]) {
-        // Counters that fall are those of a server that was started anew.
-        if self.looks.back().is_some_and(|last| last[0] > hits[0] || last[1] > hits[1]) {
-            self.looks.clear();
+    /// Adds the hits of the new server and of the former one.
+    pub(super) fn add(&mut self, hits: [u64; 2]) {
+        // Counters fall when a server restarts.
+        if self.hits.back().is_some_and(|last| last[0] > hits[0] || last[1] > hits[1]) {
+            self.hits.clear();
         }
-        self.looks.push_back(hits);
-        if self.looks.len() > WINDOW + 1 {
-            self.looks.pop_front();
+        self.hits.push_back(hits);
+        if self.hits.len() > WINDOW + 1 {
+            self.hits.pop_front();
         }
     }
 
-    /// The share, and the number of gets that it is made of; nothing if there were none.
+    /// The share, and the number of hits; nothing without hits.
     pub(super) fn now(&self) -> Option<(f64, u64)> {
-        let (first, last) = (self.looks.front()?, self.looks.back()?);
+        let (first, last) = (self.hits.front()?, self.hits.back()?);
         let (new, old) = (last[0] - first[0], last[1] - first[1]);
         (new + old > 0).then(|| (new as f64 / (new + old) as f64, new + old))
     }
 
-    /// Whether it is known to be as much as `wanted`.
+    /// Whether the share is significant and at least `wanted`.
     pub(super) fn has_reached(&self, wanted: f64) -> bool {
-        self.looks.len() > WINDOW
+        self.hits.len() > WINDOW
             && self.now().is_some_and(|(share, gets)| share >= wanted && gets >= LEAST_GETS)
     }
 }
 
-/// Gets that a server has found something for.
+/// The hits of a server.
 pub(super) fn hits(servers: &Servers, server: &str) -> Result<u64, AskError> {
     let stats = servers.stats(server)?;
     Ok(stats.get("get_hits").and_then(|hits| hits.parse().ok()).unwrap_or(0))
@@ -333,50 +338,50 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_routers_begins_anew_when_etcd_is_away_or_slow() {
+    fn the_wait_for_routers_starts_again_when_etcd_is_down_or_slow() {
         let soon = Some(Duration::from_millis(3));
         let mut settling = Settling::new(s(5));
         assert_eq!(
-            (settling.look(s(1), soon), settling.look(s(4), Some(ASK_MAX))),
+            (settling.record(s(1), soon), settling.record(s(4), Some(ETCD_REPLY_MAX))),
             (Patience::Left, Patience::Left)
         );
         assert_eq!((settling.left(s(4)), settling.left(s(5)), settling.left(s(6))), (s(1), s(0), s(0)));
-        for away in [None, Some(ASK_MAX + Duration::from_millis(1))] {
+        for outage in [None, Some(ETCD_REPLY_MAX + Duration::from_millis(1))] {
             let mut settling = Settling::new(s(5));
-            assert_eq!(settling.look(s(4), away), Patience::Left);
+            assert_eq!(settling.record(s(4), outage), Patience::Left);
             assert_eq!((settling.left(s(4)), settling.left(s(8)), settling.left(s(9))), (s(5), s(1), s(0)));
-            settling.look(s(8), soon);
-            assert_eq!(settling.left(s(8)), s(1), "an answer does not set it back");
+            settling.record(s(8), soon);
+            assert_eq!(settling.left(s(8)), s(1), "a reply does not restart the wait");
         }
     }
 
     #[test]
-    fn nobody_waits_for_an_etcd_that_stays_away() {
+    fn the_wait_ends_when_etcd_stays_down() {
         let mut settling = Settling::new(s(5));
-        assert_eq!(settling.look(s(5) + AWAY_MAX, None), Patience::Left);
-        assert_eq!(settling.look(s(5) + AWAY_MAX + Duration::from_millis(1), None), Patience::Over);
+        assert_eq!(settling.record(s(5) + OUTAGE_MAX, None), Patience::Left);
+        assert_eq!(settling.record(s(5) + OUTAGE_MAX + Duration::from_millis(1), None), Patience::Over);
         let mut late = Settling::new(s(5));
-        late.look(AWAY_MAX, None);
-        let end = s(5) + AWAY_MAX + Duration::from_millis(1);
-        assert_eq!(late.look(end, Some(ASK_MAX)), Patience::Left, "its time is over as well");
+        late.record(OUTAGE_MAX, None);
+        let end = s(5) + OUTAGE_MAX + Duration::from_millis(1);
+        assert_eq!(late.record(end, Some(ETCD_REPLY_MAX)), Patience::Left, "the wait is over as well");
         let mut patient = Settling::new(Duration::MAX);
-        assert_eq!(patient.look(AWAY_MAX * 2, None), Patience::Left);
+        assert_eq!(patient.record(OUTAGE_MAX * 2, None), Patience::Left);
     }
 
     #[test]
-    fn a_share_is_one_of_the_last_looks_and_counts_when_there_were_enough() {
+    fn a_share_covers_the_last_polls_and_is_significant_after_enough_gets() {
         let mut share = Share::default();
         assert_eq!(share.now(), None);
-        for look in 0..=WINDOW as u64 {
+        for poll in 0..=WINDOW as u64 {
             assert!(!share.has_reached(0.9));
-            share.look([300 * look, 20 * look]);
+            share.add([300 * poll, 20 * poll]);
         }
         assert_eq!(share.now().map(|(_, gets)| gets), Some(1600));
         assert!(share.has_reached(0.9) && !share.has_reached(0.95));
-        (0..WINDOW).for_each(|_| share.look([1500, 100]));
-        assert_eq!(share.now(), None, "the last looks have found nothing");
-        // A server that was started anew.
-        share.look([3, 100]);
+        (0..WINDOW).for_each(|_| share.add([1500, 100]));
+        assert_eq!(share.now(), None, "no hits in the last polls");
+        // The new server restarts.
+        share.add([3, 100]);
         assert_eq!(share.now(), None);
     }
 }

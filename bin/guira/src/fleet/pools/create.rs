@@ -8,18 +8,19 @@ use guira_control::{Pool, Rules, Store};
 /// Arguments of `guira fleet create`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Its name.
+    /// Name of the pool.
     pool: String,
-    /// How many slots it has.
+    /// Number of slots.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: u32,
-    /// How long a server has to be gone before a spare takes its slot.
+    /// Time that a server must be down before a spare takes its slot.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     hold_down: Span,
-    /// How many are replaced within that time; when more are gone, or a tenth of the pool, none is. 0: none ever is.
+    /// Maximum servers replaced within that time; 0: never replace. If more than this, and more than a tenth of the
+    /// pool, are down, none is replaced.
     #[arg(long, value_name = "N", default_value = "1")]
     at_once: u32,
-    /// The fewest servers that drain, resize and upgrade leave in service.
+    /// Minimum servers that drain, resize and upgrade leave in service.
     #[arg(long, value_name = "N", default_value = "0")]
     minimum: u32,
 }
@@ -31,5 +32,5 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
         Rules { hold_down_s, at_once: args.at_once, minimum: args.minimum },
     );
     store.create(&args.pool, &pool)?;
-    print(&format!("pool {} has {} slots, which have no servers yet\n", args.pool, args.slots))
+    print(&format!("created pool {} with {} empty slots\n", args.pool, args.slots))
 }

@@ -12,12 +12,12 @@ use guira_sync::clock::{Stopwatch, wall_clock};
 pub(super) struct Args {
     /// The pool.
     pool: String,
-    /// The slot whose server is to leave.
+    /// The slot whose server is drained.
     slot: usize,
-    /// The spare that takes it; without it, the first one there is.
+    /// The spare that takes the slot [default: the first suitable one]
     #[arg(long, value_name = "SERVER")]
     with: Option<String>,
-    /// The former server is let go once the new one has had this share of what either has had.
+    /// Stop filling when the new server returns this share of the hits of both servers.
     #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = share)]
     until: f64,
     #[command(flatten)]
@@ -46,13 +46,13 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
             return Err(Failure::usage(format!("slot {} of pool {} has no server", args.slot, args.pool)));
         }
         (Some(server), Some(handover)) => {
-            let [former, new] = places(server, handover);
+            let [former, new] = former_and_new(server, handover);
             if args.with.as_ref().is_some_and(|with| with != new) {
-                return Err(Failure::usage(format!("slot {} goes to {new} already", args.slot)));
+                return Err(Failure::usage(format!("slot {} already moves to {new}", args.slot)));
             }
             if args.how.pace.dry_run {
                 return print(&format!(
-                    "slot {} of pool {}: {former} -> {new} would go on\n",
+                    "slot {} of pool {}: would resume {former} -> {new}\n",
                     args.slot, args.pool
                 ));
             }
@@ -72,11 +72,11 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
             (former.clone(), spare.server.clone())
         }
     };
-    drain.go_on(store, &former, &new)
+    drain.resume(store, &former, &new)
 }
 
-/// Who leaves the slot of `server`, and who takes it.
-fn places<'a>(server: &'a str, Handover { other, stage, .. }: &'a Handover) -> [&'a str; 2] {
+/// The former and the new server of a slot that is now served by `server`.
+fn former_and_new<'a>(server: &'a str, Handover { other, stage, .. }: &'a Handover) -> [&'a str; 2] {
     if *stage == Stage::Announced { [server, other] } else { [other, server] }
 }
 
@@ -95,7 +95,7 @@ impl Drain<'_> {
         let args = self.args;
         if let Some(resize) = pool.resize {
             let reason = format!(
-                "pool {} is resized from {} to {} slots: end that first",
+                "pool {} is being resized from {} to {} slots: finish the resize first",
                 args.pool, resize.from, resize.to
             );
             return Err(Failure::usage(reason));
@@ -117,18 +117,18 @@ impl Drain<'_> {
         let selector = hashing.selector(name, &pool.slots)?;
         let share = shares::percent(shares::of_slot(&selector, *slot));
         Ok(format!(
-            "slot {slot} of pool {name}: {former} -> {}: {share} of the keys by {} move with it, no others do. A get that the new server misses is asked of the former one, and what that has is added to the new one; a change of a key is a request to both, until it is over\n",
+            "slot {slot} of pool {name}: {former} -> {}: {share} of the keys move (hash {}). During the drain, the new server fills its misses from the former one, and changes go to both\n",
             spare.server,
             hashing.name()
         ))
     }
 
-    /// From wherever it is to its end.
-    fn go_on(&mut self, store: &mut Store, former: &str, new: &str) -> Result<(), Failure> {
+    /// Runs the drain from its current stage to the end.
+    fn resume(&mut self, store: &mut Store, former: &str, new: &str) -> Result<(), Failure> {
         loop {
             let number = self.args.slot;
             let what = self.what();
-            let view = self.progress.look(store, &what)?;
+            let view = self.progress.read(store, &what)?;
             let pool = view.pool(&self.args.pool)?;
             let slot = pool.slots.get(number);
             let server = slot.and_then(|slot| slot.server.as_deref());
@@ -136,35 +136,36 @@ impl Drain<'_> {
                 return self.end(server, former, new);
             };
             let stage = handover.stage;
-            if server.map(|server| places(server, handover)) != Some([former, new]) {
+            if server.map(|server| former_and_new(server, handover)) != Some([former, new]) {
                 return Err(Failure::new(format!(
-                    "{what} is drained by somebody else: {former} is let go no more"
+                    "another command drains {what} now: {former} keeps its items"
                 )));
             }
             match stage {
                 Stage::Announced => {
-                    self.progress.settle(store, &self.args.how.pace, &format!("{what} goes to {new}"))?;
-                    course::answers(&self.servers, new, &what)?;
+                    self.progress.settle(store, &self.args.how.pace, &format!("{what} moves to {new}"))?;
+                    course::check_reply(&self.servers, new, &what)?;
                 }
                 Stage::Warming => {
-                    self.progress.tell(&format!("{what}: {new} serves it, and is filled from {former}"))?;
+                    self.progress
+                        .report(&format!("{what}: {new} serves the slot and is filled from {former}"))?;
                     if !self.fill(store, former, new)? {
                         continue;
                     }
-                    course::answers(&self.servers, new, &what)?;
+                    course::check_reply(&self.servers, new, &what)?;
                 }
                 Stage::Ending => {
-                    self.progress.tell(&format!("{what}: {former} is not asked any more"))?;
+                    self.progress.report(&format!("{what}: {former} receives no more requests"))?;
                     self.progress.settle(store, &self.args.how.pace, &format!("{what} leaves {former}"))?;
-                    course::answers(&self.servers, new, &what)?;
-                    // The leader may have given the slot back to it meanwhile.
+                    course::check_reply(&self.servers, new, &what)?;
+                    // The leader may have given the slot back to the former server.
                     if self.unchanged(store, slot, &what)?.is_none() {
                         continue;
                     }
-                    // Whoever still reads it then finds nothing old.
+                    // Late readers must not find old values.
                     if let Err(error) = self.servers.flush(former) {
-                        self.progress.tell(&format!(
-                            "{former} is not emptied: {error}. Its member does it when it is back"
+                        self.progress.report(&format!(
+                            "cannot flush {former}: {error}. Its member flushes the server when it is up"
                         ))?;
                     }
                 }
@@ -178,24 +179,24 @@ impl Drain<'_> {
         }
     }
 
-    /// What is in etcd by now, if it says the same of the slot; other slots may have changed meanwhile, and that is no reason to begin a step anew.
+    /// Reads etcd; nothing if the slot has changed. Changes of other slots do not restart a step.
     fn unchanged(
         &mut self,
         store: &mut Store,
         slot: Option<&Slot>,
         what: &str,
     ) -> Result<Option<View>, Failure> {
-        let view = self.progress.look(store, what)?;
+        let view = self.progress.read(store, what)?;
         let is_same = view.pool(&self.args.pool)?.slots.get(self.args.slot) == slot;
         Ok(is_same.then_some(view))
     }
 
-    /// Until the new server is warm; `false` if something has come between.
+    /// Waits until the new server is warm; `false` if the stage has changed.
     fn fill(&mut self, store: &mut Store, former: &str, new: &str) -> Result<bool, Failure> {
         let (args, since, what) = (self.args, Stopwatch::start(), self.what());
         let mut share = Share::default();
         while since.elapsed() < args.how.pace.within.0 {
-            let view = self.progress.look(store, &what)?;
+            let view = self.progress.read(store, &what)?;
             let slot = view.pool(&args.pool)?.slots.get(args.slot);
             let stage = slot.and_then(|slot| slot.handover.as_ref()).map(|handover| handover.stage);
             if stage != Some(Stage::Warming) {
@@ -204,18 +205,18 @@ impl Drain<'_> {
             let hits = |server: &str| {
                 course::hits(&self.servers, server).map_err(|error| format!("{server}: {error}"))
             };
-            let far = match (hits(new), hits(former)) {
+            let warmth = match (hits(new), hits(former)) {
                 (Ok(new), Ok(former)) => {
-                    share.look([new, former]);
-                    far(&share)
+                    share.add([new, former]);
+                    warmth(&share)
                 }
                 (Err(error), _) | (_, Err(error)) => error,
             };
             if share.has_reached(args.until) {
-                self.progress.tell(&format!("{what}: {far}"))?;
+                self.progress.report(&format!("{what}: {warmth}"))?;
                 break;
             }
-            self.progress.show(&format!("{what}: {far}"))?;
+            self.progress.show(&format!("{what}: {warmth}"))?;
             self.progress.wait();
         }
         Ok(true)
@@ -224,22 +225,21 @@ impl Drain<'_> {
     fn end(&mut self, server: Option<&str>, former: &str, new: &str) -> Result<(), Failure> {
         let (slot, pool) = (self.args.slot, &self.args.pool);
         if server != Some(new) {
-            let server = server.unwrap_or("nobody");
-            let reason = format!(
-                "slot {slot} of pool {pool} was given to {server} meanwhile: the leader's log says why"
-            );
+            let server = server.unwrap_or("no server");
+            let reason =
+                format!("slot {slot} of pool {pool} now has {server}: see the leader's log for the reason");
             return Err(Failure::new(reason));
         }
-        self.progress.tell(&format!("slot {slot} of pool {pool} is served by {new}; {former} is let go"))
+        self.progress.report(&format!("slot {slot} of pool {pool} is drained: {new} replaces {former}"))
     }
 }
 
-/// How far the new server is.
-pub(super) fn far(share: &Share) -> String {
+/// How warm the new server is.
+fn warmth(share: &Share) -> String {
     match share.now() {
-        None => "no gets so far that either server had something for".to_owned(),
+        None => "no hits yet on either server".to_owned(),
         Some((share, gets)) => {
-            format!("the new server has had {} of what either had, {gets} gets", shares::percent(share))
+            format!("the new server returned {} of {gets} hits", shares::percent(share))
         }
     }
 }

@@ -10,28 +10,28 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::time::Duration;
 
-/// How long a server may take to answer.
+/// Longest wait for a reply of the server.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Arguments of `guira fleet join`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The pool that the server is for.
+    /// The pool of the server.
     #[arg(long, value_name = "POOL")]
     pool: String,
-    /// Where routers find it, as HOST:PORT or unix:PATH.
+    /// Address of the server for routers: HOST:PORT or unix:PATH.
     #[arg(long, value_name = "SERVER")]
     server: Endpoint,
-    /// Where it is found from here; without it, where routers find it.
+    /// Address of the server for this member [default: that of --server]
     #[arg(long, value_name = "SERVER")]
     via: Option<Endpoint>,
-    /// What fails together with it, such as a rack: a spare of the zone of a slot is preferred.
+    /// Failure domain of the server, such as a rack. Spares in the zone of the failed server are preferred.
     #[arg(long, value_name = "NAME")]
     zone: Option<String>,
-    /// How long the registration stays when this process is gone.
+    /// Time that the registration outlives this process.
     #[arg(long, value_name = "TIME", default_value = "15s")]
     lease: Span,
-    /// What /bin/sh is given when `guira fleet upgrade` comes to this server, such as `systemctl reload guira`.
+    /// Command for /bin/sh with which `guira fleet upgrade` upgrades this server, such as `systemctl reload guira`.
     #[arg(long, value_name = "COMMAND")]
     upgrade_command: Option<String>,
     /// Log more: -v what happens, -vv details.
@@ -44,7 +44,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, etcd: EtcdOptions) -> Result<(), Failure> {
     log::start(args.verbose);
     if args.lease.0 < Duration::from_secs(2) {
-        return Err(Failure::usage("--lease is at least two seconds"));
+        return Err(Failure::usage("--lease must be at least 2s"));
     }
     let target = self::target(args)?;
     let (pool, server, zone) = (args.pool.clone(), args.server.clone(), args.zone.clone());

@@ -19,17 +19,19 @@ use guira_cli::units::Span;
 use guira_control::{Etcd, EtcdError, Registration, Rules, Store, View};
 use std::sync::Arc;
 
-/// How often etcd is asked that does not answer.
+/// Attempts to read etcd.
 const TRIES: usize = 3;
 
-const NOTES: &str = "A pool has slots, to which keys belong, and each slot has a server. A member, `guira fleet join`, runs beside
-each server and registers it while it answers. Servers without a slot are spares: they are emptied, and
-take slots that nobody has, or whose servers have been gone for the pool's hold-down. Routers follow
-pools that their configurations inherit from: {\"pools\": {\"cache\": {\"inherit\": \"etcd:cache\"}}}.
+const NOTES: &str =
+    "Keys belong to the slots of a pool, and each slot has a server. On each server's host, a member
+(`guira fleet join`) registers the server while it replies. Servers without a slot are flushed and
+become spares. A spare takes an empty slot, or the slot of a server that has been down for the
+pool's hold-down. Routers follow the pools that their configurations name:
+{\"pools\": {\"cache\": {\"inherit\": \"etcd:cache\"}}}.
 
 Examples:
   guira fleet --etcd http://etcd:2379 create cache --slots 4
-  guira fleet --etcd http://etcd:2379 join --pool cache --server 10.0.0.1:11211 --via 127.0.0.1:11211
+  guira fleet --etcd http://etcd:2379 join --pool cache --server 10.0.0.1:11211 --zone rack-7
   guira router --etcd http://etcd:2379 --config-str '{\"route\": \"PoolRoute|etcd:cache\"}' -p 5000
   guira fleet --etcd http://etcd:2379 status";
 
@@ -45,30 +47,30 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Task {
-    /// Make a pool of slots that have no servers yet.
+    /// Create a pool of empty slots.
     Create(create::Args),
-    /// Register a server while it answers, until told to end.
+    /// Register a server while it replies, until SIGTERM or SIGINT.
     Join(join::Args),
-    /// Show pools: who serves which slot, who is gone, and who is spare.
+    /// Show pools, their servers and spares.
     Status(status::Args),
-    /// Give a slot to an empty server: its keys are misses then.
+    /// Give a slot to an empty spare; its keys miss until they are filled.
     Replace(replace::Args),
-    /// Give a slot to a spare that is filled from its server first: its keys are kept.
+    /// Give a slot to a spare that is filled from the former server; keys are kept.
     Drain(drain::Args),
-    /// Give a pool more or fewer slots: the keys that move are kept.
+    /// Change the number of slots; keys that move are kept.
     Resize(resize::Args),
-    /// Give a pool more slots, which spares take.
+    /// Add slots, which spares take; keys that move are kept.
     Add(resize::AddArgs),
-    /// Have the members upgrade their servers, one after the other.
+    /// Upgrade the servers one after the other, through their members.
     Upgrade(upgrade::Args),
-    /// Give slots weights, for hashes that know them.
+    /// Set weights of slots, for hashes that support them.
     Weight(weight::Args),
-    /// Show or change when servers are replaced, and how many stay.
+    /// Show or change the rules for replacing servers.
     Rules(rules::Args),
-    /// Start a small region on this machine to look at and to break: users, nodes, routers, etcd and a database.
+    /// Start a demonstration on this machine: users, nodes, routers, etcd and a database.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Up(Words),
-    /// Break something of the region that `up` has started.
+    /// Cause a fault in the region that `up` started.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Break(Words),
 }
@@ -92,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// What is in etcd: one that has much to do may not answer at once.
+/// Reads etcd, with retries: a busy etcd may not reply in time.
 fn view(store: &mut Store) -> Result<View, Failure> {
     for _ in 1..TRIES {
         match store.view() {
@@ -106,17 +108,18 @@ fn view(store: &mut Store) -> Result<View, Failure> {
 /// The seconds of a hold-down.
 fn hold_down_s(time: Span) -> Result<u32, Failure> {
     let seconds = u32::try_from(time.0.as_secs()).ok().filter(|seconds| *seconds > 0);
-    seconds.ok_or_else(|| Failure::usage("--hold-down is at least one second"))
+    seconds.ok_or_else(|| Failure::usage("--hold-down must be at least 1s"))
 }
 
-/// Rules as they are told.
-fn told(rules: Rules) -> String {
+/// Rules as they are shown.
+fn describe(rules: Rules) -> String {
     let Rules { hold_down_s, at_once, minimum } = rules;
     let minimum = if minimum == 0 { String::new() } else { format!(", at least {minimum} servers") };
     format!("replaced after {hold_down_s} s, {at_once} at once{minimum}")
 }
 
-/// So many of these spares as `check` finds fit, and why the first of the others was not. One that has died is registered until its lease ends.
+/// Up to `most` of these spares that `check` accepts, and its error for the first other one. A dead server stays
+/// registered until its lease ends.
 fn fit<'v>(
     spares: impl Iterator<Item = &'v Registration>,
     most: usize,
@@ -134,7 +137,7 @@ fn fit<'v>(
     (fit, unfit)
 }
 
-/// The spare of this name, or the first one that `check` finds fit.
+/// The spare of this name, or the first one that `check` accepts.
 fn spare<'v>(
     view: &'v View,
     pool: &str,
@@ -146,11 +149,11 @@ fn spare<'v>(
     if let [spare] = fit[..] {
         return Ok(spare);
     }
-    let there_is_none = match server {
-        Some(server) => format!("{server} is no spare of pool {pool}"),
+    let problem = match server {
+        Some(server) => format!("{server} is not a spare of pool {pool}"),
         None => format!("pool {pool} has no spare"),
     };
     Err(unfit.unwrap_or_else(|| {
-        Failure::usage(format!("{there_is_none}: a spare is registered, empty and without a slot"))
+        Failure::usage(format!("{problem}: run `guira fleet join` on the host of a server without a slot"))
     }))
 }

@@ -13,15 +13,15 @@ pub(super) struct Args {
     pool: String,
     /// The slot.
     slot: usize,
-    /// The spare that takes it; without it, the first one there is.
+    /// The spare that takes the slot [default: the first one that replies]
     #[arg(long, value_name = "SERVER")]
     with: Option<String>,
-    /// The server that is to lose the slot: nothing is done if it has not got it any more, such as when the leader has replaced it meanwhile.
+    /// Fail unless this server has the slot, for example because the leader has already replaced it.
     #[arg(long, value_name = "SERVER")]
     from: Option<String>,
     #[command(flatten)]
     access: Access,
-    /// Only say what would be done.
+    /// Print the plan and exit.
     #[arg(long)]
     dry_run: bool,
 }
@@ -34,18 +34,21 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
         return Err(Failure::usage(format!("pool {} has the slots 0 to {}", args.pool, slots - 1)));
     };
     if slot.handover.is_some() {
-        return Err(Failure::usage(format!("slot {} is being drained: `drain` goes on with it", args.slot)));
+        return Err(Failure::usage(format!(
+            "slot {} is being drained: run `guira fleet drain` to finish the drain",
+            args.slot
+        )));
     }
     if let Some(from) = args.from.as_deref().filter(|from| slot.server.as_deref() != Some(from)) {
-        let server = slot.server.as_deref().unwrap_or("nobody");
+        let server = slot.server.as_deref().unwrap_or("no server");
         return Err(Failure::usage(format!("slot {} is served by {server}, not by {from}", args.slot)));
     }
     let servers = course::servers(&args.access, pool)?;
-    let answers = |server: &str| servers.greet(server).map_err(course::failed(server));
-    let spare = super::spare(&view, &args.pool, args.with.as_deref(), |spare| answers(&spare.server))?;
-    let former = slot.server.as_deref().unwrap_or("nobody");
+    let check = |server: &str| servers.greet(server).map_err(course::failed(server));
+    let spare = super::spare(&view, &args.pool, args.with.as_deref(), |spare| check(&spare.server))?;
+    let former = slot.server.as_deref().unwrap_or("no server");
     let what = format!(
-        "slot {} of pool {}: {former} -> {}, which is empty: the keys of the slot, 1 of {slots}, are misses until they are filled; no other keys move\n",
+        "slot {} of pool {}: {former} -> {}. The new server is empty: the keys of the slot, 1 of {slots}, miss until they are filled. No other keys move\n",
         args.slot, args.pool, spare.server
     );
     print(&what)?;

@@ -8,8 +8,8 @@ use guira_control::{Key, Pool, Registration, Resize, Servers, Slot, Stage, Store
 use guira_routing::hash::{Selector, before_hash_stop};
 use guira_sync::clock::{Stopwatch, wall_clock};
 
-/// Of the keys of a server so many at most may belong to other slots, since they were left there. With another hash than that of the routers
-/// it would be half of them or more.
+/// Largest share of a server's keys that may belong to other slots, as leftovers of earlier moves. With another hash
+/// than that of the routers, the share is half or more.
 const STRANGERS_MAX: f64 = 0.4;
 
 /// Arguments of `guira fleet resize`.
@@ -17,7 +17,7 @@ const STRANGERS_MAX: f64 = 0.4;
 pub(super) struct Args {
     /// The pool.
     pool: String,
-    /// How many slots it is to have.
+    /// The new number of slots.
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: u32,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub(super) struct Args {
 pub(super) struct AddArgs {
     /// The pool.
     pool: String,
-    /// How many slots it is to have more.
+    /// Number of slots to add.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: u32,
     #[command(flatten)]
@@ -53,19 +53,21 @@ fn resize(name: &str, to: usize, how: &How, store: &mut Store) -> Result<(), Fai
     let servers = course::servers(&how.access, pool)?;
     if let Some(resize) = pool.resize {
         if resize.to != to {
-            let reason =
-                format!("pool {name} is resized from {} to {} slots: end that first", resize.from, resize.to);
+            let reason = format!(
+                "pool {name} is being resized from {} to {} slots: finish the resize first",
+                resize.from, resize.to
+            );
             return Err(Failure::usage(reason));
         }
         let mut course = Course::new(name, how, &servers, &pool.slots, resize)?;
         course.survey(&[&course.before, &course.after])?;
         if how.pace.dry_run {
             return print(&format!(
-                "pool {name}: the resize from {} to {to} slots would go on\n",
+                "pool {name}: would resume the resize from {} to {to} slots\n",
                 resize.from
             ));
         }
-        return course.go_on(store);
+        return course.resume(store);
     }
     let spares = check(&view, name, to, &servers)?;
     let (mut announced, taken) = (pool.clone(), spares.iter().collect::<Vec<_>>());
@@ -79,15 +81,15 @@ fn resize(name: &str, to: usize, how: &How, store: &mut Store) -> Result<(), Fai
     }
     course::empty(store, &servers, &taken)?;
     store.change(&view, name, &announced, &taken, None)?;
-    course.go_on(store)
+    course.resume(store)
 }
 
-/// The spares that are taken, if the pool can have so many slots.
+/// The spares that take the new slots, if the pool can have this number of slots.
 fn check(view: &View, name: &str, to: usize, servers: &Servers) -> Result<Vec<Registration>, Failure> {
     let pool = view.pool(name)?;
     let from = pool.slots.len();
     if to == from {
-        return Err(Failure::usage(format!("pool {name} has {from} slots already")));
+        return Err(Failure::usage(format!("pool {name} already has {from} slots")));
     }
     course::check_no_drain(name, pool)?;
     let needed = to.saturating_sub(from);
@@ -97,9 +99,9 @@ fn check(view: &View, name: &str, to: usize, servers: &Servers) -> Result<Vec<Re
         if let Some(failure) = unfit {
             return Err(failure);
         }
-        let (there, missing) = (spares.len(), needed - spares.len());
+        let available = spares.len();
         let reason = format!(
-            "pool {name} has {there} spares of {needed} that are needed: {missing} are missing. Run `guira fleet join` beside further servers"
+            "pool {name} needs {needed} spares and has {available}: run `guira fleet join` on the hosts of further servers"
         );
         return Err(Failure::usage(reason));
     }
@@ -124,7 +126,7 @@ struct Course<'a> {
     servers: &'a Servers,
     progress: Progress,
     resize: Resize,
-    /// Of the larger pool of the two.
+    /// The slots of the larger of the two pools.
     slots: Vec<Slot>,
     before: Selector,
     after: Selector,
@@ -150,7 +152,7 @@ impl<'a> Course<'a> {
         let Resize { from, to, .. } = self.resize;
         let (name, hash) = (self.name, self.how.hashing.name());
         let mut text = format!(
-            "pool {name}: {from} -> {to} slots: {} of the keys by {hash} move, the others stay where they are. A get of a key that has moved and is missed is asked of its former server too, and what that has is added to the new one; a change of such a key is a request to both, until it is over\n",
+            "pool {name}: {from} -> {to} slots: {} of the keys move (hash {hash}). During the resize, misses of these keys are filled from their former servers, and changes go to both\n",
             shares::percent(shares::share(self.moves.len()))
         );
         for (number, spare) in (from..).zip(spares) {
@@ -158,19 +160,19 @@ impl<'a> Course<'a> {
         }
         for (number, slot) in self.slots.iter().enumerate().skip(to) {
             let server = slot.server.as_deref().unwrap_or("-");
-            text.push_str(&format!("slot {number}: {server} is let go\n"));
+            text.push_str(&format!("slot {number}: {server} is removed\n"));
         }
         text
     }
 
-    /// Slots of both pools, with their servers: those that `touches` finds in the moves.
+    /// Slots of both pools, with their servers, that `touches` selects from the moves.
     fn staying(&self, touches: impl Fn(&(usize, usize)) -> usize) -> Vec<(usize, String)> {
         let both = 0..self.resize.from.min(self.resize.to);
         let both = both.filter(|slot| self.moves.iter().any(|moved| touches(moved) == *slot));
         both.filter_map(|slot| Some((slot, self.slots[slot].server.clone()?))).collect()
     }
 
-    /// Whether the keys that servers have are where one of these has them.
+    /// Checks that the keys of servers are where one of these hashes puts them.
     fn survey(&self, hashes: &[&Selector]) -> Result<(), Failure> {
         let mut servers = self.staying(|(_, to)| *to);
         servers.extend(self.staying(|(from, _)| *from));
@@ -188,7 +190,7 @@ impl<'a> Course<'a> {
             if strangers as f64 > all as f64 * STRANGERS_MAX {
                 let share = shares::percent(strangers as f64 / all as f64);
                 let reason = format!(
-                    "{share} of the keys of {server} do not belong to slot {slot} by {}: say by --hash and --salt how routers choose a slot",
+                    "{share} of the keys of {server} do not belong to slot {slot} by hash {}: give the routers' hash with --hash and --salt",
                     self.how.hashing.name()
                 );
                 return Err(Failure::usage(reason));
@@ -197,7 +199,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Takes keys away from servers that do not belong to their slots: they were left there when they moved, and are outdated.
+    /// Deletes outdated keys: leftovers of earlier moves, which do not belong to the slots of these servers.
     fn prune(&mut self, servers: Vec<(usize, String)>, stage: Stage) -> Result<(), Failure> {
         for (slot, server) in servers {
             let hash = if stage == Stage::Announced { &self.before } else { &self.after };
@@ -212,30 +214,29 @@ impl<'a> Course<'a> {
             self.servers.delete(&server, &left).map_err(course::failed(&server))?;
             if !left.is_empty() {
                 let keys = left.len();
-                self.progress.tell(&format!(
-                    "{server}: {keys} keys that do not belong to slot {slot} are taken away"
-                ))?;
+                self.progress
+                    .report(&format!("{server}: deleted {keys} keys that do not belong to slot {slot}"))?;
             }
         }
         Ok(())
     }
 
-    /// From wherever it is to its end.
-    fn go_on(&mut self, store: &mut Store) -> Result<(), Failure> {
+    /// Runs the resize from its current stage to the end.
+    fn resume(&mut self, store: &mut Store) -> Result<(), Failure> {
         let name = self.name;
         let Resize { from, to, .. } = self.resize;
         loop {
             let what = format!("pool {name}");
-            let view = self.progress.look(store, &what)?;
+            let view = self.progress.read(store, &what)?;
             let pool = view.pool(name)?;
             let stage = match pool.resize {
                 Some(resize) if (resize.from, resize.to) == (from, to) => resize.stage,
                 None if pool.slots.len() == to => {
-                    return self.progress.tell(&format!("pool {name} has {to} slots"));
+                    return self.progress.report(&format!("pool {name} has {to} slots"));
                 }
                 _ => {
                     let reason = format!(
-                        "somebody else has resized pool {name} meanwhile, which has {} slots",
+                        "another command resized pool {name}, which now has {} slots",
                         pool.slots.len()
                     );
                     return Err(Failure::new(reason));
@@ -245,72 +246,74 @@ impl<'a> Course<'a> {
             match stage {
                 Stage::Announced => {
                     self.progress.settle(store, &self.how.pace, &what)?;
-                    self.check_new_places(pool)?;
+                    self.check_new_servers(pool)?;
                     self.prune(self.staying(|(_, to)| *to), stage)?;
                 }
                 Stage::Warming => {
-                    self.progress.tell(&format!(
-                        "{what}: it has {to} slots, which are filled from the {from} before"
+                    self.progress.report(&format!(
+                        "{what} has {to} slots, which are filled from the previous {from}"
                     ))?;
                     if !self.fill(store)? {
                         continue;
                     }
-                    self.check_new_places(pool)?;
+                    self.check_new_servers(pool)?;
                 }
                 Stage::Ending => {
-                    self.progress.tell(&format!("{what}: the slots before are not asked any more"))?;
+                    self.progress.report(&format!("{what}: the former servers receive no more requests"))?;
                     self.progress.settle(store, &self.how.pace, &what)?;
-                    self.check_new_places(pool)?;
+                    self.check_new_servers(pool)?;
                     self.empty_former(pool)?;
                 }
             }
             let mut now = view.clone();
-            // One that is lost on the way is no reason to begin the stage anew.
+            // A step whose reply was lost does not restart the stage.
             while now.pool(name)? == pool {
                 let mut next = pool.clone();
                 next.step_resize(wall_clock());
                 self.progress.step(store, &now, name, &next)?;
-                now = self.progress.look(store, &what)?;
+                now = self.progress.read(store, &what)?;
             }
         }
     }
 
-    /// That all servers of the pool as it will be are there.
-    fn check_new_places(&self, pool: &Pool) -> Result<(), Failure> {
+    /// Checks that all servers of the resized pool reply.
+    fn check_new_servers(&self, pool: &Pool) -> Result<(), Failure> {
         let mut servers = pool.slots.iter().take(self.resize.to).filter_map(|slot| slot.server.as_deref());
-        servers.try_for_each(|server| course::answers(self.servers, server, &format!("pool {}", self.name)))
+        servers
+            .try_for_each(|server| course::check_reply(self.servers, server, &format!("pool {}", self.name)))
     }
 
-    /// Until the time is over; `false` if something has come between.
+    /// Waits until the time is over; `false` if the stage has changed.
     fn fill(&mut self, store: &mut Store) -> Result<bool, Failure> {
         let since = Stopwatch::start();
         let within = self.how.pace.within.0;
         while since.elapsed() < within {
-            let view = self.progress.look(store, &format!("pool {}", self.name))?;
+            let view = self.progress.read(store, &format!("pool {}", self.name))?;
             let stage = view.pool(self.name)?.resize.map(|resize| resize.stage);
             if stage != Some(Stage::Warming) {
                 return Ok(false);
             }
             let left = within.saturating_sub(since.elapsed()).as_secs();
-            self.progress.show(&format!("pool {}: former servers are asked for {left} s more", self.name))?;
+            self.progress
+                .show(&format!("pool {}: filling from the former servers for {left} s more", self.name))?;
             self.progress.wait();
         }
         Ok(true)
     }
 
-    /// Nobody reads the keys in their former places any more. Whoever still does finds nothing old.
+    /// Routers no longer read the keys on their former servers. Late readers must not find old values.
     fn empty_former(&mut self, pool: &Pool) -> Result<(), Failure> {
         for server in pool.slots.iter().skip(self.resize.to).filter_map(|slot| slot.server.as_deref()) {
             if let Err(error) = self.servers.flush(server) {
-                self.progress
-                    .tell(&format!("{server} is not emptied: {error}. Its member does it when it is back"))?;
+                self.progress.report(&format!(
+                    "cannot flush {server}: {error}. Its member flushes the server when it is up"
+                ))?;
             }
         }
         let left = self.staying(|(from, _)| *from);
         if let Err(error) = self.prune(left, Stage::Ending) {
-            self.progress.tell(&format!(
-                "keys stay where they were: {error}. They are taken away before they could be found again"
-            ))?;
+            self.progress
+                .report(&format!("cannot delete moved keys: {error}. The next resize deletes them first"))?;
         }
         Ok(())
     }
@@ -322,7 +325,7 @@ fn belongs(hash: &Selector, key: &Key, slot: usize) -> bool {
     hash.pick(before_hash_stop(without_prefix(&bytes))) == slot
 }
 
-/// A key without the routing prefix that pools may send along.
+/// A key without the routing prefix that some pools keep.
 fn without_prefix(key: &[u8]) -> &[u8] {
     let mut slashes = key.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     match (key.first(), slashes.nth(2)) {

@@ -10,13 +10,14 @@ use guira_control::{Rules, Store};
 pub(super) struct Args {
     /// The pool.
     pool: String,
-    /// How long a server has to be gone before a spare takes its slot.
+    /// Time that a server must be down before a spare takes its slot.
     #[arg(long, value_name = "TIME")]
     hold_down: Option<Span>,
-    /// How many are replaced within that time; when more are gone, or a tenth of the pool, none is. 0: none ever is.
+    /// Maximum servers replaced within that time; 0: never replace. If more than this, and more than a tenth of the
+    /// pool, are down, none is replaced.
     #[arg(long, value_name = "N")]
     at_once: Option<u32>,
-    /// The fewest servers that drain, resize and upgrade leave in service.
+    /// Minimum servers that drain, resize and upgrade leave in service.
     #[arg(long, value_name = "N")]
     minimum: Option<u32>,
 }
@@ -33,5 +34,5 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     if pool.rules != before {
         store.change(&view, &args.pool, &pool, &[], None)?;
     }
-    print(&format!("pool {}: {}\n", args.pool, super::told(pool.rules)))
+    print(&format!("pool {}: {}\n", args.pool, super::describe(pool.rules)))
 }

@@ -1,16 +1,16 @@
-//! Which share of the keys belongs where: a sample is hashed as routers hash keys.
+//! Shares of keys by slot, computed by hashing a sample as routers do.
 
 use guira_cli::failure::Failure;
 use guira_control::Slot;
 use guira_routing::hash::{HashKind, Selector, ServerIdentity};
 
-/// Keys of the sample. The share of a tenth of the keys is right to a hundredth of them then.
+/// Keys of the sample: a share of 10 % has an error of about 1 % of itself.
 const SAMPLE: usize = 100_000;
 
-/// How routers choose a slot, which pools in etcd do not say.
+/// The hash of the routers, which etcd does not record.
 #[derive(Debug, clap::Args)]
 pub(super) struct Hashing {
-    /// The hash by which routers choose a slot of the pool, as their configurations name it.
+    /// The routers' hash of the pool, by its name in their configurations.
     #[arg(long, value_name = "NAME", default_value = "Ch3")]
     hash: String,
     /// The salt of this hash.
@@ -19,7 +19,7 @@ pub(super) struct Hashing {
 }
 
 impl Hashing {
-    /// What chooses one of these slots.
+    /// The selector of these slots.
     pub(super) fn selector(&self, pool: &str, slots: &[Slot]) -> Result<Selector, Failure> {
         let names: Vec<String> = (0..slots.len()).map(|number| format!("{pool}-{number}")).collect();
         let identities = names.iter().zip(slots).map(|(name, slot)| {
@@ -51,12 +51,12 @@ pub(super) fn moves(before: &Selector, after: &Selector) -> Vec<(usize, usize)> 
     slots.filter(|(before, after)| before != after).collect()
 }
 
-/// The share of the sample that so many keys are.
+/// The share of this number of keys in the sample.
 pub(super) fn share(keys: usize) -> f64 {
     keys as f64 / SAMPLE as f64
 }
 
-/// A share as it is told.
+/// A share in percent.
 pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn one_slot_less_moves_the_keys_of_that_slot_and_no_others() {
-        // What a slot has by a ketama depends on its points, which are some hundred.
+        // A ketama has some hundred points per slot, so its shares vary.
         let hashes = [("Ch3", 1.1), ("Jump", 1.1), ("Rendezvous", 1.1), ("KetamaLibmemcachedWeighted", 1.4)];
         for slots in [2, 3, 4, 5, 8, 10, 20] {
             for (hash, most) in hashes {

@@ -8,13 +8,13 @@ use guira_cli::output::print;
 use guira_control::{Handover, Pool, Servers, Slot, Stage, Store, View};
 use std::time::Duration;
 
-/// How long it is looked how many gets servers have something for.
+/// Time between the two polls of hits.
 const SAMPLE: Duration = Duration::from_secs(1);
 
 /// Arguments of `guira fleet status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// These pools only.
+    /// Show these pools only.
     pools: Vec<String>,
     #[command(flatten)]
     access: Access,
@@ -22,14 +22,14 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     let view = super::view(store)?;
-    let leader = view.leader().unwrap_or("none: lost servers are not replaced");
+    let leader = view.leader().unwrap_or("none: failed servers are not replaced");
     let mut text = format!("revision {}, leader {}\n", view.revision(), leader.escape_debug());
-    let asked = args.pools.iter().map(String::as_str);
-    let names: Vec<&str> = if args.pools.is_empty() { view.names().collect() } else { asked.collect() };
+    let named = args.pools.iter().map(String::as_str);
+    let names: Vec<&str> = if args.pools.is_empty() { view.names().collect() } else { named.collect() };
     if names.is_empty() {
-        text.push_str("there is no pool yet: `guira fleet create` makes one\n");
+        text.push_str("no pools: create one with `guira fleet create`\n");
     }
-    // One that cannot be read hides no other.
+    // An unreadable pool must not hide the others.
     let mut unreadable = Ok(());
     for name in names {
         match view.pool(name) {
@@ -45,7 +45,7 @@ fn table(view: &View, name: &str, pool: &Pool, servers: &Servers) -> String {
     let mut text = format!(
         "\npool {name}: {} slots, {}\n{:>6}  {:24} {:10} {:>6}  state\n",
         pool.slots.len(),
-        super::told(pool.rules),
+        super::describe(pool.rules),
         "slot",
         "server",
         "zone",
@@ -54,11 +54,11 @@ fn table(view: &View, name: &str, pool: &Pool, servers: &Servers) -> String {
     if let Some(resize) = pool.resize {
         let stage = match resize.stage {
             Stage::Announced => "is announced",
-            Stage::Warming => "is under way: new slots are filled from those before",
-            Stage::Ending => "ends: the slots before are not asked any more",
+            Stage::Warming => "is in progress: the new slots are filled from the previous ones",
+            Stage::Ending => "ends: the former servers receive no more requests",
         };
-        let told = format!("\nthe resize from {} to {} slots {stage}", resize.from, resize.to);
-        text.insert_str(text.trim_end().rfind('\n').unwrap_or(0), &told);
+        let line = format!("\nthe resize from {} to {} slots {stage}", resize.from, resize.to);
+        text.insert_str(text.trim_end().rfind('\n').unwrap_or(0), &line);
     }
     let warmth = warmth(pool, servers);
     for (number, slot) in pool.slots.iter().enumerate() {
@@ -74,13 +74,13 @@ fn table(view: &View, name: &str, pool: &Pool, servers: &Servers) -> String {
     };
     for (number, slot) in pool.slots.iter().enumerate() {
         let Some(Handover { other, stage, .. }) = &slot.handover else { continue };
-        let gone = if view.is_registered(name, other) { "" } else { ", gone" };
-        let what = if *stage == Stage::Announced { "gets" } else { "had" };
+        let down = if view.is_registered(name, other) { "" } else { ", down" };
+        let role = if *stage == Stage::Announced { "takes" } else { "leaves" };
         let zone = view.registered(name).find(|one| one.server == *other).and_then(|one| one.zone.as_deref());
-        row(other, zone, &format!("{what} slot {number}{gone}"));
+        row(other, zone, &format!("{role} slot {number}{down}"));
     }
     for spare in view.registered(name).filter(|one| pool.slot_of(&one.server).is_none()) {
-        let state = if spare.is_empty { "spare" } else { "to be emptied" };
+        let state = if spare.is_empty { "spare" } else { "to be flushed" };
         row(&spare.server, spare.zone.as_deref(), state);
     }
     text
@@ -88,22 +88,22 @@ fn table(view: &View, name: &str, pool: &Pool, servers: &Servers) -> String {
 
 fn state(view: &View, name: &str, slot: &Slot, warmth: Option<f64>) -> String {
     let Some(server) = &slot.server else { return "empty".to_owned() };
-    let present = if view.is_registered(name, server) { "serves" } else { "gone" };
+    let present = if view.is_registered(name, server) { "serves" } else { "down" };
     match &slot.handover {
         None => present.to_owned(),
         Some(handover) => {
             let warm = warmth.map(|share| format!(" {}", shares::percent(share))).unwrap_or_default();
             let how = match handover.stage {
-                Stage::Announced => format!("goes to {}", handover.other),
+                Stage::Announced => format!("moving to {}", handover.other),
                 Stage::Warming => format!("warming{warm} from {}", handover.other),
-                Stage::Ending => format!("leaves {}", handover.other),
+                Stage::Ending => format!("leaving {}", handover.other),
             };
             format!("{present}, {how}")
         }
     }
 }
 
-/// By slot: of what either of its two servers had within a moment, what the new one had, if it is being filled and both answer.
+/// By slot, the new server's share of the hits of both servers, if the slot is being filled and both servers reply.
 fn warmth(pool: &Pool, servers: &Servers) -> Vec<Option<f64>> {
     let warming = |slot: &Slot| {
         let former = slot.handover.as_ref().filter(|handover| handover.stage == Stage::Warming)?;
@@ -114,14 +114,14 @@ fn warmth(pool: &Pool, servers: &Servers) -> Vec<Option<f64>> {
     if pairs.iter().all(Option::is_none) {
         return vec![None; pairs.len()];
     }
-    for look in 0..2 {
-        if look > 0 {
+    for poll in 0..2 {
+        if poll > 0 {
             std::thread::sleep(SAMPLE);
         }
         for (share, pair) in all.iter_mut().zip(&pairs) {
             let Some([new, former]) = pair else { continue };
             if let (Ok(new), Ok(former)) = (course::hits(servers, new), course::hits(servers, former)) {
-                share.look([new, former]);
+                share.add([new, former]);
             }
         }
     }

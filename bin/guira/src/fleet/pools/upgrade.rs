@@ -9,11 +9,11 @@ use guira_control::{AskError, OrderState, Pool, Servers, Store, View};
 use guira_sync::clock::Stopwatch;
 use std::time::Duration;
 
-/// How long an order stays that nobody looks after.
+/// Time that an abandoned order stays in etcd.
 const LEASE: Duration = Duration::from_secs(60);
-/// etcd ends leases some time later than that.
+/// etcd ends leases some time later.
 const SLACK: Duration = Duration::from_secs(15);
-/// Start times are told in whole seconds, of two clocks.
+/// Start times are whole seconds of two clocks.
 const START_SLACK_S: u64 = 2;
 
 /// Arguments of `guira fleet upgrade`.
@@ -21,20 +21,20 @@ const START_SLACK_S: u64 = 2;
 pub(super) struct Args {
     /// The pool.
     pool: String,
-    /// How long the upgrade of one server may take.
+    /// Time limit for the upgrade of one server.
     #[arg(long, value_name = "TIME", default_value = "5m")]
     within: Span,
-    /// Begin with the first server, also if an upgrade that was interrupted has done some.
+    /// Start with the first server, even after an interrupted upgrade.
     #[arg(long)]
     anew: bool,
-    /// Only say what would be done.
+    /// Print the plan and exit.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     access: Access,
 }
 
-/// What tells one process of a server from another one.
+/// Values that differ between two processes of a server.
 #[derive(Clone, Debug)]
 struct Identity {
     version: String,
@@ -43,7 +43,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn ask(servers: &Servers, server: &str) -> Result<Self, AskError> {
+    fn read(servers: &Servers, server: &str) -> Result<Self, AskError> {
         let stats = servers.stats(server)?;
         let get = |name: &str| stats.get(name).cloned().unwrap_or_default();
         let seconds = |name: &str| get(name).parse::<u64>().unwrap_or(0);
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     check(&view, name, &servers, &left)?;
     let mut text = String::new();
     for server in &done {
-        text.push_str(&format!("{server}: was upgraded before the interruption\n"));
+        text.push_str(&format!("{server}: already upgraded before the interruption\n"));
     }
     if args.dry_run {
         for (slot, server) in &left {
@@ -85,16 +85,16 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
         let upgrade = Upgrade { args, servers: &servers, slot: *slot, server };
         let ended = upgrade.run(store, &mut progress, lease);
         let revoked = store.revoke(lease);
-        progress.tell(&ended?)?;
+        progress.report(&ended?)?;
         revoked?;
         done.push(server.clone());
         store.keep_upgraded(name, &done)?;
     }
     store.keep_upgraded(name, &[])?;
-    progress.tell(&format!("pool {name}: all servers are upgraded"))
+    progress.report(&format!("pool {name}: all servers are upgraded"))
 }
 
-/// What is in etcd once no order is left of an upgrade that was interrupted: its lease ends soon.
+/// Reads etcd once the orders of an interrupted upgrade have expired.
 fn without_orders(name: &str, store: &mut Store, progress: &mut Progress) -> Result<View, Failure> {
     let (first, since) = (super::view(store)?, Stopwatch::start());
     if !first.has_orders(name) {
@@ -103,14 +103,14 @@ fn without_orders(name: &str, store: &mut Store, progress: &mut Progress) -> Res
     let mut was_over = false;
     loop {
         progress.show(&format!(
-            "pool {name}: an order of another upgrade is waited for, which ends within a minute if nobody looks after it"
+            "pool {name}: waiting for the order of another upgrade; an abandoned order expires within a minute"
         ))?;
         progress.wait();
         let view = super::view(store)?;
         if view.upgraded(name) != first.upgraded(name) || since.elapsed() > LEASE + SLACK {
-            return Err(Failure::usage(format!("pool {name} is being upgraded already")));
+            return Err(Failure::usage(format!("pool {name} is already being upgraded")));
         }
-        // Whoever is at work keeps what is done and gives the next order between two looks.
+        // A running upgrade records its progress and writes the next order between two polls.
         let is_over = !view.has_orders(name);
         if is_over && was_over {
             return Ok(view);
@@ -124,11 +124,13 @@ fn of_slots(pool: &Pool) -> Vec<(usize, String)> {
     slots.filter_map(|(number, slot)| Some((number, slot.server.clone()?))).collect()
 }
 
-/// Whether all can be upgraded, before the first one is.
+/// Checks that all servers can be upgraded, before the first upgrade.
 fn check(view: &View, name: &str, servers: &Servers, left: &[(usize, String)]) -> Result<(), Failure> {
     let pool = view.pool(name)?;
     if pool.resize.is_some() || pool.slots.iter().any(|slot| slot.handover.is_some()) {
-        return Err(Failure::usage(format!("keys of pool {name} move: end that first")));
+        return Err(Failure::usage(format!(
+            "keys of pool {name} are moving: finish the drain or resize first"
+        )));
     }
     for (slot, server) in left {
         let member = view.registered(name).find(|one| pool.slots[*slot].is_served_by(&one.server));
@@ -136,7 +138,7 @@ fn check(view: &View, name: &str, servers: &Servers, left: &[(usize, String)]) -
             None => return Err(Failure::usage(format!("{server} is not registered"))),
             Some(member) if !member.can_upgrade => {
                 let reason = format!(
-                    "the member of {server} was not told how: give `guira fleet join` --upgrade-command"
+                    "the member of {server} has no upgrade command: run `guira fleet join` with --upgrade-command"
                 );
                 return Err(Failure::usage(reason));
             }
@@ -147,7 +149,7 @@ fn check(view: &View, name: &str, servers: &Servers, left: &[(usize, String)]) -
     check_rest(view, name, servers, (0..pool.slots.len()).filter(|slot| Some(*slot) != first))
 }
 
-/// Whether enough servers serve without one of them.
+/// Checks that enough servers serve without one of them.
 fn check_rest(
     view: &View,
     name: &str,
@@ -165,7 +167,7 @@ struct Upgrade<'a> {
 }
 
 impl Upgrade<'_> {
-    /// What was done, as it is told.
+    /// Upgrades the server; returns the line to print.
     fn run(
         &self,
         store: &mut Store,
@@ -176,7 +178,7 @@ impl Upgrade<'_> {
         let view = super::view(store)?;
         let slots = view.pool(name)?.slots.len();
         check_rest(&view, name, self.servers, (0..slots).filter(|slot| *slot != self.slot))?;
-        let before = Identity::ask(self.servers, server).map_err(course::failed(server))?;
+        let before = Identity::read(self.servers, server).map_err(course::failed(server))?;
         let member = view
             .registered(name)
             .find(|one| view.pool(name).is_ok_and(|pool| pool.slots[self.slot].is_served_by(&one.server)));
@@ -188,21 +190,25 @@ impl Upgrade<'_> {
             store.keep_alive(lease)?;
             let view = super::view(store)?;
             if view.pool(name)?.slots.get(self.slot).is_none_or(|slot| !slot.is_served_by(server)) {
-                return Err(self.failed("it has lost its slot"));
+                return Err(self.failed("the server lost its slot"));
             }
             let state = match view.order(name, &member).map(|order| (order.state, order.said.as_str())) {
-                Some((OrderState::Failed, said)) => return Err(self.failed(&format!("its command: {said}"))),
-                Some((state, _)) => state,
-                None => return Err(self.failed("the order is gone: etcd was away for too long")),
-            };
-            why = match Identity::ask(self.servers, server) {
-                _ if state == OrderState::Running => "its command runs".to_owned(),
-                _ if state != OrderState::Done => "its member is asked".to_owned(),
-                Err(error) => format!("it does not answer: {error}"),
-                Ok(now) if !now.is_another(&before) => {
-                    format!("it is the process that it was, {} of version {}", before.pid, before.version)
+                Some((OrderState::Failed, said)) => {
+                    return Err(self.failed(&format!("the upgrade command failed: {said}")));
                 }
-                Ok(_) if !view.is_registered(name, server) => "it is not registered".to_owned(),
+                Some((state, _)) => state,
+                None => return Err(self.failed("the order expired: etcd was down for too long")),
+            };
+            why = match Identity::read(self.servers, server) {
+                _ if state == OrderState::Running => "the upgrade command is running".to_owned(),
+                _ if state != OrderState::Done => {
+                    "waiting for the member to run the upgrade command".to_owned()
+                }
+                Err(error) => format!("the server does not reply: {error}"),
+                Ok(now) if !now.is_another(&before) => {
+                    format!("still the previous process, {} of version {}", before.pid, before.version)
+                }
+                Ok(_) if !view.is_registered(name, server) => "the server is not registered".to_owned(),
                 Ok(now) => {
                     return Ok(format!("{server}: upgraded, version {} -> {}", before.version, now.version));
                 }
@@ -215,7 +221,7 @@ impl Upgrade<'_> {
 
     fn failed(&self, why: &str) -> Failure {
         Failure::new(format!(
-            "{}: {why}. Those after it were left as they are; `upgrade` again goes on with it",
+            "{}: {why}. The servers after it were not upgraded; run `guira fleet upgrade` again to resume",
             self.server
         ))
     }

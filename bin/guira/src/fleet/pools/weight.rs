@@ -13,11 +13,11 @@ pub(super) struct Args {
     pool: String,
     /// The slot, or `all` slots.
     slot: Which,
-    /// Its weight, 0 to 1; none takes the weights of all slots away.
+    /// The weight, 0 to 1, or `none`, which removes the weights of all slots.
     weight: Weight,
     #[command(flatten)]
     hashing: Hashing,
-    /// Only say what would be done.
+    /// Print the plan and exit.
     #[arg(long)]
     dry_run: bool,
 }
@@ -37,7 +37,7 @@ impl std::str::FromStr for Which {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "all" => Ok(Which::All),
-            _ => text.parse().map(Which::One).map_err(|_| "give the number of a slot, or all".to_owned()),
+            _ => text.parse().map(Which::One).map_err(|_| "use the number of a slot, or all".to_owned()),
         }
     }
 }
@@ -52,7 +52,7 @@ impl std::str::FromStr for Weight {
         let weight = text.parse().ok().filter(|weight| (0.0..=1.0).contains(weight));
         weight
             .map(|weight| Weight(Some(weight)))
-            .ok_or_else(|| "give a number from 0 to 1, or none".to_owned())
+            .ok_or_else(|| "use a number from 0 to 1, or none".to_owned())
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     let view = super::view(store)?;
     let pool = view.pool(&args.pool)?;
     if pool.resize.is_some() {
-        return Err(Failure::usage(format!("pool {} is being resized: end that first", args.pool)));
+        return Err(Failure::usage(format!("pool {} is being resized: finish the resize first", args.pool)));
     }
     course::check_no_drain(&args.pool, pool)?;
     let mut changed = pool.clone();
@@ -74,12 +74,12 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
         (Ok(before), Ok(after)) => {
             let share = shares::percent(shares::share(shares::moves(&before, &after).len()));
             text.push_str(&format!(
-                " {share} of the keys by {} move, and are misses until they are filled. What is left of them where they were is found again, and may be outdated, if the weight is taken back before it expires\n",
+                " {share} of the keys move (hash {}) and miss until they are filled. Their old values stay on the former servers: reverting the weight before they expire may return outdated values\n",
                 args.hashing.name()
             ));
         }
         (_, Err(error)) => return Err(error),
-        (Err(error), _) => text.push_str(&format!(" which keys move is not known, since before {error}\n")),
+        (Err(error), _) => text.push_str(&format!(" cannot compute the keys that move: {error}\n")),
     }
     if !args.dry_run {
         store.change(&view, &args.pool, &changed, &[], None)?;
@@ -87,12 +87,12 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
     print(&text)
 }
 
-/// All slots have a weight, or none has: those that had none count as 1.
+/// Sets weights. All slots have a weight, or none has: a missing weight counts as 1.
 fn weigh(pool: &str, slots: &mut [Slot], which: Which, weight: Option<f64>) -> Result<(), Failure> {
     match (which, weight) {
         (Which::All, weight) => slots.iter_mut().for_each(|slot| slot.weight = weight),
         (Which::One(_), None) => {
-            return Err(Failure::usage("all slots have a weight, or none has: say all none"));
+            return Err(Failure::usage("either all slots have a weight or none has: use `all none`"));
         }
         (Which::One(number), Some(weight)) => {
             slots.iter_mut().for_each(|slot| slot.weight = slot.weight.or(Some(1.0)));

@@ -1,11 +1,11 @@
-//! `guira router explain`: where a configuration sends a request.
+//! `guira router explain`: prints where a configuration sends a request.
 
 use super::flags::{self, Flags};
 use guira_cli::failure::Failure;
 use guira_cli::output;
 use guira_router::{ExplainError, Source};
 
-/// The word behind `guira router` that asks for it: no option of mcrouter's looks like it.
+/// The subcommand of `guira router`; mcrouter has no option of this form.
 pub(super) const WORD: &str = "explain";
 
 /// Prints the path of a request.

@@ -1,4 +1,4 @@
-//! The command line of a router, read by the rows of [`super::table`].
+//! The command line of a router, parsed by the rows of [`super::table`].
 
 use super::table::{Effect, Kind, ROWS, Row};
 use clap::builder::ValueParser;
@@ -34,17 +34,17 @@ fn argument(row: &'static Row) -> Arg {
 
 pub(super) fn command() -> Command {
     Command::new("guira router")
-        .about("Forward requests to the servers that a configuration of mcrouter names")
+        .about("Route requests to cache servers by mcrouter's configuration")
         .infer_long_args(true)
         .args_override_self(true)
         .disable_help_flag(true)
         .disable_version_flag(true)
         .max_term_width(110)
         .args(ROWS.iter().map(argument))
-        .after_help("Options of mcrouter that are not listed here are accepted, noted and ignored where they cannot change an\nanswer, and refused otherwise: docs/reference/router-options.md names them all.\n\n`guira router explain CONFIG OP KEY` prints where a request goes: see `guira router explain --help`.\n`guira router replay FOLDER` delivers deletes that were logged: see its --help.")
+        .after_help("Other options of mcrouter are ignored with a note if they cannot change a reply, and refused otherwise:\nsee docs/reference/router-options.md.\n\n`guira router explain CONFIG OP KEY` prints where a request goes: see `guira router explain --help`.\n`guira router replay FOLDER` delivers logged deletes: see `guira router replay --help`.")
 }
 
-/// `guira router explain`: the same options as far as a configuration depends on them, the configuration, and a request.
+/// `guira router explain`: the options that a configuration depends on, the configuration, and a request.
 pub(super) fn explain_command() -> Command {
     let positional =
         |name: &'static str, help: &'static str| Arg::new(name).required_unless_present("help").help(help);
@@ -56,14 +56,14 @@ pub(super) fn explain_command() -> Command {
         })
         .name("guira router explain")
         .override_usage("guira router explain [OPTIONS] <CONFIG> <OP> <KEY>")
-        .about("Print where a configuration sends a request, handle by handle and server by server, without asking any of them")
+        .about("Print where a configuration sends a request, by route handles and servers, without sending it")
         .arg(positional("CONFIG", "file:PATH, a path, or the configuration itself"))
-        .arg(positional("OP", "what is asked, as configurations call it: get, set, delete, lease-get, ..."))
+        .arg(positional("OP", "the operation, by its name in configurations: get, set, delete, lease-get, ..."))
         .arg(positional("KEY", "the key, with its routing prefix if it has one"))
-        .after_help("The children of a handle come in the order in which they are asked: the first answers unless it fails. What is marked\n\"not awaited\" is asked too, and its answer is not used. Macros know the same as in the router.")
+        .after_help("The children of a handle are listed in the order of use: the reply is that of the first one, unless it fails. A child marked \"not awaited\" receives the request too, but its reply is dropped. Macros have the same values as in the router.")
 }
 
-/// The options that a configuration, or what it stands for, depends on.
+/// The options that a configuration depends on.
 const OF_CONFIGURATION: [&str; 14] = [
     "route-prefix",
     "send-invalid-route-to-default",
@@ -86,7 +86,7 @@ const OF_CONFIGURATION: [&str; 14] = [
 pub(super) struct Flags(ArgMatches);
 
 impl Flags {
-    /// Reads a command line, of which the first word is the program's name.
+    /// Parses a command line, of which the first word is the program's name.
     pub(super) fn read(
         command: Command,
         words: impl IntoIterator<Item = OsString>,
@@ -118,13 +118,13 @@ impl Flags {
         }
     }
 
-    /// What has to be said of options without effect.
+    /// Notes about options without effect.
     pub(super) fn notes(&self) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
         for row in ROWS.iter().filter(|row| self.is_given(row)) {
             match row.effect {
                 Effect::Used => {}
-                Effect::Nothing(why) => notes.push(format!("--{} changes nothing: {why}", row.long)),
+                Effect::Nothing(why) => notes.push(format!("--{} has no effect: {why}", row.long)),
                 Effect::Refused(why) => return Err(Failure::usage(format!("--{}: {why}", row.long))),
             }
         }

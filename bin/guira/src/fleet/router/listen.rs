@@ -1,4 +1,4 @@
-//! Where a router listens, and whom it asks for names.
+//! Addresses of a router: its listeners, cluster nodes and DNS server.
 
 use super::flags::Flags;
 use guira_cli::failure::Failure;
@@ -8,7 +8,7 @@ use guira_transport::{Address, TlsOptions};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-/// All addresses: only those that say so speak TLS.
+/// All addresses; only those with btls: or mtls:, and --ssl-port, use TLS.
 pub(super) fn addresses(flags: &Flags, tls: Option<&TlsOptions>) -> Result<Vec<Listen>, Failure> {
     let mut all = Vec::new();
     for text in flags.texts("listen") {
@@ -17,9 +17,10 @@ pub(super) fn addresses(flags: &Flags, tls: Option<&TlsOptions>) -> Result<Vec<L
     }
     all.extend(ports(flags, "port")?.map(plain));
     all.extend(flags.text("unix-domain-sock").map(|path| plain(Address::Unix(path.into()))));
-    // Without TLS there is nothing to tell apart.
-    let unsaid = all.iter_mut().filter(|listen| tls.is_some() && listen.traits.security == Security::Default);
-    unsaid.for_each(|listen| listen.traits.security = Security::Plain);
+    // Without TLS, all listeners are plain anyway.
+    let unspecified =
+        all.iter_mut().filter(|listen| tls.is_some() && listen.traits.security == Security::Default);
+    unspecified.for_each(|listen| listen.traits.security = Security::Plain);
     if flags.has("ssl-require-peer-certs") {
         let basic = all.iter_mut().filter(|listen| listen.traits.security == Security::Basic);
         basic.for_each(|listen| listen.traits.security = Security::Mutual);
@@ -28,23 +29,23 @@ pub(super) fn addresses(flags: &Flags, tls: Option<&TlsOptions>) -> Result<Vec<L
     Ok(all)
 }
 
-/// Where gets in datagrams are taken.
+/// Addresses for gets in datagrams.
 pub(super) fn datagrams(flags: &Flags) -> Result<Vec<SocketAddr>, Failure> {
     let wrong =
-        |text: &str| Failure::usage(format!("--udp: '{text}' is no address: give IP:PORT or [v6]:PORT"));
+        |text: &str| Failure::usage(format!("--udp: '{text}' is not an address: use IP:PORT or [v6]:PORT"));
     flags.texts("udp").map(|text| text.parse().map_err(|_| wrong(text))).collect()
 }
 
-/// What clients are told that look for routers.
+/// The nodes in the reply to `config get cluster`.
 pub(super) fn nodes(flags: &Flags) -> Result<Vec<ClusterNode>, Failure> {
     let wrong = |error: ClusterNodeError| Failure::usage(format!("--cluster-nodes: {error}"));
     flags.texts("cluster-nodes").map(|text| text.parse().map_err(wrong)).collect()
 }
 
-/// Who is asked for names.
+/// The DNS server.
 pub(super) fn dns_server(flags: &Flags) -> Result<Option<SocketAddr>, Failure> {
     let wrong = |text: &str| {
-        Failure::usage(format!("--dns-server: '{text}' is no address: give IP:PORT or [v6]:PORT"))
+        Failure::usage(format!("--dns-server: '{text}' is not an address: use IP:PORT or [v6]:PORT"))
     };
     flags.text("dns-server").map(|text| text.parse().map_err(|_| wrong(text))).transpose()
 }
@@ -55,9 +56,9 @@ fn ports(flags: &Flags, option: &str) -> Result<impl Iterator<Item = Address> + 
     let mut addresses = Vec::new();
     for text in flags.texts(option) {
         let port: u16 =
-            text.parse().map_err(|_| Failure::usage(format!("--{option}: '{text}' is no port")))?;
+            text.parse().map_err(|_| Failure::usage(format!("--{option}: '{text}' is not a port")))?;
         addresses.push(Address::Tcp((Ipv4Addr::UNSPECIFIED, port).into()));
-        // Two free ones would differ.
+        // With port 0, the system would choose two different ports.
         if port != 0 && has_v6 {
             addresses.push(Address::Tcp((Ipv6Addr::UNSPECIFIED, port).into()));
         }

@@ -1,4 +1,4 @@
-//! `guira router`, and whatever is called `mcrouter`: a router in mcrouter's place.
+//! `guira router`, also run by a link called `mcrouter`: a router in mcrouter's place.
 
 mod explain;
 mod flags;
@@ -35,7 +35,7 @@ use std::time::Duration;
 
 /// A wrong use of the command line.
 const EX_USAGE: u8 = 2;
-/// How long requests may take that are under way when the router ends.
+/// Time limit for requests in progress when the router stops.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs with this command line, of which the first word is the program's name.
@@ -44,9 +44,9 @@ pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     if words.get(1).is_some_and(|word| word == replay::NAME) {
         return replay::main(&words[1..]);
     }
-    let asks = words.get(1).is_some_and(|word| word == explain::WORD);
-    let command = if asks { flags::explain_command() } else { flags::command() };
-    if asks {
+    let explains = words.get(1).is_some_and(|word| word == explain::WORD);
+    let command = if explains { flags::explain_command() } else { flags::command() };
+    if explains {
         words.remove(1);
     }
     let flags = match Flags::read(command, words.clone()) {
@@ -54,12 +54,12 @@ pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // If this fails there is no place to report it.
             let _ = error.print();
-            let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            return if asked { ExitCode::SUCCESS } else { ExitCode::from(EX_USAGE) };
+            let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            return if is_help { ExitCode::SUCCESS } else { ExitCode::from(EX_USAGE) };
         }
     };
     let arguments: Vec<_> = words.iter().skip(1).map(|word| word.to_string_lossy()).collect();
-    let result = if asks { explain::main(&flags) } else { run(&flags, &arguments.join(" ")) };
+    let result = if explains { explain::main(&flags) } else { run(&flags, &arguments.join(" ")) };
     log::flush();
     result.map_or_else(|failure| crate::report(&failure), |()| ExitCode::SUCCESS)
 }
@@ -69,7 +69,7 @@ pub(crate) fn described() -> clap::Command {
     flags::command()
 }
 
-/// The command line that words behind `guira router` belong to, and how many words of `guira router …` come before it.
+/// The command line of the words behind `guira router`, and the number of words of `guira router …` before it.
 #[cfg(test)]
 pub(crate) fn parser(words: &[String]) -> (clap::Command, usize) {
     match words.first().map(String::as_str) {
@@ -95,13 +95,13 @@ fn run(flags: &Flags, command_line: &str) -> Result<(), Failure> {
             eprintln!("warning: {warning}");
         }
         if mode == "exit" {
-            return output::print("the configuration is right\n");
+            return output::print("the configuration is valid\n");
         }
     }
     let inherited = inherited_sockets().map_err(Failure::system("cannot take over a socket"))?;
     let inherited: Vec<Listener> = inherited.into_iter().filter_map(stream).collect();
     if options.listen.is_empty() && inherited.is_empty() {
-        return Err(Failure::usage("no address to listen on: give --port or --listen"));
+        return Err(Failure::usage("no address to listen on: use --port or --listen"));
     }
     let verbose = u8::try_from(flags.number("verbosity")).unwrap_or(u8::MAX).saturating_add(1);
     match flags.text("log-path") {
@@ -123,7 +123,7 @@ fn run(flags: &Flags, command_line: &str) -> Result<(), Failure> {
     }
     running
         .stop(PATIENCE)
-        .map_err(|error| Failure::system("the router did not end in order")(std::io::Error::other(error)))
+        .map_err(|error| Failure::system("the router did not stop cleanly")(std::io::Error::other(error)))
 }
 
 fn stream(socket: Inherited) -> Option<Listener> {
@@ -137,7 +137,7 @@ fn log_file(path: &Path) -> Result<File, Failure> {
     File::options().create(true).append(true).open(path).map_err(Failure::system("cannot write the log"))
 }
 
-/// Says where it listens, and that it serves.
+/// Prints the addresses of the listeners.
 fn announce(running: &Running) -> Result<(), Failure> {
     for warning in running.warnings() {
         tracing::warn!("{warning}");
@@ -154,7 +154,7 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
     let text = |name: &str| flags.text(name).unwrap_or_default().to_owned();
     for name in ["server-timeout-ms", "probe-timeout-initial-ms", "probe-timeout-max-ms"] {
         if flags.number(name) == 0 {
-            return Err(Failure::usage(format!("--{name} is at least 1")));
+            return Err(Failure::usage(format!("--{name} must be at least 1")));
         }
     }
     let client_tls = tls::clients(flags)?;
@@ -211,7 +211,7 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
     })
 }
 
-/// Where pools are kept, if they are kept in etcd.
+/// Options of etcd, if pools are in etcd.
 fn etcd(flags: &Flags) -> Result<Option<EtcdOptions>, Failure> {
     let endpoints: Vec<String> = flags.texts("etcd").map(str::to_owned).collect();
     let path = |name: &str| flags.text(name).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -225,12 +225,12 @@ fn etcd(flags: &Flags) -> Result<Option<EtcdOptions>, Failure> {
     if endpoints.is_empty() { Ok(None) } else { files.options(endpoints, prefix).map(Some) }
 }
 
-/// The least that requests and replies may hold.
+/// Minimum of --connection-memory.
 const CONNECTION_MEMORY_MIN: usize = 1 << 20;
-/// More they may not hold by default.
+/// Largest default of --connection-memory.
 const CONNECTION_MEMORY_MAX: usize = 1 << 30;
 
-/// What requests in part and replies that are not taken may hold.
+/// Memory limit for partial requests and unread replies.
 fn connection_memory(flags: &Flags) -> Result<usize, Failure> {
     let Some(text) = flags.text("connection-memory") else {
         let available = available_memory().unwrap_or(usize::MAX);
@@ -243,7 +243,7 @@ fn connection_memory(flags: &Flags) -> Result<usize, Failure> {
     }
 }
 
-/// What a tree of handles depends on beside its configuration.
+/// Settings of route handles outside the configuration.
 fn settings(flags: &Flags) -> Result<Settings, Failure> {
     let millis = |name: &str| Duration::from_millis(flags.number(name));
     let unless_zero = |name: &str| Some(millis(name)).filter(|time| !time.is_zero());
@@ -266,17 +266,17 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
     })
 }
 
-/// How packets to servers are marked.
+/// Marks of packets to servers (DSCP).
 fn qos(flags: &Flags) -> Result<Option<DefaultQos>, Failure> {
     let read = |name: &str, most: u8| match flags.number(name) {
         number if number <= most.into() => Ok(number as u8),
-        number => Err(Failure::usage(format!("--{name} is {number}, 0 to {most} expected"))),
+        number => Err(Failure::usage(format!("--{name} must be 0 to {most}, not {number}"))),
     };
     let qos = DefaultQos { class: read("default-qos-class", 4)?, path: read("default-qos-path", 3)? };
     Ok(flags.has("enable-qos").then_some(qos))
 }
 
-/// How values are split.
+/// Options of split values.
 fn big_values(flags: &Flags) -> Option<BigValues> {
     let number = |name: &str| NonZeroU32::new(u32::try_from(flags.number(name)).unwrap_or(u32::MAX));
     let is_hidden = flags.has("big-value-hide-reply-flag");
@@ -287,7 +287,7 @@ fn big_values(flags: &Flags) -> Option<BigValues> {
     })
 }
 
-/// Where deletes are logged that fail.
+/// The log of failed deletes.
 fn deletes(flags: &Flags) -> Result<Option<LogOptions>, Failure> {
     let sync = match flags.text("asynclog-sync").unwrap_or_default() {
         "never" => LogSync::Never,
@@ -309,16 +309,16 @@ fn source(flags: &Flags) -> Result<Source, Failure> {
         flags.text("config-str").map(|text| Source::Text(text.to_owned())),
         flags.text("config-file").map(|path| Source::File(path.into())),
     ];
-    // The first goes before the others, as in mcrouter.
+    // The first one takes precedence, as in mcrouter.
     let source = given.into_iter().flatten().next();
-    source.ok_or_else(|| Failure::usage("no configuration: give --config file:PATH"))
+    source.ok_or_else(|| Failure::usage("no configuration: use --config file:PATH"))
 }
 
 fn admin(flags: &Flags) -> Result<Option<Listen>, Failure> {
     let place = flags.text("admin").map(guira_web::place).transpose();
     let place = place.map_err(|error| Failure::usage(format!("--admin: {error}")))?;
     if place.is_none() && flags.text("admin-token-file").is_some() {
-        return Err(Failure::usage("--admin-token-file: needs a listener: --admin"));
+        return Err(Failure::usage("--admin-token-file needs an admin listener: set --admin"));
     }
     Ok(place)
 }
@@ -340,9 +340,7 @@ fn default_route(flags: &Flags) -> Result<Arc<str>, Failure> {
     let parts: Vec<&str> = text.split('/').collect();
     match *parts {
         ["", region, cluster, ""] if !region.is_empty() && !cluster.is_empty() => Ok(text.into()),
-        _ => {
-            Err(Failure::usage(format!("--route-prefix: '{text}' is no prefix of the form /region/cluster/")))
-        }
+        _ => Err(Failure::usage(format!("--route-prefix: '{text}' does not have the form /region/cluster/"))),
     }
 }
 
@@ -353,7 +351,7 @@ const NAME_MAX: usize = 80;
 fn name(flags: &Flags, option: &str) -> Result<String, Failure> {
     let text = flags.text(option).unwrap_or_default();
     if text.is_empty() || text.contains(|letter: char| letter == '/' || letter.is_control()) {
-        return Err(Failure::usage(format!("--{option}: '{}' is no name", text.escape_debug())));
+        return Err(Failure::usage(format!("--{option}: '{}' is not a valid name", text.escape_debug())));
     }
     if text.len() > NAME_MAX {
         return Err(Failure::usage(format!("--{option}: a name has at most {NAME_MAX} bytes")));

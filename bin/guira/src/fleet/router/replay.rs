@@ -1,4 +1,4 @@
-//! `guira router replay`: delivers deletes that a router or mcrouter has logged.
+//! `guira router replay`: delivers deletes that a router or mcrouter logged.
 
 use super::flags::Flags;
 use clap::error::ErrorKind;
@@ -18,47 +18,49 @@ use std::time::Duration;
 /// The word behind `guira router`.
 pub(super) const NAME: &str = "replay";
 
-const NOTES: &str = "Each delete goes to the server of its line, or, with a configuration, to where that sends it: if the server
-is not part of it any more, by the pool that the line names (AS2.0). Files are removed when all their deletes
-were delivered. A delete may be delivered twice, which does no harm. Files that a running router writes to are left alone,
-and so are those that mcrouter may write to: it does for 15 minutes.
+const NOTES: &str =
+    "Each delete is sent to the server in its line. With a configuration, the router's rules apply: if
+the server is no longer configured, the pool in the line (AS2.0) determines the server. A file is
+removed when all its deletes are delivered. A delete may be delivered twice, which is harmless.
+Files that a running router writes to are skipped, and for 15 minutes those of mcrouter.
 
-Exit codes: 0 if all was delivered, 1 if something is left or went wrong, 2 for a wrong command line.";
+Exit codes: 0 if all deletes were delivered, 1 if some are left or failed, 2 if the command line
+is wrong.";
 
-/// Deliver deletes that a router or mcrouter has logged in a folder.
+/// Deliver deletes that a router or mcrouter logged in a folder.
 #[derive(Debug, Parser)]
 #[command(name = "guira router replay", bin_name = "guira router replay", after_help = NOTES, max_term_width = 110)]
 struct Args {
-    /// The folder: --async-dir of the router.
+    /// The folder of the log: --async-dir of the router.
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// Where deletes go: file:PATH, a path, or the configuration itself.
+    /// The router's configuration: file:PATH, a path, or the text itself.
     #[arg(long, value_name = "TEXT")]
     config: Option<String>,
-    /// Where keys without a prefix go by the configuration: /region/cluster/.
+    /// Route of keys without a prefix: /region/cluster/.
     #[arg(long, value_name = "TEXT", requires = "config")]
     route_prefix: Option<String>,
-    /// Say what would be done, and do nothing.
+    /// Print the plan and exit.
     #[arg(long)]
     dry_run: bool,
-    /// Take files of mcrouter's too that it would still write to if it ran.
+    /// Also replay recent files of mcrouter, to which a running mcrouter would still write.
     #[arg(long)]
     mcrouter_has_ended: bool,
-    /// Deletes a second.
+    /// Maximum deletes per second.
     #[arg(long, value_name = "N", default_value = "10000")]
     rate: NonZeroU32,
-    /// How long a server may take, in milliseconds, unless a configuration says so.
+    /// Timeout of a server in milliseconds, unless the configuration sets one.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
     timeout_ms: u32,
-    /// Tell of files in which nothing was done as well.
+    /// Also print files without any replayed deletes.
     #[arg(long, short)]
     verbose: bool,
-    /// Options of the router that its configuration depends on, or how servers are reached: macros, timeouts, TLS.
+    /// Options of the router for its configuration and connections: macros, timeouts, TLS.
     #[arg(last = true, value_name = "OPTION OF THE ROUTER", requires = "config")]
     of_router: Vec<OsString>,
 }
 
-/// Something is left.
+/// Some deletes are left.
 const EX_LEFT: u8 = 1;
 const EX_USAGE: u8 = 2;
 
@@ -75,8 +77,8 @@ pub(super) fn main(words: &[OsString]) -> ExitCode {
         Err(error) => {
             // If this fails there is no place to report it.
             let _ = error.print();
-            let asked = error.kind() == ErrorKind::DisplayHelp;
-            return if asked { ExitCode::SUCCESS } else { ExitCode::from(EX_USAGE) };
+            let is_help = error.kind() == ErrorKind::DisplayHelp;
+            return if is_help { ExitCode::SUCCESS } else { ExitCode::from(EX_USAGE) };
         }
     };
     match run(&args) {
@@ -138,7 +140,7 @@ fn about(file: &FileReport, args: &Args) -> String {
     for left in &file.left {
         let reason = match &left.reason {
             LeftReason::Down(reason) => reason,
-            LeftReason::Homeless => "the configuration has neither this server nor its pool",
+            LeftReason::Homeless => "neither the server nor its pool is configured",
         };
         text.push_str(&format!("  {} left for {}: {reason}\n", left.count, left.server));
     }
@@ -149,7 +151,7 @@ fn about(file: &FileReport, args: &Args) -> String {
         text.push_str(&format!("  {} lines skipped; {}\n", file.unreadable.count, file.unreadable.first));
     }
     if file.end == FileEnd::Torn {
-        text.push_str("  the last line is not complete and was skipped\n");
+        text.push_str("  skipped the incomplete last line\n");
     }
     if let Some(error) = &file.error {
         text.push_str(&format!("  {error}\n"));
@@ -168,7 +170,7 @@ fn sum(report: &ReplayReport, args: &Args) -> String {
         text.push_str(&format!("; {unreadable} lines skipped"));
     }
     if *busy > 0 {
-        text.push_str(&format!("; {busy} files may still be written to, or are replayed by others"));
+        text.push_str(&format!("; skipped {busy} files that another process may be writing or replaying"));
     }
     text.push('\n');
     text

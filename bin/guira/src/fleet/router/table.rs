@@ -1,10 +1,10 @@
-//! The options of `guira router`, one row each: mcrouter's names, and those of `guira serve` beside them. The command line, its help, the notes
-//! about options without effect, and docs/reference/router-options.md follow from the rows.
+//! The options of `guira router`, one row each, with mcrouter's names and those of `guira serve` as aliases. The command
+//! line, its help, the notes about options without effect, and docs/reference/router-options.md follow from the rows.
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// There is none.
+    /// No value.
     Switch,
     Whole,
     Text,
@@ -14,13 +14,13 @@ pub(crate) enum Kind {
     Mode,
 }
 
-/// What becomes of an option.
+/// The effect of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Used,
-    /// It is accepted, and changes nothing, for this reason.
+    /// Accepted without effect, for this reason.
     Nothing(&'static str),
-    /// The router cannot do what it promises.
+    /// Refused, for this reason.
     Refused(&'static str),
 }
 
@@ -368,7 +368,7 @@ pub(crate) const ROWS: &[Row] = &[
     )
     .short('a')
     .default("/var/spool/mcrouter"),
-    Row::new(DELETES, "asynclog-disable", Switch, "do not log undelivered deletes: clients receive the failure"),
+    Row::new(DELETES, "asynclog-disable", Switch, "do not log undelivered deletes: clients receive the error"),
     Row::new(
         DELETES,
         "use-asynclog-version2",

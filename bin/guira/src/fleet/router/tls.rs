@@ -10,8 +10,8 @@ fn path(flags: &Flags, option: &str) -> Option<PathBuf> {
     flags.text(option).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// TLS of clients, if there is any: the options that are made for it come before those for servers, which were for both in earlier versions
-/// of mcrouter.
+/// TLS of clients, if it is used. Its own options take precedence over those for servers, which earlier versions of
+/// mcrouter used for both.
 pub(super) fn clients(flags: &Flags) -> Result<Option<TlsOptions>, Failure> {
     let own = ["server-pem-cert-path", "server-pem-key-path", "server-pem-ca-path"];
     let common = ["pem-cert-path", "pem-key-path", "pem-ca-path"];
@@ -24,14 +24,14 @@ pub(super) fn clients(flags: &Flags) -> Result<Option<TlsOptions>, Failure> {
         return Ok(None);
     }
     let chain = chain
-        .ok_or_else(|| Failure::usage("TLS for clients needs a certificate: give --server-pem-cert-path"))?;
+        .ok_or_else(|| Failure::usage("TLS for clients needs a certificate: set --server-pem-cert-path"))?;
     let is_required = flags.has("ssl-require-peer-certs");
     let verify = match (&authorities, is_required) {
         (Some(_), true) => VerifyMode::Force,
         (Some(_), false) => VerifyMode::Peer,
         (None, false) => VerifyMode::None,
         (None, true) => {
-            let reason = "--ssl-require-peer-certs needs authorities: give --server-pem-ca-path";
+            let reason = "--ssl-require-peer-certs needs authorities: set --server-pem-ca-path";
             return Err(Failure::usage(reason.to_owned()));
         }
     };
@@ -39,12 +39,12 @@ pub(super) fn clients(flags: &Flags) -> Result<Option<TlsOptions>, Failure> {
     Ok(Some(TlsOptions { key, authorities, verify, resumption, ..TlsOptions::new(chain) }))
 }
 
-/// TLS to servers, for those whose pools ask for it.
+/// TLS to the servers of pools that require it.
 pub(super) fn servers(flags: &Flags) -> Result<ServerTls, Failure> {
     let chain = path(flags, "pem-cert-path");
     let authorities = path(flags, "pem-ca-path").filter(|_| flags.has("ssl-verify-peers"));
     if flags.has("ssl-verify-peers") && authorities.is_none() {
-        return Err(Failure::usage("--ssl-verify-peers needs authorities: give --pem-ca-path"));
+        return Err(Failure::usage("--ssl-verify-peers needs authorities: set --pem-ca-path"));
     }
     let enforce = "ssl-service-identity-authorization-enforce";
     if flags.has(enforce) && authorities.is_none() {

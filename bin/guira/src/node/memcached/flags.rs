@@ -86,8 +86,7 @@ impl Flags {
                 Effect::SetsTo(option, text) if self.has(flag.long) => options.set(option, text),
                 Effect::Nothing(why) if self.value(flag.long).is_some() => {
                     let name = flag.short.map_or(flag.long.to_owned(), |short| format!("-{short}"));
-                    warnings
-                        .push(format!("{name} changes nothing: {why} (docs/guide/replacing-memcached.md)"));
+                    warnings.push(format!("{name} has no effect: {why} (docs/guide/replacing-memcached.md)"));
                 }
                 _ => {}
             }
@@ -124,7 +123,7 @@ impl Flags {
                 }
                 Effect::Nothing(why) => {
                     let warning =
-                        format!("-o {name} changes nothing: {why} (docs/guide/replacing-memcached.md)");
+                        format!("-o {name} has no effect: {why} (docs/guide/replacing-memcached.md)");
                     if !warnings.contains(&warning) {
                         warnings.push(warning);
                     }

@@ -16,7 +16,9 @@ fn port(number: i32) -> Result<Option<u16>, Failure> {
         0 => Ok(None),
         -1 => Ok(Some(0)),
         number => u16::try_from(number).map(Some).map_err(|_| {
-            Failure::usage(format!("{number} is no port: give 1 to 65535, 0 for none, -1 for any"))
+            Failure::usage(format!(
+                "{number} is not a port: use 1 to 65535, 0 for none, -1 for any free port"
+            ))
         }),
     }
 }
@@ -96,7 +98,7 @@ fn everywhere(port: u16) -> impl Iterator<Item = (SocketAddr, bool)> {
 /// The addresses that `host[:port]` stands for, and whether one may be missing. IPv6 addresses with a port are in brackets.
 fn resolve(text: &str, port: u16) -> Result<Vec<(SocketAddr, bool)>, Failure> {
     let usage = |problem: String| Failure::usage(format!("-l {text}: {problem}"));
-    let bad_port = |port: &str| usage(format!("{port} is no port"));
+    let bad_port = |port: &str| usage(format!("{port} is not a port"));
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) = rest.split_once(']').ok_or_else(|| usage("a bracket is not closed".to_owned()))?;
         match rest.strip_prefix(':') {
@@ -143,7 +145,7 @@ mod tests {
         assert_eq!(one("[::1]"), "[::1]:7");
         assert_eq!(one("[::1]:9"), "[::1]:9");
         assert_eq!(addresses("*").unwrap(), ["0.0.0.0:7", "[::]:7"]);
-        assert!(addresses("127.0.0.1:x").unwrap_err().contains("x is no port"));
+        assert!(addresses("127.0.0.1:x").unwrap_err().contains("x is not a port"));
         assert!(addresses("[::1").unwrap_err().contains("not closed"));
     }
 

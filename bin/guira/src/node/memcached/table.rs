@@ -173,7 +173,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "delimiter between key prefixes and the rest, for\n\"stats detail\" (default: \":\"), which is then on",
     ),
     flag('t', "threads", "num", Sets("workers", threads), "number of threads to use (default: 4)"),
-    flag('R', "max-reqs-per-event", "num", Nothing("connections take turns by themselves"), ""),
+    flag('R', "max-reqs-per-event", "num", Nothing("connections always take turns"), ""),
     flag(
         'C',
         "disable-cas",
@@ -244,15 +244,16 @@ pub(super) const FLAGS: &[Flag] = &[
     flag('o', "extended", "", Read(None, same), "comma separated list of extended options"),
 ];
 
-const INDEX: &str = "the index grows by itself";
+const INDEX: &str = "the index grows automatically";
 const HASH: &str = "keys are hashed with a secret seed";
-const POLICY: &str = "the server chooses what evicts; guira serve --policy seg-lru has segments to tune";
-const MOVING: &str = "memory moves between classes by itself";
+const POLICY: &str =
+    "the server chooses the eviction policy; guira serve --policy seg-lru has segments to tune";
+const MOVING: &str = "memory moves between classes automatically";
 const LAYOUT: &str = "long items are kept in chunks of their own";
-const CRAWLER: &str = "expired items are looked for in idle time";
+const CRAWLER: &str = "the crawler removes expired items in idle time";
 const BUFFERS: &str = "replies have no objects";
 const FLASH: &str = "items are kept in memory only";
-const PROXY: &str = "this server is no proxy";
+const PROXY: &str = "this server is not a proxy";
 
 pub(super) const WORDS: &[Word] = &[
     word(
@@ -283,11 +284,11 @@ pub(super) const WORDS: &[Word] = &[
     ),
     word("ssl_keyformat", Read(None, key_format), "private key format: PEM (1)"),
     nothing("ssl_wbuf_size", "what TLS holds back is bounded"),
-    nothing("ssl_kernel_tls", "TLS is done by the server itself"),
+    nothing("ssl_kernel_tls", "the server itself does TLS"),
     word(
         "read_buf_mem_limit",
         Sets("connection-memory", connection_memory),
-        "megabytes for requests and replies under way (default: as suits -m)",
+        "megabytes for requests and replies in progress (default: derived from -m)",
     ),
     word(
         "watcher_logbuf_size",
@@ -305,7 +306,7 @@ pub(super) const WORDS: &[Word] = &[
     nothing("hashpower", INDEX),
     nothing("no_hashexpand", INDEX),
     nothing("hash_algorithm", HASH),
-    nothing("tail_repair_time", "no item is held by anybody"),
+    nothing("tail_repair_time", "no client holds an item"),
     nothing("slab_reassign", MOVING),
     nothing("no_slab_reassign", MOVING),
     nothing("slab_automove", MOVING),
@@ -327,8 +328,8 @@ pub(super) const WORDS: &[Word] = &[
     nothing("hot_max_factor", POLICY),
     nothing("warm_max_factor", POLICY),
     nothing("temporary_ttl", POLICY),
-    nothing("modern", "there is nothing to choose"),
-    nothing("no_modern", "there is nothing to choose"),
+    nothing("modern", "there is only one mode"),
+    nothing("no_modern", "there is only one mode"),
     nothing("resp_obj_mem_limit", BUFFERS),
     nothing("inline_ascii_resp", BUFFERS),
     nothing("no_inline_ascii_resp", BUFFERS),
@@ -422,6 +423,6 @@ fn number(text: &str) -> Result<String, String> {
 fn key_format(text: &str) -> Result<String, String> {
     match text {
         "1" | "PEM" => same(text),
-        _ => Err("only PEM (1) is known".to_owned()),
+        _ => Err("only PEM (1) is supported".to_owned()),
     }
 }

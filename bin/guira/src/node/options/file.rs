@@ -81,7 +81,7 @@ impl Visitor<'_> for NameVisitor {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-        row(name).ok_or_else(|| E::custom(format!("there is no option {name}")))
+        row(name).ok_or_else(|| E::custom(format!("unknown option {name}")))
     }
 }
 

@@ -80,7 +80,7 @@ fn the_command_line_goes_before_the_file() {
 #[test]
 fn unknown_names_and_bad_values_are_refused_by_name() {
     for (text, problem) in [
-        ("memroy = \"1G\"", "there is no option memroy"),
+        ("memroy = \"1G\"", "unknown option memroy"),
         ("memory = \"1X\"", "'1X' is not a size"),
         ("workers = 0", "workers: must be 1 to 1024"),
         ("listen = []", "at least one address"),

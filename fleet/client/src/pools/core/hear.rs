@@ -108,7 +108,7 @@ impl Core {
         match fault {
             Fault::ConnectTimeout | Fault::AddressTimeout => it.known.note_timeout(it.connect_patience_ms()),
             Fault::Nonsense => it.known.note_failure("the reply is invalid"),
-            Fault::Refused => it.known.note_failure("the server refused a request before this one"),
+            Fault::Refused => it.known.note_failure("the server refused an earlier request"),
             Fault::Unreachable | Fault::Busy | Fault::Gone | Fault::Unused => {}
         }
         let (why, prober) = match fault {

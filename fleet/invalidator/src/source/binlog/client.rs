@@ -86,8 +86,8 @@ pub(super) fn connect(options: &Options) -> Result<Packets<Wire>, SourceError> {
     let (packets, version) = connect_with(&options.server, &options.key)?;
     let other = |text: &str| Err(SourceError::Unsuitable(format!("{text}, but {version}")));
     match (options.product, version.contains("MariaDB")) {
-        (Product::MariaDb, false) => other("the database is no MariaDB"),
-        (Product::MySql, true) => other("the database is no MySQL"),
+        (Product::MariaDb, false) => other("the database is not MariaDB"),
+        (Product::MySql, true) => other("the database is not MySQL"),
         _ => Ok(packets),
     }
 }
@@ -106,7 +106,7 @@ impl Settings<'_> {
         let unsuitable = |text: &str| Err(SourceError::Unsuitable(text.to_owned()));
         let Settings { has_log, syncs, format, image, metadata } = self;
         if *has_log != "1" {
-            return unsuitable("the database writes no log: start it with log_bin");
+            return unsuitable("the database has no binary log: start it with log_bin");
         }
         if *syncs != "1" {
             // Operator: Set `sync_binlog = 1` on the database.
@@ -150,7 +150,7 @@ impl Log for BinaryLog {
                 return Err(SourceError::Ended);
             }
             Some((0xfe, _)) => {
-                return Err(io::Error::other("the database has ended the log").into());
+                return Err(io::Error::other("the database ended the log").into());
             }
             _ => return Err(SourceError::Malformed("a packet")),
         }

@@ -145,7 +145,7 @@ impl Dump {
             kind::MYSQL_GTID => self.begin_of_mysql(gtid_set::Gtid::read(event.body))?,
             kind::MYSQL_GTID_TAGGED => self.begin_of_mysql(gtid_set::Gtid::read_tagged(event.body))?,
             kind::MYSQL_ANONYMOUS => {
-                return Err(SourceError::Gap("it has a transaction without a GTID".to_owned()));
+                return Err(SourceError::Gap("a transaction has no GTID".to_owned()));
             }
             kind::TABLE_MAP | kind::ANNOTATE_ROWS | kind::ROWS_QUERY => {
                 self.tell(event, is_whole, changes)?
@@ -157,14 +157,14 @@ impl Dump {
             }
             kind::XID => self.end(event, changes)?,
             kind::INCIDENT => {
-                return Err(SourceError::Gap("the database says that changes are missing in it".to_owned()));
+                return Err(SourceError::Gap("the database reports missing changes (INCIDENT)".to_owned()));
             }
             kind::XA_PREPARE => self.prepare(event, changes)?,
             kind::ROTATE => self.rotate(event),
             kind::HEARTBEAT => {}
             other if kind::NEUTRAL.contains(&other) || event.is_ignorable => {}
             other => {
-                let text = format!("the log has an event of kind {other}, which is not known here");
+                let text = format!("the log has an event of the unsupported kind {other}");
                 return Err(SourceError::Unsuitable(text));
             }
         }
@@ -266,7 +266,7 @@ impl Dump {
             None if is_commit && !was_read => {
                 let gtid = self.transaction.as_ref().map(|it| format!(" by {}", it.gtid)).unwrap_or_default();
                 Err(SourceError::Gap(format!(
-                    "XA transaction {xid} was committed{gtid}, and prepared before the log was read"
+                    "XA transaction {xid} was committed{gtid}, but prepared before the position where reading started"
                 )))
             }
             _ => self.end(event, changes),

@@ -112,9 +112,7 @@ impl<'a> Event<'a> {
         match self.body.last() {
             Some(0) => Ok(Checksum::None),
             Some(1) => Ok(Checksum::Crc32),
-            _ => Err(SourceError::Unsuitable(
-                "the log has checksums of a kind that is not known here".to_owned(),
-            )),
+            _ => Err(SourceError::Unsuitable("the log has checksums of an unsupported kind".to_owned())),
         }
     }
 }

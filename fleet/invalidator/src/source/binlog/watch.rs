@@ -32,9 +32,7 @@ pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
 /// What to do about it, if that is not what the error says.
 fn advice(error: &SourceError) -> &'static str {
     match error {
-        SourceError::Refused(_) => {
-            ". The user needs BINLOG MONITOR (MariaDB) or REPLICATION CLIENT (MySQL) for it"
-        }
+        SourceError::Refused(_) => ". Grant BINLOG MONITOR (MariaDB) or REPLICATION CLIENT (MySQL)",
         _ => "",
     }
 }
@@ -46,7 +44,7 @@ fn look(options: &Options, connection: &mut Option<Packets<Wire>>) -> Result<Ext
     };
     let files = rows(connection, "SHOW BINARY LOGS")?;
     let files: Option<_> = files.iter().map(|file| read(file)).collect();
-    files.map(Extent::new).ok_or(SourceError::Malformed("the list of its logs"))
+    files.map(Extent::new).ok_or(SourceError::Malformed("the list of logs"))
 }
 
 /// The number of a file of the log, and its length.

@@ -60,8 +60,7 @@ impl PreparedTransactions {
         let bytes = EVENT + event.body.len();
         if self.bytes + events.bytes + bytes > KEPT_MAX {
             return Err(SourceError::Gap(
-                "XA transactions that are prepared and not committed have changed more than the 16 MiB that are kept of them"
-                    .to_owned(),
+                "the changes of prepared XA transactions exceed the limit of 16 MiB".to_owned(),
             ));
         }
         events.bytes += bytes;

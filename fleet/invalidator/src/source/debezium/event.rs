@@ -31,7 +31,7 @@ pub(super) fn tell(line: &[u8], changes: &mut dyn Changes) -> Result<u64, Untold
         return Ok(wall_clock());
     }
     let wrong = |why: &str| Untold::Wrong(why.to_owned());
-    let event = Json::read(line).ok_or_else(|| wrong("it is no JSON"))?;
+    let event = Json::read(line).ok_or_else(|| wrong("not JSON"))?;
     let payload = match event.get("payload") {
         Some(payload) if event.get("schema").is_some() => payload,
         _ => event,
@@ -47,16 +47,14 @@ pub(super) fn tell(line: &[u8], changes: &mut dyn Changes) -> Result<u64, Untold
     match op.as_deref() {
         Some(op @ (b"c" | b"u" | b"d")) => {
             let told = source.and_then(|source| tell_row(op, payload, source, when, changes));
-            told.ok_or_else(|| {
-                wrong("a change has no source with db or schema and table, or not the images that it should")
-            })??;
+            told.ok_or_else(|| wrong("no source with db or schema and table, or no row images"))??;
         }
         Some(b"t") => changes.unseen(&source.and_then(place).unwrap_or_default(), "TRUNCATE"),
         // Rows that were there before, and messages.
         Some(b"r" | b"m") => {}
-        Some(op) => return Err(wrong(&format!("its op is {}", op.escape_ascii()))),
+        Some(op) => return Err(wrong(&format!("unknown op {}", op.escape_ascii()))),
         None if is_of_no_row(payload) => {}
-        None => return Err(wrong("it has no op: is it flattened?")),
+        None => return Err(wrong("no op, so the event may be flattened")),
     }
     Ok(when)
 }
@@ -279,13 +277,13 @@ mod tests {
         }
         let without_table = SOURCE.replace("table", "tables");
         for (line, expected) in [
-            ("{", "it is no JSON"),
-            ("{} {}", "it is no JSON"),
-            ("7", "it has no op"),
-            (r#"{"id":1,"name":"flat"}"#, "is it flattened?"),
-            (r#"{"op":"x"}"#, "its op is x"),
-            (&format!(r#"{{"op":"c",{without_table},"after":{{"id":1}}}}"#), "has no source"),
-            (&format!(r#"{{"op":"c",{SOURCE},"after":null}}"#), "not the images"),
+            ("{", "not JSON"),
+            ("{} {}", "not JSON"),
+            ("7", "no op"),
+            (r#"{"id":1,"name":"flat"}"#, "may be flattened"),
+            (r#"{"op":"x"}"#, "unknown op x"),
+            (&format!(r#"{{"op":"c",{without_table},"after":{{"id":1}}}}"#), "no source"),
+            (&format!(r#"{{"op":"c",{SOURCE},"after":null}}"#), "no row images"),
         ] {
             let error = told(line).unwrap_err();
             assert!(error.contains(expected), "{line}: {error}");

@@ -100,7 +100,7 @@ impl<'l> Sender<'l> {
             let unread = |error: io::Error| {
                 io::Error::new(
                     error.kind(),
-                    format!("the sender does not take what is acknowledged, and is left: {error}"),
+                    format!("cannot send acknowledgements to the sender; closed its connection: {error}"),
                 )
             };
             (&self.socket).write_all(format!("{lines}\n").as_bytes()).map_err(unread)?;
@@ -140,7 +140,7 @@ impl<'l> Sender<'l> {
         if useless >= self.rules.useless_max && self.listener.is_waited_for() {
             let seconds = useless.as_secs();
             return Err(io::Error::other(format!(
-                "another sender has connected, and this one has sent no change event for {seconds} s: it is left"
+                "closed the connection of a sender that sent no change event for {seconds} s, because another sender has connected"
             )));
         }
         Ok(())
@@ -150,7 +150,7 @@ impl<'l> Sender<'l> {
     fn wait_for_acknowledgement(&mut self) -> io::Result<()> {
         self.tell_acknowledged()?;
         if self.told >= self.position.lines || self.listener.is_waited_for() {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the sender has ended"));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the sender closed the connection"));
         }
         self.acknowledged.wait_for_more(self.told, READ_WAIT);
         Ok(())
@@ -159,7 +159,7 @@ impl<'l> Sender<'l> {
     fn take_line(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
         let told = match self.lines.next() {
             Some(Line::Whole(line)) => event::tell(line, changes).map_err(|untold| (untold, line)),
-            Some(Line::Long) => Err((Untold::Wrong("it has over 64 MiB".to_owned()), &[][..])),
+            Some(Line::Long) => Err((Untold::Wrong("over 64 MiB".to_owned()), &[][..])),
             None => return Ok(()),
         };
         let (when, was_of_use) = match told {
@@ -169,7 +169,7 @@ impl<'l> Sender<'l> {
                 let shown = line[..line.len().min(SHOWN_MAX)].escape_ascii().to_string();
                 if self.rules.on_bad_line == OnBadLine::Stop {
                     return Err(SourceError::Unsuitable(format!(
-                        "a line is no change event, {why}: {shown}"
+                        "a line is not a change event: {why}: {shown}"
                     )));
                 }
                 self.keep_seat()?;

@@ -234,6 +234,6 @@ fn a_line_that_is_no_event_ends_the_process_if_that_is_wanted() {
     let mut sender = running.connect();
     send(&mut sender, "{\"id\":1}");
     let error = running.thread.join().unwrap().unwrap_err();
-    assert!(matches!(&error, SourceError::Unsuitable(text) if text.contains("it has no op")), "{error}");
+    assert!(matches!(&error, SourceError::Unsuitable(text) if text.contains("no op")), "{error}");
     assert_eq!(told(&mut sender), "", "it is not acknowledged");
 }

@@ -100,7 +100,7 @@ fn identify(messages: &mut Messages) -> Result<Position, SourceError> {
         })
     };
     let row = query(messages, "IDENTIFY_SYSTEM")?.into_iter().next();
-    row.and_then(read).ok_or(SourceError::Malformed("its answer to IDENTIFY_SYSTEM"))
+    row.and_then(read).ok_or(SourceError::Malformed("the reply to IDENTIFY_SYSTEM"))
 }
 
 /// Whether the log says what is wanted.
@@ -113,11 +113,11 @@ fn check(messages: &mut Messages, options: &Options) -> Result<(), SourceError> 
         .map_err(|_| SourceError::Malformed("its settings"))?
         .map(Option::unwrap_or_default);
     if version.parse().is_ok_and(|version: u32| version < VERSION_MIN) {
-        return unsuitable(format!("version {version} of PostgreSQL is too old: 14 is needed"));
+        return unsuitable(format!("PostgreSQL {version} is too old: version 14 or later is needed"));
     }
     if is_standby == "t" {
         // It may become the primary, or its name lead there.
-        return Err(io::Error::other("it is a standby, which cannot be read").into());
+        return Err(io::Error::other("the database is a standby: connect to the primary").into());
     }
     if level != "logical" {
         return unsuitable(format!("the log has no rows (wal_level = {level}): set wal_level = logical"));
@@ -133,7 +133,7 @@ fn check(messages: &mut Messages, options: &Options) -> Result<(), SourceError> 
     let Some(row) = rows.into_iter().next() else {
         let name = identifier(publication);
         return unsuitable(format!(
-            "there is no publication {publication}: CREATE PUBLICATION {name} FOR TABLE … or FOR ALL TABLES, before the slot is made"
+            "publication {publication} does not exist: run CREATE PUBLICATION {name} FOR TABLE … or FOR ALL TABLES before the slot is created"
         ));
     };
     if options.tables.is_empty() {
@@ -141,7 +141,9 @@ fn check(messages: &mut Messages, options: &Options) -> Result<(), SourceError> 
     }
     let is_true = |at: usize| row.get(at).is_some_and(|value| value.as_deref() == Some("t"));
     if !is_true(0) {
-        return unsuitable(format!("the publication {publication} leaves out inserts, updates or deletes"));
+        return unsuitable(format!(
+            "publication {publication} does not publish all of insert, update and delete"
+        ));
     }
     if !is_true(1) {
         // Operator: Create the publication with `publish = 'insert, update, delete, truncate'`.
@@ -174,7 +176,7 @@ fn check_table(
     match (is_true(0), is_true(1)) {
         (_, true) => Ok(()),
         (true, false) => Err(SourceError::Unsuitable(format!(
-            "the table {schema}.{table} has templates and is not in the publication {publication}: add it, or set publish_via_partition_root if it has partitions"
+            "table {schema}.{table} has templates but is not in publication {publication}: add the table, or set publish_via_partition_root for a partitioned table"
         ))),
         (false, false) => {
             // Operator: Correct the name in the template, or create the table.
@@ -215,9 +217,9 @@ fn begin(messages: &mut Messages, options: &Options) -> Result<Lsn, SourceError>
     match (begins, options.slot_creation) {
         (Some(lsn), _) => Ok(lsn),
         (None, SlotCreation::Allowed) => slot::create(messages, name),
-        (None, SlotCreation::Forbidden) => Err(SourceError::Unsuitable(format!(
-            "the slot {name} is not there, or lost, and create-slot is false"
-        ))),
+        (None, SlotCreation::Forbidden) => {
+            Err(SourceError::Unsuitable(format!("slot {name} is missing or lost, and create-slot is false")))
+        }
     }
 }
 
@@ -235,10 +237,10 @@ impl Log for Postgres {
             }
             b'E' => return Err(refusal(message.body)),
             // The end of the COPY, and of the command.
-            b'c' | b'C' => return Err(io::Error::other("the database has ended the log").into()),
+            b'c' | b'C' => return Err(io::Error::other("the database ended the log").into()),
             // Notices and settings.
             b'N' | b'S' => {}
-            _ => return Err(SourceError::Malformed("what is no part of the log")),
+            _ => return Err(SourceError::Malformed("a message that is not part of the log")),
         }
         if self.messages.is_drained() { Ok(changes.pause()?) } else { Ok(()) }
     }

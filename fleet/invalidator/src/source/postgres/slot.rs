@@ -60,7 +60,7 @@ impl Slot {
         let name = &self.name;
         if self.plugin != PLUGIN || !self.is_of_this_database {
             return Err(SourceError::Unsuitable(format!(
-                "the slot {name} is of another database, or of another output plugin than {PLUGIN}: name another one, or drop it"
+                "slot {name} belongs to another database or another output plugin than {PLUGIN}: use another slot or drop this one"
             )));
         }
         Ok(())
@@ -71,8 +71,7 @@ impl Slot {
         let name = &self.name;
         match &self.reader {
             Some(reader) => {
-                let text =
-                    format!("the slot {name} is in use: process {reader} of the database reads from it");
+                let text = format!("slot {name} is in use by process {reader} of the database");
                 Err(io::Error::other(text).into())
             }
             None => Ok(()),
@@ -90,28 +89,25 @@ pub(super) fn check(
     let gap = |text: String| Err(SourceError::Gap(text));
     if position.system != end.system {
         return gap(format!(
-            "the position is of the database {}, and this one is {}",
+            "the position belongs to database {}, but this database is {}",
             position.system, end.system
         ));
     }
     let Some(slot) = slot else {
-        return gap(format!("the slot {name} is not there any more"));
+        return gap(format!("slot {name} no longer exists"));
     };
     let Some(confirmed) = slot.confirmed.filter(|_| !slot.is_lost) else {
         return gap(format!(
-            "the slot {name} is lost: the database has removed parts of its log, since more was to be kept than max_slot_wal_keep_size"
+            "slot {name} is lost: the log for it exceeded max_slot_wal_keep_size, and the database removed parts"
         ));
     };
     slot.check_kind()?;
     if confirmed > position.lsn {
-        return gap(format!(
-            "the slot {name} begins at {confirmed}, which is behind the position {}",
-            position.lsn
-        ));
+        return gap(format!("slot {name} starts at {confirmed}, after the position {}", position.lsn));
     }
     if position.lsn > end.lsn {
         return gap(format!(
-            "the log ends at {}, which is before the position {}: an older state of the database was restored",
+            "the log ends at {}, before the position {}: the database was restored from an older state",
             end.lsn, position.lsn
         ));
     }
@@ -159,7 +155,7 @@ pub(super) fn copy(messages: &mut Messages, name: &str) -> Result<String, Source
     );
     let row = query(messages, &statement)?.into_iter().next();
     row.and_then(|row| row.into_iter().next().flatten())
-        .ok_or(SourceError::Malformed("the slot that it has copied"))
+        .ok_or(SourceError::Malformed("the name of the copied slot"))
 }
 
 /// Makes a slot, which begins at the present end of the log. It waits for the end of all transactions that have begun.
@@ -171,7 +167,7 @@ pub(super) fn create(messages: &mut Messages, name: &str) -> Result<Lsn, SourceE
     let rows = query(messages, &statement)?;
     messages.reset_patience();
     let lsn = rows.into_iter().next().and_then(|row| row.into_iter().nth(1).flatten());
-    lsn.and_then(|lsn| Lsn::read(&lsn)).ok_or(SourceError::Malformed("the slot that it has made"))
+    lsn.and_then(|lsn| Lsn::read(&lsn)).ok_or(SourceError::Malformed("the position of the created slot"))
 }
 
 #[cfg(test)]
@@ -208,13 +204,10 @@ mod tests {
         for lsn in [500, 501, 1000] {
             assert_eq!(told(Some(&slot()), at(lsn)), "good", "{lsn}");
         }
-        assert_eq!(
-            told(Some(&slot()), at(499)),
-            "the slot guira begins at 0/1F4, which is behind the position 0/1F3"
-        );
-        assert!(told(Some(&slot()), at(1001)).contains("an older state of the database was restored"));
-        assert!(told(None, at(500)).contains("is not there any more"));
-        assert!(told(Some(&slot()), Position { system: 8, ..at(500) }).contains("of the database 8"));
+        assert_eq!(told(Some(&slot()), at(499)), "slot guira starts at 0/1F4, after the position 0/1F3");
+        assert!(told(Some(&slot()), at(1001)).contains("restored from an older state"));
+        assert!(told(None, at(500)).contains("no longer exists"));
+        assert!(told(Some(&slot()), Position { system: 8, ..at(500) }).contains("belongs to database 8"));
         let lost = Slot { is_lost: true, ..slot() };
         assert!(told(Some(&lost), at(500)).contains("is lost"));
         let gone = Slot { confirmed: None, ..slot() };

@@ -90,9 +90,9 @@ impl Sight {
         if status == RESERVED || status == before {
             return None;
         }
-        let left = left.map(|left| format!(", and the slot is lost after {left} more")).unwrap_or_default();
+        let left = left.map(|left| format!("; the slot is lost after {left} more bytes")).unwrap_or_default();
         Some(format!(
-            "the slot {slot} has the database keep {retained} bytes of its log ({status}), more than it would anyway{left}: targets that are away hold it up"
+            "slot {slot} retains {retained} bytes of WAL ({status}) because unreachable targets delay it{left}"
         ))
     }
 }
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(sight("reserved").alarm("reserved", "guira"), None);
         let alarm = sight("extended").alarm("reserved", "guira").unwrap();
         assert!(
-            alarm.contains("keep 7 bytes of its log (extended)") && alarm.contains("after 9 more"),
+            alarm.contains("retains 7 bytes of WAL (extended)") && alarm.contains("after 9 more bytes"),
             "{alarm}"
         );
         assert_eq!(sight("extended").alarm("extended", "guira"), None);

@@ -46,7 +46,7 @@ impl HeldLog {
             Err(error) => return Err(error),
         };
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -75,7 +75,7 @@ impl HeldLog {
             Some(_) if read < LINE_MAX => Content::Torn,
             Some(_) => {
                 self.skip_line()?;
-                Content::Unreadable("it is too long for a line of a delete log".to_owned())
+                Content::Unreadable("line too long".to_owned())
             }
         };
         Ok(Some(Line { from, to: self.at, content }))

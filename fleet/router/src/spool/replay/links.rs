@@ -112,7 +112,7 @@ impl Link {
         let connection = self.connected(target)?;
         send(connection, [&Delete::of(PROBE)].into_iter().chain(&plain))?;
         if let Delivery::Refused(line) = reply(connection)? {
-            return Err(format!("the server refuses every delete: {line}"));
+            return Err(format!("the server rejects every delete: {line}"));
         }
         for at in again {
             done[at] = reply(connection)?;
@@ -234,7 +234,7 @@ mod tests {
             let two: &'static str = format!("{refusal}\r\n{refusal}\r\n").leak();
             let (done, link, _) = deliver(&[(2, two), (1, &two[two.len() / 2..])], &deletes(&[b"a", b"b"]));
             assert_eq!(done, [Delivery::Failed, Delivery::Failed]);
-            assert_eq!(link.reason, format!("the server refuses every delete: {refusal}"));
+            assert_eq!(link.reason, format!("the server rejects every delete: {refusal}"));
             assert!(!link.is_ready());
         }
     }

@@ -166,7 +166,7 @@ impl Replay {
         self.forgive_files();
         for rest in self.known.values_mut().flat_map(HashMap::values_mut) {
             if rest.reason == LeftReason::Homeless {
-                rest.reason = LeftReason::Down("the configuration is another now".to_owned());
+                rest.reason = LeftReason::Down("the configuration has changed".to_owned());
             }
         }
     }
@@ -352,7 +352,7 @@ impl Replay {
     /// Why a server is passed over.
     fn reason(&self, server: &Address) -> String {
         let failed = self.links.get(server).filter(|link| !link.is_ready());
-        failed.map_or("it is out of service".to_owned(), |link| link.reason.clone())
+        failed.map_or("marked as failed".to_owned(), |link| link.reason.clone())
     }
 
     fn deliver(&mut self, work: &mut Work, pass: &mut Pass, window: Vec<Due>) {
@@ -444,7 +444,7 @@ impl Replay {
             return;
         }
         if let Err(error) = kept.save(&work.progress) {
-            work.report.error = Some(format!("its progress cannot be kept: {error}"));
+            work.report.error = Some(format!("cannot save the progress: {error}"));
         }
     }
 
@@ -464,7 +464,7 @@ impl Replay {
                     work.report.fate = FileFate::Removed;
                     self.counts.add(LogCount::FilesDone, 1);
                 }
-                Err(error) => work.report.error = Some(format!("it cannot be removed: {error}")),
+                Err(error) => work.report.error = Some(format!("cannot remove the file: {error}")),
             }
         }
         if told == Told::GoOn {

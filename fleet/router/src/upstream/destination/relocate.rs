@@ -81,7 +81,7 @@ impl Destination {
     /// is not heard.
     pub(crate) fn let_go(&mut self, poll: &Poll) {
         let waiting = self.fail(poll, Outcome::RemoteError);
-        debug_assert!(waiting.iter().all(|lost| lost.origin == Origin::Nobody), "nobody waits");
+        debug_assert!(waiting.iter().all(|lost| lost.origin == Origin::Nobody), "no client waits");
         *self = self.anew();
         self.meter.set_state(State::Closed);
         self.show_outstanding();

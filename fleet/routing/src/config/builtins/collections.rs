@@ -114,7 +114,7 @@ fn select(call: &Call<'_>) -> Outcome<Rc<Json>> {
         Some(found) => call.expander.copy(found).map(Rc::new),
         None => match call.optional(2)? {
             Some(default) => Ok(default),
-            None => Err(call.fail(format!("there is no {what}, and no default"))),
+            None => Err(call.fail(format!("no {what} and no default"))),
         },
     }
 }

@@ -148,7 +148,7 @@ impl<'e> Expander<'e> {
             Some((_, Form::Object(_))) => {
                 Err(Trouble::at(place, format!("@{name} has no short form: write {{\"type\": {name:?}, …}}")))
             }
-            None => Err(Trouble::at(place, format!("there is no macro {name:?}"))),
+            None => Err(Trouble::at(place, format!("unknown macro {name:?}"))),
         }
     }
 
@@ -187,7 +187,7 @@ impl<'e> Expander<'e> {
         }
         match self.constants.get(name) {
             Some(constant) => constant.value(self, name, place),
-            None => Err(Trouble::at(place, format!("there is no parameter {name:?}"))),
+            None => Err(Trouble::at(place, format!("unknown parameter {name:?}"))),
         }
     }
 

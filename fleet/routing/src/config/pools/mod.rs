@@ -251,9 +251,8 @@ impl<'s> Pools<'s> {
         if !self.imports.contains(name) {
             self.imports.push(Arc::clone(name));
         }
-        let text = text.map_err(|reason| {
-            place.error(format!("there is no pool {name:?}, nor a file of this name: {reason}"))
-        })?;
+        let text = text
+            .map_err(|reason| place.error(format!("no pool {name:?} and no file of this name: {reason}")))?;
         let json = parse(name, &text, &self.budget)?;
         json.object(name)?;
         let json = Rc::new(json);

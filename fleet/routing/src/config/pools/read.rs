@@ -18,11 +18,11 @@ const MISSING_WEIGHT: f64 = 0.5;
 
 /// Members that mcrouter reads and this router does not, and why.
 const WITHOUT_EFFECT: [(&str, &str); 7] = [
-    ("additional_fanout", "there is one connection to a server for each worker"),
-    ("server_failure_limit", "it is the router's option --timeouts-until-tko"),
-    ("server_retry_timeout", "it is the router's option --probe-timeout-initial-ms"),
-    ("services", "there are no services of Meta's scheduler"),
-    ("service_id_override", "there are no service identities"),
+    ("additional_fanout", "each worker has one connection to a server"),
+    ("server_failure_limit", "use the router's option --timeouts-until-tko"),
+    ("server_retry_timeout", "use the router's option --probe-timeout-initial-ms"),
+    ("services", "services of Meta's scheduler are not supported"),
+    ("service_id_override", "service identities are not supported"),
     ("security_mech_within_dc", "this router does not know which servers are in its datacenter"),
     ("port_override_within_dc", "this router does not know which servers are in its datacenter"),
 ];
@@ -341,7 +341,7 @@ fn weights(
         let effect = if weights.len() < servers.len() {
             "the others have the weight 0.5"
         } else {
-            "the last ones have no effect"
+            "the last weights have no effect"
         };
         warnings.push(json.error(format!("{reason}: {effect}")));
     }
@@ -359,7 +359,7 @@ fn repeated(servers: &[Server], warnings: &mut Vec<ConfigError>) {
         let Target::Server { address, .. } = &server.target else { continue };
         if let Some(earlier) = seen.insert(address, &server.place) {
             let reason = format!(
-                "server {address} is in this pool already, on line {}: it gets two shares",
+                "server {address} is already in this pool, on line {}; it receives two shares of the keys",
                 earlier.line
             );
             warnings.push(server.place.error(reason));

@@ -53,14 +53,14 @@ pub(super) fn parse(text: &str, port_override: Option<u16>) -> Result<(Address, 
     let [protocol, secured, compression] =
         [parts.next(), parts.next(), parts.next()].map(Option::unwrap_or_default);
     if parts.next().is_some() {
-        return Err("has too many parts: protocol, security and compression come last".into());
+        return Err("has too many parts: use HOST:PORT:PROTOCOL:SECURITY:COMPRESSION".into());
     }
     if !protocol.is_empty() {
         self::protocol(protocol)?;
     }
     let secured = if secured.is_empty() { None } else { Some(security(secured)?) };
     if matches!(address, Address::Unix(_)) && secured == Some(Security::Tls) {
-        return Err("is a socket of this host, over which there is no TLS".into());
+        return Err("is a UNIX socket, which does not support TLS".into());
     }
     match compression {
         "" | "notcompressed" => Ok((address, secured)),
@@ -70,7 +70,7 @@ pub(super) fn parse(text: &str, port_override: Option<u16>) -> Result<(Address, 
 }
 
 pub(super) const NO_COMPRESSION: &str =
-    "asks for compressed replies, which need mcrouter's own protocol and dictionaries";
+    "has compression, which needs mcrouter's own protocol and dictionaries";
 
 fn unix(path: &str) -> Result<Address, String> {
     match path.len() {
@@ -101,7 +101,7 @@ fn tcp(text: &str, port_override: Option<u16>) -> Result<(Address, &str), String
         || host.len() > HOST_MAX
         || host.contains(|c: char| c.is_control() || c.is_whitespace())
     {
-        return Err("has no proper name of a host; an IPv6 address stands in brackets".into());
+        return Err("has no valid host name; write IPv6 addresses in brackets".into());
     }
     let (written, rest) = rest.split_once(':').unwrap_or((rest, ""));
     let port = port_override.or_else(|| written.parse().ok().filter(|port| *port != 0));
@@ -114,9 +114,9 @@ pub(super) fn protocol(name: &str) -> Result<(), String> {
     match name.to_ascii_lowercase().as_str() {
         "ascii" => Ok(()),
         "caret" | "umbrella" | "thrift" | "xdp" | "metaroce" => Err(format!(
-            "asks for the protocol {name:?}, which only servers inside Meta speak: \"ascii\" expected"
+            "has the protocol {name:?}, which only servers inside Meta support: \"ascii\" expected"
         )),
-        _ => Err(format!("asks for the protocol {name:?}, \"ascii\" expected")),
+        _ => Err(format!("has the protocol {name:?}, \"ascii\" expected")),
     }
 }
 
@@ -125,9 +125,9 @@ pub(super) fn security(name: &str) -> Result<Security, String> {
         "plain" => Ok(Security::Plain),
         "ssl" | "tls" => Ok(Security::Tls),
         "fizz" | "tls13_fizz" | "ktls" | "ktls12" | "tls_to_plain" => Err(format!(
-            "asks for {name:?}, which is particular to mcrouter's libraries: \"plain\" or \"ssl\" expected"
+            "has the security {name:?}, which needs mcrouter's libraries: \"plain\" or \"ssl\" expected"
         )),
-        _ => Err(format!("asks for the security {name:?}, \"plain\" or \"ssl\" expected")),
+        _ => Err(format!("has the security {name:?}, \"plain\" or \"ssl\" expected")),
     }
 }
 
@@ -174,10 +174,10 @@ mod tests {
     fn what_cannot_be_talked_to_is_refused() {
         let long = format!("unix:{}", "p".repeat(108));
         let cases = [
-            ("", "has no proper name of a host"),
-            (":1", "has no proper name of a host"),
-            ("::1:11211", "has no proper name of a host; an IPv6 address stands in brackets"),
-            ("a b:1", "has no proper name of a host"),
+            ("", "has no valid host name"),
+            (":1", "has no valid host name"),
+            ("::1:11211", "has no valid host name; write IPv6 addresses in brackets"),
+            ("a b:1", "has no valid host name"),
             ("a", "has the port \"\", 1 to 65535 expected"),
             ("a:0", "has the port \"0\", 1 to 65535 expected"),
             ("a:65536", "has the port \"65536\", 1 to 65535 expected"),
@@ -185,19 +185,19 @@ mod tests {
             ("[::1", "has a '[' without ']'"),
             ("[::1]x:1", "has text between ']' and ':'"),
             ("[a:b]:1", "has \"a:b\" in brackets, an IPv6 address expected"),
-            ("[]:1", "has no proper name of a host"),
+            ("[]:1", "has no valid host name"),
             ("unix:", "has no path"),
             (&long, "has a path of 108 bytes, at most 107 expected"),
-            ("unix:p:ascii:ssl", "is a socket of this host, over which there is no TLS"),
-            ("a:1:caret", "asks for the protocol \"caret\", which only servers inside Meta speak"),
-            ("a:1:Thrift", "asks for the protocol \"Thrift\", which only servers inside Meta speak"),
-            ("a:1:xdp", "asks for the protocol \"xdp\""),
-            ("a:1:http", "asks for the protocol \"http\", \"ascii\" expected"),
-            ("a:1:ascii:fizz", "asks for \"fizz\", which is particular to mcrouter's libraries"),
+            ("unix:p:ascii:ssl", "is a UNIX socket, which does not support TLS"),
+            ("a:1:caret", "has the protocol \"caret\", which only servers inside Meta support"),
+            ("a:1:Thrift", "has the protocol \"Thrift\", which only servers inside Meta support"),
+            ("a:1:xdp", "has the protocol \"xdp\""),
+            ("a:1:http", "has the protocol \"http\", \"ascii\" expected"),
+            ("a:1:ascii:fizz", "has the security \"fizz\", which needs mcrouter's libraries"),
             ("a:1:ascii:tls13_fizz", "asks for \"tls13_fizz\""),
             ("a:1:ascii:ktls12", "asks for \"ktls12\""),
             ("a:1:ascii:tls_to_plain", "asks for \"tls_to_plain\""),
-            ("a:1:ascii:no", "asks for the security \"no\", \"plain\" or \"ssl\" expected"),
+            ("a:1:ascii:no", "has the security \"no\", \"plain\" or \"ssl\" expected"),
             ("a:1:ascii:ssl:compressed", NO_COMPRESSION),
             ("a:1:::zip", "has the compression \"zip\""),
             ("a:1:ascii:ssl:notcompressed:x", "has too many parts"),

@@ -29,7 +29,7 @@ fn fault(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         Some("the name of an SRV record is missing")
     } else if name.contains(':') {
-        Some("an SRV record has the ports: none is given")
+        Some("remove the port: the SRV record has the ports")
     } else if !name.bytes().all(is_good) {
         Some("a name has letters, digits, hyphens, underscores and dots")
     } else if name.len() > NAME_MAX

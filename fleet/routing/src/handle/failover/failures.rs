@@ -66,7 +66,7 @@ pub(super) fn named(list: &[Json]) -> Result<u32, ConfigError> {
         let found = FAILURES.iter().chain([&client_error]).find(|(known, _)| **known == **name);
         let known = || FAILURES.map(|(known, _)| known).join(", ");
         let (_, outcome) =
-            found.ok_or_else(|| item.error(format!("no error is called {name}; there are {}", known())))?;
+            found.ok_or_else(|| item.error(format!("unknown error {name}; use one of {}", known())))?;
         Ok(bits | bit(*outcome))
     })
 }

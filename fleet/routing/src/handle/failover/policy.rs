@@ -27,7 +27,10 @@ enum Kind {
     /// By the hash of the key with a number at its end that grows.
     Salted(Salted),
     /// By rendezvous hashing among those after the first.
-    Rendezvous { order: Selector, normal: Option<Selector> },
+    Rendezvous {
+        order: Selector,
+        normal: Option<Selector>,
+    },
 }
 
 #[derive(Debug)]
@@ -110,7 +113,8 @@ impl Policy {
         normal: Option<Selector>,
     ) -> Result<Self, ConfigError> {
         let mut object = json.object("failover_policy")?;
-        let count = |json: &Json, name: &str| json.integer(name, 1..=i64::from(u32::MAX)).map(|most| most as usize);
+        let count =
+            |json: &Json, name: &str| json.integer(name, 1..=i64::from(u32::MAX)).map(|most| most as usize);
         let kind = object.optional_as("type", Json::text)?;
         let most = object.optional_as("max_tries", count)?;
         let excluded = match object.optional_as("exclude_errors", Json::list)? {
@@ -137,7 +141,9 @@ impl Policy {
                 let hash = object.optional("hash").unwrap_or(json);
                 let kind = hash.get("hash_func").map_or(Ok("Ch3"), |kind| kind.text("hash_func"))?;
                 if kind != "Ch3" && kind != "WeightedCh3" {
-                    return Err(hash.error(format!("this policy has the hashes Ch3 and WeightedCh3, not {kind}")));
+                    return Err(
+                        hash.error(format!("this policy has the hashes Ch3 and WeightedCh3, not {kind}"))
+                    );
                 }
                 let selector = members.selector(kind, children.len(), hash.get("weights"))?;
                 let normal = normal.filter(|_| ignores_normal != Some(true));
@@ -149,7 +155,7 @@ impl Policy {
             }
             Some(other) => {
                 return Err(json.error(format!(
-                    "no failover policy is called {other}; there are LeastFailuresPolicy, DeterministicOrderPolicy \
+                    "unknown failover policy {other}; use one of LeastFailuresPolicy, DeterministicOrderPolicy \
                      and RendezvousPolicy"
                 )));
             }
@@ -223,7 +229,8 @@ impl Salted {
             let length = key.len() + salt.len();
             salted[key.len()..length].copy_from_slice(salt.as_bytes());
             let child = self.selector.pick(&salted[..length]);
-            let in_failed = attempt <= ATTEMPTS_BY_DOMAIN && domain(child).is_some_and(|it| failed(it, tried));
+            let in_failed =
+                attempt <= ATTEMPTS_BY_DOMAIN && domain(child).is_some_and(|it| failed(it, tried));
             if !tried.has(child) && Some(child) != normal && !in_failed {
                 return Some(child);
             }

@@ -99,5 +99,5 @@ fn a_cache_of_services_is_refused_with_what_to_take_instead() {
         "{\"type\": \"AllSyncRoute\", \"children\": [\"NullRoute\",\n{\"type\": \"CarbonLookasideRoute\", \"child\": \"PoolRoute|A\", \"ttl\": 5}]}",
     );
     assert!(told.starts_with("test:2: CarbonLookasideRoute is not supported: "), "{told}");
-    assert!(told.contains("take L1L2CacheRoute"), "{told}");
+    assert!(told.contains("use L1L2CacheRoute"), "{told}");
 }

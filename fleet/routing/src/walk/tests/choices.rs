@@ -83,7 +83,7 @@ fn operations_choose_a_child() {
     by_group.end();
     let error =
         refusal(r#"{"type": "OperationSelectorRoute", "operation_policies": {"fetch": "NullRoute"}}"#);
-    assert!(error.contains("no operation is called fetch"), "{error}");
+    assert!(error.contains("unknown operation fetch"), "{error}");
     refusal(r#"{"type": "RoutingGroupRoute", "routing_group_policies": {"touch_like": "NullRoute"}}"#);
 }
 

@@ -65,7 +65,7 @@ fn failover_errors_say_what_counts_for_each_kind_of_operation() {
         assert_eq!(sent.len(), asked, "{more} {op:?} {failure:?}");
     }
     let error = refusal(&route("FailoverRoute", r#", "failover_errors": ["slow"]"#));
-    assert!(error.contains("no error is called slow"), "{error}");
+    assert!(error.contains("unknown error slow"), "{error}");
 }
 
 #[test]

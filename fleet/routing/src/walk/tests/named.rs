@@ -30,7 +30,7 @@ fn a_list_of_named_routes_knows_those_before() {
     router.end();
     let named = r#"[{"type": "AllSyncRoute", "name": "both", "children": ["one"]}, {"type": "PoolRoute", "name": "one", "pool": "A"}]"#;
     let error = wrong(named, r#""both""#);
-    assert!(error.contains("no route is called \"one\"; there are PoolRoute, "), "{error}");
+    assert!(error.contains("unknown route \"one\"; use one of PoolRoute, "), "{error}");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_name_stands_for_its_first_route() {
     ["a"; 3].iter().for_each(|server| router.reply(server, Outcome::NotFound));
     router.end();
     let warned = warnings(route);
-    assert_eq!(warned, [r#"test:2: the route "x" is the one at test:1: what is here does not count"#]);
+    assert_eq!(warned, [r#"test:2: route "x" is already defined at test:1; this definition has no effect"#]);
     let named = r#"{"x": {"type": "PoolRoute", "name": "x", "pool": "C"}}"#;
     let mut router = Router::of(&with(named, r#"{"type": "PoolRoute", "name": "x", "pool": "A"}"#));
     router.get("k");

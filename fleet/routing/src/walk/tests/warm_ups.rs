@@ -656,9 +656,18 @@ fn what_an_operator_has_to_know_is_told_once() {
     }
     let told = TOLD.take();
     assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[0].starts_with("WarmUpRoute new: the warm cluster does not know meta commands"), "{told:?}");
-    assert!(told[1].starts_with("WarmUpRoute new: the cold cluster refuses deletes that hold"), "{told:?}");
-    assert!(told[2].starts_with("WarmUpRoute new: the cold cluster has had 100.0 % of 1 keys"), "{told:?}");
+    assert!(
+        told[0].starts_with("WarmUpRoute new: the warm cluster does not support meta commands"),
+        "{told:?}"
+    );
+    assert!(
+        told[1].starts_with("WarmUpRoute new: the cold cluster rejects deletes with hold-off"),
+        "{told:?}"
+    );
+    assert!(
+        told[2].starts_with("WarmUpRoute new: the cold cluster is warm; it had 100.0 % of the 1 keys"),
+        "{told:?}"
+    );
 }
 
 #[test]

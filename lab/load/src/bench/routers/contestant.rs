@@ -186,7 +186,7 @@ pub(super) fn behind(options: &Options) -> &Kind {
 pub(super) fn start_server(options: &Options) -> Result<Server, LoadError> {
     let kind = behind(options);
     if !kind.is_cache() {
-        let problem = "behind routers there must be a cache: name guira or memcached among the servers";
+        let problem = "routers need a cache as their server: add guira or memcached to --servers";
         return Err(LoadError::Options(problem.to_owned()));
     }
     Server::start(&Spec {
@@ -227,10 +227,13 @@ impl Running {
             None => process.wait_for_address("", START_MAX).map_err(|error| fail(error.to_string()))?,
         };
         let connected = Deadline::after(START_MAX).poll(|| match process.ended() {
-            Some(status) => Some(Err(fail(format!("it ended at once: {status}: {}", process.errors())))),
+            Some(status) => {
+                Some(Err(fail(format!("the process exited at once: {status}: {}", process.errors()))))
+            }
             None => TcpStream::connect(addr).ok().map(|_| Ok(())),
         });
-        connected.unwrap_or_else(|| Err(fail(format!("it does not accept connections at {addr}"))))?;
+        connected
+            .unwrap_or_else(|| Err(fail(format!("the process does not accept connections at {addr}"))))?;
         Ok(Self { kind: kind.clone(), process, addr, servers, _folder: folder })
     }
 
@@ -297,7 +300,7 @@ pub fn named(text: &str, binaries: &Binaries) -> Result<Router, String> {
             Ok(Router::Guira { label: label.to_owned(), binary: path.into() })
         }
         _ => Err(format!(
-            "there is no router {text:?}; there are guira, nutcracker, memcached-proxy, relay, floor, and NAME=PATH for another guira"
+            "unknown router {text:?}; use guira, nutcracker, memcached-proxy, relay, floor, or NAME=PATH for another guira"
         )),
     }
 }

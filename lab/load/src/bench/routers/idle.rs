@@ -20,7 +20,7 @@ pub(super) fn run(
         // The forwarding floor has a connection to a server for each client.
         let files = if matches!(kind, Router::Relay { .. }) { 2 } else { 1 } * case.connections;
         if let Err(error) = allow_files(files) {
-            log(&format!("{}: {} is left out, {error}: it takes {files}", case.name, kind.name()));
+            log(&format!("{}: skipped {}: {error}: {files} needed", case.name, kind.name()));
             continue;
         }
         log(&format!("{}: opening {} connections to {}", case.name, case.connections, kind.name()));

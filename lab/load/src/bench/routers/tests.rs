@@ -33,8 +33,8 @@ fn a_router_that_is_not_installed_is_left_out_with_a_line() {
     assert!(is_there(&Router::Guira { label: "sh".to_owned(), binary: "/bin/echo".into() }, &mut log));
     // A program without a word of a proxy in its help.
     assert!(!is_there(&Router::MemcachedProxy { binary: "/bin/echo".into() }, &mut log));
-    let expected = ["nutcracker", "memcached-proxy"]
-        .map(|name| format!("routers: {name} is left out, it is not installed"));
+    let expected =
+        ["nutcracker", "memcached-proxy"].map(|name| format!("routers: skipped {name}: not installed"));
     assert_eq!(lines, expected);
 }
 

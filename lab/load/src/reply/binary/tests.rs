@@ -125,10 +125,10 @@ fn replies_out_of_order_are_wrong() {
     assert!(bench.counters.examples[0].contains("has opaque 1, not 0"), "{:?}", bench.counters.examples);
     let mut bench = asked(Operation::Multiget, 1, 2);
     let input = [bench.quiet_hit(1, 1), bench.quiet_hit(0, 0)].concat();
-    assert!(bench.wrong(&input).contains("opaque 0, which is not open"));
+    assert!(bench.wrong(&input).contains("opaque 0, which is not pending"));
     let mut bench = asked(Operation::Multiget, 2, 2);
     let input = bench.quiet_hit(2, 2);
-    assert!(bench.wrong(&input).contains("opaque 2, which is not open"), "that is the first Noop's");
+    assert!(bench.wrong(&input).contains("opaque 2, which is not pending"), "that is the first Noop's");
     assert_eq!(bench.counters.counts.gets, 0);
 }
 
@@ -156,7 +156,7 @@ fn wrong_values_are_found() {
     assert!(bench.wrong(&input).contains("flags 6, not 7"));
     let mut bench = asked(Operation::Multiget, 1, 2);
     let input = packet(0x0d, 0, 0, &FLAGS, b"keyX", &bench.value(0, LEN));
-    assert!(bench.wrong(&input).contains("\"keyX\", which was not asked for"));
+    assert!(bench.wrong(&input).contains("\"keyX\", which was not requested"));
 }
 
 #[test]
@@ -193,13 +193,13 @@ fn the_floors_packets_are_taken_as_they_are() {
 fn what_is_no_reply_ends_the_reading() {
     let value = [1; LEN as usize];
     let cases = [
-        (Operation::Get, vec![0x80; 24], "is no reply"),
-        (Operation::Get, [&[0x81, 0, 0, 0, 0, 1][..], &[0; 18]].concat(), "is no reply"),
-        (Operation::Get, packet(1, 0, 0, b"", b"", b""), "does not answer the oldest request"),
+        (Operation::Get, vec![0x80; 24], "is not a reply"),
+        (Operation::Get, [&[0x81, 0, 0, 0, 0, 1][..], &[0; 18]].concat(), "is not a reply"),
+        (Operation::Get, packet(1, 0, 0, b"", b"", b""), "does not match the oldest request"),
         (Operation::Get, packet(0, 0, 0, b"", b"", &value), "has no flags"),
         (Operation::Get, packet(0, 0, 0, &FLAGS, b"key0", &value), "has a key"),
-        (Operation::Get, packet(0, 0x81, 0, b"", b"", b""), "does not answer the request"),
-        (Operation::Set, packet(1, 1, 0, b"", b"", b""), "does not answer the request"),
+        (Operation::Get, packet(0, 0x81, 0, b"", b"", b""), "does not match the request"),
+        (Operation::Set, packet(1, 1, 0, b"", b"", b""), "does not match the request"),
         (Operation::Set, packet(1, 0, 0, b"", b"", b"x"), "has a body"),
     ];
     for (operation, input, told) in cases {

@@ -330,7 +330,7 @@ fn what_was_committed_while_another_one_is_prepared_is_no_gap_when_it_is_read_ag
     assert_eq!(told, [format!("7: end at {held}")]);
     let later = [gtid(9, 0x8d), statement("", "XA COMMIT X'6a6b',X'',1")];
     let error = take(&mut again, &later).1.unwrap_err();
-    assert!(error.to_string().contains("was committed by 0-1-9, and prepared before"), "{error}");
+    assert!(error.to_string().contains("was committed by 0-1-9, but prepared before"), "{error}");
 }
 
 #[test]
