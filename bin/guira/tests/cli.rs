@@ -126,7 +126,7 @@ fn bad_options_of_memcached_are_explained_and_exit_with_64() {
         (&["-c", "-1"][..], "invalid value '-1'"),
         (&["-n", "-1"][..], "invalid value '-1'"),
         (&["-f", "inf"][..], "above 1 and at most 1024, not inf"),
-        (&["-o", "ssl_min_version=foo"][..], "'foo' is no version"),
+        (&["-o", "ssl_min_version=foo"][..], "'foo' is not a version"),
         (&["-o", "ssl_verify_mode=9"][..], "-o ssl_verify_mode"),
         // What comes after the number that is understood.
         (&["-b", "-1", "-t", "0"][..], "greater than 0"),

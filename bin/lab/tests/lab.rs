@@ -61,14 +61,17 @@ fn bad_arguments_are_explained_and_exit_with_2() {
         (&["load", "--server", "127.0.0.1:1", "--zipf=-1"][..], "at least 0"),
         (&["load", "--server", "127.0.0.1:1", "--tls"][..], "--tls-ca or --tls-insecure"),
         (&["load", "--server", "127.0.0.1:1", "--tls-ca", "x"][..], "--tls"),
-        (&["load", "--server", "127.0.0.1:1", "--tls", "--tls-insecure", "--protocol", "udp"][..], "no TLS"),
+        (
+            &["load", "--server", "127.0.0.1:1", "--tls", "--tls-insecure", "--protocol", "udp"][..],
+            "TLS over UDP",
+        ),
         (
             &["load", "--server", "127.0.0.1:1", "--protocol", "udp", "--multiget", "1"][..],
             "100 keys of 16 bytes do not fit",
         ),
         (&["bench", "--only", "get33"][..], "get32"),
         (&["replay", "x", "--format", "xml"][..], "twitter"),
-        (&["load", "--server", "127.0.0.1:1", "--workload", "zipff"][..], "there are: zipf, uniform"),
+        (&["load", "--server", "127.0.0.1:1", "--workload", "zipff"][..], "use one of: zipf, uniform"),
         (
             &["load", "--server", "127.0.0.1:1", "--workload", "zipf", "--zipf", "1"][..],
             "cannot be used with",
@@ -76,14 +79,14 @@ fn bad_arguments_are_explained_and_exit_with_2() {
         (&["sim"][..], "<TRACE>"),
         (&["sim", "x", "--policy", "mru"][..], "use one of: clock, fifo"),
         (&["sim", "x", "--policy", "clock:bits=3"][..], "is not a number from 1 to 2"),
-        (&["sim", "x", "--sizes", "1%,64MiB"][..], "all in bytes, or none"),
+        (&["sim", "x", "--sizes", "1%,64MiB"][..], "all in bytes, or none in bytes"),
         (&["sim", "x", "--sizes", "200%"][..], "64MiB"),
         (&["sim", "x", "--shards", "0%"][..], "1%"),
         (&["sim", "x", "--layouts", "log"][..], "use one of: slab, segments"),
         (&["sim", "x", "--layouts", "segments", "--shards", "1%"][..], "--shards"),
         (
             &["sim", "--workload", "zipf:requests=10", "--layouts", "segments", "--sizes", "100"][..],
-            "no memory",
+            "not a memory size",
         ),
         (&["sim", "--workload", "zipf:requests=10", "--layouts", "slab", "--sizes", "1M"][..], "too little"),
         (&["sim", "--workload", "zipf:alpha=x"][..], "a number from 0 to 10"),
@@ -360,7 +363,7 @@ fn a_replay_of_a_pipe_is_of_all_of_it() {
     let output = replay(&["--servers", "guira"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        stderr(&output).contains("/dev/stdin is no file, and can be read only once"),
+        stderr(&output).contains("/dev/stdin is not a file and can be read only once"),
         "{}",
         stderr(&output)
     );
@@ -418,7 +421,7 @@ fn what_nothing_can_be_recommended_for_is_refused_with_the_reason() {
     let (empty, keys) = (trace("empty", ""), trace("keys", "a\nb\na\n"));
     let writes = trace("writes", "0,a,1,9,1,set,0\n1,b,1,9,1,set,0\n");
     for (args, message) in [
-        (&[&empty[..]][..], "empty: there are no requests"),
+        (&[&empty[..]][..], "empty: no requests"),
         (&[&writes], "writes: no request reads"),
         (&[&keys, "--size", "4GiB"], "set --value-size"),
         (

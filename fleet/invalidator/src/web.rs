@@ -126,7 +126,7 @@ mod tests {
         shared.counts.heard(5);
         assert_eq!(fault(&shared, 7), None);
         shared.view().targets[1].set_flushed(Flushed::Refused);
-        assert!(fault(&shared, 7).is_some_and(|fault| fault.contains("west does not flush")));
+        assert!(fault(&shared, 7).is_some_and(|fault| fault.contains("west rejects flush_all")));
         shared.view().targets[1].set_flushed(Flushed::Done);
         assert_eq!(fault(&shared, 7), None);
         shared.counts.lost();
@@ -155,7 +155,11 @@ mod tests {
         shared.counts.skipped_line(103);
         assert_eq!(fault(&shared, 109), None, "so are some of one moment");
         let fault_at = |now| fault(&shared, now).unwrap_or_default();
-        assert!(fault_at(110).contains("none of 10 lines in 10 s was one"), "{}", fault_at(110));
+        assert!(
+            fault_at(110).contains("none of 10 lines from the sender in 10 s was a change event"),
+            "{}",
+            fault_at(110)
+        );
         shared.counts.used_line();
         assert_eq!(fault(&shared, 110), None);
         shared.counts.skipped_line(111);

@@ -154,7 +154,7 @@ fn requests_go_where_the_page_says() {
 #[test]
 fn every_route_is_on_the_page() {
     let error = walks("\"Roundabout\"").map(|_| ()).unwrap_err();
-    let names: Vec<_> = error.split("there are ").nth(1).unwrap().split(", ").map(str::to_owned).collect();
+    let names: Vec<_> = error.split("use one of ").nth(1).unwrap().split(", ").map(str::to_owned).collect();
     assert!(names.len() > 35, "{error}");
     let text = std::fs::read_to_string(PAGE).unwrap();
     let missing: Vec<_> = names.iter().filter(|name| !text.contains(name.as_str())).collect();

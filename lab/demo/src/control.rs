@@ -245,6 +245,6 @@ mod tests {
     fn a_folder_in_which_nothing_runs_is_told() {
         let scratch = Scratch::new();
         let error = Region::find(Some(scratch.path())).unwrap().outcome().unwrap_err();
-        assert!(error.to_string().contains("does not answer"), "{error}");
+        assert!(error.to_string().contains("does not reply"), "{error}");
     }
 }

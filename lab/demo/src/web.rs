@@ -146,7 +146,9 @@ mod tests {
         assert_eq!(request, FaultRequest { kind: "kill", what: Some("node-1"), length, seed: None });
         let random = FaultRequest::read("kind=random&seed=7&what=").unwrap();
         assert_eq!((random.seed, random.what, random.length), (Some(7), None, LENGTH));
-        for (query, why) in [("", "missing"), ("kind=a&for_ms=x", "a number"), ("kind=a&who=b", "no 'who'")] {
+        for (query, why) in
+            [("", "missing"), ("kind=a&for_ms=x", "a number"), ("kind=a&who=b", "field 'who'")]
+        {
             let told = FaultRequest::read(query).unwrap_err();
             assert!(told.contains(why), "{query}: {told}");
         }

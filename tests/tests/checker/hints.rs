@@ -120,7 +120,7 @@ fn it_ends_by_itself_if_a_time_was_given() {
     // More keys may come.
     let input = process.stdin.take();
     let output = process.wait_with_output().expect("it ends");
-    assert!(output.status.success() && output.stdout.starts_with(b"0 hints,"), "{output:?}");
+    assert!(output.status.success() && output.stdout.starts_with(b"0 hints:"), "{output:?}");
     drop(input);
 }
 

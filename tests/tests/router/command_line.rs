@@ -148,7 +148,7 @@ fn wrong_options_are_refused_by_name() {
         (&["-p", "1", "--ssl-use-ktls12"], "TLS"),
         (&["--route-prefix", "/a/"], "/region/cluster/"),
         (&["--num-proxies", "0"], "auto"),
-        (&["-p", "99999"], "no port"),
+        (&["-p", "99999"], "not a port"),
         (&["-t", "soon"], "soon"),
         (&["--asynclog-sync", "soon"], "neither never nor always"),
         (&[], "no address"),

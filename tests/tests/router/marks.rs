@@ -50,5 +50,5 @@ fn packets_are_marked_as_pools_and_options_say() {
     let refused = crate::output(&["--config-str", &configuration, "--default-qos-class", "5"]);
     assert_eq!(refused.status.code(), Some(2));
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("--default-qos-class is 5, 0 to 4 expected"), "{told}");
+    assert!(told.contains("--default-qos-class must be 0 to 4, not 5"), "{told}");
 }

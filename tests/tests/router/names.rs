@@ -215,7 +215,7 @@ fn a_name_that_is_not_known_yet_is_warned_of_and_found_later() {
     let mut client = router.connect();
     assert_eq!(who(&mut client), "SERVER_ERROR connection error");
     assert_eq!(counter(&mut client, "dns_unknown_names"), 1);
-    wait_for_log(|| router.log(), "host \"cache.test\" was not found");
+    wait_for_log(|| router.log(), "host \"cache.test\" does not resolve");
     dns.host("cache.test", &["127.0.0.1"]);
     wait_until(&mut client, "there");
     assert_eq!(counter(&mut client, "dns_unknown_names"), 0);
@@ -241,7 +241,7 @@ fn a_check_warns_of_unknown_names_and_says_where_they_are() {
     let checked = output(&["--config-str", config, "--validate-config", &dns.option()]);
     assert!(checked.status.success());
     let warning = String::from_utf8_lossy(&checked.stderr);
-    assert!(warning.contains("config-str:2: host \"cache.test\" was not found: "), "{warning}");
+    assert!(warning.contains("config-str:2: host \"cache.test\" does not resolve: "), "{warning}");
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_dns_server_that_is_no_address_is_refused() {
     let refused = output(&["--config-str", "{}", "-p", "0", "--dns-server=resolver"]);
     let message = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        !refused.status.success() && message.contains("--dns-server: 'resolver' is no address"),
+        !refused.status.success() && message.contains("--dns-server: 'resolver' is not an address"),
         "{message}"
     );
 }

@@ -254,7 +254,10 @@ fn a_kept_configuration_that_is_damaged_is_told_of_and_the_source_is_what_ends_t
     let output = output(&[&options[..], &["--listen=127.0.0.1:0"]].concat());
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("cannot use the saved configuration: is no configuration"), "{told}");
+    assert!(
+        told.contains("cannot use the saved configuration: the file is not a saved configuration"),
+        "{told}"
+    );
     assert!(told.contains("config.json:1: the file ends"), "{told}");
 }
 

@@ -309,7 +309,7 @@ mod tests {
             let error = text.parse::<MinVersion>().unwrap_err().to_string();
             assert!(error.contains("not supported"), "{error}");
         }
-        assert!("4".parse::<MinVersion>().unwrap_err().to_string().contains("no version"));
+        assert!("4".parse::<MinVersion>().unwrap_err().to_string().contains("not a version"));
         assert_eq!(MinVersion::Tls13.to_string().parse(), Ok(MinVersion::Tls13));
     }
 

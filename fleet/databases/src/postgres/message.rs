@@ -234,7 +234,7 @@ mod tests {
         let (mut messages, server) = says(&[]);
         messages.set_patience(Duration::ZERO);
         let silent = messages.read().unwrap_err();
-        assert!(silent.is_passing() && silent.to_string().contains("says nothing"), "{silent}");
+        assert!(silent.is_passing() && silent.to_string().contains("sends no data"), "{silent}");
         messages.stop.set();
         assert!(matches!(messages.read(), Err(SourceError::Stopped(_))));
         drop(server);

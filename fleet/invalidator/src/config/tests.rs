@@ -141,7 +141,7 @@ fn a_postgresql_that_makes_no_sense_is_refused() {
         ("slot =", "tls = { mode = \"require\", ca = \"x\" }\nslot =", "ca of tls needs mode"),
         ("slot =", "tls = { ca = \"x\", key = \"x\" }\nslot =", "key of tls needs cert"),
         ("slot =", "tls = { mode = \"allow\" }\nslot =", "unknown variant"),
-        ("table =", "database = \"shop\"\ntable =", "has no database: that is shop"),
+        ("table =", "database = \"shop\"\ntable =", "only a schema: the database is shop"),
     ] {
         let error = options(&good.replacen(from, to, 1)).unwrap_err();
         assert!(error.contains(expected), "{to}: {error}");

@@ -275,10 +275,7 @@ fn collections_of_the_wrong_kind() {
             (r#"{"type": "merge", "params": [[], {}]}"#, "@merge: an object cannot be merged with an array"),
             (r#"{"type": "merge", "params": [{}, []]}"#, "@merge: an array cannot be merged with an object"),
             (r#"{"type": "merge", "params": ["", 1]}"#, "@merge: an integer cannot be merged with a string"),
-            (
-                r#"{"type": "select", "dictionary": {"a": 1}, "key": "b"}"#,
-                "@select: there is no \"b\", and no default",
-            ),
+            (r#"{"type": "select", "dictionary": {"a": 1}, "key": "b"}"#, "@select: no \"b\" and no default"),
             (
                 r#"{"type": "select", "dictionary": {"a": 1}, "key": ["a"]}"#,
                 "@select: \"key\" is an array, a string expected",

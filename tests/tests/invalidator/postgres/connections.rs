@@ -103,7 +103,7 @@ fn the_slot_may_be_made_by_others(fleet: &Fleet) {
     fleet.execute("SELECT pg_drop_replication_slot('guira')");
     expect_fault(fleet, settings, "slot guira is missing or lost, and create-slot is false");
     fleet.execute("SELECT pg_create_logical_replication_slot('guira', 'test_decoding')");
-    expect_fault(fleet, settings, "of another output plugin than pgoutput");
+    expect_fault(fleet, settings, "or another output plugin than pgoutput");
     fleet.execute("SELECT pg_drop_replication_slot('guira'); SELECT pg_create_logical_replication_slot('guira', 'pgoutput')");
     // What was changed since then is read too.
     fleet.caches.store(["user:900001"]);

@@ -149,7 +149,7 @@ fn a_slot_that_is_lost_is_a_gap(fleet: &Fleet) {
         (fleet.slot("wal_status") == "lost").then_some(())
     };
     Deadline::after(ARRIVAL_MAX).poll(is_lost).expect("the slot is lost");
-    expect_gap(fleet, "the slot guira is lost");
+    expect_gap(fleet, "slot guira is lost");
 }
 
 /// The log of the new timeline begins where the old one has ended.

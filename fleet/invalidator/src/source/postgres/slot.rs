@@ -223,7 +223,10 @@ mod tests {
         for other in
             [Slot { plugin: "wal2json".to_owned(), ..slot() }, Slot { is_of_this_database: false, ..slot() }]
         {
-            assert!(told(Some(&other), at(500)).starts_with("other: the slot guira is of another"));
+            assert!(
+                told(Some(&other), at(500))
+                    .starts_with("other: slot guira belongs to another database or another output plugin")
+            );
         }
     }
 

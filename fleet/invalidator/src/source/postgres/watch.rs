@@ -92,7 +92,7 @@ impl Sight {
         }
         let left = left.map(|left| format!("; the slot is lost after {left} more bytes")).unwrap_or_default();
         Some(format!(
-            "slot {slot} retains {retained} bytes of WAL ({status}) because unreachable targets delay it{left}"
+            "slot {slot} retains {retained} bytes of WAL ({status}){left}. Check the targets that are unreachable"
         ))
     }
 }

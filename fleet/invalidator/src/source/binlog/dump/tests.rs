@@ -201,10 +201,10 @@ fn keys_do_not_wait_for_the_end_of_a_long_transaction() {
 #[test]
 fn what_would_leave_something_stale_ends_the_reading() {
     for (events, expected) in [
-        (vec![event(kind::INCIDENT, &[1, 0, 0])], "has a gap: the database says that changes are missing"),
+        (vec![event(kind::INCIDENT, &[1, 0, 0])], "has a gap: the database reports missing changes"),
         (
             vec![gtid(6, 0x8d), statement("shop", "XA COMMIT X'78',X'',1")],
-            "X'78',X'',1 was committed by 0-1-6, and prepared before",
+            "X'78',X'',1 was committed by 0-1-6, but prepared before",
         ),
         (vec![gtid(6, 0), event(kind::QUERY_COMPRESSED, &[0; 14])], "a statement"),
         (vec![event(200, &[])], "an event of kind 200"),
