@@ -160,9 +160,11 @@ fn clients_that_send_requests_in_part() {
     expect_below(&server, 32, "half requests");
     client.exchange("set other 0 0 1\r\nx\r\n", "STORED\r\n");
     client.expect_value("other", "x");
-    // Values that arrive have at most half of the memory.
+    // Values that arrive have at most half of the memory at any time. Clients are closed and others take their place,
+    // with values of another size: pages that the first ones leave half empty are not used for these, so that more
+    // than half of the items can go.
     let left = items(&mut client);
-    assert!(left > before * 2 / 5, "{left} items are left of {before}");
+    assert!(left > before / 4, "{left} items are left of {before}");
     halves.into_iter().for_each(Client::abandon);
 }
 
