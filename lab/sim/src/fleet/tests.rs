@@ -130,7 +130,10 @@ fn a_small_node_evicts_and_a_change_goes_to_all_copies() {
 fn what_cannot_be_simulated_is_refused() {
     let stream = rounds(1);
     let odd = found_in(&stream, |pool| pool.copies = 3);
-    assert_eq!(odd.unwrap_err().to_string(), "4 nodes cannot hold 3 copies of every key: use a multiple");
+    assert_eq!(
+        odd.unwrap_err().to_string(),
+        "4 nodes cannot hold 3 copies of every key: use a multiple of the copies"
+    );
     let belady = Choice::parse("belady").unwrap();
     let pool = Pool {
         nodes: 1,

@@ -155,7 +155,7 @@ fn without_lengths_the_answer_is_in_objects() {
     let answer = ask_for(&stream(zipf(4, 10_000.0, 200_000)), Measure::Objects, None).unwrap();
     assert!(matches!(answer.at.amount, Amount::Objects(100..=10_000)), "{answer:?}");
     assert_eq!(answer.arguments(), None);
-    assert!(answer.text().contains("--value-size BYTES gives"), "{}", answer.text());
+    assert!(answer.text().contains("set --value-size BYTES"), "{}", answer.text());
     let share = ask_for(&stream(0..1000), Measure::Objects, Some(Size::Percent(10.0))).unwrap();
     assert_eq!(share.at.amount, Amount::Objects(100));
 }

@@ -32,11 +32,11 @@ fn what_is_not_known_is_refused_with_what_there_is() {
     let error = |text: &str| recipe(text).unwrap_err().to_string();
     assert!(error("zipff").contains("zipf, uniform"), "{}", error("zipff"));
     assert!(
-        error("twitter-034:value=3").contains("there are: alpha, keys"),
+        error("twitter-034:value=3").contains("use one of: alpha, keys"),
         "{}",
         error("twitter-034:value=3")
     );
-    assert!(error("zipf:alpha=much").contains("alpha=much: that is not a number"));
+    assert!(error("zipf:alpha=much").contains("alpha=much: not a number"));
     assert!(error("zipf:keys").contains("key=value"));
     assert!(error("zipf:keys=0").contains("at least one key"));
     assert!(error("zipf:value=9-3").contains("smaller first"));

@@ -82,7 +82,7 @@ fn errors_name_their_line() {
     for (bad, told) in [
         ("0,key,3,10", "line 2: 4 fields"),
         ("0,key,3,ten,1,get,0", "line 2: the value size \"ten\" is not a number"),
-        ("0,key,3,10,1,frob,0", "line 2: the operation \"frob\" is not known"),
+        ("0,key,3,10,1,frob,0", "line 2: unknown operation \"frob\""),
         ("0,,3,10,1,get,0", "line 2: the key has 0 bytes"),
         ("0,a b,3,10,1,get,0", "line 2: the key has 3 bytes"),
     ] {
@@ -247,7 +247,7 @@ fn what_is_no_trace_is_refused_by_its_name() {
     ] {
         for format in [None, Some(Format::TwitterCsv)] {
             assert!(
-                told(start, format).contains(&format!("this is {name}, ")),
+                told(start, format).contains(&format!("the file is {name}, ")),
                 "{name}: {}",
                 told(start, format)
             );
@@ -284,7 +284,7 @@ fn every_text_format_tells_the_number_of_a_broken_line() {
         ("1 2 0 0", "1 2 0", "line 2: 3 fields instead of the four"),
         ("1 2 0 0", "1 99999999999 0 1", "line 2: the line has 99999999999 requests"),
         ("1 2 3", "1 2 3 4", "line 2: 4 fields instead of the three"),
-        ("9,h,0,Read,0,4096,1", "9,h,0,Trim,0,4096,1", "line 2: the operation \"Trim\""),
+        ("9,h,0,Read,0,4096,1", "9,h,0,Trim,0,4096,1", "line 2: unknown operation \"Trim\""),
         ("9,h,0,Read,0,4096,1", "9,h,0,Read,-1,4096,1", "line 2: the offset \"-1\""),
         ("9 REST.GET.OBJECT a 1", "9 REST.GET.OBJECT", "line 2: 2 fields instead of timestamp"),
         ("9 REST.GET.OBJECT a 1", "9 REST.GET.OBJECT a b", "line 2: the size \"b\""),

@@ -187,9 +187,9 @@ mod tests {
         let error = |list: &str| extended(list).unwrap_err();
         assert!(error("nonsense").contains("illegal suboption \"nonsense\""));
         assert!(error("ext_path=/x:1m").contains("-o ext_path: items are kept in memory only"));
-        assert!(error("modern,proxy_config=x").contains("no proxy"));
+        assert!(error("modern,proxy_config=x").contains("not a proxy"));
         assert!(error("idle_timeout").contains("missing idle_timeout"));
         assert!(error("idle_timeout=x").contains("must be a number"));
-        assert!(error("ssl_verify_mode=9").contains("-o ssl_verify_mode: '9' is no verify mode"));
+        assert!(error("ssl_verify_mode=9").contains("-o ssl_verify_mode: '9' is not a verify mode"));
     }
 }

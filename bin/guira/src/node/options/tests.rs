@@ -136,7 +136,7 @@ fn errors_in_a_file_have_a_line_and_plain_words() {
         ("prefix-delimiter = \"ab\"", "must be one character of ASCII"),
         ("memory = true", "expected a size in quotes, such as \"64MiB\", or a number of bytes"),
         ("memory = -1", "'-1' is not a size"),
-        ("memroy = 1", "no option"),
+        ("memroy = 1", "unknown option"),
     ] {
         let error = CliOptions::from_toml(&format!("\n{text}")).unwrap_err();
         assert!(error.contains(problem), "{text}: {error}");

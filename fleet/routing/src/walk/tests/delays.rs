@@ -79,7 +79,7 @@ fn a_time_that_nobody_keeps_is_an_error_before_and_nothing_after() {
 #[test]
 fn a_delay_has_to_be_named_and_no_longer_than_an_hour() {
     let error = refusal("{\"type\": \"LatencyInjectionRoute\",\n\"child\": \"NullRoute\"}");
-    assert!(error.starts_with("test:1: none of 'before_latency_ms'"), "{error}");
+    assert!(error.starts_with("test:1: at least one of 'before_latency_ms'"), "{error}");
     let wrong = r#"{"type": "LatencyInjectionRoute", "child": "NullRoute", "after_latency_ms": 3600001}"#;
     assert!(refusal(wrong).contains("'after_latency_ms' is 3600001, 0 to 3600000 expected"));
     let payload =
