@@ -286,7 +286,7 @@ fn collections_of_the_wrong_kind() {
             ),
             (
                 r#"{"type": "select", "dictionary": ["a"], "key": -2}"#,
-                "@select: there is no position -2 of 1",
+                "@select: no position -2 of 1",
             ),
             (
                 r#"{"type": "select", "dictionary": ["a"], "key": 2, "default": "@fail(No key)"}"#,

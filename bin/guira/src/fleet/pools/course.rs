@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How long a server may take to answer.
-const TIMEOUT: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between two polls.
 const POLL: Duration = Duration::from_secs(1);
 /// Time between two polls of etcd while routers apply a step. A reply that takes longer than the maximum counts as an

@@ -207,7 +207,7 @@ fn what_would_leave_something_stale_ends_the_reading() {
             "X'78',X'',1 was committed by 0-1-6, but prepared before",
         ),
         (vec![gtid(6, 0), event(kind::QUERY_COMPRESSED, &[0; 14])], "a statement"),
-        (vec![event(200, &[])], "an event of kind 200"),
+        (vec![event(200, &[])], "an event of the unsupported kind 200"),
         (vec![gtid(6, 0), event(kind::DELETE_ROWS_1, &unhex(DELETE))], "rows of no table"),
         (vec![event(kind::XID, &[0; 8])], "without a GTID"),
         (vec![gtid(6, 0), event(kind::TABLE_MAP, &unhex(&USERS.replacen("13 03", "13 63", 1)))], "a table"),
