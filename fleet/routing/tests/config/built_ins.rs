@@ -284,10 +284,7 @@ fn collections_of_the_wrong_kind() {
                 r#"{"type": "select", "dictionary": ["a"], "key": "0"}"#,
                 "@select: \"key\" is a string, an integer expected",
             ),
-            (
-                r#"{"type": "select", "dictionary": ["a"], "key": -2}"#,
-                "@select: no position -2 of 1",
-            ),
+            (r#"{"type": "select", "dictionary": ["a"], "key": -2}"#, "@select: no position -2 of 1"),
             (
                 r#"{"type": "select", "dictionary": ["a"], "key": 2, "default": "@fail(No key)"}"#,
                 "@fail: No key",
