@@ -34,7 +34,7 @@ const AT_ONCE: usize = 2;
 
 /// How long a test program may run: several times what the longest needs. A test that hangs fails with its name in the
 /// log, and the other programs still report.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(1800);
 
 /// A test program, and how it is run.
 #[derive(Clone, Debug)]
