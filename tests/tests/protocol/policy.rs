@@ -1,5 +1,8 @@
 //! `policy`: another replacement policy takes over while the server runs. memcached has no such command.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use guira_tests::deadline::SetAtEnd;
 use guira_tests::server::wait_for;
 use guira_tests::{Client, Setup};
 
@@ -43,6 +46,29 @@ fn an_unknown_policy_is_refused_with_a_list_of_those_there_are() {
     assert!(answer.starts_with("CLIENT_ERROR unknown option 'speed'"), "{answer}");
     let answer = client.ask("policy lru speed\r\n");
     assert!(answer.starts_with("CLIENT_ERROR lru: 'speed' is not of the form key=value"), "{answer}");
+}
+
+/// Whatever the order of the two is.
+#[test]
+fn a_policy_that_is_refused_undoes_no_other_command() {
+    let server = Setup::new().not_with("fleec").not_with("mica").start_guira();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let end = SetAtEnd(&is_over);
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                assert!(other.ask("policy clock nonsense=1\r\n").starts_with("CLIENT_ERROR"));
+            }
+        });
+        for round in 0..5_000 {
+            client.ask("policy clock\r\n");
+            client.ask("policy auto\r\n");
+            let answer = client.ask("policy\r\n");
+            assert!(answer.ends_with(", auto"), "in round {round}: {answer}");
+        }
+        drop(end);
+    });
 }
 
 /// Has a server of 12 MiB, which chooses its policy, choose another one than `first`. Returns why it did.
