@@ -24,6 +24,8 @@ enum What {
     Stored(Arrival),
     /// In place of another item with the same key, which counts as a read.
     StoredOver(Arrival),
+    /// A victim could not go.
+    Spared,
     Read,
 }
 
@@ -66,7 +68,7 @@ impl EventQueue {
 
     /// The item at `at` was a victim and could not go. It is in no order now.
     pub(crate) fn spared(&mut self, at: Offset) {
-        self.events.push(Event { at, what: What::Stored(Arrival::UNKNOWN) });
+        self.events.push(Event { at, what: What::Spared });
     }
 
     /// Does for a read what the policy wants beyond the recency bit.
@@ -150,6 +152,7 @@ fn apply(
             What::Stored(arrival) | What::StoredOver(arrival) => {
                 order.placed.state.stored(&chunks, chunk, arrival, now);
             }
+            What::Spared => order.placed.state.put_back(&chunks, chunk, now),
             What::Read => order.placed.state.was_read(&chunks, chunk, now),
         };
     };
@@ -158,6 +161,10 @@ fn apply(
         What::Stored(arrival) | What::StoredOver(arrival) => {
             order.placed.state.removed(&chunks, chunk);
             incoming.placed.state.stored(&new, chunk, arrival, now);
+        }
+        What::Spared => {
+            order.placed.state.removed(&chunks, chunk);
+            incoming.placed.state.stored(&new, chunk, Arrival::UNKNOWN, now);
         }
         What::Read => {
             order.placed.state.was_read(&chunks, chunk, now);

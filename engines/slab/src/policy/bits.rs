@@ -71,11 +71,16 @@ impl Bits {
         true
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.ones as usize
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.ones == 0
     }
 
-    /// One of them, as `random` has it: the first in a word chosen by it, or in a later one.
+    /// One of them, as `random` has it: the first from a bit on in a word that are both chosen by it, or in a later word.
+    /// In a class of few chunks all of them may be in one word.
     pub(super) fn some(&self, random: u64) -> Option<Chunk> {
         if self.is_empty() {
             return None;
@@ -86,7 +91,9 @@ impl Bits {
         let (index, block) = held.next()?;
         let start = (random >> 32) as usize % WORDS;
         let word = (start..WORDS).chain(0..start).find(|word| block.words[*word] != 0)?;
-        Some(((index * WORDS + word) * WIDTH) as Chunk + block.words[word].trailing_zeros())
+        let first = (random >> 40) as u32 % u64::BITS;
+        let bit = (block.words[word].rotate_right(first).trailing_zeros() + first) % u64::BITS;
+        Some(((index * WORDS + word) * WIDTH) as Chunk + bit)
     }
 
     /// What it takes of memory.
@@ -107,6 +114,11 @@ mod tests {
         assert!(bits.contains(3) && bits.contains(64) && !bits.contains(65) && !bits.contains(9000));
         let some = |bits: &Bits, word: u64| bits.some(word << 32).unwrap();
         assert_eq!([0, 1, 2, 10, 11].map(|word| some(&bits, word)), [3, 64, 700, 700, 3], "it goes around");
+        let bit = |bits: &Bits, bit: u64| bits.some(bit << 40).unwrap();
+        assert_eq!([1, 3].map(|first| bit(&bits, first)), [3, 3], "from a bit of the word on");
+        bits.insert(9);
+        assert_eq!([3, 4, 10].map(|first| bit(&bits, first)), [3, 9, 3]);
+        bits.remove(9);
         assert!(bits.remove(700) && !bits.remove(700));
         assert!([2, 9].map(|word| some(&bits, word)) == [3; 2]);
         bits.insert(100_000);

@@ -165,8 +165,34 @@ pub struct Klru {
     priority: Priority,
     random: Random,
     members: Bits,
+    newest: Newest,
     /// The last moment that was heard of.
     latest: Moment,
+}
+
+/// What was stored last. A class of few items, as of long values, spares these: some clients have each stored one and not
+/// read it yet, and by its uses it would be the first to go.
+#[derive(Clone, Debug)]
+struct Newest {
+    ring: [Chunk; NEWEST],
+    next: usize,
+}
+
+/// So many are spared, and no more than a quarter of the class.
+const NEWEST: usize = 8;
+/// A class of this many items, and more, is not one of few.
+const FEW: usize = 256;
+
+impl Newest {
+    fn push(&mut self, chunk: Chunk) {
+        self.ring[self.next] = chunk;
+        self.next = (self.next + 1) % NEWEST;
+    }
+
+    /// How many items were stored since `chunk` was, if it is one of the last.
+    fn since(&self, chunk: Chunk) -> Option<usize> {
+        (0..NEWEST).find(|since| self.ring[(self.next + NEWEST - 1 - since) % NEWEST] == chunk)
+    }
 }
 
 /// What was drawn for one victim.
@@ -182,8 +208,14 @@ impl Klru {
     /// An empty order. Which items it draws follows from `seed`.
     pub fn new(options: KlruOptions, seed: u64) -> Self {
         let samples = options.samples.clamp(1, SAMPLES_MAX);
-        let (random, members, latest) = (Random { state: seed }, Bits::default(), Moment::default());
-        Klru { samples, priority: options.priority, random, members, latest }
+        Klru {
+            samples,
+            priority: options.priority,
+            random: Random { state: seed },
+            members: Bits::default(),
+            newest: Newest { ring: [Chunk::MAX; NEWEST], next: 0 },
+            latest: Moment::default(),
+        }
     }
 
     /// From now on draws `samples` items.
@@ -207,8 +239,9 @@ impl Klru {
         drawn
     }
 
-    /// Shows what was drawn and is dead to `dead`, until that returns false. Returns the lowest of the others, or just any item
-    /// if all that was drawn was nothing.
+    /// Shows what was drawn and is dead to `dead`, until that returns false. Returns the lowest of the others. If most
+    /// chunks that were drawn held no item of the order, as in a class of which long values have most chunks, items of
+    /// the order are drawn instead.
     fn judge(
         &self,
         chunks: &impl Chunks,
@@ -216,7 +249,7 @@ impl Klru {
         now: Moment,
         mut dead: impl FnMut(Chunk) -> bool,
     ) -> Option<Chunk> {
-        let mut lowest: Option<(u64, Chunk)> = None;
+        let (mut lowest, mut members) = (Lowest::default(), 0);
         for &chunk in &drawn.chunks[..drawn.count] {
             if !chunks.is_held(chunk) || !self.members.contains(chunk) {
                 continue;
@@ -227,12 +260,47 @@ impl Klru {
                 }
                 continue;
             }
-            let worth = self.priority.worth(chunks, chunk, now);
-            if lowest.is_none_or(|(least, _)| worth < least) {
-                lowest = Some((worth, chunk));
+            members += 1;
+            lowest.see(self.worth(chunks, chunk, now), chunk);
+        }
+        if members <= self.samples / 2 {
+            let mut random = Random { state: drawn.spare };
+            for _ in members..self.samples {
+                match self.members.some(random.next()) {
+                    Some(chunk) if chunks.is_held(chunk) => {
+                        lowest.see(self.worth(chunks, chunk, now), chunk);
+                    }
+                    _ => {}
+                }
             }
         }
-        lowest.map(|(_, chunk)| chunk).or_else(|| self.members.some(drawn.spare))
+        lowest.chunk().or_else(|| self.members.some(drawn.spare))
+    }
+
+    /// What an item is worth. Among few items those stored last are worth more than all others, and of two with the same
+    /// priority the later one is worth more: many are stored in one tick if they are long.
+    #[inline]
+    fn worth(&self, chunks: &impl Chunks, chunk: Chunk, now: Moment) -> (bool, u64, usize) {
+        let (worth, items) = (self.priority.worth(chunks, chunk, now), self.members.len());
+        let since = if items < FEW { self.newest.since(chunk) } else { None };
+        (since.is_some_and(|since| since < items / 4), worth, since.map_or(0, |since| NEWEST - since))
+    }
+}
+
+/// What is worth the least of what was seen.
+#[derive(Default)]
+struct Lowest(Option<((bool, u64, usize), Chunk)>);
+
+impl Lowest {
+    #[inline]
+    fn see(&mut self, worth: (bool, u64, usize), chunk: Chunk) {
+        if self.0.is_none_or(|(least, _)| worth < least) {
+            self.0 = Some((worth, chunk));
+        }
+    }
+
+    fn chunk(self) -> Option<Chunk> {
+        self.0.map(|(_, chunk)| chunk)
     }
 }
 
@@ -256,11 +324,17 @@ impl Order for Klru {
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
         self.members.insert(chunk);
+        self.newest.push(chunk);
         // What is taken over from another order was stored before.
         if now.ticks_since(self.latest.tick) > 0 {
             self.latest = now;
         }
         self.priority.stored(chunks, chunk, now);
+    }
+
+    /// Its notes are still those of the item.
+    fn put_back(&mut self, _chunks: &impl Chunks, chunk: Chunk, _now: Moment) {
+        self.members.insert(chunk);
     }
 
     fn touch(variant: u8, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
@@ -365,7 +439,7 @@ mod tests {
         touch(&klru, &chunks, 0, &[14, 15, 16]);
         touch(&klru, &chunks, 1, &[14]);
         touch(&klru, &chunks, 2, &[13]);
-        assert_eq!(victims_at(&mut klru, &chunks, 20), [3, 2, 1, 0]);
+        assert_eq!(victims_at(&mut klru, &chunks, 20), [2, 3, 1, 0], "3 is the newest of four");
         plain::store(&mut klru, &chunks, 0, 21);
         assert_eq!(chunks.note(0, USES), 1, "what was counted is of another item");
     }

@@ -137,6 +137,11 @@ pub trait Order: Debug + Send + 'static {
         self.stored(chunks, chunk, Arrival::UNKNOWN, now);
     }
 
+    /// A victim in `chunk` could not go, and comes back into the order.
+    fn put_back(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        self.stored(chunks, chunk, Arrival::UNKNOWN, now);
+    }
+
     /// Whether [`Order::was_read`] would do anything; asked without the lock, so that reads that change nothing are not
     /// queued.
     fn is_due(_chunks: &impl Chunks, _chunk: Chunk, _now: Moment) -> bool {

@@ -25,6 +25,9 @@ const READS_MAX: u32 = 3;
 /// At this many reads an item goes from small to main.
 const PROMOTED: u32 = 2;
 
+/// The small queue may always have so many items: some clients have each stored one and not read it yet.
+const SMALL_LEAST: u32 = 8;
+
 /// How S3-FIFO divides a class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct S3FifoOptions {
@@ -115,9 +118,9 @@ impl S3Fifo {
         self.main.push(chunks, chunk);
     }
 
-    /// Of a class of few items one is a tenth, and that would be the one that was just stored.
+    /// In a class of few items, as of long values, a tenth of them are the ones that were just stored.
     fn is_small_full(&self) -> bool {
-        self.small.len() > 1
+        self.small.len() > SMALL_LEAST
             && u64::from(self.small.len()) * 100 >= self.total() * u64::from(self.small_percent)
     }
 
@@ -260,40 +263,50 @@ mod tests {
 
     #[test]
     fn what_was_read_twice_gets_into_main_and_so_does_what_comes_back_soon() {
-        let (chunks, mut order) = filled(10, 10);
+        let (chunks, mut order) = filled(20, 10);
         read(&chunks, &[0, 0, 1, 2, 2, 2, 2]);
         assert_eq!(plain::victims(&mut order, &chunks, 1), [1], "0 was read twice");
-        assert_eq!(order.lengths(), [8, 1]);
-        plain::store(&mut order, &chunks, 1, 40);
-        assert_eq!(order.lengths(), [8, 2], "1 is remembered");
+        assert_eq!(order.lengths(), [18, 1]);
+        plain::store(&mut order, &chunks, 1, 80);
+        assert_eq!(order.lengths(), [18, 2], "1 is remembered");
         assert_eq!(plain::victims(&mut order, &chunks, 1), [3], "2 was read more than twice");
-        assert_eq!(plain::victims(&mut order, &chunks, 5), [4, 5, 6, 7, 8]);
+        assert_eq!(plain::victims(&mut order, &chunks, 8), (4..12).collect::<Vec<_>>());
         // Main from the end: 0, 1, 2. Three reads of 0 are three times around, and what was stored last goes when there is nothing else.
         read(&chunks, &[0, 0, 0, 0]);
-        assert_eq!(plain::victims(&mut order, &chunks, 9), [1, 2, 0, 9]);
+        assert_eq!(plain::victims(&mut order, &chunks, 3), [1, 2, 0]);
+        assert_eq!(plain::victims(&mut order, &chunks, 99), (12..20).collect::<Vec<_>>());
         assert_eq!((order.next(&chunks), order.lengths()), (None, [0, 0]));
     }
 
     #[test]
     fn until_something_is_evicted_small_gets_no_more_than_its_share() {
-        let (chunks, mut order) = (Plain::new(21, LINKS + 1), S3Fifo::default());
-        (0..20).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk));
-        assert_eq!(order.lengths(), [2, 18]);
+        let (chunks, mut order) = (Plain::new(201, LINKS + 1), S3Fifo::default());
+        (0..200).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk));
+        assert_eq!(order.lengths(), [20, 180]);
         plain::victims(&mut order, &chunks, 1);
-        plain::store(&mut order, &chunks, 20, 20);
-        assert_eq!(order.lengths(), [2, 18], "it is new");
+        plain::store(&mut order, &chunks, 200, 200);
+        assert_eq!(order.lengths(), [20, 180], "it is new");
     }
 
     #[test]
     fn main_gives_when_small_has_less_than_its_share() {
-        let (chunks, mut order) = filled(4, 50);
-        read(&chunks, &[0, 0, 1, 1]);
-        assert_eq!(plain::victims(&mut order, &chunks, 1), [2]);
-        assert_eq!(order.lengths(), [1, 2]);
-        assert_eq!(plain::victims(&mut order, &chunks, 1), [0], "3 is less than half");
-        order.removed(&chunks, 1);
-        assert_eq!(plain::next_since(&order, &chunks), Some(12));
-        assert_eq!(plain::victims(&mut order, &chunks, 9), [3]);
+        let (chunks, mut order) = filled(40, 24);
+        (0..30).for_each(|chunk| read(&chunks, &[chunk; 2]));
+        assert_eq!(plain::victims(&mut order, &chunks, 1), [30]);
+        assert_eq!(order.lengths(), [9, 30]);
+        assert_eq!(plain::victims(&mut order, &chunks, 1), [0], "9 of 39 are less than 24 %");
+        (1..30).for_each(|chunk| order.removed(&chunks, chunk));
+        assert_eq!(plain::next_since(&order, &chunks), Some(31 * 4));
+        assert_eq!(plain::victims(&mut order, &chunks, 99), (31..40).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn in_a_class_of_few_items_those_that_were_just_stored_stay() {
+        let (chunks, mut order) = filled(20, 10);
+        (0..10).for_each(|chunk| read(&chunks, &[chunk; 2]));
+        assert_eq!(plain::victims(&mut order, &chunks, 2), [10, 11]);
+        assert_eq!(order.lengths(), [8, 10]);
+        assert_eq!(plain::victims(&mut order, &chunks, 10), (0..10).collect::<Vec<_>>());
     }
 
     #[test]

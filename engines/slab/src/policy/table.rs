@@ -250,6 +250,10 @@ impl PolicyState {
         with_order!(self, order => order.adopted(chunks, chunk, now));
     }
 
+    pub(crate) fn put_back(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        with_order!(self, order => order.put_back(chunks, chunk, now));
+    }
+
     pub(crate) fn was_read(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         with_order!(self, order => order.was_read(chunks, chunk, now));
     }

@@ -78,11 +78,8 @@ fn what_was_stored_a_moment_ago_is_there_whatever_the_policy() {
 #[test]
 fn long_values_are_there_when_the_client_that_stored_them_reads_them() {
     for policy in all() {
-        let most = match policy {
-            // They draw their victims, or try new items for a short while only.
-            Policy::Klru(_) | Policy::S3Fifo(_) => 20,
-            _ => 4,
-        };
+        // The victims that are drawn say less of the age of a class than the end of a list, and its pages go by that.
+        let most = if let Policy::Klru(_) = policy { 10 } else { 4 };
         for keys in [None, Some(60)] {
             let lost = suite::lost_by_several(&open(policy, 16 * MIB), keys);
             assert!(lost <= most, "{policy:?}, {keys:?} keys: {lost} of 4,000 are lost");
