@@ -172,7 +172,8 @@ fn is_long_at(core: &Core, at: Offset) -> bool {
 
 /// Frees the chunks of an item that no session can find any more.
 fn free_item(core: &Core, cache: &mut ChunkCache, at: Offset) {
-    if let Some(item) = core.item(at, Seconds(0)) {
+    let item = core.item(at, Seconds(0)).filter(|item| item.chain().is_some());
+    if let Some(item) = item {
         Pieces::freed(core.shell.region(), &item).into_iter().for_each(|at| cache.keep(&core.memory, at));
     }
     cache.keep(&core.memory, at);
