@@ -265,37 +265,40 @@ impl Choice {
     /// If an option makes no sense, there is too little memory, the system refuses address space or to lock memory, or the
     /// Region's file cannot be used.
     pub fn open<H: Host>(&self, setup: &Setup, host: H) -> Result<H::Output, OpenError> {
-        let (classes, last) = (setup.classes, setup.lasting.as_ref());
+        let engine = setup.engine;
         match self.parts {
             Parts::Slab { kind, policy, search, versions, .. } => {
-                let open = |engine| SlabOptions { engine, classes, policy, stripes: versions, search };
+                let options =
+                    SlabOptions { engine, classes: setup.classes, policy, stripes: versions, search };
                 match kind {
-                    Kind::Cuckoo => {
-                        Ok(host.run(open_with(setup, |engine| open_slab::<Cuckoo>(open(engine), last))?))
-                    }
-                    Kind::Chained => {
-                        Ok(host.run(open_with(setup, |engine| open_slab::<Chained>(open(engine), last))?))
-                    }
+                    Kind::Cuckoo => Ok(host.run(open_cuckoo(setup, options)?)),
+                    Kind::Chained => Ok(host.run(open_chained(setup, options)?)),
                 }
             }
             Parts::Fleec { clock, buckets } => {
-                let open = |engine| open_fleec(FleecOptions { engine, classes, clock, buckets }, last);
-                Ok(host.run(open_with(setup, open)?))
+                let options = FleecOptions { engine, classes: setup.classes, clock, buckets };
+                Ok(host.run(open_fleec(setup, options)?))
             }
             Parts::Mica { policy, partitions, access } if setup.engine.eviction == Eviction::On => {
                 let options = MicaOptions { policy, partitions, access, ..MicaOptions::default() };
-                Ok(host.run(open_with(setup, |engine| {
-                    open_mica::<Log>(MicaOptions { engine, ..options }, last)
-                })?))
+                Ok(host.run(open_log(setup, options)?))
             }
             // A log cannot keep what comes to its head: where nothing is to go items lie elsewhere.
             Parts::Mica { partitions, access, .. } | Parts::MicaStore { partitions, access } => {
                 let options = MicaOptions { partitions, access, ..MicaOptions::default() };
-                Ok(host.run(open_with(setup, |engine| {
-                    open_mica::<Fits>(MicaOptions { engine, ..options }, last)
-                })?))
+                Ok(host.run(open_fits(setup, options)?))
             }
         }
+    }
+
+    /// Opens the default engine with the options of the setup and gives it to `host`, which is then compiled for this
+    /// engine only. For tests of a host.
+    ///
+    /// # Errors
+    /// As [`Choice::open`].
+    pub fn open_default<H: Host>(setup: &Setup, host: H) -> Result<H::Output, OpenError> {
+        let options = SlabOptions { classes: setup.classes, ..SlabOptions::default() };
+        Ok(host.run(open_cuckoo(setup, options)?))
     }
 
     /// Whether the engine could go on with such a Region, which another server uses.
@@ -395,31 +398,52 @@ impl Choice {
     }
 }
 
-fn open_slab<S: Scheme>(
-    options: SlabOptions,
-    last: Option<&Lasting>,
-) -> Result<Opened<SlabEngine<S>>, OpenError> {
-    match last {
-        Some(last) => SlabEngine::open_lasting(options, &last.place, last.now_unix),
-        None => SlabEngine::open(options).map(Opened::anew),
-    }
+// One function for each engine: what opens an engine is compiled here, not in each crate that has a host for it.
+
+fn open_cuckoo(setup: &Setup, options: SlabOptions) -> Result<Opened<SlabEngine<Cuckoo>>, OpenError> {
+    open_slab(setup, options)
 }
 
-fn open_fleec(options: FleecOptions, last: Option<&Lasting>) -> Result<Opened<FleecEngine>, OpenError> {
-    match last {
-        Some(last) => FleecEngine::open_lasting(options, &last.place, last.now_unix),
-        None => FleecEngine::open(options).map(Opened::anew),
-    }
+fn open_chained(setup: &Setup, options: SlabOptions) -> Result<Opened<SlabEngine<Chained>>, OpenError> {
+    open_slab(setup, options)
 }
 
-fn open_mica<S: ItemStore>(
-    options: MicaOptions,
-    last: Option<&Lasting>,
-) -> Result<Opened<MicaEngine<S>>, OpenError> {
-    match last {
-        Some(last) => MicaEngine::open_lasting(options, &last.place, last.now_unix),
-        None => MicaEngine::open(options).map(Opened::anew),
-    }
+fn open_log(setup: &Setup, options: MicaOptions) -> Result<Opened<MicaEngine<Log>>, OpenError> {
+    open_mica(setup, options)
+}
+
+fn open_fits(setup: &Setup, options: MicaOptions) -> Result<Opened<MicaEngine<Fits>>, OpenError> {
+    open_mica(setup, options)
+}
+
+fn open_fleec(setup: &Setup, options: FleecOptions) -> Result<Opened<FleecEngine>, OpenError> {
+    open_with(setup, |engine| {
+        let options = FleecOptions { engine, ..options };
+        match &setup.lasting {
+            Some(last) => FleecEngine::open_lasting(options, &last.place, last.now_unix),
+            None => FleecEngine::open(options).map(Opened::anew),
+        }
+    })
+}
+
+fn open_slab<S: Scheme>(setup: &Setup, options: SlabOptions) -> Result<Opened<SlabEngine<S>>, OpenError> {
+    open_with(setup, |engine| {
+        let options = SlabOptions { engine, ..options };
+        match &setup.lasting {
+            Some(last) => SlabEngine::open_lasting(options, &last.place, last.now_unix),
+            None => SlabEngine::open(options).map(Opened::anew),
+        }
+    })
+}
+
+fn open_mica<S: ItemStore>(setup: &Setup, options: MicaOptions) -> Result<Opened<MicaEngine<S>>, OpenError> {
+    open_with(setup, |engine| {
+        let options = MicaOptions { engine, ..options };
+        match &setup.lasting {
+            Some(last) => MicaEngine::open_lasting(options, &last.place, last.now_unix),
+            None => MicaEngine::open(options).map(Opened::anew),
+        }
+    })
 }
 
 /// Opens an engine with the reserve that is wanted. A default reserve is done without if the system refuses it.

@@ -57,7 +57,7 @@ pub use guira_sync::metrics::{Kind, Metric, Unit};
 pub use guira_transport::{Address, Inherited, inherited_sockets, read_file};
 pub use guira_web::{Family, MetricTable, TokenError};
 pub use memory_split::{items_memory, least_ceiling, memory_for_items};
-pub use node::{Ending, Running, ServerStatus, check, release_start, start, start_after};
+pub use node::{Ending, OpenEngine, Running, ServerStatus, Starting, check, release_start, start_after};
 pub use options::{
     AdminAddress, Delimiter, FileMode, Form, GivenOptions, OPTIONS, OptionRow, Options, OptionsError,
 };
@@ -70,3 +70,13 @@ pub const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));
 
 /// The version of memcached whose protocols are spoken.
 pub const VERSION_SPOKEN: &str = "1.6.45";
+
+/// The tests start servers with the default engine: for all engines the server would be compiled six times.
+#[cfg(test)]
+fn open_default(
+    _choice: &guira_roster::Choice,
+    setup: &guira_roster::Setup,
+    starting: Starting<'_>,
+) -> Result<Result<Running, StartError>, guira_roster::OpenError> {
+    guira_roster::Choice::open_default(setup, starting)
+}

@@ -24,7 +24,7 @@ use guira_contract::{CommitAhead, Engine, Opening};
 use guira_memory::lasting::HandedRegion;
 use guira_memory::{machine_memory, release_code, release_heap, release_stack};
 use guira_roster::{
-    ClassOptions, EngineOptions, Eviction, Host, HugePages, Lasting, MEMORY_LEAST, OpenError, Opened,
+    Choice, ClassOptions, EngineOptions, Eviction, Host, HugePages, Lasting, MEMORY_LEAST, OpenError, Opened,
     RegionPlace, Residence, Setup,
 };
 use guira_serving::{
@@ -65,7 +65,19 @@ pub struct Running {
     pub(crate) held: Box<dyn Held>,
     /// Where successors ask, and what starts the server again if they fail.
     pub(crate) door: Option<Door>,
-    pub(crate) again: (Options, Secrets),
+    pub(crate) again: Again,
+}
+
+/// Opens the engine of this choice and has the server that waits for it serve it. The crate that calls
+/// [`Choice::open`] with a [`Starting`] is compiled for every engine, so this one does not.
+pub type OpenEngine = fn(&Choice, &Setup, Starting<'_>) -> Result<Result<Running, StartError>, OpenError>;
+
+/// What a server is started with again if its successor fails.
+#[derive(Clone)]
+pub(crate) struct Again {
+    pub(crate) options: Options,
+    pub(crate) secrets: Secrets,
+    pub(crate) open: OpenEngine,
 }
 
 /// What becomes of the items when a server stops.
@@ -113,7 +125,7 @@ impl ServerStatus {
     }
 }
 
-/// Looks whether a server can be started with these, as far as that can be known without starting one. [`start`] does so itself; who goes to
+/// Looks whether a server can be started with these, as far as that can be known without starting one. [`start_after`] does so itself; who goes to
 /// the background first does so before, while its errors can still be shown.
 ///
 /// # Errors
@@ -135,29 +147,25 @@ pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> R
     Ok(())
 }
 
-/// Starts a server. It serves the sockets that were `inherited` too; if there are some, the default address is not listened on.
+/// Starts a server, whose engine `open` opens. The server takes over from its predecessor, if there is one. It serves
+/// the sockets that were `inherited` too; if there are some, the default address is not listened on.
 ///
 /// # Errors
-/// If an address is taken, or [`check`] says why not.
-pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> Result<Running, StartError> {
-    start_after(options, secrets, inherited, None)
-}
-
-/// Starts a server that takes over from another, if there is one.
-///
-/// # Errors
-/// As [`start`], or if the other does not let go, or its region cannot be gone on with. Then the other goes on.
+/// If an address is taken, or [`check`] says why not; or if the predecessor does not let go, or the server cannot go on
+/// with its region. Then the predecessor goes on.
 pub fn start_after(
+    open: OpenEngine,
     options: &Options,
     secrets: Secrets,
     inherited: Vec<Inherited>,
     predecessor: Option<Predecessor>,
 ) -> Result<Running, StartError> {
+    let again = Again { options: options.clone(), secrets, open };
     let Some(mut predecessor) = predecessor else {
-        return prepare(options, secrets, inherited, Sockets::default())?.open(Bringing::default());
+        return prepare(again, inherited, Sockets::default())?.open(Bringing::default());
     };
     let earlier = std::mem::take(&mut predecessor.sockets);
-    let prepared = prepare(options, secrets, inherited, earlier).and_then(|prepared| {
+    let prepared = prepare(again, inherited, earlier).and_then(|prepared| {
         predecessor.check_region(&prepared.options, &prepared.setup())?;
         Ok(prepared)
     });
@@ -172,11 +180,9 @@ pub fn start_after(
 
 /// A server that can be opened: everything was looked at that can fail before.
 pub(crate) struct Prepared {
-    /// As they were given.
-    given: Options,
+    again: Again,
     /// With the addresses of all UDP sockets.
     options: Options,
-    secrets: Secrets,
     /// Taken when the engine is there.
     ports: Option<Ports>,
     /// For a successor, if there may be one.
@@ -188,20 +194,20 @@ pub(crate) struct Prepared {
 /// # Errors
 /// If an address is taken, or [`check`] says why not.
 pub(crate) fn prepare(
-    given: &Options,
-    secrets: Secrets,
+    again: Again,
     inherited: Vec<Inherited>,
     mut earlier: Sockets,
 ) -> Result<Prepared, StartError> {
     // Here, and not where options are read: no way to start a server leads past it.
-    check(given, &secrets, &inherited)?;
+    let Again { options: given, secrets, .. } = &again;
+    check(given, secrets, &inherited)?;
     let handed = Handed::of(inherited);
     let managed = [handed.streams.len(), handed.datagrams.len()];
     let wanted_udp = given.udp.clone();
     // Wherever datagrams come from: what they take is to be counted.
     let udp = handed.datagrams.iter().map(UdpSocket::local_addr).chain(wanted_udp.iter().copied().map(Ok));
     let options = Options { udp: udp.collect::<Result<_, _>>()?, ..given.clone() };
-    check(&options, &secrets, &[])?;
+    check(&options, secrets, &[])?;
     let mut ports = Ports::open(&options, &wanted_udp, handed, &mut earlier, secrets.tls.as_ref())?;
     let kept = match &options.takeover {
         Some(path) => {
@@ -215,7 +221,7 @@ pub(crate) fn prepare(
         }
         None => None,
     };
-    Ok(Prepared { given: given.clone(), options, secrets, ports: Some(ports), kept })
+    Ok(Prepared { again, options, ports: Some(ports), kept })
 }
 
 /// Only the user that the server runs as may take over.
@@ -262,7 +268,7 @@ impl Prepared {
             }
         }
         let choice = self.options.choice()?;
-        choice.open(&setup, Starting { prepared: self, bringing })?
+        (self.again.open)(&choice, &setup, Starting { prepared: self, bringing })?
     }
 
     /// Serves an engine that has served before, with the region that it has, if any.
@@ -291,9 +297,15 @@ pub fn release_start() {
 }
 
 /// A server that waits for its engine.
-pub(crate) struct Starting<'a> {
+pub struct Starting<'a> {
     prepared: &'a mut Prepared,
     bringing: &'a mut Bringing,
+}
+
+impl fmt::Debug for Starting<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Starting").finish_non_exhaustive()
+    }
 }
 
 impl Host for Starting<'_> {
@@ -377,7 +389,7 @@ pub(crate) fn start_with<E: Engine + Clone>(
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
     let Starting { prepared, bringing } = starting;
-    let (options, secrets) = (&prepared.options, prepared.secrets.clone());
+    let (options, secrets) = (&prepared.options, prepared.again.secrets.clone());
     let ports = prepared.ports.take().ok_or_else(|| io::Error::other("the ports are in use"))?;
     let (addresses, udp_addresses) = (ports.addresses(), ports.udp_addresses());
     let mica_addresses = ports.mica_addresses(options);
@@ -428,7 +440,7 @@ pub(crate) fn start_with<E: Engine + Clone>(
         found: None,
         held: Box::new(engine.clone()),
         door,
-        again: (prepared.given.clone(), prepared.secrets.clone()),
+        again: prepared.again.clone(),
     })
 }
 
@@ -672,21 +684,15 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_fleec::{FleecEngine, FleecOptions};
     use guira_transport::Address;
 
-    /// A server with a region, on a port that the system chooses. Its engine is named here: [`Choice::open`] would have
-    /// the server compiled for all engines once more.
+    /// A server with a region, on a port that the system chooses.
     fn serve(region: &RegionPlace) -> Running {
         let mut options = Options { workers: 2, memory: crate::Size(32 << 20), ..Options::default() };
         options.listen[0].address = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
         options.region = Some(region.clone());
         let secrets = Secrets { users: None, tls: None, token: None };
-        let mut prepared = prepare(&options, secrets, Vec::new(), Sockets::default()).unwrap();
-        let setup = prepared.setup();
-        let fleec = FleecOptions { engine: setup.engine, ..FleecOptions::default() };
-        let opened = FleecEngine::open_lasting(fleec, region, wall_clock()).unwrap();
-        Starting { prepared: &mut prepared, bringing: &mut Bringing::default() }.run(opened).unwrap()
+        start_after(crate::open_default, &options, secrets, Vec::new(), None).unwrap()
     }
 
     #[test]

@@ -75,6 +75,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
             "guira-sync",
         ]),
     ),
+    ("guira-node", Only(&["guira-server", "guira-roster"])),
     ("guira-routing", Only(&[])),
     ("guira-upstream", Only(&["guira-routing", "guira-protocol", "guira-transport", "guira-sync"])),
     (

@@ -72,7 +72,7 @@ fn serve_until_signal<T>(
         .map_err(Failure::system("cannot wait for signals"))?;
     // As it was called: after an upgrade another file has its name.
     let program = Program::of_this_process();
-    let mut running = guira_server::start_after(options, secrets, origin.inherited, origin.predecessor)?;
+    let mut running = guira_node::start_after(options, secrets, origin.inherited, origin.predecessor)?;
     let _announced = match announce(&running) {
         Ok(announced) => announced,
         Err(failure) => {

@@ -52,7 +52,7 @@ impl Place {
     /// Starts a server, after the one that is there.
     fn serve(&self, options: &Options) -> Result<Running, StartError> {
         let predecessor = Predecessor::find(&self.takeover())?;
-        start_after(options, SECRETS, Vec::new(), predecessor)
+        start_after(crate::open_default, options, SECRETS, Vec::new(), predecessor)
     }
 
     fn remove(&self) {
@@ -250,7 +250,7 @@ fn an_engine_that_is_in_use_stays_where_it_is() {
 /// Has the successor of a server fail, and the server too. The successor is told to end, and does this.
 fn fail_both(place: &Place, mut running: Running, spoil: fn(&mut Options), then: impl FnOnce() + Send) {
     Client::of(&running).set();
-    spoil(&mut running.again.0);
+    spoil(&mut running.again.options);
     let path = place.takeover();
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -399,7 +399,8 @@ fn a_successor_goes_on_alone_if_its_predecessor_dies_with_everything_given_away(
         assert!(started.elapsed() < SOON, "it listens");
         std::thread::yield_now();
     };
-    let next = start_after(&place.options(), SECRETS, Vec::new(), Some(predecessor)).unwrap();
+    let next =
+        start_after(crate::open_default, &place.options(), SECRETS, Vec::new(), Some(predecessor)).unwrap();
     assert_eq!(next.region().unwrap().1, &Opening::Restored { items: 1 });
     Client::of(&next).finds_it();
     assert!(other.wait().unwrap().signal().is_some(), "it has died");
