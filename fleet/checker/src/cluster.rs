@@ -3,9 +3,9 @@
 //! `mg KEY f v u` makes no item more recent (`u`), and asks for no unique, which an item may have to be given. It is counted as a get. Of an item that is marked as
 //! stale, or that somebody was to fill, it may win the right to fill it (`W`): that is given back at once.
 
+use crate::answer::Answer;
 use crate::counters::{ClusterCount, ClusterCounts, Health};
 use crate::judge::Tag;
-use crate::running::Answer;
 use crate::sight::{Cached, Content};
 use guira_client::text::{Connection, TextError};
 use guira_databases::{Way, WayError};

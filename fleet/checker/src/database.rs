@@ -1,9 +1,9 @@
 //! Queries: a thread with a connection to the database.
 
+use crate::answer::Answer;
 use crate::counters::{Count, Counts, Health};
 use crate::judge::Tag;
 use crate::pattern::{Pattern, Statement};
-use crate::running::Answer;
 use crate::sight::{Content, Sight};
 use guira_databases::mariadb::Packets;
 use guira_databases::postgres::{Messages, Purpose};

@@ -12,10 +12,12 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
+mod answer;
 mod cluster;
 mod config;
 mod counters;
 mod database;
+mod error;
 mod hints;
 mod judge;
 mod look;
@@ -23,11 +25,13 @@ mod metrics;
 mod pattern;
 mod report;
 mod running;
+mod shared;
 mod sight;
 mod web;
 
 pub use config::{Config, ConfigError};
+pub use error::StartError;
 pub use metrics::families;
 pub use report::{AtDelay, Counted, Example, Origin, Report, Tally};
-pub use running::{Running, StartError, start};
+pub use running::{Running, start};
 pub use sight::{Content, Sight};

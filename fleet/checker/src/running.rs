@@ -1,24 +1,25 @@
 //! Starting and stopping a checker.
 
+use crate::answer::Answer;
 use crate::cluster::{self, Cluster};
-use crate::config::{ClusterConfig, Config, ConfigError};
-use crate::counters::{ClusterCounts, Counts};
+use crate::config::Config;
+use crate::counters::Count;
 use crate::database::{self, Queries};
+use crate::error::StartError;
 use crate::hints;
-use crate::judge::{Ask, Judge, Tag};
+use crate::judge::Ask;
 use crate::report::Report;
-use crate::sight::{Cached, Content};
+use crate::shared::{Reads, Shared};
+use crate::sight::Cached;
 use crate::web;
 use guira_client::text::Endpoint;
-use guira_databases::{Listener, Stop};
+use guira_databases::Listener;
 use guira_probe::{KeyLine, read};
-use guira_sync::atomic::{AtomicBool, Ordering};
-use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_transport::Address;
-use guira_web::{Admin, AdminError};
+use guira_web::Admin;
 use std::io::{self, BufRead};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -26,98 +27,6 @@ use std::time::Duration;
 const WAITING_MAX: usize = 4096;
 /// How long answers are waited for before it is looked what is due.
 const TURN: Duration = Duration::from_millis(10);
-
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error("{0}")]
-    Unsuitable(String),
-    #[error(transparent)]
-    Admin(#[from] AdminError),
-    #[error("cannot listen at {0}")]
-    Listen(Endpoint, #[source] io::Error),
-    #[error("cannot start")]
-    System(#[from] io::Error),
-}
-
-/// An answer to a question.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Cache { tag: Tag, cluster: usize, cached: Cached },
-    Database { tag: Tag, found: Option<Content> },
-}
-
-/// A cluster, as it is told of.
-#[derive(Debug)]
-pub(crate) struct Named {
-    pub(crate) name: String,
-    pub(crate) region: String,
-    pub(crate) counts: Arc<ClusterCounts>,
-}
-
-/// Whether hints are read, beside those that are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reads {
-    Keys,
-    Nothing,
-}
-
-/// What all threads see.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    /// LOCK: checker_judge. Leaf. Nobody holds it while anything is waited for.
-    judge: Mutex<Judge>,
-    pub(crate) counts: Arc<Counts>,
-    pub(crate) clusters: Vec<Named>,
-    pub(crate) regions: Vec<String>,
-    pub(crate) stop: Stop,
-    pub(crate) has_database: bool,
-    /// Since the start, which was at this time.
-    pub(crate) clock: Stopwatch,
-    pub(crate) started: u64,
-    /// Relaxed: there is nothing behind it.
-    is_read: AtomicBool,
-}
-
-impl Shared {
-    /// `reads` says whether keys are read too.
-    pub(crate) fn new(config: &Config, reads: Reads) -> Result<Self, StartError> {
-        let named = |cluster: &ClusterConfig| Named {
-            name: cluster.name.clone(),
-            region: cluster.region.clone(),
-            counts: Arc::default(),
-        };
-        Ok(Shared {
-            judge: Mutex::new(Judge::new(config.settings().map_err(StartError::Unsuitable)?)),
-            counts: Arc::default(),
-            clusters: config.clusters.iter().map(named).collect(),
-            regions: config.regions().into_iter().map(|(name, _)| name).collect(),
-            stop: Stop::default(),
-            has_database: config.database()?.is_some(),
-            clock: Stopwatch::start(),
-            started: wall_clock(),
-            is_read: AtomicBool::new(reads == Reads::Nothing),
-        })
-    }
-
-    fn judge(&self) -> MutexGuard<'_, Judge> {
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes notice that a key was changed.
-    pub(crate) fn hint(&self, key: &[u8]) {
-        let is_first = self.judge().hint(key, self.clock.elapsed());
-        if is_first {
-            // Operator: Add a `[[check]]` for such keys, or do not send them to the checker.
-            tracing::warn!("key {} matches no [[check]]; ignored", key.escape_ascii());
-        }
-    }
-
-    pub(crate) fn report(&self) -> Report {
-        self.judge().report()
-    }
-}
 
 /// A running checker.
 #[derive(Debug)]
@@ -197,7 +106,7 @@ impl Running {
                     // Operator: Check the program that writes keys to the checker, and restart both.
                     tracing::error!("cannot read more keys from standard input: {error}");
                 }
-                shared.is_read.store(true, Ordering::Relaxed);
+                shared.set_read();
             })?;
         }
         Ok(())
@@ -226,7 +135,7 @@ impl Running {
     /// Asks what is due, until `is_over` says so, or no more hints can come and all samples are settled. Returns what was found.
     pub fn run(self, mut is_over: impl FnMut() -> bool) -> Report {
         while !is_over() {
-            if self.shared.is_read.load(Ordering::Relaxed) && self.hints_at.is_none() && self.is_idle() {
+            if self.shared.is_read() && self.hints_at.is_none() && self.is_idle() {
                 break;
             }
             self.turn();
@@ -281,7 +190,7 @@ fn read_all(source: &mut impl BufRead, shared: &Shared) -> io::Result<()> {
     while let Some(line) = read(source)? {
         match line {
             KeyLine::Key(key) => shared.hint(&key),
-            KeyLine::Other => shared.counts.add(crate::counters::Count::Refused),
+            KeyLine::Other => shared.counts.add(Count::Refused),
         }
     }
     Ok(())
