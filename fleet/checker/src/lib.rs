@@ -12,7 +12,6 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
-mod answer;
 mod cluster;
 mod config;
 mod counters;
@@ -23,6 +22,7 @@ mod judge;
 mod look;
 mod metrics;
 mod pattern;
+mod reply;
 mod report;
 mod running;
 mod shared;

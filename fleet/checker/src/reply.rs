@@ -1,11 +1,11 @@
-//! Answers of caches and of the database.
+//! Replies of caches and of the database.
 
 use crate::judge::Tag;
 use crate::sight::{Cached, Content};
 
-/// An answer to a question.
+/// A reply to a request.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum Reply {
     Cache { tag: Tag, cluster: usize, cached: Cached },
     Database { tag: Tag, found: Option<Content> },
 }
