@@ -3,7 +3,8 @@
 use crate::connection::{Connection, Scratch, Turn};
 use crate::outbox::{Outbox, Spares};
 use crate::queue::{Queue, Rank};
-use crate::service::{Conversation, FIRST_CONNECTION, ReplyTo, Service, Unread};
+use crate::request_handler::{Conversation, Due, ReplyTo, RequestHandler, Unread};
+use crate::tokens::FIRST_CONNECTION;
 use crate::{Arrival, CloseReason, ConnId, Doing, Grant, Host, TrafficCount, TrafficCounters};
 use guira_sync::clock::{Seconds, Stopwatch};
 use guira_transport::{Event, Interest, Poll, Token};
@@ -18,17 +19,9 @@ const POLLED_MAX: usize = 16;
 /// How soon a connection that waits for other threads has another turn.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// When late replies are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    Now,
-    /// With others.
-    Later,
-}
-
 /// The connections of one worker.
 #[derive(Debug)]
-pub struct Clients<S: Service> {
+pub struct Clients<S: RequestHandler> {
     worker: usize,
     pub(crate) poll: Poll,
     host: Arc<Host>,
@@ -48,7 +41,7 @@ pub struct Clients<S: Service> {
     spares: Spares<S::Pin>,
 }
 
-impl<S: Service> Clients<S> {
+impl<S: RequestHandler> Clients<S> {
     pub(crate) fn new(worker: usize, host: Arc<Host>) -> io::Result<Self> {
         Ok(Clients {
             worker,

@@ -1,8 +1,7 @@
 //! A connection: a stream, the state of its protocol, and what could not be dealt with yet.
 
-use crate::clients::Due;
 use crate::outbox::{OUTBOX_FULL, OUTBOX_FULL_SHORT, Outbox, Sent, Spares};
-use crate::service::{Asked, Conversation, ReplyTo, Service, Stopped};
+use crate::request_handler::{Asked, Conversation, Due, ReplyTo, RequestHandler, Stopped};
 use crate::{
     Access, Arrival, CloseReason, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Rank,
     RateLimited, Slice, Speaks, TrafficCount, TrafficCounters,
@@ -33,7 +32,7 @@ const CARRIED_MAX: usize = 4 << 20;
 const SHORT_READ: usize = 2 << 10;
 
 /// A connection of a worker.
-pub(crate) struct Connection<S: Service> {
+pub(crate) struct Connection<S: RequestHandler> {
     pub(crate) stream: Stream,
     pub(crate) facts: Arc<ConnectionFacts>,
     state: S::State,
@@ -61,7 +60,7 @@ pub(crate) struct Connection<S: Service> {
     ending: Ending,
 }
 
-impl<S: Service> fmt::Debug for Connection<S> {
+impl<S: RequestHandler> fmt::Debug for Connection<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Connection").field("facts", &self.facts).finish_non_exhaustive()
     }
@@ -77,7 +76,7 @@ enum Ending {
 
 /// What a worker uses for one connection after another.
 #[derive(Debug)]
-pub(crate) struct Scratch<'w, S: Service> {
+pub(crate) struct Scratch<'w, S: RequestHandler> {
     pub(crate) service: &'w mut S,
     pub(crate) budget: &'w ConnBudget,
     pub(crate) traffic: &'w TrafficCounters,
@@ -108,7 +107,7 @@ fn outbox_full(budget: &ConnBudget) -> usize {
     if budget.is_short() { OUTBOX_FULL_SHORT } else { OUTBOX_FULL }
 }
 
-impl<S: Service> Connection<S> {
+impl<S: RequestHandler> Connection<S> {
     pub(crate) fn new(arrival: Arrival, serial: u64, state: S::State) -> Self {
         Connection {
             stream: arrival.stream,
@@ -499,7 +498,7 @@ impl<S: Service> Connection<S> {
     }
 }
 
-impl<S: Service> Scratch<'_, S> {
+impl<S: RequestHandler> Scratch<'_, S> {
     /// How much may be sent in a turn, if that is `usual` unless others have too much pinned that waits for a turn.
     fn sendable(&self, usual: usize) -> usize {
         if *self.paused > self.budget.for_turns() { usize::MAX } else { usual }

@@ -7,7 +7,7 @@
 //!                                 Service ─────────────────────────────┘ State
 //! ```
 //!
-//! What answers requests is a [`Service`]: a cache node (node/server), or the floor that caches are measured against (lab/load).
+//! What handles requests is a [`Service`]: a cache node (node/server), or the floor that caches are measured against (lab/load).
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
@@ -29,14 +29,16 @@ mod port;
 mod queue;
 mod rate_limited;
 mod registry;
+mod request_handler;
 mod service;
 mod slice;
+mod tokens;
 mod traffic;
 mod users;
 mod worker;
 
 pub use acceptor::{Acceptor, Access, Arrival};
-pub use clients::{Clients, Due};
+pub use clients::Clients;
 pub use conn_budget::{ConnBudget, ConnId, ConnLimits, ConnMemory, Grant};
 pub use connections::{Beyond, Connections};
 pub use crew::{Crew, Placement, WorkerError};
@@ -52,10 +54,10 @@ pub use port::{Port, PortError};
 pub use queue::{Queue, Rank};
 pub use rate_limited::RateLimited;
 pub use registry::{ConnectionFacts, Doing, Registry};
-pub use service::{
-    Asked, Conversation, Next, ReplyTo, Round, Service, Stopped, Unread, Woken, service_token,
-};
+pub use request_handler::{Asked, Conversation, Due, ReplyTo, RequestHandler, Stopped, Unread};
+pub use service::{Next, Round, Service, Woken};
 pub use slice::{Cut, Slice};
+pub use tokens::service_token;
 pub use traffic::{TrafficCount, TrafficCounters};
 pub use users::{Users, UsersError, is_same_secret};
 pub use worker::{INPUT_BYTES, Worker};

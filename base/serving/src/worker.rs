@@ -4,7 +4,8 @@ use crate::acceptor::ACCEPTS;
 use crate::clients::Clients;
 use crate::outbox::{OUTBOX_FULL, Outbox};
 use crate::queue::Rank;
-use crate::service::{FIRST_CONNECTION, FIRST_SERVICE, Next, Round, Service, Woken};
+use crate::service::{Next, Round, Service, Woken};
+use crate::tokens::{FIRST_CONNECTION, FIRST_SERVICE};
 use crate::{Acceptor, Arrival, Doing, Host, Slice};
 use guira_sync::clock::Seconds;
 use guira_transport::{Event, Interest, Mailbox, Park, Token};
@@ -257,8 +258,8 @@ impl<S: Service> Drop for Worker<S> {
 mod tests {
     use super::*;
     use crate::{
-        Access, CloseReason, ConnLimits, ConnectionFacts, Conversation, Crew, Placement, ReplyTo, SlotId,
-        Speaks, Stopped,
+        Access, CloseReason, ConnLimits, ConnectionFacts, Conversation, Crew, Placement, ReplyTo,
+        RequestHandler, SlotId, Speaks, Stopped,
     };
     use guira_memory::ValuePin;
     use guira_protocol::Replies;
@@ -310,7 +311,7 @@ mod tests {
         }
     }
 
-    impl Service for Later {
+    impl RequestHandler for Later {
         type Pin = Bytes;
         type State = Client;
 
@@ -345,7 +346,9 @@ mod tests {
             }
             (taken, Stopped::NeedsInput)
         }
+    }
 
+    impl Service for Later {
         fn begin_round(&mut self) {}
 
         fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {

@@ -8,7 +8,7 @@ use guira_protocol::{Replies, ReplyBuffer};
 use guira_serving::{
     Acceptor, Access, Arrival, Beyond, CONNECTION_BYTES, CloseReason, ConnBudget, ConnLimits, Connections,
     Conversation, Crew, Cut, Host, HostOptions, INPUT_BYTES, Listen, Outbox, Placement, Port, PortError,
-    ReplyTo, Round, Service, Slice, Speaks, Stopped, TLS_BYTES, Unread, Worker,
+    ReplyTo, RequestHandler, Round, Service, Slice, Speaks, Stopped, TLS_BYTES, Unread, Worker,
 };
 use guira_sync::clock::{CoarseClock, Seconds, Stopwatch, wall_clock_millis};
 use guira_transport::{Address, ListenOptions};
@@ -217,7 +217,7 @@ impl ValuePin for NoPin {
     }
 }
 
-impl<S: Site> Service for WebService<S> {
+impl<S: Site> RequestHandler for WebService<S> {
     type Pin = NoPin;
     type State = Visitor;
 
@@ -226,6 +226,7 @@ impl<S: Site> Service for WebService<S> {
 
     /// To make the metrics takes as long as a thousand gets.
     const CUT_WHERE_SHORT: Cut = Cut::Anywhere;
+
     const UNREAD: Unread = Unread::Closed;
 
     fn now(&self) -> Seconds {
@@ -286,7 +287,9 @@ impl<S: Site> Service for WebService<S> {
         let why = "the request did not arrive in time\n";
         Reply::line(Status::TIMEOUT, why).write(Method::Get, After::Closes, outbox.buffer());
     }
+}
 
+impl<S: Site> Service for WebService<S> {
     fn begin_round(&mut self) {
         self.now = self.site.clock().now();
     }

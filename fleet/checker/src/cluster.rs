@@ -5,7 +5,7 @@
 
 use crate::counters::{ClusterCount, ClusterCounts, Health};
 use crate::judge::Tag;
-use crate::running::Answer;
+use crate::reply::Reply;
 use crate::sight::{Cached, Content};
 use guira_client::text::{Connection, TextError};
 use guira_databases::{Way, WayError};
@@ -18,7 +18,7 @@ const TOGETHER: usize = 64;
 /// The longest value that is read, in bytes.
 const VALUE_MAX: usize = 64 << 20;
 
-/// How keys are asked for.
+/// How keys are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Dialect {
@@ -28,7 +28,7 @@ pub(crate) enum Dialect {
     Classic,
 }
 
-/// A cluster, and who is told what it has.
+/// A cluster, and the channel for its replies.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) number: usize,
@@ -38,24 +38,25 @@ pub(crate) struct Cluster {
     /// What is put before each key.
     pub(crate) prefix: String,
     pub(crate) counts: Arc<ClusterCounts>,
-    pub(crate) answers: Sender<Answer>,
+    pub(crate) replies: Sender<Reply>,
 }
 
-/// A key that is asked for.
-pub(crate) type Asked = (Tag, Box<[u8]>);
+/// A key to be read.
+pub(crate) type KeyRequest = (Tag, Box<[u8]>);
 
 impl Cluster {
-    /// Asks until nobody has questions any more.
-    pub(crate) fn run(self, asks: &Receiver<Asked>) {
+    /// Reads keys until no more requests can come.
+    pub(crate) fn run(self, requests: &Receiver<KeyRequest>) {
         let mut connection = None;
-        while let Ok(first) = asks.recv() {
-            let batch: Vec<Asked> = [first].into_iter().chain(asks.try_iter().take(TOGETHER - 1)).collect();
-            let mut heard = Vec::new();
-            let asked = self.ask(&mut connection, &batch, &mut heard);
-            let health = if asked.is_ok() { Health::Up } else { Health::Away };
+        while let Ok(first) = requests.recv() {
+            let batch: Vec<KeyRequest> =
+                [first].into_iter().chain(requests.try_iter().take(TOGETHER - 1)).collect();
+            let mut found = Vec::new();
+            let read = self.read(&mut connection, &batch, &mut found);
+            let health = if read.is_ok() { Health::Up } else { Health::Away };
             let before = self.counts.set_up(health);
-            if let Err(error) = asked {
-                // What was not heard before is not known, and the connection of no more use.
+            if let Err(error) = read {
+                // Replies that are still to come are for other keys.
                 connection = None;
                 if before == Health::Up || self.counts.get(ClusterCount::Failures) == 0 {
                     // Operator: Check that the cluster's address answers. Its keys are counted as unknown
@@ -64,22 +65,22 @@ impl Cluster {
                 }
             }
             self.counts.add(ClusterCount::Reads, batch.len() as u64);
-            heard.resize(batch.len(), Cached::Failed);
-            let failed = heard.iter().filter(|cached| **cached == Cached::Failed).count();
+            found.resize(batch.len(), Cached::Failed);
+            let failed = found.iter().filter(|cached| **cached == Cached::Failed).count();
             self.counts.add(ClusterCount::Failures, failed as u64);
-            for ((tag, _), cached) in batch.into_iter().zip(heard) {
-                if self.answers.send(Answer::Cache { tag, cluster: self.number, cached }).is_err() {
+            for ((tag, _), cached) in batch.into_iter().zip(found) {
+                if self.replies.send(Reply::Cache { tag, cluster: self.number, cached }).is_err() {
                     return;
                 }
             }
         }
     }
 
-    fn ask(
+    fn read(
         &self,
         connection: &mut Option<Connection>,
-        batch: &[Asked],
-        heard: &mut Vec<Cached>,
+        batch: &[KeyRequest],
+        found: &mut Vec<Cached>,
     ) -> Result<(), WayError> {
         let connection = match connection {
             Some(open) => open,
@@ -104,7 +105,7 @@ impl Cluster {
             }) else {
                 return Err(TextError::Closed.into());
             };
-            heard.push(cached);
+            found.push(cached);
         }
         for key in won {
             self.give_back(connection, key)?;
@@ -120,7 +121,7 @@ impl Cluster {
         let is_stale = has(line, b"X");
         let mut words = line.split(|byte| *byte == b' ');
         let unique = words.find_map(|word| word.strip_prefix(b"c")).unwrap_or_default();
-        // Whoever has stored something meanwhile is left alone.
+        // With the unique: another client may have stored a value in between.
         let behind = [if is_stale { &b" I C"[..] } else { b" C" }, unique, b"\r\n"].concat();
         if has(line, b"Z") && !unique.is_empty() {
             connection.send(&named(b"md ", &behind))?;
@@ -144,7 +145,7 @@ fn is_refusal(line: &[u8]) -> bool {
     [&b"SERVER_ERROR"[..], b"CLIENT_ERROR"].iter().any(|error| line.starts_with(error))
 }
 
-/// Reads an answer to `mg`; none is that it makes no sense.
+/// Reads a reply to `mg`; `None` if it is malformed.
 fn meta(connection: &mut Connection, won: impl FnOnce()) -> Result<Option<Cached>, TextError> {
     let line = connection.line()?;
     if line == b"EN" {
@@ -176,7 +177,7 @@ fn meta(connection: &mut Connection, won: impl FnOnce()) -> Result<Option<Cached
     }))
 }
 
-/// Reads an answer to `get`.
+/// Reads a reply to `get`; `None` if it is malformed.
 fn classic(connection: &mut Connection) -> Result<Option<Cached>, TextError> {
     let line = connection.line()?;
     if line == b"END" {
@@ -223,20 +224,21 @@ mod tests {
         });
         let way =
             Way { endpoint, timeout: Duration::from_secs(30), security: Security::Plain, login_file: None };
-        let ((ask, asks), (answers, told), counts) = (channel(), channel(), Arc::<ClusterCounts>::default());
+        let ((sender, requests), (replies, received), counts) =
+            (channel(), channel(), Arc::<ClusterCounts>::default());
         let (name, prefix) = ("east".to_owned(), String::new());
-        let cluster = Cluster { number: 0, name, way, dialect, prefix, counts: counts.clone(), answers };
+        let cluster = Cluster { number: 0, name, way, dialect, prefix, counts: counts.clone(), replies };
         for key in [&b"a"[..], b"b", b"c"] {
-            ask.send((Tag::default(), key.into())).unwrap();
+            sender.send((Tag::default(), key.into())).unwrap();
         }
-        drop(ask);
-        cluster.run(&asks);
+        drop(sender);
+        cluster.run(&requests);
         cache.join().unwrap();
-        let told = told.iter().map(|answer| match answer {
-            Answer::Cache { cached, .. } => cached,
+        let cached = received.iter().map(|reply| match reply {
+            Reply::Cache { cached, .. } => cached,
             other => panic!("{other:?}"),
         });
-        (told.collect(), counts.get(ClusterCount::Failures))
+        (cached.collect(), counts.get(ClusterCount::Failures))
     }
 
     #[test]

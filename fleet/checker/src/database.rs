@@ -3,7 +3,7 @@
 use crate::counters::{Count, Counts, Health};
 use crate::judge::Tag;
 use crate::pattern::{Pattern, Statement};
-use crate::running::Answer;
+use crate::reply::Reply;
 use crate::sight::{Content, Sight};
 use guira_databases::mariadb::Packets;
 use guira_databases::postgres::{Messages, Purpose};
@@ -11,7 +11,7 @@ use guira_databases::{Server, SourceError, Stop, Wire, mariadb, postgres};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-/// Which database is asked.
+/// A kind of database.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     MariaDb,
@@ -26,8 +26,8 @@ pub(crate) struct Database {
     pub(crate) name: String,
 }
 
-/// A key whose row is asked for: the question, the number of the check, and the key.
-pub(crate) type Asked = (Tag, usize, Box<[u8]>);
+/// A key whose row is to be read: the tag of the request, the number of the check, and the key.
+pub(crate) type RowRequest = (Tag, usize, Box<[u8]>);
 
 enum Client {
     MariaDb(Packets<Wire>),
@@ -35,7 +35,7 @@ enum Client {
 }
 
 impl Client {
-    /// Connects. Nothing that is asked can change anything.
+    /// Connects, read-only.
     fn open(database: &Database, stop: &Stop) -> Result<Self, SourceError> {
         match database.kind {
             Kind::MariaDb => {
@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// The first row.
-    fn ask(
+    fn query(
         &mut self,
         statement: &Statement,
         values: &[&[u8]],
@@ -79,21 +79,21 @@ impl Client {
     }
 }
 
-/// The database, what it is asked, and who is told what it has.
+/// The database, its queries, and the channel for its replies.
 pub(crate) struct Queries {
     pub(crate) database: Database,
     /// Those of checks that have one.
     pub(crate) checks: Vec<(Pattern, Option<Statement>)>,
     pub(crate) counts: Arc<Counts>,
-    pub(crate) answers: Sender<Answer>,
+    pub(crate) replies: Sender<Reply>,
     pub(crate) stop: Stop,
 }
 
 impl Queries {
-    /// Asks until nobody has questions any more.
-    pub(crate) fn run(self, asks: &Receiver<Asked>) {
+    /// Queries the database until no more requests can come.
+    pub(crate) fn run(self, requests: &Receiver<RowRequest>) {
         let mut client = None;
-        while let Ok((tag, check, key)) = asks.recv() {
+        while let Ok((tag, check, key)) = requests.recv() {
             self.counts.add(Count::Queries);
             let found = self.find(&mut client, check, &key);
             let health = match &found {
@@ -108,13 +108,13 @@ impl Queries {
             if health == Health::Away {
                 client = None;
             }
-            if self.answers.send(Answer::Database { tag, found: found.ok() }).is_err() {
+            if self.replies.send(Reply::Database { tag, found: found.ok() }).is_err() {
                 return;
             }
         }
     }
 
-    /// The first failure of a kind is told, not all of them.
+    /// Logs the first failure of a kind, not all of them.
     fn fail(&self, error: &SourceError, key: &[u8]) {
         let is_first = self.counts.get(Count::QueryFailures) == 0;
         self.counts.add(Count::QueryFailures);
@@ -133,7 +133,7 @@ impl Queries {
             Some(client) => client,
             None => client.insert(Client::open(&self.database, &self.stop)?),
         };
-        let row = client.ask(statement, &values)?;
+        let row = client.query(statement, &values)?;
         content(row).ok_or_else(|| SourceError::Refused("the version of a row is not a number".to_owned()))
     }
 }

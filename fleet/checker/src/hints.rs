@@ -4,7 +4,7 @@
 //! its key is looked after already, and to count.
 
 use crate::counters::Count;
-use crate::running::Shared;
+use crate::shared::Shared;
 use guira_databases::{Listener, Socket, SourceError};
 use guira_protocol::KEY_MAX;
 use guira_sync::atomic::{AtomicUsize, Ordering};

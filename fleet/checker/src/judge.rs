@@ -56,7 +56,7 @@ pub(crate) struct Tag {
 
 /// A question. Each is to be answered, if only by a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum Request {
     Cache { tag: Tag, cluster: usize, key: Box<[u8]> },
     Database { tag: Tag, check: usize, key: Box<[u8]> },
 }
@@ -94,7 +94,7 @@ pub(crate) struct Judge {
     samples: BTreeMap<u64, Sample>,
     by_key: HashMap<Box<[u8]>, u64>,
     agenda: BTreeSet<Due>,
-    asks: Vec<Ask>,
+    requests: Vec<Request>,
     delays: Vec<AtDelay>,
     examples: Vec<Example>,
     more_examples: u64,
@@ -118,7 +118,7 @@ impl Judge {
             samples: BTreeMap::new(),
             by_key: HashMap::new(),
             agenda: BTreeSet::new(),
-            asks: Vec::new(),
+            requests: Vec::new(),
             delays,
             examples: Vec::new(),
             more_examples: 0,
@@ -169,7 +169,7 @@ impl Judge {
         };
         if origin == Origin::Hint && self.settings.checks[check].1 == Against::Database {
             let tag = Tag { sample: id, round: 1 };
-            self.asks.push(Ask::Database { tag, check, key: key.into() });
+            self.requests.push(Request::Database { tag, check, key: key.into() });
         }
         self.samples.insert(id, sample);
         self.by_key.insert(key.into(), id);
@@ -197,11 +197,11 @@ impl Judge {
 
     /// When there is something to do next; at once, if there are questions.
     pub(crate) fn next_due(&self) -> Option<Duration> {
-        if self.asks.is_empty() { self.agenda.first().map(|(at, _)| *at) } else { Some(Duration::ZERO) }
+        if self.requests.is_empty() { self.agenda.first().map(|(at, _)| *at) } else { Some(Duration::ZERO) }
     }
 
     /// The questions that are due.
-    pub(crate) fn asks(&mut self, now: Duration) -> Vec<Ask> {
+    pub(crate) fn due_requests(&mut self, now: Duration) -> Vec<Request> {
         while let Some(due) = self.agenda.first().copied().filter(|(at, _)| *at <= now) {
             self.agenda.remove(&due);
             let (_, id) = due;
@@ -210,7 +210,7 @@ impl Judge {
             }
             self.proceed(id, now);
         }
-        std::mem::take(&mut self.asks)
+        std::mem::take(&mut self.requests)
     }
 
     fn proceed(&mut self, id: u64, now: Duration) {
@@ -261,7 +261,11 @@ impl Judge {
         let Some(look) = &sample.look else { return };
         sample.round += 1;
         let tag = Tag { sample: id, round: sample.round };
-        self.asks.extend(look.open().map(|cluster| Ask::Cache { tag, cluster, key: sample.key.clone() }));
+        self.requests.extend(look.open().map(|cluster| Request::Cache {
+            tag,
+            cluster,
+            key: sample.key.clone(),
+        }));
     }
 
     /// A cache has answered.
@@ -285,7 +289,7 @@ impl Judge {
                 look.stage = Stage::Database;
                 sample.round += 1;
                 let tag = Tag { sample: id, round: sample.round };
-                self.asks.push(Ask::Database { tag, check: sample.check, key: sample.key.clone() });
+                self.requests.push(Request::Database { tag, check: sample.check, key: sample.key.clone() });
                 return;
             }
             (_, Against::EachOther, _) if look.agree() => {

@@ -2,7 +2,7 @@
 
 use crate::counters::{ClusterCount, Count};
 use crate::report::Tally;
-use crate::running::Shared;
+use crate::shared::Shared;
 use guira_web::{Exposition, Family, Form};
 
 guira_web::families! {
@@ -79,7 +79,7 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::running::Reads;
+    use crate::shared::Reads;
     use std::collections::HashSet;
 
     const CONFIG: &str = r#"

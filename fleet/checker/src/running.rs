@@ -1,123 +1,32 @@
 //! Starting and stopping a checker.
 
 use crate::cluster::{self, Cluster};
-use crate::config::{ClusterConfig, Config, ConfigError};
-use crate::counters::{ClusterCounts, Counts};
+use crate::config::Config;
+use crate::counters::Count;
 use crate::database::{self, Queries};
+use crate::error::StartError;
 use crate::hints;
-use crate::judge::{Ask, Judge, Tag};
+use crate::judge::Request;
+use crate::reply::Reply;
 use crate::report::Report;
-use crate::sight::{Cached, Content};
+use crate::shared::{Reads, Shared};
+use crate::sight::Cached;
 use crate::web;
 use guira_client::text::Endpoint;
-use guira_databases::{Listener, Stop};
+use guira_databases::Listener;
 use guira_probe::{KeyLine, read};
-use guira_sync::atomic::{AtomicBool, Ordering};
-use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_transport::Address;
-use guira_web::{Admin, AdminError};
+use guira_web::Admin;
 use std::io::{self, BufRead};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Questions that may wait for a cluster or the database, which counts as not answering beyond that.
+/// Requests that may wait for a cluster or the database. Beyond that a request counts as failed.
 const WAITING_MAX: usize = 4096;
-/// How long answers are waited for before it is looked what is due.
+/// The longest wait for a reply before due requests are sent.
 const TURN: Duration = Duration::from_millis(10);
-
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error("{0}")]
-    Unsuitable(String),
-    #[error(transparent)]
-    Admin(#[from] AdminError),
-    #[error("cannot listen at {0}")]
-    Listen(Endpoint, #[source] io::Error),
-    #[error("cannot start")]
-    System(#[from] io::Error),
-}
-
-/// An answer to a question.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Cache { tag: Tag, cluster: usize, cached: Cached },
-    Database { tag: Tag, found: Option<Content> },
-}
-
-/// A cluster, as it is told of.
-#[derive(Debug)]
-pub(crate) struct Named {
-    pub(crate) name: String,
-    pub(crate) region: String,
-    pub(crate) counts: Arc<ClusterCounts>,
-}
-
-/// Whether hints are read, beside those that are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reads {
-    Keys,
-    Nothing,
-}
-
-/// What all threads see.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    /// LOCK: checker_judge. Leaf. Nobody holds it while anything is waited for.
-    judge: Mutex<Judge>,
-    pub(crate) counts: Arc<Counts>,
-    pub(crate) clusters: Vec<Named>,
-    pub(crate) regions: Vec<String>,
-    pub(crate) stop: Stop,
-    pub(crate) has_database: bool,
-    /// Since the start, which was at this time.
-    pub(crate) clock: Stopwatch,
-    pub(crate) started: u64,
-    /// Relaxed: there is nothing behind it.
-    is_read: AtomicBool,
-}
-
-impl Shared {
-    /// `reads` says whether keys are read too.
-    pub(crate) fn new(config: &Config, reads: Reads) -> Result<Self, StartError> {
-        let named = |cluster: &ClusterConfig| Named {
-            name: cluster.name.clone(),
-            region: cluster.region.clone(),
-            counts: Arc::default(),
-        };
-        Ok(Shared {
-            judge: Mutex::new(Judge::new(config.settings().map_err(StartError::Unsuitable)?)),
-            counts: Arc::default(),
-            clusters: config.clusters.iter().map(named).collect(),
-            regions: config.regions().into_iter().map(|(name, _)| name).collect(),
-            stop: Stop::default(),
-            has_database: config.database()?.is_some(),
-            clock: Stopwatch::start(),
-            started: wall_clock(),
-            is_read: AtomicBool::new(reads == Reads::Nothing),
-        })
-    }
-
-    fn judge(&self) -> MutexGuard<'_, Judge> {
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes notice that a key was changed.
-    pub(crate) fn hint(&self, key: &[u8]) {
-        let is_first = self.judge().hint(key, self.clock.elapsed());
-        if is_first {
-            // Operator: Add a `[[check]]` for such keys, or do not send them to the checker.
-            tracing::warn!("key {} matches no [[check]]; ignored", key.escape_ascii());
-        }
-    }
-
-    pub(crate) fn report(&self) -> Report {
-        self.judge().report()
-    }
-}
 
 /// A running checker.
 #[derive(Debug)]
@@ -126,13 +35,13 @@ pub struct Running {
     admin: Option<Admin>,
     /// Where hints come from, beside standard input.
     hints_at: Option<Endpoint>,
-    clusters: Vec<SyncSender<cluster::Asked>>,
-    database: Option<SyncSender<database::Asked>>,
-    answers: Receiver<Answer>,
+    clusters: Vec<SyncSender<cluster::KeyRequest>>,
+    database: Option<SyncSender<database::RowRequest>>,
+    replies: Receiver<Reply>,
 }
 
-/// Starts a checker, which takes hints from connections, and the keys of `source` if there is one. It goes on by itself, but for questions, which [`Running::run`]
-/// asks.
+/// Starts a checker, which takes hints from connections, and the keys of `source` if there is one. Requests are sent by
+/// [`Running::run`].
 ///
 /// # Errors
 /// When there is nowhere that hints come from, a file cannot be used, or what the system says. That a cluster or the database cannot be reached is none.
@@ -141,10 +50,10 @@ pub fn start(config: &Config, source: Option<Box<dyn BufRead + Send>>) -> Result
         return Err(StartError::Unsuitable("no source of hints: set listen, or use --stdin".to_owned()));
     }
     let shared = Arc::new(Shared::new(config, if source.is_some() { Reads::Keys } else { Reads::Nothing })?);
-    let (answer, answers) = channel();
+    let (reply, replies) = channel();
     let mut clusters = Vec::new();
     for (number, cluster) in config.clusters.iter().enumerate() {
-        let (ask, asks) = sync_channel(WAITING_MAX);
+        let (sender, receiver) = sync_channel(WAITING_MAX);
         let cluster = Cluster {
             number,
             name: cluster.name.clone(),
@@ -152,23 +61,23 @@ pub fn start(config: &Config, source: Option<Box<dyn BufRead + Send>>) -> Result
             dialect: cluster.dialect,
             prefix: cluster.prefix.clone(),
             counts: shared.clusters[number].counts.clone(),
-            answers: answer.clone(),
+            replies: reply.clone(),
         };
-        spawn(&format!("cluster {number}"), move || cluster.run(&asks))?;
-        clusters.push(ask);
+        spawn(&format!("cluster {number}"), move || cluster.run(&receiver))?;
+        clusters.push(sender);
     }
     let database = config.database()?.map(|database| {
-        let (ask, asks) = sync_channel(WAITING_MAX);
+        let (sender, receiver) = sync_channel(WAITING_MAX);
         let checks = config.statements().map_err(StartError::Unsuitable)?;
         let (counts, stop) = (shared.counts.clone(), shared.stop.clone());
-        let queries = Queries { database, checks, counts, answers: answer, stop };
-        spawn("database", move || queries.run(&asks))?;
-        Ok::<_, StartError>(ask)
+        let queries = Queries { database, checks, counts, replies: reply, stop };
+        spawn("database", move || queries.run(&receiver))?;
+        Ok::<_, StartError>(sender)
     });
     let database = database.transpose()?;
     let serve = |at: &String| web::serve(at, config.admin_token_file.as_deref(), shared.clone());
     let admin = config.admin.as_ref().map(serve).transpose()?;
-    let mut running = Running { shared, admin, hints_at: None, clusters, database, answers };
+    let mut running = Running { shared, admin, hints_at: None, clusters, database, replies };
     running.take_hints(config, source)?;
     Ok(running)
 }
@@ -197,7 +106,7 @@ impl Running {
                     // Operator: Check the program that writes keys to the checker, and restart both.
                     tracing::error!("cannot read more keys from standard input: {error}");
                 }
-                shared.is_read.store(true, Ordering::Relaxed);
+                shared.set_read();
             })?;
         }
         Ok(())
@@ -223,10 +132,10 @@ impl Running {
         self.shared.started
     }
 
-    /// Asks what is due, until `is_over` says so, or no more hints can come and all samples are settled. Returns what was found.
+    /// Sends due requests until `is_over` returns true, or no more hints can come and all samples are settled. Returns the report.
     pub fn run(self, mut is_over: impl FnMut() -> bool) -> Report {
         while !is_over() {
-            if self.shared.is_read.load(Ordering::Relaxed) && self.hints_at.is_none() && self.is_idle() {
+            if self.shared.is_read() && self.hints_at.is_none() && self.is_idle() {
                 break;
             }
             self.turn();
@@ -241,37 +150,38 @@ impl Running {
         self.shared.judge().under_way() == 0
     }
 
-    /// Asks what is due, and takes answers, for the first of which it waits a little.
+    /// Sends due requests, and takes replies. It waits a little for the first.
     fn turn(&self) {
         let now = self.shared.clock.elapsed();
-        let (asks, next) = {
+        let (requests, next) = {
             let mut judge = self.shared.judge();
-            (judge.asks(now), judge.next_due())
+            (judge.due_requests(now), judge.next_due())
         };
-        let unasked: Vec<Answer> = asks.into_iter().filter_map(|ask| self.ask(ask)).collect();
+        let failed: Vec<Reply> = requests.into_iter().filter_map(|request| self.send(request)).collect();
         let wait = next.map_or(TURN, |next| next.saturating_sub(now).min(TURN));
-        let first = if unasked.is_empty() { self.answers.recv_timeout(wait).ok() } else { None };
-        let heard = unasked.into_iter().chain(first).chain(self.answers.try_iter());
+        let first = if failed.is_empty() { self.replies.recv_timeout(wait).ok() } else { None };
+        let replies = failed.into_iter().chain(first).chain(self.replies.try_iter());
         let now = self.shared.clock.elapsed();
         let mut judge = self.shared.judge();
-        for answer in heard {
-            match answer {
-                Answer::Cache { tag, cluster, cached } => judge.cache(tag, cluster, cached, now),
-                Answer::Database { tag, found } => judge.database(tag, found, now),
+        for reply in replies {
+            match reply {
+                Reply::Cache { tag, cluster, cached } => judge.cache(tag, cluster, cached, now),
+                Reply::Database { tag, found } => judge.database(tag, found, now),
             }
         }
     }
 
-    /// Has a thread ask; returns the answer if it cannot.
-    fn ask(&self, ask: Ask) -> Option<Answer> {
-        match ask {
-            Ask::Cache { tag, cluster, key } => {
+    /// Passes a request to a thread; returns the reply if the thread takes no more.
+    fn send(&self, request: Request) -> Option<Reply> {
+        match request {
+            Request::Cache { tag, cluster, key } => {
                 let sent = self.clusters[cluster].try_send((tag, key));
-                sent.err().map(|_| Answer::Cache { tag, cluster, cached: Cached::Failed })
+                sent.err().map(|_| Reply::Cache { tag, cluster, cached: Cached::Failed })
             }
-            Ask::Database { tag, check, key } => {
-                let sent = self.database.as_ref().and_then(|asks| asks.try_send((tag, check, key)).ok());
-                sent.is_none().then_some(Answer::Database { tag, found: None })
+            Request::Database { tag, check, key } => {
+                let sent =
+                    self.database.as_ref().and_then(|requests| requests.try_send((tag, check, key)).ok());
+                sent.is_none().then_some(Reply::Database { tag, found: None })
             }
         }
     }
@@ -281,7 +191,7 @@ fn read_all(source: &mut impl BufRead, shared: &Shared) -> io::Result<()> {
     while let Some(line) = read(source)? {
         match line {
             KeyLine::Key(key) => shared.hint(&key),
-            KeyLine::Other => shared.counts.add(crate::counters::Count::Refused),
+            KeyLine::Other => shared.counts.add(Count::Refused),
         }
     }
     Ok(())

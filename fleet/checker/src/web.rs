@@ -2,7 +2,7 @@
 
 use crate::metrics;
 use crate::report::{Example, Origin, Tally};
-use crate::running::Shared;
+use crate::shared::Shared;
 use guira_sync::clock::CoarseClock;
 use guira_web::{Admin, AdminError, Form, Page, Site};
 use serde_json::{Value, json};

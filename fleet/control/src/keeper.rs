@@ -6,7 +6,7 @@
 
 use crate::change::Stage;
 use crate::pool::{Pool, Slot, is_same};
-use crate::store::Registration;
+use crate::registration::Registration;
 use std::time::Duration;
 
 /// Of so many slots one may be lost: more is no failure of servers.

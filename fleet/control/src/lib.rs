@@ -11,7 +11,9 @@ mod keeper;
 mod member;
 mod order;
 mod pool;
+mod registration;
 mod servers;
+mod steps;
 mod store;
 mod upgrade;
 
@@ -22,5 +24,6 @@ pub use follower::{ETCD, Follower};
 pub use member::{Member, MemberOptions};
 pub use order::{Order, OrderState};
 pub use pool::{Pool, PoolError, Rules, Slot};
+pub use registration::Registration;
 pub use servers::{AskError, Key, Servers};
-pub use store::{Leadership, Lease, Registration, Store, StoreError, View};
+pub use store::{Leadership, Lease, Store, StoreError, View};

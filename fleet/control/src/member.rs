@@ -3,8 +3,9 @@
 use crate::counts::ControlCounts;
 use crate::etcd::{Etcd, EtcdError, EtcdOptions, Outcome};
 use crate::keeper::{Keeper, Proposal, Remedy};
+use crate::registration::Registration;
 use crate::servers::Servers;
-use crate::store::{Leadership, Registration, Store, StoreError, View, is_name};
+use crate::store::{Leadership, Store, StoreError, View, is_name};
 use crate::upgrade::Upgrades;
 use guira_client::text::{Endpoint, Target};
 use guira_sync::clock::Stopwatch;

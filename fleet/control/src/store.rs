@@ -8,10 +8,10 @@
 //! | `orders/POOL/SERVER` | an [`Order`] | that of who gives it |
 //! | `upgraded/POOL` | the servers that an upgrade of the pool has done so far | none |
 
-use crate::etcd::{Condition, Entry, Etcd, EtcdError, Outcome, Put, Snapshot};
+use crate::etcd::{Condition, Etcd, EtcdError, Outcome, Put, Snapshot};
 use crate::order::{Order, OrderState};
 use crate::pool::{Pool, PoolError, address};
-use serde::{Deserialize, Serialize};
+use crate::registration::Registration;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -57,32 +57,6 @@ pub enum StoreError {
     Name(String),
 }
 
-/// A server that is there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Registration {
-    /// The pool that it is for.
-    #[serde(skip)]
-    pub pool: String,
-    /// Where it is.
-    #[serde(skip)]
-    pub server: String,
-    /// What fails together with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zone: Option<String>,
-    /// It was emptied since it last served a slot: it may take another one.
-    #[serde(default)]
-    pub is_empty: bool,
-    /// Its member was told how to upgrade it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub can_upgrade: bool,
-    /// When it was registered.
-    #[serde(skip)]
-    pub(crate) revision: i64,
-    /// What keeps it.
-    #[serde(skip)]
-    pub(crate) lease: i64,
-}
-
 /// All that is kept, as of one revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
@@ -111,7 +85,7 @@ impl View {
                 view.pools.insert(name.to_owned(), (Pool::parse(&entry.value), entry.revision));
             } else if let Some((pool, server)) = key.strip_prefix(MEMBERS).and_then(|key| key.split_once('/'))
             {
-                view.registered.extend(registration(pool, server, &entry));
+                view.registered.extend(Registration::read(pool, server, &entry));
             } else if let Some((pool, server)) = key.strip_prefix(ORDERS).and_then(|key| key.split_once('/'))
             {
                 view.orders.extend(Order::read(pool, server, &entry));
@@ -197,19 +171,6 @@ impl View {
 pub(crate) fn is_name(name: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(is_good)
-}
-
-impl Registration {
-    fn text(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
-    }
-}
-
-fn registration(pool: &str, server: &str, entry: &Entry) -> Option<Registration> {
-    // What is not understood is not there: a later version may have written it.
-    let read: Registration = serde_json::from_slice(&entry.value).ok()?;
-    let (revision, lease) = (entry.revision, entry.lease);
-    Some(Registration { pool: pool.to_owned(), server: server.to_owned(), revision, lease, ..read })
 }
 
 /// Pools, servers and leader in etcd.
@@ -469,7 +430,7 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::etcd::EtcdOptions;
+    use crate::etcd::{Entry, EtcdOptions};
     use std::sync::Arc;
 
     fn view(entries: &[(&str, &str)]) -> View {

@@ -14,22 +14,26 @@
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod batch;
+mod batcher;
 mod config;
 mod counters;
 mod deliver;
+mod error;
 mod keys;
 mod ledger;
 mod metrics;
 mod position;
 mod replay;
 mod running;
+mod shared;
 mod source;
 mod threads;
 mod web;
 
 pub use config::{Config, ConfigError};
 pub use deliver::SpoolError;
+pub use error::{Fault, StartError};
 pub use metrics::families;
 pub use position::PositionError;
 pub use replay::{Part, ReplayError, Replayed, replay};
-pub use running::{Fault, Running, StartError, Wish, start};
+pub use running::{Command, Running, start};

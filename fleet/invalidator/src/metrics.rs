@@ -1,7 +1,7 @@
 //! What `/metrics` shows.
 
 use crate::counters::{Count, TargetCount};
-use crate::running::Shared;
+use crate::shared::Shared;
 use guira_web::{Exposition, Family, Form};
 
 guira_web::families! {

@@ -1,10 +1,11 @@
 //! A part of the log, read and delivered once more.
 
-use crate::batch::Batcher;
+use crate::batcher::Batcher;
 use crate::config::{Config, ConfigError};
 use crate::counters::TargetCount;
+use crate::error::{Fault, StartError};
 use crate::keys::Extractor;
-use crate::running::{Fault, Shared, StartError};
+use crate::shared::Shared;
 use crate::source::{OnGap, Source, SourceError, Tail, Until};
 use crate::threads::{Deliveries, spawn};
 use guira_databases::Stop;

@@ -1,106 +1,29 @@
 //! Starting and stopping an invalidator.
 
-use crate::batch::Batcher;
+use crate::batcher::Batcher;
 use crate::config::{Config, ConfigError};
-use crate::counters::{Count, Counts, Flushed, TargetCounts};
-use crate::deliver::SpoolError;
+use crate::counters::Count;
+use crate::error::{Fault, StartError};
 use crate::keys::Extractor;
 use crate::ledger::Ledger;
-use crate::position::{PositionError, PositionFile};
+use crate::position::PositionFile;
+use crate::shared::Shared;
 use crate::source::{Source, SourceError, Tail};
 use crate::threads::{Deliveries, spawn};
 use crate::web;
 use guira_databases::Stop;
 use guira_transport::Address;
-use guira_web::{Admin, AdminError};
+use guira_web::Admin;
 use std::error::Error;
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Position(#[from] PositionError),
-    #[error(transparent)]
-    Spool(#[from] SpoolError),
-    #[error(transparent)]
-    Admin(#[from] AdminError),
-    #[error("cannot start")]
-    System(#[from] io::Error),
-}
-
-/// Why an invalidator does not go on.
-#[derive(Debug, thiserror::Error)]
-pub enum Fault {
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    #[error("a thread has ended unexpectedly")]
-    Thread,
-    #[error("cannot restart: {0}")]
-    Begin(#[from] Box<StartError>),
-}
-
-/// What the threads of all times see.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    pub(crate) counts: Arc<Counts>,
-    /// LOCK: invalidator_view. Leaf.
-    view: Mutex<View>,
-}
-
-/// What there is since the start, or since the configuration was read anew.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct View {
-    pub(crate) targets: Vec<Arc<TargetCounts>>,
-    pub(crate) ledger: Arc<Ledger>,
-    /// For how many seconds nothing may be heard.
-    silence_max: Option<u64>,
-}
-
-impl View {
-    /// For how long nothing was heard, in seconds, if that is longer than the configuration allows.
-    pub(crate) fn undue_silence(&self, silence: Option<u64>) -> Option<u64> {
-        silence.filter(|silence| self.silence_max.is_some_and(|most| *silence > most))
-    }
-}
-
-impl Shared {
-    pub(crate) fn view(&self) -> View {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// What is to be done by this configuration, of which nothing is under way. Targets that were there before go on counting.
-    pub(crate) fn next(&self, config: &Config) -> View {
-        let before = self.view().targets;
-        let known = |name: &str| before.iter().find(|counts| counts.name() == name).cloned();
-        let targets = config.targets.iter().map(|target| &*target.name);
-        let targets = targets.map(|name| known(name).unwrap_or_else(|| Arc::new(TargetCounts::new(name))));
-        View {
-            targets: targets.collect(),
-            ledger: Arc::new(Ledger::new(config.targets.len())),
-            silence_max: config.silence_max(),
-        }
-    }
-
-    /// This is done from now on. Spools have been opened: before that it would be told of them that they are empty.
-    pub(crate) fn begin(&self, view: &View) {
-        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view.clone();
-        // Whoever has not flushed before is told to again, or need not.
-        view.targets.iter().for_each(|target| target.set_flushed(Flushed::Done));
-        self.counts.set_retained(0);
-        self.counts.set_extent(None);
-    }
-}
-
-/// What an invalidator is to do next.
+/// What a running invalidator does next.
 #[derive(Debug)]
-pub enum Wish {
-    GoOn,
-    /// To do what this configuration says, or, if there is none, to go on as before.
+pub enum Command {
+    Continue,
+    /// Uses this configuration; after an error it keeps the current one.
     Reload(Box<Result<Config, ConfigError>>),
     Stop,
 }
@@ -165,16 +88,16 @@ impl Running {
         self.admin.as_ref().map(Admin::address)
     }
 
-    /// Does what `ask` wants, which is asked about ten times a second, and saves positions meanwhile.
+    /// Executes the commands of `next`, called about ten times a second, and saves positions in between.
     ///
     /// # Errors
     /// When the log cannot be read any further.
-    pub fn run(mut self, mut ask: impl FnMut() -> Wish) -> Result<(), Fault> {
+    pub fn run(mut self, mut next: impl FnMut() -> Command) -> Result<(), Fault> {
         loop {
-            match ask() {
-                Wish::GoOn => {}
-                Wish::Stop => break,
-                Wish::Reload(read) => match *read {
+            match next() {
+                Command::Continue => {}
+                Command::Stop => break,
+                Command::Reload(read) => match *read {
                     Ok(config) => self = self.reload(config)?,
                     Err(error) => {
                         self.shared.counts.add(Count::ReloadFailures);

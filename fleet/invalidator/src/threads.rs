@@ -3,7 +3,8 @@
 use crate::config::{Config, TargetConfig};
 use crate::counters::TargetCounts;
 use crate::deliver::{Delivery, Lane, Ways};
-use crate::running::{Fault, StartError, View};
+use crate::error::{Fault, StartError};
+use crate::shared::View;
 use guira_databases::Stop;
 use std::io;
 use std::sync::Arc;
@@ -97,7 +98,7 @@ pub(crate) fn spawn<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::running::Shared;
+    use crate::shared::Shared;
 
     #[test]
     fn threads_end_when_nobody_holds_them_any_more() {

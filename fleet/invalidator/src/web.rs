@@ -2,7 +2,7 @@
 
 use crate::counters::{Count, TargetCount};
 use crate::metrics;
-use crate::running::Shared;
+use crate::shared::Shared;
 use guira_sync::clock::{CoarseClock, wall_clock};
 use guira_web::{Admin, AdminError, Form, Page, Reading, Site};
 use serde_json::{Map, Value, json};

@@ -225,7 +225,7 @@ impl Loader {
 
     fn make(&mut self, main: &str, sources: &dyn Sources) -> Result<Plan, LoadError> {
         let Draft { json, tree, pools, mut destinations, mut warnings } = self.build(main, sources)?;
-        let claim = destinations.claim(&tree);
+        let claim = destinations.claim(tree.destinations());
         let found = self.look_up(&destinations, &pools);
         let servers = self.servers(&destinations, &claim, &found)?;
         (self.destinations, self.servers) = (destinations.clone(), servers.clone());

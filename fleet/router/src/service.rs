@@ -10,7 +10,9 @@ use crate::shared::Shared;
 use crate::ticket::Ticket;
 use crate::udp::{self, Udp};
 use guira_routing::Walks;
-use guira_serving::{Arrival, Clients, Due, Outbox, ReplyTo, Round, Service, Slice, Stopped, service_token};
+use guira_serving::{
+    Arrival, Clients, Due, Outbox, ReplyTo, RequestHandler, Round, Service, Slice, Stopped, service_token,
+};
 use guira_sync::clock::{CoarseClock, Seconds, Stopwatch};
 use guira_transport::{Interest, Mailbox, Poll};
 use std::collections::VecDeque;
@@ -95,7 +97,7 @@ impl RouterService {
     }
 }
 
-impl Service for RouterService {
+impl RequestHandler for RouterService {
     type Pin = NoPin;
     type State = Client;
 
@@ -128,7 +130,9 @@ impl Service for RouterService {
         }
         result
     }
+}
 
+impl Service for RouterService {
     fn deadline(&self) -> Option<Duration> {
         let patience = self.flow.patience_ms();
         let held =

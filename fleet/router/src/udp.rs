@@ -5,7 +5,9 @@ use crate::client::{Client, KEYS_MAX};
 use crate::counters::Event;
 use crate::no_pin::NoPin;
 use crate::service::RouterService;
-use guira_serving::{FRAME_BYTES, FRAMED_MAX, Framed, Outbox, ReplyTo, Service as _, Slice, Speaks, frames};
+use guira_serving::{
+    FRAME_BYTES, FRAMED_MAX, Framed, Outbox, ReplyTo, RequestHandler as _, Slice, Speaks, frames,
+};
 use guira_transport::{DATAGRAMS_AT_ONCE, Datagrams, Outgoing, Peer, PortSharing, datagram_socket};
 use guira_upstream::words;
 use std::io;

@@ -2,7 +2,6 @@
 
 use crate::config::{Address, Leases, Security};
 use crate::step::{DestinationId, LogName};
-use crate::tree::Tree;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -70,9 +69,9 @@ impl Destinations {
         self.free.iter().copied()
     }
 
-    /// Claims the servers of a tree that was built with this.
-    pub fn claim(&mut self, tree: &Tree) -> Claim {
-        let claim = Claim::of(tree.destinations());
+    /// Claims servers: those of a tree that was built with this.
+    pub fn claim(&mut self, servers: impl Iterator<Item = DestinationId>) -> Claim {
+        let claim = Claim::of(servers);
         self.claims.push(Arc::downgrade(&claim.0));
         self.free.clear();
         claim
@@ -129,8 +128,9 @@ impl Destinations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::{Settings, build};
+    use crate::build::build;
     use crate::config::{Globals, Texts, load};
+    use crate::settings::Settings;
 
     /// What one configuration after the other makes of the same numbers.
     #[derive(Default)]
@@ -155,7 +155,7 @@ mod tests {
                     numbers.push(number);
                 }
             }
-            (self.0.claim(&tree), numbers)
+            (self.0.claim(tree.destinations()), numbers)
         }
 
         fn name(&self, number: u32) -> String {

@@ -9,11 +9,11 @@ use std::time::Duration;
 use guira_harness::deadline::Deadline;
 use guira_harness::random::Random;
 use guira_regions::judge::lock;
-use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 
 use crate::counts::{Count, Seen, Sums};
 use crate::faults::{Among, KINDS, LENGTHS, inflict, take};
+use crate::outcome::{Chaos, Outcome};
 use crate::part::Role;
 use crate::programs::open;
 use crate::rows::{Door, ROWS, key};
@@ -29,23 +29,6 @@ const LANES: [&[Role]; 2] = [
 /// The longest fault and pause, in milliseconds; less if there is less time.
 const FAULT_MAX_MS: u64 = 8000;
 const PAUSE_MAX_MS: u64 = 3000;
-
-/// Random faults that go on, or what has come of them.
-#[derive(Clone, Debug)]
-pub(crate) struct Chaos {
-    pub(crate) seed: u64,
-    /// What has come of them; none while they go on.
-    pub(crate) outcome: Option<Outcome>,
-}
-
-/// What has come of random faults.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Figures for a person.
-    pub summary: String,
-    /// What must not be: wrong answers, and values that caches have in the end and the database has not.
-    pub wrong: Vec<String>,
-}
 
 /// Begins, if nobody else has. It goes on in a thread of its own.
 ///
@@ -145,8 +128,8 @@ fn settle(world: &World) -> Result<(), String> {
         ));
     }
     // What was under way when it was seen to be calm is done when two more looks have come to their end.
-    let before = world.followed.rounds.load(Ordering::Relaxed);
-    let done = || (world.followed.rounds.load(Ordering::Relaxed) >= before + 2).then_some(());
+    let before = world.followed.rounds();
+    let done = || (world.followed.rounds() >= before + 2).then_some(());
     Deadline::after(SETTLING_MAX)
         .poll(done)
         .ok_or_else(|| "the invalidator did not reach the end of the log".to_owned())
@@ -164,7 +147,8 @@ fn compare(world: &World) -> (usize, Vec<String>) {
     if let Err(why) = settle(world) {
         return (0, vec![why]);
     }
-    let have_places = || (world.look_at_slots() && world.snapshot().has_place_for_all(world)).then_some(());
+    let have_places =
+        || (world.look_at_slots() && world.snapshot().has_place_for_all(&world.parts)).then_some(());
     if Deadline::after(SETTLING_MAX).poll(have_places).is_none() {
         return (0, vec!["a node neither serves a slot nor is a spare after the faults".to_owned()]);
     }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use guira_sync::atomic::{AtomicU64, Ordering};
-
 use crate::programs::TARGET;
 use crate::rows::{Door, Rows, key};
 use crate::world::World;
@@ -13,21 +11,12 @@ use crate::world::World;
 const LOOK: Duration = Duration::from_millis(50);
 const REST: Duration = Duration::from_millis(200);
 
-/// How far, where no invalidator says so; and how often the end was reached.
-#[derive(Debug, Default)]
-pub(crate) struct Followed {
-    /// Relaxed: it only tells how far it is.
-    place: AtomicU64,
-    /// Relaxed: the same.
-    pub(crate) rounds: AtomicU64,
-}
-
 impl World {
     /// Whether all deletes before this place of the log have come to the caches.
     fn has_delivered(&self, place: u64) -> bool {
         let acknowledged = match &self.progress {
             Some(progress) => progress.has_delivered(TARGET, place),
-            None => self.followed.place.load(Ordering::Relaxed) >= place,
+            None => self.followed.has_reached(place),
         };
         acknowledged && !self.owes_deletes()
     }
@@ -45,7 +34,7 @@ pub(crate) fn follow(world: &Arc<World>) {
             }
         }
         sight.arrived(&versions, calms, world.truth.history.now());
-        world.followed.rounds.fetch_add(1, Ordering::Relaxed);
+        world.followed.end_round();
         let _ = world.stop.wait(REST);
     }
 }
@@ -62,7 +51,7 @@ pub(crate) fn invalidate(world: &Arc<World>) {
                 }
             }
             place += 1;
-            world.followed.place.store(place as u64, Ordering::Relaxed);
+            world.followed.reach(place as u64);
         }
     }
 }

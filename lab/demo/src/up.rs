@@ -10,11 +10,12 @@ use std::time::Duration;
 use guira_sync::clock::Stopwatch;
 use guira_web::AdminError;
 
-use crate::chaos::{self, Outcome};
+use crate::chaos;
 use crate::child::Programs;
 use crate::counts::Count;
 use crate::faults::KINDS;
 use crate::home::{CONTROL, Home};
+use crate::outcome::Outcome;
 use crate::web;
 use crate::world::World;
 

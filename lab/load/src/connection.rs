@@ -7,7 +7,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 
 use crate::counters::Counters;
 use crate::error::LoadError;
-use crate::link::{Flow, ReadError};
+use crate::flow::{Flow, ReadError};
 use crate::reply::Judge;
 use crate::request::Outbox;
 use crate::stream::Stream;
@@ -126,7 +126,7 @@ mod tests {
 
     use super::{Connection, UNSENT_MAX};
     use crate::counters::Counters;
-    use crate::link::Flow;
+    use crate::flow::Flow;
     use crate::request::ItemStyle;
     use crate::source::{Source, Subject};
     use crate::target::Target;

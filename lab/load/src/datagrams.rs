@@ -16,9 +16,11 @@ use rustix::fd::{AsFd, BorrowedFd};
 
 use crate::counters::Counters;
 use crate::error::LoadError;
-use crate::link::{Flow, OPEN_MAX, ReadError};
-use crate::reply::{Judge, ReplyError};
-use crate::request::{ItemStyle, Outbox, Protocol};
+use crate::flow::{Flow, OPEN_MAX, ReadError};
+use crate::protocol::Protocol;
+use crate::reply::Judge;
+use crate::reply_error::ReplyError;
+use crate::request::{ItemStyle, Outbox};
 use crate::source::Source;
 
 /// Bytes before the text of a datagram.

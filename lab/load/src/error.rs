@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use guira_client::mica::ClientError;
 
-use crate::reply::ReplyError;
+use crate::reply_error::ReplyError;
 
 /// Why a load, a replay or a bench could not be finished.
 #[derive(Debug, thiserror::Error)]

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use guira_serving::{
     Acceptor, Arrival, Beyond, CloseReason, ConnBudget, ConnLimits, Connections, Host, HostOptions,
-    INPUT_BYTES, Outbox, Port, ReplyTo, Round, Service, Slice, Speaks, Stopped, Worker, service_token,
+    INPUT_BYTES, Outbox, Port, ReplyTo, RequestHandler, Round, Service, Slice, Speaks, Stopped, Worker,
+    service_token,
 };
 use guira_sync::clock::{CoarseClock, Seconds};
 use guira_transport::{Address, Interest, ListenOptions, Listener, Poll, TlsAcceptor};
@@ -111,7 +112,7 @@ impl Floor {
     }
 }
 
-impl Service for FloorService {
+impl RequestHandler for FloorService {
     type Pin = Repetitions;
     type State = Parser;
 
@@ -139,7 +140,9 @@ impl Service for FloorService {
         let is_request = input.len() - taken < LINE_MAX;
         (taken, if is_request { Stopped::NeedsInput } else { Stopped::Over(CloseReason::Error) })
     }
+}
 
+impl Service for FloorService {
     fn listen(&self, poll: &Poll) -> io::Result<()> {
         self.udp.iter().try_for_each(|udp| poll.add(udp, service_token(0), Interest::Read))
     }

@@ -10,28 +10,7 @@ use crate::error::LoadError;
 use crate::source::{Source, Subject};
 use guira_workload::OnMiss;
 
-/// How requests are spelled and replies read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Protocol {
-    /// memcached's classic text commands.
-    #[default]
-    Text,
-    /// memcached's packets with headers of 24 bytes.
-    Binary,
-}
-
-/// The commands that a reply can belong to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
-    /// A get of one or several keys.
-    Get,
-    /// A set of the load.
-    Set,
-    /// A set that follows a miss.
-    Fill,
-    /// A delete.
-    Delete,
-}
+pub use crate::protocol::{Command, Protocol};
 
 /// A request whose reply has not come, or not wholly.
 #[derive(Debug, Clone, Copy)]

@@ -15,8 +15,9 @@ use crate::counters::{Counters, Counts, Percentiles};
 use crate::engine::{self, Measured, Observer, Plan, Quiet, Span};
 use crate::error::LoadError;
 use crate::pace::Pace;
+use crate::protocol::Protocol;
 use crate::reply::Check;
-use crate::request::{ItemStyle, Protocol};
+use crate::request::ItemStyle;
 use crate::source::{Draws, Limited, Preload, Source};
 use crate::target::{Carrier, Target};
 

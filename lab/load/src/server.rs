@@ -14,7 +14,7 @@ use guira_harness::stats::{number, stats};
 
 use crate::error::LoadError;
 use crate::floor::Shape;
-use crate::request::Protocol;
+use crate::protocol::Protocol;
 use crate::target::{Carrier, Target};
 use crate::tls::{TlsClient, Trust};
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::request::Protocol;
+use crate::protocol::Protocol;
 use crate::tls::TlsClient;
 
 /// What carries requests and replies.

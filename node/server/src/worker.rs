@@ -16,8 +16,8 @@ use crate::watch::{EventObserver, EventSink};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
 use guira_serving::{
-    Arrival, Asked, CloseReason, Next, OUTBOX_FULL, Outbox, ReplyTo, Round, Service, Slice, Stopped, Woken,
-    service_token,
+    Arrival, Asked, CloseReason, Next, OUTBOX_FULL, Outbox, ReplyTo, RequestHandler, Round, Service, Slice,
+    Stopped, Woken, service_token,
 };
 use guira_sync::clock::{Millis, Seconds};
 use guira_transport::{Interest, Park, Poll};
@@ -150,7 +150,7 @@ impl<S: Session> NodeService<S> {
     }
 }
 
-impl<S: Session> Service for NodeService<S> {
+impl<S: Session> RequestHandler for NodeService<S> {
     type Pin = S::Pin;
     type State = ProtocolState<S>;
 
@@ -224,7 +224,9 @@ impl<S: Session> Service for NodeService<S> {
         let _ = detached.arrival.stream.write(format!("{line}\r\n").as_bytes());
         Some(detached.arrival)
     }
+}
 
+impl<S: Session> Service for NodeService<S> {
     fn listen(&self, poll: &Poll) -> io::Result<()> {
         for (socket, number) in self.udp.iter().flat_map(UdpListener::sockets).zip(FIRST_UDP..) {
             poll.add(socket, service_token(number), Interest::Read)?;

@@ -2,7 +2,7 @@
 //!
 //! | module | rule |
 //! |---|---|
-//! | [`circles`] | the files of an engine depend on each other one way |
+//! | [`circles`] | the files of a crate depend on each other one way |
 //! | [`dependencies`] | who may use whom: the table in [`layers`] |
 //! | [`lengths`] | files of at most 800 lines, functions of at most 70 |
 //! | [`paths`] | every path that a document names exists |

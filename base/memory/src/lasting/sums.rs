@@ -4,7 +4,7 @@
 //! as a file, not through a mapping: pages that are not in memory stay out of it, and a bad sector is an error
 //! instead of a signal.
 
-use super::HEAD_BYTES;
+use super::layout::{BLOCK_BYTES, HEAD_BYTES};
 use guira_sync::threads::map_by_threads;
 use rapidhash::v3::rapidhash_v3;
 use rustix::fs::{SeekFrom, seek};
@@ -14,8 +14,6 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a block: that of a slab page, so that a damaged block costs one page.
-pub const BLOCK_BYTES: usize = 256 << 10;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// The checksum of a block that cannot be read.

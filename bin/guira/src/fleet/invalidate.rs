@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use guira_invalidator::{Config, ConfigError, Part, Running, Wish};
+use guira_invalidator::{Command, Config, ConfigError, Part, Running};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -155,9 +155,9 @@ fn tail(args: &Args, path: &Path) -> Result<(), Failure> {
     let running = guira_invalidator::start(config)?;
     announce(&running)?;
     let result = running.run(|| match signals.pending().next() {
-        None => Wish::GoOn,
-        Some(SIGHUP) => Wish::Reload(Box::new(load(path))),
-        Some(_) => Wish::Stop,
+        None => Command::Continue,
+        Some(SIGHUP) => Command::Reload(Box::new(load(path))),
+        Some(_) => Command::Stop,
     });
     log::flush();
     result.map_err(|fault| Failure::caused("the invalidator stopped", fault))

@@ -1,6 +1,6 @@
 //! Hints, looks and answers, with time that is moved.
 
-use super::{Against, Ask, Judge, Settings, Tag};
+use super::{Against, Judge, Request, Settings, Tag};
 use crate::pattern::Pattern;
 use crate::report::{Origin, Tally};
 use crate::sight::{Cached, Content, Sight};
@@ -62,16 +62,16 @@ impl World {
     /// Answers until there are no more questions.
     fn work(&mut self) {
         loop {
-            let asks = self.judge.asks(self.now);
-            if asks.is_empty() {
+            let requests = self.judge.due_requests(self.now);
+            if requests.is_empty() {
                 return;
             }
-            for ask in asks {
+            for ask in requests {
                 match ask {
-                    Ask::Cache { tag, cluster, .. } => {
+                    Request::Cache { tag, cluster, .. } => {
                         self.judge.cache(tag, cluster, self.caches[cluster].clone(), self.now);
                     }
-                    Ask::Database { tag, .. } => {
+                    Request::Database { tag, .. } => {
                         self.queries += 1;
                         self.judge.database(tag, self.database.clone(), self.now);
                     }
@@ -235,19 +235,19 @@ fn whoever_does_not_answer_or_too_late_is_not_known() {
     world.pass_until(SECOND);
     assert_eq!((world.clusters(0), world.all(0)), ([UNKNOWN, MISSING], UNKNOWN));
     world.now = seconds(10);
-    let asks = world.judge.asks(world.now);
-    let tag = |ask: &Ask| match ask {
-        Ask::Cache { tag, cluster, .. } => (*tag, *cluster),
-        Ask::Database { .. } => panic!("{ask:?}"),
+    let requests = world.judge.due_requests(world.now);
+    let tag = |ask: &Request| match ask {
+        Request::Cache { tag, cluster, .. } => (*tag, *cluster),
+        Request::Database { .. } => panic!("{ask:?}"),
     };
-    let tags: Vec<(Tag, usize)> = asks.iter().map(tag).collect();
+    let tags: Vec<(Tag, usize)> = requests.iter().map(tag).collect();
     for (tag, cluster) in &tags {
         world.judge.cache(*tag, *cluster, Cached::Miss, seconds(13));
     }
     assert_eq!(world.clusters(1), [UNKNOWN, UNKNOWN]);
     // An answer to a question of before is none to that of now.
     world.now = seconds(60);
-    assert_eq!(world.judge.asks(world.now).len(), 2);
+    assert_eq!(world.judge.due_requests(world.now).len(), 2);
     world.judge.cache(tags[0].0, tags[0].1, Cached::Miss, world.now);
     world.judge.cache(tags[1].0, tags[1].1, Cached::Miss, world.now);
     assert_eq!(world.judge.under_way(), 1);

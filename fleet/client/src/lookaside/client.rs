@@ -5,31 +5,17 @@ use std::time::Duration;
 
 use super::changed::Changed;
 use super::counters::{Counters, Counts};
+use super::database::{Database, Wanted};
 use super::key;
 use super::leases::{self, Leases};
 use super::links::{CacheError, Links, Urgency};
 use super::markers::Markers;
 use super::policy::{Policy, StaleValues};
 use super::random::Random;
-use super::read::{Database, Read, Wanted};
+use super::read::Read;
+use super::shared::{Manner, Shared};
 use super::value::Value;
 use crate::text::Target;
-
-/// What a client shares with its clones.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) links: Links,
-    pub(super) counts: Counts,
-    pub(super) random: Random,
-}
-
-/// What a clone has for itself: how it reads.
-#[derive(Clone, Debug)]
-pub(super) struct Manner {
-    pub(super) policy: Policy,
-    /// In a replica region.
-    pub(super) markers: Option<Arc<Markers>>,
-}
 
 /// A client of a cache beside a database.
 ///

@@ -1,8 +1,8 @@
 //! The leases of one fill.
 
-use super::client::Shared;
 use super::leases::{self, Store, Stored, Token};
 use super::links::{Link, Urgency};
+use super::shared::Shared;
 
 /// Tokens of keys that are being filled. Those with which nothing is stored are given back in the end, so that others need not wait: when
 /// the fill fails, when it panics, and when the cache does not take the value.

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use guira_protocol::number_from;
 
+use super::database::Database;
 use super::key;
 use super::leases::BATCH;
 use super::links::{CacheError, Link, Links, Urgency};
 use super::random::Random;
-use super::read::Database;
 use crate::text::Target;
 
 /// The longest key of which a list is named; keys that are longer share the list of their beginning.

@@ -5,32 +5,14 @@ use std::collections::HashMap;
 use guira_sync::clock::Stopwatch;
 
 use super::backoff::Backoff;
-use super::client::{Manner, Shared};
+use super::database::{Database, Wanted};
 use super::key;
 use super::leased::Leased;
 use super::leases::{self, Got, Store, Token};
 use super::links::{CacheError, Link, Urgency};
 use super::policy::StaleValues;
+use super::shared::{Manner, Shared};
 use super::value::{Item, Value};
-
-/// Which database a fill is to ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Database {
-    /// The one of this region.
-    Nearest,
-    /// The one that takes writes, since a write of this region may not have come back to the nearest yet.
-    Master,
-}
-
-/// A key that the database is to be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Wanted<'k> {
-    /// The key.
-    pub key: &'k str,
-    /// Where to read.
-    pub database: Database,
-}
 
 /// What asks the database.
 pub(super) type Fill<'f, 'k, E> = &'f mut dyn FnMut(&[Wanted<'k>]) -> Result<Vec<Option<Value>>, E>;

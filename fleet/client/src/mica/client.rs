@@ -2,7 +2,9 @@
 
 use super::error::ClientError;
 use super::in_flight::Outcome;
-use super::pipeline::{ClientOptions, PipelinedClient, Request, Ticket, fetch_directory};
+use super::options::ClientOptions;
+use super::pipeline::{PipelinedClient, fetch_directory};
+use super::request::{Request, Ticket};
 use guira_protocol::mica::{Directory, Operation, Status};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{ClientPath, UdpClientPath};

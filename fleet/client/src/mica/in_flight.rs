@@ -1,6 +1,7 @@
 //! Requests in flight: datagrams, timeouts and retries.
 
-use super::pipeline::{Busy, ClientOptions, RETRIES_MAX, Request, Ticket};
+use super::options::{ClientOptions, RETRIES_MAX};
+use super::request::{Busy, Request, Ticket};
 use super::slots::{Deadline, Slot, Slots, State, may_retry};
 use guira_protocol::mica::{
     Directory, HashFunction, Header, Kind, Operation, PartitionAccess, Record, Replied, ReplyRecords, Status,

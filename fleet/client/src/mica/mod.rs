@@ -7,15 +7,17 @@
 mod client;
 mod error;
 mod in_flight;
+mod options;
 mod pipeline;
+mod request;
 mod slots;
 
 pub use client::{Client, StoredValue};
 pub use error::ClientError;
 pub use in_flight::Outcome;
-pub use pipeline::{
-    Busy, ClientOptions, ITEM_MAX, PipelinedClient, RETRIES_MAX, Request, Ticket, fetch_directory,
-};
+pub use options::{ClientOptions, RETRIES_MAX};
+pub use pipeline::{PipelinedClient, fetch_directory};
+pub use request::{Busy, ITEM_MAX, Request, Ticket};
 
 #[cfg(test)]
 mod tests;

@@ -2,104 +2,13 @@
 
 use super::error::ClientError;
 use super::in_flight::{InFlight, Outcome};
-use guira_protocol::mica::{DATAGRAM_HEADER, Directory, Header, Operation, REQUEST_HEADER, Record};
-use guira_protocol::{Exptime, KEY_MAX};
+use super::options::ClientOptions;
+use super::request::{Busy, Request, Ticket};
+use guira_protocol::mica::{Directory, Header};
 use guira_sync::clock::Stopwatch;
-use guira_transport::{BURST_MAX, ClientPath, PAYLOAD_MAX};
+use guira_transport::{BURST_MAX, ClientPath};
 use std::io;
 use std::time::Duration;
-
-/// Identifies a request to its caller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ticket(pub u64);
-
-/// The maximum number of datagrams is in flight: poll for replies first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Busy;
-
-/// The longest key and value together that fit into a datagram, in bytes.
-pub const ITEM_MAX: usize = PAYLOAD_MAX - DATAGRAM_HEADER - REQUEST_HEADER;
-
-/// Options of a client.
-#[derive(Clone, Copy, Debug)]
-pub struct ClientOptions {
-    /// The most requests in a datagram.
-    pub per_datagram: u16,
-    /// The most datagrams in flight; rounded up to a power of two.
-    pub window: usize,
-    /// The timeout of a request's first attempt; it doubles with each retry.
-    pub timeout: Duration,
-    /// The number of retries, at most [`RETRIES_MAX`]. Each sends again what is idempotent.
-    pub retries: u32,
-}
-
-/// The most retries of a request.
-pub const RETRIES_MAX: u32 = 16;
-
-impl ClientOptions {
-    /// The timeout after as many retries.
-    pub(super) fn timeout_after(&self, waits: u32) -> Duration {
-        self.timeout.saturating_mul(1 << waits.min(RETRIES_MAX))
-    }
-
-    /// The time after which a request is lost: the timeouts of all attempts together.
-    pub fn total_timeout(&self) -> Duration {
-        self.timeout.saturating_mul((2 << self.retries.min(RETRIES_MAX)) - 1)
-    }
-}
-
-/// A request is lost after 1.26 s.
-impl Default for ClientOptions {
-    fn default() -> Self {
-        ClientOptions { per_datagram: 64, window: 64, timeout: Duration::from_millis(20), retries: 5 }
-    }
-}
-
-/// A request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<'r> {
-    /// The operation.
-    pub operation: Operation,
-    /// The key.
-    pub key: &'r [u8],
-    /// The value to store, or the amount of an increment as 8 bytes.
-    pub value: &'r [u8],
-    /// The flags to store.
-    pub flags: u32,
-    /// The expiration time, as in memcached: 0 for never, seconds from now up to 30 days, or seconds since 1970.
-    pub exptime: i32,
-}
-
-impl<'r> Request<'r> {
-    /// A request without a value.
-    pub fn of(operation: Operation, key: &'r [u8]) -> Self {
-        Request { operation, key, value: &[], flags: 0, exptime: 0 }
-    }
-
-    #[inline(always)]
-    pub(super) fn record(&self, hash: u64) -> Record<'r> {
-        Record {
-            operation: Some(self.operation),
-            key: self.key,
-            value: self.value,
-            flags: self.flags,
-            exptime: Exptime(self.exptime),
-            hash,
-        }
-    }
-
-    fn check(&self) -> Result<(), ClientError> {
-        let least = usize::from(self.operation != Operation::Noop);
-        if !(least..=KEY_MAX).contains(&self.key.len()) {
-            return Err(ClientError::Key(self.key.len()));
-        }
-        let bytes = self.key.len() + self.value.len();
-        if bytes > ITEM_MAX {
-            return Err(ClientError::TooLong { bytes });
-        }
-        Ok(())
-    }
-}
 
 /// A client that keeps many requests in flight. The caller passes the time, counted from any origin.
 #[derive(Debug)]

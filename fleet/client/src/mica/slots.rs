@@ -1,6 +1,6 @@
 //! Datagrams in flight, with their requests, to send them again.
 
-use super::pipeline::Ticket;
+use super::request::Ticket;
 use guira_protocol::mica::{DATAGRAM_HEADER, Operation, Record, RequestWriter};
 use guira_transport::PAYLOAD_MAX;
 use std::time::Duration;

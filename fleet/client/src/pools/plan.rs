@@ -252,7 +252,7 @@ impl Plan {
         destinations.release();
         // It is made once to see that it can be.
         let (json, tree) = read(&texts.main, texts, &common.settings, &mut destinations)?;
-        let claim = destinations.claim(&tree);
+        let claim = destinations.claim(tree.destinations());
         let mut servers = before.map(|plan| plan.servers.clone()).unwrap_or_default();
         let none = Destinations::default();
         let known = before.map_or(&none, |plan| &plan.destinations);

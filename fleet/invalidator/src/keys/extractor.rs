@@ -2,7 +2,7 @@
 
 use super::template::{Filled, Template};
 use super::{comments, flaw, words};
-use crate::batch::Batcher;
+use crate::batcher::Batcher;
 use crate::counters::{Count, Counts};
 use crate::source::{Changes, Image, Place, Row, Value};
 use guira_databases::Stopped;

@@ -1,7 +1,6 @@
 //! What a route says of itself.
 
-use super::pools::timeout;
-use super::{Builder, PoolHandles};
+use super::{Builder, PoolHandles, selectors};
 use crate::KEY_MAX;
 use crate::config::{ConfigError, Json, Object, Pool, Stage, Value};
 use crate::handle::{AnyHandle, Children, Handover};
@@ -114,7 +113,7 @@ impl<'j> Members<'_, '_, 'j> {
 
     /// Keys of a pool that move between two places.
     pub(crate) fn handover(&mut self, places: [NodeId; 2], stage: Stage, pool: &Pool) -> NodeId {
-        let timeout = timeout(pool, self.build.settings);
+        let timeout = self.build.settings.timeout(pool);
         let name = format!("keys of pool {} that move", pool.name);
         let handle = Handover::between(self.build, places, stage, &name, timeout);
         self.add(AnyHandle::Handover(handle))
@@ -213,11 +212,11 @@ impl<'j> Members<'_, '_, 'j> {
         let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
         let (kind, salt) = (self.text("hash_func")?, self.text("salt")?);
         let (tags, weights) = (self.json("tags"), self.json("weights"));
-        super::pools::selector(
+        selectors::selector(
             self.json,
             kind.as_deref(),
             salt.as_deref(),
-            &super::pools::identities(&names, tags, weights)?,
+            &selectors::identities(&names, tags, weights)?,
         )
     }
 
@@ -237,28 +236,18 @@ impl<'j> Members<'_, '_, 'j> {
         pool.selector(self.json, hash, servers)
     }
 
-    /// Servers of a pool and those beside them, whose deletes are logged when they fail if there is a name for it.
-    pub(super) fn servers_of(
-        &mut self,
-        pool: &Pool,
-        servers: &[(NodeId, Option<NodeId>)],
-        log: Option<LogName>,
-    ) -> Children {
+    /// All servers of a pool with what becomes of their keys; deletes that fail are logged under this name.
+    pub(crate) fn logged(&mut self, pool: &PoolHandles, log: Option<LogName>) -> Children {
         let mut logged = |node| log.map_or(node, |log| self.build.logged(node, log));
         let servers: Vec<_> =
-            servers.iter().map(|(server, other)| (logged(*server), other.map(&mut logged))).collect();
-        self.build.handed_over(pool, &servers)
+            pool.servers.iter().map(|(server, other)| (logged(*server), other.map(&mut logged))).collect();
+        self.build.handed_over(pool.pool(), &servers)
     }
 
     /// By rendezvous hashing among children with these tags.
     pub(crate) fn rendezvous(&self, children: usize, tags: Option<&Json>) -> Result<Selector, ConfigError> {
         let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
-        super::pools::selector(
-            self.json,
-            Some("Rendezvous"),
-            None,
-            &super::pools::identities(&names, tags, None)?,
-        )
+        selectors::selector(self.json, Some("Rendezvous"), None, &selectors::identities(&names, tags, None)?)
     }
 
     /// By a hash that is named, among children with these weights.
@@ -269,7 +258,7 @@ impl<'j> Members<'_, '_, 'j> {
         weights: Option<&Json>,
     ) -> Result<Selector, ConfigError> {
         let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
-        super::pools::selector(self.json, Some(kind), None, &super::pools::identities(&names, None, weights)?)
+        selectors::selector(self.json, Some(kind), None, &selectors::identities(&names, None, weights)?)
     }
 
     /// All members were read.

@@ -1,134 +1,28 @@
 //! From a configuration to a tree.
 
+mod built;
 mod members;
 mod named;
+mod naming;
+mod pool_handles;
 mod pools;
 mod roots;
+mod selectors;
 
-use crate::config::{ConfigError, FailureDomain, Json, Pools, Sources, Value};
+use crate::config::{ConfigError, FailureDomain, Json, Pools, Value};
 use crate::destinations::Destinations;
-use crate::handle::{AllSync, AnyHandle, BigValues, Children, KeepPrefix, NAMES, Shadow};
-use crate::leases::LeaseTokens;
-use crate::prefix::Unknown;
-use crate::step::{DestinationId, Hop, LogName, NodeId};
-use crate::tree::Tree;
+use crate::handle::{AllSync, AnyHandle, Children, KeepPrefix, NAMES, Shadow};
+use crate::settings::Settings;
+use crate::step::{Hop, LogName, NodeId};
 use crate::warm_ups::WarmUps;
 use named::{Named, only};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
+pub use built::{Built, build};
 pub(crate) use members::Members;
-pub(crate) use pools::PoolHandles;
-
-/// What a configuration does not say.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// `/region/cluster/`: where keys without a prefix go.
-    pub default_route: Arc<str>,
-    pub unknown_prefix: Unknown,
-    pub timeouts: Timeouts,
-    /// Values are split before they are routed, as by a BigValueRoute in front of each route.
-    pub big_values: Option<BigValues>,
-    /// Without it, packets to servers are not marked, whatever pools say.
-    pub qos: Option<DefaultQos>,
-    /// Of all trees that are made with these settings.
-    pub leases: Arc<LeaseTokens>,
-    /// The same of cold clusters.
-    pub warm_ups: Arc<WarmUps>,
-}
-
-/// Marks of packets to servers whose pool does not name them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DefaultQos {
-    /// 0 to 4.
-    pub class: u8,
-    /// 0 to 3.
-    pub path: u8,
-}
-
-impl Settings {
-    /// Nothing but where keys without a prefix go, and how long any server may take.
-    pub fn plain(default_route: &str, server: Duration) -> Self {
-        let timeouts = Timeouts { server, within_cluster: None, cross_cluster: None, cross_region: None };
-        let (leases, warm_ups, default_route) = (Arc::default(), Arc::default(), default_route.into());
-        let (unknown_prefix, big_values, qos) = (Unknown::Refused, None, None);
-        Settings { default_route, unknown_prefix, timeouts, big_values, qos, leases, warm_ups }
-    }
-}
-
-/// How long a server may take. Those for distances replace what a pool says that names its region and cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    pub server: Duration,
-    pub within_cluster: Option<Duration>,
-    pub cross_cluster: Option<Duration>,
-    pub cross_region: Option<Duration>,
-}
-
-/// A tree, and what else came of its configuration.
-#[derive(Debug)]
-pub struct Built {
-    pub tree: Tree,
-    /// Those that routes name, by name.
-    pub pools: Vec<BuiltPool>,
-    /// Files that pools are read from.
-    pub imports: Vec<Arc<str>>,
-    pub warnings: Vec<ConfigError>,
-}
-
-/// A pool whose servers a tree sends requests to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuiltPool {
-    pub name: Arc<str>,
-    /// Its servers, each once.
-    pub destinations: Vec<DestinationId>,
-}
-
-/// Makes a tree of a configuration that [`crate::config::load`] has read.
-///
-/// # Errors
-/// What is wrong with it, and where.
-pub fn build(
-    json: &Json,
-    sources: &dyn Sources,
-    settings: &Settings,
-    destinations: &mut Destinations,
-) -> Result<Built, ConfigError> {
-    let mut top = json.object("configuration")?;
-    for known in ["pools", "macros", "routing_options"] {
-        top.optional(known);
-    }
-    let (named, route, routes) =
-        (top.optional("named_handles"), top.optional("route"), top.optional("routes"));
-    let mut builder = Builder {
-        handles: Vec::new(),
-        pools: Pools::new(json, sources)?,
-        built_pools: HashMap::new(),
-        named: Named::default(),
-        heights: HashMap::new(),
-        domains: HashMap::new(),
-        domain_numbers: HashMap::new(),
-        logs: HashMap::new(),
-        settings,
-        destinations,
-        warnings: Vec::new(),
-        depth: 0,
-        deepest: 0,
-    };
-    top.finish(&mut builder.warnings);
-    if let Some(named) = named {
-        builder.named_handles(named)?;
-    }
-    let prefixes = builder.roots(json, route, routes)?;
-    let everywhere = builder.everywhere();
-    let Builder { handles, pools, built_pools, logs, mut warnings, .. } = builder;
-    let read = pools.finish();
-    warnings.extend(read.warnings);
-    let mut pools: Vec<BuiltPool> = built_pools.into_values().map(PoolHandles::built).collect();
-    pools.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(Built { tree: Tree::new(handles, prefixes, everywhere, logs), pools, imports: read.imports, warnings })
-}
+pub use pool_handles::BuiltPool;
+pub(crate) use pool_handles::PoolHandles;
 
 /// What handles read themselves with.
 pub(crate) struct Builder<'c> {

@@ -2,8 +2,9 @@
 
 use super::Builder;
 use crate::config::{ConfigError, Json, Value};
-use crate::handle::{AllInitial, AllSync, AnyHandle, BigValue, BigValues, OperationSelector};
+use crate::handle::{AllInitial, AllSync, AnyHandle, BigValue, OperationSelector};
 use crate::prefix::{self, Prefixes};
+use crate::settings::BigValues;
 use crate::step::NodeId;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,18 +2,13 @@
 
 use std::sync::Arc;
 
+use super::builtins;
 use super::expand::Expander;
 use super::globals::Globals;
 use super::json::{ConfigError, Json, Value};
 use super::limits::{Budget, RESULT_SIZE, steps};
 use super::parse::parse;
-
-/// Where the text of imports comes from: the router reads files, tests have a map.
-pub trait Sources {
-    /// The text with this name, as it is written in the configuration, such as `file:/etc/guira/pools.json`; or why there is none. With
-    /// [`super::SRV`] in front it is the name of an SRV record, whose text is an array of servers.
-    fn read(&self, name: &str) -> Result<String, String>;
-}
+use super::sources::Sources;
 
 /// What was read.
 #[derive(Debug)]
@@ -37,7 +32,7 @@ pub fn load(name: &str, text: &str, sources: &dyn Sources, globals: &Globals) ->
     };
     let macros = members.iter().position(|(name, _)| &**name == "macros").map(|at| members.remove(at).1);
 
-    let mut expander = Expander::new(sources, globals, budget);
+    let mut expander = Expander::new(sources, globals, builtins::all(), budget);
     if let Some(macros) = macros {
         expander.define(&macros)?;
     }

@@ -13,14 +13,16 @@ mod load;
 mod object;
 mod parse;
 mod pools;
+mod sources;
 mod texts;
 
 pub use globals::Globals;
 pub use json::{ConfigError, Json, Place, Value};
-pub use load::{Loaded, Sources, load};
+pub use load::{Loaded, load};
 pub use object::Object;
 pub use pools::{
     Address, FailureDomain, Handover, Leases, Pool, Pools, PoolsRead, Qos, Resize, SRV, Security, Server,
     Stage, Target, TkoThresholds,
 };
+pub use sources::Sources;
 pub use texts::Texts;

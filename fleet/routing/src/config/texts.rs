@@ -1,6 +1,6 @@
 //! The texts of a configuration, once they were read.
 
-use super::load::Sources;
+use super::sources::Sources;
 use std::collections::BTreeMap;
 
 /// The texts that a configuration is made of.

@@ -10,25 +10,9 @@ use crate::config::{ConfigError, Json};
 use crate::hash::spooky;
 use crate::outcome::{Answer, Outcome};
 use crate::request::{Dialect, Group, Op, Request};
+use crate::settings::{BigFlag, BigValues};
 use crate::step::{Content, Cx, Flags, NodeId, Rewrite, Shown, State, Step, Then};
 use std::num::NonZeroU32;
-
-/// How values are split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BigValues {
-    /// Longer values are split into pieces of so many bytes.
-    pub threshold: NonZeroU32,
-    /// Pieces that are asked for at once; all without it.
-    pub batch: Option<NonZeroU32>,
-    pub flag: BigFlag,
-}
-
-/// Whether clients see the flag of items whose value is split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BigFlag {
-    Shown,
-    Hidden,
-}
 
 #[derive(Debug)]
 pub(crate) struct BigValue {

@@ -167,8 +167,6 @@ handles! {
     resize: Resize = "Resize";
 }
 
-pub use big_value::{BigFlag, BigValues};
-
 /// Asks all children, each by its place in the list.
 fn ask_all(cx: &mut Cx<'_>, children: &[NodeId]) {
     children.iter().zip(0..).for_each(|(child, number)| cx.ask(*child, Rewrite::NONE, number));

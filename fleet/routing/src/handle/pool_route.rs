@@ -23,7 +23,7 @@ impl PoolRoute {
     /// Reads all members but the pool. What a request passes, from the outside: splits, rates, hash, shadows, warm-up, limit, server.
     pub(crate) fn read(members: &mut Members<'_, '_, '_>, pool: &PoolHandles) -> Result<Self, ConfigError> {
         let log = Self::read_log(members, pool)?.map(|name| members.log(&name));
-        let mut children = pool.logged(members, log);
+        let mut children = members.logged(pool, log);
         let most = members.integer("max_outstanding", 0..=i64::MAX)?.map(i64::unsigned_abs);
         if let Some(most) = most.filter(|most| *most > 0).or(pool.pool().max_outstanding) {
             for child in &mut children {
@@ -44,7 +44,7 @@ impl PoolRoute {
             let error_on_empty = pool.pool().error_on_empty;
             members.add(if error_on_empty { AnyHandle::error() } else { AnyHandle::null() })
         } else {
-            let unlogged = log.map(|_| pool.logged(members, None));
+            let unlogged = log.map(|_| members.logged(pool, None));
             Self::by_hash(members, pool, &children, unlogged.as_deref())?
         };
         if let Some(rates) = members.json("rates") {

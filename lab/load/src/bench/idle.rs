@@ -17,7 +17,7 @@ use super::Options;
 use crate::error::LoadError;
 use crate::floor::Shape;
 use crate::process::Process;
-use crate::request::Protocol;
+use crate::protocol::Protocol;
 use crate::server::{Kind, Server, Spec, Wire};
 use crate::stream::Stream;
 use crate::target::{Carrier, Target};

@@ -4,7 +4,7 @@ use guira_workload::mix::Weights;
 use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Operation, Popularity, SizeModel, cachelib};
 
 use crate::error::LoadError;
-use crate::request::Protocol;
+use crate::protocol::Protocol;
 use crate::server::Wire;
 
 const MIB: u64 = 1 << 20;

@@ -4,9 +4,10 @@ use guira_workload::{Operation, ValuePool};
 
 use super::{Datagrams, PATIENCE_NS};
 use crate::counters::Counters;
-use crate::link::{Flow, OPEN_MAX, ReadError};
+use crate::flow::{Flow, OPEN_MAX, ReadError};
+use crate::protocol::Protocol;
 use crate::reply::{Check, Judge};
-use crate::request::{ItemStyle, Protocol};
+use crate::request::ItemStyle;
 use crate::source::{Source, Subject};
 use guira_workload::OnMiss;
 

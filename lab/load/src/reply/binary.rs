@@ -4,8 +4,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Check, Judge, ReplyError, Step, close_missed, excerpt};
+use super::{Check, Judge, Step, close_missed, excerpt};
 use crate::counters::Counters;
+use crate::reply_error::ReplyError;
 use crate::request::binary::{DELETE, GET, GETKQ, HEADER_LEN, NOOP, RESPONSE, SET};
 use crate::request::{Awaited, Outbox};
 

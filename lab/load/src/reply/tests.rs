@@ -1,7 +1,8 @@
 use guira_workload::{Operation, ValuePool};
 
-use super::{Check, Judge, ReplyError};
+use super::{Check, Judge};
 use crate::counters::Counters;
+use crate::reply_error::ReplyError;
 use crate::request::{ItemStyle, Outbox};
 use crate::source::{Source, Subject};
 use guira_workload::OnMiss;

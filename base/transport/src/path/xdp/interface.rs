@@ -4,8 +4,9 @@ use super::bpf::{self, SocketMap, XdpMode};
 use super::error::XdpError;
 use super::netlink::{self, Mac};
 use super::program::{Filter, program};
+use super::rules::{self, Rules};
 use super::socket::{Kick, QueueBinding, Socket};
-use super::{XdpAttach, XdpCopying, XdpSteering, ethtool, untried};
+use super::{XdpAttach, XdpCopying, XdpSteering, ethtool};
 use guira_sync::clock::Stopwatch;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -46,7 +47,7 @@ const TEARDOWN: Duration = Duration::from_secs(3);
 struct Attachment {
     _link: OwnedFd,
     map: SocketMap,
-    _rules: Option<untried::Rules>,
+    _rules: Option<Rules>,
     facts: XdpFacts,
 }
 
@@ -115,7 +116,7 @@ pub(super) fn open(
     let map = SocketMap::new(filter.queues * filter.ports)?;
     let (threads, bytes) = bind(options, &filter, index, &map)?;
     let program = bpf::load(&program(&filter, map.raw()))?;
-    let rules = untried::rules(options, &filter)?;
+    let rules = rules::rules(name, options.steering, &filter)?;
     let (link, mode) = until_free(|| attach(&program, name, index, options.attach))?;
     let zero_copy = threads.iter().flat_map(|(sockets, _)| sockets).all(Socket::is_zero_copy);
     let facts = XdpFacts { mode, zero_copy, queues: filter.queues, bytes };

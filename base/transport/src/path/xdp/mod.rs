@@ -10,7 +10,7 @@
 //! | `packet` | headers |
 //! | `netlink`, `ethtool` | what the kernel and the card know of the network |
 //! | `server`, `client` | the two ends of the path |
-//! | `untried` | what needs a real card and has not been tried: zero copy, and steering by rules |
+//! | `rules` | rules of a card from ports to queues; not tested |
 //!
 //! # Threads and queues
 //! Each thread has its own port (`first_port + core`) and its own socket at each queue that may deliver datagrams to
@@ -37,11 +37,11 @@ mod netlink;
 mod packet;
 mod program;
 mod ring;
+mod rules;
 mod server;
 mod socket;
 mod sys;
 mod umem;
-mod untried;
 
 pub use bpf::XdpMode;
 pub use client::{XdpClientOptions, XdpClientPath};

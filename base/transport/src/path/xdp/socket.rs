@@ -5,10 +5,10 @@
 //! the completion ring, which returns frames that were sent. These two are under a lock, which a thread takes once
 //! for each burst; packets themselves use rings of each socket's own.
 
+use super::XdpCopying;
 use super::error::XdpError;
 use super::ring::{Consumer, Descriptor, Producer};
 use super::umem::{FRAME_BYTES, Frame, Umem, offset_in_frame};
-use super::{XdpCopying, untried};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{
@@ -204,17 +204,22 @@ impl Socket {
     /// The first socket of a queue. It makes what the others share.
     pub(super) fn first(binding: &QueueBinding<'_>, copying: XdpCopying) -> Result<Self, XdpError> {
         if copying == XdpCopying::ZeroCopyFirst
-            && let Some(socket) = untried::zero_copy_socket(binding)
+            && let Some(socket) = Self::zero_copy(binding)
         {
             return socket;
         }
         Self::try_first(binding, SocketAddrXdpFlags::XDP_COPY)
     }
 
-    pub(super) fn try_first(
-        binding: &QueueBinding<'_>,
-        copying: SocketAddrXdpFlags,
-    ) -> Result<Self, XdpError> {
+    /// The first socket of a queue with memory that the card itself reads and writes; `None` if the driver cannot do that. **Not tested**:
+    /// no virtual interface does. It follows the kernel's documentation.
+    fn zero_copy(binding: &QueueBinding<'_>) -> Option<Result<Self, XdpError>> {
+        let socket = Self::try_first(binding, SocketAddrXdpFlags::XDP_ZEROCOPY);
+        let is_final = socket.as_ref().map_or_else(XdpError::is_occupied, |_| true);
+        is_final.then_some(socket)
+    }
+
+    fn try_first(binding: &QueueBinding<'_>, copying: SocketAddrXdpFlags) -> Result<Self, XdpError> {
         let (sizes, frames) = (binding.sizes(), binding.sizes().frames);
         let fd = open(sizes.receive_slots)?;
         let at = XdpError::at("give memory to AF_XDP");

@@ -4,12 +4,12 @@ use super::compressed::{Flaw, inflate};
 use super::event::{Checksum, Event, Query, kind, query};
 use super::gtid;
 use super::gtid_set;
+use super::log_file;
 use super::payload::{Payload, PayloadFlaw};
 use super::position::{Gtid, Position, Start};
 use super::rows::RowEvent;
 use super::statement::{first_words, is_unseen};
 use super::table::{self, Table};
-use super::watch::number;
 use super::xa::{KeptEvents, Preparation, PreparedTransactions, named};
 use crate::source::{Changes, Place, Row, SourceError};
 use guira_databases::Bytes;
@@ -174,7 +174,7 @@ impl Dump {
     /// Another file begins, or the first one. If it is called otherwise than files are, nobody knows how long the log is.
     fn rotate(&mut self, event: &Event<'_>) {
         let mut bytes = Bytes(event.body);
-        if let (Some(offset), Some(file)) = (bytes.number(8), number(bytes.0)) {
+        if let (Some(offset), Some(file)) = (bytes.number(8), log_file::number(bytes.0)) {
             self.place = Place { file, offset };
         }
     }

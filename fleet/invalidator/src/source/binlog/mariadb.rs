@@ -1,7 +1,8 @@
 //! What MariaDB is asked for.
 
-use super::client::{HEARTBEAT, NON_BLOCKING, Reads, Settings};
 use super::gtid::Position;
+use super::options::Reads;
+use super::settings::{HEARTBEAT, NON_BLOCKING, Settings};
 use crate::source::SourceError;
 use guira_databases::Wire;
 use guira_databases::mariadb::{Packets, execute, row};

@@ -10,6 +10,8 @@
 //! | xa.rs | transactions that are prepared |
 //! | dump.rs | what events mean, one after the other |
 //! | mariadb.rs, mysql.rs | what each is asked for |
+//! | options.rs, settings.rs | which database is read, and settings that both need |
+//! | log_file.rs | names of files of the log |
 //! | client.rs | a connection from its beginning on |
 //! | watch.rs | how long the log is |
 
@@ -19,11 +21,14 @@ mod dump;
 mod event;
 mod gtid;
 mod gtid_set;
+mod log_file;
 mod mariadb;
 mod mysql;
+mod options;
 mod payload;
 mod position;
 mod rows;
+mod settings;
 mod statement;
 mod table;
 #[cfg(test)]
@@ -34,7 +39,7 @@ mod xa;
 
 use super::{Changes, SourceError, Tail, watched};
 use client::BinaryLog;
-pub(crate) use client::{Options, Product, Reads};
+pub(crate) use options::{Options, Product, Reads};
 
 /// Reads the log until it is told to stop, and looks how long it is meanwhile.
 pub(crate) fn run<C: Changes>(

@@ -1,8 +1,8 @@
 //! How far a log was read.
 
-use super::client::Product;
 use super::gtid;
 use super::gtid_set::{self, GtidSet};
+use super::options::Product;
 use crate::source::SourceError;
 use std::borrow::Cow;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! What is done about the reasons for which a MySQL ends a reader, told by a double of one over TCP.
 
-use super::client::{Options, Product, Reads};
+use super::options::{Options, Product, Reads};
 use crate::counters::{Count, Counts};
 use crate::source::{Changes, OnGap, Row, SourceError, Tail, Until};
 use guira_databases::mariadb::PasswordKey;

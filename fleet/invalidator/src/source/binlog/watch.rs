@@ -1,6 +1,8 @@
 //! Looks how long the log is, by a connection of its own.
 
-use super::client::{Options, connect};
+use super::client::connect;
+use super::log_file;
+use super::options::Options;
 use crate::counters::Counts;
 use crate::source::{Extent, SourceError, WATCH_EVERY};
 use guira_databases::mariadb::{Packets, rows};
@@ -50,13 +52,7 @@ fn look(options: &Options, connection: &mut Option<Packets<Wire>>) -> Result<Ext
 /// The number of a file of the log, and its length.
 fn read(row: &[String]) -> Option<(u64, u64)> {
     let [name, length, ..] = row else { return None };
-    Some((number(name.as_bytes())?, length.parse().ok()?))
-}
-
-/// Files are called NAME.NUMBER.
-pub(super) fn number(name: &[u8]) -> Option<u64> {
-    let digits = name.rsplit(|byte| *byte == b'.').next()?;
-    crate::source::position::number(str::from_utf8(digits).ok()?)
+    Some((log_file::number(name.as_bytes())?, length.parse().ok()?))
 }
 
 #[cfg(test)]

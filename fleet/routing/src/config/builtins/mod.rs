@@ -10,32 +10,8 @@ mod values;
 
 use std::rc::Rc;
 
-use super::expand::{Call, Expander, Outcome, Scope};
+use super::expand::{BuiltIn, Call, Expander, Form, Outcome, Parameter, Presence, Scope};
 use super::json::Json;
-
-pub(super) struct BuiltIn {
-    pub(super) name: &'static str,
-    pub(super) form: Form,
-}
-
-pub(super) enum Form {
-    /// Has parameters and both forms. An argument is expanded when it is asked for.
-    Call(&'static [Parameter], fn(&Call<'_>) -> Outcome<Rc<Json>>),
-    /// Only the form of an object, in which some members are expanded in a scope of their own.
-    Object(fn(&Expander<'_>, &Json, &Scope<'_>) -> Outcome<Json>),
-}
-
-#[derive(Debug)]
-pub(super) struct Parameter {
-    pub(super) name: &'static str,
-    pub(super) presence: Presence,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presence {
-    Required,
-    Optional,
-}
 
 const fn required(name: &'static str) -> Parameter {
     Parameter { name, presence: Presence::Required }

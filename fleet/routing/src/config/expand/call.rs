@@ -1,14 +1,39 @@
-//! A call of a built-in: its arguments are expanded when it asks for them.
+//! Built-ins, and a call of one: an argument is expanded when the built-in reads it.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::super::builtins::{Parameter, Presence};
 use super::super::json::{Json, Place, Value};
 use super::super::limits::steps;
 use super::definitions::check_count;
 use super::{Expander, Outcome, Scope, Trouble};
 
+/// A call that every configuration has.
+pub(crate) struct BuiltIn {
+    pub(crate) name: &'static str,
+    pub(crate) form: Form,
+}
+
+pub(crate) enum Form {
+    /// Has parameters and both forms. An argument is expanded when the built-in reads it.
+    Call(&'static [Parameter], fn(&Call<'_>) -> Outcome<Rc<Json>>),
+    /// Only the form of an object, in which some members are expanded in a scope of their own.
+    Object(fn(&Expander<'_>, &Json, &Scope<'_>) -> Outcome<Json>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    pub(crate) presence: Presence,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Required,
+    Optional,
+}
+
+/// A call of a built-in.
 pub(crate) struct Call<'c> {
     pub(crate) expander: &'c Expander<'c>,
     scope: &'c Scope<'c>,

@@ -5,9 +5,8 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::super::builtins::Form;
 use super::super::json::{ConfigError, Json, Place, Value};
-use super::{Expander, Outcome, Scope, Trouble};
+use super::{Outcome, Trouble};
 
 pub(super) struct Macro {
     name: Arc<str>,
@@ -34,63 +33,8 @@ enum State {
     Global(Value),
 }
 
-impl Expander<'_> {
-    /// Reads `macros`: an object of definitions, or an array of such. What it contains is expanded, its definitions are not.
-    pub(in super::super) fn define(&mut self, json: &Json) -> Result<(), ConfigError> {
-        let json = self.expand_file(json)?;
-        match json.value {
-            Value::Object(members) => {
-                for (name, definition) in members {
-                    self.define_one(name, definition)?;
-                }
-            }
-            Value::Array(items) => {
-                for item in items {
-                    self.define(&item)?;
-                }
-            }
-            _ => return Err(json.error(format!("'macros' is {}, an object or array expected", json.kind()))),
-        }
-        Ok(())
-    }
-
-    fn define_one(&mut self, name: Arc<str>, definition: Json) -> Result<(), ConfigError> {
-        let Json { place, value: Value::Object(mut members) } = definition else {
-            return Err(definition
-                .error(format!("the definition of {name:?} is {}, an object expected", definition.kind())));
-        };
-        let mut take = |wanted: &str| {
-            members.iter().position(|(known, _)| **known == *wanted).map(|at| members.swap_remove(at).1)
-        };
-        let missing = |what: &str| place.error(format!("the definition of {name:?} has no '{what}'"));
-        let kind = take("type").ok_or_else(|| missing("type"))?;
-        let result = take("result");
-        match kind.text("type")? {
-            "macroDef" => {
-                let result = result.ok_or_else(|| missing("result"))?;
-                let defined = Macro::new(&name, take("params").as_ref(), result)?;
-                if self.built_ins.get(&*name).is_some_and(|row| matches!(row.form, Form::Call(..))) {
-                    self.warnings
-                        .push(place.error(format!("the macro {name:?} replaces the built-in of this name")));
-                }
-                self.macros.insert(name, Rc::new(defined));
-            }
-            "constDef" => {
-                let result = Rc::new(result.ok_or_else(|| missing("result"))?);
-                self.constants.insert(name, Constant(RefCell::new(State::Unexpanded(result))));
-            }
-            other => {
-                let reason =
-                    format!("the 'type' of {name:?} is {other:?}, \"macroDef\" or \"constDef\" expected");
-                return Err(kind.error(reason));
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Macro {
-    fn new(name: &Arc<str>, parameters: Option<&Json>, result: Json) -> Result<Self, ConfigError> {
+    pub(super) fn new(name: &Arc<str>, parameters: Option<&Json>, result: Json) -> Result<Self, ConfigError> {
         let mut read: Vec<Parameter> = Vec::new();
         let mut names = HashSet::new();
         let mut required = 0;
@@ -194,12 +138,23 @@ impl Parameter {
 }
 
 impl Constant {
+    /// A constant of the configuration.
+    pub(super) fn unexpanded(json: Rc<Json>) -> Self {
+        Self(RefCell::new(State::Unexpanded(json)))
+    }
+
     /// A parameter of the router, which is as it is.
     pub(super) fn global(value: &Value) -> Self {
         Self(RefCell::new(State::Global(value.clone())))
     }
 
-    pub(super) fn value(&self, expander: &Expander<'_>, name: &str, place: &Place) -> Outcome<Rc<Json>> {
+    /// `expand` is called once, for the first value.
+    pub(super) fn value(
+        &self,
+        name: &str,
+        place: &Place,
+        expand: impl FnOnce(&Json) -> Outcome<Rc<Json>>,
+    ) -> Outcome<Rc<Json>> {
         let state = self.0.borrow().clone();
         match state {
             State::Value(value) => Ok(value),
@@ -207,7 +162,7 @@ impl Constant {
             State::Open => Err(Trouble::at(place, format!("the constant {name:?} depends on itself"))),
             State::Unexpanded(json) => {
                 self.0.replace(State::Open);
-                let value = expander.expand_shared(&json, &Scope::root());
+                let value = expand(&json);
                 let next =
                     value.as_ref().map_or(State::Unexpanded(json), |value| State::Value(Rc::clone(value)));
                 self.0.replace(next);

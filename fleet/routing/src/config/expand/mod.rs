@@ -4,6 +4,7 @@
 //! an object whose `type` names a macro or a built-in is a call as well; everything else is expanded member by member.
 
 mod call;
+mod define;
 mod definitions;
 mod scope;
 mod syntax;
@@ -14,16 +15,15 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub(super) use call::Call;
+pub(super) use call::{BuiltIn, Call, Form, Parameter, Presence};
 pub(super) use scope::Scope;
 pub(super) use trouble::{Outcome, Trouble};
 
-use super::builtins::{self, BuiltIn, Form};
 use super::globals::Globals;
 use super::json::{ConfigError, Json, Place, Value};
 use super::limits::{Budget, EXPANSION_NESTING, IMPORT_NESTING, IMPORTS, RESULT_NESTING, steps};
-use super::load::Sources;
 use super::parse::parse;
+use super::sources::Sources;
 use definitions::{Constant, Macro};
 
 /// Expands one file and what it imports.
@@ -58,14 +58,19 @@ impl Drop for Level<'_> {
 }
 
 impl<'e> Expander<'e> {
-    pub(super) fn new(sources: &'e dyn Sources, globals: &'e Globals, budget: Budget) -> Self {
+    pub(super) fn new(
+        sources: &'e dyn Sources,
+        globals: &'e Globals,
+        built_ins: impl Iterator<Item = &'static BuiltIn>,
+        budget: Budget,
+    ) -> Self {
         let parameters = globals.parameters().iter();
         Self {
             sources,
             globals,
             budget,
             nesting: Cell::new(0),
-            built_ins: builtins::all().map(|row| (row.name, row)).collect(),
+            built_ins: built_ins.map(|row| (row.name, row)).collect(),
             macros: HashMap::new(),
             constants: parameters.map(|(name, value)| (Arc::clone(name), Constant::global(value))).collect(),
             imports: RefCell::default(),
@@ -182,13 +187,17 @@ impl<'e> Expander<'e> {
     }
 
     fn parameter(&self, name: &str, place: &Place, scope: &Scope<'_>) -> Outcome<Rc<Json>> {
-        if let Some(value) = scope.find(name, self, place)? {
+        if let Some(value) = self.find(name, place, scope)? {
             return Ok(value);
         }
         match self.constants.get(name) {
-            Some(constant) => constant.value(self, name, place),
+            Some(constant) => constant.value(name, place, |json| self.expand_shared(json, &Scope::root())),
             None => Err(Trouble::at(place, format!("unknown parameter {name:?}"))),
         }
+    }
+
+    fn find(&self, name: &str, place: &Place, scope: &Scope<'_>) -> Outcome<Option<Rc<Json>>> {
+        scope.find(name, place, |json, scope| self.expand_shared(json, scope))
     }
 
     /// Whether `%name%` stands for something.
@@ -213,7 +222,7 @@ impl<'e> Expander<'e> {
             inner.add_unexpanded(name, self.copy(value)?);
         }
         for (name, value) in variables {
-            inner.find(name, self, &value.place)?;
+            self.find(name, &value.place, &inner)?;
         }
         self.expand_members(json, members, &inner)
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::super::json::{Json, Place};
-use super::{Expander, Outcome, Trouble};
+use super::{Outcome, Trouble};
 
 /// Names of one macro, object or loop, and where to look for others.
 pub(crate) struct Scope<'s> {
@@ -63,11 +63,13 @@ impl<'s> Scope<'s> {
         self.own(name).is_some() || self.outer.is_some_and(|outer| outer.contains(name))
     }
 
-    pub(crate) fn find(
+    /// The value of a name, in this scope or around it. `expand` is called once, with the scope that has the name, for the first value of
+    /// a variable.
+    pub(super) fn find(
         &self,
         name: &str,
-        expander: &Expander<'_>,
         place: &Place,
+        expand: impl FnOnce(&Json, &Scope<'_>) -> Outcome<Rc<Json>>,
     ) -> Outcome<Option<Rc<Json>>> {
         let mut scope = self;
         let found = loop {
@@ -83,7 +85,7 @@ impl<'s> Scope<'s> {
             Meaning::Unexpanded(json) => {
                 let name = Arc::from(name);
                 scope.set(&name, Meaning::Open);
-                let value = expander.expand_shared(&json, scope);
+                let value = expand(&json, scope);
                 let value = value.map_err(|trouble| trouble.via(|| format!("variable {name:?}")))?;
                 scope.assign(&name, Rc::clone(&value));
                 Ok(Some(value))

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use super::json::{ConfigError, Json, Place, Value};
 use super::limits::{Budget, POOL_ANCESTORS, SERVER_STEPS};
-use super::load::Sources;
 use super::parse::parse;
+use super::sources::Sources;
 
 pub use changes::{Handover, Resize, Stage};
 pub use server::{Address, Security};

@@ -1,8 +1,10 @@
 use guira_workload::{Operation, ValuePool};
 
-use super::super::{Check, Judge, ReplyError};
+use super::super::{Check, Judge};
 use crate::counters::Counters;
-use crate::request::{ItemStyle, Outbox, Protocol};
+use crate::protocol::Protocol;
+use crate::reply_error::ReplyError;
+use crate::request::{ItemStyle, Outbox};
 use crate::source::{Source, Subject};
 use guira_workload::OnMiss;
 

@@ -1,6 +1,6 @@
 //! Events as MariaDB 10.11.19 has sent them, and some that it might send.
 
-use super::super::client::Product;
+use super::super::options::Product;
 use super::super::rows::tests::{DELETE, INSERT, UPDATE};
 use super::super::table::tests::USERS;
 use super::*;

@@ -1,30 +1,23 @@
-//! **Not tried**: what needs a real network card, which no virtual interface stands in for. Zero copy and steering by rules follow the kernel's
-//! documentation and have never been run. All else of AF_XDP has been tried on veth pairs, native and generic, which copy.
+//! Rules of a card from ports to queues. **Not tested**: no virtual interface has such rules. They follow the kernel's documentation and
+//! have never been run.
 
 use super::ethtool::Card;
-use super::interface::InterfaceOptions;
 use super::netlink::Mac;
 use super::program::Filter;
-use super::socket::{QueueBinding, Socket};
 use super::{XdpError, XdpSteering};
 use rustix::io::Errno;
-use rustix::net::xdp::SocketAddrXdpFlags;
 
-/// The first socket of a queue with memory that the card itself reads and writes; `None` if the driver cannot do that.
-pub(super) fn zero_copy_socket(binding: &QueueBinding<'_>) -> Option<Result<Socket, XdpError>> {
-    let socket = Socket::try_first(binding, SocketAddrXdpFlags::XDP_ZEROCOPY);
-    let is_final = socket.as_ref().map_or_else(XdpError::is_occupied, |_| true);
-    is_final.then_some(socket)
-}
-
-/// Has the card put the datagrams to each port into a queue of their own, if that is wished and there are several queues.
-pub(super) fn rules(options: &InterfaceOptions, filter: &Filter) -> Result<Option<Rules>, XdpError> {
-    if options.steering == XdpSteering::EveryQueue || filter.queues == 1 {
+/// Makes the card put the datagrams to each port into a queue of their own, if `steering` says so and there are several queues.
+pub(super) fn rules(
+    interface: &str,
+    steering: XdpSteering,
+    filter: &Filter,
+) -> Result<Option<Rules>, XdpError> {
+    if steering == XdpSteering::EveryQueue || filter.queues == 1 {
         return Ok(None);
     }
-    let fail =
-        |errno: Errno| XdpError::NoSteering { interface: options.interface.clone(), source: errno.into() };
-    let mut rules = Rules::new(&options.interface).map_err(fail)?;
+    let fail = |errno: Errno| XdpError::NoSteering { interface: interface.to_owned(), source: errno.into() };
+    let mut rules = Rules::new(interface).map_err(fail)?;
     for (port, queue) in (0..filter.ports).map(|port| (port, port % filter.queues)) {
         rules.steer(filter.first_port + port as u16, queue).map_err(fail)?;
     }

@@ -1,0 +1,11 @@
+//! Replies of caches and of the database.
+
+use crate::judge::Tag;
+use crate::sight::{Cached, Content};
+
+/// A reply to a request.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Cache { tag: Tag, cluster: usize, cached: Cached },
+    Database { tag: Tag, found: Option<Content> },
+}

@@ -1,0 +1,66 @@
+//! Makes a tree of a whole configuration.
+
+use super::named::Named;
+use super::{Builder, BuiltPool, PoolHandles};
+use crate::config::{ConfigError, Json, Pools, Sources};
+use crate::destinations::Destinations;
+use crate::settings::Settings;
+use crate::tree::Tree;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A tree, and what else came of its configuration.
+#[derive(Debug)]
+pub struct Built {
+    pub tree: Tree,
+    /// Those that routes name, by name.
+    pub pools: Vec<BuiltPool>,
+    /// Files that pools are read from.
+    pub imports: Vec<Arc<str>>,
+    pub warnings: Vec<ConfigError>,
+}
+
+/// Makes a tree of a configuration that [`crate::config::load`] has read.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub fn build(
+    json: &Json,
+    sources: &dyn Sources,
+    settings: &Settings,
+    destinations: &mut Destinations,
+) -> Result<Built, ConfigError> {
+    let mut top = json.object("configuration")?;
+    for known in ["pools", "macros", "routing_options"] {
+        top.optional(known);
+    }
+    let (named, route, routes) =
+        (top.optional("named_handles"), top.optional("route"), top.optional("routes"));
+    let mut builder = Builder {
+        handles: Vec::new(),
+        pools: Pools::new(json, sources)?,
+        built_pools: HashMap::new(),
+        named: Named::default(),
+        heights: HashMap::new(),
+        domains: HashMap::new(),
+        domain_numbers: HashMap::new(),
+        logs: HashMap::new(),
+        settings,
+        destinations,
+        warnings: Vec::new(),
+        depth: 0,
+        deepest: 0,
+    };
+    top.finish(&mut builder.warnings);
+    if let Some(named) = named {
+        builder.named_handles(named)?;
+    }
+    let prefixes = builder.roots(json, route, routes)?;
+    let everywhere = builder.everywhere();
+    let Builder { handles, pools, built_pools, logs, mut warnings, .. } = builder;
+    let read = pools.finish();
+    warnings.extend(read.warnings);
+    let mut pools: Vec<BuiltPool> = built_pools.into_values().map(PoolHandles::built).collect();
+    pools.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(Built { tree: Tree::new(handles, prefixes, everywhere, logs), pools, imports: read.imports, warnings })
+}

@@ -1,0 +1,87 @@
+//! What a configuration does not say: settings of the router.
+
+use crate::config::Pool;
+use crate::leases::LeaseTokens;
+use crate::prefix::{self, Unknown};
+use crate::warm_ups::WarmUps;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a configuration does not say.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `/region/cluster/`: where keys without a prefix go.
+    pub default_route: Arc<str>,
+    pub unknown_prefix: Unknown,
+    pub timeouts: Timeouts,
+    /// Values are split before they are routed, as by a BigValueRoute in front of each route.
+    pub big_values: Option<BigValues>,
+    /// Without it, packets to servers are not marked, whatever pools say.
+    pub qos: Option<DefaultQos>,
+    /// Of all trees that are made with these settings.
+    pub leases: Arc<LeaseTokens>,
+    /// The same of cold clusters.
+    pub warm_ups: Arc<WarmUps>,
+}
+
+/// Marks of packets to servers whose pool does not name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultQos {
+    /// 0 to 4.
+    pub class: u8,
+    /// 0 to 3.
+    pub path: u8,
+}
+
+impl Settings {
+    /// Nothing but where keys without a prefix go, and how long any server may take.
+    pub fn plain(default_route: &str, server: Duration) -> Self {
+        let timeouts = Timeouts { server, within_cluster: None, cross_cluster: None, cross_region: None };
+        let (leases, warm_ups, default_route) = (Arc::default(), Arc::default(), default_route.into());
+        let (unknown_prefix, big_values, qos) = (Unknown::Refused, None, None);
+        Settings { default_route, unknown_prefix, timeouts, big_values, qos, leases, warm_ups }
+    }
+
+    /// How long servers of a pool may take.
+    pub(crate) fn timeout(&self, pool: &Pool) -> Duration {
+        let Timeouts { server, within_cluster, cross_cluster, cross_region } = self.timeouts;
+        let by_pool = pool.server_timeout.unwrap_or(server);
+        let home = prefix::parts(&self.default_route);
+        let (Some(region), Some(cluster), Some(home)) = (&pool.region, &pool.cluster, home) else {
+            return by_pool;
+        };
+        let by_distance = match (**region == *home.0, **cluster == *home.1) {
+            (true, true) => within_cluster,
+            (true, false) => cross_cluster,
+            (false, _) => cross_region,
+        };
+        by_distance.unwrap_or(by_pool)
+    }
+}
+
+/// How long a server may take. Those for distances replace what a pool says that names its region and cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    pub server: Duration,
+    pub within_cluster: Option<Duration>,
+    pub cross_cluster: Option<Duration>,
+    pub cross_region: Option<Duration>,
+}
+
+/// How values are split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BigValues {
+    /// Longer values are split into pieces of so many bytes.
+    pub threshold: NonZeroU32,
+    /// Pieces that are asked for at once; all without it.
+    pub batch: Option<NonZeroU32>,
+    pub flag: BigFlag,
+}
+
+/// Whether clients see the flag of items whose value is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BigFlag {
+    Shown,
+    Hidden,
+}
