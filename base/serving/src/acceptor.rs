@@ -107,7 +107,16 @@ impl Acceptor {
     }
 
     /// Goes on, if nothing was accepted for a reason that may be gone: a connection has gone, or descriptors may be there again.
+    #[inline]
     pub fn wake_up(&mut self, poll: &Poll, first: u64, host: &Host) {
+        let serves = |standing: &Standing| matches!(standing, Standing::Serves);
+        if !matches!(self.rest, Rest::No) || !self.standings.iter().all(serves) {
+            self.wake_resting(poll, first, host);
+        }
+    }
+
+    #[cold]
+    fn wake_resting(&mut self, poll: &Poll, first: u64, host: &Host) {
         self.wake_ports(poll, first);
         let (since, retries) = match &self.rest {
             Rest::No => return,

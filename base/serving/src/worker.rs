@@ -115,13 +115,10 @@ impl<S: Service> Worker<S> {
         }
         // One worker keeps the time; the others sleep until they are called.
         let wakes = self.acceptor.is_some() || self.host.idle.is_some() || self.host.is_stopping();
-        let timeouts = [
-            wakes.then_some(HEARTBEAT),
-            self.acceptor.as_ref().and_then(Acceptor::patience),
-            self.clients.patience(),
-            self.service.deadline(),
-        ];
-        let result = self.clients.poll.wait(timeouts.into_iter().flatten().min(), events);
+        let heartbeat = wakes.then_some(HEARTBEAT);
+        let own = sooner(heartbeat, self.acceptor.as_ref().and_then(Acceptor::patience));
+        let timeout = sooner(own, sooner(self.clients.patience(), self.service.deadline()));
+        let result = self.clients.poll.wait(timeout, events);
         self.service.unpark(if events.is_empty() { Woken::ByTime } else { Woken::ByEvent });
         result
     }
@@ -251,6 +248,13 @@ impl<S: Service> Drop for Worker<S> {
     /// If it has failed, the others need not wait for what it would have accepted.
     fn drop(&mut self) {
         self.end_to_accept();
+    }
+}
+
+fn sooner(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 

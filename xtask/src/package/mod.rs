@@ -102,7 +102,12 @@ fn pages(kit: &Kit) -> Result<(), String> {
 fn static_build(root: &Path) -> Command {
     let mut build =
         cargo(&["build", "--release", "--locked", "--package", "guira", "--target", STATIC_TARGET]);
-    let mut flags = format!("-C target-feature=+crt-static --remap-path-prefix={}=guira", root.display());
+    // A panic ends the program, and without symbols no trace of the stack could name what led to it: the tables for
+    // that are a tenth of the program.
+    let mut flags = format!(
+        "-C target-feature=+crt-static -C force-unwind-tables=no --remap-path-prefix={}=guira",
+        root.display()
+    );
     let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
     if let Ok(home) = home {
         flags += &format!(" --remap-path-prefix={home}=cargo");
