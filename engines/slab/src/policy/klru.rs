@@ -181,7 +181,7 @@ struct Newest {
 /// So many are spared, and no more than a quarter of the class.
 const NEWEST: usize = 8;
 /// A class of this many items, and more, is not one of few.
-const FEW: usize = 256;
+const FEW: usize = 64;
 
 impl Newest {
     fn push(&mut self, chunk: Chunk) {

@@ -25,8 +25,8 @@ const READS_MAX: u32 = 3;
 /// At this many reads an item goes from small to main.
 const PROMOTED: u32 = 2;
 
-/// The small queue may always have so many items: some clients have each stored one and not read it yet.
-const SMALL_LEAST: u32 = 8;
+/// The small queue may always have so many items: four clients have each stored one and not read it yet.
+const SMALL_LEAST: u32 = 5;
 
 /// How S3-FIFO divides a class.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -270,11 +270,11 @@ mod tests {
         plain::store(&mut order, &chunks, 1, 80);
         assert_eq!(order.lengths(), [18, 2], "1 is remembered");
         assert_eq!(plain::victims(&mut order, &chunks, 1), [3], "2 was read more than twice");
-        assert_eq!(plain::victims(&mut order, &chunks, 8), (4..12).collect::<Vec<_>>());
+        assert_eq!(plain::victims(&mut order, &chunks, 11), (4..15).collect::<Vec<_>>());
         // Main from the end: 0, 1, 2. Three reads of 0 are three times around, and what was stored last goes when there is nothing else.
         read(&chunks, &[0, 0, 0, 0]);
         assert_eq!(plain::victims(&mut order, &chunks, 3), [1, 2, 0]);
-        assert_eq!(plain::victims(&mut order, &chunks, 99), (12..20).collect::<Vec<_>>());
+        assert_eq!(plain::victims(&mut order, &chunks, 99), (15..20).collect::<Vec<_>>());
         assert_eq!((order.next(&chunks), order.lengths()), (None, [0, 0]));
     }
 
@@ -304,8 +304,8 @@ mod tests {
     fn in_a_class_of_few_items_those_that_were_just_stored_stay() {
         let (chunks, mut order) = filled(20, 10);
         (0..10).for_each(|chunk| read(&chunks, &[chunk; 2]));
-        assert_eq!(plain::victims(&mut order, &chunks, 2), [10, 11]);
-        assert_eq!(order.lengths(), [8, 10]);
+        assert_eq!(plain::victims(&mut order, &chunks, 5), (10..15).collect::<Vec<_>>());
+        assert_eq!(order.lengths(), [5, 10]);
         assert_eq!(plain::victims(&mut order, &chunks, 10), (0..10).collect::<Vec<_>>());
     }
 
