@@ -84,7 +84,7 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let ports = ports(options, inherited, host.tls.as_ref())?;
     let addresses: Vec<Address> = ports.iter().map(|port| (*port.address).clone()).collect();
     let shared = Arc::new(Shared::new(options, host.clone(), plan.clone(), &loader, &plain(&ports)));
-    fault.iter().for_each(|fault| shared.refused(fault));
+    fault.iter().for_each(|fault| shared.started_with_saved(fault));
     let (datagrams, udp_addresses) = datagrams(options)?;
     let mut acceptor = Some(Acceptor::new(ports, host.mailboxes.clone()));
     let log = options.deletes.as_ref();

@@ -16,6 +16,7 @@ mod failures;
 mod flushes;
 mod leases;
 mod marks;
+mod mcrouter;
 mod meta_leases;
 mod metrics;
 mod names;

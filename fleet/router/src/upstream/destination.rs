@@ -439,6 +439,7 @@ impl Destination {
             match stream.write(ready)? {
                 Progress::Moved(bytes) => {
                     self.sent += bytes;
+                    self.meter.add(ServerCount::Writes, 1);
                     self.meter.add(ServerCount::BytesSent, bytes as u64);
                 }
                 Progress::Blocked => return self.listen(poll, token, Interest::ReadWrite),
@@ -668,8 +669,12 @@ impl Destination {
     pub(crate) fn note_failure(&mut self, now_ms: u64) {
         // One that was up is tried again, with the next request, and so is one that has more addresses.
         if !self.is_reached() && !self.way.is_halfway() {
-            let prober = self.standing.unreachable(&self.health);
-            self.put_out(prober, now_ms);
+            // The attempt fails, and each request that waits for it, as in mcrouter.
+            let waiting = self.expected.iter().skip(self.dead).filter(|expected| !expected.kind.is_own());
+            for _ in 0..=waiting.count() {
+                let prober = self.standing.unreachable(&self.health);
+                self.put_out(prober, now_ms);
+            }
         }
     }
 
@@ -682,11 +687,8 @@ impl Destination {
 
     fn put_out(&mut self, prober: Option<Prober>, now_ms: u64) {
         if prober == Some(Prober::You) {
-            let which = if self.standing.tko() == Some(Tko::Soft) {
-                ServerCount::SoftTkos
-            } else {
-                ServerCount::HardTkos
-            };
+            let is_soft = self.standing.tko() == Some(Tko::Soft);
+            let which = if is_soft { ServerCount::SoftTkos } else { ServerCount::HardTkos };
             self.meter.add(which, 1);
             self.probes = Some(Probes::begin(now_ms, &self.health));
         }
