@@ -7,14 +7,6 @@ use guira_routing::{Answer, Dialect, Facts, Item, Line, Op, Outcome, Request, Tr
 use guira_sync::clock::wall_clock;
 use guira_upstream::host_id;
 
-/// Clients look for `mcrouter` at its beginning.
-macro_rules! version {
-    () => {
-        concat!("mcrouter 1.0.0 guira ", env!("CARGO_PKG_VERSION"))
-    };
-}
-pub(crate) use version;
-
 const PREFIX: &[u8] = b"__mcrouter__.";
 
 /// What is asked about the router, if a request is not for a server.
@@ -38,7 +30,7 @@ struct Question {
 }
 
 const QUESTIONS: &[Question] = &[
-    Question { name: "version", answer: |_, _, _| Ok(version!().to_owned()) },
+    Question { name: "version", answer: |_, shared, _| Ok(shared.version.clone()) },
     Question {
         name: "config_age",
         answer: |_, shared, _| Ok(shared.config_report().since.age().to_string()),
@@ -112,7 +104,7 @@ fn options(names: &[&str], shared: &Shared) -> Result<String, String> {
     match names {
         [] => Ok(shared.options.iter().map(|(name, value)| format!("{name} {value}\n")).collect()),
         [name] => {
-            let wanted = name.replace('_', "-");
+            let wanted = name.replace('-', "_");
             let found = shared.options.iter().find(|(known, _)| *known == wanted);
             found.map(|(_, value)| value.clone()).ok_or_else(|| format!("options: option {name} not found"))
         }

@@ -1,5 +1,6 @@
 //! Replies, as clients read them.
 
+use crate::failures;
 use crate::packet_reply::{self, Echo};
 use guira_protocol::{KeyBuffer, Noreply, encode_key};
 use guira_routing::{Answer, Group, Item, Op, Outcome};
@@ -44,15 +45,14 @@ pub(crate) enum Quiet {
 }
 
 impl Form {
-    /// Whether a failure may be answered as a miss, as mcrouter does. A meta get fails, as before memcached's proxy: its EN says that there is
-    /// no item, which decides where a reader of remote markers reads.
-    pub(crate) fn may_be_missing(self) -> bool {
+    /// The group of a request whose failure may be answered as a miss, as mcrouter does. A meta command fails, as before memcached's proxy: the
+    /// EN of a get says that there is no item, which decides where a reader of remote markers reads.
+    pub(crate) fn missing(self) -> Option<Group> {
         match self {
-            Form::Get(_) | Form::LeaseGet => true,
-            Form::Line(op, _) => op.group() == Group::Get,
-            Form::Meta(op, _) => op == Op::MetaGet,
-            Form::Packet(echo) => packet_reply::is_get(echo),
-            Form::Nothing => false,
+            Form::Get(_) | Form::LeaseGet | Form::Meta(Op::MetaGet, _) => Some(Group::Get),
+            Form::Line(op, _) => Some(op.group()),
+            Form::Packet(echo) => packet_reply::missing(echo),
+            Form::Meta(..) | Form::Nothing => None,
         }
     }
 }
@@ -254,20 +254,7 @@ pub(crate) fn failure(answer: &Answer<'_>, out: &mut Vec<u8>) {
     if is_told.iter().any(|word| answer.line.starts_with(word)) {
         out.extend_from_slice(answer.line);
     } else {
-        let text = match answer.outcome {
-            Outcome::Timeout => "SERVER_ERROR timeout",
-            Outcome::ConnectTimeout => "SERVER_ERROR connection timeout",
-            Outcome::ConnectError => "SERVER_ERROR connection error",
-            Outcome::Busy => "SERVER_ERROR 307 busy",
-            Outcome::TryAgain => "SERVER_ERROR 302 try again",
-            Outcome::Shutdown => "SERVER_ERROR 301 shutdown",
-            Outcome::Tko => "SERVER_ERROR unavailable",
-            Outcome::DeadlineExceeded => "SERVER_ERROR request deadline exceeded",
-            Outcome::LocalError => "SERVER_ERROR local error",
-            Outcome::ClientError => "CLIENT_ERROR malformed request",
-            _ => "SERVER_ERROR remote error",
-        };
-        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(failures::text(answer.outcome).as_bytes());
         if !answer.line.is_empty() {
             out.extend_from_slice(b": ");
             out.extend_from_slice(answer.line);

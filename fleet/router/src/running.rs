@@ -2,6 +2,7 @@
 
 use crate::config::{LoadError, Loader, SharedPlan};
 use crate::flow::Flow;
+use crate::kept::Kept;
 use crate::options::RouterOptions;
 use crate::reload::{self, Reloader, Wish};
 use crate::service::{Mailboxes, RouterService};
@@ -9,7 +10,6 @@ use crate::shared::Shared;
 use crate::spool::{DeleteLog, LogAccess, Logging};
 use crate::udp;
 use crate::web;
-use guira_following::kept;
 use guira_routing::Walks;
 use guira_routing::config::ConfigError;
 use guira_serving::{
@@ -57,8 +57,6 @@ pub struct Running {
     logging: Option<Logging>,
 }
 
-/// Connections that may wait to be accepted.
-const BACKLOG: u32 = 1024;
 /// Who may use sockets in the file system.
 const UNIX_MODE: u32 = 0o700;
 /// How long the admin listener's replies under way are waited for at the end.
@@ -77,7 +75,7 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
         move || pools_told.send(Wish::LoadPools),
     );
     let identity = &options.identity;
-    let kept = options.dump_root.as_deref().map(|root| kept::path(root, &identity.service, &identity.router));
+    let kept = options.dump.as_ref().map(|dump| Kept::new(dump, identity));
     let (plan, fault) = reload::first(&mut loader, kept.as_ref())?;
     let plan = Arc::new(plan);
     let host = Arc::new(host(options, plan.in_use().len())?);
@@ -143,7 +141,7 @@ fn ports(
     inherited: Vec<Listener>,
     tls: Option<&TlsAcceptor>,
 ) -> Result<Vec<Port>, PortError> {
-    let how = ListenOptions { backlog: BACKLOG, unix_mode: UNIX_MODE };
+    let how = ListenOptions { backlog: options.backlog, unix_mode: UNIX_MODE };
     let mut ports = Port::open_all(inherited, &mut Vec::new(), &[], how, Speaks::Any, None)?;
     ports.extend(Port::open_all(Vec::new(), &mut Vec::new(), &options.listen, how, Speaks::Any, tls)?);
     Ok(ports)

@@ -4,7 +4,8 @@ use crate::client_limit::ClientLimit;
 use crate::cluster::Cluster;
 use crate::config::{LoadError, Loader, Plan, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
-use crate::options::{FailedGets, Flushes, Identity, RouterOptions};
+use crate::failures::Failures;
+use crate::options::{Flushes, Identity, Operations, RouterOptions};
 use crate::pools::Pools;
 use crate::spool::LogCounts;
 use crate::throttle::Throttle;
@@ -26,8 +27,10 @@ pub(crate) struct Shared {
     settings: Settings,
     client_limit: ClientLimit,
     health: Health,
-    failed_gets: FailedGets,
+    failures: Failures,
     flushes: Flushes,
+    operations: Operations,
+    pub(crate) version: String,
     throttle: Throttle,
     client_requests: usize,
     server_requests: usize,
@@ -175,8 +178,10 @@ impl Shared {
             settings: options.settings.clone(),
             client_limit: options.client_limit(),
             health: options.health,
-            failed_gets: options.failed_gets,
+            failures: options.failures,
             flushes: options.flushes,
+            operations: options.operations,
+            version: options.version.clone(),
             throttle: Throttle::new(
                 limit(options.limits.worker_inflight),
                 limit(options.limits.worker_throttled),
@@ -211,8 +216,12 @@ impl Shared {
         self.health
     }
 
-    pub(crate) fn failed_gets(&self) -> FailedGets {
-        self.failed_gets
+    pub(crate) fn failures(&self) -> Failures {
+        self.failures
+    }
+
+    pub(crate) fn operations(&self) -> Operations {
+        self.operations
     }
 
     pub(crate) fn flushes(&self) -> Flushes {

@@ -1,7 +1,6 @@
 //! The lines of `stats`, a row each: what `/metrics` and docs/reference/metrics.md have of them follows from the rows. Operations and outcomes are lists of their own.
 
 use super::{errors, successes};
-use crate::admin::version;
 use crate::config::{Plan, SharedPlan};
 use crate::counters::{Average, Event, Sums};
 use crate::pools::Pools;
@@ -138,9 +137,7 @@ impl Stat {
 use Unit::{Bytes, Count, Microseconds, Seconds};
 
 pub(crate) const STATS: &[Stat] = &[
-    text("version", "mcrouter's version, for clients that check it, and Guira's version.", |_| {
-        version!().to_owned()
-    }),
+    text("version", "The version that clients receive: `--reported-version`.", |it| it.shared.version.clone()),
     text("commandargs", "The command line.", |it| it.shared.command_line.clone()),
     text("pid", "Process id.", |_| std::process::id().to_string()),
     text("parent_pid", "Process id of the parent.", |_| std::os::unix::process::parent_id().to_string()),

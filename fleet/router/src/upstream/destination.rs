@@ -1,5 +1,6 @@
 //! One server: what it was asked, in order, and the connection over which it answers.
 
+use super::keepalive::Keepalive;
 use super::meter::{Meter, ServerCount, State};
 use super::{Server, Undelivered};
 use crate::counters::Counters;
@@ -26,6 +27,7 @@ pub(crate) struct Destination {
     timeout_ms: u32,
     connect_timeout_ms: u32,
     service: u8,
+    keepalive: Option<Keepalive>,
     standing: Arc<Standing>,
     health: Health,
     most: usize,
@@ -226,6 +228,7 @@ impl Destination {
             timeout_ms: server.timeout_ms,
             connect_timeout_ms: server.connect_timeout_ms,
             service: server.service,
+            keepalive: server.keepalive,
             standing: server.standing.clone(),
             flushed: meter.pushed(),
             meter,
@@ -255,10 +258,10 @@ impl Destination {
         }
     }
 
-    /// Whether it is sent requests.
+    /// Why it is sent no requests, if it is not.
     #[inline]
-    pub(crate) fn is_in(&self) -> bool {
-        self.standing.is_in()
+    pub(crate) fn out(&self) -> Option<Tko> {
+        self.standing.tko()
     }
 
     /// A request is not sent, for this reason.
@@ -421,6 +424,9 @@ impl Destination {
         }
         if let Link::Closed = self.link {
             let stream = self.way.connect(self.service)?;
+            if let Some(keepalive) = self.keepalive {
+                keepalive.begin(&stream, self.way.address())?;
+            }
             poll.add(&stream, token, Interest::ReadWrite)?;
             self.interest = Interest::ReadWrite;
             self.link = Link::Connecting(stream);
