@@ -39,6 +39,7 @@ mod shared;
 mod sources_info;
 mod spool;
 mod stats;
+mod stats_files;
 mod status;
 mod throttle;
 mod ticket;
@@ -64,7 +65,8 @@ pub use failures::{Detail, Failed, Failures};
 pub use guira_upstream::Health;
 pub use metrics::{FAMILIES, metric_tables};
 pub use options::{
-    Dump, Flushes, Identity, Limits, Operations, Reloading, RouterOptions, ServerTls, Watches,
+    Dump, Flushes, Identity, Limits, Operations, Reloading, RouterOptions, ServerTls, StatsFilesOptions,
+    Watches,
 };
 pub use running::{Running, StartError, start};
 pub use spool::{

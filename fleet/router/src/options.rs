@@ -58,6 +58,7 @@ pub struct RouterOptions {
     pub dump: Option<Dump>,
     /// Deletes that fail are logged, unless there is nothing here.
     pub deletes: Option<LogOptions>,
+    pub stats_files: Option<StatsFilesOptions>,
     /// As `stats` shows it.
     pub command_line: String,
     /// All options in effect, by name, as clients may ask for them.
@@ -70,6 +71,15 @@ pub struct Dump {
     pub root: PathBuf,
     /// An older one is not used. Without it, any age is accepted.
     pub age_max: Option<Duration>,
+}
+
+/// Where statistics are written, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatsFilesOptions {
+    pub root: PathBuf,
+    pub interval: Duration,
+    /// A JSON file with the names of pools that are written too.
+    pub pools: Option<PathBuf>,
 }
 
 /// TLS to servers.

@@ -63,6 +63,7 @@ pub(crate) fn plain_options(config: String) -> RouterOptions {
         reloading: Reloading { poll: Duration::ZERO, delay: Duration::ZERO, watches: Watches::Nothing },
         dump: None,
         deletes: None,
+        stats_files: None,
         command_line: String::new(),
         shown: Vec::new(),
     }

@@ -4,6 +4,7 @@ use crate::config::{LoadError, Loader, Plan, SharedPlan, Texts};
 use crate::kept::Kept;
 use crate::options::{Reloading, Watches};
 use crate::shared::Shared;
+use crate::stats_files::StatsFiles;
 use guira_following::{Learned, Watch};
 use guira_names::News;
 use guira_routing::Tree;
@@ -47,6 +48,7 @@ pub(crate) struct Reloader {
     pub(crate) reloading: Reloading,
     /// Where the last good configuration is kept.
     pub(crate) kept: Option<Kept>,
+    pub(crate) stats_files: Option<StatsFiles>,
 }
 
 const WISH: Token = Token(0);
@@ -118,8 +120,12 @@ impl Reloader {
             let look = watch.is_some().then_some(self.reloading.poll);
             let certificates = self.loader.has_certificates().then_some(CERTIFICATES);
             let records = self.loader.reader.followed.records.patience();
-            let times = due.into_iter().chain(look).chain(certificates).chain(records);
+            let files = self.stats_files.as_ref().map(StatsFiles::patience);
+            let times = due.into_iter().chain(look).chain(certificates).chain(records).chain(files);
             poll.wait(times.min(), &mut events)?;
+            if let Some(files) = &mut self.stats_files {
+                files.write_when_due(&self.shared);
+            }
             let is_told = events.drain(..).any(|event| event.token == WISH);
             let wishes = if is_told { self.wishes.take() } else { Vec::new() };
             let mut now = Asked::Nothing;

@@ -8,6 +8,7 @@ use crate::reload::{self, Reloader, Wish};
 use crate::service::{Mailboxes, RouterService};
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, LogAccess, Logging};
+use crate::stats_files::StatsFiles;
 use crate::udp;
 use crate::web;
 use guira_routing::Walks;
@@ -107,7 +108,8 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let reloading = options.reloading;
     let token = options.admin_token_file.as_deref().map(Token::load).transpose()?.map(Arc::new);
     let admin = options.admin.as_ref().map(|place| serve_admin(place, &shared, token.clone())).transpose()?;
-    let reloader = Reloader { loader, wishes: wishes.clone(), workers, shared, reloading, kept };
+    let stats_files = options.stats_files.as_ref().map(|files| StatsFiles::new(files, identity));
+    let reloader = Reloader { loader, wishes: wishes.clone(), workers, shared, reloading, kept, stats_files };
     let thread = std::thread::Builder::new().name("router-config".to_owned());
     let reloader = Some(thread.spawn(|| reloader.run_until_told())?);
     crew.begin();

@@ -281,3 +281,40 @@ fn make_old(path: &Path) {
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(wall_clock() - 3600);
     File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
 }
+
+#[test]
+fn statistics_are_written_to_files() {
+    let server = Setup::new().start_guira();
+    let scratch = Scratch::new();
+    let root = scratch.file("stats");
+    let config = config_of(&server).replace("\"all\"", "\"web.east\"").replace("|all", "|web.east");
+    let path = scratch.write("config.json", &config);
+    let pools = scratch.write("pools.json", r#"{"stats_enabled_pools": ["web"]}"#);
+    let router = Router::start_as(
+        "mcrouter",
+        &[
+            "-f",
+            path.to_str().unwrap(),
+            "--stats-root",
+            root.to_str().unwrap(),
+            "--stats-logging-interval=50",
+            "--pool-stats-config-file",
+            pools.to_str().unwrap(),
+        ],
+    );
+    let mut client = router.connect();
+    client.set("a", "1");
+    let prefix = "libmcrouter.mcrouter.0";
+    let text = |suffix: &str| fs::read_to_string(root.join(format!("{prefix}.{suffix}"))).unwrap_or_default();
+    for line in [
+        format!("  \"{prefix}.cmd_set_count\": 1,\n"),
+        format!("  \"{prefix}.web.requests.sum\": 1,\n"),
+        format!("  \"{prefix}.web.final_result_error.sum\": 0,\n"),
+        format!("  \"{prefix}.web.connections\": 1,\n"),
+    ] {
+        wait_for(&line, || text("stats").contains(&line).then_some(()));
+    }
+    assert!(text("startup_options").contains("\"default_route\": \"/././\""), "{}", text("startup_options"));
+    let digest = ask(&mut client, "config_md5_digest");
+    assert!(text("config_sources_info").contains(&format!("\"mcrouter_config\": \"{digest}\"")));
+}

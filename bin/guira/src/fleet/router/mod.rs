@@ -254,6 +254,7 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
         admin_token_file: flags.text("admin-token-file").map(PathBuf::from),
         deletes: deletes(flags)?,
         dump: params::dump(flags),
+        stats_files: params::stats_files(flags),
         command_line: command_line.to_owned(),
         shown: shown(flags)?,
     })

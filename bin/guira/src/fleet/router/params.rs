@@ -2,7 +2,7 @@
 
 use super::flags::Flags;
 use guira_cli::failure::Failure;
-use guira_router::{Detail, Dump, Failed, Failures, Keepalive, ShardSplits, Variations};
+use guira_router::{Detail, Dump, Failed, Failures, Keepalive, ShardSplits, StatsFilesOptions, Variations};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,6 +47,14 @@ pub(super) fn failures(flags: &Flags) -> Failures {
         arithmetic: unless("disable-miss-on-arith-errors"),
         detail: if flags.has("group-remote-errors") { Detail::Grouped } else { Detail::Told },
     }
+}
+
+/// Statistics in files, if there is a folder for them.
+pub(super) fn stats_files(flags: &Flags) -> Option<StatsFilesOptions> {
+    let root = path(flags, "stats-root")?;
+    let interval = Duration::from_millis(flags.number("stats-logging-interval"));
+    let pools = path(flags, "pool-stats-config-file");
+    (!interval.is_zero()).then_some(StatsFilesOptions { root, interval, pools })
 }
 
 /// The range that Linux accepts for each number of keepalive.

@@ -139,7 +139,6 @@ const SERVERS: &str = "Servers";
 const DELETES: &str = "Deletes that fail";
 const PROCESS: &str = "Process";
 
-const NO_FILES: &str = "statistics are not written to files: use stats";
 const NO_FIBERS: &str = "the router has no fibers";
 const NO_FAST_OPEN: &str = "TCP fast open is not used";
 const NO_RXMIT: &str = "retransmissions are not counted: use ss -ti";
@@ -568,13 +567,29 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new(PROCESS, "log-path", Text, "a file for the log, instead of standard error")
         .short('L')
         .field("log_file"),
+    Row::new(
+        PROCESS,
+        "stats-root",
+        Text,
+        "a folder for statistics in JSON, as mcrouter writes them; default: none are written",
+    ),
+    Row::new(
+        PROCESS,
+        "stats-logging-interval",
+        Whole,
+        "milliseconds between two writes of these statistics; 0: none are written",
+    )
+    .default("10000"),
+    Row::new(
+        PROCESS,
+        "pool-stats-config-file",
+        Text,
+        "a JSON file whose `stats_enabled_pools` names the pools that these statistics contain",
+    ),
     Row::new(PROCESS, "verbosity", Whole, "log level, up to 2").short('v').default("0"),
     Row::new(PROCESS, "pid-file", Text, "a file for the process id").short('P').aliases(&["pidfile"]),
     Row::new(PROCESS, "help", Action, "print this help and exit").short('h'),
     Row::new(PROCESS, "version", Action, "print the version and exit").short('V'),
-    ignored("stats-root", Text, NO_FILES),
-    ignored("stats-logging-interval", Whole, NO_FILES),
-    ignored("pool-stats-config-file", Text, NO_FILES),
     ignored("debug-fifo-root", Text, "there are no debug fifos: use tcpdump"),
     ignored("fibers-max-pool-size", Whole, NO_FIBERS),
     ignored("fibers-stack-size", Whole, NO_FIBERS),
