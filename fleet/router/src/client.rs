@@ -1,5 +1,6 @@
 //! What clients send: lines in, requests out. Those of the binary protocol send packets.
 
+mod metaget;
 mod packets;
 mod window;
 
@@ -296,7 +297,10 @@ impl Turn<'_> {
             self.outbox.buffer().line(&self.shared.cluster.reply());
             return After::Taken(line.length);
         }
-        self.fault(of_long_key(fault, line.text), line.length)
+        match metaget::keys(line.text) {
+            Some(keys) => self.metaget(keys, line),
+            None => self.fault(of_long_key(fault, line.text), line.length),
+        }
     }
 
     fn fault(&mut self, fault: Fault, length: usize) -> After {

@@ -217,6 +217,24 @@ fn a_key_that_is_too_long_is_a_bad_key() {
 }
 
 #[test]
+fn metaget_has_the_expiry_of_items() {
+    let server = Setup::new().start_guira();
+    let router = Router::start(&["--config-str", &config_of(&server)]);
+    let mut client = router.connect();
+    client.set("a", "1");
+    let of_a = "META a age: unknown; exptime: 0; from: unknown; is_transient: 0\r\n";
+    client.exchange("metaget a\r\nmetaget b\r\n", format!("{of_a}END\r\nEND\r\n"));
+    client.exchange("set b 0 1000 1\r\nx\r\n", "STORED\r\n");
+    client.send("metaget a none b\r\n");
+    client.hear(of_a);
+    let line = client.line();
+    let exptime = line.strip_prefix("META b age: unknown; exptime: ").and_then(|rest| rest.split(';').next());
+    assert!(exptime.unwrap().parse::<u64>().unwrap().abs_diff(wall_clock() + 1000) < 60, "{line}");
+    client.hear("END\r\n");
+    client.exchange(format!("metaget {}\r\n", "k".repeat(251)), "CLIENT_ERROR bad key\r\n");
+}
+
+#[test]
 fn a_failed_server_has_two_failures_and_its_departure_is_logged() {
     let scratch = Scratch::new();
     let path = scratch.write("config.json", &unreachable());
