@@ -108,6 +108,12 @@ impl Plan {
         former
     }
 
+    /// A server by mcrouter's name.
+    pub(crate) fn access_point(&self, number: DestinationId) -> String {
+        let number = number.0 as usize;
+        self.servers.list()[number].access_point(&self.address(number))
+    }
+
     fn address(&self, number: usize) -> String {
         self.destinations.specs()[number].address.to_string()
     }

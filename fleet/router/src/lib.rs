@@ -33,6 +33,7 @@ mod plain_options;
 mod pools;
 mod reload;
 mod render;
+mod route_names;
 mod running;
 mod service;
 mod shared;

@@ -235,6 +235,30 @@ fn metaget_has_the_expiry_of_items() {
 }
 
 #[test]
+fn routes_are_told_for_keys_with_commas_and_by_mcrouters_names() {
+    let servers = [(); 2].map(|()| Setup::new().start_guira());
+    let [one, two] = servers.each_ref().map(name);
+    let config = format!(
+        r#"{{"pools": {{"A": {{"servers": ["{one}"]}}, "B": {{"servers": ["{two}"]}}}},
+            "route": {{"type": "AllSyncRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}}}}"#
+    );
+    let scratch = Scratch::new();
+    let path = scratch.write("config.json", &config);
+    let router = Router::start(&["-f", path.to_str().unwrap()]);
+    let mut client = router.connect();
+    assert_eq!(ask(&mut client, "route(set,abc,def)"), format!("{one}\r\n{two}"));
+    let handles = ask(&mut client, "route_handles(get,abc,def)");
+    let lines: Vec<&str> = handles.lines().collect();
+    assert_eq!(lines[..3], ["root", " all-sync", "  asynclog:A"], "{handles}");
+    let host = format!("host|pool=A|id=0|ap={one}:ascii:plain:notcompressed|timeout=1000ms");
+    assert!(handles.contains(&host), "{handles}");
+    assert_eq!(ask(&mut client, "route_handles(get)"), "ERROR: route_handles: 2 args expected");
+    assert_eq!(ask(&mut client, "route(nothing,a)"), "ERROR: route: unknown request nothing");
+    let info = ask(&mut client, "config_sources_info");
+    assert!(info.contains(&format!("\"config_file\": \"{}\"", path.display())), "{info}");
+}
+
+#[test]
 fn a_failed_server_has_two_failures_and_its_departure_is_logged() {
     let scratch = Scratch::new();
     let path = scratch.write("config.json", &unreachable());

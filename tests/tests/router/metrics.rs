@@ -253,7 +253,7 @@ fn counters_of_servers_and_pools_never_become_less() {
         router.signal(Signal::HUP);
         let way = format!("{server}, key a, {timeout} ms");
         wait_for("the worker to go over to it", || {
-            let handles = client.value("__mcrouter__.route_handles(get,a)").expect("the router knows").data;
+            let handles = client.value("__mcrouter__.explain(get,a)").expect("the router knows").data;
             String::from_utf8_lossy(&handles).contains(&way).then_some(())
         });
         client.exchange("get a\r\n", "END\r\n");

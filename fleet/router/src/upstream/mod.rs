@@ -83,6 +83,12 @@ impl Server {
         Server { leases, ..self }
     }
 
+    /// mcrouter's name of the server with this address.
+    pub(crate) fn access_point(&self, address: &str) -> String {
+        let security = if self.secure.is_some() { "ssl" } else { "plain" };
+        format!("{address}:ascii:{security}:notcompressed")
+    }
+
     /// What all workers have counted.
     pub(crate) fn meters(&self) -> Meters<'_> {
         Meters(&self.meters)
