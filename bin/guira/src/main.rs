@@ -57,11 +57,19 @@ enum Task {
     /// Measure how long deletes take to reach all nodes.
     #[cfg(feature = "fleet")]
     Probe(probe::Args),
-    /// Run the router with mcrouter's command line, as a link called mcrouter does.
+    /// Run the router, with mcrouter's options.
     #[cfg(feature = "fleet")]
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Router {
         /// mcrouter's options: see `guira router --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
+    /// Run the router with mcrouter's defaults, as a link called mcrouter does.
+    #[cfg(feature = "fleet")]
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Mcrouter {
+        /// mcrouter's options: see `guira mcrouter --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
@@ -117,7 +125,8 @@ fn command() -> clap::Command {
 fn described() -> clap::Command {
     command()
         .mut_subcommand(MEMCACHED, |_| memcached::described())
-        .mut_subcommand("router", |_| router::described().name("router"))
+        .mut_subcommand("router", |_| router::described(router::Manner::Guira).name("router"))
+        .mut_subcommand(MCROUTER, |_| router::described(router::Manner::Mcrouter).name(MCROUTER))
 }
 
 /// Prints a failure; returns the exit code.
@@ -140,7 +149,7 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
     }
     #[cfg(feature = "fleet")]
     if words.first().is_some_and(|name| is_called(name, MCROUTER)) {
-        return router::main(words);
+        return router::main(router::Manner::Mcrouter, words);
     }
     let result = match parse::<Cli>(command(), &words).task {
         Task::Serve(args) => serve::run(&args),
@@ -149,7 +158,13 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         }
         #[cfg(feature = "fleet")]
         Task::Router { words } => {
-            return router::main([OsString::from(MCROUTER)].into_iter().chain(words));
+            let words = [OsString::from(MCROUTER)].into_iter().chain(words);
+            return router::main(router::Manner::Guira, words);
+        }
+        #[cfg(feature = "fleet")]
+        Task::Mcrouter { words } => {
+            let words = [OsString::from(MCROUTER)].into_iter().chain(words);
+            return router::main(router::Manner::Mcrouter, words);
         }
         #[cfg(feature = "fleet")]
         Task::Top(args) => top::run(&args),

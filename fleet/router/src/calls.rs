@@ -154,9 +154,9 @@ impl Calls {
         self.complete(number);
     }
 
-    /// Whether a client may be told a miss in the place of a failure.
-    pub(crate) fn may_be_missing(&self, ticket: Ticket) -> bool {
-        self.calls[ticket.call as usize].form.may_be_missing()
+    /// The form of the reply that a client expects.
+    pub(crate) fn form(&self, ticket: Ticket) -> Form {
+        self.calls[ticket.call as usize].form
     }
 
     /// A key was answered.

@@ -1,14 +1,16 @@
 //! What clients send: lines in, requests out. Those of the binary protocol send packets.
 
+mod metaget;
 mod packets;
 mod window;
 
 use crate::admin;
 use crate::calls::{Ends, KeyCount};
 use crate::counters::Event;
+use crate::failures::{BAD_KEY, command_disabled};
 use crate::flow::Flow;
 use crate::no_pin::NoPin;
-use crate::options::Flushes;
+use crate::options::{Flushes, Operations};
 use crate::render::{Form, Quiet, Uniques};
 use crate::shared::Shared;
 use crate::stats;
@@ -19,7 +21,7 @@ use guira_protocol::{
     MetaFlags, MetaGet, MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
 };
 use guira_routing::hash::spooky;
-use guira_routing::{Answer, Dialect, Op, Outcome, Request, Sink as _, Walks};
+use guira_routing::{Answer, Dialect, Group, KEY_MAX, Op, Outcome, Request, Sink as _, Walks};
 use guira_serving::Access;
 use guira_serving::{CloseReason, Conversation, Outbox, ReplyTo, Slice, Speaks, Stopped};
 use guira_upstream::VALUE_MAX;
@@ -73,14 +75,6 @@ impl Conversation for Client {
         self.swallow > 0 || self.midway == Midway::Yes || self.rest.is_some()
     }
 }
-
-/// What a client is told of flush_all, unless it is passed on.
-macro_rules! flushes_are_off {
-    () => {
-        "Command disabled: see --enable-flush-cmd"
-    };
-}
-use flushes_are_off;
 
 /// Keys of one get that are asked for at once: others wait until the client was sent these.
 pub(crate) const KEYS_MAX: usize = 1024;
@@ -260,11 +254,7 @@ impl Turn<'_> {
         }
         let command = match parse(line) {
             Ok(command) => command,
-            Err(_) if line.text == CLUSTER => {
-                self.outbox.buffer().line(&self.shared.cluster.reply());
-                return After::Taken(line.length);
-            }
-            Err(fault) => return self.fault(fault, line.length),
+            Err(fault) => return self.unusual(fault, line),
         };
         // A server may take what follows it for another request.
         if memchr::memchr(0, line.text).is_some() {
@@ -300,6 +290,19 @@ impl Turn<'_> {
         After::Taken(line.length)
     }
 
+    /// A line that no server understands.
+    #[cold]
+    fn unusual(&mut self, fault: Fault, line: Line<'_>) -> After {
+        if line.text == CLUSTER {
+            self.outbox.buffer().line(&self.shared.cluster.reply());
+            return After::Taken(line.length);
+        }
+        match metaget::keys(line.text) {
+            Some(keys) => self.metaget(keys, line),
+            None => self.fault(of_long_key(fault, line.text), line.length),
+        }
+    }
+
     fn fault(&mut self, fault: Fault, length: usize) -> After {
         match fault {
             Fault::Answer(text) => self.outbox.buffer().line(text),
@@ -325,7 +328,7 @@ impl Turn<'_> {
         let out = self.outbox.buffer();
         match command {
             ServerCommand::MetaNoop => out.line("MN"),
-            ServerCommand::Version => out.line(concat!("VERSION ", admin::version!())),
+            ServerCommand::Version => out.line(&format!("VERSION {}", self.shared.version)),
             ServerCommand::Verbosity { noreply: Noreply::Yes, .. } => {}
             ServerCommand::Verbosity { .. } => out.line("OK"),
             ServerCommand::Quit => return After::Over(CloseReason::Normal),
@@ -335,7 +338,7 @@ impl Turn<'_> {
                 out.line("CLIENT_ERROR invalid exptime argument");
             }
             ServerCommand::Stats(what) => stats::answer(what, self.shared, out),
-            ServerCommand::FlushAll { .. } => out.line(concat!("SERVER_ERROR ", flushes_are_off!())),
+            ServerCommand::FlushAll { .. } => out.line(concat!("SERVER_ERROR ", command_disabled!())),
             ServerCommand::FlushPrefixes { .. } | ServerCommand::MetaFlushPrefix(_) => {
                 out.line("SERVER_ERROR the router does not pass on flushes of prefixes")
             }
@@ -510,6 +513,9 @@ impl Turn<'_> {
             let value = admin::answer(asked, self.shared, self.walks.tree());
             return self.flow.answer(ticket, &admin::found(&value));
         }
+        if self.shared.operations() == Operations::Gets && request.op.group() != Group::Get {
+            return self.flow.answer(ticket, &default_reply(request.op));
+        }
         if self.refuses == Refuses::Yes {
             self.flow.counters.add(Event::Throttled);
             return self.flow.answer(ticket, &Answer::of(Outcome::Busy));
@@ -526,6 +532,23 @@ fn of_form(form: GetForm) -> (Op, Form, i32) {
         GetForm::Touch(Unique::Omitted, Exptime(time)) => (Op::Gat, Form::Get(Uniques::Omitted), time),
         GetForm::Touch(Unique::Shown, Exptime(time)) => (Op::Gats, Form::Get(Uniques::Shown), time),
         GetForm::Lease => (Op::LeaseGet, Form::LeaseGet, 0),
+    }
+}
+
+/// The reply to an operation that routes do not receive, as by a NullRoute.
+fn default_reply(op: Op) -> Answer<'static> {
+    Answer::of(if op.group() == Group::Update { Outcome::NotStored } else { Outcome::NotFound })
+}
+
+/// The fault of a line, which mcrouter names if it is a key that is too long.
+fn of_long_key(fault: Fault, line: &[u8]) -> Fault {
+    let has_long_key = || line.split(|byte| *byte == b' ').any(|word| word.len() > KEY_MAX);
+    match fault {
+        Fault::Answer(BAD_FORMAT) if has_long_key() => Fault::Answer(BAD_KEY),
+        Fault::Swallow { answer: BAD_FORMAT, noreply, bytes } if has_long_key() => {
+            Fault::Swallow { answer: BAD_KEY, noreply, bytes }
+        }
+        other => other,
     }
 }
 

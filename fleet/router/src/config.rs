@@ -3,7 +3,9 @@
 use crate::cluster;
 use crate::local_addresses::local_addresses;
 use crate::options::{RouterOptions, ServerTls};
-use crate::upstream::{Counted, Server, Servers};
+use crate::sources_info::digest;
+use crate::upstream::{Counted, Keepalive, Server, Servers};
+use crate::variations::Variations;
 use guira_following::{EtcdPools, Files, Followed, PATIENCE, Reader, Records, Unreadable};
 use guira_names::{NameCounts, Names, NamesOptions, News};
 use guira_routing::config::{
@@ -14,7 +16,6 @@ use guira_serving::Causes;
 use guira_sync::atomic::AtomicU32;
 use guira_transport::{Address, TlsConnector, TlsError};
 use guira_upstream::{Addresses, Secure, host_id};
-use md5::{Digest, Md5};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -28,7 +29,8 @@ pub(crate) use guira_routing::config::Texts;
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error(transparent)]
+    /// In mcrouter's words.
+    #[error("Can not read config from file:{0}")]
     Unreadable(#[from] Unreadable),
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -106,6 +108,12 @@ impl Plan {
         former
     }
 
+    /// A server by mcrouter's name.
+    pub(crate) fn access_point(&self, number: DestinationId) -> String {
+        let number = number.0 as usize;
+        self.servers.list()[number].access_point(&self.address(number))
+    }
+
     fn address(&self, number: usize) -> String {
         self.destinations.specs()[number].address.to_string()
     }
@@ -130,6 +138,8 @@ pub(crate) struct Draft {
 pub(crate) struct Loader {
     pub(crate) reader: Reader,
     settings: Settings,
+    variations: Variations,
+    keepalive: Option<Keepalive>,
     globals: Globals,
     workers: usize,
     destinations: Destinations,
@@ -167,6 +177,8 @@ impl Loader {
             nodes: cluster::names(&options.cluster_nodes),
             name_counts,
             settings: options.settings.clone(),
+            variations: options.variations.clone(),
+            keepalive: options.keepalive,
             globals: globals(options),
             workers: options.workers,
             destinations: Destinations::default(),
@@ -210,8 +222,9 @@ impl Loader {
     }
 
     fn build(&self, main: &str, sources: &dyn Sources) -> Result<Draft, LoadError> {
-        let Loaded { json, mut warnings, .. } =
+        let Loaded { mut json, mut warnings, .. } =
             load(&self.reader.source().name(), main, sources, &self.globals)?;
+        self.variations.apply(&mut json, sources, &mut warnings)?;
         // Numbers that were given away by a configuration which is wrong are taken back.
         let mut destinations = self.destinations.clone();
         destinations.release();
@@ -236,7 +249,7 @@ impl Loader {
             unknown.map(|(host, reason)| place(host).error(unknown_host(host, reason))).collect();
         unknown.sort_by_key(ToString::to_string);
         warnings.extend(unknown);
-        let digest = Md5::digest(main).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = digest(main);
         let texts = Texts::default();
         let connector = self.connector.clone();
         Ok(Plan { json, texts, destinations, servers, claim, pools, connector, digest, warnings })
@@ -261,8 +274,9 @@ impl Loader {
             let addresses = Addresses::new(addresses(&spec.address, found)?);
             let timeouts = [spec.timeout, spec.connect_timeout];
             let server = Server::new(addresses, secure, timeouts, self.workers, &self.slow);
+            let server = server.marked(spec.service).leasing(spec.leases).kept_alive(self.keepalive);
             let before = self.destinations.specs().get(number).map(|spec| spec.address.to_string());
-            servers.put(number, server.marked(spec.service).leasing(spec.leases), before);
+            servers.put(number, server, before);
         }
         let in_use: HashSet<String> =
             claim.iter().map(|number| specs[number.0 as usize].address.to_string()).collect();
@@ -419,13 +433,16 @@ fn globals(options: &RouterOptions) -> Globals {
     let route = &options.settings.default_route;
     let mut parts = route.split('/').skip(1);
     let (region, cluster) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    Globals::new()
+    let given = options.config_params.iter();
+    given
+        .fold(Globals::new(), |globals, (name, value)| globals.with(name, text(value)))
         .with("default-route", text(route))
         .with("default-region", text(region))
         .with("default-cluster", text(cluster))
         .with("hostid", Value::Integer(i64::from(host_id())))
         .with("router-name", text(&options.identity.router))
         .with("service-name", text(&options.identity.service))
+        .with("router-info-name", text("Memcache"))
         .with("num-proxies", Value::Integer(options.workers as i64))
         .with_local_addresses(local_addresses())
 }

@@ -3,7 +3,7 @@
 use crate::calls::{Calls, KeyCount};
 use crate::config::Plan;
 use crate::counters::{Counters, Event};
-use crate::options::FailedGets;
+use crate::failures::Failures;
 use crate::render::Form;
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, Waiting, Written};
@@ -15,7 +15,7 @@ use guira_routing::{Answer, DestinationId, Facts, LogName, Op, Origin, Outcome, 
 use guira_serving::{ReplyTo, SlotId, service_token};
 use guira_transport::{Interest, Poll};
 use guira_upstream::wire::can_be_sent;
-use guira_upstream::{Health, Intake, host_id, is_busy};
+use guira_upstream::{Health, Intake, Tko, host_id, is_busy};
 use std::io;
 use std::sync::Arc;
 
@@ -34,7 +34,9 @@ pub(crate) struct Flow {
     health: Health,
     /// Requests that one server has not answered at most.
     server_requests: usize,
-    failed_gets: FailedGets,
+    failures: Failures,
+    /// Why a server was last found out of service.
+    out: Tko,
     /// Those that were asked something since they were last sent what they are asked.
     dirty: Vec<u32>,
     /// What handles are told of every request.
@@ -75,7 +77,8 @@ impl Sink for Flow {
         if !can_be_sent(request) {
             return it.refuse(Outcome::ClientError);
         }
-        if !it.is_in() {
+        if let Some(why) = it.out() {
+            self.out = why;
             return self.not_sent(Outcome::Tko, destination, request, log, origin);
         }
         if it.is_full() {
@@ -101,16 +104,16 @@ impl Sink for Flow {
     #[inline]
     fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         self.counters.answered(answer.outcome);
-        let is_miss = answer.outcome.is_error() && self.failed_gets == FailedGets::AreMisses;
-        if is_miss && self.calls.may_be_missing(ticket) {
-            return self.calls.answer(ticket, &Answer::of(Outcome::NotFound));
+        if answer.outcome.is_error() {
+            let reply = self.failures.reply(self.calls.form(ticket).missing(), answer, self.out);
+            return self.calls.answer(ticket, &reply);
         }
         self.calls.answer(ticket, answer);
     }
 
     fn refuse(&mut self, ticket: Ticket, why: &Answer<'_>) {
         self.counters.answered(why.outcome);
-        self.calls.answer(ticket, why);
+        self.calls.answer(ticket, &self.failures.no_route(why.outcome));
     }
 }
 
@@ -119,7 +122,8 @@ impl Flow {
         Flow {
             health: shared.health(),
             server_requests: shared.server_requests(),
-            failed_gets: shared.failed_gets(),
+            failures: shared.failures(),
+            out: Tko::Hard,
             calls: Calls::new(shared.held_replies()),
             counters,
             destinations: Connections::default(),

@@ -20,7 +20,9 @@ mod cluster;
 mod config;
 mod counters;
 mod explain;
+mod failures;
 mod flow;
+mod kept;
 mod local_addresses;
 mod metrics;
 mod no_pin;
@@ -31,16 +33,20 @@ mod plain_options;
 mod pools;
 mod reload;
 mod render;
+mod route_names;
 mod running;
 mod service;
 mod shared;
+mod sources_info;
 mod spool;
 mod stats;
+mod stats_files;
 mod status;
 mod throttle;
 mod ticket;
 mod udp;
 mod upstream;
+mod variations;
 mod waits;
 mod web;
 
@@ -56,11 +62,17 @@ pub fn obey_laws_of_replies(input: &[u8]) {
 
 pub use config::{LoadError, Source, check};
 pub use explain::{ExplainError, Explanation, explain};
+pub use failures::{Detail, Failed, Failures};
 pub use guira_upstream::Health;
 pub use metrics::{FAMILIES, metric_tables};
-pub use options::{FailedGets, Flushes, Identity, Limits, Reloading, RouterOptions, ServerTls, Watches};
+pub use options::{
+    Dump, Flushes, Identity, Limits, Operations, Reloading, RouterOptions, ServerTls, StatsFilesOptions,
+    Watches,
+};
 pub use running::{Running, StartError, start};
 pub use spool::{
     FileEnd, FileFate, FileReport, Left, LeftReason, LogOptions, LogSync, LogVersion, Remarks, ReplayError,
     ReplayManner, ReplayOptions, ReplayReport, ReplayTakes, replay,
 };
+pub use upstream::Keepalive;
+pub use variations::{ShardSplits, Variations};

@@ -2,7 +2,10 @@
 
 use crate::client_limit::ClientLimit;
 use crate::cluster::ClusterNode;
+use crate::failures::Failures;
 use crate::spool::LogOptions;
+use crate::upstream::Keepalive;
+use crate::variations::Variations;
 use guira_control::EtcdOptions;
 use guira_following::Source;
 use guira_routing::Settings;
@@ -17,6 +20,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct RouterOptions {
     pub listen: Vec<Listen>,
+    /// Connections that wait to be accepted.
+    pub backlog: u32,
     /// Where gets in datagrams are taken.
     pub udp: Vec<SocketAddr>,
     /// Without it, clients do not speak TLS.
@@ -24,12 +29,19 @@ pub struct RouterOptions {
     pub server_tls: ServerTls,
     pub workers: usize,
     pub source: Source,
+    /// Parameters for macros of the configuration; later ones take precedence, and the router's own.
+    pub config_params: Vec<(String, String)>,
+    pub variations: Variations,
     pub settings: Settings,
     pub identity: Identity,
     pub health: Health,
+    pub keepalive: Option<Keepalive>,
     pub limits: Limits,
-    pub failed_gets: FailedGets,
+    pub failures: Failures,
     pub flushes: Flushes,
+    pub operations: Operations,
+    /// The version that clients receive.
+    pub version: String,
     pub reloading: Reloading,
     /// The DNS server that names are looked up with, in place of the system's.
     pub dns_server: Option<SocketAddr>,
@@ -42,14 +54,32 @@ pub struct RouterOptions {
     /// Where the admin listener is, and the file of the token that its clients show.
     pub admin: Option<Listen>,
     pub admin_token_file: Option<PathBuf>,
-    /// The folder of the last good configuration.
-    pub dump_root: Option<PathBuf>,
+    /// The last good configuration on disk.
+    pub dump: Option<Dump>,
     /// Deletes that fail are logged, unless there is nothing here.
     pub deletes: Option<LogOptions>,
+    pub stats_files: Option<StatsFilesOptions>,
     /// As `stats` shows it.
     pub command_line: String,
     /// All options in effect, by name, as clients may ask for them.
     pub shown: Vec<(String, String)>,
+}
+
+/// The last good configuration on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dump {
+    pub root: PathBuf,
+    /// An older one is not used. Without it, any age is accepted.
+    pub age_max: Option<Duration>,
+}
+
+/// Where statistics are written, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatsFilesOptions {
+    pub root: PathBuf,
+    pub interval: Duration,
+    /// A JSON file with the names of pools that are written too.
+    pub pools: Option<PathBuf>,
 }
 
 /// TLS to servers.
@@ -83,12 +113,12 @@ pub struct Limits {
     pub connection_memory: usize,
 }
 
-/// What a client is told of a get that has failed.
+/// The operations that routes receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailedGets {
-    /// That the key was not found, as mcrouter does: the client asks the database, as it would do anyway.
-    AreMisses,
-    AreErrors,
+pub enum Operations {
+    All,
+    /// Gets; others are answered as by a NullRoute.
+    Gets,
 }
 
 /// What becomes of flush_all.

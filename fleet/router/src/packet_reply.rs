@@ -3,7 +3,7 @@
 use crate::render;
 use guira_protocol::binary::{Kind, Packet, Quiet, Response, Shown, Status};
 use guira_protocol::{Verb, number_from};
-use guira_routing::{Answer, Outcome};
+use guira_routing::{Answer, Group, Outcome};
 
 /// What a reply repeats of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,12 +12,13 @@ pub(crate) struct Echo {
     pub(crate) opaque: [u8; 4],
 }
 
-/// Whether a client has asked for an item, and not for a change.
-pub(crate) fn is_get(echo: Echo) -> bool {
-    match Packet::echo(echo.opcode, echo.opaque).kind() {
-        Some(Kind::Get(_)) => true,
-        Some(Kind::Touch(shown)) => shown != Shown::Nothing,
-        _ => false,
+/// The group of a request whose failure may be answered as a miss.
+pub(crate) fn missing(echo: Echo) -> Option<Group> {
+    match Packet::echo(echo.opcode, echo.opaque).kind()? {
+        Kind::Get(_) => Some(Group::Get),
+        Kind::Touch(shown) if shown != Shown::Nothing => Some(Group::Get),
+        Kind::Arithmetic(_) => Some(Group::Arithmetic),
+        _ => None,
     }
 }
 
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(reply(ADDQ, &Answer { line: b"HD c7", ..Answer::of(Outcome::Found) }), b"");
         let exists = [&header(ADDQ, 0, 0, 2, 20, 0), b"Data exists for key.".as_slice()].concat();
         assert_eq!(reply(ADDQ, &Answer { line: b"NS", ..Answer::of(Outcome::NotStored) }), exists);
-        let failed = [&header(GETKQ, 0, 0, 0x86, 11, 0), b"unavailable".as_slice()].concat();
+        let failed = [&header(GETKQ, 0, 0, 0x86, 18, 0), b"Server unavailable".as_slice()].concat();
         assert_eq!(reply(GETKQ, &Answer::of(Outcome::Tko)), failed);
     }
 

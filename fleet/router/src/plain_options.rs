@@ -1,7 +1,9 @@
 //! A router without anything special, for tests.
 
 use crate::config::Source;
-use crate::options::{FailedGets, Flushes, Identity, Limits, Reloading, RouterOptions, ServerTls, Watches};
+use crate::failures::{Detail, Failed, Failures};
+use crate::options::{Flushes, Identity, Limits, Operations, Reloading, RouterOptions, ServerTls, Watches};
+use crate::variations::{ShardSplits, Variations};
 use guira_routing::Settings;
 use guira_transport::{NameCheck, Resumption, TlsClientOptions};
 use guira_upstream::Health;
@@ -42,8 +44,14 @@ pub(crate) fn plain_options(config: String) -> RouterOptions {
         udp: Vec::new(),
         client_tls: None,
         server_tls: ServerTls { options: no_tls, identity: None },
-        failed_gets: FailedGets::AreErrors,
+        failures: Failures { gets: Failed::AreErrors, arithmetic: Failed::AreErrors, detail: Detail::Told },
         flushes: Flushes::Refused,
+        operations: Operations::All,
+        version: "1.0.0 mcrouter".to_owned(),
+        backlog: 16,
+        keepalive: None,
+        config_params: Vec::new(),
+        variations: Variations { runtime_vars: None, shard_splits: ShardSplits::Used },
         admin: None,
         admin_token_file: None,
         workers: 1,
@@ -53,8 +61,9 @@ pub(crate) fn plain_options(config: String) -> RouterOptions {
         health,
         limits,
         reloading: Reloading { poll: Duration::ZERO, delay: Duration::ZERO, watches: Watches::Nothing },
-        dump_root: None,
+        dump: None,
         deletes: None,
+        stats_files: None,
         command_line: String::new(),
         shown: Vec::new(),
     }

@@ -1,16 +1,17 @@
 //! The thread that loads configurations, and hands those that are right to the workers.
 
 use crate::config::{LoadError, Loader, Plan, SharedPlan, Texts};
+use crate::kept::Kept;
 use crate::options::{Reloading, Watches};
 use crate::shared::Shared;
-use guira_following::{Learned, Watch, kept};
+use crate::stats_files::StatsFiles;
+use guira_following::{Learned, Watch};
 use guira_names::News;
 use guira_routing::Tree;
 use guira_routing::config::ConfigError;
 use guira_sync::clock::Stopwatch;
 use guira_transport::{Interest, Mailbox, Poll, Token};
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +47,8 @@ pub(crate) struct Reloader {
     pub(crate) shared: Arc<Shared>,
     pub(crate) reloading: Reloading,
     /// Where the last good configuration is kept.
-    pub(crate) kept: Option<PathBuf>,
+    pub(crate) kept: Option<Kept>,
+    pub(crate) stats_files: Option<StatsFiles>,
 }
 
 const WISH: Token = Token(0);
@@ -57,15 +59,15 @@ const CERTIFICATES: Duration = Duration::from_secs(1);
 /// The first configuration: of the source, or, if that cannot be read or is wrong, for which reason is told, the one that was kept.
 pub(crate) fn first(
     loader: &mut Loader,
-    kept: Option<&PathBuf>,
+    kept: Option<&Kept>,
 ) -> Result<(Plan, Option<LoadError>), LoadError> {
-    let was_kept = kept.filter(|path| path.exists()).map(|path| (path, kept::read(path)));
+    let was_kept = kept.and_then(|kept| Some((kept.path(), kept.read(loader.reader.source())?)));
     if let Some((_, Ok(texts))) = &was_kept {
         loader.reader.followed.remember(texts);
     }
     let error = match loader.load() {
         Ok(plan) => {
-            keep(kept, &plan.texts);
+            keep(kept, loader, &plan.texts);
             loader.follow(&plan);
             return Ok((plan, None));
         }
@@ -74,7 +76,6 @@ pub(crate) fn first(
     let Some((path, texts)) = was_kept else {
         return Err(error);
     };
-    let texts = texts.map_err(|why| why.to_string());
     match texts.and_then(|texts| loader.load_again(&texts).map_err(|why| why.to_string())) {
         Ok(plan) => {
             loader.follow(&plan);
@@ -90,11 +91,9 @@ pub(crate) fn first(
     }
 }
 
-fn keep(path: Option<&PathBuf>, texts: &Texts) {
-    if let Some((path, Err(error))) = path.map(|path| (path, kept::save(path, texts))) {
-        // Operator: Check the folder's permissions and free space. A start without the source would have
-        // no configuration.
-        tracing::warn!(file = %path.display(), %error, "cannot save the configuration");
+fn keep(kept: Option<&Kept>, loader: &Loader, texts: &Texts) {
+    if let Some(kept) = kept {
+        kept.save(loader.reader.source(), texts);
     }
 }
 
@@ -121,8 +120,12 @@ impl Reloader {
             let look = watch.is_some().then_some(self.reloading.poll);
             let certificates = self.loader.has_certificates().then_some(CERTIFICATES);
             let records = self.loader.reader.followed.records.patience();
-            let times = due.into_iter().chain(look).chain(certificates).chain(records);
+            let files = self.stats_files.as_ref().map(StatsFiles::patience);
+            let times = due.into_iter().chain(look).chain(certificates).chain(records).chain(files);
             poll.wait(times.min(), &mut events)?;
+            if let Some(files) = &mut self.stats_files {
+                files.write_when_due(&self.shared);
+            }
             let is_told = events.drain(..).any(|event| event.token == WISH);
             let wishes = if is_told { self.wishes.take() } else { Vec::new() };
             let mut now = Asked::Nothing;
@@ -195,6 +198,7 @@ impl Reloader {
         match self.loader.load() {
             Ok(plan) if plan.texts == self.shared.plan().texts => {
                 tracing::info!("the configuration file is unchanged");
+                keep(self.kept.as_ref(), &self.loader, &plan.texts);
                 self.shared.kept_as_it_is();
             }
             Ok(plan) => self.put_to_use(plan),
@@ -235,7 +239,7 @@ impl Reloader {
                 return self.shared.refused(&error.into());
             }
         };
-        keep(self.kept.as_ref(), &plan.texts);
+        keep(self.kept.as_ref(), &self.loader, &plan.texts);
         self.loader.follow(&plan);
         let plan = Arc::new(plan);
         tracing::info!(md5 = plan.digest, "reloaded the configuration");

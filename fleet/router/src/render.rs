@@ -1,8 +1,10 @@
 //! Replies, as clients read them.
 
+use crate::failures;
 use crate::packet_reply::{self, Echo};
-use guira_protocol::{KeyBuffer, Noreply, encode_key};
+use guira_protocol::{KeyBuffer, Noreply, encode_key, number_from};
 use guira_routing::{Answer, Group, Item, Op, Outcome};
+use guira_sync::clock::wall_clock;
 use guira_upstream::{has_flag, words};
 use std::ops::Range;
 
@@ -12,6 +14,8 @@ pub(crate) enum Form {
     /// VALUE, and END; with cas uniques or without.
     Get(Uniques),
     LeaseGet,
+    /// META, and END.
+    Metaget,
     /// A line.
     Line(Op, Noreply),
     /// The line of a meta command; some of them are left out if it is quiet.
@@ -44,15 +48,14 @@ pub(crate) enum Quiet {
 }
 
 impl Form {
-    /// Whether a failure may be answered as a miss, as mcrouter does. A meta get fails, as before memcached's proxy: its EN says that there is
-    /// no item, which decides where a reader of remote markers reads.
-    pub(crate) fn may_be_missing(self) -> bool {
+    /// The group of a request whose failure may be answered as a miss, as mcrouter does. A meta command fails, as before memcached's proxy: the
+    /// EN of a get says that there is no item, which decides where a reader of remote markers reads.
+    pub(crate) fn missing(self) -> Option<Group> {
         match self {
-            Form::Get(_) | Form::LeaseGet => true,
-            Form::Line(op, _) => op.group() == Group::Get,
-            Form::Meta(op, _) => op == Op::MetaGet,
-            Form::Packet(echo) => packet_reply::is_get(echo),
-            Form::Nothing => false,
+            Form::Get(_) | Form::LeaseGet | Form::Metaget | Form::Meta(Op::MetaGet, _) => Some(Group::Get),
+            Form::Line(op, _) => Some(op.group()),
+            Form::Packet(echo) => packet_reply::missing(echo),
+            Form::Meta(..) | Form::Nothing => None,
         }
     }
 }
@@ -62,13 +65,17 @@ impl Form {
 pub(crate) fn whole(form: Form, asked: Asked<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
     let key = asked.key;
     match form {
-        Form::Get(_) | Form::LeaseGet if answer.outcome.is_error() => failure(answer, out),
+        Form::Get(_) | Form::LeaseGet | Form::Metaget if answer.outcome.is_error() => failure(answer, out),
         Form::Get(uniques) => {
             value(uniques, key, answer, out);
             out.extend_from_slice(b"END\r\n");
         }
         Form::LeaseGet => {
             lease(key, answer, out);
+            out.extend_from_slice(b"END\r\n");
+        }
+        Form::Metaget => {
+            metaget(key, answer, wall_clock(), out);
             out.extend_from_slice(b"END\r\n");
         }
         Form::Line(_, Noreply::Yes) | Form::Nothing => {}
@@ -96,8 +103,26 @@ pub(crate) fn part(form: Form, key: Range<usize>, answer: &Answer<'_>, out: &mut
             let key = out[key].to_vec();
             lease(&key, answer, out);
         }
+        Form::Metaget => {
+            let key = out[key].to_vec();
+            metaget(&key, answer, wall_clock(), out);
+        }
         Form::Line(..) | Form::Meta(..) | Form::Packet(_) | Form::Nothing => {}
     }
+}
+
+/// mcrouter's line about an item that `me` has found. memcached does not know its age.
+fn metaget(key: &[u8], answer: &Answer<'_>, now_s: u64, out: &mut Vec<u8>) {
+    if answer.outcome != Outcome::Found {
+        return;
+    }
+    let left = words(answer.line).find_map(|word| number_from(word.strip_prefix(b"exp=")?));
+    let exptime = left.map_or(0, |left| now_s + left);
+    out.extend_from_slice(b"META ");
+    out.extend_from_slice(key);
+    out.extend_from_slice(b" age: unknown; exptime: ");
+    out.extend_from_slice(itoa::Buffer::new().format(exptime).as_bytes());
+    out.extend_from_slice(b"; from: unknown; is_transient: 0\r\n");
 }
 
 const VALUE: &[u8] = b"VALUE ";
@@ -254,20 +279,7 @@ pub(crate) fn failure(answer: &Answer<'_>, out: &mut Vec<u8>) {
     if is_told.iter().any(|word| answer.line.starts_with(word)) {
         out.extend_from_slice(answer.line);
     } else {
-        let text = match answer.outcome {
-            Outcome::Timeout => "SERVER_ERROR timeout",
-            Outcome::ConnectTimeout => "SERVER_ERROR connection timeout",
-            Outcome::ConnectError => "SERVER_ERROR connection error",
-            Outcome::Busy => "SERVER_ERROR 307 busy",
-            Outcome::TryAgain => "SERVER_ERROR 302 try again",
-            Outcome::Shutdown => "SERVER_ERROR 301 shutdown",
-            Outcome::Tko => "SERVER_ERROR unavailable",
-            Outcome::DeadlineExceeded => "SERVER_ERROR request deadline exceeded",
-            Outcome::LocalError => "SERVER_ERROR local error",
-            Outcome::ClientError => "CLIENT_ERROR malformed request",
-            _ => "SERVER_ERROR remote error",
-        };
-        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(failures::text(answer.outcome).as_bytes());
         if !answer.line.is_empty() {
             out.extend_from_slice(b": ");
             out.extend_from_slice(answer.line);

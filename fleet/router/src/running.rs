@@ -2,14 +2,15 @@
 
 use crate::config::{LoadError, Loader, SharedPlan};
 use crate::flow::Flow;
+use crate::kept::Kept;
 use crate::options::RouterOptions;
 use crate::reload::{self, Reloader, Wish};
 use crate::service::{Mailboxes, RouterService};
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, LogAccess, Logging};
+use crate::stats_files::StatsFiles;
 use crate::udp;
 use crate::web;
-use guira_following::kept;
 use guira_routing::Walks;
 use guira_routing::config::ConfigError;
 use guira_serving::{
@@ -57,8 +58,6 @@ pub struct Running {
     logging: Option<Logging>,
 }
 
-/// Connections that may wait to be accepted.
-const BACKLOG: u32 = 1024;
 /// Who may use sockets in the file system.
 const UNIX_MODE: u32 = 0o700;
 /// How long the admin listener's replies under way are waited for at the end.
@@ -77,14 +76,14 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
         move || pools_told.send(Wish::LoadPools),
     );
     let identity = &options.identity;
-    let kept = options.dump_root.as_deref().map(|root| kept::path(root, &identity.service, &identity.router));
+    let kept = options.dump.as_ref().map(|dump| Kept::new(dump, identity));
     let (plan, fault) = reload::first(&mut loader, kept.as_ref())?;
     let plan = Arc::new(plan);
     let host = Arc::new(host(options, plan.in_use().len())?);
     let ports = ports(options, inherited, host.tls.as_ref())?;
     let addresses: Vec<Address> = ports.iter().map(|port| (*port.address).clone()).collect();
     let shared = Arc::new(Shared::new(options, host.clone(), plan.clone(), &loader, &plain(&ports)));
-    fault.iter().for_each(|fault| shared.refused(fault));
+    fault.iter().for_each(|fault| shared.started_with_saved(fault));
     let (datagrams, udp_addresses) = datagrams(options)?;
     let mut acceptor = Some(Acceptor::new(ports, host.mailboxes.clone()));
     let log = options.deletes.as_ref();
@@ -109,7 +108,8 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let reloading = options.reloading;
     let token = options.admin_token_file.as_deref().map(Token::load).transpose()?.map(Arc::new);
     let admin = options.admin.as_ref().map(|place| serve_admin(place, &shared, token.clone())).transpose()?;
-    let reloader = Reloader { loader, wishes: wishes.clone(), workers, shared, reloading, kept };
+    let stats_files = options.stats_files.as_ref().map(|files| StatsFiles::new(files, identity));
+    let reloader = Reloader { loader, wishes: wishes.clone(), workers, shared, reloading, kept, stats_files };
     let thread = std::thread::Builder::new().name("router-config".to_owned());
     let reloader = Some(thread.spawn(|| reloader.run_until_told())?);
     crew.begin();
@@ -143,7 +143,7 @@ fn ports(
     inherited: Vec<Listener>,
     tls: Option<&TlsAcceptor>,
 ) -> Result<Vec<Port>, PortError> {
-    let how = ListenOptions { backlog: BACKLOG, unix_mode: UNIX_MODE };
+    let how = ListenOptions { backlog: options.backlog, unix_mode: UNIX_MODE };
     let mut ports = Port::open_all(inherited, &mut Vec::new(), &[], how, Speaks::Any, None)?;
     ports.extend(Port::open_all(Vec::new(), &mut Vec::new(), &options.listen, how, Speaks::Any, tls)?);
     Ok(ports)

@@ -4,7 +4,8 @@ use crate::client_limit::ClientLimit;
 use crate::cluster::Cluster;
 use crate::config::{LoadError, Loader, Plan, SharedPlan, Source};
 use crate::counters::{Counters, Sums};
-use crate::options::{FailedGets, Flushes, Identity, RouterOptions};
+use crate::failures::Failures;
+use crate::options::{Flushes, Identity, Operations, RouterOptions};
 use crate::pools::Pools;
 use crate::spool::LogCounts;
 use crate::throttle::Throttle;
@@ -17,7 +18,7 @@ use guira_serving::Host;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_transport::Address;
-use guira_upstream::Health;
+use guira_upstream::{Health, Tko};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,8 +27,10 @@ pub(crate) struct Shared {
     settings: Settings,
     client_limit: ClientLimit,
     health: Health,
-    failed_gets: FailedGets,
+    failures: Failures,
     flushes: Flushes,
+    operations: Operations,
+    pub(crate) version: String,
     throttle: Throttle,
     client_requests: usize,
     server_requests: usize,
@@ -63,6 +66,15 @@ struct State {
     attempts: u64,
     failures: u64,
     error: Option<String>,
+    origin: Origin,
+}
+
+/// Where the configuration in effect comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Source,
+    /// It was saved by an earlier router.
+    Saved,
 }
 
 /// When something was: in seconds since 1970, and for how long it is past, by a clock that nobody sets. Each is told as it is, since a
@@ -94,6 +106,7 @@ pub(crate) struct ConfigReport {
     pub(crate) attempts: u64,
     pub(crate) failures: u64,
     pub(crate) error: Option<String>,
+    pub(crate) origin: Origin,
 }
 
 /// A limit of an option, which has none if it is 0.
@@ -108,6 +121,24 @@ fn forget_standings(before: &Plan, plan: &Plan) {
     let used: HashSet<_> = before.in_use().into_iter().map(|(_, server)| of(server)).collect();
     let all = plan.in_use().into_iter().map(|(_, server)| server);
     all.filter(|server| !used.contains(&of(server))).for_each(|server| _ = server.standing.heard());
+}
+
+/// Reports servers that leave while they are marked as failed, in mcrouter's words.
+fn report_departed(before: &Plan, plan: &Plan) {
+    let of = |server: &Server| Arc::as_ptr(&server.standing);
+    let used: HashSet<_> = plan.in_use().into_iter().map(|(_, server)| of(server)).collect();
+    let out = |why| {
+        let servers = plan.in_use().into_iter();
+        servers.filter(|(_, server)| server.standing.tko() == Some(why)).count()
+    };
+    let left = before.in_use().into_iter().filter(|(_, server)| !used.contains(&of(server)));
+    for (address, _) in left.filter(|(_, server)| !server.standing.is_in()) {
+        tracing::info!(
+            "{address} was TKO, removed from config. Total hard TKOs: {}; soft TKOs: {}. Reply: mc_res_ok",
+            out(Tko::Hard),
+            out(Tko::Soft)
+        );
+    }
 }
 
 impl Shared {
@@ -127,6 +158,7 @@ impl Shared {
             attempts: 1,
             failures: 0,
             error: None,
+            origin: Origin::Source,
         };
         let cluster = Cluster::new(&options.cluster_nodes, own);
         for (host, found) in loader.look_up_nodes() {
@@ -146,8 +178,10 @@ impl Shared {
             settings: options.settings.clone(),
             client_limit: options.client_limit(),
             health: options.health,
-            failed_gets: options.failed_gets,
+            failures: options.failures,
             flushes: options.flushes,
+            operations: options.operations,
+            version: options.version.clone(),
             throttle: Throttle::new(
                 limit(options.limits.worker_inflight),
                 limit(options.limits.worker_throttled),
@@ -182,8 +216,12 @@ impl Shared {
         self.health
     }
 
-    pub(crate) fn failed_gets(&self) -> FailedGets {
-        self.failed_gets
+    pub(crate) fn failures(&self) -> Failures {
+        self.failures
+    }
+
+    pub(crate) fn operations(&self) -> Operations {
+        self.operations
     }
 
     pub(crate) fn flushes(&self) -> Flushes {
@@ -237,6 +275,7 @@ impl Shared {
     pub(crate) fn replace(&self, plan: SharedPlan) {
         self.kept_as_it_is();
         forget_standings(&self.plan(), &plan);
+        report_departed(&self.plan(), &plan);
         self.limit_clients(plan.in_use().len());
         let mut state = self.state();
         state.pools = Arc::new(state.pools.carried_over(&state.plan, &plan));
@@ -271,6 +310,13 @@ impl Shared {
         let mut state = self.state();
         state.attempts += 1;
         (state.right, state.tried, state.error) = (Moment::now(), Moment::now(), None);
+        state.origin = Origin::Source;
+    }
+
+    /// The router has started with a saved configuration, since the source cannot be used.
+    pub(crate) fn started_with_saved(&self, error: &LoadError) {
+        self.refused(error);
+        self.state().origin = Origin::Saved;
     }
 
     /// A new configuration is wrong.
@@ -289,6 +335,7 @@ impl Shared {
             attempts: state.attempts,
             failures: state.failures,
             error: state.error.clone(),
+            origin: state.origin,
         }
     }
 }

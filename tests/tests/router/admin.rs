@@ -19,14 +19,14 @@ fn admin_keys_are_answered_by_the_router() {
     let path = path.to_str().unwrap();
     let router = Router::start(&["-f", path, "-t", "77"]);
     let mut client = router.connect();
-    assert!(ask(&mut client, "version").starts_with("mcrouter "));
+    assert!(ask(&mut client, "version").starts_with("1.0.0 mcrouter "));
     assert_eq!(ask(&mut client, "config_file"), path);
     assert!(ask(&mut client, "config_age").parse::<u64>().unwrap() < 60);
     assert_eq!(ask(&mut client, "config_md5_digest").len(), 32);
     assert!(ask(&mut client, "hostid").parse::<u32>().is_ok());
     assert_eq!(ask(&mut client, "options(server-timeout-ms)"), "77");
     assert_eq!(ask(&mut client, "options(server_timeout_ms)"), "77");
-    assert!(ask(&mut client, "options").contains("server-timeout-ms 77\n"));
+    assert!(ask(&mut client, "options").contains("server_timeout_ms 77\n"));
     assert!(ask(&mut client, "options(none)").starts_with("ERROR: "));
     let config = ask(&mut client, "preprocessed_config");
     assert!(config.contains(&name(&server)) && !config.contains("comment"), "{config}");

@@ -219,17 +219,14 @@ fn the_router_answers_for_itself() {
     let (_server, router) = start();
     let mut client = router.connect();
     assert_eq!(client.ask_binary(&noop()).outcome(), (0, ""));
-    assert!(client.ask_binary(&Request::new(0x0b)).value.starts_with(b"mcrouter "));
+    assert!(client.ask_binary(&Request::new(0x0b)).value.starts_with(b"1.0.0 mcrouter "));
     let stats = client.ask_quietly(&[Request::new(0x10).key("count")]);
     assert!(stats.iter().any(|stat| stat.key == b"cmd_gets_count"), "{stats:?}");
     assert_eq!(stats.iter().filter(|stat| stat.key.is_empty() && stat.value.is_empty()).count(), 1);
     assert_eq!(client.ask_binary(&Request::new(0x10).key("nonsense")).status, 1);
-    assert_eq!(
-        client.ask_binary(&Request::new(0x08)).outcome(),
-        (0x83, "Command disabled: see --enable-flush-cmd")
-    );
+    assert_eq!(client.ask_binary(&Request::new(0x08)).outcome(), (0x83, "Command disabled"));
     assert_eq!(client.ask_binary(&Request::new(0x20)).status, 0x81, "there is nobody to log in to");
-    assert!(client.ask_binary(&get("__mcrouter__.version")).value.starts_with(b"mcrouter "));
+    assert!(client.ask_binary(&get("__mcrouter__.version")).value.starts_with(b"1.0.0 mcrouter "));
     assert_eq!(client.ask_binary(&Request::new(0x07)).outcome(), (0, ""));
     client.expect_closed();
     let mut client = router.connect();
@@ -248,7 +245,10 @@ fn failures_are_statuses() {
     client.ask_binary(&get("key"));
     for request in [Request::new(0x09).key("key"), Request::new(0x11).word(0).word(0).key("key").value("x")] {
         let replies = client.ask_quietly(&[request]);
-        assert_eq!(replies.iter().map(Response::outcome).collect::<Vec<_>>(), [(0x86, "unavailable")]);
+        assert_eq!(
+            replies.iter().map(Response::outcome).collect::<Vec<_>>(),
+            [(0x86, "Server unavailable. Reason: mc_res_connect_error")]
+        );
     }
 }
 

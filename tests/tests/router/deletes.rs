@@ -92,7 +92,10 @@ fn deletes_for_a_server_that_stops_are_acknowledged_and_delivered_when_it_goes_o
         "md key97 Oabc k q\r\nmd a2V5OTg= b k\r\nmn\r\n",
         "NF Oabc kkey97\r\nNF b ka2V5OTg=\r\nMN\r\n",
     );
-    client.exchange("delete key99 noreply\r\nget key99\r\n", "SERVER_ERROR unavailable\r\n");
+    client.exchange(
+        "delete key99 noreply\r\nget key99\r\n",
+        "SERVER_ERROR Server unavailable. Reason: mc_res_timeout\r\n",
+    );
     assert_eq!(lines(scratch.path()).len(), 100);
     assert_eq!(counter(&mut client, "asynclog_requests"), 100);
     assert_eq!(counter(&mut client, "asynclog_written"), 100);
@@ -183,7 +186,7 @@ fn what_is_not_to_be_logged_is_told_as_a_failure() {
         let router = start(scratch.path(), config, more);
         let mut client = router.connect();
         client.exchange("delete a\r\n", "SERVER_ERROR connection error\r\n");
-        client.exchange("delete a\r\n", "SERVER_ERROR unavailable\r\n");
+        client.exchange("delete a\r\n", "SERVER_ERROR Server unavailable. Reason: mc_res_connect_error\r\n");
         assert!(files(scratch.path()).is_empty());
     }
 }
@@ -218,7 +221,7 @@ fn a_delete_that_could_not_be_logged_fails_though_a_gutter_could_be_asked() {
     client.exchange("set a 0 0 1\r\nx\r\n", "STORED\r\n");
     client.exchange(
         "delete a\r\nmd a\r\n",
-        "SERVER_ERROR unavailable: the delete could not be logged\r\n".repeat(2),
+        "SERVER_ERROR Server unavailable: the delete could not be logged\r\n".repeat(2),
     );
     // The gutter has deleted the key.
     client.exchange("get a\r\n", "END\r\n");
@@ -246,7 +249,8 @@ fn a_delete_is_acknowledged_by_the_server_that_owns_the_key_or_by_the_log_or_not
             gutter.connect().set("k", "stand-in");
             let line = client.ask(request);
             assert!(
-                matches!(&*line, "SERVER_ERROR timeout" | "SERVER_ERROR unavailable"),
+                line == "SERVER_ERROR Reply timeout"
+                    || line == "SERVER_ERROR Server unavailable. Reason: mc_res_timeout",
                 "{request:?}: {line}"
             );
             gutter.connect().exchange("get k\r\n", "END\r\n");
@@ -358,7 +362,7 @@ fn a_folder_that_is_missing_makes_deletes_fail_until_it_is_there() {
     client.exchange("delete a\r\n", "SERVER_ERROR connection error: the delete could not be logged\r\n");
     client.exchange(
         "delete a\r\nmd a k\r\n",
-        "SERVER_ERROR unavailable: the delete could not be logged\r\n".repeat(2),
+        "SERVER_ERROR Server unavailable: the delete could not be logged\r\n".repeat(2),
     );
     let warning = "cannot log failed deletes in this folder";
     wait_for_log(|| router.log(), warning);
@@ -366,7 +370,7 @@ fn a_folder_that_is_missing_makes_deletes_fail_until_it_is_there() {
     fs::create_dir(&folder).unwrap();
     client.exchange("delete a\r\n", "NOT_FOUND\r\n");
     fs::remove_dir_all(&folder).unwrap();
-    client.exchange("delete a\r\n", "SERVER_ERROR unavailable: the delete could not be logged\r\n");
+    client.exchange("delete a\r\n", "SERVER_ERROR Server unavailable: the delete could not be logged\r\n");
     fs::create_dir(&folder).unwrap();
     client.exchange("delete a\r\n", "NOT_FOUND\r\n");
     assert_eq!(lines(&folder).len(), 1);
@@ -388,7 +392,7 @@ fn a_disk_that_is_full_makes_deletes_fail_until_it_is_not() {
         let key = format!("{number}-{}", "k".repeat(200));
         match client.ask(format!("delete {key}\r\n")).as_str() {
             "NOT_FOUND" => acknowledged.push(key),
-            "SERVER_ERROR unavailable: the delete could not be logged" => refused += 1,
+            "SERVER_ERROR Server unavailable: the delete could not be logged" => refused += 1,
             other => panic!("{other}"),
         }
     }

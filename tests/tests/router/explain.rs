@@ -103,7 +103,7 @@ fn a_running_router_tells_the_same() {
     let told = explained(&[text, "set", "k"]);
     assert!(told.contains("127.0.0.1:2, key x:k, 70 ms, not awaited\n"), "{told}");
     let router = Router::start(&["--config-str", text]);
-    let handles = router.connect().value("__mcrouter__.route_handles(set,k)").expect("the router knows").data;
+    let handles = router.connect().value("__mcrouter__.explain(set,k)").expect("the router knows").data;
     let indented: String =
         String::from_utf8_lossy(&handles).lines().map(|line| format!("  {line}\n")).collect();
     assert_eq!(format!("set k\n{indented}"), told);

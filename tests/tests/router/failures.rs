@@ -47,10 +47,13 @@ fn a_server_that_stops_is_given_up_after_three_timeouts_and_no_late_reply_meets_
     }
     stop(&node);
     for number in 0..3 {
-        client.exchange(format!("get key{number}\r\n"), "SERVER_ERROR timeout\r\n");
+        client.exchange(format!("get key{number}\r\n"), "SERVER_ERROR Reply timeout\r\n");
     }
     for number in 3..20 {
-        client.exchange(format!("get key{number}\r\n"), "SERVER_ERROR unavailable\r\n");
+        client.exchange(
+            format!("get key{number}\r\n"),
+            "SERVER_ERROR Server unavailable. Reason: mc_res_timeout\r\n",
+        );
     }
     node.signal("CONT");
     wait_for(&router, "END");
@@ -208,9 +211,9 @@ fn gets_that_fail_are_misses_and_the_others_of_a_multiget_are_answered() {
     client.exchange(format!("lease-get key{dead}\r\n"), format!("LVALUE key{dead} 0 0 0\r\n\r\nEND\r\n"));
     client.exchange(
         format!("delete key{dead}\r\n"),
-        "SERVER_ERROR unavailable: the delete could not be logged\r\n",
+        "SERVER_ERROR Server unavailable: the delete could not be logged\r\n",
     );
-    client.exchange("get /a/b/key\r\n", "SERVER_ERROR local error: no route for this prefix\r\n");
+    client.exchange("get /a/b/key\r\n", "SERVER_ERROR RootRoute: No rh found\r\n");
     assert_eq!(client.stats("cmd-error")["result_error_count"].parse::<u32>().ok(), {
         let keys = lost.iter().filter(|lost| **lost).count() as u32;
         Some(2 * keys + 2 + 1 + 1)
@@ -224,7 +227,10 @@ fn a_meta_get_that_fails_is_an_error_since_its_miss_says_that_there_is_no_item()
     let dead = lost.iter().position(|lost| *lost).expect("some are");
     client.ask(format!("get key{dead}\r\n"));
     for flags in ["", " v c", " v q k O1", " v N30", " v T30"] {
-        client.exchange(format!("mg key{dead}{flags}\r\nmn\r\n"), "SERVER_ERROR unavailable\r\nMN\r\n");
+        client.exchange(
+            format!("mg key{dead}{flags}\r\nmn\r\n"),
+            "SERVER_ERROR Server unavailable. Reason: mc_res_connect_error\r\nMN\r\n",
+        );
     }
     // A server that answers has the say whether there is an item.
     let alive = lost.iter().position(|lost| !*lost).expect("some are");
@@ -271,7 +277,7 @@ fn a_server_that_goes_on_talking_nonsense_is_put_out() {
     for _ in 0..3 {
         client.exchange("get key\r\n", "SERVER_ERROR remote error\r\n");
     }
-    client.exchange("get key\r\n", "SERVER_ERROR unavailable\r\n");
+    client.exchange("get key\r\n", "SERVER_ERROR Server unavailable. Reason: mc_res_timeout\r\n");
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod failures;
 mod flushes;
 mod leases;
 mod marks;
+mod mcrouter;
 mod meta_leases;
 mod metrics;
 mod names;
@@ -66,10 +67,18 @@ impl Router {
         Self::start_with_misses(&[options, &["--disable-miss-on-get-errors"]].concat())
     }
 
-    /// One that tells them a miss, as mcrouter does.
+    /// One with the default of `guira router`: clients receive a miss for a get that has failed.
     #[track_caller]
     fn start_with_misses(options: &[&str]) -> Self {
-        let mut process = spawn(command(["--listen", "127.0.0.1:0"].iter().chain(options)));
+        Self::start_as("router", options)
+    }
+
+    /// One that is started as `guira NAME`.
+    #[track_caller]
+    fn start_as(name: &str, options: &[&str]) -> Self {
+        let mut command = Command::new(guira_binary());
+        command.args([name, "--listen", "127.0.0.1:0"]).args(options);
+        let mut process = spawn(command);
         let address = process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
         Router { process, address: Address::Tcp(address) }
     }

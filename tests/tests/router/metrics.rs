@@ -71,7 +71,7 @@ impl Asked {
             ("set a 0 0 1\r\nx\r\n", "STORED\r\n"),
             ("get a b\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n"),
             ("get bad:0:a\r\n", "SERVER_ERROR connection error\r\n"),
-            ("get bad:0:a\r\n", "SERVER_ERROR unavailable\r\n"),
+            ("get bad:0:a\r\n", "SERVER_ERROR Server unavailable. Reason: mc_res_connect_error\r\n"),
             ("get bad:1:a\r\n", "END\r\n"),
         ]);
         Asked { client, _router: router, server, gone, admin }
@@ -253,7 +253,7 @@ fn counters_of_servers_and_pools_never_become_less() {
         router.signal(Signal::HUP);
         let way = format!("{server}, key a, {timeout} ms");
         wait_for("the worker to go over to it", || {
-            let handles = client.value("__mcrouter__.route_handles(get,a)").expect("the router knows").data;
+            let handles = client.value("__mcrouter__.explain(get,a)").expect("the router knows").data;
             String::from_utf8_lossy(&handles).contains(&way).then_some(())
         });
         client.exchange("get a\r\n", "END\r\n");
@@ -365,7 +365,10 @@ fn servers_with_long_names_are_shown_in_all_their_outcomes() {
     let keys: String = (0..5000).map(|number| format!(" key{number}")).collect();
     let mut client = router.connect();
     client.exchange(format!("get{keys}\r\n"), "SERVER_ERROR connection error\r\n");
-    client.exchange(format!("get{keys}\r\n"), "SERVER_ERROR unavailable\r\n");
+    client.exchange(
+        format!("get{keys}\r\n"),
+        "SERVER_ERROR Server unavailable. Reason: mc_res_connect_error\r\n",
+    );
     let metrics = scrape(address);
     assert_eq!(metrics.named("guira_router_server_requests_total").count(), 500);
     assert_eq!(status(address)["servers"].as_array().unwrap().len(), 500);

@@ -126,7 +126,7 @@ fn what_is_not_answered_at_the_old_address_times_out_and_does_not_put_the_server
     let (mut stream, _) = old.accept().expect("the router connects");
     dns.host("cache.test", &["127.0.0.2"]);
     wait_until_moved(&mut late);
-    early.hear("SERVER_ERROR timeout\r\nSERVER_ERROR timeout\r\n");
+    early.hear("SERVER_ERROR Reply timeout\r\nSERVER_ERROR Reply timeout\r\n");
     let stats = late.stats("servers");
     assert!(stats.values().all(|line| line.contains("pending_reqs:0 inflight_reqs:0")), "{stats:?}");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
@@ -167,7 +167,7 @@ fn a_server_none_of_whose_addresses_can_be_connected_to_is_out_until_its_name_ha
     let router = router(&dns, port, &[]);
     let mut client = router.connect();
     assert_eq!(who(&mut client), "SERVER_ERROR connection error");
-    assert_eq!(who(&mut client), "SERVER_ERROR unavailable");
+    assert_eq!(who(&mut client), "SERVER_ERROR Server unavailable. Reason: mc_res_connect_error");
     serve(server, "there");
     dns.host("cache.test", &["127.0.0.2"]);
     wait_until(&mut client, "there");

@@ -17,7 +17,7 @@ fn a_server_on_a_unix_socket_is_reached() {
     node.stop("KILL");
     let is_out = || match &*client.ask("get key\r\n") {
         "SERVER_ERROR connection error" => None,
-        "SERVER_ERROR unavailable" => Some(()),
+        "SERVER_ERROR Server unavailable. Reason: mc_res_connect_error" => Some(()),
         other => panic!("{other}"),
     };
     Deadline::after(PATIENCE).poll(is_out).expect("it cannot be connected to");

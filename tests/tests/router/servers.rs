@@ -129,12 +129,12 @@ fn a_server_that_does_not_answer_is_a_soft_tko() {
     let router =
         Router::start(&["--config-str", &config, "-t", "50", "--timeouts-until-tko", "2", "-r", "600000"]);
     let mut client = router.connect();
-    client.exchange("get a\r\n", "SERVER_ERROR timeout\r\n");
+    client.exchange("get a\r\n", "SERVER_ERROR Reply timeout\r\n");
     assert_eq!(line(&mut client), "pending_reqs:0 inflight_reqs:0 up:1; timeout:1");
     let address = listener.local_addr().unwrap().to_string();
     assert_eq!(client.stats("suspect_servers")[&address], "status:down num_failures:1");
-    client.exchange("get a\r\n", "SERVER_ERROR timeout\r\n");
-    client.exchange("get a\r\n", "SERVER_ERROR unavailable\r\n");
+    client.exchange("get a\r\n", "SERVER_ERROR Reply timeout\r\n");
+    client.exchange("get a\r\n", "SERVER_ERROR Server unavailable. Reason: mc_res_timeout\r\n");
     assert_eq!(line(&mut client), "pending_reqs:0 inflight_reqs:0 soft_tko;  up:1; timeout:2 tko:1");
     let latency = words(&client.stats("servers").into_values().next().unwrap())["avg_latency_us"].clone();
     assert!(latency.parse::<f64>().unwrap() >= 49_000.0, "{latency}");
@@ -157,7 +157,7 @@ fn a_server_that_cannot_be_connected_to_is_a_hard_tko_until_it_is_back() {
     let router = Router::start(&["--config-str", &config, "-r", "50", "--probe-timeout-max-ms", "50"]);
     let mut client = router.connect();
     client.exchange("get a\r\n", "SERVER_ERROR connection error\r\n");
-    client.exchange("get a\r\n", "SERVER_ERROR unavailable\r\n");
+    client.exchange("get a\r\n", "SERVER_ERROR Server unavailable. Reason: mc_res_connect_error\r\n");
     assert_eq!(line(&mut client), "pending_reqs:0 inflight_reqs:0 hard_tko;  down:1; connect_error:1 tko:1");
     let stats = client.stats("");
     assert_eq!((stats["num_hard_tko_count"].as_str(), stats["num_servers_down"].as_str()), ("1", "1"));

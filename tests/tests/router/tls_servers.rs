@@ -107,7 +107,11 @@ fn certificates_of_servers_are_checked_if_they_are_to_be() {
         let router = router(&name(&node), TLS, &options);
         assert_eq!(ask(&router), GONE, "{options:?}");
         // It cannot be connected to, and is out.
-        assert_eq!(ask(&router), "SERVER_ERROR unavailable\r\n", "{options:?}");
+        assert_eq!(
+            ask(&router),
+            "SERVER_ERROR Server unavailable. Reason: mc_res_connect_error\r\n",
+            "{options:?}"
+        );
         wait_for_log(|| router.log(), "TLS handshake with a server failed");
         assert_eq!(router.connect().stats("")["num_ssl_handshake_failures"], "1");
     }
@@ -122,7 +126,7 @@ fn a_server_may_ask_for_a_certificate() {
     assert_eq!(ask(&router(&name(&node), TLS, &own)), "END\r\n");
     let without = router(&name(&node), TLS, &[]);
     assert_eq!(ask(&without), GONE);
-    assert_eq!(ask(&without), "SERVER_ERROR unavailable\r\n");
+    assert_eq!(ask(&without), "SERVER_ERROR Server unavailable. Reason: mc_res_connect_error\r\n");
 }
 
 #[test]
@@ -130,7 +134,7 @@ fn a_server_that_does_not_speak_tls_cannot_be_connected_to() {
     let node = Server::start();
     let router = router(&name(&node), TLS, &[]);
     assert_eq!(ask(&router), GONE);
-    assert_eq!(ask(&router), "SERVER_ERROR unavailable\r\n");
+    assert_eq!(ask(&router), "SERVER_ERROR Server unavailable. Reason: mc_res_connect_error\r\n");
 }
 
 /// Hands on what is sent to `server`, until either end is gone. Returns what comes first, and has been sent by then.

@@ -106,13 +106,16 @@ fn what_a_server_says_too_late_meets_nobody() {
     let client = UdpClient::connect(address);
     client.exchange(1, "get a\r\n", "VALUE a 0 1\r\n1\r\nEND\r\n");
     crate::stop(&server);
-    client.exchange(2, "get a\r\n", "SERVER_ERROR timeout\r\n");
-    client.exchange(3, "get a b\r\n", "SERVER_ERROR timeout\r\n");
+    client.exchange(2, "get a\r\n", "SERVER_ERROR Reply timeout\r\n");
+    client.exchange(3, "get a b\r\n", "SERVER_ERROR Reply timeout\r\n");
     server.signal("CONT");
     let answered = || {
         client.request(4, "get b\r\n");
         let reply = client.reply(4);
-        assert!(reply == b"VALUE b 0 1\r\n2\r\nEND\r\n" || reply == b"SERVER_ERROR timeout\r\n", "{reply:?}");
+        assert!(
+            reply == b"VALUE b 0 1\r\n2\r\nEND\r\n" || reply == b"SERVER_ERROR Reply timeout\r\n",
+            "{reply:?}"
+        );
         (reply[0] == b'V').then_some(())
     };
     guira_tests::deadline::Deadline::after(PATIENCE).poll(answered).expect("it goes on");

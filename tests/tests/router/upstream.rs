@@ -219,9 +219,9 @@ fn a_server_that_always_answers_too_late_is_put_out() {
     let router = router(&[&address], &["--server-timeout-ms", "50", "--probe-timeout-initial-ms", "60000"]);
     let mut client = router.connect();
     for _ in 0..3 {
-        client.exchange("get k\r\n", "SERVER_ERROR timeout\r\n");
+        client.exchange("get k\r\n", "SERVER_ERROR Reply timeout\r\n");
     }
-    client.exchange("get k\r\n", "SERVER_ERROR unavailable\r\n");
+    client.exchange("get k\r\n", "SERVER_ERROR Server unavailable. Reason: mc_res_timeout\r\n");
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn a_long_get_does_not_end_since_another_get_has_failed() {
     client.exchange("set key1499 0 0 1\r\nx\r\n", "STORED\r\n");
     client.exchange(
         format!("get /no/route/a /no/route/b\r\nget {}\r\nmn\r\n", keys.join(" ")),
-        "SERVER_ERROR local error: no route for this prefix\r\nVALUE key1499 0 1\r\nx\r\nEND\r\nMN\r\n",
+        "SERVER_ERROR RootRoute: No rh found\r\nVALUE key1499 0 1\r\nx\r\nEND\r\nMN\r\n",
     );
 }
 

@@ -263,7 +263,7 @@ fn a_delete_whose_hold_off_is_late_holds_off_after_all_or_fails() {
     });
     let mut client = router.connect();
     client.exchange("delete k\r\n", "DELETED\r\n");
-    client.exchange("delete k\r\n", "SERVER_ERROR timeout\r\n");
+    client.exchange("delete k\r\n", "SERVER_ERROR Reply timeout\r\n");
     assert_eq!(counts(&mut client, ["hold_offs", "plain_deletes", "failed"]), [1, 2, 0]);
 }
 
@@ -292,8 +292,8 @@ fn no_warm_value_stands_in_for_a_cold_server_that_is_down() {
             (start(&clusters.config(clusters.hold_off)), start(&clusters.config(r#""exptime": 0"#)));
         stop(&clusters.cold);
         let mut client = strict.connect();
-        client.exchange("get k\r\n", "SERVER_ERROR timeout\r\n");
-        client.exchange("get k\r\n", "SERVER_ERROR unavailable\r\n");
+        client.exchange("get k\r\n", "SERVER_ERROR Reply timeout\r\n");
+        client.exchange("get k\r\n", "SERVER_ERROR Server unavailable. Reason: mc_res_timeout\r\n");
         // Without hold-off nothing is promised: mcrouter's route answers so.
         plain.connect().exchange("get k\r\n", "VALUE k 0 3\r\nold\r\nEND\r\n");
         clusters.cold.signal("CONT");

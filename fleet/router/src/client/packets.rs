@@ -1,8 +1,8 @@
 //! The binary protocol: packets in, requests out. Servers are asked in the text protocol: by classic commands where these do, since gets of
 //! different clients become one get, and by meta commands for what only they can say.
 
-use super::{After, Midway, Turn, flushes_are_off, of_verb};
-use crate::admin;
+use super::{After, Midway, Turn, of_verb};
+use crate::failures::command_disabled;
 use crate::options::Flushes;
 use crate::packet_reply::Echo;
 use crate::render::Form;
@@ -69,7 +69,7 @@ impl Turn<'_> {
     fn about_router(&mut self, packet: Packet, operation: &ServerOperation<'_>, length: usize) -> After {
         match operation {
             ServerOperation::Noop => reply_status(packet, Status::Success, 0, self.outbox),
-            ServerOperation::Version => reply_text(packet, admin::version!(), self.outbox),
+            ServerOperation::Version => reply_text(packet, &self.shared.version, self.outbox),
             ServerOperation::Stat(what) => {
                 let mut lines = ReplyBuffer::default();
                 stats::answer(what, self.shared, &mut lines);
@@ -79,7 +79,7 @@ impl Turn<'_> {
                 self.flush_all(*delay, Form::Packet(Echo { opcode: packet.opcode, opaque: packet.opaque }));
             }
             ServerOperation::Flush(_) => {
-                reply_body(packet, Status::NotSupported, 0, flushes_are_off!().as_bytes(), self.outbox);
+                reply_body(packet, Status::NotSupported, 0, command_disabled!().as_bytes(), self.outbox);
             }
             ServerOperation::Quit => {
                 if packet.quiet() == Quiet::No {

@@ -251,7 +251,7 @@ fn a_late_answer_of_a_server_that_has_left_is_not_taken_for_that_of_another_with
     bench.workers[0].ask(Op::Get, "k");
     let mut late = bench.workers[0].asks(&mut bench.servers, 0, "get k\r\n");
     bench.workers[0].pass(Duration::from_secs(21));
-    bench.workers[0].is_told("SERVER_ERROR timeout\r\n");
+    bench.workers[0].is_told("SERVER_ERROR Reply timeout\r\n");
     let numbers = [bench.go_by_server(1), bench.go_by_server(2)];
     assert_eq!(numbers, [1, 0], "the number of the first is given to the third");
     // The router has closed the connection.
@@ -329,7 +329,7 @@ fn a_server_that_has_left_while_it_was_out_is_not_asked_whether_it_is_back() {
         bench.workers[0].ask(Op::Get, "k");
         bench.workers[0].asks(&mut bench.servers, 0, "get k\r\n");
         bench.workers[0].pass(Duration::from_secs(21));
-        bench.workers[0].is_told("SERVER_ERROR timeout\r\n");
+        bench.workers[0].is_told("SERVER_ERROR Reply timeout\r\n");
     }
     assert!(!bench.plan.servers.list()[0].standing.is_in());
     bench.go_by_server(1);

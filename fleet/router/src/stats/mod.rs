@@ -5,7 +5,6 @@ mod servers;
 
 pub(crate) use rows::{Figures, STATS, Shown, Stat};
 
-use crate::admin::version;
 use crate::counters::Sums;
 use crate::shared::Shared;
 use crate::spool::LogCount;
@@ -97,19 +96,7 @@ pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
     };
     match what.trim_ascii() {
         b"" | b"all" | b"detailed" | b"ods" => {
-            let figures = Figures::of(shared);
-            STATS.iter().for_each(|stat| put(stat.metric.name, &(stat.value)(&figures)));
-            for counter in LogCount::ALL {
-                put(counter.name(), &shared.log.get(counter).to_string());
-            }
-            for counter in NameCount::ALL {
-                put(counter.name(), &shared.names.get(counter).to_string());
-            }
-            for counter in ControlCount::ALL {
-                put(counter.name(), &shared.pools.get(counter).to_string());
-            }
-            commands(&figures, &mut put);
-            failures(&figures, &mut put);
+            Figures::of(shared).each(&mut put);
         }
         b"count" => {
             let figures = Figures::of(shared);
@@ -121,12 +108,31 @@ pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
             failures(&figures, &mut put);
         }
         b"cmd-error" => failures(&Figures::of(shared), &mut put),
-        b"version" => put("mcrouter-version", version!()),
+        b"version" => put("mcrouter-version", &shared.version),
         b"servers" => servers::all(&shared.plan(), &mut put),
         b"suspect_servers" => servers::suspects(&shared.plan(), &mut put),
         _ => return out.line("CLIENT_ERROR bad stats command"),
     }
     out.line("END");
+}
+
+impl Figures<'_> {
+    /// All lines of `stats`.
+    pub(crate) fn each(&self, put: &mut impl FnMut(&str, &str)) {
+        let shared = self.shared;
+        STATS.iter().for_each(|stat| put(stat.metric.name, &(stat.value)(self)));
+        for counter in LogCount::ALL {
+            put(counter.name(), &shared.log.get(counter).to_string());
+        }
+        for counter in NameCount::ALL {
+            put(counter.name(), &shared.names.get(counter).to_string());
+        }
+        for counter in ControlCount::ALL {
+            put(counter.name(), &shared.pools.get(counter).to_string());
+        }
+        commands(self, put);
+        failures(self, put);
+    }
 }
 
 fn commands(figures: &Figures<'_>, put: &mut impl FnMut(&str, &str)) {

@@ -1,11 +1,10 @@
 //! The lines of `stats`, a row each: what `/metrics` and docs/reference/metrics.md have of them follows from the rows. Operations and outcomes are lists of their own.
 
 use super::{errors, successes};
-use crate::admin::version;
 use crate::config::{Plan, SharedPlan};
 use crate::counters::{Average, Event, Sums};
 use crate::pools::Pools;
-use crate::shared::{ConfigReport, Shared};
+use crate::shared::{ConfigReport, Origin, Shared};
 use crate::upstream::{STATES, Server, ServerCount};
 use guira_names::NameGauge;
 use guira_routing::{Outcome, WarmUpCount};
@@ -28,23 +27,33 @@ pub(crate) struct Figures<'a> {
     pub(crate) usage: Usage,
     /// How many workers' connections are in each of [`STATES`].
     pub(crate) states: [u64; STATES.len()],
+    /// Those that use TLS.
+    pub(crate) tls_states: [u64; STATES.len()],
 }
 
 impl<'a> Figures<'a> {
     pub(crate) fn of(shared: &'a Shared) -> Self {
         let (plan, pools) = shared.plan_and_pools();
-        let mut states = [0; STATES.len()];
+        let (mut states, mut tls_states) = ([0; STATES.len()], [0; STATES.len()]);
         for (_, server) in plan.in_use() {
             let of_server = server.meters().states();
             states.iter_mut().zip(of_server).for_each(|(all, more)| *all += more);
+            if server.secure.is_some() {
+                tls_states.iter_mut().zip(of_server).for_each(|(all, more)| *all += more);
+            }
         }
         let (sums, config, usage) = (shared.sums(), shared.config_report(), Usage::now());
-        Figures { shared, sums, plan, pools, config, usage, states }
+        Figures { shared, sums, plan, pools, config, usage, states, tls_states }
     }
 
     /// The sum over all servers that are known.
     fn sum(&self, value: impl Fn(&Server) -> u64) -> u64 {
         self.plan.servers.list().iter().map(value).sum()
+    }
+
+    /// The largest value of a server.
+    fn most(&self, value: impl Fn(&Server) -> u64) -> u64 {
+        self.plan.servers.list().iter().map(value).max().unwrap_or(0)
     }
 
     /// The sum over all servers that were ever named: it never becomes less.
@@ -128,9 +137,7 @@ impl Stat {
 use Unit::{Bytes, Count, Microseconds, Seconds};
 
 pub(crate) const STATS: &[Stat] = &[
-    text("version", "mcrouter's version, for clients that check it, and Guira's version.", |_| {
-        version!().to_owned()
-    }),
+    text("version", "The version that clients receive: `--reported-version`.", |it| it.shared.version.clone()),
     text("commandargs", "The command line.", |it| it.shared.command_line.clone()),
     text("pid", "Process id.", |_| std::process::id().to_string()),
     text("parent_pid", "Process id of the parent.", |_| std::os::unix::process::parent_id().to_string()),
@@ -169,6 +176,27 @@ pub(crate) const STATS: &[Stat] = &[
         it.states[3].to_string()
     })
     .in_stats(),
+    gauge("num_ssl_servers", Count, "Possible connections to servers with TLS.", |it| {
+        it.tls_states.iter().sum::<u64>().to_string()
+    })
+    .in_stats(),
+    gauge("num_ssl_servers_new", Count, "Connections to servers with TLS that were never opened.", |it| {
+        it.tls_states[0].to_string()
+    })
+    .in_stats(),
+    gauge("num_ssl_servers_up", Count, "Open connections to servers with TLS.", |it| it.tls_states[1].to_string())
+        .in_stats(),
+    gauge("num_ssl_servers_down", Count, "Failed connections to servers with TLS.", |it| {
+        it.tls_states[2].to_string()
+    })
+    .in_stats(),
+    gauge(
+        "num_ssl_servers_closed",
+        Count,
+        "Connections to servers with TLS closed because they were idle.",
+        |it| it.tls_states[3].to_string(),
+    )
+    .in_stats(),
     gauge("num_suspect_servers", Count, "Servers with a failure since their last reply.", |it| {
         it.suspects().to_string()
     })
@@ -204,6 +232,10 @@ pub(crate) const STATS: &[Stat] = &[
         it.usage.system.clone()
     })
     .exported("guira_router_process_system_cpu_seconds_total"),
+    counter("ps_num_minor_faults", Count, "Page faults of the process that needed no disk.", |_| faults(10))
+        .exported("guira_router_process_minor_faults_total"),
+    counter("ps_num_major_faults", Count, "Page faults of the process that needed the disk.", |_| faults(12))
+        .exported("guira_router_process_major_faults_total"),
     counter("ps_user_time_sec", Seconds, "The same as rusage_user.", |it| it.usage.user.clone()).in_stats(),
     counter("ps_system_time_sec", Seconds, "The same as rusage_system.", |it| it.usage.system.clone())
         .in_stats(),
@@ -284,6 +316,10 @@ pub(crate) const STATS: &[Stat] = &[
         |it| it.sums.asked().saturating_sub(it.sums.answered()).to_string(),
     )
     .exported("guira_router_requests_processing"),
+    gauge("proxy_request_num_outstanding", Count, "The same as proxy_reqs_processing.", |it| {
+        it.sums.asked().saturating_sub(it.sums.answered()).to_string()
+    })
+    .in_stats(),
     gauge(
         "proxy_reqs_waiting",
         Count,
@@ -402,6 +438,37 @@ pub(crate) const STATS: &[Stat] = &[
     .in_stats(),
     counter("request_error_count", Count, "Client requests that failed.", |it| errors(it.sums).to_string())
         .in_stats(),
+    counter("destination_requests_sum", Count, "The same as request_sent_count.", |it| {
+        it.count(ServerCount::Requests).to_string()
+    })
+    .in_stats(),
+    counter("destination_batches_sum", Count, "Writes to servers, each of one or more requests.", |it| {
+        it.count(ServerCount::Writes).to_string()
+    })
+    .in_stats(),
+    counter("num_socket_writes", Count, "The same as destination_batches_sum.", |it| {
+        it.count(ServerCount::Writes).to_string()
+    })
+    .in_stats(),
+    gauge("destination_batch_size", Count, "Average requests of a write to a server, since the start.", |it| {
+        let writes = it.count(ServerCount::Writes).max(1);
+        number(it.count(ServerCount::Requests) as f64 / writes as f64)
+    })
+    .in_stats(),
+    gauge(
+        "destination_max_pending_reqs",
+        Count,
+        "Largest number of requests of one thread that waited to be sent to one server.",
+        |it| it.most(|server| server.meters().most_pending()).to_string(),
+    )
+    .in_stats(),
+    gauge(
+        "destination_max_inflight_reqs",
+        Count,
+        "Largest number of requests of one thread that waited for replies of one server.",
+        |it| it.most(|server| server.meters().most_inflight()).to_string(),
+    )
+    .in_stats(),
     gauge("destination_pending_reqs", Count, "Requests waiting to be sent to a server.", |it| {
         it.sum(|server| server.meters().pending()).to_string()
     })
@@ -439,6 +506,15 @@ pub(crate) const STATS: &[Stat] = &[
         it.config.tried.unix.to_string()
     }),
     counter("config_attempts", Count, "Loads of a configuration.", |it| it.config.attempts.to_string()),
+    counter("config_full_attempt", Count, "The same as config_attempts.", |it| it.config.attempts.to_string())
+        .in_stats(),
+    gauge(
+        "configs_from_disk",
+        Count,
+        "1 while the router uses a saved configuration because it cannot use the source, else 0.",
+        |it| u8::from(it.config.origin == Origin::Saved).to_string(),
+    )
+    .exported("guira_router_config_from_disk"),
     counter("config_failures", Count, "Loads that failed because the configuration was invalid or unreadable.", |it| {
         it.config.failures.to_string()
     }),
@@ -450,6 +526,14 @@ fn warm_up(figures: &Figures<'_>, what: WarmUpCount) -> String {
 
 fn clients(figures: &Figures<'_>) -> String {
     figures.shared.host.connections.current.load(Ordering::Relaxed).to_string()
+}
+
+/// A field of /proc/self/stat, from 1 on, behind the name of the program.
+fn faults(field: usize) -> String {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name, field 2, may have blanks and ends with the last parenthesis.
+    let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    rest.split_whitespace().nth(field - 3).unwrap_or("0").to_owned()
 }
 
 /// A number with three decimals, and none if they are zeros.
@@ -469,6 +553,12 @@ mod tests {
             ("0".into(), "302.991".into(), "10.5".into())
         );
         assert_eq!(number(1200.0), "1200");
+    }
+
+    #[test]
+    fn faults_are_counted_by_the_system() {
+        assert!(faults(10).parse::<u64>().unwrap() > 0);
+        assert!(faults(12).parse::<u64>().is_ok());
     }
 
     #[test]

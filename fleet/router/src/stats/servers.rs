@@ -15,8 +15,7 @@ pub(super) fn all(plan: &Plan, put: &mut impl FnMut(&str, &str)) {
 
 /// Two pools may reach a server with different timeouts, and are told apart by them.
 fn name(address: &str, server: &Server) -> String {
-    let security = if server.secure.is_some() { "ssl" } else { "plain" };
-    format!("{address}:ascii:{security}:notcompressed-{}", server.timeout_ms)
+    format!("{}-{}", server.access_point(address), server.timeout_ms)
 }
 
 fn line(server: &Server) -> String {

@@ -1,5 +1,6 @@
 //! One server: what it was asked, in order, and the connection over which it answers.
 
+use super::keepalive::Keepalive;
 use super::meter::{Meter, ServerCount, State};
 use super::{Server, Undelivered};
 use crate::counters::Counters;
@@ -26,6 +27,7 @@ pub(crate) struct Destination {
     timeout_ms: u32,
     connect_timeout_ms: u32,
     service: u8,
+    keepalive: Option<Keepalive>,
     standing: Arc<Standing>,
     health: Health,
     most: usize,
@@ -226,6 +228,7 @@ impl Destination {
             timeout_ms: server.timeout_ms,
             connect_timeout_ms: server.connect_timeout_ms,
             service: server.service,
+            keepalive: server.keepalive,
             standing: server.standing.clone(),
             flushed: meter.pushed(),
             meter,
@@ -255,10 +258,10 @@ impl Destination {
         }
     }
 
-    /// Whether it is sent requests.
+    /// Why it is sent no requests, if it is not.
     #[inline]
-    pub(crate) fn is_in(&self) -> bool {
-        self.standing.is_in()
+    pub(crate) fn out(&self) -> Option<Tko> {
+        self.standing.tko()
     }
 
     /// A request is not sent, for this reason.
@@ -421,6 +424,9 @@ impl Destination {
         }
         if let Link::Closed = self.link {
             let stream = self.way.connect(self.service)?;
+            if let Some(keepalive) = self.keepalive {
+                keepalive.begin(&stream, self.way.address())?;
+            }
             poll.add(&stream, token, Interest::ReadWrite)?;
             self.interest = Interest::ReadWrite;
             self.link = Link::Connecting(stream);
@@ -439,6 +445,7 @@ impl Destination {
             match stream.write(ready)? {
                 Progress::Moved(bytes) => {
                     self.sent += bytes;
+                    self.meter.add(ServerCount::Writes, 1);
                     self.meter.add(ServerCount::BytesSent, bytes as u64);
                 }
                 Progress::Blocked => return self.listen(poll, token, Interest::ReadWrite),
@@ -668,8 +675,12 @@ impl Destination {
     pub(crate) fn note_failure(&mut self, now_ms: u64) {
         // One that was up is tried again, with the next request, and so is one that has more addresses.
         if !self.is_reached() && !self.way.is_halfway() {
-            let prober = self.standing.unreachable(&self.health);
-            self.put_out(prober, now_ms);
+            // The attempt fails, and each request that waits for it, as in mcrouter.
+            let waiting = self.expected.iter().skip(self.dead).filter(|expected| !expected.kind.is_own());
+            for _ in 0..=waiting.count() {
+                let prober = self.standing.unreachable(&self.health);
+                self.put_out(prober, now_ms);
+            }
         }
     }
 
@@ -682,11 +693,8 @@ impl Destination {
 
     fn put_out(&mut self, prober: Option<Prober>, now_ms: u64) {
         if prober == Some(Prober::You) {
-            let which = if self.standing.tko() == Some(Tko::Soft) {
-                ServerCount::SoftTkos
-            } else {
-                ServerCount::HardTkos
-            };
+            let is_soft = self.standing.tko() == Some(Tko::Soft);
+            let which = if is_soft { ServerCount::SoftTkos } else { ServerCount::HardTkos };
             self.meter.add(which, 1);
             self.probes = Some(Probes::begin(now_ms, &self.health));
         }

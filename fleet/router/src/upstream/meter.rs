@@ -12,6 +12,7 @@ guira_sync::counters! {
         Probes = "probes", Count, "Probes of the server while it was marked as failed.";
         Opened = "connections_opened", Count, "Connections to the server.";
         Closed = "connections_closed", Count, "Closed connections to the server.";
+        Writes = "writes", Count, "Writes to the server, each of one or more requests.";
         BytesSent = "bytes_sent", Bytes, "Sent to the server.";
         BytesReceived = "bytes_received", Bytes, "Received from the server.";
         SoftTkos = "soft_tkos", Count, "Times the server was marked as failed by timeouts.";
@@ -34,6 +35,9 @@ enum Gauge {
     Pending,
     /// Requests that were sent and not answered.
     Inflight,
+    /// The largest numbers of both.
+    MostPending,
+    MostInflight,
     State,
     /// The bits of an average in microseconds; 0 if there is none.
     Latency,
@@ -99,6 +103,11 @@ impl Meter {
     pub(crate) fn set_outstanding(&self, pending: u64, inflight: u64) {
         self.set(Gauge::Pending, pending);
         self.set(Gauge::Inflight, inflight);
+        for (most, present) in [(Gauge::MostPending, pending), (Gauge::MostInflight, inflight)] {
+            if present > self.gauge(most) {
+                self.set(most, present);
+            }
+        }
     }
 
     pub(crate) fn set_state(&self, state: State) {
@@ -177,6 +186,20 @@ impl Meters<'_> {
         self.sum(|meter| meter.gauge(Gauge::Inflight))
     }
 
+    /// The largest number of requests of one worker that waited to be sent.
+    pub(crate) fn most_pending(self) -> u64 {
+        self.most(Gauge::MostPending)
+    }
+
+    /// The largest number of requests of one worker that waited for replies.
+    pub(crate) fn most_inflight(self) -> u64 {
+        self.most(Gauge::MostInflight)
+    }
+
+    fn most(self, what: Gauge) -> u64 {
+        self.0.iter().map(|meter| meter.gauge(what)).max().unwrap_or(0)
+    }
+
     /// How many workers' connections are in each of [`STATES`].
     pub(crate) fn states(self) -> [u64; STATES.len()] {
         let mut states = [0; STATES.len()];
@@ -218,6 +241,8 @@ mod tests {
         assert_eq!((all.count(ServerCount::Requests), all.count(ServerCount::HardTkos)), (5, 0));
         assert_eq!((all.outcome(Outcome::ClientError), all.outcome(Outcome::Found)), (1, 4));
         assert_eq!((all.pending(), all.inflight()), (1, 7));
+        workers[1].set_outstanding(3, 0);
+        assert_eq!((all.most_pending(), all.most_inflight()), (3, 5));
         let mut counted = all.counted();
         counted.add(&all.counted());
         assert_eq!((counted.count(ServerCount::Requests), counted.count(ServerCount::HardTkos)), (10, 0));

@@ -2,12 +2,15 @@
 
 mod connections;
 mod destination;
+mod keepalive;
 #[cfg(any(test, feature = "laws"))]
 pub(crate) mod laws;
 mod leases;
 mod meter;
 mod servers;
 mod undelivered;
+
+pub use keepalive::Keepalive;
 
 pub(crate) use connections::Connections;
 pub(crate) use destination::{Destination, GivenUp, Heard, Lost};
@@ -34,6 +37,7 @@ pub(crate) struct Server {
     pub(crate) connect_timeout_ms: u32,
     /// What packets to it have in the field of their service.
     pub(crate) service: u8,
+    pub(crate) keepalive: Option<Keepalive>,
     /// How it is asked for leases.
     pub(crate) leases: Leases,
     pub(crate) standing: Arc<Standing>,
@@ -57,6 +61,7 @@ impl Server {
             timeout_ms: millis(timeout),
             connect_timeout_ms: millis(connect_timeout),
             service: 0,
+            keepalive: None,
             leases: Leases::Native,
             standing: Arc::new(Standing::new(slow.clone())),
             meters: (0..workers).map(|_| Arc::default()).collect(),
@@ -68,9 +73,20 @@ impl Server {
         Server { service, ..self }
     }
 
+    /// The same, with keepalive of its connections.
+    pub(crate) fn kept_alive(self, keepalive: Option<Keepalive>) -> Self {
+        Server { keepalive, ..self }
+    }
+
     /// The same, asked for leases in this way.
     pub(crate) fn leasing(self, leases: Leases) -> Self {
         Server { leases, ..self }
+    }
+
+    /// mcrouter's name of the server with this address.
+    pub(crate) fn access_point(&self, address: &str) -> String {
+        let security = if self.secure.is_some() { "ssl" } else { "plain" };
+        format!("{address}:ascii:{security}:notcompressed")
     }
 
     /// What all workers have counted.

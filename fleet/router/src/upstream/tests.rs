@@ -110,9 +110,9 @@ fn a_request_that_is_left_of_an_earlier_connection_takes_no_time_from_the_next()
     destination.push(&asked, None, Origin::Client(Ticket { call: 0, part: 0 }), 0);
     destination.flush(&poll, Token(0), 500_000).unwrap();
     assert_eq!(destination.deadline(500), Some(600));
-    assert!(destination.give_up(599).is_none() && destination.is_in());
+    assert!(destination.give_up(599).is_none() && destination.out().is_none());
     assert!(matches!(destination.give_up(600), Some(GivenUp::Unreachable(_))));
-    assert!(!destination.is_in());
+    assert!(destination.out().is_some());
 }
 
 /// The inputs that the fuzz target begins with, each of them with a byte missing, and with one replaced.

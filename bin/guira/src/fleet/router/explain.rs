@@ -10,7 +10,7 @@ pub(super) const WORD: &str = "explain";
 
 /// Prints the path of a request.
 pub(super) fn main(flags: &Flags) -> Result<(), Failure> {
-    if flags.has("help") {
+    if flags.wants("help") {
         return output::print(&flags::explain_command().render_help().to_string());
     }
     for note in flags.notes()? {

@@ -1,26 +1,37 @@
 //! The command line of a router, parsed by the rows of [`super::table`].
 
-use super::table::{Effect, Kind, ROWS, Row};
+use super::table::{Effect, Field, Kind, Manner, ROWS, Row};
 use clap::builder::ValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use guira_cli::failure::Failure;
 use std::ffi::OsString;
 
-fn argument(row: &'static Row) -> Arg {
+fn argument(row: &'static Row, manner: Manner) -> Arg {
     let argument =
         Arg::new(row.long).long(row.long).help_heading(row.section).hide(row.effect != Effect::Used);
     let argument = match row.short {
         Some(short) => argument.short(short),
         None => argument,
     };
-    let argument =
-        row.alias.into_iter().fold(argument, |argument, alias| argument.visible_alias(alias)).help(row.about);
-    let argument = if row.default.is_empty() { argument } else { argument.default_value(row.default) };
-    let whole: ValueParser = (|text: &str| text.parse::<u64>().map(|_| text.to_owned())).into();
+    let argument = argument.visible_aliases(row.aliases.iter().copied()).help(row.about);
+    let default = row.default_of(manner);
+    let argument = if default.is_empty() { argument } else { argument.default_value(default) };
     match row.kind {
-        Kind::Switch => argument.action(ArgAction::SetTrue),
-        Kind::Whole => argument.value_name("N").allow_negative_numbers(true).value_parser(whole),
+        Kind::Action => argument.action(ArgAction::SetTrue),
+        Kind::Switch => argument
+            .value_name("0|1")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("1")
+            .hide_default_value(default == OFF)
+            .value_parser(ValueParser::from(switch)),
+        // The value of an option without effect is not looked at.
+        Kind::Whole if row.effect != Effect::Used => argument.value_name("N").allow_hyphen_values(true),
+        Kind::Whole => {
+            argument.value_name("N").allow_negative_numbers(true).value_parser(ValueParser::from(whole))
+        }
         Kind::Text => argument.value_name("TEXT").allow_hyphen_values(true),
         Kind::List => argument.value_name("LIST").action(ArgAction::Append).value_delimiter(','),
         Kind::Mode => argument
@@ -32,23 +43,49 @@ fn argument(row: &'static Row) -> Arg {
     }
 }
 
-pub(super) fn command() -> Command {
-    Command::new("guira router")
+const OFF: &str = "0";
+const ON: &str = "1";
+
+/// The value of a switch, as `0` or `1`.
+fn switch(text: &str) -> Result<String, String> {
+    match text {
+        "0" | "false" => Ok(OFF.to_owned()),
+        "1" | "true" => Ok(ON.to_owned()),
+        _ => Err("use 0, 1, false or true".to_owned()),
+    }
+}
+
+fn whole(text: &str) -> Result<String, std::num::ParseIntError> {
+    text.parse::<u64>().map(|_| text.to_owned())
+}
+
+/// The name of the argument without a dash.
+const FLAVOR: &str = "FLAVOR";
+
+pub(super) fn command(manner: Manner) -> Command {
+    router(manner).arg(Arg::new(FLAVOR).help("a JSON file of options, by mcrouter's names of fields"))
+}
+
+fn router(manner: Manner) -> Command {
+    Command::new(match manner {
+        Manner::Guira => "guira router",
+        Manner::Mcrouter => "mcrouter",
+    })
         .about("Route requests to cache servers by mcrouter's configuration")
         .infer_long_args(true)
         .args_override_self(true)
         .disable_help_flag(true)
         .disable_version_flag(true)
         .max_term_width(110)
-        .args(ROWS.iter().map(argument))
-        .after_help("Other options of mcrouter are ignored with a note if they cannot change a reply, and refused otherwise:\nsee docs/reference/router-options.md.\n\n`guira router explain CONFIG OP KEY` prints where a request goes: see `guira router explain --help`.\n`guira router replay FOLDER` delivers logged deletes: see `guira router replay --help`.")
+        .args(ROWS.iter().map(|row| argument(row, manner)))
+        .after_help("Other options of mcrouter are ignored with a note, or refused if they promise what the router cannot do:\nsee docs/reference/router-options.md.\n\n`guira router explain CONFIG OP KEY` prints where a request goes: see `guira router explain --help`.\n`guira router replay FOLDER` delivers logged deletes: see `guira router replay --help`.")
 }
 
 /// `guira router explain`: the options that a configuration depends on, the configuration, and a request.
 pub(super) fn explain_command() -> Command {
     let positional =
         |name: &'static str, help: &'static str| Arg::new(name).required_unless_present("help").help(help);
-    command()
+    router(Manner::Guira)
         .mut_args(|option| {
             let row = ROWS.iter().find(|row| option.get_id() == row.long);
             let is_shown = row.is_some_and(|row| OF_CONFIGURATION.contains(&row.long));
@@ -64,12 +101,16 @@ pub(super) fn explain_command() -> Command {
 }
 
 /// The options that a configuration depends on.
-const OF_CONFIGURATION: [&str; 14] = [
+const OF_CONFIGURATION: [&str; 18] = [
     "route-prefix",
     "send-invalid-route-to-default",
     "service-name",
     "router-name",
     "num-proxies",
+    "config-params",
+    "additional-config-params",
+    "runtime-vars-file",
+    "disable-shard-split-route",
     "server-timeout-ms",
     "within-cluster-timeout-ms",
     "cross-cluster-timeout-ms",
@@ -85,6 +126,29 @@ const OF_CONFIGURATION: [&str; 14] = [
 #[derive(Debug)]
 pub(super) struct Flags(ArgMatches);
 
+/// Removes options that are unknown from a command line, as mcrouter does. Returns these.
+pub(super) fn take_unknown(command: &Command, words: &mut Vec<OsString>) -> Vec<String> {
+    let mut unknown = Vec::new();
+    while let Err(error) = command.clone().try_get_matches_from(words.iter()) {
+        let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else { break };
+        if error.kind() != ErrorKind::UnknownArgument || !take(words, name) {
+            break;
+        }
+        unknown.push(name.clone());
+    }
+    unknown
+}
+
+/// Whether the first word that is this option, alone or with a value behind `=`, was removed.
+fn take(words: &mut Vec<OsString>, name: &str) -> bool {
+    let is_option = |word: &OsString| {
+        let rest = word.to_str().and_then(|word| word.strip_prefix(name));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('=') || !name.starts_with("--"))
+    };
+    let place = words.iter().skip(1).position(is_option);
+    place.map(|place| words.remove(place + 1)).is_some()
+}
+
 impl Flags {
     /// Parses a command line, of which the first word is the program's name.
     pub(super) fn read(
@@ -94,8 +158,19 @@ impl Flags {
         command.try_get_matches_from(words).map(Flags)
     }
 
+    /// Whether a switch is on.
     pub(super) fn has(&self, name: &str) -> bool {
+        self.text(name) == Some(ON)
+    }
+
+    /// Whether `--help` or `--version` was given.
+    pub(super) fn wants(&self, name: &str) -> bool {
         self.0.get_flag(name)
+    }
+
+    /// The argument without a dash.
+    pub(super) fn flavor(&self) -> Option<&str> {
+        self.0.try_get_one::<String>(FLAVOR).ok().flatten().map(String::as_str)
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
@@ -111,11 +186,8 @@ impl Flags {
         self.text(name).and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    fn is_given(&self, row: &Row) -> bool {
-        match row.kind {
-            Kind::Switch => self.has(row.long),
-            _ => self.0.value_source(row.long) == Some(ValueSource::CommandLine),
-        }
+    pub(super) fn is_given(&self, row: &Row) -> bool {
+        self.0.value_source(row.long) == Some(ValueSource::CommandLine)
     }
 
     /// Notes about options without effect.
@@ -131,50 +203,124 @@ impl Flags {
         Ok(notes)
     }
 
-    /// Options in effect with their values.
+    /// Options with their values in effect, by mcrouter's names of fields.
     pub(super) fn shown(&self) -> Vec<(String, String)> {
-        let used = ROWS.iter().filter(|row| row.effect == Effect::Used);
-        used.map(|row| {
-            let value = match row.kind {
-                Kind::Switch => u8::from(self.has(row.long)).to_string(),
-                Kind::List => self.texts(row.long).collect::<Vec<_>>().join(","),
-                Kind::Whole | Kind::Text | Kind::Mode => self.text(row.long).unwrap_or_default().to_owned(),
-            };
-            (row.long.to_owned(), value)
-        })
-        .collect()
+        let shown = ROWS.iter().filter(|row| row.kind != Kind::Action);
+        shown.map(|row| (row.field_name(), self.value_of_field(row))).collect()
+    }
+
+    fn value_of_field(&self, row: &Row) -> String {
+        match (row.kind, row.field) {
+            (Kind::Switch, Field::Negated(_)) => u8::from(!self.has(row.long)).to_string(),
+            (Kind::List, _) => self.texts(row.long).collect::<Vec<_>>().join(","),
+            _ => self.text(row.long).unwrap_or_default().to_owned(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     fn read(words: &[&str]) -> Result<Flags, String> {
+        read_as(Manner::Guira, words)
+    }
+
+    fn read_as(manner: Manner, words: &[&str]) -> Result<Flags, String> {
         let words = std::iter::once("mcrouter").chain(words.iter().copied()).map(OsString::from);
-        Flags::read(command(), words).map_err(|error| error.to_string())
+        Flags::read(command(manner), words).map_err(|error| error.to_string())
     }
 
     #[test]
     fn the_rows_make_a_command_line() {
-        command().debug_assert();
+        command(Manner::Guira).debug_assert();
+        command(Manner::Mcrouter).debug_assert();
         explain_command().debug_assert();
         assert!(OF_CONFIGURATION.iter().all(|name| ROWS.iter().any(|row| row.long == *name)));
         let flags = read(&["-p", "5000,5001", "-f", "/etc/x", "--workers", "2", "-t", "20"]).unwrap();
         assert_eq!(flags.texts("port").collect::<Vec<_>>(), ["5000", "5001"]);
         assert_eq!((flags.text("config-file"), flags.text("num-proxies")), (Some("/etc/x"), Some("2")));
         assert_eq!((flags.number("server-timeout-ms"), flags.number("connection-limit")), (20, 65536));
+        assert_eq!(read(&["--proxy-threads=auto"]).unwrap().text("num-proxies"), Some("auto"));
         assert_eq!(read(&["--validate-config"]).unwrap().text("validate-config"), Some("exit"));
         assert_eq!(read(&[]).unwrap().text("validate-config"), None);
     }
 
     #[test]
     fn options_without_effect_are_noted_and_others_refused() {
-        let flags = read(&["--thread-affinity", "--fibers-max-pool-size=10"]).unwrap();
-        assert_eq!(flags.notes().unwrap().len(), 2);
-        let refused = read(&["--ssl-use-ktls12"]).unwrap().notes().unwrap_err().to_string();
-        assert!(refused.contains("TLS"), "{refused}");
+        let flags = read(&["--thread-affinity", "--fibers-max-pool-size=10", "--tcp-rto-min", "-1"]).unwrap();
+        assert_eq!(flags.notes().unwrap().len(), 3);
+        let refused = read(&["--no-network"]).unwrap().notes().unwrap_err().to_string();
+        assert!(refused.contains("NullRoute"), "{refused}");
         assert!(read(&["--no-such-option"]).unwrap_err().contains("--no-such-option"));
         assert!(read(&["-t", "soon"]).unwrap_err().contains("soon"));
+    }
+
+    #[test]
+    fn a_switch_takes_a_value_behind_an_equals_sign() {
+        for (word, expected) in [
+            ("--enable-flush-cmd", true),
+            ("--enable-flush-cmd=1", true),
+            ("--enable-flush-cmd=true", true),
+            ("--enable-flush-cmd=0", false),
+            ("--enable-flush-cmd=false", false),
+        ] {
+            assert_eq!(read(&[word]).unwrap().has("enable-flush-cmd"), expected, "{word}");
+        }
+        assert!(read(&["--enable-flush-cmd=maybe"]).unwrap_err().contains("use 0, 1, false or true"));
+    }
+
+    #[test]
+    fn defaults_under_the_name_mcrouter_are_its_own() {
+        let of = |manner| {
+            let flags = read_as(manner, &[]).unwrap();
+            let text = |name| flags.text(name).map(str::to_owned);
+            let misses = ["disable-miss-on-get-errors", "disable-miss-on-arith-errors"];
+            (text("service-name").unwrap(), text("max-dumped-config-age"), misses.map(|name| flags.has(name)))
+        };
+        assert_eq!(of(Manner::Guira), ("unknown".into(), None, [false, true]));
+        assert_eq!(of(Manner::Mcrouter), ("mcrouter".into(), Some("43200".into()), [true, false]));
+    }
+
+    #[test]
+    fn unknown_options_are_taken_from_a_command_line() {
+        let mut words: Vec<OsString> =
+            ["mcrouter", "--nothing=5", "-p", "5000", "--no-such-option", "-d"].map(OsString::from).to_vec();
+        let unknown = take_unknown(&command(Manner::Mcrouter), &mut words);
+        assert_eq!(unknown, ["--nothing", "--no-such-option", "-d"]);
+        assert_eq!(words, ["mcrouter", "-p", "5000"]);
+    }
+
+    #[test]
+    fn fields_are_shown_by_mcrouters_names() {
+        let flags = read(&["-t", "77", "-a", "/x", "--disable-miss-on-get-errors"]).unwrap();
+        let shown = flags.shown();
+        let of = |field| shown.iter().find(|(name, _)| name == field).map(|(_, value)| &**value);
+        assert_eq!((of("server_timeout_ms"), of("async_spool")), (Some("77"), Some("/x")));
+        assert_eq!((of("miss_on_get_errors"), of("use_asynclog_version2")), (Some("0"), Some("0")));
+        let names: HashSet<&String> = shown.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), shown.len(), "no field is shown twice");
+    }
+
+    /// Every option of mcrouter is a row, under its name, its letter and its field.
+    #[test]
+    fn all_options_of_mcrouter_are_known() {
+        let list = include_str!("mcrouter_options.tsv").lines().filter(|line| !line.starts_with('#'));
+        let mut missing = Vec::new();
+        for line in list {
+            let [field, long, short] = line.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("{line}: three columns expected")
+            };
+            let row = ROWS.iter().find(|row| row.names().any(|name| name == long));
+            let is_known = row.is_some_and(|row| {
+                let letter = row.short.map_or("-".to_owned(), String::from);
+                (field == "-" || row.field_name() == field) && (short == "-" || letter == short)
+            });
+            if !is_known {
+                missing.push(line);
+            }
+        }
+        assert!(missing.is_empty(), "{missing:#?}");
     }
 }

@@ -4,8 +4,10 @@ use super::flags::Flags;
 use guira_cli::failure::Failure;
 use guira_router::{ClusterNode, ClusterNodeError};
 use guira_serving::{Listen, ListenTraits, Security};
-use guira_transport::{Address, TlsOptions};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use guira_transport::{Address, Listener, TlsOptions};
+use rustix::fd::RawFd;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 /// All addresses; only those with btls: or mtls:, and --ssl-port, use TLS.
@@ -50,13 +52,34 @@ pub(super) fn dns_server(flags: &Flags) -> Result<Option<SocketAddr>, Failure> {
     flags.text("dns-server").map(|text| text.parse().map_err(|_| wrong(text))).transpose()
 }
 
-/// The addresses of ports, which are on all addresses of the host.
+/// The socket of --listen-sock-fd: a copy, so that the router owns it.
+pub(super) fn inherited(flags: &Flags) -> Result<Option<Listener>, Failure> {
+    let option = "listen-sock-fd";
+    let Some(text) = flags.text(option).filter(|text| *text != "-1") else { return Ok(None) };
+    let number: RawFd = match text.parse() {
+        Ok(number @ 0..) => number,
+        _ => return Err(Failure::usage(format!("--{option}: '{text}' is not a descriptor"))),
+    };
+    let own = pidfd_open(getpid(), PidfdFlags::empty());
+    let copy = own.and_then(|own| pidfd_getfd(own, number, PidfdGetfdFlags::empty()));
+    let listener = copy.map_err(std::io::Error::from).and_then(Listener::adopt);
+    let listener =
+        listener.map_err(|error| Failure::caused(format!("cannot take over --{option} {number}"), error))?;
+    Ok(Some(listener))
+}
+
+/// The addresses of ports: those of --listen-addresses, or all of the host.
 fn ports(flags: &Flags, option: &str) -> Result<impl Iterator<Item = Address> + use<>, Failure> {
+    let hosts: Vec<IpAddr> = hosts(flags)?;
     let has_v6 = Path::new("/proc/net/if_inet6").exists();
     let mut addresses = Vec::new();
     for text in flags.texts(option) {
         let port: u16 =
             text.parse().map_err(|_| Failure::usage(format!("--{option}: '{text}' is not a port")))?;
+        if !hosts.is_empty() {
+            addresses.extend(hosts.iter().map(|host| Address::Tcp((*host, port).into())));
+            continue;
+        }
         addresses.push(Address::Tcp((Ipv4Addr::UNSPECIFIED, port).into()));
         // With port 0, the system would choose two different ports.
         if port != 0 && has_v6 {
@@ -64,6 +87,12 @@ fn ports(flags: &Flags, option: &str) -> Result<impl Iterator<Item = Address> + 
         }
     }
     Ok(addresses.into_iter())
+}
+
+fn hosts(flags: &Flags) -> Result<Vec<IpAddr>, Failure> {
+    let wrong = |text: &str| Failure::usage(format!("--listen-addresses: '{text}' is not an IP address"));
+    let hosts = flags.texts("listen-addresses").filter(|text| !text.is_empty());
+    hosts.map(|text| text.trim_matches(['[', ']']).parse().map_err(|_| wrong(text))).collect()
 }
 
 fn plain(address: Address) -> Listen {

@@ -2,7 +2,9 @@
 
 mod explain;
 mod flags;
+mod flavor;
 mod listen;
+mod params;
 mod replay;
 pub(crate) mod table;
 mod tls;
@@ -11,13 +13,14 @@ use crate::fleet::etcd::EtcdFiles;
 use crate::node::process::{Coredumps, PidFile, most_connections, set_limits};
 use clap::error::ErrorKind;
 use flags::Flags;
+use flavor::Flavor;
 use guira_cli::failure::Failure;
 use guira_cli::log;
-use guira_cli::{VERSION, output};
+use guira_cli::output;
 use guira_control::EtcdOptions;
 use guira_memory::available_memory;
 use guira_router::{
-    FailedGets, Flushes, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Reloading, RouterOptions,
+    Flushes, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Operations, Reloading, RouterOptions,
     Running, Source, Watches,
 };
 use guira_routing::{BigFlag, BigValues, DefaultQos, Settings, Timeouts, Unknown, WarmUps};
@@ -32,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use table::Manner;
 
 /// A wrong use of the command line.
 const EX_USAGE: u8 = 2;
@@ -39,34 +43,74 @@ const EX_USAGE: u8 = 2;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs with this command line, of which the first word is the program's name.
-pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub(crate) fn main(manner: Manner, words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut words: Vec<OsString> = words.into_iter().collect();
     if words.get(1).is_some_and(|word| word == replay::NAME) {
         return replay::main(&words[1..]);
     }
     let explains = words.get(1).is_some_and(|word| word == explain::WORD);
-    let command = if explains { flags::explain_command() } else { flags::command() };
     if explains {
         words.remove(1);
     }
-    let flags = match Flags::read(command, words.clone()) {
-        Ok(flags) => flags,
-        Err(error) => {
+    let arguments: Vec<_> = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let line = if explains { Line::of_explain(words) } else { Line::read(manner, words) };
+    let result = match line {
+        Ok(line) if explains => explain::main(&line.flags),
+        Ok(line) => run(manner, &line, &arguments.join(" ")),
+        Err(WrongLine::Flavor(failure)) => Err(failure),
+        Err(WrongLine::Usage(error)) => {
             // If this fails there is no place to report it.
             let _ = error.print();
             let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             return if is_help { ExitCode::SUCCESS } else { ExitCode::from(EX_USAGE) };
         }
     };
-    let arguments: Vec<_> = words.iter().skip(1).map(|word| word.to_string_lossy()).collect();
-    let result = if explains { explain::main(&flags) } else { run(&flags, &arguments.join(" ")) };
     log::flush();
     result.map_or_else(|failure| crate::report(&failure), |()| ExitCode::SUCCESS)
 }
 
+/// A command line.
+struct Line {
+    flags: Flags,
+    /// About its unknown options.
+    notes: Vec<String>,
+}
+
+/// The reason why a command line cannot be used.
+enum WrongLine {
+    Usage(clap::Error),
+    Flavor(Failure),
+}
+
+impl Line {
+    fn of_explain(words: Vec<OsString>) -> Result<Self, WrongLine> {
+        let flags = Flags::read(flags::explain_command(), words).map_err(WrongLine::Usage)?;
+        Ok(Line { flags, notes: Vec::new() })
+    }
+
+    /// A flavor's options apply unless the command line has them.
+    fn read(manner: Manner, mut words: Vec<OsString>) -> Result<Self, WrongLine> {
+        let command = flags::command(manner);
+        let mut notes = Vec::new();
+        if manner == Manner::Mcrouter {
+            let unknown = flags::take_unknown(&command, &mut words);
+            notes.extend(unknown.iter().map(|option| format!("Unrecognized option: {option}")));
+        }
+        let flags = Flags::read(command.clone(), words.clone()).map_err(WrongLine::Usage)?;
+        let Some(flavor) = flags.flavor() else {
+            return Ok(Line { flags, notes });
+        };
+        let flavor = Flavor::read(flavor, manner).map_err(WrongLine::Flavor)?;
+        let (of_flavor, unknown) = flavor.words(&flags);
+        notes.extend(unknown);
+        words.splice(1..1, of_flavor);
+        Ok(Line { flags: Flags::read(command, words).map_err(WrongLine::Usage)?, notes })
+    }
+}
+
 /// The command line with a description of everything, for its man page.
-pub(crate) fn described() -> clap::Command {
-    flags::command()
+pub(crate) fn described(manner: Manner) -> clap::Command {
+    flags::command(manner)
 }
 
 /// The command line of the words behind `guira router`, and the number of words of `guira router …` before it.
@@ -75,18 +119,19 @@ pub(crate) fn parser(words: &[String]) -> (clap::Command, usize) {
     match words.first().map(String::as_str) {
         Some(replay::NAME) => (replay::command(), 2),
         Some(explain::WORD) => (flags::explain_command(), 2),
-        _ => (flags::command(), 1),
+        _ => (flags::command(Manner::Guira), 1),
     }
 }
 
-fn run(flags: &Flags, command_line: &str) -> Result<(), Failure> {
-    if flags.has("help") {
-        return output::print(&flags::command().render_help().to_string());
+fn run(manner: Manner, line: &Line, command_line: &str) -> Result<(), Failure> {
+    let flags = &line.flags;
+    if flags.wants("help") {
+        return output::print(&flags::command(manner).render_help().to_string());
     }
-    if flags.has("version") {
-        return output::print(&format!("mcrouter 1.0.0 guira {VERSION}\n"));
+    if flags.wants("version") {
+        return output::print(&format!("{}\n", flags.text("reported-version").unwrap_or_default()));
     }
-    for note in flags.notes()? {
+    for note in line.notes.iter().cloned().chain(flags.notes()?) {
         eprintln!("note: {note}");
     }
     let options = options(flags, source(flags)?, command_line)?;
@@ -99,7 +144,8 @@ fn run(flags: &Flags, command_line: &str) -> Result<(), Failure> {
         }
     }
     let inherited = inherited_sockets().map_err(Failure::system("cannot take over a socket"))?;
-    let inherited: Vec<Listener> = inherited.into_iter().filter_map(stream).collect();
+    let mut inherited: Vec<Listener> = inherited.into_iter().filter_map(stream).collect();
+    inherited.extend(listen::inherited(flags)?);
     if options.listen.is_empty() && inherited.is_empty() {
         return Err(Failure::usage("no address to listen on: use --port or --listen"));
     }
@@ -151,8 +197,7 @@ fn announce(running: &Running) -> Result<(), Failure> {
 fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOptions, Failure> {
     let millis = |name: &str| Duration::from_millis(flags.number(name));
     let number = |name: &str| u32::try_from(flags.number(name)).unwrap_or(u32::MAX);
-    let text = |name: &str| flags.text(name).unwrap_or_default().to_owned();
-    for name in ["server-timeout-ms", "probe-timeout-initial-ms", "probe-timeout-max-ms"] {
+    for name in ["server-timeout-ms", "probe-timeout-initial", "probe-timeout-max"] {
         if flags.number(name) == 0 {
             return Err(Failure::usage(format!("--{name} must be at least 1")));
         }
@@ -160,21 +205,25 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
     let client_tls = tls::clients(flags)?;
     Ok(RouterOptions {
         listen: listen::addresses(flags, client_tls.as_ref())?,
+        backlog: number("tcp-listen-backlog"),
         udp: listen::datagrams(flags)?,
         client_tls,
         server_tls: tls::servers(flags)?,
         workers: workers(flags)?,
         source,
+        config_params: params::of_configuration(flags)?,
+        variations: params::variations(flags),
         settings: settings(flags)?,
-        identity: Identity { service: name(flags, "service-name")?, router: name(flags, "router-name")? },
+        identity: Identity { service: name(flags, "service-name")?, router: router_name(flags)? },
         health: Health {
             timeouts_until_tko: Some(number("timeouts-until-tko"))
                 .filter(|count| *count > 0 && !flags.has("disable-tko-tracking")),
             soft_tkos_max: number("maximum-soft-tkos"),
-            probe_initial: millis("probe-timeout-initial-ms"),
-            probe_max: millis("probe-timeout-max-ms"),
+            probe_initial: millis("probe-timeout-initial"),
+            probe_max: millis("probe-timeout-max"),
             inactive_after: millis("reset-inactive-connection-interval"),
         },
+        keepalive: params::keepalive(flags)?,
         limits: Limits {
             connections: match flags.number("connection-limit") {
                 // mcrouter's values for no limit of its own, of which 0 is its default.
@@ -188,11 +237,10 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
             worker_throttled: number("proxy-max-throttled-requests"),
             connection_memory: connection_memory(flags)?,
         },
-        failed_gets: match flags.has("disable-miss-on-get-errors") {
-            true => FailedGets::AreErrors,
-            false => FailedGets::AreMisses,
-        },
+        failures: params::failures(flags),
         flushes: if flags.has("enable-flush-cmd") { Flushes::PassedOn } else { Flushes::Refused },
+        operations: if flags.has("allow-only-gets") { Operations::Gets } else { Operations::All },
+        version: params::version(flags)?,
         reloading: Reloading {
             poll: millis("file-observer-poll-period-ms").max(Duration::from_millis(1)),
             delay: millis("file-observer-sleep-before-update-ms") + millis("reconfiguration-delay-ms"),
@@ -205,10 +253,20 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
         admin: admin(flags)?,
         admin_token_file: flags.text("admin-token-file").map(PathBuf::from),
         deletes: deletes(flags)?,
-        dump_root: Some(text("config-dump-root")).filter(|root| !root.is_empty()).map(PathBuf::from),
+        dump: params::dump(flags),
+        stats_files: params::stats_files(flags),
         command_line: command_line.to_owned(),
-        shown: flags.shown(),
+        shown: shown(flags)?,
     })
+}
+
+/// Options by mcrouter's names of fields, with the name of the router in effect.
+fn shown(flags: &Flags) -> Result<Vec<(String, String)>, Failure> {
+    let router = router_name(flags)?;
+    let mut shown = flags.shown();
+    let names = shown.iter_mut().filter(|(field, _)| field == "router_name");
+    names.for_each(|(_, value)| value.clone_from(&router));
+    Ok(shown)
 }
 
 /// Options of etcd, if pools are in etcd.
@@ -347,10 +405,19 @@ fn default_route(flags: &Flags) -> Result<Arc<str>, Failure> {
 /// The names of a service and a router are both part of names of files, which have at most 255 bytes.
 const NAME_MAX: usize = 80;
 
+/// Without a name, under mcrouter's, it is the first port.
+fn router_name(flags: &Flags) -> Result<String, Failure> {
+    match flags.text("router-name") {
+        Some(_) => name(flags, "router-name"),
+        None => Ok(flags.texts("port").next().unwrap_or("0").to_owned()),
+    }
+}
+
 /// A name that can be part of a file's name.
 fn name(flags: &Flags, option: &str) -> Result<String, Failure> {
     let text = flags.text(option).unwrap_or_default();
-    if text.is_empty() || text.contains(|letter: char| letter == '/' || letter.is_control()) {
+    let is_folder = matches!(text, "" | "." | "..");
+    if is_folder || text.contains(|letter: char| letter == '/' || letter.is_control()) {
         return Err(Failure::usage(format!("--{option}: '{}' is not a valid name", text.escape_debug())));
     }
     if text.len() > NAME_MAX {

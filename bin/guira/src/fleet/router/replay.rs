@@ -1,6 +1,7 @@
 //! `guira router replay`: delivers deletes that a router or mcrouter logged.
 
 use super::flags::Flags;
+use super::table::Manner;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use guira_cli::failure::Failure;
@@ -115,7 +116,7 @@ fn routing(args: &Args, config: &str) -> Result<RouterOptions, Failure> {
     let prefix = args.route_prefix.as_ref().map(|prefix| format!("--route-prefix={prefix}"));
     let words = ["guira router".to_owned(), format!("--config={config}")].into_iter().chain(prefix);
     let words = words.map(OsString::from).chain(args.of_router.iter().cloned());
-    let flags = Flags::read(super::flags::command(), words);
+    let flags = Flags::read(super::flags::command(Manner::Guira), words);
     let flags = flags.map_err(|error| Failure::usage(error.to_string()))?;
     super::options(&flags, super::source(&flags)?, "")
 }

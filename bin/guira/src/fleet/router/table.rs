@@ -4,14 +4,35 @@
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// No value.
+    /// `=0`, `=1`, `=false`, `=true`, or no value for 1.
     Switch,
+    /// No value at all.
+    Action,
     Whole,
     Text,
     /// May be given several times, each time with several, separated by commas.
     List,
     /// May be left out.
     Mode,
+}
+
+/// The program whose defaults apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// `guira router`.
+    Guira,
+    /// `guira mcrouter`, or a link called mcrouter: a start script of mcrouter has the effect that it had.
+    Mcrouter,
+}
+
+/// mcrouter's name of an option in a flavor, and in `__mcrouter__.options`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// That of the option, with underscores.
+    OfOption,
+    Named(&'static str),
+    /// The option switches the field off.
+    Negated(&'static str),
 }
 
 /// The effect of an option.
@@ -29,27 +50,57 @@ pub(crate) struct Row {
     pub(crate) section: &'static str,
     pub(crate) long: &'static str,
     pub(crate) short: Option<char>,
-    pub(crate) alias: Option<&'static str>,
+    pub(crate) aliases: &'static [&'static str],
+    pub(crate) field: Field,
     pub(crate) kind: Kind,
     pub(crate) default: &'static str,
+    /// The default of [`Manner::Mcrouter`], if it is another.
+    pub(crate) mcrouter_default: Option<&'static str>,
     pub(crate) effect: Effect,
     pub(crate) about: &'static str,
 }
 
 use Effect::{Nothing, Refused, Used};
-use Kind::{List, Mode, Switch, Text, Whole};
+use Kind::{Action, List, Mode, Switch, Text, Whole};
 
 impl Row {
     const fn new(section: &'static str, long: &'static str, kind: Kind, about: &'static str) -> Self {
-        Row { section, long, short: None, alias: None, kind, default: "", effect: Used, about }
+        let default = match kind {
+            Switch => "0",
+            _ => "",
+        };
+        Row {
+            section,
+            long,
+            short: None,
+            aliases: &[],
+            field: Field::OfOption,
+            kind,
+            default,
+            mcrouter_default: None,
+            effect: Used,
+            about,
+        }
     }
 
     const fn short(self, short: char) -> Self {
         Row { short: Some(short), ..self }
     }
 
-    const fn alias(self, alias: &'static str) -> Self {
-        Row { alias: Some(alias), ..self }
+    const fn aliases(self, aliases: &'static [&'static str]) -> Self {
+        Row { aliases, ..self }
+    }
+
+    const fn field(self, field: &'static str) -> Self {
+        Row { field: Field::Named(field), ..self }
+    }
+
+    const fn negates(self, field: &'static str) -> Self {
+        Row { field: Field::Negated(field), ..self }
+    }
+
+    const fn under_mcrouter(self, default: &'static str) -> Self {
+        Row { mcrouter_default: Some(default), ..self }
     }
 
     const fn default(self, default: &'static str) -> Self {
@@ -59,6 +110,27 @@ impl Row {
     const fn is(self, effect: Effect) -> Self {
         Row { effect, ..self }
     }
+
+    /// The default under this name of the program.
+    pub(crate) fn default_of(&self, manner: Manner) -> &'static str {
+        match manner {
+            Manner::Guira => self.default,
+            Manner::Mcrouter => self.mcrouter_default.unwrap_or(self.default),
+        }
+    }
+
+    /// The names of the option on the command line.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.long).chain(self.aliases.iter().copied())
+    }
+
+    /// The name of mcrouter's field.
+    pub(crate) fn field_name(&self) -> String {
+        match self.field {
+            Field::OfOption => self.long.replace('-', "_"),
+            Field::Named(name) | Field::Negated(name) => name.to_owned(),
+        }
+    }
 }
 
 const CONFIG: &str = "Configuration";
@@ -67,16 +139,23 @@ const SERVERS: &str = "Servers";
 const DELETES: &str = "Deletes that fail";
 const PROCESS: &str = "Process";
 
-const NO_LIMIT: Effect = Nothing("this limit does not exist");
-const NO_FILES: Effect = Nothing("statistics are not written to files: use stats");
-const NO_FIBERS: Effect = Nothing("the router has no fibers");
+const NO_FIBERS: &str = "the router has no fibers";
+const NO_FAST_OPEN: &str = "TCP fast open is not used";
+const NO_RXMIT: &str = "retransmissions are not counted: use ss -ti";
+const NO_CARET: &str = "there is neither caret nor thrift";
+const NO_LOGGING_ROUTE: &str = "LoggingRoute writes no log: use the metrics";
+const NO_SHADOW_LIMIT: &str = "target-max-inflight-requests limits shadows and other requests together";
+const DEPRECATED: &str = "mcrouter ignores this option too";
 
-const fn ignored(long: &'static str, kind: Kind, effect: Effect) -> Row {
-    Row::new("Options of mcrouter without effect", long, kind, "").is(effect)
+/// The version that clients receive: libmemcached takes a number at its beginning.
+const DEFAULT_VERSION: &str = concat!("1.0.0 mcrouter guira ", env!("CARGO_PKG_VERSION"));
+
+const fn ignored(long: &'static str, kind: Kind, why: &'static str) -> Row {
+    Row::new("Options of mcrouter without effect", long, kind, "").is(Nothing(why))
 }
 
-const fn refused(long: &'static str, kind: Kind, effect: Effect) -> Row {
-    Row::new("Options of mcrouter that are refused", long, kind, "").is(effect)
+const fn refused(long: &'static str, kind: Kind, why: &'static str) -> Row {
+    Row::new("Options of mcrouter that are refused", long, kind, "").is(Refused(why))
 }
 
 pub(crate) const ROWS: &[Row] = &[
@@ -91,7 +170,8 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     Row::new(CONFIG, "route-prefix", Text, "the route for keys without a prefix: /region/cluster/")
         .short('R')
-        .alias("default-route")
+        .aliases(&["default-route"])
+        .field("default_route")
         .default("/././"),
     Row::new(
         CONFIG,
@@ -121,9 +201,34 @@ pub(crate) const ROWS: &[Row] = &[
         Text,
         "a folder for the last valid configuration, which is used at a start if the source is unreadable or invalid",
     ),
-    Row::new(CONFIG, "service-name", Text, "the name of this router's service").default("unknown"),
-    Row::new(CONFIG, "router-name", Text, "the name of this router").default("unknown"),
-    Row::new(CLIENTS, "port", List, "TCP ports to listen on, on all addresses").short('p').alias("ports"),
+    Row::new(
+        CONFIG,
+        "max-dumped-config-age",
+        Whole,
+        "seconds after which a saved configuration is not used any more; 0: never use one; unset: any age",
+    )
+    .under_mcrouter("43200"),
+    Row::new(
+        CONFIG,
+        "config-params",
+        List,
+        "parameters for macros of the configuration: NAME:VALUE, separated by commas; the router's own parameters take precedence",
+    ),
+    Row::new(CONFIG, "additional-config-params", List, "further parameters, which take precedence"),
+    Row::new(
+        CONFIG,
+        "runtime-vars-file",
+        Text,
+        "a JSON object of variables, which is watched: `key_fraction_range_rv` of a shadow names one that replaces its key_fraction_range",
+    ),
+    Row::new(CONFIG, "disable-shard-split-route", Switch, "ignore `shard_splits` of the configuration"),
+    Row::new(CONFIG, "service-name", Text, "the name of this router's service")
+        .default("unknown")
+        .under_mcrouter("mcrouter"),
+    Row::new(CONFIG, "router-name", Text, "the name of this router; under the name mcrouter: the first port, or 0")
+        .default("unknown")
+        .under_mcrouter(""),
+    Row::new(CLIENTS, "port", List, "TCP ports to listen on, on all addresses").short('p').aliases(&["ports"]).field("ports"),
     Row::new(
         CLIENTS,
         "listen",
@@ -133,7 +238,21 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new(CLIENTS, "udp", List, "addresses for gets in datagrams: IP:PORT or [v6]:PORT"),
     Row::new(CLIENTS, "unix-domain-sock", Text, "a UNIX socket to listen on"),
     Row::new(CLIENTS, "ssl-port", List, "TCP ports to listen on with TLS, on all addresses")
-        .alias("ssl-ports"),
+        .aliases(&["ssl-ports"])
+        .field("ssl_ports"),
+    Row::new(
+        CLIENTS,
+        "listen-addresses",
+        List,
+        "IP addresses for --port and --ssl-port; default: all addresses",
+    ),
+    Row::new(
+        CLIENTS,
+        "listen-sock-fd",
+        Text,
+        "the number of a listening socket that the router has inherited; those of a service manager (LISTEN_FDS) need no option",
+    ),
+    Row::new(CLIENTS, "tcp-listen-backlog", Whole, "connections that wait to be accepted").default("1024"),
     Row::new(
         CLIENTS,
         "server-pem-cert-path",
@@ -155,7 +274,7 @@ pub(crate) const ROWS: &[Row] = &[
         "the routers in the reply to `config get cluster`, HOST:PORT each; a name stands for all its addresses; default: this router's own addresses",
     ),
     Row::new(CLIENTS, "num-proxies", Text, "worker threads, or auto: one per processor")
-        .alias("workers")
+        .aliases(&["proxy-threads", "workers"])
         .default("1"),
     Row::new(
         CLIENTS,
@@ -163,7 +282,8 @@ pub(crate) const ROWS: &[Row] = &[
         Whole,
         "maximum clients; 0 or 1, as in mcrouter: as many as there are descriptors",
     )
-    .alias("max-conns")
+    .aliases(&["max-conns"])
+    .field("max_conns")
     .default("65536"),
     Row::new(
         CLIENTS,
@@ -223,10 +343,40 @@ pub(crate) const ROWS: &[Row] = &[
         "disable-miss-on-get-errors",
         Switch,
         "return an error for a failed get instead of a miss",
+    )
+    .negates("miss_on_get_errors")
+    .under_mcrouter("1"),
+    Row::new(
+        CLIENTS,
+        "disable-miss-on-arith-errors",
+        Switch,
+        "return an error for a failed incr or decr instead of a miss",
+    )
+    .default("1")
+    .under_mcrouter("0"),
+    Row::new(
+        CLIENTS,
+        "group-remote-errors",
+        Switch,
+        "return `SERVER_ERROR remote error` for every failure",
     ),
+    Row::new(
+        CLIENTS,
+        "allow-only-gets",
+        Switch,
+        "send gets to servers only: stores are not stored, and all else finds nothing",
+    ),
+    Row::new(
+        CLIENTS,
+        "reported-version",
+        Text,
+        "the version that clients receive, such as `1.0.0 mcrouter`, mcrouter's own",
+    )
+    .default(DEFAULT_VERSION),
     Row::new(SERVERS, "server-timeout-ms", Whole, "time limit for a server's reply")
         .short('t')
-        .alias("server-timeout")
+        .aliases(&["server-timeout"])
+        .field("server_timeout_ms")
         .default("1000"),
     Row::new(
         SERVERS,
@@ -255,6 +405,7 @@ pub(crate) const ROWS: &[Row] = &[
         Whole,
         "timeouts in a row until a server is marked as failed",
     )
+    .field("failures_until_tko")
     .default("3"),
     Row::new(
         SERVERS,
@@ -263,10 +414,33 @@ pub(crate) const ROWS: &[Row] = &[
         "maximum servers marked as failed by timeouts at the same time; 0: no limit",
     )
     .default("40"),
-    Row::new(SERVERS, "probe-timeout-initial-ms", Whole, "time until a failed server is probed")
+    Row::new(SERVERS, "probe-timeout-initial", Whole, "milliseconds until a failed server is probed")
         .short('r')
+        .aliases(&["probe-timeout-initial-ms", "retry-timeout"])
+        .field("probe_delay_initial_ms")
         .default("10000"),
-    Row::new(SERVERS, "probe-timeout-max-ms", Whole, "maximum time between two probes").default("60000"),
+    Row::new(SERVERS, "probe-timeout-max", Whole, "maximum milliseconds between two probes")
+        .aliases(&["probe-timeout-max-ms"])
+        .field("probe_delay_max_ms")
+        .default("60000"),
+    Row::new(
+        SERVERS,
+        "keepalive-count",
+        Whole,
+        "TCP keepalive probes without an answer until a connection to a server is closed; 0: no keepalive",
+    )
+    .short('K')
+    .aliases(&["keepalive-cnt"])
+    .field("keepalive_cnt")
+    .default("0"),
+    Row::new(SERVERS, "keepalive-idle", Whole, "seconds of silence until the first keepalive probe")
+        .short('I')
+        .field("keepalive_idle_s")
+        .default("300"),
+    Row::new(SERVERS, "keepalive-interval", Whole, "seconds between two keepalive probes")
+        .short('i')
+        .field("keepalive_interval_s")
+        .default("60"),
     Row::new(SERVERS, "disable-tko-tracking", Switch, "never mark servers as failed"),
     Row::new(
         SERVERS,
@@ -367,6 +541,7 @@ pub(crate) const ROWS: &[Row] = &[
         "the folder for the log of undelivered deletes; it must exist",
     )
     .short('a')
+    .field("async_spool")
     .default("/var/spool/mcrouter"),
     Row::new(DELETES, "asynclog-disable", Switch, "do not log undelivered deletes: clients receive the error"),
     Row::new(
@@ -389,47 +564,110 @@ pub(crate) const ROWS: &[Row] = &[
         "logged deletes delivered per second once their servers are back; 0: an external tool delivers them",
     )
     .default("10000"),
-    Row::new(PROCESS, "log-path", Text, "a file for the log, instead of standard error").short('L'),
+    Row::new(PROCESS, "log-path", Text, "a file for the log, instead of standard error")
+        .short('L')
+        .field("log_file"),
+    Row::new(
+        PROCESS,
+        "stats-root",
+        Text,
+        "a folder for statistics in JSON, as mcrouter writes them; default: none are written",
+    ),
+    Row::new(
+        PROCESS,
+        "stats-logging-interval",
+        Whole,
+        "milliseconds between two writes of these statistics; 0: none are written",
+    )
+    .default("10000"),
+    Row::new(
+        PROCESS,
+        "pool-stats-config-file",
+        Text,
+        "a JSON file whose `stats_enabled_pools` names the pools that these statistics contain",
+    ),
     Row::new(PROCESS, "verbosity", Whole, "log level, up to 2").short('v').default("0"),
-    Row::new(PROCESS, "pid-file", Text, "a file for the process id").short('P').alias("pidfile"),
-    Row::new(PROCESS, "help", Switch, "print this help and exit").short('h'),
-    Row::new(PROCESS, "version", Switch, "print the version and exit").short('V'),
-    ignored("stats-root", Text, NO_FILES),
-    ignored("stats-logging-interval", Whole, NO_FILES),
-    ignored("debug-fifo-root", Text, Nothing("there are no debug fifos: use tcpdump")),
+    Row::new(PROCESS, "pid-file", Text, "a file for the process id").short('P').aliases(&["pidfile"]),
+    Row::new(PROCESS, "help", Action, "print this help and exit").short('h'),
+    Row::new(PROCESS, "version", Action, "print the version and exit").short('V'),
+    ignored("debug-fifo-root", Text, "there are no debug fifos: use tcpdump"),
     ignored("fibers-max-pool-size", Whole, NO_FIBERS),
     ignored("fibers-stack-size", Whole, NO_FIBERS),
     ignored("fibers-debug-record-stack-size", Switch, NO_FIBERS),
     ignored("fibers-record-stack-size-every", Whole, NO_FIBERS),
     ignored("fibers-pool-resize-period-ms", Whole, NO_FIBERS),
-    ignored("fibers-use-guard-pages", Switch, NO_FIBERS),
-    ignored("rss-limit-mb", Whole, Nothing("buffers are bounded; limit the process by its cgroup")),
-    ignored("thread-affinity", Switch, Nothing("each thread has its own connections")),
-    ignored("keepalive-cnt", Whole, Nothing("the system's defaults apply")),
-    ignored("keepalive-idle", Whole, Nothing("the system's defaults apply")),
-    ignored("keepalive-interval", Whole, Nothing("the system's defaults apply")),
-    ignored("max-global-outstanding-reqs", Whole, NO_LIMIT),
-    ignored("num-listening-sockets", Whole, Nothing("one socket is enough")),
-    ignored("reconfiguration-jitter-ms", Whole, Nothing("there is no jitter")),
-    ignored("ssl-handshake-offload", Switch, Nothing("a handshake does not block a thread for long")),
-    ignored("enable-ssl-tfo", Switch, Nothing("TCP fast open is not used")),
-    ignored("tls-prefer-ocb-cipher", Switch, Nothing("there is no such cipher")),
-    ignored("tls-ticket-key-seed-path", Text, Nothing("each process creates its own ticket keys")),
+    ignored("disable-fibers-use-guard-pages", Switch, NO_FIBERS)
+        .aliases(&["fibers-use-guard-pages"])
+        .negates("fibers_use_guard_pages"),
+    ignored("rss-limit-mb", Whole, "buffers are bounded; limit the process by its cgroup"),
+    ignored("thread-affinity", Switch, "each thread has its own connections"),
+    ignored("force-same-thread", Switch, "a request stays in the thread of its client"),
+    ignored("max-no-flush-event-loops", Whole, "requests are sent at the end of each round of a thread"),
+    ignored("tcp-rto-min", Whole, "the system's value applies"),
+    ignored("max-global-outstanding-reqs", Whole, "this limit does not exist"),
+    ignored("target-max-shadow-requests", Whole, NO_SHADOW_LIMIT),
+    ignored("proxy-max-inflight-shadow-requests", Whole, NO_SHADOW_LIMIT),
+    ignored("max-shadow-token-map-size", Whole, "lease tokens of shadows are not mapped"),
+    ignored("num-listening-sockets", Whole, "one socket is enough"),
+    ignored("tfo-queue-size", Whole, NO_FAST_OPEN),
+    ignored("enable-ssl-tfo", Switch, NO_FAST_OPEN),
+    ignored("tcp-zero-copy-threshold", Whole, "replies are not sent without a copy"),
+    ignored("client-timeout", Whole, "unread replies of a client are limited by --connection-memory")
+        .field("client_timeout_ms"),
+    ignored("waiting-request-timeout-ms", Whole, "a waiting client is served in its turn"),
+    ignored(
+        "connect-timeout-retries",
+        Whole,
+        "a server that accepts no connection in time is marked as failed and probed",
+    ),
+    ignored("constantly-reload-configs", Switch, "files are watched; SIGHUP reloads them"),
+    ignored("reconfiguration-jitter-ms", Whole, "there is no jitter"),
+    ignored("post-reconfiguration-delay-ms", Whole, "--reconfiguration-delay-ms is the only delay"),
+    ignored("enable-partial-reconfigure", Switch, "a reload always keeps connections to unchanged servers"),
+    ignored("cluster-pools-timeout", Whole, "use --within-cluster-timeout-ms").field("cluster_pools_timeout_ms"),
+    ignored("regional-pools-timeout", Whole, "use --cross-cluster-timeout-ms").field("regional_pools_timeout_ms"),
+    ignored("destination-rate-limiting", Switch, "rates of pools are always in effect"),
+    ignored("enable-lease-pairing", Switch, "use enable_lease_pairing of a FailoverRoute"),
+    ignored("disable-send-to-main-shard-split", Switch, DEPRECATED).negates("enable_send_to_main_shard_split"),
+    ignored("disable-request-deadline-check", Switch, "memcached's protocols have no deadlines"),
+    ignored("retain-source-ip", Switch, "OriginalClientHashRoute always knows the client's address"),
+    ignored("enable-logging-route", Switch, NO_LOGGING_ROUTE),
+    ignored("postprocess-logging-route", Switch, NO_LOGGING_ROUTE),
+    ignored("disable-failure-logging", Switch, "-v sets the log level").negates("enable_failure_logging"),
+    ignored("logging-rtt-outlier-threshold-us", Whole, "use the histograms of --admin"),
+    ignored("stats-async-queue-length", Whole, "there is no such queue"),
+    ignored("collect-rxmit-stats-every-hz", Whole, NO_RXMIT),
+    ignored("rxmit-latency-deviation-us", Whole, NO_RXMIT),
+    ignored("min-rxmit-reconnect-threshold", Whole, NO_RXMIT),
+    ignored("max-rxmit-reconnect-threshold", Whole, NO_RXMIT),
+    ignored("cpu-cycles", Switch, "use perf"),
+    ignored("proxy-cpu-interval-s", Whole, "use rusage_user and rusage_system of stats"),
+    ignored("jemalloc-nodump-buffers", Switch, "memory is part of core dumps: limit these with ulimit -c"),
+    ignored("test-mode", Switch, "use --asynclog-disable"),
+    ignored("carbon-router-name", Text, "there is one router, Memcache"),
+    ignored("enable-compression", Switch, NO_CARET),
+    ignored("enable-server-compression", Switch, NO_CARET),
+    ignored("enable-pass-through-mode", Switch, NO_CARET),
+    ignored("thrift-compression-threshold", Whole, NO_CARET),
+    ignored("server-load-interval-ms", Whole, NO_CARET),
+    ignored("external-carbon-connection-logging-enabled", Switch, NO_CARET),
+    ignored("external-carbon-connection-log-rate-per-hour", Whole, NO_CARET),
+    ignored("external-carbon-connection-log-max-burst", Whole, NO_CARET),
+    ignored("external-carbon-connection-log-sample-rate", Whole, NO_CARET),
+    ignored("enable-service-router", Switch, "SRRoute needs a service of Meta"),
+    ignored("enable-axonlog", Switch, "AxonLog is a service of Meta"),
+    ignored("reqs-per-read", Whole, DEPRECATED).field("requests_per_read"),
+    ignored("gets", Switch, DEPRECATED),
+    ignored("skip-sanity-checks", Switch, DEPRECATED),
+    ignored("ssl-handshake-offload", Switch, "a handshake does not block a thread for long"),
+    ignored("ssl-use-ktls12", Switch, "the process itself encrypts"),
+    ignored("tls-prefer-ocb-cipher", Switch, "there is no such cipher"),
+    ignored("tls-ticket-key-seed-path", Text, "each process creates its own ticket keys"),
     ignored(
         "ssl-service-identity-authorization-log",
         Switch,
-        Nothing("names are either enforced or ignored: --ssl-service-identity-authorization-enforce"),
+        "names are either enforced or ignored: --ssl-service-identity-authorization-enforce",
     ),
-    refused("allow-only-gets", Switch, Refused("use an OperationSelectorRoute in the configuration")),
-    refused(
-        "listen-sock-fd",
-        Whole,
-        Refused("sockets are accepted only from a service manager (LISTEN_FDS)"),
-    ),
-    refused(
-        "additional-ssl-service-identities",
-        List,
-        Refused("a server's certificate is compared with one name"),
-    ),
-    refused("ssl-use-ktls12", Switch, Refused("the process itself does TLS")),
+    refused("additional-ssl-service-identities", List, "a server's certificate is compared with one name"),
+    refused("no-network", Switch, "the router would return random values: use a NullRoute"),
 ];

@@ -1,14 +1,10 @@
 //! TLS of a router: its options are mcrouter's.
 
 use super::flags::Flags;
+use super::params::path;
 use guira_cli::failure::Failure;
 use guira_router::ServerTls;
 use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsName, TlsOptions, VerifyMode};
-use std::path::PathBuf;
-
-fn path(flags: &Flags, option: &str) -> Option<PathBuf> {
-    flags.text(option).filter(|path| !path.is_empty()).map(PathBuf::from)
-}
 
 /// TLS of clients, if it is used. Its own options take precedence over those for servers, which earlier versions of
 /// mcrouter used for both.

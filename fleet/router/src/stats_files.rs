@@ -1,0 +1,194 @@
+//! Statistics in files, as mcrouter writes them: JSON with sorted members, replaced as a whole.
+
+use crate::options::{Identity, StatsFilesOptions};
+use crate::shared::Shared;
+use crate::sources_info;
+use crate::stats::Figures;
+use guira_routing::BuiltPool;
+use guira_sync::clock::{Stopwatch, wall_clock};
+use serde_json::{Map, Value};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// The state of the one that writes.
+#[derive(Debug)]
+pub(crate) struct StatsFiles {
+    root: PathBuf,
+    interval: Duration,
+    /// The beginning of all names: of files, and of statistics in them.
+    prefix: String,
+    pools: Vec<String>,
+    /// The last write; none yet.
+    written: Option<Stopwatch>,
+    wrote_options: bool,
+    is_failing: bool,
+}
+
+impl StatsFiles {
+    pub(crate) fn new(options: &StatsFilesOptions, identity: &Identity) -> Self {
+        let pools = options.pools.as_deref().map_or_else(Vec::new, |path| {
+            read_pools(path).unwrap_or_else(|reason| {
+                // Operator: Correct the file of `--pool-stats-config-file` and restart the router.
+                tracing::warn!(file = %path.display(), reason, "cannot read the names of pools for statistics");
+                Vec::new()
+            })
+        });
+        StatsFiles {
+            root: options.root.clone(),
+            interval: options.interval,
+            prefix: format!("libmcrouter.{}.{}", identity.service, identity.router),
+            pools,
+            written: None,
+            wrote_options: false,
+            is_failing: false,
+        }
+    }
+
+    /// How long it takes until the next write.
+    pub(crate) fn patience(&self) -> Duration {
+        let elapsed = self.written.as_ref().map(Stopwatch::elapsed);
+        elapsed.map_or(Duration::ZERO, |elapsed| self.interval.saturating_sub(elapsed))
+    }
+
+    /// Writes, if it is time to.
+    pub(crate) fn write_when_due(&mut self, shared: &Shared) {
+        if !self.patience().is_zero() {
+            return;
+        }
+        self.written = Some(Stopwatch::start());
+        match self.write(shared) {
+            Ok(()) => self.is_failing = false,
+            Err(error) if !self.is_failing => {
+                self.is_failing = true;
+                // Operator: Check the permissions and the free space of the folder of `--stats-root`.
+                tracing::warn!(folder = %self.root.display(), %error, "cannot write statistics");
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn write(&mut self, shared: &Shared) -> io::Result<()> {
+        fs::create_dir_all(&self.root)?;
+        let options = self.path("startup_options");
+        if self.wrote_options && options.exists() {
+            // A reader of the folder takes a file that is not touched for that of a dead router.
+            fs::File::options()
+                .write(true)
+                .open(options)?
+                .set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(wall_clock()))?;
+        } else {
+            self.replace(&options, &pretty(startup_options(shared)))?;
+            self.wrote_options = true;
+        }
+        let stats = with_prefix(&self.prefix, figures(shared, &self.pools));
+        self.replace(&self.path("stats"), &pretty(stats))?;
+        let sources = sources_info::text(&shared.source, &shared.plan().texts);
+        self.replace(&self.path("config_sources_info"), &sources)
+    }
+
+    fn path(&self, suffix: &str) -> PathBuf {
+        self.root.join(format!("{}.{suffix}", self.prefix))
+    }
+
+    fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
+        let new = self.root.join(format!("{}.new-{}", self.prefix, std::process::id()));
+        fs::write(&new, text)?;
+        fs::rename(&new, path)
+    }
+}
+
+fn read_pools(path: &Path) -> Result<Vec<String>, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let json: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let names = json.get("stats_enabled_pools").and_then(Value::as_array);
+    let names = names.ok_or_else(|| "there is no array stats_enabled_pools".to_owned())?;
+    Ok(names.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
+fn pretty(members: Map<String, Value>) -> String {
+    let value = Value::Object(members);
+    let text = serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string());
+    format!("{text}\n")
+}
+
+/// All options as strings, and the process id.
+fn startup_options(shared: &Shared) -> Map<String, Value> {
+    let options = shared.options.iter().map(|(name, value)| (name.clone(), value.clone().into()));
+    options.chain([("pid".to_owned(), std::process::id().to_string().into())]).collect()
+}
+
+fn with_prefix(prefix: &str, stats: Map<String, Value>) -> Map<String, Value> {
+    stats.into_iter().map(|(name, value)| (format!("{prefix}.{name}"), value)).collect()
+}
+
+/// The lines of `stats` that are numbers, and those of pools.
+fn figures(shared: &Shared, pools: &[String]) -> Map<String, Value> {
+    let figures = Figures::of(shared);
+    let mut stats = Map::new();
+    figures.each(&mut |name, value| {
+        if let Ok(number) = serde_json::from_str::<serde_json::Number>(value) {
+            stats.insert(name.to_owned(), number.into());
+        }
+    });
+    for name in pools {
+        put_pool(&figures, pools, name, &mut stats);
+    }
+    stats
+}
+
+/// Of the pools whose names begin with this one, and with none that is longer.
+fn put_pool(figures: &Figures<'_>, pools: &[String], name: &str, stats: &mut Map<String, Value>) {
+    let of_pool = figures.plan.pools.iter().filter(|pool| longest(pools, &pool.name) == Some(name));
+    let mut sums = [0; 3];
+    let mut latencies = Vec::new();
+    for pool in of_pool {
+        let counts = figures.pools.counts(&figures.plan, pool);
+        let of_pool = [counts.requests, counts.errors, connections(figures, pool)];
+        sums.iter_mut().zip(of_pool).for_each(|(sum, more)| *sum += more);
+        latencies.extend(figures.plan.servers_of(pool).filter_map(|server| server.meters().latency()));
+    }
+    let latency = latencies.iter().sum::<f64>() / latencies.len().max(1) as f64;
+    let [requests, errors, connections] = sums;
+    for (statistic, value) in [
+        ("requests.sum", requests),
+        ("final_result_error.sum", errors),
+        ("connections", connections),
+        ("duration_us.avg", latency.round() as u64),
+        ("total_duration_us.avg", latency.round() as u64),
+    ] {
+        stats.insert(format!("{name}.{statistic}"), value.into());
+    }
+}
+
+fn connections(figures: &Figures<'_>, pool: &BuiltPool) -> u64 {
+    figures.plan.servers_of(pool).map(|server| server.meters().states()[1]).sum()
+}
+
+/// The longest name that a pool's begins with.
+fn longest<'a>(names: &'a [String], pool: &str) -> Option<&'a str> {
+    names.iter().filter(|name| pool.starts_with(&***name)).max_by_key(|name| name.len()).map(|name| &**name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_belongs_to_the_longest_name() {
+        let names = ["web", "web.east"].map(str::to_owned);
+        let of = |pool| longest(&names, pool);
+        assert_eq!((of("web.west"), of("web.east.1"), of("db")), (Some("web"), Some("web.east"), None));
+    }
+
+    #[test]
+    fn names_of_pools_are_an_array() {
+        let path = std::env::temp_dir().join(format!("guira-router-pools-{}.json", std::process::id()));
+        fs::write(&path, r#"{"stats_enabled_pools": ["a", "b"]}"#).unwrap();
+        assert_eq!(read_pools(&path).unwrap(), ["a", "b"]);
+        fs::write(&path, "{}").unwrap();
+        assert!(read_pools(&path).is_err());
+        fs::remove_file(&path).unwrap();
+    }
+}
