@@ -229,3 +229,40 @@ fn routes_that_do_not_exist_here_are_refused_with_a_reason() {
     let warned = warnings(r#"{"type": "PoolRoute", "pool": "P", "colour": 1, "split_shard_fanout": 2}"#);
     assert_eq!(warned.len(), 2, "{warned:?}");
 }
+
+/// The server of `P` that each of some keys is sent to, with these members of the pool and of its route.
+fn servers_of_keys(of_pool: &str, of_route: &str) -> Vec<String> {
+    let mut router = Router::of(&format!(
+        r#"{{"pools": {{"P": {{"servers": ["p0:1", "p1:1", "p2:1"]{of_pool}}}}},
+            "route": {{"type": "PoolRoute", "pool": "P"{of_route}}}}}"#
+    ));
+    (0..300)
+        .map(|number| {
+            router.get(&format!("key{number}"));
+            let server = router.sent()[0][..2].to_owned();
+            router.reply(&server, Outcome::NotFound);
+            server
+        })
+        .collect()
+}
+
+#[test]
+fn weights_of_a_pool_count_without_a_hash() {
+    let weights = r#", "weights": [1, 0, 0.5]"#;
+    let weighted = servers_of_keys(weights, r#", "hash": "WeightedCh3""#);
+    let without = servers_of_keys(weights, "");
+    assert!(!without.contains(&"p1".to_owned()), "a server of the weight 0 has keys");
+    assert_eq!(without, weighted);
+    // An object overrides only what it has.
+    let salted = servers_of_keys(weights, r#", "hash": {"salt": "x"}"#);
+    assert!(!salted.contains(&"p1".to_owned()));
+    assert_ne!(salted, weighted);
+    let own = servers_of_keys(weights, r#", "hash": {"weights": [0, 1, 1]}"#);
+    assert!(!own.contains(&"p0".to_owned()) && own.contains(&"p1".to_owned()));
+    // A hash that is named has no weights if it knows none.
+    let plain = servers_of_keys("", "");
+    assert_eq!(servers_of_keys(weights, r#", "hash": "Ch3""#), plain);
+    assert_eq!(servers_of_keys(weights, r#", "hash": {"hash_func": "Ch3"}"#), plain);
+    // Weights of the route do not choose the hash.
+    assert_eq!(servers_of_keys("", r#", "hash": {"weights": [1, 0, 1]}"#), plain);
+}
