@@ -170,6 +170,14 @@ fn a_key_is_split_over_replicas_by_host() {
     router.end();
     let long = "x".repeat(246);
     assert_eq!(sent(&split(""), &long), format!("a get {long}"));
+    let mut router = Router::new(&split(""));
+    router.facts.host = 1;
+    router.refuse("a", Outcome::NotFound);
+    for (key, expected) in [("k|#|x|#|y", "k::1|#|x|#|y"), ("|#|x", "::1|#|x"), ("k|x", "k|x::1")] {
+        router.get(key);
+        assert_eq!(router.sent(), [format!("a get {expected}")], "the copies of {key} have the same hash");
+    }
+    router.end();
     refusal(r#"{"type": "KeySplitRoute", "destination": "PoolRoute|A", "replicas": 1}"#);
 }
 
