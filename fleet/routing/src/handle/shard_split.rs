@@ -41,7 +41,7 @@ impl Split {
         let size = |json: &Json, name: &str| json.integer(name, 1..=SPLITS_MAX).map(i64::unsigned_abs);
         let Ok(mut object) = json.object("shard_splits") else {
             let new = size(json, "shard_splits")?;
-            return Ok(Split { old: new, new, start: 0, period: 0, deletes: Deletes::One });
+            return Ok(Split { old: new, new, start: 0, period: 0, deletes: Deletes::All });
         };
         let seconds = |json: &Json, name: &str| json.integer(name, 0..=i64::MAX).map(i64::unsigned_abs);
         let fans_out = object.optional_as("fanout_deletes", Json::boolean)? == Some(true);

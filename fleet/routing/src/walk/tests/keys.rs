@@ -183,7 +183,7 @@ fn a_key_is_split_over_replicas_by_host() {
 
 #[test]
 fn a_shard_is_split_by_host() {
-    let split = r#"{"type": "PoolRoute", "pool": "A", "shard_splits": {"7": 30, "x": 2, "8":
+    let split = r#"{"type": "PoolRoute", "pool": "A", "shard_splits": {"7": 30, "x": 2, "6": 3, "5": {"new_split_size": 3}, "8":
         {"old_split_size": 1, "new_split_size": 2, "split_start": 1800000000, "migration_period": 100,
          "fanout_deletes": true}}}"#;
     for (key, op, host, now, expected) in [
@@ -191,7 +191,8 @@ fn a_shard_is_split_by_host() {
         ("a:7:b", Op::Get, 1, 0, vec!["a get a:7aa:b"]),
         ("a:7:b", Op::Get, 29, 0, vec!["a get a:7cb:b"]),
         ("a:7:b", Op::Set, 2, 0, vec!["a set a:7ba:b =v"]),
-        ("a:7:b", Op::Delete, 1, 0, vec!["a delete a:7aa:b"]),
+        ("a:6:b", Op::Delete, 1, 0, vec!["a delete a:6:b", "a delete a:6aa:b", "a delete a:6ba:b"]),
+        ("a:5:b", Op::Delete, 1, 0, vec!["a delete a:5aa:b"]),
         ("a:9:b", Op::Get, 1, 0, vec!["a get a:9:b"]),
         ("a:7", Op::Get, 1, 0, vec!["a get a:7"]),
         ("a:x:b", Op::Get, 1, 0, vec!["a get a:x:b"]),
