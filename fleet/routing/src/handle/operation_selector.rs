@@ -9,15 +9,6 @@ use crate::step::{Cx, NodeId, Step};
 #[derive(Debug)]
 pub(crate) struct OperationSelector([NodeId; OPS.len()]);
 
-impl OperationSelector {
-    /// Deletes go to a child of their own.
-    pub(crate) fn with_deletes(deletes: NodeId, others: NodeId) -> Self {
-        let mut children = [others; OPS.len()];
-        children[Op::Delete as usize] = deletes;
-        OperationSelector(children)
-    }
-}
-
 impl Handle for OperationSelector {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
