@@ -182,6 +182,19 @@ impl<'j> Members<'_, '_, 'j> {
         }
     }
 
+    /// The same for the child that a short form gives.
+    pub(crate) fn main_child_or_null(&mut self, name: &str) -> Result<NodeId, ConfigError> {
+        match self.main(name) {
+            Some(child) => self.build.node(child),
+            None => Ok(self.build.null()),
+        }
+    }
+
+    /// Children, if there are some.
+    pub(crate) fn list(&mut self, name: &str) -> Result<Vec<NodeId>, ConfigError> {
+        self.json(name).map_or(Ok(Vec::new()), |list| self.build.nodes(list))
+    }
+
     /// Children: at least one, since an empty list is a route without items.
     pub(crate) fn children(&mut self, name: &str) -> Result<Children, ConfigError> {
         let nodes = match self.main(name) {

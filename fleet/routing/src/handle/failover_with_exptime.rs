@@ -19,7 +19,7 @@ impl Handle for FailoverWithExptime {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let normal = members.child("normal")?;
-        let others = members.children("failover")?;
+        let others = members.list("failover")?;
         let exptime = members.integer("failover_exptime", 0..=i64::from(i32::MAX))?.unwrap_or(EXPTIME);
         let others: Vec<_> = others
             .iter()

@@ -12,7 +12,7 @@ pub(crate) struct OperationSelector([NodeId; OPS.len()]);
 impl Handle for OperationSelector {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
-        let default = members.child_or_null("default_policy")?;
+        let default = members.main_child_or_null("default_policy")?;
         let policies = members.json("operation_policies");
         members.end();
         let mut children = [default; OPS.len()];

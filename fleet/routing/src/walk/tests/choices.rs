@@ -85,6 +85,18 @@ fn operations_choose_a_child() {
         refusal(r#"{"type": "OperationSelectorRoute", "operation_policies": {"fetch": "NullRoute"}}"#);
     assert!(error.contains("unknown operation fetch"), "{error}");
     refusal(r#"{"type": "RoutingGroupRoute", "routing_group_policies": {"touch_like": "NullRoute"}}"#);
+#[test]
+fn a_short_form_of_a_selector_is_its_only_route() {
+    for kind in ["OperationSelectorRoute", "PrefixPolicyRoute", "RoutingGroupRoute", "LoggingRoute"] {
+        let mut router = Router::new(&format!("\"{kind}|PoolRoute|A\""));
+        for op in [Op::Get, Op::Set, Op::Delete, Op::Incr, Op::Touch] {
+            router.ask(op, "k");
+            router.reply("a", Outcome::NotFound);
+        }
+        router.end();
+    }
+}
+
 }
 
 #[test]

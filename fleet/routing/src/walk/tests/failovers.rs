@@ -340,6 +340,14 @@ fn salted_failover_asks_others_of_the_pool_and_none_twice() {
         r#"{"type": "Roulette"}"#,
     ] {
         refusal(&format!(r#"{{"type": "SaltedFailoverRoute", "pool": "P", "failover_policy": {wrong}}}"#));
+#[test]
+fn a_gutter_without_other_routes_tells_failures() {
+    for more in ["", r#", "failover": []"#] {
+        let route = format!(r#"{{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A"{more}}}"#);
+        for op in [Op::Get, Op::Set, Op::Delete] {
+            let (sent, (outcome, _)) = run(&route, op, "k", &[Outcome::Timeout], 0);
+            assert_eq!((sent.len(), outcome), (1, Outcome::Timeout));
+        }
     }
 }
 
