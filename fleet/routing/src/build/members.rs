@@ -143,7 +143,16 @@ impl<'j> Members<'_, '_, 'j> {
         }
     }
 
-    /// The same for a member of a member.
+    pub(crate) fn warn(&mut self, warning: ConfigError) {
+        self.build.warnings.push(warning);
+    }
+
+    /// Warns of what is wrong with a part of the route, which goes without it.
+    pub(crate) fn left_out(&mut self, effect: &str, error: ConfigError) {
+        self.warn(error.place.error(format!("{}; {effect}", error.reason)));
+    }
+
+    /// The same as [`Self::without_effect`] for a member of a member.
     pub(crate) fn warn_of(&mut self, json: Option<&Json>, name: &str, reason: &str) {
         self.build.warnings.extend(json.map(|json| json.error(format!("'{name}' has no effect: {reason}"))));
     }
@@ -257,10 +266,20 @@ impl<'j> Members<'_, '_, 'j> {
         self.build.handed_over(pool.pool(), &servers)
     }
 
-    /// By rendezvous hashing among children with these tags.
-    pub(crate) fn rendezvous(&self, children: usize, tags: Option<&Json>) -> Result<Selector, ConfigError> {
+    pub(crate) fn plain_hash(&self, children: usize) -> Result<Selector, ConfigError> {
+        self.selector("Ch3", children, None)
+    }
+
+    /// By rendezvous hashing among children with these tags, and weights if there are any.
+    pub(crate) fn rendezvous(
+        &self,
+        children: usize,
+        tags: Option<&Json>,
+        weights: Option<&Json>,
+    ) -> Result<Selector, ConfigError> {
         let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
-        selectors::selector(self.json, Some("Rendezvous"), None, &selectors::identities(&names, tags, None)?)
+        let kind = if weights.is_some() { "WeightedRendezvous" } else { "Rendezvous" };
+        selectors::selector(self.json, Some(kind), None, &selectors::identities(&names, tags, weights)?)
     }
 
     /// By a hash that is named, among children with these weights.

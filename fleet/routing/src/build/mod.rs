@@ -12,6 +12,7 @@ mod selectors;
 use crate::config::{ConfigError, FailureDomain, Json, Pools, Value};
 use crate::destinations::Destinations;
 use crate::handle::{AllSync, AnyHandle, Children, KeepPrefix, NAMES, Shadow};
+use crate::hash::Selector;
 use crate::settings::Settings;
 use crate::step::{Hop, LogName, NodeId};
 use crate::warm_ups::WarmUps;
@@ -72,6 +73,17 @@ impl<'c> Builder<'c> {
         match &self.handles[child.0 as usize] {
             AnyHandle::Destination(server) => server.send(),
             _ => Hop::To(child),
+        }
+    }
+
+    /// How a route selects a child by the hash of the key that it is given, if it does.
+    pub(crate) fn selection(&self, node: NodeId) -> Option<&Selector> {
+        match &self.handles[node.0 as usize] {
+            AnyHandle::PoolRoute(route) => self.selection(route.node()),
+            AnyHandle::RateLimit(limit) => self.selection(limit.target()),
+            AnyHandle::HashRoute(route) => route.selection(),
+            AnyHandle::EjectHosts(route) => Some(route.selection()),
+            _ => None,
         }
     }
 

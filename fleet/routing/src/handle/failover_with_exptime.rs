@@ -28,7 +28,8 @@ impl Handle for FailoverWithExptime {
                 members.add(AnyHandle::ModifyExptime(shorter))
             })
             .collect();
-        let failover = Failover::read(&mut members, chain(normal, others.into_iter()), None)?;
+        let selection = members.build().selection(normal).cloned();
+        let failover = Failover::read(&mut members, chain(normal, others.into_iter()), selection)?;
         members.end();
         Ok(FailoverWithExptime(failover))
     }

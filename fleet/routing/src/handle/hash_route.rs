@@ -21,6 +21,11 @@ impl HashRoute {
         HashRoute { children, hops, selector }
     }
 
+    /// How it selects, if there is a choice.
+    pub(crate) fn selection(&self) -> Option<&Selector> {
+        (self.children.len() > 1).then_some(&self.selector)
+    }
+
     #[inline]
     fn pick(&self, request: &Request<'_>) -> usize {
         self.selector.pick(request.routing_key())

@@ -69,6 +69,9 @@ impl PoolRoute {
             members.refuse(name, OF_META)?;
         }
         Ok(PoolRoute { node, pool: pool.pool().name.clone() })
+    /// What requests are passed to.
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
     }
 
     /// A child by the hash of the key; while the pool changes, with what becomes of the keys that move.

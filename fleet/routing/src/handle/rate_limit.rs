@@ -37,6 +37,10 @@ impl Bucket {
 }
 
 impl RateLimit {
+    pub(crate) fn target(&self) -> NodeId {
+        self.target
+    }
+
     pub(crate) fn read(
         members: &mut Members<'_, '_, '_>,
         target: NodeId,
