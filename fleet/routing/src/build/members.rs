@@ -234,28 +234,37 @@ impl<'j> Members<'_, '_, 'j> {
         let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
         let (kind, salt) = (self.text("hash_func")?, self.text("salt")?);
         let (tags, weights) = (self.json("tags"), self.json("weights"));
-        selectors::selector(
-            self.json,
-            kind.as_deref(),
-            salt.as_deref(),
-            &selectors::identities(&names, tags, weights)?,
-        )
+        let identities = selectors::identities(&names, tags, weights);
+        let selector = identities.and_then(|identities| {
+            selectors::selector(self.json, kind.as_deref(), salt.as_deref(), &identities)
+        });
+        self.unless_single(children, selector)
     }
 
-    /// The same for the servers of a pool, as the pool and the route say.
-    pub(crate) fn hash_of_pool(&mut self, pool: &PoolHandles) -> Result<Selector, ConfigError> {
-        let hash = self.json("hash");
-        pool.selector(self.json, hash, pool.children().len())
+    /// With one child, as in mcrouter, it does not matter what is wrong with the hash.
+    fn unless_single(
+        &mut self,
+        children: usize,
+        selector: Result<Selector, ConfigError>,
+    ) -> Result<Selector, ConfigError> {
+        match selector {
+            Err(error) if children == 1 => {
+                self.left_out("this has no effect on a single child", error);
+                self.plain_hash(1)
+            }
+            selector => selector,
+        }
     }
 
-    /// The same for the first servers of a pool that changes.
+    /// The same for the first servers of a pool, as the pool and the route say.
     pub(crate) fn hash_of_first(
         &mut self,
         pool: &PoolHandles,
         servers: usize,
     ) -> Result<Selector, ConfigError> {
         let hash = self.json("hash");
-        pool.selector(self.json, hash, servers)
+        let selector = pool.selector(self.json, hash, servers);
+        self.unless_single(servers, selector)
     }
 
     /// All servers of a pool with what becomes of their keys; deletes that fail are logged under this name.

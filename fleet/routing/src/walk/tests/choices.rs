@@ -97,6 +97,25 @@ fn a_short_form_of_a_selector_is_its_only_route() {
     }
 }
 
+#[test]
+fn the_hash_of_a_single_child_does_not_matter() {
+    for route in [
+        r#"{"type": "PoolRoute", "pool": "A", "hash": "Foo"}"#,
+        r#"{"type": "PoolRoute", "pool": "A", "hash": {"hash_func": "Foo", "weights": ["x"]}}"#,
+        r#"{"type": "HashRoute", "children": ["PoolRoute|A"], "hash_func": "Rendezvous", "tags": ["a", "b"]}"#,
+    ] {
+        let mut router = Router::new(route);
+        router.get("k");
+        router.reply("a", Outcome::NotFound);
+        router.end();
+        assert_eq!(warnings(route).len(), 1);
+        refusal(
+            &route
+                .replace(r#""A""#, r#""P""#)
+                .replace(r#"["PoolRoute|A"]"#, r#"["PoolRoute|A", "PoolRoute|B"]"#)
+                .replace(r#"["a", "b"]"#, "1"),
+        );
+    }
 }
 
 #[test]
