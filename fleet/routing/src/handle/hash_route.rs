@@ -36,8 +36,8 @@ impl Handle for HashRoute {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let children = match members.flag("error_on_empty")? {
-            Some(true) => members.children_or_error("children")?,
-            _ => members.children("children")?,
+            Some(false) => members.children("children")?,
+            _ => members.children_or_error("children")?,
         };
         let hash = members.hash(children.len())?;
         members.end();

@@ -5,7 +5,7 @@ use super::{
     SlowWarmUp,
 };
 use crate::build::{Builder, Members, PoolHandles};
-use crate::config::{ConfigError, Json};
+use crate::config::{ConfigError, Json, Pool};
 use crate::request::Request;
 use crate::step::{Cx, Hop, NodeId, Step};
 use std::sync::Arc;
@@ -41,8 +41,7 @@ impl PoolRoute {
         }
         let mut node = if children.is_empty() {
             members.json("hash");
-            let error_on_empty = pool.pool().error_on_empty;
-            members.add(if error_on_empty { AnyHandle::error() } else { AnyHandle::null() })
+            Self::empty(members, pool.pool())
         } else {
             let unlogged = log.map(|_| members.logged(pool, None));
             Self::by_hash(members, pool, &children, unlogged.as_deref())?
@@ -69,6 +68,18 @@ impl PoolRoute {
             members.refuse(name, OF_META)?;
         }
         Ok(PoolRoute { node, pool: pool.pool().name.clone() })
+    /// What stands for a pool without servers: as in mcrouter, an error unless the pool says otherwise.
+    fn empty(members: &mut Members<'_, '_, '_>, pool: &Pool) -> NodeId {
+        if !pool.error_on_empty {
+            return members.add(AnyHandle::null());
+        }
+        members.warn(pool.place.error(format!(
+            "pool {:?} has no servers: all its requests fail; with \"error_on_empty\": false they get the reply of a miss",
+            pool.name
+        )));
+        members.add(AnyHandle::error())
+    }
+
     /// What requests are passed to.
     pub(crate) fn node(&self) -> NodeId {
         self.node

@@ -47,7 +47,7 @@ fn every_option_is_read() {
         r#"{"name": "A", "servers": ["a:1", "b:2:ascii:ssl", {"type": "NullRoute"}, "unix:/s"], "protocol": "ascii",
             "server_timeout": 250, "connect_timeout": 1000000, "region": "r", "cluster": "c", "keep_routing_prefix": true,
             "qos": {"class": 4, "path": 3}, "tko_tracker": {"num_tko_threshold_upper": 3, "num_tko_threshold_lower": 2},
-            "error_on_empty": true, "disable_request_deadline_check": false, "max_outstanding": 7, "leases": "meta", "tags": ["w", "x", "y", "z"],
+            "error_on_empty": false, "disable_request_deadline_check": false, "max_outstanding": 7, "leases": "meta", "tags": ["w", "x", "y", "z"],
             "weights": [1, 0.25, 0, 1.0], "hostnames": ["ha", "hb", "hc", "hd"], "failure_domains": [1, "rack", null, -1],
             "names": ["na", "nb", "nc", "nd"], "slots": [0, 5, 2, 8388607], "enable_compression": false, "use_ssl": false}"#,
     )
@@ -63,7 +63,7 @@ fn every_option_is_read() {
         (Some(Duration::from_millis(250)), Some(Duration::from_secs(1000)))
     );
     assert_eq!((pool.region.as_deref(), pool.cluster.as_deref()), (Some("r"), Some("c")));
-    assert!(pool.keep_routing_prefix && pool.error_on_empty);
+    assert!(pool.keep_routing_prefix && !pool.error_on_empty);
     assert_eq!(pool.qos, Qos { class: Some(4), path: Some(3) });
     assert_eq!(pool.tko_thresholds, Some(TkoThresholds { upper: 3, lower: 2 }));
     assert_eq!((pool.disable_request_deadline_check, pool.max_outstanding), (Some(false), Some(7)));
@@ -92,7 +92,7 @@ fn what_is_not_given_is_up_to_the_router() {
             && pool.cluster.is_none()
     );
     assert!(
-        !pool.keep_routing_prefix && !pool.error_on_empty && pool.disable_request_deadline_check.is_none()
+        !pool.keep_routing_prefix && pool.error_on_empty && pool.disable_request_deadline_check.is_none()
     );
     assert!(pool.qos == Qos::default() && pool.tko_thresholds.is_none() && pool.tags.is_none());
     assert_eq!(pool.leases, Leases::Native);

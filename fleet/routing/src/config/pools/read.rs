@@ -101,7 +101,7 @@ pub(super) fn read(
             .optional("tko_tracker")
             .map(|json| tko_thresholds(json, servers.len(), warnings))
             .transpose()?,
-        error_on_empty: members.optional_as("error_on_empty", Json::boolean)?.unwrap_or_default(),
+        error_on_empty: members.optional_as("error_on_empty", Json::boolean)?.unwrap_or(true),
         disable_request_deadline_check: members
             .optional_as("disable_request_deadline_check", Json::boolean)?,
         max_outstanding: members

@@ -39,13 +39,21 @@ fn a_hash_route_hashes_as_a_pool_does() {
 }
 
 #[test]
-fn an_empty_pool_answers_a_miss_or_an_error() {
-    for (more, outcome) in [("", Outcome::NotFound), (r#", "error_on_empty": true"#, Outcome::LocalError)] {
-        let mut router =
-            Router::of(&format!(r#"{{"pools": {{"N": {{"servers": []{more}}}}}, "route": "PoolRoute|N"}}"#));
-        let ticket = router.get("k");
-        assert_eq!(router.told(ticket), Some(outcome));
-        router.end();
+fn an_empty_pool_is_an_error_unless_a_miss_is_wanted() {
+    for (more, outcome) in [
+        ("", Outcome::LocalError),
+        (r#", "error_on_empty": true"#, Outcome::LocalError),
+        (r#", "error_on_empty": false"#, Outcome::NotFound),
+    ] {
+        for route in [r#""PoolRoute|N""#, r#"{"type": "SaltedFailoverRoute", "pool": "N"}"#] {
+            let config = format!(r#"{{"pools": {{"N": {{"servers": []{more}}}}}, "route": {route}}}"#);
+            let (built, ..) = built(&config).unwrap();
+            assert_eq!(built.warnings.len(), usize::from(outcome == Outcome::LocalError));
+            let mut router = Router::of(&config);
+            let ticket = router.get("k");
+            assert_eq!(router.told(ticket), Some(outcome));
+            router.end();
+        }
         let mut router = Router::new(&format!(r#"{{"type": "HashRoute", "children": []{more}}}"#));
         let ticket = router.get("k");
         assert_eq!(router.told(ticket), Some(outcome));
