@@ -24,6 +24,20 @@ fn rates_are_tokens_a_second() {
     assert!(pass(10_000, Op::Delete));
     assert!(pass(10_000, Op::Set) && pass(10_000, Op::Incr));
     refusal(r#"{"type": "RateLimitRoute", "target": "NullRoute", "rates": {"gets_rate": 0}}"#);
+#[test]
+fn rates_count_from_the_configuration_on() {
+    let route =
+        r#"{"type": "PoolRoute", "pool": "A", "rates": {"sets_rate": 10, "gets_rate": 10, "gets_burst": 2}}"#;
+    let mut router = Router::new(route);
+    router.refuse("a", Outcome::Found);
+    router.walks.tree().begin(5_000);
+    router.facts.now_ms = 8_000;
+    for (op, expected) in [(Op::Set, 10), (Op::Get, 2)] {
+        let tickets: Vec<_> = (0..12).map(|_| router.ask(op, "k")).collect();
+        let passed = tickets.iter().filter(|ticket| router.told(**ticket) == Some(Outcome::Found)).count();
+        assert_eq!(passed, expected, "{op:?}");
+    }
+    router.end();
 }
 
 #[test]
