@@ -196,6 +196,33 @@ fn hosts_and_clients_choose_a_child() {
     router.end();
     by_client.end();
     refusal(r#"{"type": "OriginalClientHashRoute", "children": "Pool|P", "offset": 8}"#);
+/// A lease-set that the new place does not store is sent to the old place while its token may be from there.
+fn migrating_leases(router: &mut Router, start: u64) {
+    let server_at = |router: &mut Router, now: u64| {
+        router.facts.now_s = now;
+        router.get("k");
+        let server = router.sent()[0][..1].to_owned();
+        router.reply(&server, Outcome::NotFound);
+        server
+    };
+    let change = (start..start + 200).find(|now| server_at(router, *now) == "b").unwrap();
+    for (now, outcome, servers) in [
+        (change - 1, Outcome::NotStored, "a"),
+        (change, Outcome::NotStored, "ba"),
+        (change + 9, Outcome::NotStored, "ba"),
+        (change + 9, Outcome::Stored, "b"),
+        (change + 10, Outcome::NotStored, "b"),
+    ] {
+        router.facts.now_s = now;
+        let ticket = router.ask(Op::LeaseSet, "k");
+        router.reply(&servers[..1], outcome);
+        assert_eq!(router.told(ticket), Some(outcome));
+        let sent: String = router.sent().iter().map(|sent| sent[..1].to_owned()).collect();
+        assert_eq!(sent, servers, "{} s after the change", now + 1 - change);
+        if servers == "ba" {
+            router.reply("a", Outcome::NotStored);
+        }
+    }
 }
 
 #[test]
@@ -218,6 +245,7 @@ fn keys_migrate_one_after_the_other_and_deletes_go_to_both() {
         }
         assert!(expected.contains(&moved), "{moved} at {now}");
     }
+    migrating_leases(&mut router, start);
     for (now, servers) in [(start - 1, "a"), (start, "ab"), (start + 199, "ab"), (start + 200, "b")] {
         router.facts.now_s = now;
         let ticket = router.ask(Op::Delete, "k");
