@@ -228,6 +228,9 @@ fn tko_thresholds(
     warnings: &mut Vec<ConfigError>,
 ) -> Result<TkoThresholds, ConfigError> {
     let mut object = json.object("tko_tracker")?;
+    warnings.push(json.error(
+        "'tko_tracker' has no effect: a pool's servers are marked as failed however many are already",
+    ));
     let mut read = |bound: &str| {
         let number = object.optional_as(&format!("num_tko_threshold_{bound}"), |json, name| {
             json.integer(name, 1..=i64::from(u32::MAX))
