@@ -128,7 +128,9 @@ pub(super) fn read(
     }
     for mut object in members.0 {
         // How definitions are found, which has happened.
-        let _ = (object.optional("name"), object.optional("inherit"));
+        for known in ["type", "name", "inherit"] {
+            object.optional(known);
+        }
         object.finish(warnings);
     }
     Ok(pool)
