@@ -35,7 +35,12 @@ impl<'c> Builder<'c> {
     }
 }
 
-impl<'j> Members<'_, '_, 'j> {
+impl<'c, 'j> Members<'_, 'c, 'j> {
+    /// The members of a member.
+    pub(crate) fn of<'a>(&mut self, json: &'a Json) -> Result<Members<'_, 'c, 'a>, ConfigError> {
+        self.build.members(json)
+    }
+
     /// A member as it is, if it is there.
     pub(crate) fn json(&mut self, name: &str) -> Option<&'j Json> {
         self.object.as_mut()?.optional(name)

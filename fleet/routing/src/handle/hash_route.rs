@@ -1,6 +1,6 @@
 //! A child by the hash of the key.
 
-use super::{Children, Handle};
+use super::{AnyHandle, Children, Handle, Latest};
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::hash::Selector;
@@ -39,7 +39,14 @@ impl Handle for HashRoute {
             Some(false) => members.children("children")?,
             _ => members.children_or_error("children")?,
         };
-        let hash = members.hash(children.len())?;
+        let is_latest = members.json("hash_func").is_some_and(Latest::is_meant);
+        let children: Children = if is_latest {
+            let latest = Latest::read(&mut members, children)?;
+            [members.add(AnyHandle::Latest(latest))].into()
+        } else {
+            children
+        };
+        let hash = if is_latest { members.plain_hash(1) } else { members.hash(children.len()) }?;
         members.end();
         Ok(HashRoute::new(build, children, hash))
     }

@@ -1,7 +1,7 @@
 //! A server of a pool by the hash of the key.
 
 use super::{
-    AnyHandle, EjectHosts, Handle, HashRoute, OutstandingLimit, RateLimit, Resize, Shadow, ShardSplit,
+    AnyHandle, EjectHosts, Handle, HashRoute, Latest, OutstandingLimit, RateLimit, Resize, Shadow, ShardSplit,
     SlowWarmUp,
 };
 use crate::build::{Builder, Members, PoolHandles};
@@ -111,6 +111,10 @@ impl PoolRoute {
         children: &[NodeId],
         unlogged: Option<&[NodeId]>,
     ) -> Result<NodeId, ConfigError> {
+        if let Some(hash) = members.json("hash").filter(|hash| Latest::is_meant(hash)) {
+            let latest = Latest::of_hash(members, hash, children.into())?;
+            return Ok(members.add(AnyHandle::Latest(latest)));
+        }
         let hash = members.hash_of_first(pool, children.len())?;
         let handle = if EjectHosts::is_wanted(pool, &hash)? {
             AnyHandle::EjectHosts(EjectHosts::new(children.into(), unlogged.map(Into::into), hash))

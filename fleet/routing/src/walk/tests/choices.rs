@@ -102,6 +102,35 @@ fn a_short_form_of_a_selector_is_its_only_route() {
             router.reply("a", Outcome::NotFound);
         }
         router.end();
+#[test]
+fn a_hash_may_be_a_latest_route() {
+    for (route, latest) in [
+        (
+            r#"{"type": "PoolRoute", "pool": "P", "hash": "Latest"}"#,
+            r#"{"type": "LatestRoute", "children": "Pool|P"}"#,
+        ),
+        (
+            r#"{"type": "PoolRoute", "pool": "P", "hash": {"hash_func": "Latest", "failover_count": 2, "salt": "x"}}"#,
+            r#"{"type": "LatestRoute", "children": "Pool|P", "failover_count": 2, "salt": "x"}"#,
+        ),
+        (
+            r#"{"type": "HashRoute", "children": "Pool|P", "hash_func": "Latest", "weights": [1, 1, 0, 0, 0, 0, 0, 0]}"#,
+            r#"{"type": "LatestRoute", "children": "Pool|P", "weights": [1, 1, 0, 0, 0, 0, 0, 0]}"#,
+        ),
+    ] {
+        assert!(warnings(route).is_empty(), "{:?}", warnings(route));
+        for host in 0..20 {
+            let sent = [route, latest].map(|route| {
+                let mut router = Router::new(route);
+                router.facts.host = host;
+                (0..8).for_each(|number| router.refuse(&format!("p{number}"), Outcome::Timeout));
+                router.get("k");
+                router.get("another");
+                router.sent()
+            });
+            assert_eq!(sent[0], sent[1], "{route}");
+            assert_eq!(sent[0][0].split(' ').next(), sent[0][sent[0].len() / 2].split(' ').next());
+        }
     }
 }
 
