@@ -93,6 +93,8 @@ fn operations_choose_a_child() {
         refusal(r#"{"type": "OperationSelectorRoute", "operation_policies": {"fetch": "NullRoute"}}"#);
     assert!(error.contains("unknown operation fetch"), "{error}");
     refusal(r#"{"type": "RoutingGroupRoute", "routing_group_policies": {"touch_like": "NullRoute"}}"#);
+}
+
 #[test]
 fn a_short_form_of_a_selector_is_its_only_route() {
     for kind in ["OperationSelectorRoute", "PrefixPolicyRoute", "RoutingGroupRoute", "LoggingRoute"] {
@@ -102,6 +104,9 @@ fn a_short_form_of_a_selector_is_its_only_route() {
             router.reply("a", Outcome::NotFound);
         }
         router.end();
+    }
+}
+
 #[test]
 fn a_hash_may_be_a_latest_route() {
     for (route, latest) in [
@@ -199,6 +204,14 @@ fn null_and_error_answer_at_once() {
         ("\"ErrorRoute\"", Op::Get, Outcome::LocalError),
         ("\"ErrorRoute|some text\"", Op::Get, Outcome::LocalError),
         (r#"{"type": "ErrorRoute", "result": "busy"}"#, Op::Get, Outcome::Busy),
+        (r#"{"type": "ErrorRoute", "result": "mc_res_busy"}"#, Op::Get, Outcome::Busy),
+        (
+            r#"{"type": "ErrorRoute", "result": "mc_res_deadline_exceeded"}"#,
+            Op::Get,
+            Outcome::DeadlineExceeded,
+        ),
+        (r#"{"type": "ErrorRoute", "result": "mc_res_bad_key"}"#, Op::Get, Outcome::ClientError),
+        (r#"{"type": "ErrorRoute", "result": "mc_res_bad_value"}"#, Op::Get, Outcome::RemoteError),
         ("\"LoggingRoute\"", Op::Get, Outcome::NotFound),
         ("\"LoggingRoute|ErrorRoute\"", Op::Get, Outcome::LocalError),
     ] {
@@ -208,6 +221,7 @@ fn null_and_error_answer_at_once() {
         router.end();
     }
     refusal(r#"{"type": "ErrorRoute", "result": "fine"}"#);
+    refusal(r#"{"type": "ErrorRoute", "result": "mc_res_found"}"#);
 }
 
 #[test]
@@ -225,6 +239,8 @@ fn hosts_and_clients_choose_a_child() {
     router.end();
     by_client.end();
     refusal(r#"{"type": "OriginalClientHashRoute", "children": "Pool|P", "offset": 8}"#);
+}
+
 /// A lease-set that the new place does not store is sent to the old place while its token may be from there.
 fn migrating_leases(router: &mut Router, start: u64) {
     let server_at = |router: &mut Router, now: u64| {

@@ -60,6 +60,8 @@ fn failover_errors_say_what_counts_for_each_kind_of_operation() {
         (by_kind, Op::Delete, Outcome::Busy, 1),
         (by_kind, Op::Touch, Outcome::Busy, 3),
         (r#", "failover_errors": ["client_error"]"#, Op::Get, Outcome::ClientError, 3),
+        (r#", "failover_errors": ["bad_key", "ooo", "aborted"]"#, Op::Get, Outcome::ClientError, 1),
+        (r#", "failover_errors": ["bad_value", "tko"]"#, Op::Get, Outcome::RemoteError, 1),
     ] {
         let (sent, _) = run(&route("FailoverRoute", more), op, "k", &[failure; 3], 0);
         assert_eq!(sent.len(), asked, "{more} {op:?} {failure:?}");
