@@ -37,7 +37,7 @@ impl PoolRoute {
             }
         }
         if let Some(shadows) = members.json("shadows") {
-            Shadow::wrap(members, shadows, &mut children)?;
+            Shadow::wrap(members, shadows, &mut children);
         }
         let mut node = if children.is_empty() {
             members.json("hash");
@@ -51,7 +51,8 @@ impl PoolRoute {
             node = members.add(AnyHandle::RateLimit(limit));
         }
         if let Some(splits) = members.json("shard_splits") {
-            node = members.add(AnyHandle::ShardSplit(ShardSplit::read(node, splits)?));
+            let split = ShardSplit::read(members, node, splits)?;
+            node = members.add(AnyHandle::ShardSplit(split));
         }
         members.without_effect("split_shard_fanout", "a get is sent to one split");
         members.json("pool_id");
@@ -68,6 +69,8 @@ impl PoolRoute {
             members.refuse(name, OF_META)?;
         }
         Ok(PoolRoute { node, pool: pool.pool().name.clone() })
+    }
+
     /// What stands for a pool without servers: as in mcrouter, an error unless the pool says otherwise.
     fn empty(members: &mut Members<'_, '_, '_>, pool: &Pool) -> NodeId {
         if !pool.error_on_empty {

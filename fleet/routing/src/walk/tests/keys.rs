@@ -212,6 +212,17 @@ fn a_shard_is_split_by_host() {
         router.end();
     }
     refusal(r#"{"type": "PoolRoute", "pool": "A", "shard_splits": {"7": 0}}"#);
+    let many =
+        r#"{"type": "PoolRoute", "pool": "A", "shard_splits": {"7": 10000, "8": {"new_split_size": 678}}}"#;
+    assert_eq!(warnings(many).len(), 2);
+    for key in ["a:7:b", "a:8:b"] {
+        let mut router = Router::new(many);
+        router.facts.host = 677 + 676;
+        router.refuse("a", Outcome::NotFound);
+        router.get(key);
+        assert_eq!(router.sent(), [format!("a get {}zz:b", &key[..3])]);
+        router.end();
+    }
 }
 
 #[test]

@@ -24,6 +24,8 @@ fn rates_are_tokens_a_second() {
     assert!(pass(10_000, Op::Delete));
     assert!(pass(10_000, Op::Set) && pass(10_000, Op::Incr));
     refusal(r#"{"type": "RateLimitRoute", "target": "NullRoute", "rates": {"gets_rate": 0}}"#);
+}
+
 #[test]
 fn rates_count_from_the_configuration_on() {
     let route =
@@ -106,6 +108,17 @@ fn shadowed(shadow: &str, keys: usize) -> (usize, usize) {
     (shadows, in_range)
 }
 
+/// How many warnings there are with these shadows, and which shadows a get has.
+fn with_shadows(shadows: &str) -> (usize, Vec<String>) {
+    let route = format!(r#"{{"type": "PoolRoute", "pool": "A", "shadows": {shadows}}}"#);
+    let mut router = Router::new(&route);
+    router.get("k");
+    let sent: Vec<_> = router.sent().iter().map(|sent| sent[..1].to_owned()).collect();
+    sent.iter().for_each(|server| router.reply(server, Outcome::NotFound));
+    router.end();
+    (warnings(&route).len(), sent.into_iter().filter(|server| server != "a").collect())
+}
+
 #[test]
 fn shadows_get_a_part_of_the_requests() {
     let (shadows, in_range) = shadowed(r#""index_range": [0, 2], "key_fraction_range": [0, 1]"#, 400);
@@ -127,10 +140,14 @@ fn shadows_get_a_part_of_the_requests() {
         r#""key_fraction_range": [1]"#,
         r#""keys_to_shadow": ["k"], "index_range": [0, 1]"#,
     ] {
-        refusal(&format!(
-            r#"{{"type": "PoolRoute", "pool": "P", "shadows": [{{"target": "NullRoute", {wrong}}}]}}"#
-        ));
+        // It is left out; the others stay.
+        let good = r#"{"target": "PoolRoute|B", "index_range": [0, 8], "key_fraction_range": [0, 1]}"#;
+        let wrong = format!(r#"{{"target": "PoolRoute|C", {wrong}}}"#);
+        assert_eq!(with_shadows(&format!("[{wrong}, {good}]")), (1, vec!["b".to_owned()]), "{wrong}");
     }
+    let unknown = r#"[{"target": "Nothing", "index_range": [0, 8], "key_fraction_range": [0, 1]}, 1, {}]"#;
+    assert_eq!(with_shadows(unknown), (3, vec![]));
+    assert_eq!(with_shadows("{}"), (1, vec![]));
     // A shadow that refuses is no trouble.
     let mut router = Router::new(
         r#"{"type": "PoolRoute", "pool": "A", "shadows": [{"target": "PoolRoute|B", "keys_to_shadow": ["k"]}]}"#,

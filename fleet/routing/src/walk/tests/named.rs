@@ -95,6 +95,17 @@ fn a_list_of_one_and_a_pool_of_one_server_are_routes() {
     router.end();
 }
 
+#[test]
+fn a_name_that_a_shadow_could_not_use_may_be_used_again() {
+    let named = r#"{"one": {"type": "PoolRoute", "pool": "A", "shadows": [{"target": "wrong"}, {"target": "one"}]}, "wrong": "Nothing"}"#;
+    let mut router = Router::of(&with(named, r#""one""#));
+    router.get("k");
+    router.reply("a", Outcome::Found);
+    router.end();
+    let error = wrong(named, r#"{"type": "AllSyncRoute", "children": ["one", "wrong"]}"#);
+    assert!(error.contains("unknown route \"Nothing\""), "{error}");
+}
+
 /// Routes that each name the one before, the first of which is in all of them.
 fn chain(routes: usize) -> String {
     let named = (1..routes).map(|number| {
