@@ -169,6 +169,21 @@ fn what_has_no_effect_warns() {
 }
 
 #[test]
+fn protocols_of_mcrouter_are_replaced_with_a_warning() {
+    for (pool, place, name) in [
+        ("{\"servers\": [\"a:1\",\n\"b:1:caret\", \"c:1:thrift\"]}", 3, "caret"),
+        ("{\"servers\": [\"a:1\", \"b:1:caret\"],\n\"protocol\": \"Thrift\"}", 3, "Thrift"),
+    ] {
+        let (pool, warnings) = only_pool(pool).unwrap();
+        assert!(pool.servers.len() > 1);
+        let warning = format!(
+            "main:{place}: the protocol {name:?} is replaced by \"ascii\": a server that does not know the text protocol fails"
+        );
+        assert_eq!(warnings, [warning]);
+    }
+}
+
+#[test]
 fn weights_of_another_length_are_taken_as_mcrouter_takes_them() {
     for (weights, expected, warning) in [
         ("[0.25]", [0.25, 0.5], "main:2: 'weights' has 1 items, 'servers' 2: the others have the weight 0.5"),
@@ -219,16 +234,16 @@ const REFUSED: &[(&str, &str)] = &[
         "main:3: pool \"A\": server \"b\" has the port \"\", 1 to 65535 expected",
     ),
     (
-        "{\"servers\": [\"a:1:caret\"]}",
-        "main:2: pool \"A\": server \"a:1:caret\" has the protocol \"caret\", which only servers inside Meta support: \"ascii\" expected",
+        "{\"servers\": [\"a:1:umbrella\"]}",
+        "main:2: pool \"A\": server \"a:1:umbrella\" has the protocol \"umbrella\", which only servers inside Meta support: \"ascii\" expected",
     ),
     (
         "{\"servers\": [\"a:1:ascii:ktls12\"]}",
         "main:2: pool \"A\": server \"a:1:ascii:ktls12\" has the security \"ktls12\", which needs mcrouter's libraries: \"plain\" or \"ssl\" expected",
     ),
     (
-        "{\"servers\": [],\n\"protocol\": \"thrift\"}",
-        "main:3: pool \"A\": has the protocol \"thrift\", which only servers inside Meta support: \"ascii\" expected",
+        "{\"servers\": [],\n\"protocol\": \"xdp\"}",
+        "main:3: pool \"A\": has the protocol \"xdp\", which only servers inside Meta support: \"ascii\" expected",
     ),
     (
         "{\"servers\": [],\n\"protocol\": 1}",

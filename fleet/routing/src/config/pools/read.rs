@@ -87,6 +87,7 @@ pub(super) fn read(
         members
             .refuse(&COLUMNS, "has an item for each server, and which servers an SRV record has changes")?;
     }
+    replaced_protocol(members.optional("protocol"), servers, warnings);
     let transport = Transport::read(&mut members)?;
     let mut pool = Pool {
         name: Arc::clone(name),
@@ -134,6 +135,22 @@ pub(super) fn read(
         object.finish(warnings);
     }
     Ok(pool)
+}
+
+/// Warns of the first place that has a protocol in whose place the text protocol is sent.
+fn replaced_protocol<'j>(of_pool: Option<&'j Json>, servers: &'j [Json], warnings: &mut Vec<ConfigError>) {
+    let of_pool = of_pool.and_then(|json| Some((json, json.text("protocol").ok()?)));
+    let of_pool = of_pool.filter(|(_, name)| server::is_replaced(name));
+    let of_server = |json: &'j Json| match &json.value {
+        Value::Text(text) => Some((json, server::replaced_protocol(text)?)),
+        _ => None,
+    };
+    if let Some((json, name)) = of_pool.or_else(|| servers.iter().find_map(of_server)) {
+        let reason = format!(
+            "the protocol {name:?} is replaced by \"ascii\": a server that does not know the text protocol fails"
+        );
+        warnings.push(json.error(reason));
+    }
 }
 
 fn leases(json: &Json, name: &str) -> Result<Leases, ConfigError> {
