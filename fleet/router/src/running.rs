@@ -180,6 +180,8 @@ fn service(
     log: Option<LogAccess>,
 ) -> io::Result<RouterService> {
     let tree = plan.tree(shared.settings()).map_err(io::Error::other)?;
+    // The worker's clock starts with it.
+    tree.begin(0);
     let log = log.map(DeleteLog::new).transpose()?;
     let mut flow = Flow::new(shared.counters(index), &shared, log);
     flow.adopt(plan);

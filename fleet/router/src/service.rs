@@ -236,6 +236,7 @@ impl RouterService {
             match change {
                 Change::Plan(plan, tree) => {
                     self.flow.adopt(&plan);
+                    tree.begin(self.flow.facts.now_ms);
                     if let Some(before) = self.walks.replace(*tree) {
                         self.mailboxes.wishes.send(Wish::Free(before));
                     }

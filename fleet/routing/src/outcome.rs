@@ -49,6 +49,26 @@ pub(crate) const FAILURES: [(&str, Outcome); 10] = [
     ("deadline_exceeded", Outcome::DeadlineExceeded),
 ];
 
+/// mcrouter's other errors, of which servers tell this router no more than that the client or the server is at fault.
+const OTHER_FAILURES: [(&str, Outcome); 10] = [
+    ("client_error", Outcome::ClientError),
+    ("bad_command", Outcome::ClientError),
+    ("bad_key", Outcome::ClientError),
+    ("bad_flags", Outcome::ClientError),
+    ("bad_exptime", Outcome::ClientError),
+    ("bad_lease_id", Outcome::ClientError),
+    ("bad_cas_id", Outcome::ClientError),
+    ("bad_value", Outcome::RemoteError),
+    ("aborted", Outcome::RemoteError),
+    ("ooo", Outcome::RemoteError),
+];
+
+/// The failure with this name of mcrouter's.
+pub(crate) fn failure(name: &str) -> Option<Outcome> {
+    let known = FAILURES.iter().chain(&OTHER_FAILURES).find(|(known, _)| *known == name);
+    known.map(|(_, outcome)| *outcome)
+}
+
 impl Outcome {
     /// All outcomes.
     pub const ALL: [Outcome; 22] = [

@@ -30,6 +30,15 @@ impl Tree {
         self.everywhere
     }
 
+    /// Requests go through it from this time on, of [`crate::Facts::now_ms`]. Without it, limits of rates begin with their first request.
+    pub fn begin(&self, now_ms: u64) {
+        for handle in &self.handles {
+            if let AnyHandle::RateLimit(limit) = handle {
+                limit.begin(now_ms);
+            }
+        }
+    }
+
     /// The servers that requests may come to.
     pub fn destinations(&self) -> impl Iterator<Item = DestinationId> {
         self.handles.iter().filter_map(AnyHandle::destination)

@@ -35,7 +35,12 @@ impl<'c> Builder<'c> {
     }
 }
 
-impl<'j> Members<'_, '_, 'j> {
+impl<'c, 'j> Members<'_, 'c, 'j> {
+    /// The members of a member.
+    pub(crate) fn of<'a>(&mut self, json: &'a Json) -> Result<Members<'_, 'c, 'a>, ConfigError> {
+        self.build.members(json)
+    }
+
     /// A member as it is, if it is there.
     pub(crate) fn json(&mut self, name: &str) -> Option<&'j Json> {
         self.object.as_mut()?.optional(name)
@@ -143,7 +148,16 @@ impl<'j> Members<'_, '_, 'j> {
         }
     }
 
-    /// The same for a member of a member.
+    pub(crate) fn warn(&mut self, warning: ConfigError) {
+        self.build.warnings.push(warning);
+    }
+
+    /// Warns of what is wrong with a part of the route, which goes without it.
+    pub(crate) fn left_out(&mut self, effect: &str, error: ConfigError) {
+        self.warn(error.place.error(format!("{}; {effect}", error.reason)));
+    }
+
+    /// The same as [`Self::without_effect`] for a member of a member.
     pub(crate) fn warn_of(&mut self, json: Option<&Json>, name: &str, reason: &str) {
         self.build.warnings.extend(json.map(|json| json.error(format!("'{name}' has no effect: {reason}"))));
     }
@@ -182,6 +196,19 @@ impl<'j> Members<'_, '_, 'j> {
         }
     }
 
+    /// The same for the child that a short form gives.
+    pub(crate) fn main_child_or_null(&mut self, name: &str) -> Result<NodeId, ConfigError> {
+        match self.main(name) {
+            Some(child) => self.build.node(child),
+            None => Ok(self.build.null()),
+        }
+    }
+
+    /// Children, if there are some.
+    pub(crate) fn list(&mut self, name: &str) -> Result<Vec<NodeId>, ConfigError> {
+        self.json(name).map_or(Ok(Vec::new()), |list| self.build.nodes(list))
+    }
+
     /// Children: at least one, since an empty list is a route without items.
     pub(crate) fn children(&mut self, name: &str) -> Result<Children, ConfigError> {
         let nodes = match self.main(name) {
@@ -212,28 +239,37 @@ impl<'j> Members<'_, '_, 'j> {
         let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
         let (kind, salt) = (self.text("hash_func")?, self.text("salt")?);
         let (tags, weights) = (self.json("tags"), self.json("weights"));
-        selectors::selector(
-            self.json,
-            kind.as_deref(),
-            salt.as_deref(),
-            &selectors::identities(&names, tags, weights)?,
-        )
+        let identities = selectors::identities(&names, tags, weights);
+        let selector = identities.and_then(|identities| {
+            selectors::selector(self.json, kind.as_deref(), salt.as_deref(), &identities)
+        });
+        self.unless_single(children, selector)
     }
 
-    /// The same for the servers of a pool, as the pool and the route say.
-    pub(crate) fn hash_of_pool(&mut self, pool: &PoolHandles) -> Result<Selector, ConfigError> {
-        let hash = self.json("hash");
-        pool.selector(self.json, hash, pool.children().len())
+    /// With one child, as in mcrouter, it does not matter what is wrong with the hash.
+    fn unless_single(
+        &mut self,
+        children: usize,
+        selector: Result<Selector, ConfigError>,
+    ) -> Result<Selector, ConfigError> {
+        match selector {
+            Err(error) if children == 1 => {
+                self.left_out("this has no effect on a single child", error);
+                self.plain_hash(1)
+            }
+            selector => selector,
+        }
     }
 
-    /// The same for the first servers of a pool that changes.
+    /// The same for the first servers of a pool, as the pool and the route say.
     pub(crate) fn hash_of_first(
         &mut self,
         pool: &PoolHandles,
         servers: usize,
     ) -> Result<Selector, ConfigError> {
         let hash = self.json("hash");
-        pool.selector(self.json, hash, servers)
+        let selector = pool.selector(self.json, hash, servers);
+        self.unless_single(servers, selector)
     }
 
     /// All servers of a pool with what becomes of their keys; deletes that fail are logged under this name.
@@ -244,10 +280,20 @@ impl<'j> Members<'_, '_, 'j> {
         self.build.handed_over(pool.pool(), &servers)
     }
 
-    /// By rendezvous hashing among children with these tags.
-    pub(crate) fn rendezvous(&self, children: usize, tags: Option<&Json>) -> Result<Selector, ConfigError> {
+    pub(crate) fn plain_hash(&self, children: usize) -> Result<Selector, ConfigError> {
+        self.selector("Ch3", children, None)
+    }
+
+    /// By rendezvous hashing among children with these tags, and weights if there are any.
+    pub(crate) fn rendezvous(
+        &self,
+        children: usize,
+        tags: Option<&Json>,
+        weights: Option<&Json>,
+    ) -> Result<Selector, ConfigError> {
         let names: Vec<String> = (0..children).map(|number| number.to_string()).collect();
-        selectors::selector(self.json, Some("Rendezvous"), None, &selectors::identities(&names, tags, None)?)
+        let kind = if weights.is_some() { "WeightedRendezvous" } else { "Rendezvous" };
+        selectors::selector(self.json, Some(kind), None, &selectors::identities(&names, tags, weights)?)
     }
 
     /// By a hash that is named, among children with these weights.

@@ -12,6 +12,7 @@ mod selectors;
 use crate::config::{ConfigError, FailureDomain, Json, Pools, Value};
 use crate::destinations::Destinations;
 use crate::handle::{AllSync, AnyHandle, Children, KeepPrefix, NAMES, Shadow};
+use crate::hash::Selector;
 use crate::settings::Settings;
 use crate::step::{Hop, LogName, NodeId};
 use crate::warm_ups::WarmUps;
@@ -75,6 +76,17 @@ impl<'c> Builder<'c> {
         }
     }
 
+    /// How a route selects a child by the hash of the key that it is given, if it does.
+    pub(crate) fn selection(&self, node: NodeId) -> Option<&Selector> {
+        match &self.handles[node.0 as usize] {
+            AnyHandle::PoolRoute(route) => self.selection(route.node()),
+            AnyHandle::RateLimit(limit) => self.selection(limit.target()),
+            AnyHandle::HashRoute(route) => route.selection(),
+            AnyHandle::EjectHosts(route) => Some(route.selection()),
+            _ => None,
+        }
+    }
+
     /// A handle that asks all servers, each in one of the ways to it.
     fn everywhere(&mut self) -> NodeId {
         let mut known = HashSet::new();
@@ -126,20 +138,30 @@ impl<'c> Builder<'c> {
     pub(crate) fn node(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
         self.depth += 1;
         let outside = std::mem::replace(&mut self.deepest, 0);
-        self.reach(json, self.depth)?;
-        let node =
-            match &json.value {
-                Value::Text(text) => self.short_form(json, text),
-                Value::Object(_) => self.object(json),
-                _ => Err(json
-                    .error(format!("a route is an object with a type, or a name; this is {}", json.kind()))),
-            };
+        let node = self.reach(json, self.depth).and_then(|()| self.any(json));
         if let Ok(node) = node {
             self.heights.insert(node, self.deepest - self.depth);
         }
         self.deepest = self.deepest.max(outside);
         self.depth -= 1;
         node
+    }
+
+    /// A route in any of its forms. As in mcrouter, a list of one route and a pool of one server are routes.
+    fn any(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
+        if let Some(pool) = pool_in_list(json)? {
+            let pool = self.pool(&pool)?;
+            return only(json, &pool.children);
+        }
+        match &json.value {
+            Value::Text(text) => self.short_form(json, text),
+            Value::Object(_) => self.object(json),
+            Value::Array(_) => self.nodes(json).and_then(|nodes| only(json, &nodes)),
+            _ => {
+                let reason = format!("a route is an object with a type, or a name; this is {}", json.kind());
+                Err(json.error(reason))
+            }
+        }
     }
 
     /// So many routes are within each other here.
@@ -220,7 +242,7 @@ impl<'c> Builder<'c> {
             }
         }
         match pool_in_list(json)? {
-            Some(name) => self.pool(&name).map(|pool| pool.children().to_vec()),
+            Some(pool) => self.pool(&pool).map(|pool| pool.children().to_vec()),
             None => self.node(json).map(|node| vec![node]),
         }
     }
@@ -234,7 +256,7 @@ impl<'c> Builder<'c> {
     }
 }
 
-/// The name of a pool in a list of handles: `Pool|name`, or an object of type Pool.
+/// A pool in a list of handles, as [`Builder::pool`] reads it: `Pool|name`, or an object of type Pool, which may define the pool.
 fn pool_in_list(json: &Json) -> Result<Option<Json>, ConfigError> {
     match &json.value {
         Value::Text(text) => Ok(text
@@ -242,7 +264,7 @@ fn pool_in_list(json: &Json) -> Result<Option<Json>, ConfigError> {
             .map(|name| Json { place: json.place.clone(), value: Value::Text(name.into()) })),
         _ => match json.get("type") {
             Some(Json { value: Value::Text(kind), .. }) if **kind == *"Pool" => {
-                json.object("Pool")?.required("name").map(|name| Some(name.clone()))
+                json.object("Pool")?.required("name").map(|_| Some(json.clone()))
             }
             _ => Ok(None),
         },

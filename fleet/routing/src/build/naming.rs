@@ -40,7 +40,14 @@ impl<'c> Builder<'c> {
             Some(Meaning::Waiting(member)) => member,
         };
         self.named.insert(name.clone(), Meaning::UnderWay);
-        let nodes: Children = self.nodes(member)?.into();
+        let nodes: Children = match self.nodes(member) {
+            Ok(nodes) => nodes.into(),
+            Err(error) => {
+                // It may have been a shadow's, which is left out.
+                self.named.insert(name.clone(), Meaning::Waiting(member));
+                return Err(error);
+            }
+        };
         self.named.insert(name.clone(), Meaning::Routes(nodes.clone(), member.place.clone()));
         Ok(Some(nodes))
     }

@@ -62,12 +62,14 @@ impl PoolHandles {
             }
             identities.push(identity);
         }
+        // As in mcrouter, weights of the pool choose the hash unless the route names one.
+        let of_pool = self.pool.servers.iter().any(|server| server.weight.is_some()).then_some("WeightedCh3");
         let (kind, salt) = match hash {
-            None => (None, None),
+            None => (of_pool, None),
             Some(Json { value: Value::Text(kind), .. }) => (Some(&**kind), None),
             Some(json) => {
                 let mut object = json.object("hash")?;
-                let kind = object.optional_as("hash_func", Json::text)?;
+                let kind = object.optional_as("hash_func", Json::text)?.or(of_pool);
                 let salt = object.optional_as("salt", Json::text)?;
                 if let Some(weights) = object.optional_as("weights", Json::list)? {
                     selectors::weigh(&mut identities, weights)?;

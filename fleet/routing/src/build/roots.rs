@@ -2,7 +2,7 @@
 
 use super::Builder;
 use crate::config::{ConfigError, Json, Value};
-use crate::handle::{AllInitial, AllSync, AnyHandle, BigValue, OperationSelector};
+use crate::handle::{AnyHandle, BigValue, RoutingPrefixes};
 use crate::prefix::{self, Prefixes};
 use crate::settings::BigValues;
 use crate::step::NodeId;
@@ -34,24 +34,10 @@ impl Builder<'_> {
         let default = default.ok_or_else(|| {
             top.error(format!("no route has the default prefix {default_route} among its aliases"))
         })?;
-        let mut known: HashMap<Box<[u8]>, NodeId> =
-            roots.iter().map(|(prefix, node)| (prefix.as_bytes().into(), *node)).collect();
-        for (pattern, nodes) in patterns(&roots, &default_route) {
-            let node = match *nodes {
-                [only] => only,
-                _ => self.all_roots(nodes),
-            };
-            known.insert(pattern.into_bytes().into(), node);
-        }
-        Ok(Prefixes::new(known, default, self.settings.unknown_prefix))
-    }
-
-    /// What a prefix with an asterisk leads to. As in mcrouter, the nearest root answers and the others are sent the same; a delete is only
-    /// acknowledged when all roots have acknowledged it, as otherwise one that fails elsewhere would be lost.
-    fn all_roots(&mut self, nodes: Vec<NodeId>) -> NodeId {
-        let deletes = self.add(AnyHandle::AllSync(AllSync::new(nodes.clone().into())));
-        let others = self.add(AnyHandle::AllInitial(AllInitial::new(nodes)));
-        self.add(AnyHandle::OperationSelector(OperationSelector::with_deletes(deletes, others)))
+        let known = roots.iter().map(|(prefix, node)| (prefix.as_bytes().into(), *node)).collect();
+        let nearest_first = nearest_first(roots, &default_route);
+        let patterns = self.add(AnyHandle::RoutingPrefixes(RoutingPrefixes::new(nearest_first)));
+        Ok(Prefixes { known, default, patterns, unknown: self.settings.unknown_prefix })
     }
 
     /// Puts a handle in front of each route that splits values; one that several prefixes lead to stays one.
@@ -101,34 +87,12 @@ fn add(roots: &mut Roots, at: &Json, prefix: &Arc<str>, node: NodeId) -> Result<
     Ok(())
 }
 
-/// Prefixes with an asterisk, and the roots that each stands for: those nearest to the default come first, since their answers are the
-/// client's.
-fn patterns(roots: &Roots, default: &str) -> Vec<(String, Vec<NodeId>)> {
-    let home = prefix::parts(default);
-    let mut patterns: Vec<(String, Vec<(u8, NodeId)>)> = Vec::new();
-    for (prefix, node) in roots {
-        let Some((region, cluster)) = prefix::parts(prefix) else { continue };
-        let distance = match home {
-            _ if **prefix == *default => 0,
-            Some((near, _)) if near == region => 1,
-            _ => 2,
-        };
-        for pattern in ["/*/*/".to_owned(), format!("/{region}/*/"), format!("/*/{cluster}/")] {
-            match patterns.iter_mut().find(|(known, _)| *known == pattern) {
-                Some((_, nodes)) => nodes.push((distance, *node)),
-                None => patterns.push((pattern, vec![(distance, *node)])),
-            }
-        }
-    }
-    let nearest_first = |(pattern, mut nodes): (String, Vec<(u8, NodeId)>)| {
-        nodes.sort_by_key(|(distance, _)| *distance);
-        let mut distinct = Vec::new();
-        for (_, node) in nodes {
-            if !distinct.contains(&node) {
-                distinct.push(node);
-            }
-        }
-        (pattern, distinct)
-    };
-    patterns.into_iter().map(nearest_first).collect()
+/// The roots that are nearest to the default come first.
+fn nearest_first(mut roots: Roots, default: &str) -> Roots {
+    let home = prefix::parts(default).map(|(region, _)| region);
+    roots.sort_by_key(|(prefix, _)| {
+        let is_near = prefix::parts(prefix).map(|(region, _)| region) == home;
+        (**prefix != *default, !is_near)
+    });
+    roots
 }

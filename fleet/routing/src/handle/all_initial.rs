@@ -4,17 +4,10 @@ use super::{Children, Handle};
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::request::Request;
-use crate::step::{Cx, NodeId, Rewrite, Step};
+use crate::step::{Cx, Rewrite, Step};
 
 #[derive(Debug)]
 pub(crate) struct AllInitial(Children);
-
-impl AllInitial {
-    /// With at least one child.
-    pub(crate) fn new(children: Vec<NodeId>) -> Self {
-        AllInitial(children.into())
-    }
-}
 
 impl Handle for AllInitial {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {

@@ -28,6 +28,10 @@ impl EjectHosts {
         EjectHosts { children, unlogged, selector }
     }
 
+    pub(crate) fn selection(&self) -> &Selector {
+        &self.selector
+    }
+
     /// Whether a pool is to be like this, with this hash.
     pub(crate) fn is_wanted(pool: &PoolHandles, selector: &Selector) -> Result<bool, ConfigError> {
         let Some(json) = &pool.pool().auto_eject_hosts else { return Ok(false) };

@@ -3,7 +3,7 @@
 use super::Handle;
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
-use crate::outcome::{FAILURES, Outcome};
+use crate::outcome::{Outcome, failure};
 use crate::request::Request;
 use crate::step::{Cx, Step};
 
@@ -24,10 +24,8 @@ impl Handle for Error {
         members.json("enable_logging");
         let outcome = match members.text("result")? {
             None => Outcome::LocalError,
-            Some(name) => FAILURES
-                .iter()
-                .find(|(known, _)| **known == *name)
-                .map(|(_, outcome)| *outcome)
+            // mcrouter knows the first form only.
+            Some(name) => failure(name.strip_prefix("mc_res_").unwrap_or(&name))
                 .ok_or_else(|| json.error(format!("unknown error {name}")))?,
         };
         members.end();

@@ -4,6 +4,8 @@ mod failures;
 mod limit;
 mod pairing;
 mod policy;
+mod salted;
+mod tried;
 
 pub(crate) use failures::Failures;
 
@@ -16,7 +18,8 @@ use crate::request::{Op, Request};
 use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
 use limit::Limit;
 use pairing::Pairing;
-use policy::{Failed, Policy, Tried};
+use policy::Policy;
+use tried::{Failed, Tried};
 
 #[derive(Debug)]
 pub(crate) struct Failover {
@@ -57,6 +60,8 @@ impl Failover {
             Some(json) if children.len() > 1 => Policy::parse(members, json, &children, normal)?,
             _ => Policy::in_order(),
         };
+        // Policies read them.
+        let _ = (members.json("hash"), members.json("tags"));
         Ok(Failover { children, failures, policy, limit, tag, pairing })
     }
 
@@ -75,7 +80,8 @@ impl Handle for Failover {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let children = members.children("children")?;
-        let failover = Self::read(&mut members, children, None)?;
+        let normal = members.build().selection(children[0]).cloned();
+        let failover = Self::read(&mut members, children, normal)?;
         members.end();
         Ok(failover)
     }
@@ -121,11 +127,11 @@ impl Handle for Failover {
         }
         let failed = self.policy.failed(outcome);
         let mut tried = Tried::of(state);
-        tried.add(child as usize, failed);
+        self.policy.add(&mut tried, child as usize, failed);
         if failed == Failed::Once && self.limit.as_ref().is_some_and(|limit| !limit.allows()) {
             return answered;
         }
-        let next = self.policy.next(&self.children, &mut tried, child as usize, request.routing_key());
+        let next = self.policy.next(&self.children, tried, child as usize, request.routing_key());
         tried.keep(state);
         match next {
             Some(next) => {
@@ -144,8 +150,8 @@ impl Handle for Failover {
         let mut next = Some(0);
         while let Some(child) = next {
             self.ask(cx, child, request);
-            tried.add(child, Failed::Once);
-            next = self.policy.next(&self.children, &mut tried, child, request.routing_key());
+            self.policy.add(&mut tried, child, Failed::Once);
+            next = self.policy.next(&self.children, tried, child, request.routing_key());
         }
         Step::Await(State::default())
     }

@@ -19,7 +19,7 @@ impl Handle for FailoverWithExptime {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let normal = members.child("normal")?;
-        let others = members.children("failover")?;
+        let others = members.list("failover")?;
         let exptime = members.integer("failover_exptime", 0..=i64::from(i32::MAX))?.unwrap_or(EXPTIME);
         let others: Vec<_> = others
             .iter()
@@ -28,7 +28,8 @@ impl Handle for FailoverWithExptime {
                 members.add(AnyHandle::ModifyExptime(shorter))
             })
             .collect();
-        let failover = Failover::read(&mut members, chain(normal, others.into_iter()), None)?;
+        let selection = members.build().selection(normal).cloned();
+        let failover = Failover::read(&mut members, chain(normal, others.into_iter()), selection)?;
         members.end();
         Ok(FailoverWithExptime(failover))
     }

@@ -1,6 +1,6 @@
 //! A child by the hash of the key.
 
-use super::{Children, Handle};
+use super::{AnyHandle, Children, Handle, Latest};
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::hash::Selector;
@@ -21,6 +21,11 @@ impl HashRoute {
         HashRoute { children, hops, selector }
     }
 
+    /// How it selects, if there is a choice.
+    pub(crate) fn selection(&self) -> Option<&Selector> {
+        (self.children.len() > 1).then_some(&self.selector)
+    }
+
     #[inline]
     fn pick(&self, request: &Request<'_>) -> usize {
         self.selector.pick(request.routing_key())
@@ -31,10 +36,17 @@ impl Handle for HashRoute {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let children = match members.flag("error_on_empty")? {
-            Some(true) => members.children_or_error("children")?,
-            _ => members.children("children")?,
+            Some(false) => members.children("children")?,
+            _ => members.children_or_error("children")?,
         };
-        let hash = members.hash(children.len())?;
+        let is_latest = members.json("hash_func").is_some_and(Latest::is_meant);
+        let children: Children = if is_latest {
+            let latest = Latest::read(&mut members, children)?;
+            [members.add(AnyHandle::Latest(latest))].into()
+        } else {
+            children
+        };
+        let hash = if is_latest { members.plain_hash(1) } else { members.hash(children.len()) }?;
         members.end();
         Ok(HashRoute::new(build, children, hash))
     }

@@ -4,6 +4,7 @@ use super::Handle;
 use crate::KEY_MAX;
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
+use crate::hash::before_hash_stop;
 use crate::outcome::{Answer, Outcome};
 use crate::request::{Dialect, Op, Request};
 use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
@@ -34,12 +35,14 @@ enum Gets {
 const SUFFIX_MAX: usize = "::999".len();
 
 impl KeySplit {
-    /// The request for a replica; the first one has the key as it is.
+    /// The request for a replica; the first one has the key as it is. The number is in front of a hash stop: behind it, all replicas
+    /// would have the same hash, and be on one server.
     fn replica(cx: &mut Cx<'_>, number: u32, key: &[u8]) -> Rewrite {
         if number == 0 {
             return Rewrite::NONE;
         }
-        Rewrite::key(cx.text(&[key, b"::", number.to_string().as_bytes()]))
+        let (hashed, rest) = key.split_at(before_hash_stop(key).len());
+        Rewrite::key(cx.text(&[hashed, b"::", number.to_string().as_bytes(), rest]))
     }
 
     fn own(&self, cx: &Cx<'_>) -> u32 {

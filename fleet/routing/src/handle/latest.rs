@@ -1,8 +1,8 @@
 //! One child for all keys, which another host may choose otherwise; if it fails, others.
 
 use super::{Children, Failover, Handle};
-use crate::build::Builder;
-use crate::config::{ConfigError, Json};
+use crate::build::{Builder, Members};
+use crate::config::{ConfigError, Json, Value};
 use crate::hash::Selector;
 use crate::outcome::Answer;
 use crate::request::Request;
@@ -23,10 +23,31 @@ pub(crate) struct Latest {
 }
 
 const FAILOVER_COUNT: usize = 5;
+/// What it is called where a hash is named.
+const HASH: &str = "Latest";
 /// Tries until a child is found that was not chosen before.
 const ATTEMPTS: u64 = 100;
 
 impl Latest {
+    /// Whether a hash is none, but stands for this route: its name, or an object with its name.
+    pub(crate) fn is_meant(hash: &Json) -> bool {
+        let kind = if let Value::Object(_) = hash.value { hash.get("hash_func") } else { Some(hash) };
+        kind.is_some_and(|kind| matches!(&kind.value, Value::Text(kind) if **kind == *HASH))
+    }
+
+    /// Reads it where a hash is named.
+    pub(crate) fn of_hash(
+        members: &mut Members<'_, '_, '_>,
+        hash: &Json,
+        children: Children,
+    ) -> Result<Self, ConfigError> {
+        let mut members = members.of(hash)?;
+        members.json("hash_func");
+        let latest = Self::read(&mut members, children)?;
+        members.end();
+        Ok(latest)
+    }
+
     fn order(&self, host: u64) -> &[NodeId] {
         self.order.get_or_init(|| {
             let mut chosen: Vec<usize> = Vec::new();
@@ -51,12 +72,9 @@ impl Latest {
             }
         }
     }
-}
 
-impl Handle for Latest {
-    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
-        let mut members = build.members(json)?;
-        let children = members.children("children")?;
+    /// Reads all members but the children.
+    pub(crate) fn read(members: &mut Members<'_, '_, '_>, children: Children) -> Result<Self, ConfigError> {
         let count = members.integer("failover_count", 1..=i64::from(u16::MAX))?;
         let count = count.map_or(FAILOVER_COUNT, |count| count as usize).min(children.len());
         let weights = members.json("weights");
@@ -67,9 +85,18 @@ impl Handle for Latest {
         )?;
         let salt = members.text("salt")?.unwrap_or_default();
         members.without_effect("thread_local_failover", "all workers of a host have the same order");
-        let failover = Failover::read(&mut members, children[..count].into(), None)?;
-        members.end();
+        let failover = Failover::read(members, children[..count].into(), None)?;
         Ok(Latest { children, weighted, salt, count, failover, order: OnceCell::new() })
+    }
+}
+
+impl Handle for Latest {
+    fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut members = build.members(json)?;
+        let children = members.children("children")?;
+        let latest = Self::read(&mut members, children)?;
+        members.end();
+        Ok(latest)
     }
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {

@@ -12,10 +12,7 @@ pub(crate) struct Logging(NodeId);
 impl Handle for Logging {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
-        let target = match members.main("target") {
-            Some(target) => members.node(target)?,
-            None => members.child_or_null("target")?,
-        };
+        let target = members.main_child_or_null("target")?;
         members.end();
         Ok(Logging(target))
     }

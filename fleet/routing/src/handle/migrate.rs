@@ -4,8 +4,8 @@ use super::Handle;
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::hash::spooky;
-use crate::outcome::Answer;
-use crate::request::{Group, Request};
+use crate::outcome::{Answer, Outcome};
+use crate::request::{Dialect, Group, Op, Request};
 use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
 
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct Migrate {
 }
 
 const INTERVAL: i64 = 3600;
+/// For so many seconds after a key has changed over, a lease-set may have its token from the old child.
+const LEASE: u64 = 10;
 
 impl Migrate {
     /// When the key is asked of the new child: keys change over one after the other, within two intervals.
@@ -48,8 +50,15 @@ impl Handle for Migrate {
             return Step::Tail(self.to);
         }
         if request.op.group() != Group::Delete {
-            let is_new = now >= self.change(request.routing_key());
-            return Step::Tail(if is_new { self.to } else { self.from });
+            let change = self.change(request.routing_key());
+            let may_be_of_old = request.op == Op::LeaseSet
+                && request.dialect == Dialect::Classic
+                && (change..change.saturating_add(LEASE)).contains(&now);
+            if may_be_of_old {
+                cx.ask(self.to, Rewrite::NONE, 0);
+                return Step::Await(State::default());
+            }
+            return Step::Tail(if now >= change { self.to } else { self.from });
         }
         // Either may have the key.
         cx.ask(self.from, Rewrite::NONE, 0);
@@ -62,9 +71,16 @@ impl Handle for Migrate {
         cx: &mut Cx<'_>,
         state: &mut State,
         _child: u32,
-        _request: &Request<'_>,
+        request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
+        if request.op == Op::LeaseSet {
+            // Until the token is void there, no other client gets a lease from the old place.
+            if !matches!(answer.outcome, Outcome::Stored | Outcome::StaleStored) {
+                cx.tell(self.from, Rewrite::NONE);
+            }
+            return Then::Pass;
+        }
         super::worst(cx, state, 2, answer)
     }
 }

@@ -165,6 +165,7 @@ handles! {
     l1_l2_size_split: L1L2SizeSplit = "L1L2SizeSplitRoute";
     handover: Handover = "Handover";
     resize: Resize = "Resize";
+    routing_prefixes: RoutingPrefixes = "RoutingPrefixes";
 }
 
 /// Asks all children, each by its place in the list.

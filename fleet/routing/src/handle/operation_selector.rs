@@ -9,19 +9,10 @@ use crate::step::{Cx, NodeId, Step};
 #[derive(Debug)]
 pub(crate) struct OperationSelector([NodeId; OPS.len()]);
 
-impl OperationSelector {
-    /// Deletes go to a child of their own.
-    pub(crate) fn with_deletes(deletes: NodeId, others: NodeId) -> Self {
-        let mut children = [others; OPS.len()];
-        children[Op::Delete as usize] = deletes;
-        OperationSelector(children)
-    }
-}
-
 impl Handle for OperationSelector {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
-        let default = members.child_or_null("default_policy")?;
+        let default = members.main_child_or_null("default_policy")?;
         let policies = members.json("operation_policies");
         members.end();
         let mut children = [default; OPS.len()];

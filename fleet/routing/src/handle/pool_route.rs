@@ -1,11 +1,11 @@
 //! A server of a pool by the hash of the key.
 
 use super::{
-    AnyHandle, EjectHosts, Handle, HashRoute, OutstandingLimit, RateLimit, Resize, Shadow, ShardSplit,
+    AnyHandle, EjectHosts, Handle, HashRoute, Latest, OutstandingLimit, RateLimit, Resize, Shadow, ShardSplit,
     SlowWarmUp,
 };
 use crate::build::{Builder, Members, PoolHandles};
-use crate::config::{ConfigError, Json};
+use crate::config::{ConfigError, Json, Pool};
 use crate::request::Request;
 use crate::step::{Cx, Hop, NodeId, Step};
 use std::sync::Arc;
@@ -37,12 +37,11 @@ impl PoolRoute {
             }
         }
         if let Some(shadows) = members.json("shadows") {
-            Shadow::wrap(members, shadows, &mut children)?;
+            Shadow::wrap(members, shadows, &mut children);
         }
         let mut node = if children.is_empty() {
             members.json("hash");
-            let error_on_empty = pool.pool().error_on_empty;
-            members.add(if error_on_empty { AnyHandle::error() } else { AnyHandle::null() })
+            Self::empty(members, pool.pool())
         } else {
             let unlogged = log.map(|_| members.logged(pool, None));
             Self::by_hash(members, pool, &children, unlogged.as_deref())?
@@ -52,7 +51,8 @@ impl PoolRoute {
             node = members.add(AnyHandle::RateLimit(limit));
         }
         if let Some(splits) = members.json("shard_splits") {
-            node = members.add(AnyHandle::ShardSplit(ShardSplit::read(node, splits)?));
+            let split = ShardSplit::read(members, node, splits)?;
+            node = members.add(AnyHandle::ShardSplit(split));
         }
         members.without_effect("split_shard_fanout", "a get is sent to one split");
         members.json("pool_id");
@@ -69,6 +69,23 @@ impl PoolRoute {
             members.refuse(name, OF_META)?;
         }
         Ok(PoolRoute { node, pool: pool.pool().name.clone() })
+    }
+
+    /// What stands for a pool without servers: as in mcrouter, an error unless the pool says otherwise.
+    fn empty(members: &mut Members<'_, '_, '_>, pool: &Pool) -> NodeId {
+        if !pool.error_on_empty {
+            return members.add(AnyHandle::null());
+        }
+        members.warn(pool.place.error(format!(
+            "pool {:?} has no servers: all its requests fail; with \"error_on_empty\": false they get the reply of a miss",
+            pool.name
+        )));
+        members.add(AnyHandle::error())
+    }
+
+    /// What requests are passed to.
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
     }
 
     /// A child by the hash of the key; while the pool changes, with what becomes of the keys that move.
@@ -97,6 +114,10 @@ impl PoolRoute {
         children: &[NodeId],
         unlogged: Option<&[NodeId]>,
     ) -> Result<NodeId, ConfigError> {
+        if let Some(hash) = members.json("hash").filter(|hash| Latest::is_meant(hash)) {
+            let latest = Latest::of_hash(members, hash, children.into())?;
+            return Ok(members.add(AnyHandle::Latest(latest)));
+        }
         let hash = members.hash_of_first(pool, children.len())?;
         let handle = if EjectHosts::is_wanted(pool, &hash)? {
             AnyHandle::EjectHosts(EjectHosts::new(children.into(), unlogged.map(Into::into), hash))

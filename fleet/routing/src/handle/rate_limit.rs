@@ -23,6 +23,7 @@ struct Bucket {
     rate: f64,
     burst: f64,
     tokens: Cell<f64>,
+    /// When it was filled, if its configuration began at a known time or requests have come.
     filled_ms: Cell<Option<u64>>,
 }
 
@@ -37,6 +38,17 @@ impl Bucket {
 }
 
 impl RateLimit {
+    /// Tokens come from this time on.
+    pub(crate) fn begin(&self, now_ms: u64) {
+        for bucket in [&self.gets, &self.sets, &self.deletes].into_iter().flatten() {
+            bucket.filled_ms.set(Some(now_ms));
+        }
+    }
+
+    pub(crate) fn target(&self) -> NodeId {
+        self.target
+    }
+
     pub(crate) fn read(
         members: &mut Members<'_, '_, '_>,
         target: NodeId,

@@ -18,7 +18,7 @@ pub(crate) struct RoutingGroup {
 impl Handle for RoutingGroup {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
-        let default = members.child_or_null("default_policy")?;
+        let default = members.main_child_or_null("default_policy")?;
         let mut it =
             RoutingGroup { default, get: default, update: default, delete: default, arithmetic: default };
         if let Some(policies) = members.json("routing_group_policies") {

@@ -14,11 +14,11 @@ impl Handle for SaltedFailover {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let pool = members.pool("pool")?;
-        let normal = members.hash_of_pool(&pool)?;
         let first = PoolRoute::read(&mut members, &pool)?;
         let first = members.add(AnyHandle::PoolRoute(first));
+        let normal = members.build().selection(first).cloned();
         let children = super::failover::chain(first, pool.children().iter().copied());
-        let failover = Failover::read(&mut members, children, Some(normal))?;
+        let failover = Failover::read(&mut members, children, normal)?;
         members.end();
         Ok(SaltedFailover(failover))
     }

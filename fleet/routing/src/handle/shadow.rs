@@ -99,22 +99,31 @@ impl Shadow {
         let mut members = build.members(json)?;
         let mut children = members.children("children")?;
         if let Some(shadows) = members.json("shadows") {
-            Self::wrap(&mut members, shadows, &mut children)?;
+            Self::wrap(&mut members, shadows, &mut children);
         }
         members.end();
         Ok(children.into())
     }
 
-    /// Puts those of `children` that have shadows behind a handle that sends them.
+    /// Puts those of `children` that have shadows behind a handle that sends them. As in mcrouter, a shadow that is wrong is left out:
+    /// it is no reason to refuse a configuration.
     pub(crate) fn wrap(
         members: &mut Members<'_, '_, '_>,
         shadows: &Json,
         children: &mut Children,
-    ) -> Result<(), ConfigError> {
+    ) {
         members.without_effect("shadow_policy", "shadows get what the children get");
-        let list = shadows.list("shadows")?;
-        let settings =
-            list.iter().map(|json| Setting::parse(members, json)).collect::<Result<Vec<_>, _>>()?;
+        let list = shadows.list("shadows").unwrap_or_else(|error| {
+            members.left_out("there are no shadows", error);
+            &[]
+        });
+        let mut settings = Vec::new();
+        for json in list {
+            match Setting::parse(members, json) {
+                Ok(setting) => settings.push(setting),
+                Err(error) => members.left_out("this shadow is left out", error),
+            }
+        }
         for (child, place) in children.iter_mut().zip(0..) {
             let own = settings.iter().filter(|setting| (setting.first..setting.end).contains(&place));
             let own: Box<[_]> = own.map(|setting| (setting.target, setting.chosen.clone())).collect();
@@ -122,7 +131,6 @@ impl Shadow {
                 *child = members.add(super::AnyHandle::Shadow(Shadow { normal: *child, shadows: own }));
             }
         }
-        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Splits shards that are too much for one server: of keys `name:shard:rest`, hosts read and write different splits of the shard.
 
 use super::Handle;
-use crate::build::Builder;
+use crate::build::{Builder, Members};
 use crate::config::{ConfigError, Json};
 use crate::outcome::Answer;
 use crate::request::{Group, Request};
@@ -37,17 +37,23 @@ const SPLITS_MAX: i64 = 26 * 26 + 1;
 const HOSTS: u64 = 16_384;
 
 impl Split {
-    fn parse(json: &Json) -> Result<Self, ConfigError> {
-        let size = |json: &Json, name: &str| json.integer(name, 1..=SPLITS_MAX).map(i64::unsigned_abs);
+    fn parse(members: &mut Members<'_, '_, '_>, json: &Json) -> Result<Self, ConfigError> {
+        let mut size = |json: &Json, name: &str| {
+            let size = json.integer(name, 1..=i64::MAX)?;
+            if size > SPLITS_MAX {
+                members.warn(json.error(format!("'{name}' is {size}: at most {SPLITS_MAX} parts are made")));
+            }
+            Ok(size.min(SPLITS_MAX).unsigned_abs())
+        };
         let Ok(mut object) = json.object("shard_splits") else {
             let new = size(json, "shard_splits")?;
-            return Ok(Split { old: new, new, start: 0, period: 0, deletes: Deletes::One });
+            return Ok(Split { old: new, new, start: 0, period: 0, deletes: Deletes::All });
         };
         let seconds = |json: &Json, name: &str| json.integer(name, 0..=i64::MAX).map(i64::unsigned_abs);
         let fans_out = object.optional_as("fanout_deletes", Json::boolean)? == Some(true);
         Ok(Split {
-            old: object.optional_as("old_split_size", size)?.unwrap_or(1),
-            new: object.optional_as("new_split_size", size)?.unwrap_or(1),
+            old: object.optional_as("old_split_size", &mut size)?.unwrap_or(1),
+            new: object.optional_as("new_split_size", &mut size)?.unwrap_or(1),
             start: object.optional_as("split_start", seconds)?.unwrap_or(0),
             period: object.optional_as("migration_period", seconds)?.unwrap_or(0),
             deletes: if fans_out { Deletes::All } else { Deletes::One },
@@ -74,10 +80,14 @@ fn shard(key: &[u8]) -> Option<std::ops::Range<usize>> {
 }
 
 impl ShardSplit {
-    pub(crate) fn read(target: NodeId, json: &Json) -> Result<Self, ConfigError> {
+    pub(crate) fn read(
+        members: &mut Members<'_, '_, '_>,
+        target: NodeId,
+        json: &Json,
+    ) -> Result<Self, ConfigError> {
         let mut shards = HashMap::new();
         for (name, split) in json.object("shard_splits")?.members() {
-            shards.insert(name.as_bytes().into(), Split::parse(split)?);
+            shards.insert(name.as_bytes().into(), Split::parse(members, split)?);
         }
         Ok(ShardSplit { target, shards })
     }
@@ -93,9 +103,10 @@ impl Handle for ShardSplit {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let target = members.child("target")?;
-        let splits = members.json("shard_splits");
+        let splits = members.json("shard_splits").ok_or_else(|| json.error("'shard_splits' is missing"))?;
+        let route = Self::read(&mut members, target, splits)?;
         members.end();
-        Self::read(target, splits.ok_or_else(|| json.error("'shard_splits' is missing"))?)
+        Ok(route)
     }
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {

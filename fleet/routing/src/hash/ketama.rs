@@ -11,7 +11,7 @@ use super::server::{ServerIdentity, check_names, index_limit};
 /// 160 points of eight bytes for each of so many servers are 84 MB.
 const MOST_SERVERS: usize = 1 << 16;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ring {
     /// Ascending.
     points: Box<[u32]>,

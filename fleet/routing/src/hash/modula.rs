@@ -4,7 +4,7 @@ use super::ch3::MOST_SERVERS;
 use super::error::HashError;
 use super::server::{ServerIdentity, index_limit};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Modula {
     /// The sum of the weights up to and with each server.
     sums: Box<[u32]>,

@@ -62,7 +62,7 @@ fn uniform(hash: u64) -> f64 {
     (hash & ((1 << BITS) - 1)) as f64 / (1u64 << BITS) as f64
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Rendezvous<S: Score> {
     servers: Box<[(u64, S::Weight)]>,
 }

@@ -19,7 +19,7 @@ pub const MOST_CHOICES: usize = 32;
 const LONGEST_SALT: usize = 256;
 
 /// Which of a list of servers has a key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Selector {
     rule: Rule,
     salt: Box<[u8]>,
@@ -27,7 +27,7 @@ pub struct Selector {
     places: Option<Box<[u32]>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Rule {
     Ch3(Ch3),
     Crc32(Crc32),

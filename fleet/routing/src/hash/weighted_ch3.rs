@@ -12,7 +12,7 @@ const TRIES: u8 = 32;
 /// What a server weighs for which the configuration has no weight, as in mcrouter.
 const MISSING: f64 = 0.5;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct WeightedCh3 {
     ch3: Ch3,
     /// A key stays whose second hash is less than this.

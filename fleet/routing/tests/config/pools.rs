@@ -47,7 +47,7 @@ fn every_option_is_read() {
         r#"{"name": "A", "servers": ["a:1", "b:2:ascii:ssl", {"type": "NullRoute"}, "unix:/s"], "protocol": "ascii",
             "server_timeout": 250, "connect_timeout": 1000000, "region": "r", "cluster": "c", "keep_routing_prefix": true,
             "qos": {"class": 4, "path": 3}, "tko_tracker": {"num_tko_threshold_upper": 3, "num_tko_threshold_lower": 2},
-            "error_on_empty": true, "disable_request_deadline_check": false, "max_outstanding": 7, "leases": "meta", "tags": ["w", "x", "y", "z"],
+            "error_on_empty": false, "disable_request_deadline_check": false, "max_outstanding": 7, "leases": "meta", "tags": ["w", "x", "y", "z"],
             "weights": [1, 0.25, 0, 1.0], "hostnames": ["ha", "hb", "hc", "hd"], "failure_domains": [1, "rack", null, -1],
             "names": ["na", "nb", "nc", "nd"], "slots": [0, 5, 2, 8388607], "enable_compression": false, "use_ssl": false}"#,
     )
@@ -63,7 +63,7 @@ fn every_option_is_read() {
         (Some(Duration::from_millis(250)), Some(Duration::from_secs(1000)))
     );
     assert_eq!((pool.region.as_deref(), pool.cluster.as_deref()), (Some("r"), Some("c")));
-    assert!(pool.keep_routing_prefix && pool.error_on_empty);
+    assert!(pool.keep_routing_prefix && !pool.error_on_empty);
     assert_eq!(pool.qos, Qos { class: Some(4), path: Some(3) });
     assert_eq!(pool.tko_thresholds, Some(TkoThresholds { upper: 3, lower: 2 }));
     assert_eq!((pool.disable_request_deadline_check, pool.max_outstanding), (Some(false), Some(7)));
@@ -77,7 +77,13 @@ fn every_option_is_read() {
     let domains: Vec<_> = pool.servers.iter().map(|server| server.failure_domain.clone()).collect();
     let (number, name) = (FailureDomain::Number, FailureDomain::Name("rack".into()));
     assert_eq!(domains, [Some(number(1)), Some(name), None, Some(number(-1))]);
-    assert_eq!(warnings, ["main:6: a failure domain is null: the server has none"]);
+    assert_eq!(
+        warnings,
+        [
+            "main:4: 'tko_tracker' has no effect: a pool's servers are marked as failed however many are already",
+            "main:6: a failure domain is null: the server has none",
+        ]
+    );
     assert_eq!((&*pool.name, pool.place.line), ("A", 2));
 }
 
@@ -92,7 +98,7 @@ fn what_is_not_given_is_up_to_the_router() {
             && pool.cluster.is_none()
     );
     assert!(
-        !pool.keep_routing_prefix && !pool.error_on_empty && pool.disable_request_deadline_check.is_none()
+        !pool.keep_routing_prefix && pool.error_on_empty && pool.disable_request_deadline_check.is_none()
     );
     assert!(pool.qos == Qos::default() && pool.tko_thresholds.is_none() && pool.tags.is_none());
     assert_eq!(pool.leases, Leases::Native);
@@ -149,6 +155,7 @@ fn what_has_no_effect_warns() {
         warnings,
         [
             "main:5: \"level\" is not known in 'qos' and has no effect",
+            "main:5: 'tko_tracker' has no effect: a pool's servers are marked as failed however many are already",
             "main:5: \"x\" is not known in 'tko_tracker' and has no effect",
             "main:3: server a:1 is already in this pool, on line 2; it receives two shares of the keys",
             "main:3: 'additional_fanout' has no effect: each worker has one connection to a server",
@@ -159,6 +166,21 @@ fn what_has_no_effect_warns() {
             "main:6: \"Server_timeout\" is not known in 'pool' and has no effect",
         ]
     );
+}
+
+#[test]
+fn protocols_of_mcrouter_are_replaced_with_a_warning() {
+    for (pool, place, name) in [
+        ("{\"servers\": [\"a:1\",\n\"b:1:caret\", \"c:1:thrift\"]}", 3, "caret"),
+        ("{\"servers\": [\"a:1\", \"b:1:caret\"],\n\"protocol\": \"Thrift\"}", 3, "Thrift"),
+    ] {
+        let (pool, warnings) = only_pool(pool).unwrap();
+        assert!(pool.servers.len() > 1);
+        let warning = format!(
+            "main:{place}: the protocol {name:?} is replaced by \"ascii\": a server that does not know the text protocol fails"
+        );
+        assert_eq!(warnings, [warning]);
+    }
 }
 
 #[test]
@@ -212,16 +234,16 @@ const REFUSED: &[(&str, &str)] = &[
         "main:3: pool \"A\": server \"b\" has the port \"\", 1 to 65535 expected",
     ),
     (
-        "{\"servers\": [\"a:1:caret\"]}",
-        "main:2: pool \"A\": server \"a:1:caret\" has the protocol \"caret\", which only servers inside Meta support: \"ascii\" expected",
+        "{\"servers\": [\"a:1:umbrella\"]}",
+        "main:2: pool \"A\": server \"a:1:umbrella\" has the protocol \"umbrella\", which only servers inside Meta support: \"ascii\" expected",
     ),
     (
         "{\"servers\": [\"a:1:ascii:ktls12\"]}",
         "main:2: pool \"A\": server \"a:1:ascii:ktls12\" has the security \"ktls12\", which needs mcrouter's libraries: \"plain\" or \"ssl\" expected",
     ),
     (
-        "{\"servers\": [],\n\"protocol\": \"thrift\"}",
-        "main:3: pool \"A\": has the protocol \"thrift\", which only servers inside Meta support: \"ascii\" expected",
+        "{\"servers\": [],\n\"protocol\": \"xdp\"}",
+        "main:3: pool \"A\": has the protocol \"xdp\", which only servers inside Meta support: \"ascii\" expected",
     ),
     (
         "{\"servers\": [],\n\"protocol\": 1}",

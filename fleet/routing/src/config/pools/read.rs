@@ -87,6 +87,7 @@ pub(super) fn read(
         members
             .refuse(&COLUMNS, "has an item for each server, and which servers an SRV record has changes")?;
     }
+    replaced_protocol(members.optional("protocol"), servers, warnings);
     let transport = Transport::read(&mut members)?;
     let mut pool = Pool {
         name: Arc::clone(name),
@@ -101,7 +102,7 @@ pub(super) fn read(
             .optional("tko_tracker")
             .map(|json| tko_thresholds(json, servers.len(), warnings))
             .transpose()?,
-        error_on_empty: members.optional_as("error_on_empty", Json::boolean)?.unwrap_or_default(),
+        error_on_empty: members.optional_as("error_on_empty", Json::boolean)?.unwrap_or(true),
         disable_request_deadline_check: members
             .optional_as("disable_request_deadline_check", Json::boolean)?,
         max_outstanding: members
@@ -128,10 +129,28 @@ pub(super) fn read(
     }
     for mut object in members.0 {
         // How definitions are found, which has happened.
-        let _ = (object.optional("name"), object.optional("inherit"));
+        for known in ["type", "name", "inherit"] {
+            object.optional(known);
+        }
         object.finish(warnings);
     }
     Ok(pool)
+}
+
+/// Warns of the first place that has a protocol in whose place the text protocol is sent.
+fn replaced_protocol<'j>(of_pool: Option<&'j Json>, servers: &'j [Json], warnings: &mut Vec<ConfigError>) {
+    let of_pool = of_pool.and_then(|json| Some((json, json.text("protocol").ok()?)));
+    let of_pool = of_pool.filter(|(_, name)| server::is_replaced(name));
+    let of_server = |json: &'j Json| match &json.value {
+        Value::Text(text) => Some((json, server::replaced_protocol(text)?)),
+        _ => None,
+    };
+    if let Some((json, name)) = of_pool.or_else(|| servers.iter().find_map(of_server)) {
+        let reason = format!(
+            "the protocol {name:?} is replaced by \"ascii\": a server that does not know the text protocol fails"
+        );
+        warnings.push(json.error(reason));
+    }
 }
 
 fn leases(json: &Json, name: &str) -> Result<Leases, ConfigError> {
@@ -228,6 +247,9 @@ fn tko_thresholds(
     warnings: &mut Vec<ConfigError>,
 ) -> Result<TkoThresholds, ConfigError> {
     let mut object = json.object("tko_tracker")?;
+    warnings.push(json.error(
+        "'tko_tracker' has no effect: a pool's servers are marked as failed however many are already",
+    ));
     let mut read = |bound: &str| {
         let number = object.optional_as(&format!("num_tko_threshold_{bound}"), |json, name| {
             json.integer(name, 1..=i64::from(u32::MAX))

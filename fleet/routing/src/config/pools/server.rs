@@ -36,8 +36,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// The address, and its security if it is written there.
-pub(super) fn parse(text: &str, port_override: Option<u16>) -> Result<(Address, Option<Security>), String> {
+/// The address, and what is written after it: protocol, security and compression.
+fn split(text: &str, port_override: Option<u16>) -> Result<(Address, &str), String> {
     let (path, rest) = match text.strip_prefix("unix:") {
         Some(rest) => {
             let (path, rest) = rest.split_once(':').unwrap_or((rest, ""));
@@ -45,10 +45,15 @@ pub(super) fn parse(text: &str, port_override: Option<u16>) -> Result<(Address, 
         }
         None => (None, text),
     };
-    let (address, rest) = match path {
-        Some(path) => (unix(path)?, rest),
-        None => tcp(rest, port_override)?,
-    };
+    match path {
+        Some(path) => Ok((unix(path)?, rest)),
+        None => tcp(rest, port_override),
+    }
+}
+
+/// The address, and its security if it is written there.
+pub(super) fn parse(text: &str, port_override: Option<u16>) -> Result<(Address, Option<Security>), String> {
+    let (address, rest) = split(text, port_override)?;
     let mut parts = rest.split(':');
     let [protocol, secured, compression] =
         [parts.next(), parts.next(), parts.next()].map(Option::unwrap_or_default);
@@ -109,11 +114,24 @@ fn tcp(text: &str, port_override: Option<u16>) -> Result<(Address, &str), String
     Ok((Address::Tcp { host: host.into(), port }, rest))
 }
 
-/// Whether this protocol is spoken here.
+/// The protocol of a server that was read, if it is one in whose place the text protocol is sent.
+pub(super) fn replaced_protocol(text: &str) -> Option<&str> {
+    // A port that comes from the pool makes no difference.
+    let (_, rest) = split(text, Some(1)).ok()?;
+    rest.split(':').next().filter(|name| is_replaced(name))
+}
+
+/// Whether servers with this protocol are sent the text protocol instead: mcrouter tells protocols apart by the first bytes.
+pub(super) fn is_replaced(protocol: &str) -> bool {
+    ["caret", "thrift"].iter().any(|known| protocol.eq_ignore_ascii_case(known))
+}
+
+/// Whether this protocol can be configured.
 pub(super) fn protocol(name: &str) -> Result<(), String> {
     match name.to_ascii_lowercase().as_str() {
         "ascii" => Ok(()),
-        "caret" | "umbrella" | "thrift" | "xdp" | "metaroce" => Err(format!(
+        name if is_replaced(name) => Ok(()),
+        "umbrella" | "xdp" | "metaroce" => Err(format!(
             "has the protocol {name:?}, which only servers inside Meta support: \"ascii\" expected"
         )),
         _ => Err(format!("has the protocol {name:?}, \"ascii\" expected")),
@@ -162,6 +180,22 @@ mod tests {
     }
 
     #[test]
+    fn some_protocols_are_replaced() {
+        for (text, protocol) in [
+            ("a:1:caret", Some("caret")),
+            ("a:Thrift", None),
+            ("a:1:Thrift:plain", Some("Thrift")),
+            ("[::1]:1:caret", Some("caret")),
+            ("unix:/run/caret:ascii", None),
+            ("unix:p:caret", Some("caret")),
+            ("caret:1", None),
+        ] {
+            assert_eq!(replaced_protocol(text), protocol, "{text}");
+        }
+        assert_eq!(parse("a:1:caret:ssl", None), Ok((tcp("a", 1), Some(Security::Tls))));
+    }
+
+    #[test]
     fn a_port_is_replaced_or_filled_in() {
         for text in ["a:1", "a", "a:", "a:0", "a:x"] {
             assert_eq!(parse(text, Some(7)), Ok((tcp("a", 7), None)), "{text}");
@@ -189,8 +223,7 @@ mod tests {
             ("unix:", "has no path"),
             (&long, "has a path of 108 bytes, at most 107 expected"),
             ("unix:p:ascii:ssl", "is a UNIX socket, which does not support TLS"),
-            ("a:1:caret", "has the protocol \"caret\", which only servers inside Meta support"),
-            ("a:1:Thrift", "has the protocol \"Thrift\", which only servers inside Meta support"),
+            ("a:1:Umbrella", "has the protocol \"Umbrella\", which only servers inside Meta support"),
             ("a:1:xdp", "has the protocol \"xdp\""),
             ("a:1:http", "has the protocol \"http\", \"ascii\" expected"),
             ("a:1:ascii:fizz", "has the security \"fizz\", which needs mcrouter's libraries"),

@@ -60,6 +60,8 @@ fn failover_errors_say_what_counts_for_each_kind_of_operation() {
         (by_kind, Op::Delete, Outcome::Busy, 1),
         (by_kind, Op::Touch, Outcome::Busy, 3),
         (r#", "failover_errors": ["client_error"]"#, Op::Get, Outcome::ClientError, 3),
+        (r#", "failover_errors": ["bad_key", "ooo", "aborted"]"#, Op::Get, Outcome::ClientError, 1),
+        (r#", "failover_errors": ["bad_value", "tko"]"#, Op::Get, Outcome::RemoteError, 1),
     ] {
         let (sent, _) = run(&route("FailoverRoute", more), op, "k", &[failure; 3], 0);
         assert_eq!(sent.len(), asked, "{more} {op:?} {failure:?}");
@@ -334,12 +336,128 @@ fn salted_failover_asks_others_of_the_pool_and_none_twice() {
     assert_eq!(order(policy, &"x".repeat(300)).len(), 4);
     let rendezvous = order(r#"{"type": "RendezvousPolicy"}"#, "k");
     assert_eq!(rendezvous.len(), 8);
-    for wrong in [
-        r#"{"type": "DeterministicOrderPolicy", "max_tries": 6}"#,
-        r#"{"type": "LeastFailuresPolicy"}"#,
-        r#"{"type": "Roulette"}"#,
-    ] {
+    for wrong in
+        [r#"{"type": "DeterministicOrderPolicy", "max_tries": 6}"#, r#"{"type": "LeastFailuresPolicy"}"#]
+    {
         refusal(&format!(r#"{{"type": "SaltedFailoverRoute", "pool": "P", "failover_policy": {wrong}}}"#));
+    }
+}
+
+/// How many servers have timed out, and how many were down already, after each of some keys: all servers of a pool of 23 time out, and
+/// are down from then on. Of 12 tries the last is not counted, as in mcrouter.
+fn failures(route: &str, keys: usize) -> Vec<(usize, usize)> {
+    let hash = r#"{"hash_func": "WeightedCh3", "weights": [0.7, 0.65, 1.0, 0.8, 0.5, 0.7, 0.65,
+        1.0, 0.8, 0.7, 0.65, 1.0, 0.8, 0.5, 0.75, 0.5, 0.75, 0.7, 0.65, 1.0, 0.5, 0.75, 0.55, 0.81]}"#;
+    let servers: Vec<_> = (0..23).map(|number| format!("\"p{number}:1\"")).collect();
+    let (servers, route) = (servers.join(", "), route.replace("HASH", hash));
+    let mut router =
+        Router::of(&format!(r#"{{"pools": {{"P": {{"servers": [{servers}]}}}}, "route": {route}}}"#));
+    let (mut down, mut timeouts, mut repeated) = (Vec::new(), 0, 0);
+    let mut counts = Vec::new();
+    for i in 0..keys {
+        router.get(&format!("key_{}_hYgGEs_{i}_kBVq9Z_{}", 13 * i, 71 * i));
+        while let Some(server) = router.script.open.first().map(|(server, _)| server.clone()) {
+            router.refuse(&server, Outcome::Tko);
+            router.reply(&server, Outcome::Timeout);
+        }
+        for (number, sent) in router.sent().iter().enumerate() {
+            let server = sent.split(' ').next().unwrap().to_owned();
+            let is_new = !down.contains(&server);
+            down.push(server);
+            timeouts += usize::from(is_new && number < 11);
+            repeated += usize::from(!is_new && number < 11);
+        }
+        counts.push((timeouts, repeated));
+    }
+    router.end();
+    counts
+}
+
+/// The numbers are those of mcrouter's tests.
+#[test]
+fn the_deterministic_order_is_that_of_mcrouter() {
+    let policy =
+        r#""failover_policy": {"type": "DeterministicOrderPolicy", "max_tries": 12, "max_error_tries": 3"#;
+    let salted = format!(r#"{{"type": "SaltedFailoverRoute", "pool": "P", "hash": HASH, {policy}}}}}"#);
+    assert_eq!(failures(&salted, 8), [(3, 0), (6, 0), (9, 2), (12, 3), (15, 5), (18, 9), (20, 18), (20, 29)]);
+    let children = r#""type": "FailoverRoute", "children": ["PoolRoute|P", "Pool|P"]"#;
+    let by_policy = failures(&format!(r#"{{{children}, {policy}, "hash": HASH}}}}"#), 10);
+    let rows = [(3, 0), (6, 0), (9, 2), (12, 3), (15, 5), (17, 14), (19, 23), (21, 32), (21, 43), (23, 52)];
+    assert_eq!(by_policy, rows);
+    // A hash of the route replaces the policy's.
+    let by_route =
+        failures(&format!(r#"{{{children}, "hash": HASH, {policy}, "hash": {{"hash_func": "Ch3"}}}}}}"#), 10);
+    assert_eq!(by_route, rows);
+    let text = failures(&format!(r#"{{{children}, "hash": "Ch3", {policy}, "hash": HASH}}}}"#), 10);
+    assert_eq!(text, failures(&format!(r#"{{{children}, {policy}}}}}"#), 10));
+    let other = format!(r#"{{"type": "SaltedFailoverRoute", "pool": "P", "hash": "Crc32", {policy}}}}}"#);
+    assert_eq!(warnings(&other).len(), 1, "mcrouter refuses it");
+}
+
+#[test]
+fn policies_ask_more_than_eight_children() {
+    let routes: Vec<_> =
+        ('a'..='f').map(|name| format!("\"PoolRoute|{}\"", name.to_ascii_uppercase())).collect();
+    for policy in ["LeastFailuresPolicy", "DeterministicOrderPolicy", "RendezvousPolicy", "InOrderPolicy"] {
+        let route = format!(
+            r#"{{"type": "FailoverRoute", "children": [{}, "Pool|P"], "failover_policy":
+                {{"type": "{policy}", "max_tries": 100, "max_error_tries": 100, "ignore_normal_reply_index": true}}}}"#,
+            routes.join(", ")
+        );
+        let mut router = Router::new(&route);
+        let servers: Vec<_> =
+            ('a'..='f').map(String::from).chain((0..8).map(|number| format!("p{number}"))).collect();
+        servers.iter().for_each(|server| router.refuse(server, Outcome::Timeout));
+        let ticket = router.get("k");
+        let mut asked: Vec<_> = router.sent().iter().map(|sent| sent.replace(" get k", "")).collect();
+        assert_eq!((router.told(ticket), &*asked[0]), (Some(Outcome::Timeout), "a"));
+        asked.sort();
+        assert_eq!(asked, servers, "{policy}");
+        router.end();
+    }
+}
+
+#[test]
+fn an_unknown_policy_is_the_order_of_the_children() {
+    let policy = |more: &str| format!(r#", "failover_policy": {{"type": "InOrderPolicy"{more}}}"#);
+    let (sent, _) = run(&route("FailoverRoute", &policy("")), Op::Get, "k", &[Outcome::Timeout; 3], 0);
+    assert_eq!(sent, ["a get k", "b get k", "c get k"]);
+    let twice = route("FailoverRoute", &policy(r#", "max_tries": 2"#));
+    assert_eq!(run(&twice, Op::Get, "k", &[Outcome::Timeout; 3], 0).0, ["a get k", "b get k"]);
+    assert_eq!(warnings(&twice).len(), 1);
+}
+
+#[test]
+fn tags_of_a_route_are_those_of_its_policy() {
+    let route = |of_route: &str, of_policy: &str| {
+        let config = format!(
+            r#"{{"type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B", "PoolRoute|C", "PoolRoute|D"]{of_route},
+                "failover_policy": {{"type": "RendezvousPolicy"{of_policy}}}}}"#
+        );
+        let mut router = Router::new(&config);
+        ["a", "b", "c", "d"].iter().for_each(|server| router.refuse(server, Outcome::Timeout));
+        let asked = (0..20).flat_map(|number| {
+            router.get(&format!("key{number}"));
+            router.sent()
+        });
+        asked.collect::<Vec<_>>()
+    };
+    let (one, other) = (r#", "tags": ["x", "y", "z"]"#, r#", "tags": ["z", "x", "y"]"#);
+    assert_ne!(route("", one), route("", other));
+    assert_eq!(route(one, other), route("", one));
+    let weights = r#", "weights": [1, 0.1, 0.1]"#;
+    let weighted = route(r#", "hash": "WeightedRendezvous""#, &format!("{one}{weights}"));
+    assert_ne!(weighted, route("", &format!("{one}{weights}")));
+}
+
+#[test]
+fn a_gutter_without_other_routes_tells_failures() {
+    for more in ["", r#", "failover": []"#] {
+        let route = format!(r#"{{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A"{more}}}"#);
+        for op in [Op::Get, Op::Set, Op::Delete] {
+            let (sent, (outcome, _)) = run(&route, op, "k", &[Outcome::Timeout], 0);
+            assert_eq!((sent.len(), outcome), (1, Outcome::Timeout));
+        }
     }
 }
 

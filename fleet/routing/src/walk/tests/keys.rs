@@ -170,12 +170,20 @@ fn a_key_is_split_over_replicas_by_host() {
     router.end();
     let long = "x".repeat(246);
     assert_eq!(sent(&split(""), &long), format!("a get {long}"));
+    let mut router = Router::new(&split(""));
+    router.facts.host = 1;
+    router.refuse("a", Outcome::NotFound);
+    for (key, expected) in [("k|#|x|#|y", "k::1|#|x|#|y"), ("|#|x", "::1|#|x"), ("k|x", "k|x::1")] {
+        router.get(key);
+        assert_eq!(router.sent(), [format!("a get {expected}")], "the copies of {key} have the same hash");
+    }
+    router.end();
     refusal(r#"{"type": "KeySplitRoute", "destination": "PoolRoute|A", "replicas": 1}"#);
 }
 
 #[test]
 fn a_shard_is_split_by_host() {
-    let split = r#"{"type": "PoolRoute", "pool": "A", "shard_splits": {"7": 30, "x": 2, "8":
+    let split = r#"{"type": "PoolRoute", "pool": "A", "shard_splits": {"7": 30, "x": 2, "6": 3, "5": {"new_split_size": 3}, "8":
         {"old_split_size": 1, "new_split_size": 2, "split_start": 1800000000, "migration_period": 100,
          "fanout_deletes": true}}}"#;
     for (key, op, host, now, expected) in [
@@ -183,7 +191,8 @@ fn a_shard_is_split_by_host() {
         ("a:7:b", Op::Get, 1, 0, vec!["a get a:7aa:b"]),
         ("a:7:b", Op::Get, 29, 0, vec!["a get a:7cb:b"]),
         ("a:7:b", Op::Set, 2, 0, vec!["a set a:7ba:b =v"]),
-        ("a:7:b", Op::Delete, 1, 0, vec!["a delete a:7aa:b"]),
+        ("a:6:b", Op::Delete, 1, 0, vec!["a delete a:6:b", "a delete a:6aa:b", "a delete a:6ba:b"]),
+        ("a:5:b", Op::Delete, 1, 0, vec!["a delete a:5aa:b"]),
         ("a:9:b", Op::Get, 1, 0, vec!["a get a:9:b"]),
         ("a:7", Op::Get, 1, 0, vec!["a get a:7"]),
         ("a:x:b", Op::Get, 1, 0, vec!["a get a:x:b"]),
@@ -203,6 +212,17 @@ fn a_shard_is_split_by_host() {
         router.end();
     }
     refusal(r#"{"type": "PoolRoute", "pool": "A", "shard_splits": {"7": 0}}"#);
+    let many =
+        r#"{"type": "PoolRoute", "pool": "A", "shard_splits": {"7": 10000, "8": {"new_split_size": 678}}}"#;
+    assert_eq!(warnings(many).len(), 2);
+    for key in ["a:7:b", "a:8:b"] {
+        let mut router = Router::new(many);
+        router.facts.host = 677 + 676;
+        router.refuse("a", Outcome::NotFound);
+        router.get(key);
+        assert_eq!(router.sent(), [format!("a get {}zz:b", &key[..3])]);
+        router.end();
+    }
 }
 
 #[test]

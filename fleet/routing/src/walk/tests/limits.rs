@@ -27,6 +27,22 @@ fn rates_are_tokens_a_second() {
 }
 
 #[test]
+fn rates_count_from_the_configuration_on() {
+    let route =
+        r#"{"type": "PoolRoute", "pool": "A", "rates": {"sets_rate": 10, "gets_rate": 10, "gets_burst": 2}}"#;
+    let mut router = Router::new(route);
+    router.refuse("a", Outcome::Found);
+    router.walks.tree().begin(5_000);
+    router.facts.now_ms = 8_000;
+    for (op, expected) in [(Op::Set, 10), (Op::Get, 2)] {
+        let tickets: Vec<_> = (0..12).map(|_| router.ask(op, "k")).collect();
+        let passed = tickets.iter().filter(|ticket| router.told(**ticket) == Some(Outcome::Found)).count();
+        assert_eq!(passed, expected, "{op:?}");
+    }
+    router.end();
+}
+
+#[test]
 fn no_more_requests_are_under_way_than_allowed() {
     let mut router = Router::new(r#"{"type": "PoolRoute", "pool": "A", "max_outstanding": 2}"#);
     let tickets: Vec<_> = (0..3).map(|_| router.get("k")).collect();
@@ -92,6 +108,17 @@ fn shadowed(shadow: &str, keys: usize) -> (usize, usize) {
     (shadows, in_range)
 }
 
+/// How many warnings there are with these shadows, and which shadows a get has.
+fn with_shadows(shadows: &str) -> (usize, Vec<String>) {
+    let route = format!(r#"{{"type": "PoolRoute", "pool": "A", "shadows": {shadows}}}"#);
+    let mut router = Router::new(&route);
+    router.get("k");
+    let sent: Vec<_> = router.sent().iter().map(|sent| sent[..1].to_owned()).collect();
+    sent.iter().for_each(|server| router.reply(server, Outcome::NotFound));
+    router.end();
+    (warnings(&route).len(), sent.into_iter().filter(|server| server != "a").collect())
+}
+
 #[test]
 fn shadows_get_a_part_of_the_requests() {
     let (shadows, in_range) = shadowed(r#""index_range": [0, 2], "key_fraction_range": [0, 1]"#, 400);
@@ -113,10 +140,14 @@ fn shadows_get_a_part_of_the_requests() {
         r#""key_fraction_range": [1]"#,
         r#""keys_to_shadow": ["k"], "index_range": [0, 1]"#,
     ] {
-        refusal(&format!(
-            r#"{{"type": "PoolRoute", "pool": "P", "shadows": [{{"target": "NullRoute", {wrong}}}]}}"#
-        ));
+        // It is left out; the others stay.
+        let good = r#"{"target": "PoolRoute|B", "index_range": [0, 8], "key_fraction_range": [0, 1]}"#;
+        let wrong = format!(r#"{{"target": "PoolRoute|C", {wrong}}}"#);
+        assert_eq!(with_shadows(&format!("[{wrong}, {good}]")), (1, vec!["b".to_owned()]), "{wrong}");
     }
+    let unknown = r#"[{"target": "Nothing", "index_range": [0, 8], "key_fraction_range": [0, 1]}, 1, {}]"#;
+    assert_eq!(with_shadows(unknown), (3, vec![]));
+    assert_eq!(with_shadows("{}"), (1, vec![]));
     // A shadow that refuses is no trouble.
     let mut router = Router::new(
         r#"{"type": "PoolRoute", "pool": "A", "shadows": [{"target": "PoolRoute|B", "keys_to_shadow": ["k"]}]}"#,

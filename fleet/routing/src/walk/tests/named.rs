@@ -64,6 +64,48 @@ fn a_route_is_no_part_of_itself() {
     assert!(error.contains("2 routes in place of one"), "{error}");
 }
 
+#[test]
+fn a_list_of_one_and_a_pool_of_one_server_are_routes() {
+    for route in [
+        r#"["PoolRoute|A"]"#,
+        r#"[["PoolRoute|A"]]"#,
+        r#""Pool|A""#,
+        r#"{"type": "Pool", "name": "A"}"#,
+        r#"{"type": "Pool", "name": "N", "servers": ["a:1"]}"#,
+        r#"{"type": "ModifyKeyRoute", "target": "Pool|A"}"#,
+        r#"{"type": "AllSyncRoute", "children": [{"type": "Pool", "name": "N", "servers": ["a:1"]}]}"#,
+        r#"{"type": "AllSyncRoute", "children": {"type": "Pool", "name": "N", "inherit": "A"}}"#,
+    ] {
+        assert!(warnings(route).is_empty(), "{:?}", warnings(route));
+        let mut router = Router::new(route);
+        router.get("k");
+        router.reply("a", Outcome::Found);
+        router.end();
+    }
+    for several in [r#""Pool|P""#, r#"["PoolRoute|A", "PoolRoute|B"]"#, "[]"] {
+        let error = refusal(several);
+        assert!(error.contains("routes in place of one"), "{error}");
+    }
+    let both =
+        r#"{"type": "AllSyncRoute", "children": [{"type": "Pool", "name": "N", "servers": ["a:1", "b:1"]}]}"#;
+    let mut router = Router::new(both);
+    router.get("k");
+    assert_eq!(router.sent(), ["a get k", "b get k"]);
+    ["a", "b"].iter().for_each(|server| router.reply(server, Outcome::NotFound));
+    router.end();
+}
+
+#[test]
+fn a_name_that_a_shadow_could_not_use_may_be_used_again() {
+    let named = r#"{"one": {"type": "PoolRoute", "pool": "A", "shadows": [{"target": "wrong"}, {"target": "one"}]}, "wrong": "Nothing"}"#;
+    let mut router = Router::of(&with(named, r#""one""#));
+    router.get("k");
+    router.reply("a", Outcome::Found);
+    router.end();
+    let error = wrong(named, r#"{"type": "AllSyncRoute", "children": ["one", "wrong"]}"#);
+    assert!(error.contains("unknown route \"Nothing\""), "{error}");
+}
+
 /// Routes that each name the one before, the first of which is in all of them.
 fn chain(routes: usize) -> String {
     let named = (1..routes).map(|number| {

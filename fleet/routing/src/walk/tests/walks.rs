@@ -40,6 +40,76 @@ fn routing_prefixes_choose_a_route_and_are_taken_off() {
     router.end();
 }
 
+/// The servers that a request is sent to, by the letters of their names in order.
+fn asked(router: &mut Router, op: Op, key: &str) -> String {
+    router.ask(op, key);
+    let mut servers: Vec<_> = router.sent().iter().map(|sent| sent[..1].to_owned()).collect();
+    servers.iter().for_each(|server| router.reply(server, Outcome::NotFound));
+    servers.sort();
+    servers.concat()
+}
+
+#[test]
+fn an_asterisk_is_a_part_of_a_region_or_a_cluster() {
+    let config = format!(
+        r#"{{"pools": {{{}}}, "routes": [
+            {{"aliases": ["/here/own/", "/there/again/"], "route": "PoolRoute|A"}},
+            {{"aliases": ["/here/b/"], "route": "PoolRoute|B"}},
+            {{"aliases": ["/there/own/"], "route": "PoolRoute|C"}},
+            {{"aliases": ["/there/b/"], "route": "PoolRoute|D"}},
+            {{"aliases": ["/her/e/"], "route": "PoolRoute|E"}}]}}"#,
+        pools()
+    );
+    let mut router = Router::of(&config);
+    for op in [Op::Get, Op::Set, Op::Delete, Op::Incr] {
+        for (key, servers) in [
+            ("/he*/*/k", "abe"),
+            ("/*ere/*/k", "abcd"),
+            ("/*/*w*/k", "ac"),
+            ("/*er*/b/k", "bd"),
+            ("/t*/a*/k", "a"),
+            ("/*/*/k", "abcde"),
+            ("/there/*/k", "acd"),
+            ("/*/b/k", "bd"),
+            ("/x*/*/k", ""),
+            ("/nowhere/*/k", ""),
+        ] {
+            assert_eq!(asked(&mut router, op, key), servers, "{op:?} {key}");
+        }
+    }
+    // The nearest answers.
+    let ticket = router.get("/*/*/k");
+    router.reply("b", Outcome::NotFound);
+    assert_eq!(router.told(ticket), None);
+    router.reply("a", Outcome::Found);
+    assert_eq!(router.told(ticket), Some(Outcome::Found));
+    ["c", "d", "e"].iter().for_each(|server| router.reply(server, Outcome::NotFound));
+    router.end();
+}
+
+#[test]
+fn unknown_clusters_of_a_region_have_a_fallback() {
+    let config = format!(
+        r#"{{"pools": {{{}}}, "routes": {{"/here/own/": "PoolRoute|A", "/here/fallback/": "PoolRoute|B", "/there/c/": "PoolRoute|C"}}}}"#,
+        pools()
+    );
+    let to_default = Settings { unknown_prefix: crate::Unknown::ToDefault, ..settings() };
+    for (settings, unknown) in [(settings(), ""), (to_default, "a")] {
+        let mut router = Router::with(&config, &settings);
+        for (key, servers) in [
+            ("/here/x/k", "b"),
+            ("/here/own/k", "a"),
+            ("/there/x/k", unknown),
+            ("/here/x*/k", unknown),
+            ("//x/k", unknown),
+            ("/here/*/k", "ab"),
+        ] {
+            assert_eq!(asked(&mut router, Op::Get, key), servers, "{key}");
+        }
+        router.end();
+    }
+}
+
 #[test]
 fn a_delete_to_several_clusters_is_answered_by_the_worst_of_all_and_other_requests_by_the_nearest() {
     let config = format!(
