@@ -7,7 +7,8 @@
 //!                                 Service ─────────────────────────────┘ State
 //! ```
 //!
-//! What handles requests is a [`Service`]: a cache node (node/server), or the floor that caches are measured against (lab/load).
+//! A [`RequestHandler`] handles the requests of connections, and as a [`Service`] it does the rest of a worker's rounds: a cache
+//! node (node/server), a router, an admin listener, or the floor that caches are measured against (lab/load).
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]

@@ -6,8 +6,8 @@ use guira_sync::clock::Seconds;
 
 /// Handles the requests of a worker's connections: one for each worker, on its thread.
 ///
-/// `run` is called for each piece of input, and everything else at most once a turn: the worker is generic over its handler, so that no
-/// call of either goes through a table.
+/// `run` is called for each piece of input, and everything else at most once a turn. The worker is generic over its handler, so
+/// that no call goes through a table.
 pub trait RequestHandler: Sized {
     /// Long values in replies.
     type Pin: ValuePin;

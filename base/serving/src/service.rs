@@ -15,7 +15,7 @@ use std::time::Duration;
 /// end_round
 /// ```
 ///
-/// Everything but `run` is called at most once a round or a turn.
+/// Everything here is called at most once a round or an event.
 pub trait Service: RequestHandler {
     /// Registers the service's own sockets with `poll`, by [`service_token`](crate::service_token)s.
     ///

@@ -71,7 +71,7 @@ pub const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));
 /// The version of memcached whose protocols are spoken.
 pub const VERSION_SPOKEN: &str = "1.6.45";
 
-/// The tests start servers with the default engine: for all engines the server would be compiled six times.
+/// The tests start servers with the default engine: for all engines the server would be compiled for each of them.
 #[cfg(test)]
 fn open_default(
     _choice: &guira_roster::Choice,

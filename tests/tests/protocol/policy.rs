@@ -1,7 +1,6 @@
 //! `policy`: another replacement policy takes over while the server runs. memcached has no such command.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
+use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_tests::deadline::SetAtEnd;
 use guira_tests::server::wait_for;
 use guira_tests::{Client, Setup};

@@ -66,7 +66,13 @@ impl EventQueue {
         self.events.push(Event { at, what: What::StoredOver(arrival(hash, expiry, now)) });
     }
 
-    /// The item at `at` was a victim and could not go. It is in no order now.
+    /// The item at `at` was a victim and cannot go now: it is pinned, or it is no item. It comes back as a new one, or it
+    /// would be the next victim again.
+    pub(crate) fn stuck(&mut self, at: Offset) {
+        self.events.push(Event { at, what: What::Stored(Arrival::UNKNOWN) });
+    }
+
+    /// The item at `at` was a victim and is too new to go. It is in no order now.
     pub(crate) fn spared(&mut self, at: Offset) {
         self.events.push(Event { at, what: What::Spared });
     }

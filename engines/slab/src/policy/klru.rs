@@ -200,7 +200,7 @@ impl Newest {
 struct Drawn {
     chunks: [Chunk; SAMPLES_MAX as usize],
     count: usize,
-    /// A random number, should all of them be nothing.
+    /// A random number, for the case that most of them are nothing.
     spare: u64,
 }
 
@@ -332,8 +332,11 @@ impl Order for Klru {
         self.priority.stored(chunks, chunk, now);
     }
 
-    /// Its notes are still those of the item.
-    fn put_back(&mut self, _chunks: &impl Chunks, chunk: Chunk, _now: Moment) {
+    /// Its notes are those of the item, unless the item was never in this order.
+    fn put_back(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        if chunks.note(chunk, STAMP) == 0 {
+            self.priority.stored(chunks, chunk, now);
+        }
         self.members.insert(chunk);
     }
 
@@ -465,6 +468,26 @@ mod tests {
             plain::store(&mut klru, &chunks, 0, 500);
             klru.adopted(&chunks, 1, plain::at(20));
             assert_eq!((klru.since(&chunks, 0), klru.since(&chunks, 1)), (500, 20), "{priority:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_put_back_is_as_old_as_before() {
+        let (chunks, mut klru) = filled(Priority::Recency);
+        assert_eq!(plain::victims(&mut klru, &chunks, 1), [0]);
+        chunks.occupied[0].set(true);
+        klru.put_back(&chunks, 0, plain::at(20));
+        assert_eq!(victims_at(&mut klru, &chunks, 20), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn among_few_items_in_many_chunks_one_of_the_oldest_goes() {
+        for seed in 0..50 {
+            let mut klru = Klru::new(KlruOptions { samples: 16, priority: Priority::Recency }, seed);
+            let chunks = Plain::new(4096, 1);
+            (0..8).for_each(|number| plain::store(&mut klru, &chunks, 512 * number, 10 + number));
+            let victims = plain::victims(&mut klru, &chunks, 1);
+            assert!(victims[0] < 4 * 512, "seed {seed}: {victims:?}");
         }
     }
 

@@ -137,7 +137,7 @@ pub trait Order: Debug + Send + 'static {
         self.stored(chunks, chunk, Arrival::UNKNOWN, now);
     }
 
-    /// A victim in `chunk` could not go, and comes back into the order.
+    /// A victim in `chunk` was too new to go, and comes back into the order.
     fn put_back(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         self.stored(chunks, chunk, Arrival::UNKNOWN, now);
     }

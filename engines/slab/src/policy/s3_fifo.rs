@@ -131,6 +131,17 @@ impl S3Fifo {
         if self.is_small_full() { small.or(main) } else { main.or(small) }
     }
 
+    /// The next victim of a search that has promoted `promoted` first. If all of main was promoted by this search, the next
+    /// one of small goes: what was just promoted was read, and a class of few items would be a FIFO queue otherwise.
+    fn end_behind(&self, promoted: Option<Chunk>) -> Option<(Chunk, Queue)> {
+        match self.end()? {
+            (chunk, Queue::Main) if Some(chunk) == promoted => {
+                Some(self.small.oldest().map_or((chunk, Queue::Main), |small| (small, Queue::Small)))
+            }
+            end => Some(end),
+        }
+    }
+
     fn remember(&mut self, chunks: &impl Chunks, chunk: Chunk, entries: u64) {
         // What was removed before it was evicted has no key, and nothing is learnt from it.
         match chunks.hash(chunk) {
@@ -141,8 +152,9 @@ impl S3Fifo {
 
     fn victim(&mut self, chunks: &impl Chunks, now: Moment) -> Option<Chunk> {
         let entries = self.total() * u64::from(100 - self.small_percent) / 100;
+        let mut promoted = None;
         for passed in 0..=PATIENCE {
-            let (chunk, queue) = self.end()?;
+            let (chunk, queue) = self.end_behind(promoted)?;
             self.has_evicted = true;
             let read = if passed == PATIENCE { 0 } else { reads(chunks, chunk) };
             match queue {
@@ -154,6 +166,7 @@ impl S3Fifo {
                     }
                     set(chunks, chunk, now.tick, 0);
                     self.push_main(chunks, chunk);
+                    promoted = promoted.or(Some(chunk));
                 }
                 Queue::Main => {
                     self.main.remove(chunks, chunk);
@@ -298,6 +311,14 @@ mod tests {
         (1..30).for_each(|chunk| order.removed(&chunks, chunk));
         assert_eq!(plain::next_since(&order, &chunks), Some(31 * 4));
         assert_eq!(plain::victims(&mut order, &chunks, 99), (31..40).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_was_read_is_not_evicted_for_what_was_not_in_a_class_of_few_items() {
+        let (chunks, mut order) = filled(6, 10);
+        read(&chunks, &[0, 0]);
+        assert_eq!(plain::victims(&mut order, &chunks, 1), [1]);
+        assert_eq!(order.lengths(), [4, 1]);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) fn unlink_all<X: Scheme>(
         if unlink(state, at, hash, why, now) {
             unlinked += 1;
         } else if core.evictor.wants_stores() {
-            state.events.spared(at);
+            state.events.stuck(at);
         }
     }
     unlinked
