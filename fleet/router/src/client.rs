@@ -320,7 +320,7 @@ impl Turn<'_> {
 
     fn server(&mut self, command: &ServerCommand<'_>, length: usize) -> After {
         if let ServerCommand::FlushAll { delay: Some(delay), noreply } = command
-            && self.shared.flushes() == Flushes::PassedOn
+            && self.passes_flushes_on()
         {
             self.flush_all(*delay, Form::Line(Op::FlushAll, *noreply));
             return After::Taken(length);
@@ -353,6 +353,10 @@ impl Turn<'_> {
         self.client.window.asked(1);
         let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, KeyCount::One);
         self.flow.calls.key(call, key)
+    }
+
+    fn passes_flushes_on(&self) -> bool {
+        self.shared.flushes() == Flushes::PassedOn && self.shared.operations() == Operations::All
     }
 
     /// Tells all servers to forget their items.

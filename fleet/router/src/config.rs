@@ -224,7 +224,7 @@ impl Loader {
     fn build(&self, main: &str, sources: &dyn Sources) -> Result<Draft, LoadError> {
         let Loaded { mut json, mut warnings, .. } =
             load(&self.reader.source().name(), main, sources, &self.globals)?;
-        self.variations.apply(&mut json, sources, &mut warnings)?;
+        self.variations.apply(&mut json, sources, &mut warnings);
         // Numbers that were given away by a configuration which is wrong are taken back.
         let mut destinations = self.destinations.clone();
         destinations.release();

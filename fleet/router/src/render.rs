@@ -116,8 +116,9 @@ fn metaget(key: &[u8], answer: &Answer<'_>, now_s: u64, out: &mut Vec<u8>) {
     if answer.outcome != Outcome::Found {
         return;
     }
-    let left = words(answer.line).find_map(|word| number_from(word.strip_prefix(b"exp=")?));
-    let exptime = left.map_or(0, |left| now_s + left);
+    // Behind ME and the key, which may look like it.
+    let left = words(answer.line).skip(2).find_map(|word| number_from(word.strip_prefix(b"exp=")?));
+    let exptime = left.map_or(0, |left| now_s.saturating_add(left));
     out.extend_from_slice(b"META ");
     out.extend_from_slice(key);
     out.extend_from_slice(b" age: unknown; exptime: ");
@@ -292,4 +293,23 @@ pub(crate) fn failure(answer: &Answer<'_>, out: &mut Vec<u8>) {
 fn number(out: &mut Vec<u8>, number: u64) {
     out.push(b' ');
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_expiry_of_metaget_is_none_of_a_keys() {
+        for (line, exptime) in [
+            (b"ME exp=5 exp=7 la=0".as_slice(), "107"),
+            (b"ME exp=5 exp=-1", "0"),
+            (b"ME k exp=18446744073709551615", "18446744073709551615"),
+        ] {
+            let mut out = Vec::new();
+            metaget(b"k", &Answer { line, ..Answer::of(Outcome::Found) }, 100, &mut out);
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.contains(&format!("; exptime: {exptime}; ")), "{text}");
+        }
+    }
 }

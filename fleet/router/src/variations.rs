@@ -35,34 +35,20 @@ impl Sources for NoImports {
 
 impl Variations {
     /// Changes a configuration. The file of the variables is a part of it from now on, so that it is watched.
-    pub(crate) fn apply(
-        &self,
-        json: &mut Json,
-        sources: &dyn Sources,
-        warnings: &mut Vec<ConfigError>,
-    ) -> Result<(), ConfigError> {
-        let variables = self.variables(json, sources, warnings)?;
+    pub(crate) fn apply(&self, json: &mut Json, sources: &dyn Sources, warnings: &mut Vec<ConfigError>) {
+        let variables = self.variables(json, sources, warnings);
         if variables.is_some() || self.shard_splits == ShardSplits::Ignored {
             self.change(json, variables.as_ref(), warnings);
         }
-        Ok(())
     }
 
-    fn variables(
-        &self,
-        json: &Json,
-        sources: &dyn Sources,
-        warnings: &mut Vec<ConfigError>,
-    ) -> Result<Option<Json>, ConfigError> {
-        let Some(path) = &self.runtime_vars else { return Ok(None) };
-        let name = path.display().to_string();
-        match sources.read(&format!("file:{name}")) {
-            Ok(text) => load(&name, &text, &NoImports, &Globals::new()).map(|loaded| Some(loaded.json)),
-            Err(reason) => {
-                warnings.push(json.error(format!("cannot read the runtime variables {name}: {reason}")));
-                Ok(None)
-            }
-        }
+    fn variables(&self, json: &Json, sources: &dyn Sources, warnings: &mut Vec<ConfigError>) -> Option<Json> {
+        let name = self.runtime_vars.as_ref()?.display().to_string();
+        let text = sources.read(&format!("file:{name}"));
+        let text =
+            text.map_err(|reason| json.error(format!("cannot read the runtime variables {name}: {reason}")));
+        let loaded = text.and_then(|text| load(&name, &text, &NoImports, &Globals::new()));
+        loaded.map(|loaded| loaded.json).map_err(|error| warnings.push(error)).ok()
     }
 
     fn change(&self, json: &mut Json, variables: Option<&Json>, warnings: &mut Vec<ConfigError>) {
@@ -118,7 +104,7 @@ mod tests {
         let texts = Texts { main: config.to_owned(), others };
         let mut json = load("c", config, &texts, &Globals::new()).unwrap().json;
         let mut warnings = Vec::new();
-        variations.apply(&mut json, &texts, &mut warnings).unwrap();
+        variations.apply(&mut json, &texts, &mut warnings);
         (json.to_string(), warnings.iter().map(ToString::to_string).collect())
     }
 
@@ -139,6 +125,8 @@ mod tests {
         let (json, warnings) = with(r#"{"share": [0.5, 0.25]}"#);
         assert_eq!(json, own);
         assert!(warnings[0].contains("is not a range"), "{warnings:?}");
+        let (json, warnings) = with("{");
+        assert_eq!((json.as_str(), warnings.len()), (own, 1), "{warnings:?}");
     }
 
     #[test]

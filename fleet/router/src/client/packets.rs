@@ -3,7 +3,6 @@
 
 use super::{After, Midway, Turn, of_verb};
 use crate::failures::command_disabled;
-use crate::options::Flushes;
 use crate::packet_reply::Echo;
 use crate::render::Form;
 use crate::stats;
@@ -75,7 +74,7 @@ impl Turn<'_> {
                 stats::answer(what, self.shared, &mut lines);
                 reply_stat_lines(packet, lines.as_slice(), self.outbox);
             }
-            ServerOperation::Flush(delay) if self.shared.flushes() == Flushes::PassedOn => {
+            ServerOperation::Flush(delay) if self.passes_flushes_on() => {
                 self.flush_all(*delay, Form::Packet(Echo { opcode: packet.opcode, opaque: packet.opaque }));
             }
             ServerOperation::Flush(_) => {

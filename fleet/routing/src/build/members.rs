@@ -3,7 +3,7 @@
 use super::{Builder, PoolHandles, selectors};
 use crate::KEY_MAX;
 use crate::config::{ConfigError, Json, Object, Pool, Stage, Value};
-use crate::handle::{AnyHandle, Children, Handover};
+use crate::handle::{AnyHandle, Children, Handover, Latest};
 use crate::hash::Selector;
 use crate::leases::LeaseTokens;
 use crate::step::{LogName, NodeId};
@@ -270,6 +270,17 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         let hash = self.json("hash");
         let selector = pool.selector(self.json, hash, servers);
         self.unless_single(servers, selector)
+    }
+
+    /// The same for all servers of a pool, also where the route has Latest in place of a hash.
+    pub(crate) fn hash_of_pool(&mut self, pool: &PoolHandles) -> Result<Selector, ConfigError> {
+        let hash = self.json("hash").filter(|hash| !Latest::is_meant(hash));
+        let servers = pool.children().len();
+        match pool.selector(self.json, hash, servers) {
+            // The route has warned of it.
+            Err(_) if servers == 1 => self.plain_hash(1),
+            selector => selector,
+        }
     }
 
     /// All servers of a pool with what becomes of their keys; deletes that fail are logged under this name.

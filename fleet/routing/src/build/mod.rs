@@ -83,6 +83,8 @@ impl<'c> Builder<'c> {
             AnyHandle::RateLimit(limit) => self.selection(limit.target()),
             AnyHandle::HashRoute(route) => route.selection(),
             AnyHandle::EjectHosts(route) => Some(route.selection()),
+            AnyHandle::ShardSplit(split) => self.selection(split.target()),
+            AnyHandle::Resize(resize) => Some(resize.selection()),
             _ => None,
         }
     }

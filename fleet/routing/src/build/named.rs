@@ -14,6 +14,8 @@ pub(super) enum Meaning<'c> {
     /// A member of `named_handles` that no route has named so far: it may stand behind those that do.
     Waiting(&'c Json),
     UnderWay,
+    /// What was wrong with it, in a shadow that was left out: it is not read again.
+    Failed(ConfigError),
     /// A list has several.
     Routes(Children, Place),
 }

@@ -32,6 +32,7 @@ impl<'c> Builder<'c> {
             Some(Meaning::UnderWay) => {
                 return Err(json.error(format!("the route {name:?} is a part of itself")));
             }
+            Some(Meaning::Failed(error)) => return Err(error.clone()),
             Some(Meaning::Routes(nodes, _)) => {
                 let nodes = nodes.clone();
                 self.reach_again(json, &nodes, depth)?;
@@ -43,8 +44,7 @@ impl<'c> Builder<'c> {
         let nodes: Children = match self.nodes(member) {
             Ok(nodes) => nodes.into(),
             Err(error) => {
-                // It may have been a shadow's, which is left out.
-                self.named.insert(name.clone(), Meaning::Waiting(member));
+                self.named.insert(name.clone(), Meaning::Failed(error.clone()));
                 return Err(error);
             }
         };
@@ -68,7 +68,7 @@ impl<'c> Builder<'c> {
             }
             // It is the member of that name.
             Some(Meaning::UnderWay) => return make(self),
-            Some(Meaning::Waiting(_) | Meaning::Routes(..)) => {}
+            Some(Meaning::Waiting(_) | Meaning::Failed(_) | Meaning::Routes(..)) => {}
         }
         let nodes = self.named(json, name, self.depth)?.unwrap_or_default();
         if let Some(Meaning::Routes(_, place)) = self.named.get(name).filter(|known| known.is_elsewhere(json))

@@ -52,8 +52,11 @@ impl Latest {
         self.order.get_or_init(|| {
             let mut chosen: Vec<usize> = Vec::new();
             for number in 0..ATTEMPTS * self.count as u64 {
+                if chosen.len() == self.count {
+                    break;
+                }
                 let child = self.weighted.pick(format!("{host}{}:{number}", self.salt).as_bytes());
-                if chosen.len() < self.count && !chosen.contains(&child) {
+                if !chosen.contains(&child) {
                     chosen.push(child);
                 }
             }

@@ -21,6 +21,11 @@ impl Resize {
         Resize { before, after, same, moved }
     }
 
+    /// How it selects for now.
+    pub(crate) fn selection(&self) -> &Selector {
+        &self.before
+    }
+
     #[inline]
     fn node(&self, request: &Request<'_>) -> NodeId {
         let key = request.routing_key();

@@ -7,24 +7,51 @@ use crate::outcome::Answer;
 use crate::prefix;
 use crate::request::{Op, Request};
 use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Prefixes with their routes, those nearest to the default first: of several, the first answers.
 #[derive(Debug)]
-pub(crate) struct RoutingPrefixes(Box<[(Arc<str>, NodeId)]>);
+pub(crate) struct RoutingPrefixes {
+    prefixes: Box<[(Arc<str>, NodeId)]>,
+    /// What the usual patterns lead to: all, a region, and a cluster of all regions.
+    usual: HashMap<Box<[u8]>, Vec<NodeId>>,
+}
 
 impl RoutingPrefixes {
     pub(crate) fn new(nearest_first: Vec<(Arc<str>, NodeId)>) -> Self {
-        RoutingPrefixes(nearest_first.into())
+        let mut usual: HashMap<Box<[u8]>, Vec<NodeId>> = HashMap::new();
+        let mut add = |pattern: &str, node| once(usual.entry(pattern.as_bytes().into()).or_default(), node);
+        for (prefix, node) in &nearest_first {
+            let Some((region, cluster)) = prefix::parts(prefix) else { continue };
+            add("/*/*/", *node);
+            // With an asterisk of its own, a name stands for others too.
+            if !region.contains('*') {
+                add(&format!("/{region}/*/"), *node);
+            }
+            if !cluster.contains('*') {
+                add(&format!("/*/{cluster}/"), *node);
+            }
+        }
+        RoutingPrefixes { prefixes: nearest_first.into(), usual }
     }
 
     /// The routes that a pattern leads to, each once.
-    fn matching<'a>(&'a self, pattern: &'a [u8]) -> impl Iterator<Item = NodeId> + 'a {
-        let is_meant = move |(known, _): &&(Arc<str>, NodeId)| prefix::matches(pattern, known.as_bytes());
-        self.0.iter().enumerate().filter(move |(_, root)| is_meant(root)).filter_map(move |(at, (_, node))| {
-            let is_repeated = self.0[..at].iter().filter(is_meant).any(|(_, earlier)| earlier == node);
-            (!is_repeated).then_some(*node)
-        })
+    fn matching(&self, pattern: &[u8]) -> Cow<'_, [NodeId]> {
+        if let Some(nodes) = self.usual.get(pattern) {
+            return Cow::Borrowed(nodes);
+        }
+        let mut nodes = Vec::new();
+        let meant = self.prefixes.iter().filter(|(known, _)| prefix::matches(pattern, known.as_bytes()));
+        meant.for_each(|(_, node)| once(&mut nodes, *node));
+        Cow::Owned(nodes)
+    }
+}
+
+fn once(nodes: &mut Vec<NodeId>, node: NodeId) {
+    if !nodes.contains(&node) {
+        nodes.push(node);
     }
 }
 
@@ -36,20 +63,16 @@ impl Handle for RoutingPrefixes {
     /// As in mcrouter, the nearest route answers and the others are sent the same; a delete is only acknowledged when all routes have
     /// acknowledged it, as otherwise one that fails elsewhere would be lost.
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
-        let mut nodes = self.matching(request.prefix);
-        let Some(nearest) = nodes.next() else {
+        let nodes = self.matching(request.prefix);
+        let Some((nearest, others)) = nodes.split_first() else {
             return Step::Answer(crate::Outcome::LocalError);
         };
         if request.op != Op::Delete {
-            nodes.for_each(|node| cx.tell(node, Rewrite::NONE));
-            return Step::Tail(nearest);
+            others.iter().for_each(|node| cx.tell(*node, Rewrite::NONE));
+            return Step::Tail(*nearest);
         }
-        let mut asked = 0;
-        for node in std::iter::once(nearest).chain(nodes) {
-            cx.ask(node, Rewrite::NONE, asked);
-            asked += 1;
-        }
-        Step::Await(State { b: u128::from(asked), ..State::default() })
+        nodes.iter().zip(0..).for_each(|(node, number)| cx.ask(*node, Rewrite::NONE, number));
+        Step::Await(State { b: nodes.len() as u128, ..State::default() })
     }
 
     fn resume(
@@ -62,5 +85,25 @@ impl Handle for RoutingPrefixes {
     ) -> Then {
         let asked = state.b as usize;
         super::worst(cx, state, asked, answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_patterns_lead_where_they_match() {
+        let prefixes = ["/a/x/", "/a/y/", "/b/x/", "/a*/x/", "/b/x*/", "/ab/z/"];
+        let nodes = [1, 2, 1, 3, 4, 5].map(NodeId);
+        let roots = prefixes.into_iter().map(Arc::from).zip(nodes).collect();
+        let routes = RoutingPrefixes::new(roots);
+        for pattern in ["/*/*/", "/a/*/", "/b/*/", "/*/x/", "/*/x*/", "/a*/*/", "/*/z/", "/ab/*/", "/c/*/"] {
+            let is_meant = |prefix: &&str| prefix::matches(pattern.as_bytes(), prefix.as_bytes());
+            let mut expected = Vec::new();
+            let meant = prefixes.iter().zip(nodes).filter(|(prefix, _)| is_meant(prefix));
+            meant.for_each(|(_, node)| once(&mut expected, node));
+            assert_eq!(*routes.matching(pattern.as_bytes()), expected, "{pattern}");
+        }
     }
 }

@@ -16,7 +16,10 @@ impl Handle for SaltedFailover {
         let pool = members.pool("pool")?;
         let first = PoolRoute::read(&mut members, &pool)?;
         let first = members.add(AnyHandle::PoolRoute(first));
-        let normal = members.build().selection(first).cloned();
+        let normal = match members.build().selection(first).cloned() {
+            None if !pool.children().is_empty() => Some(members.hash_of_pool(&pool)?),
+            normal => normal,
+        };
         let children = super::failover::chain(first, pool.children().iter().copied());
         let failover = Failover::read(&mut members, children, normal)?;
         members.end();

@@ -43,7 +43,7 @@ const WHOLE: f64 = 4_294_967_296.0;
 impl Setting {
     fn parse(members: &mut Members<'_, '_, '_>, json: &Json) -> Result<Self, ConfigError> {
         let mut object = json.object("shadows")?;
-        let target = members.node(object.required("target")?)?;
+        let target = object.required("target")?;
         let pair = |json: &Json, name: &str| match json.list(name)? {
             [first, last] => Ok([first.clone(), last.clone()]),
             _ => Err(json.error(format!("'{name}' is not a list of two numbers"))),
@@ -78,6 +78,8 @@ impl Setting {
             members.warn_of(object.optional(known), known, "this router has nothing of the kind");
         }
         members.finish(object);
+        // The last that is read: servers of a shadow that is left out are none of the tree's.
+        let target = members.node(target)?;
         Ok(Setting { target, chosen, first, end })
     }
 }

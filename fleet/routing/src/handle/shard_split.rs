@@ -80,6 +80,11 @@ fn shard(key: &[u8]) -> Option<std::ops::Range<usize>> {
 }
 
 impl ShardSplit {
+    /// What requests are passed to, with the key of a split or as they are.
+    pub(crate) fn target(&self) -> NodeId {
+        self.target
+    }
+
     pub(crate) fn read(
         members: &mut Members<'_, '_, '_>,
         target: NodeId,

@@ -139,14 +139,46 @@ pub(super) fn take_unknown(command: &Command, words: &mut Vec<OsString>) -> Vec<
     unknown
 }
 
-/// Whether the first word that is this option, alone or with a value behind `=`, was removed.
+/// Whether what is unknown was removed: the first word that is this option, alone or with a value behind `=`, or the last that is
+/// this argument without a dash, since those before it may be values of options.
 fn take(words: &mut Vec<OsString>, name: &str) -> bool {
+    if !name.starts_with('-') {
+        let place = words.iter().skip(1).rposition(|word| word == name);
+        return place.map(|place| words.remove(place + 1)).is_some();
+    }
+    if !name.starts_with("--") {
+        return name.chars().nth(1).is_some_and(|letter| take_letter(words, letter));
+    }
     let is_option = |word: &OsString| {
         let rest = word.to_str().and_then(|word| word.strip_prefix(name));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('=') || !name.starts_with("--"))
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
     };
     let place = words.iter().skip(1).position(is_option);
     place.map(|place| words.remove(place + 1)).is_some()
+}
+
+/// Whether the first short option with this letter was removed, alone or from a group. What is behind it is its value, unless all of that
+/// are short options without one.
+fn take_letter(words: &mut Vec<OsString>, letter: char) -> bool {
+    let is_alone = |other: char| {
+        let row = ROWS.iter().find(|row| row.short == Some(other));
+        row.is_some_and(|row| matches!(row.kind, Kind::Switch | Kind::Action | Kind::Mode))
+    };
+    for place in 1..words.len() {
+        let group = words[place].to_str().and_then(|word| word.strip_prefix('-'));
+        let Some((before, behind)) = group.and_then(|group| group.split_once(letter)) else { continue };
+        if !before.chars().all(is_alone) {
+            continue;
+        }
+        let left = [before, if behind.chars().all(is_alone) { behind } else { "" }].concat();
+        if left.is_empty() {
+            words.remove(place);
+        } else {
+            words[place] = format!("-{left}").into();
+        }
+        return true;
+    }
+    false
 }
 
 impl Flags {
@@ -190,6 +222,11 @@ impl Flags {
         self.0.value_source(row.long) == Some(ValueSource::CommandLine)
     }
 
+    /// Whether an option, which takes a value, has none or one that switches it off.
+    fn is_off(&self, row: &Row) -> bool {
+        row.kind != Kind::Action && self.texts(row.long).all(|text| matches!(text, "" | OFF | "false"))
+    }
+
     /// Notes about options without effect.
     pub(super) fn notes(&self) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
@@ -197,6 +234,8 @@ impl Flags {
             match row.effect {
                 Effect::Used => {}
                 Effect::Nothing(why) => notes.push(format!("--{} has no effect: {why}", row.long)),
+                // What it promises is not asked for.
+                Effect::Refused(_) if self.is_off(row) => {}
                 Effect::Refused(why) => return Err(Failure::usage(format!("--{}: {why}", row.long))),
             }
         }
@@ -253,6 +292,9 @@ mod tests {
         assert_eq!(flags.notes().unwrap().len(), 3);
         let refused = read(&["--no-network"]).unwrap().notes().unwrap_err().to_string();
         assert!(refused.contains("NullRoute"), "{refused}");
+        for off in ["--no-network=0", "--no-network=false", "--additional-ssl-service-identities="] {
+            assert_eq!(read(&[off]).unwrap().notes().unwrap(), [""; 0], "{off}");
+        }
         assert!(read(&["--no-such-option"]).unwrap_err().contains("--no-such-option"));
         assert!(read(&["-t", "soon"]).unwrap_err().contains("soon"));
     }
@@ -290,6 +332,22 @@ mod tests {
         let unknown = take_unknown(&command(Manner::Mcrouter), &mut words);
         assert_eq!(unknown, ["--nothing", "--no-such-option", "-d"]);
         assert_eq!(words, ["mcrouter", "-p", "5000"]);
+    }
+
+    #[test]
+    fn what_is_unknown_is_taken_and_nothing_else() {
+        for (given, unknown, left) in [
+            ("-p 6000 --foo 5 --bar 6", "--foo --bar 6", "-p 6000 5"),
+            ("-p 6 flavor 6", "6", "-p 6 flavor"),
+            ("-dh -p 5000", "-d", "-h -p 5000"),
+            ("-hd -p 5000", "-d", "-h -p 5000"),
+            ("-f/dd -dx", "-d", "-f/dd"),
+        ] {
+            let mut words: Vec<OsString> =
+                std::iter::once("mcrouter").chain(given.split(' ')).map(OsString::from).collect();
+            assert_eq!(take_unknown(&command(Manner::Mcrouter), &mut words).join(" "), unknown, "{given}");
+            assert_eq!(words[1..].join(std::ffi::OsStr::new(" ")), *left, "{given}");
+        }
     }
 
     #[test]

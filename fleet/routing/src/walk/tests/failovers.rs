@@ -380,6 +380,8 @@ fn the_deterministic_order_is_that_of_mcrouter() {
         r#""failover_policy": {"type": "DeterministicOrderPolicy", "max_tries": 12, "max_error_tries": 3"#;
     let salted = format!(r#"{{"type": "SaltedFailoverRoute", "pool": "P", "hash": HASH, {policy}}}}}"#);
     assert_eq!(failures(&salted, 8), [(3, 0), (6, 0), (9, 2), (12, 3), (15, 5), (18, 9), (20, 18), (20, 29)]);
+    let split = salted.replacen(r#""hash""#, r#""shard_splits": {"no-such-shard": 2}, "hash""#, 1);
+    assert_eq!(failures(&split, 8), failures(&salted, 8));
     let children = r#""type": "FailoverRoute", "children": ["PoolRoute|P", "Pool|P"]"#;
     let by_policy = failures(&format!(r#"{{{children}, {policy}, "hash": HASH}}}}"#), 10);
     let rows = [(3, 0), (6, 0), (9, 2), (12, 3), (15, 5), (17, 14), (19, 23), (21, 32), (21, 43), (23, 52)];

@@ -143,7 +143,11 @@ fn shadows_get_a_part_of_the_requests() {
         // It is left out; the others stay.
         let good = r#"{"target": "PoolRoute|B", "index_range": [0, 8], "key_fraction_range": [0, 1]}"#;
         let wrong = format!(r#"{{"target": "PoolRoute|C", {wrong}}}"#);
-        assert_eq!(with_shadows(&format!("[{wrong}, {good}]")), (1, vec!["b".to_owned()]), "{wrong}");
+        let shadows = format!("[{wrong}, {good}]");
+        assert_eq!(with_shadows(&shadows), (1, vec!["b".to_owned()]), "{wrong}");
+        let route = format!(r#"{{"type": "PoolRoute", "pool": "A", "shadows": {shadows}}}"#);
+        let (_, servers, _) = built(&config(&route)).unwrap();
+        assert!(!servers.contains(&"c".to_owned()), "{servers:?}");
     }
     let unknown = r#"[{"target": "Nothing", "index_range": [0, 8], "key_fraction_range": [0, 1]}, 1, {}]"#;
     assert_eq!(with_shadows(unknown), (3, vec![]));

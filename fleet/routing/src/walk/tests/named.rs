@@ -143,3 +143,19 @@ fn routes_are_not_within_each_other_without_end_by_name() {
     let error = built(&config).map(|_| ()).expect_err("pools within pools");
     assert!(error.contains("more than 64 routes within each other"), "{error}");
 }
+
+#[test]
+fn a_route_that_is_wrong_is_read_once() {
+    let mut named = String::new();
+    for number in 0..20 {
+        let shadow = format!(r#"{{"target": "n{}"}}"#, number + 1);
+        let comma = if number == 0 { "" } else { ", " };
+        named += &format!(
+            r#"{comma}"n{number}": {{"type": "PoolRoute", "pool": "A", "shadows": [{shadow}, {shadow}], "axonlog": true}}"#
+        );
+    }
+    let route = r#"{"type": "PoolRoute", "pool": "B", "shadows": [{"target": "n0"}, {"target": "n0"}]}"#;
+    let (built, ..) = built(&with(&format!("{{{named}}}"), route)).unwrap();
+    let warned = built.warnings.iter().filter(|warning| warning.reason.contains("left out")).count();
+    assert_eq!(warned, 2 * 21);
+}
