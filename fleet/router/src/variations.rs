@@ -125,8 +125,10 @@ mod tests {
         let (json, warnings) = with(r#"{"share": [0.5, 0.25]}"#);
         assert_eq!(json, own);
         assert!(warnings[0].contains("is not a range"), "{warnings:?}");
+        // Without variables the configuration is as it was written.
         let (json, warnings) = with("{");
-        assert_eq!((json.as_str(), warnings.len()), (own, 1), "{warnings:?}");
+        let as_written = r#"{"shadows":[{"key_fraction_range":[0,1],"key_fraction_range_rv":"share"}]}"#;
+        assert_eq!((json.as_str(), warnings.len()), (as_written, 1), "{warnings:?}");
     }
 
     #[test]
