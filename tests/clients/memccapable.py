@@ -61,7 +61,11 @@ def start(binary, behind_router):
     if behind_router:
         pools = {"all": {"servers": [started[0].places[0]]}}
         config = json.dumps({"pools": pools, "route": "PoolRoute|all"})
-        started.append(Listening(binary, ["--listen", "127.0.0.1:0", "--config-str", config], ("router",)))
+        # memccapable expects other errors of memcached 1.0.0, whose number the router has by default.
+        version = ["--reported-version", "1.6.45"]
+        started.append(
+            Listening(binary, ["--listen", "127.0.0.1:0", "--config-str", config, *version], ("router",))
+        )
     return started
 
 
