@@ -46,6 +46,9 @@ fn failure(line: &[u8]) -> Option<Outcome> {
         text if text.starts_with(b"307") => Outcome::Busy,
         text if text.starts_with(b"302") => Outcome::TryAgain,
         text if text.starts_with(b"301") => Outcome::Shutdown,
+        // The texts of another router.
+        text if text.starts_with(b"Server unavailable") => Outcome::Tko,
+        b"Reply timeout" => Outcome::Timeout,
         b"unavailable" => Outcome::Tko,
         b"timeout" => Outcome::Timeout,
         b"connection timeout" => Outcome::ConnectTimeout,
