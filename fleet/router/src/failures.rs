@@ -23,7 +23,7 @@ pub enum Failed {
 /// Whether an error has its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    Told,
+    Cause,
     /// All are `remote error`.
     Grouped,
 }
@@ -104,7 +104,7 @@ mod tests {
     const SET: Option<Group> = Some(Group::Update);
 
     fn failures(gets: Failed, arithmetic: Failed) -> Failures {
-        Failures { gets, arithmetic, detail: Detail::Told }
+        Failures { gets, arithmetic, detail: Detail::Cause }
     }
 
     #[test]
@@ -125,12 +125,15 @@ mod tests {
 
     #[test]
     fn an_unavailable_server_has_its_reason_and_groups_have_none() {
-        let told = failures(Failed::AreErrors, Failed::AreErrors);
+        let with_causes = failures(Failed::AreErrors, Failed::AreErrors);
         let failed = Answer::of(Outcome::Tko);
         let line = |failures: Failures, why| failures.reply(SET, &failed, why).line;
-        assert_eq!(line(told, Tko::Soft), b"SERVER_ERROR Server unavailable. Reason: mc_res_timeout");
-        assert_eq!(line(told, Tko::Hard), b"SERVER_ERROR Server unavailable. Reason: mc_res_connect_error");
-        let grouped = Failures { detail: Detail::Grouped, ..told };
+        assert_eq!(line(with_causes, Tko::Soft), b"SERVER_ERROR Server unavailable. Reason: mc_res_timeout");
+        assert_eq!(
+            line(with_causes, Tko::Hard),
+            b"SERVER_ERROR Server unavailable. Reason: mc_res_connect_error"
+        );
+        let grouped = Failures { detail: Detail::Grouped, ..with_causes };
         for reply in [grouped.reply(SET, &failed, Tko::Soft), grouped.no_route(Outcome::LocalError)] {
             assert_eq!((reply.outcome, reply.line), (Outcome::RemoteError, &b""[..]));
         }

@@ -16,7 +16,7 @@ const COPY_MODE: u32 = 0o664;
 /// The beginning of the name of such a copy; the path of the file follows.
 const COPY: &str = "file-";
 const FILE: &str = "file:";
-/// Bytes of a name of a file. A longer path has no copy, in mcrouter neither.
+/// Bytes of a name of a file. A longer path has no copy, nor has it in mcrouter.
 const NAME_MAX: usize = 255;
 
 /// Where the last good configuration is saved.

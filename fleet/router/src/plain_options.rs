@@ -44,7 +44,7 @@ pub(crate) fn plain_options(config: String) -> RouterOptions {
         udp: Vec::new(),
         client_tls: None,
         server_tls: ServerTls { options: no_tls, identity: None },
-        failures: Failures { gets: Failed::AreErrors, arithmetic: Failed::AreErrors, detail: Detail::Told },
+        failures: Failures { gets: Failed::AreErrors, arithmetic: Failed::AreErrors, detail: Detail::Cause },
         flushes: Flushes::Refused,
         operations: Operations::All,
         version: "1.0.0 mcrouter".to_owned(),

@@ -47,7 +47,7 @@ pub(crate) fn path(lines: &[Line], plan: &Plan) -> String {
             Some(number) => server(number, pool, plan),
             None => name(line),
         };
-        // A string takes all.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{:width$}{name}", "", width = line.depth + 1);
     }
     text

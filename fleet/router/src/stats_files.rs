@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The state of the one that writes.
+/// What is written, where, and when it was last.
 #[derive(Debug)]
 pub(crate) struct StatsFiles {
     root: PathBuf,

@@ -65,7 +65,7 @@ pub struct Running {
     pub(crate) held: Box<dyn Held>,
     /// Where successors ask, and what starts the server again if they fail.
     pub(crate) door: Option<Door>,
-    pub(crate) again: Again,
+    pub(crate) again: StartOptions,
 }
 
 /// Opens the engine of this choice and has the server that waits for it serve it. The crate that calls
@@ -74,7 +74,7 @@ pub type OpenEngine = fn(&Choice, &Setup, Starting<'_>) -> Result<Result<Running
 
 /// What a server is started with again if its successor fails.
 #[derive(Clone)]
-pub(crate) struct Again {
+pub(crate) struct StartOptions {
     pub(crate) options: Options,
     pub(crate) secrets: Secrets,
     pub(crate) open: OpenEngine,
@@ -160,7 +160,7 @@ pub fn start_after(
     inherited: Vec<Inherited>,
     predecessor: Option<Predecessor>,
 ) -> Result<Running, StartError> {
-    let again = Again { options: options.clone(), secrets, open };
+    let again = StartOptions { options: options.clone(), secrets, open };
     let Some(mut predecessor) = predecessor else {
         return prepare(again, inherited, Sockets::default())?.open(Bringing::default());
     };
@@ -180,7 +180,7 @@ pub fn start_after(
 
 /// A server that can be opened: everything was looked at that can fail before.
 pub(crate) struct Prepared {
-    again: Again,
+    again: StartOptions,
     /// With the addresses of all UDP sockets.
     options: Options,
     /// Taken when the engine is there.
@@ -194,12 +194,12 @@ pub(crate) struct Prepared {
 /// # Errors
 /// If an address is taken, or [`check`] says why not.
 pub(crate) fn prepare(
-    again: Again,
+    again: StartOptions,
     inherited: Vec<Inherited>,
     mut earlier: Sockets,
 ) -> Result<Prepared, StartError> {
     // Here, and not where options are read: no way to start a server leads past it.
-    let Again { options: given, secrets, .. } = &again;
+    let StartOptions { options: given, secrets, .. } = &again;
     check(given, secrets, &inherited)?;
     let handed = Handed::of(inherited);
     let managed = [handed.streams.len(), handed.datagrams.len()];

@@ -24,7 +24,7 @@ enum What {
     Stored(Arrival),
     /// In place of another item with the same key, which counts as a read.
     StoredOver(Arrival),
-    /// A victim could not go.
+    /// A victim was too new to go.
     Spared,
     Read,
 }

@@ -8,6 +8,9 @@
 //! items, since others wait for the lock meanwhile. Until there is a victim for the first time, what does not fit into small comes into main, as in libCacheSim
 //! (Yang and others): all would be in small otherwise, and the first of them be evicted one after the other though they were read once.
 //!
+//! In a class of few items, as of long values, a tenth of them are the ones that were just stored: the small queue may always have
+//! [`SMALL_LEAST`], and a search evicts nothing from main that it has just promoted, as long as small has items.
+//!
 //! Notes: a link, and one word with the tick of the store or of the last read that was counted, and the count; three words. Readers
 //! write that word without the lock, and may lose each other's counts. Which queue an item is in must not be lost: that is one bit a
 //! chunk beside the notes.
@@ -133,7 +136,7 @@ impl S3Fifo {
 
     /// The next victim of a search that has promoted `promoted` first. If all of main was promoted by this search, the next
     /// one of small goes: what was just promoted was read, and a class of few items would be a FIFO queue otherwise.
-    fn end_behind(&self, promoted: Option<Chunk>) -> Option<(Chunk, Queue)> {
+    fn end_after(&self, promoted: Option<Chunk>) -> Option<(Chunk, Queue)> {
         match self.end()? {
             (chunk, Queue::Main) if Some(chunk) == promoted => {
                 Some(self.small.oldest().map_or((chunk, Queue::Main), |small| (small, Queue::Small)))
@@ -154,7 +157,7 @@ impl S3Fifo {
         let entries = self.total() * u64::from(100 - self.small_percent) / 100;
         let mut promoted = None;
         for passed in 0..=PATIENCE {
-            let (chunk, queue) = self.end_behind(promoted)?;
+            let (chunk, queue) = self.end_after(promoted)?;
             self.has_evicted = true;
             let read = if passed == PATIENCE { 0 } else { reads(chunks, chunk) };
             match queue {

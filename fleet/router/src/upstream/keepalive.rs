@@ -5,10 +5,10 @@ use rustix::net::sockopt;
 use std::io;
 use std::time::Duration;
 
-/// The probes of the system.
+/// How the system probes an idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Those without an answer until the connection is closed.
+    /// After this many probes without a reply the connection is closed.
     pub count: u32,
     /// Silence until the first.
     pub idle: Duration,

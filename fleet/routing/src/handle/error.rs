@@ -19,12 +19,12 @@ impl Error {
 impl Handle for Error {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
-        // What it says to a log of mcrouter's.
+        // For mcrouter's log.
         members.main("response");
         members.json("enable_logging");
         let outcome = match members.text("result")? {
             None => Outcome::LocalError,
-            // mcrouter knows the first form only.
+            // mcrouter knows the names with mc_res_ only.
             Some(name) => failure(name.strip_prefix("mc_res_").unwrap_or(&name))
                 .ok_or_else(|| json.error(format!("unknown error {name}")))?,
         };

@@ -80,7 +80,7 @@ fn every_option_is_read() {
     assert_eq!(
         warnings,
         [
-            "main:4: 'tko_tracker' has no effect: a pool's servers are marked as failed however many are already",
+            "main:4: 'tko_tracker' has no effect: a server is marked as failed no matter how many of its pool have failed",
             "main:6: a failure domain is null: the server has none",
         ]
     );
@@ -155,7 +155,7 @@ fn what_has_no_effect_warns() {
         warnings,
         [
             "main:5: \"level\" is not known in 'qos' and has no effect",
-            "main:5: 'tko_tracker' has no effect: a pool's servers are marked as failed however many are already",
+            "main:5: 'tko_tracker' has no effect: a server is marked as failed no matter how many of its pool have failed",
             "main:5: \"x\" is not known in 'tko_tracker' and has no effect",
             "main:3: server a:1 is already in this pool, on line 2; it receives two shares of the keys",
             "main:3: 'additional_fanout' has no effect: each worker has one connection to a server",

@@ -5,7 +5,7 @@ use super::{Bringing, Failing, HandedTime, Leaving, Successor, TakeoverError};
 use crate::counters::ServerCount;
 use crate::errors::StartError;
 use crate::held::{Held, close_unserved, log_closed};
-use crate::node::{Again, Prepared, Running, prepare};
+use crate::node::{Prepared, Running, StartOptions, prepare};
 use crate::shared::Shared;
 use guira_contract::Opening;
 use guira_memory::lasting::HandedRegion;
@@ -164,7 +164,7 @@ fn let_go(
 }
 
 /// Takes the ports of a server again, with everything else that was to go to a successor.
-fn prepare_again(again: Again, mut sockets: super::Sockets) -> Result<Prepared, StartError> {
+fn prepare_again(again: StartOptions, mut sockets: super::Sockets) -> Result<Prepared, StartError> {
     let streams = std::mem::take(&mut sockets.managed_streams).into_iter().map(Inherited::Stream);
     let datagrams = std::mem::take(&mut sockets.managed_datagrams).into_iter().map(Inherited::Datagram);
     let inherited = streams.chain(datagrams).collect();
@@ -184,7 +184,7 @@ impl Left {
 
 /// Starts the server again.
 fn go_on(
-    again: Again,
+    again: StartOptions,
     sockets: super::Sockets,
     incoming: Vec<Incoming>,
     left: Left,

@@ -119,7 +119,7 @@ impl Drain<'_> {
         Ok(format!(
             "slot {slot} of pool {name}: {former} -> {}: {share} of the keys move (hash {}). During the drain, the new server fills its misses from the former one, and changes go to both\n",
             spare.server,
-            hashing.name()
+            hashing.name(&pool.slots)
         ))
     }
 

@@ -150,7 +150,7 @@ impl<'a> Course<'a> {
 
     fn plan(&self, spares: &[Registration]) -> String {
         let Resize { from, to, .. } = self.resize;
-        let (name, hash) = (self.name, self.how.hashing.name());
+        let (name, hash) = (self.name, self.how.hashing.name(&self.slots));
         let mut text = format!(
             "pool {name}: {from} -> {to} slots: {} of the keys move (hash {hash}). During the resize, misses of these keys are filled from their former servers, and changes go to both\n",
             shares::percent(shares::share(self.moves.len()))
@@ -191,7 +191,7 @@ impl<'a> Course<'a> {
                 let share = shares::percent(strangers as f64 / all as f64);
                 let reason = format!(
                     "{share} of the keys of {server} do not belong to slot {slot} by hash {}: give the routers' hash with --hash and --salt",
-                    self.how.hashing.name()
+                    self.how.hashing.name(&self.slots)
                 );
                 return Err(Failure::usage(reason));
             }

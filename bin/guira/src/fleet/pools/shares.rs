@@ -10,9 +10,10 @@ const SAMPLE: usize = 100_000;
 /// The hash of the routers, which etcd does not record.
 #[derive(Debug, clap::Args)]
 pub(super) struct Hashing {
-    /// The routers' hash of the pool, by its name in their configurations.
-    #[arg(long, value_name = "NAME", default_value = "Ch3")]
-    hash: String,
+    /// The routers' hash of the pool, by its name in their configurations. Without it: Ch3, or WeightedCh3 if the slots
+    /// have weights.
+    #[arg(long, value_name = "NAME")]
+    hash: Option<String>,
     /// The salt of this hash.
     #[arg(long, value_name = "TEXT", default_value = "")]
     salt: String,
@@ -27,12 +28,15 @@ impl Hashing {
             slot.weight.map_or(identity, |weight| identity.weighing(weight))
         });
         let usage = |error: guira_routing::hash::HashError| Failure::usage(error.to_string());
-        let kind = HashKind::from_name(&self.hash).map_err(usage)?;
+        let kind = HashKind::from_name(self.name(slots)).map_err(usage)?;
         Selector::new(kind, &identities.collect::<Vec<_>>(), &self.salt).map_err(usage)
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.hash
+    /// The name of the hash for these slots.
+    pub(super) fn name(&self, slots: &[Slot]) -> &str {
+        // As a router chooses for a route that names no hash.
+        let usual = if slots.iter().any(|slot| slot.weight.is_some()) { "WeightedCh3" } else { "Ch3" };
+        self.hash.as_deref().unwrap_or(usual)
     }
 }
 
@@ -66,8 +70,20 @@ mod tests {
     use super::*;
 
     fn selector(hash: &str, slots: usize) -> Selector {
-        let hashing = Hashing { hash: hash.to_owned(), salt: String::new() };
+        let hashing = Hashing { hash: Some(hash.to_owned()), salt: String::new() };
         hashing.selector("cache", &vec![Slot::default(); slots]).unwrap()
+    }
+
+    #[test]
+    fn slots_with_weights_have_the_hash_that_routers_use_for_weights() {
+        let hashing = Hashing { hash: None, salt: String::new() };
+        let weighing = |weight| Slot { weight, ..Slot::default() };
+        let share = |weights: [Option<f64>; 2]| {
+            of_slot(&hashing.selector("cache", &weights.map(weighing)).unwrap(), 1)
+        };
+        assert!((0.49..0.51).contains(&share([None, None])), "{}", share([None, None]));
+        assert_eq!(share([Some(1.0), Some(0.0)]), 0.0);
+        assert_eq!(hashing.name(&[weighing(Some(1.0))]), "WeightedCh3");
     }
 
     #[test]

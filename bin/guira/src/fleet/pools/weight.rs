@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, store: &mut Store) -> Result<(), Failure> {
             let share = shares::percent(shares::share(shares::moves(&before, &after).len()));
             text.push_str(&format!(
                 " {share} of the keys move (hash {}) and miss until they are filled. Their old values stay on the former servers: reverting the weight before they expire may return outdated values\n",
-                args.hashing.name()
+                args.hashing.name(&changed.slots)
             ));
         }
         (_, Err(error)) => return Err(error),

@@ -45,7 +45,7 @@ pub(super) fn failures(flags: &Flags) -> Failures {
     Failures {
         gets: unless("disable-miss-on-get-errors"),
         arithmetic: unless("disable-miss-on-arith-errors"),
-        detail: if flags.has("group-remote-errors") { Detail::Grouped } else { Detail::Told },
+        detail: if flags.has("group-remote-errors") { Detail::Grouped } else { Detail::Cause },
     }
 }
 

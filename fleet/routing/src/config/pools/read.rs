@@ -137,7 +137,7 @@ pub(super) fn read(
     Ok(pool)
 }
 
-/// Warns of the first place that has a protocol in whose place the text protocol is sent.
+/// Warns of the pool, or the first server, whose protocol is replaced by the text protocol.
 fn replaced_protocol<'j>(of_pool: Option<&'j Json>, servers: &'j [Json], warnings: &mut Vec<ConfigError>) {
     let of_pool = of_pool.and_then(|json| Some((json, json.text("protocol").ok()?)));
     let of_pool = of_pool.filter(|(_, name)| server::is_replaced(name));
@@ -248,7 +248,7 @@ fn tko_thresholds(
 ) -> Result<TkoThresholds, ConfigError> {
     let mut object = json.object("tko_tracker")?;
     warnings.push(json.error(
-        "'tko_tracker' has no effect: a pool's servers are marked as failed however many are already",
+        "'tko_tracker' has no effect: a server is marked as failed no matter how many of its pool have failed",
     ));
     let mut read = |bound: &str| {
         let number = object.optional_as(&format!("num_tko_threshold_{bound}"), |json, name| {

@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 #[derive(Debug)]
 pub(super) struct Salted {
     pub(super) selector: Selector,
-    /// Which of the children after the first is the one that the first sends a key to.
+    /// How the first child selects its server, which is passed over.
     pub(super) normal: Option<Selector>,
     /// The failure domain of each child; empty if they do not matter.
     pub(super) domains: Box<[Option<u32>]>,
