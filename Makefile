@@ -46,8 +46,8 @@ bench:
 	$(or $(CARGO_TARGET_DIR),target)/release/guira-lab bench
 
 papers: prerequisites
-	$(CARGO) build --release --workspace --bin guira --bin guira-papers
-	$(CARGO) run --release --workspace --bin guira-papers
+	$(CARGO) build --release --bin guira
+	$(CARGO) run --release --manifest-path papers/Cargo.toml
 
 package:
 	$(CARGO) xtask package

@@ -62,12 +62,20 @@ pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<S
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The packages of the workspace, as `cargo metadata` tells them.
+/// Manifests of the workspaces in the repository.
+const WORKSPACES: [&str; 2] = ["Cargo.toml", "papers/Cargo.toml"];
+
+/// The packages of all workspaces, as `cargo metadata` lists them.
 pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, String> {
-    let text = output(root, "cargo", &["metadata", "--no-deps", "--format-version", "1"])?;
-    let metadata =
-        serde_json::from_str::<Metadata>(&text).map_err(|error| format!("cargo metadata: {error}"))?;
-    Ok(metadata.packages)
+    let mut packages = Vec::new();
+    for manifest in WORKSPACES {
+        let arguments = ["metadata", "--no-deps", "--format-version", "1", "--manifest-path", manifest];
+        let text = output(root, "cargo", &arguments)?;
+        let metadata = serde_json::from_str::<Metadata>(&text)
+            .map_err(|error| format!("cargo metadata of {manifest}: {error}"))?;
+        packages.extend(metadata.packages);
+    }
+    Ok(packages)
 }
 
 /// The files that git tracks or would track, relative to `root`.

@@ -35,7 +35,13 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
         Step {
             name: "papers",
-            work: |_| Work::Commands(vec![cargo(&["test", "--release", "--package", "guira-papers"])]),
+            work: |_| {
+                let papers = ["--manifest-path", "papers/Cargo.toml"];
+                let clippy =
+                    [&["clippy", "--release", "--all-targets"], &papers[..], &["--", "-D", "warnings"]];
+                let tests = [&["test", "--release"], &papers[..]];
+                Work::Commands(vec![cargo(&clippy.concat()), cargo(&tests.concat())])
+            },
         },
     ]
 }

@@ -2,7 +2,7 @@
 //! cold pool takes.
 //!
 //! Each node is a cache with the order of an engine, and a router's own hash says which node has a key. What a model cannot know
-//! (queues, networks, requests under way) is not in it. lab/papers compares it with nodes and a router that are real
+//! (queues, networks, requests under way) is not in it. papers/ compares it with nodes and a router that are real
 //! (`facebook-capacity`).
 
 mod nodes;

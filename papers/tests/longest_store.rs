@@ -1,6 +1,6 @@
 //! The longest that a store takes while the table grows and memory is committed, with a thread that commits ahead and without one.
 //!
-//! `cargo test -p guira-papers --release --test longest_store -- --ignored --nocapture`
+//! `cargo test --manifest-path papers/Cargo.toml --release --test longest_store -- --ignored --nocapture`
 
 use guira_contract::{CommitAhead, Engine, Expiry, Opened};
 use guira_harness::driver::{Driver, Maintenance};

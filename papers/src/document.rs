@@ -11,15 +11,15 @@ use crate::results;
 
 const HEAD: &str = "# What the papers claim, measured again
 
-Written by `make papers`: changes belong into `lab/papers`, and `cargo run --release -p guira-papers -- --render`
-writes it anew. A figure is the mean of several runs ± their standard deviation. \"One core\" is one of the machine's
-two, which other machines disturb: ratios within a table were measured alternating; absolute figures are of this
-machine.
+Written by `make papers`: change `papers`, and run `cargo run --release --manifest-path papers/Cargo.toml
+-- --render` to write this page from what was measured before. A figure is the mean of several runs ± their
+standard deviation. \"One core\" is one of the machine's two, which other machines disturb: ratios within a
+table were measured alternating; absolute figures are of this machine.
 
 ## Results
 
 Each line compares filed figures, and says whether the claim holds: yes, no, or in part, if some of its parts do. The
-parts are in `lab/papers/src/results`. The last column links to the experiment, with the date of its measurement.
+parts are in `papers/src/results`. The last column links to the experiment, with the date of its measurement.
 
 ";
 
