@@ -5,7 +5,7 @@
 //!                   │                         │
 //!                   NodeService               ProtocolState
 //!                   │
-//!                   Interpreter (guira-protocol) ── Executor ── engine session
+//!                   Interpreter ── Runner ── Executor ── engine session
 //! ```
 //!
 //! Each worker owns an event loop, an engine session and the connections it was given; nothing of these is shared. The first worker also accepts
@@ -13,33 +13,27 @@
 
 #![forbid(unsafe_code)]
 
-mod about_server;
 mod admin;
-mod batch;
-mod binary;
 mod counters;
 mod direct;
 mod errors;
 
 mod background;
 mod forward;
-mod held;
-mod interpreter;
 mod kept_policy;
 mod latency;
 mod learning;
-mod long_value;
 mod memory_split;
-mod node;
 mod options;
 mod ports;
+mod requests;
 mod sampler;
 mod saved_counters;
 mod secrets;
 mod shared;
 mod size;
+mod start;
 mod takeover;
-mod text;
 mod top_keys;
 mod udp;
 mod upkeep;
@@ -57,12 +51,12 @@ pub use guira_sync::metrics::{Kind, Metric, Unit};
 pub use guira_transport::{Address, Inherited, inherited_sockets, read_file};
 pub use guira_web::{Family, MetricTable, TokenError};
 pub use memory_split::{items_memory, least_ceiling, memory_for_items};
-pub use node::{Ending, OpenEngine, Running, ServerStatus, Starting, check, release_start, start_after};
 pub use options::{
     AdminAddress, Delimiter, FileMode, Form, GivenOptions, OPTIONS, OptionRow, Options, OptionsError,
 };
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
+pub use start::{Ending, OpenEngine, Running, ServerStatus, Starting, check, release_start, start_after};
 pub use takeover::{Door, HandOverError, Predecessor, Successor, TakeoverError};
 
 /// What `version` answers: the version of memcached whose protocol is spoken, and our own.

@@ -8,10 +8,9 @@
 
 pub(crate) mod bytes;
 
-use crate::batch::{Batch, Execute, Kind, Request, is_local};
 use crate::counters::WorkerCount;
-use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::options::Options;
+use crate::requests::{Batch, Execute, Interpreter, Kind, Phase, ProtocolState, Reader, Request, is_local};
 use bytes::{OUTGOING_FULL, REPLY_KEPT};
 use guira_contract::Session;
 use guira_protocol::Replies;
@@ -195,7 +194,7 @@ impl UdpListener {
             written += bytes;
             let sent = self.outgoing.send(&self.sockets[from]).1;
             interpreter.traffic.add(TrafficCount::BytesWritten, sent as u64);
-            interpreter.executor.session().quiesce();
+            interpreter.runner.executor.session().quiesce();
             if answered < count {
                 self.unanswered = Some((from, answered));
                 return;
@@ -220,17 +219,18 @@ impl UdpListener {
         let UdpListener { sockets, speaks, received, outgoing, reply, .. } = self;
         let traffic = interpreter.traffic.clone();
         let mut sending = Sending { socket: &sockets[socket], outgoing, reply, traffic: &traffic };
-        let access = interpreter.shared.access();
-        interpreter.slice = Slice::ENDLESS;
+        let access = interpreter.runner.shared.access();
+        interpreter.runner.begin_turn(OUTBOX_FULL, Slice::ENDLESS);
         let mut batch = Batch::<Kind<'_>, S::Guess, DATAGRAMS_AT_ONCE>::new();
         for (number, (_, datagram)) in received.iter().enumerate().skip(first) {
             // A client that has to log in is given no item: what it sends is dealt with as on a connection.
             if let Some(request) = Framed::of(datagram).filter(|_| access == Access::Free) {
-                interpreter.read_whole_item(&mut batch, *speaks, request.bytes, number);
+                let reader = interpreter.runner.reader();
+                read_whole_item(reader, &mut batch, *speaks, request.bytes, number);
             }
         }
-        let forwarding = &interpreter.forwarding;
-        batch.prefetch_items(&interpreter.executor, |kind| is_local::<S, _>(forwarding, kind));
+        let forwarding = &interpreter.runner.forwarding;
+        batch.prefetch_items(&interpreter.runner.executor, |kind| is_local(forwarding, kind));
         let mut requests = batch.requests().iter().peekable();
         let (mut number, mut written) = (first, 0);
         while number < received.len() && written < most {
@@ -244,9 +244,9 @@ impl UdpListener {
                 let mut state = ProtocolState::new(*speaks, access, None);
                 written += match whole {
                     Some(request) => {
-                        interpreter.begin_uses(1);
-                        request.kind.execute(request.guess, interpreter, &mut state, outbox);
-                        interpreter.end_uses();
+                        interpreter.runner.begin_uses(1);
+                        request.kind.execute(request.guess, &mut interpreter.runner, &mut state, outbox);
+                        interpreter.runner.end_uses();
                         sending.send_all(peer, framed.id, interpreter, outbox)
                     }
                     None => Conversation::of(state, framed.bytes).answer_all(
@@ -280,7 +280,7 @@ impl Sending<'_> {
         interpreter: &Interpreter<S>,
         outbox: &mut Outbox<S::Pin>,
     ) -> bool {
-        let (reply, room) = (&mut *self.reply, &interpreter.shared.budget);
+        let (reply, room) = (&mut *self.reply, &interpreter.runner.shared.budget);
         let length = reply.bytes.len() + outbox.weight();
         if before + length > REPLY_MAX || !reply.reserve(outbox.weight(), room) {
             drop(outbox.take_rest());
@@ -301,7 +301,7 @@ impl Sending<'_> {
                 self.traffic.add(TrafficCount::BytesWritten, bytes as u64);
             }
         }
-        self.reply.clear(&interpreter.shared.budget);
+        self.reply.clear(&interpreter.runner.shared.budget);
     }
 
     /// Sends what is in the outbox as a message. Returns how long it is.
@@ -319,29 +319,27 @@ impl Sending<'_> {
     }
 }
 
-impl<S: Session> Interpreter<S> {
-    /// Reads the request in datagram number `number` into a batch, if there is one, about an item, and nothing else.
-    fn read_whole_item<'d>(
-        &self,
-        batch: &mut Batch<Kind<'d>, S::Guess, DATAGRAMS_AT_ONCE>,
-        speaks: Speaks,
-        datagram: &'d [u8],
-        number: usize,
-    ) {
-        let before = batch.len();
-        let is_packet = datagram.first() == Some(&REQUEST_MAGIC);
-        let is_read = match speaks {
-            Speaks::Any if is_packet => self.read_packet(batch, datagram, 0).is_ok(),
-            Speaks::Binary => self.read_packet(batch, datagram, 0).is_ok(),
-            Speaks::Any | Speaks::Text => self.read_command(batch, datagram, 0).is_ok(),
-        };
-        let is_whole = |request: &Request<Kind<'_>, S::Guess>| {
-            request.end == datagram.len() && matches!(request.kind, Kind::Item(..))
-        };
-        match batch.last_mut().filter(|request| is_read && is_whole(request)) {
-            Some(request) => request.end = number,
-            None => batch.truncate(before),
-        }
+/// Reads the request in datagram number `number` into a batch, if there is one, about an item, and nothing else.
+fn read_whole_item<'d, S: Session>(
+    reader: Reader<'_, S>,
+    batch: &mut Batch<Kind<'d>, S::Guess, DATAGRAMS_AT_ONCE>,
+    speaks: Speaks,
+    datagram: &'d [u8],
+    number: usize,
+) {
+    let before = batch.len();
+    let is_packet = datagram.first() == Some(&REQUEST_MAGIC);
+    let is_read = match speaks {
+        Speaks::Any if is_packet => reader.read_packet(batch, datagram, 0).is_ok(),
+        Speaks::Binary => reader.read_packet(batch, datagram, 0).is_ok(),
+        Speaks::Any | Speaks::Text => reader.read_command(batch, datagram, 0).is_ok(),
+    };
+    let is_whole = |request: &Request<Kind<'_>, S::Guess>| {
+        request.end == datagram.len() && matches!(request.kind, Kind::Item(..))
+    };
+    match batch.last_mut().filter(|request| is_read && is_whole(request)) {
+        Some(request) => request.end = number,
+        None => batch.truncate(before),
     }
 }
 
@@ -395,7 +393,7 @@ impl<'d, S: Session> Conversation<'d, S> {
         self.messages += 1;
         loop {
             let (input, full) = self.next_part();
-            interpreter.full = full;
+            interpreter.runner.begin_turn(full, Slice::ENDLESS);
             let is_rest = self.answered + input.len() == self.bytes.len();
             let (taken, stopped) = interpreter.run(&mut self.state, input, outbox);
             self.answered += taken;

@@ -5,11 +5,10 @@ use crate::background::DetachedConnection;
 use crate::counters::WorkerCount;
 use crate::direct::DatagramListener;
 use crate::forward::{BATCHES_OF_ONE, Forwarding};
-use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use crate::latency::{BatchMeter, RoundMeter};
+use crate::latency::RoundMeter;
 use crate::learning::{Due, Learning};
+use crate::requests::{Interpreter, Phase, ProtocolState, Runner};
 use crate::shared::Shared;
-use crate::top_keys::UseSampler;
 use crate::udp::UdpListener;
 use crate::upkeep::{TURN, Upkeep};
 use crate::watch::{EventObserver, EventSink};
@@ -77,22 +76,9 @@ impl<S: Session> NodeService<S> {
         let executor = Executor::new(session, shared.clock.clone(), commands, observer);
         let executor = executor.with_uniques(shared.options.uniques()).with_leases(shared.options.leases());
         let traffic = shared.traffic(index).clone();
-        let latencies = shared.latencies[index].clone();
-        let uses = UseSampler::new(shared.top_keys.clone(), index);
-        let interpreter = Interpreter {
-            executor,
-            admin,
-            shared,
-            counters,
-            traffic,
-            tap,
-            forwarding,
-            meter: BatchMeter::new(index, latencies.clone()),
-            uses,
-            full: OUTBOX_FULL,
-            slice: Slice::ENDLESS,
-        };
-        let rounds = RoundMeter::new(index, latencies);
+        let rounds = RoundMeter::new(index, shared.latencies[index].clone());
+        let runner = Runner::new(executor, forwarding, (shared, admin), index);
+        let interpreter = Interpreter { runner, counters, traffic, tap };
         NodeService {
             index,
             interpreter,
@@ -107,13 +93,13 @@ impl<S: Session> NodeService<S> {
     /// Looks at what changes between rounds: the time, and which events are wanted.
     fn look_around(&mut self) {
         let interpreter = &mut self.interpreter;
-        interpreter.executor.look_at_clock();
-        interpreter.executor.observe_kinds(interpreter.tap.kinds());
-        interpreter.executor.observe_sample(interpreter.tap.threshold());
-        let now = interpreter.executor.now();
+        interpreter.runner.executor.look_at_clock();
+        interpreter.runner.executor.observe_kinds(interpreter.tap.kinds());
+        interpreter.runner.executor.observe_sample(interpreter.tap.threshold());
+        let now = interpreter.runner.executor.now();
         // The worker that keeps the time.
         if self.index == 0 {
-            let (admin, fine) = (&interpreter.admin, interpreter.executor.now_fine());
+            let (admin, fine) = (&interpreter.runner.admin, interpreter.runner.executor.now_fine());
             let due = self.learning.due(now, fine, || admin.stored_bytes());
             if due == Due::Second {
                 admin.pulse(now);
@@ -135,7 +121,7 @@ impl<S: Session> NodeService<S> {
     }
 
     fn maintain(&mut self, pace: Pace, budget: usize) -> usize {
-        let executor = &mut self.interpreter.executor;
+        let executor = &mut self.interpreter.runner.executor;
         let now = executor.now();
         let session = executor.session();
         session.quiesce();
@@ -145,7 +131,7 @@ impl<S: Session> NodeService<S> {
     /// Gives the crawler its turn beside requests.
     #[cold]
     fn crawl(&mut self, now: Millis) {
-        let took = self.interpreter.executor.crawl_for(TURN);
+        let took = self.interpreter.runner.executor.crawl_for(TURN);
         self.upkeep.end_turn(now, took);
     }
 }
@@ -156,7 +142,7 @@ impl<S: Session> RequestHandler for NodeService<S> {
 
     #[inline(always)]
     fn now(&self) -> Seconds {
-        self.interpreter.executor.now()
+        self.interpreter.runner.executor.now()
     }
 
     fn open(&mut self, arrival: &Arrival, from: ReplyTo) -> ProtocolState<S> {
@@ -177,10 +163,9 @@ impl<S: Session> RequestHandler for NodeService<S> {
         input: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) -> (usize, Stopped) {
-        self.interpreter.full = full;
-        self.interpreter.slice = *slice;
+        self.interpreter.runner.begin_turn(full, *slice);
         let (taken, stopped) = self.interpreter.run(state, input, outbox);
-        *slice = self.interpreter.slice;
+        *slice = self.interpreter.runner.slice();
         let stopped = match state.phase {
             Phase::Background(_) => Stopped::Leaves,
             Phase::Over => Stopped::Over(state.ends),
@@ -192,11 +177,11 @@ impl<S: Session> RequestHandler for NodeService<S> {
     /// A quiescent point: this thread holds nothing that it found without a lock.
     #[inline(always)]
     fn end_turn(&mut self) {
-        self.interpreter.executor.session().quiesce();
+        self.interpreter.runner.executor.session().quiesce();
     }
 
     fn ask_more(&mut self, state: &mut ProtocolState<S>, full: usize) -> Asked {
-        let forwarding = &mut self.interpreter.forwarding;
+        let forwarding = &mut self.interpreter.runner.forwarding;
         if let Some(sender) = state.sender {
             // The others when these have come and were sent.
             let most = if full < OUTBOX_FULL { 1 } else { BATCHES_OF_ONE };
@@ -215,11 +200,11 @@ impl<S: Session> RequestHandler for NodeService<S> {
     /// Hands a connection over to its background task.
     fn detach(&mut self, mut state: ProtocolState<S>, arrival: Arrival) -> Option<Arrival> {
         let Some(task) = state.take_background_task() else {
-            self.interpreter.shared.gone(&arrival.facts, CloseReason::Error);
+            self.interpreter.runner.shared.gone(&arrival.facts, CloseReason::Error);
             return None;
         };
         let detached = DetachedConnection { arrival, home: self.index };
-        let (mut detached, line) = self.interpreter.admin.run(task, detached).err()?;
+        let (mut detached, line) = self.interpreter.runner.admin.run(task, detached).err()?;
         // The line is short: a client that cannot take it takes nothing.
         let _ = detached.arrival.stream.write(format!("{line}\r\n").as_bytes());
         Some(detached.arrival)
@@ -243,20 +228,20 @@ impl<S: Session> Service for NodeService<S> {
     }
 
     fn park(&mut self) -> Park {
-        let forwarding = &self.interpreter.forwarding;
+        let forwarding = &self.interpreter.runner.forwarding;
         if !forwarding.park() || self.direct.park() == Park::Pending {
             forwarding.unpark();
             self.direct.unpark();
             return Park::Pending;
         }
-        self.interpreter.executor.session().offline();
+        self.interpreter.runner.executor.session().offline();
         Park::Quiet
     }
 
     fn unpark(&mut self, woken: Woken) {
         self.direct.unpark();
-        self.interpreter.forwarding.unpark();
-        let session = self.interpreter.executor.session();
+        self.interpreter.runner.forwarding.unpark();
+        let session = self.interpreter.runner.executor.session();
         session.online();
         if self.upkeep.has_waited(woken) {
             session.release_caches();
@@ -282,20 +267,21 @@ impl<S: Session> Service for NodeService<S> {
     /// Executes what other workers have forwarded, and takes the replies that come back.
     fn deliver(&mut self, round: &mut Round<'_, Self>) -> bool {
         for number in 0..BATCHES_AT_ONCE {
-            let Some(mut batch) = self.interpreter.forwarding.next() else {
+            let Some(mut batch) = self.interpreter.runner.forwarding.next() else {
                 return number > 0;
             };
             self.upkeep.is_asked();
-            if !self.interpreter.forwarding.is_own(&batch) {
+            if !self.interpreter.runner.forwarding.is_own(&batch) {
                 // What has changed before it was forwarded has changed for it.
                 self.look_around();
-                self.interpreter.run_forwarded(&mut batch);
-                self.interpreter.executor.session().quiesce();
+                self.interpreter.tap.serve(batch.sender.client);
+                self.interpreter.runner.run_forwarded(&mut batch);
+                self.interpreter.runner.executor.session().quiesce();
                 self.interpreter.counters.add(WorkerCount::Forwarded, batch.len() as u64);
-                self.interpreter.forwarding.give_back(batch);
+                self.interpreter.runner.forwarding.give_back(batch);
                 continue;
             }
-            let budget = &self.interpreter.shared.budget;
+            let budget = &self.interpreter.runner.shared.budget;
             round.clients.answer(batch.sender, self.now(), |state, unsent| {
                 state.out -= 1;
                 if let Some(unsent) = unsent {
@@ -306,7 +292,7 @@ impl<S: Session> Service for NodeService<S> {
                     state.leftovers.extend(batch.leftover());
                 }
             });
-            self.interpreter.forwarding.keep(batch);
+            self.interpreter.runner.forwarding.keep(batch);
         }
         true
     }
@@ -324,7 +310,7 @@ impl<S: Session> Service for NodeService<S> {
             self.upkeep.has_looked(has_worked);
             has_worked
         } else {
-            let now = self.interpreter.executor.now_fine();
+            let now = self.interpreter.runner.executor.now_fine();
             if self.upkeep.is_turn(now) {
                 self.crawl(now);
             }
@@ -334,10 +320,10 @@ impl<S: Session> Service for NodeService<S> {
     }
 
     fn finish(&mut self) {
-        self.interpreter.forwarding.finish();
+        self.interpreter.runner.forwarding.finish();
     }
 
     fn is_finished(&self) -> bool {
-        self.interpreter.forwarding.is_over() && self.unanswered().is_none()
+        self.interpreter.runner.forwarding.is_over() && self.unanswered().is_none()
     }
 }

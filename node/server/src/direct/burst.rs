@@ -2,8 +2,8 @@
 //! (MICA, section 4.3.1 has the same stages for one packet after another).
 
 use super::Place;
-use crate::batch::{BATCH, Batch, Keyed};
 use crate::counters::{WorkerCount, WorkerCounters};
+use crate::requests::{BATCH, Batch, Keyed};
 use crate::top_keys::UseSampler;
 use arrayvec::ArrayVec;
 use guira_commands::Executor;

@@ -16,7 +16,7 @@ pub use open::DirectError;
 pub(crate) use open::{OpenPath, describe_all, open};
 
 use crate::counters::WorkerCount;
-use crate::interpreter::Interpreter;
+use crate::requests::{Interpreter, Runner};
 use burst::Burst;
 use guira_contract::{Partitioning, Session};
 use guira_protocol::mica::Directory;
@@ -77,7 +77,7 @@ impl DatagramListener {
         if self.ways.is_empty() {
             return Next::Wait;
         }
-        let Interpreter { executor, tap, counters, traffic, uses, .. } = interpreter;
+        let Interpreter { runner: Runner { executor, uses, .. }, tap, counters, traffic } = interpreter;
         let mut total = 0;
         let mut failed = None;
         for (number, way) in self.ways.iter_mut().enumerate() {

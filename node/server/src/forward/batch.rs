@@ -7,7 +7,7 @@ use guira_serving::{Outbox, ReplyEnd, ReplyTo, SlotId};
 /// A request as it was understood, without its bytes, which lie in the [`ForwardBatch`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forwarded {
-    pub(crate) slot: SlotId,
+    pub(super) slot: SlotId,
     pub(crate) hash: KeyHash,
     item: Item<'static>,
     /// Where each piece of its bytes ends; the first begins where the request before ends.
@@ -18,12 +18,12 @@ pub(crate) struct Forwarded {
 
 impl Forwarded {
     /// Where its bytes end.
-    pub(super) fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.ends[PIECES_MAX - 1]
     }
 
     /// The request, with its bytes, which begin at `begin`.
-    pub(super) fn item<'b>(&self, bytes: &'b [u8], begin: usize) -> Item<'b> {
+    pub(crate) fn item<'b>(&self, bytes: &'b [u8], begin: usize) -> Item<'b> {
         let (mut at, mut ends) = (begin, self.ends.iter());
         self.item.relocate(&mut |_| {
             let from = at;
@@ -98,6 +98,16 @@ pub(crate) struct ForwardBatch<P> {
     pub(super) kept: usize,
 }
 
+/// The parts of a batch that is executed.
+pub(crate) struct Parts<'b, P> {
+    pub(crate) requests: &'b mut [Forwarded],
+    /// The bytes of the requests.
+    pub(crate) bytes: &'b [u8],
+    pub(crate) replies: &'b mut Outbox<P>,
+    /// Requests that were executed.
+    pub(crate) done: &'b mut usize,
+}
+
 /// Requests that came back as they were, since the replies to those before them were long.
 #[derive(Debug)]
 pub(crate) struct Leftover {
@@ -137,6 +147,17 @@ impl<P: ValuePin> ForwardBatch<P> {
     /// How many requests there are.
     pub(crate) fn len(&self) -> usize {
         self.requests.list.len()
+    }
+
+    /// Once the replies have this many bytes, no more requests are executed.
+    pub(crate) fn full(&self) -> usize {
+        self.full
+    }
+
+    /// What is needed to execute the requests.
+    pub(crate) fn parts(&mut self) -> Parts<'_, P> {
+        let Requests { list, bytes } = &mut self.requests;
+        Parts { requests: list, bytes, replies: &mut self.replies, done: &mut self.done }
     }
 
     /// Adds a request of a connection.

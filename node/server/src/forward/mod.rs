@@ -18,7 +18,6 @@ mod route;
 pub(crate) use batch::{ForwardBatch, Leftover};
 pub(crate) use route::Route;
 
-use batch::Requests;
 use bytes::SPARE;
 use guira_commands::Effect;
 use guira_contract::{Access, KeyHash, Partitioning, ValuePin};
@@ -161,7 +160,7 @@ impl<P: ValuePin> Forwarding<P> {
     }
 
     /// Whether one batch more, for worker `to`, would be too many at once.
-    pub(crate) fn is_too_much(&self, to: usize) -> bool {
+    fn is_too_much(&self, to: usize) -> bool {
         self.open[to].is_none() && self.open.iter().flatten().count() >= BATCHES_OF_ONE
     }
 

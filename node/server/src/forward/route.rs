@@ -1,11 +1,10 @@
-//! Where a request is executed; and executing those of other workers.
+//! Where a request is executed.
 
-use super::{ForwardBatch, Requests};
-use crate::batch::{BATCH, Batch, Execute, Kind, Order, Pause, Subject};
-use crate::interpreter::{Interpreter, ProtocolState};
+use super::Forwarding;
+use crate::requests::{BATCH, Order, Subject};
 use guira_commands::Item;
-use guira_contract::{KeyHash, Session};
-use guira_serving::{Access, OUTBOX_FULL, Outbox, Slice, Speaks};
+use guira_contract::{KeyHash, ValuePin};
+use guira_serving::{OUTBOX_FULL, Outbox, ReplyTo};
 
 /// The most requests of a connection that may be under way: what follows waits for their replies.
 const SLOTS_MAX: usize = 2 * BATCH;
@@ -21,17 +20,19 @@ pub(crate) enum Route {
     Waits,
 }
 
-impl<S: Session> Interpreter<S> {
-    /// Forwards a request if it is to be executed elsewhere.
+impl<P: ValuePin> Forwarding<P> {
+    /// Forwards a request if another worker has to execute it. Without a `sender` no reply could come back, so the
+    /// request is executed here. `full` is when the outbox counts as full, in bytes.
     #[inline(never)]
-    pub(crate) fn route<K: Execute<S>>(
+    pub(crate) fn route(
         &mut self,
-        state: &ProtocolState<S>,
-        kind: &K,
-        outbox: &mut Outbox<S::Pin>,
+        sender: Option<ReplyTo>,
+        subject: Subject<'_>,
+        full: usize,
+        outbox: &mut Outbox<P>,
     ) -> Route {
-        match kind.subject() {
-            Subject::Item(hash, item) => self.route_item(state, hash, &item, outbox),
+        match subject {
+            Subject::Item(hash, item) => self.route_item(sender, (hash, &item), full, outbox),
             Subject::Server(Order::OfEffects) if outbox.open_slots() > 0 => Route::Waits,
             Subject::Server(_) => Route::Here,
         }
@@ -39,58 +40,28 @@ impl<S: Session> Interpreter<S> {
 
     fn route_item(
         &mut self,
-        state: &ProtocolState<S>,
-        hash: KeyHash,
-        item: &Item<'_>,
-        outbox: &mut Outbox<S::Pin>,
+        sender: Option<ReplyTo>,
+        (hash, item): (KeyHash, &Item<'_>),
+        full: usize,
+        outbox: &mut Outbox<P>,
     ) -> Route {
         let open = outbox.open_slots();
-        let home = self.forwarding.home_elsewhere(hash, item.effect(), open > 0);
-        let (Some(home), Some(sender)) = (home, state.sender) else {
+        let home = self.home_elsewhere(hash, item.effect(), open > 0);
+        let (Some(home), Some(sender)) = (home, sender) else {
             return Route::Here;
         };
-        // Replies of other workers come whether there is memory for them or not: while it is short, nothing is forwarded.
-        if self.full < OUTBOX_FULL {
+        // Replies of other workers arrive whether there is memory for them or not: while it is short, nothing is
+        // forwarded.
+        if full < OUTBOX_FULL {
             return if open > 0 { Route::Waits } else { Route::Here };
         }
-        if open >= SLOTS_MAX || self.forwarding.is_too_much(home) {
+        if open >= SLOTS_MAX || self.is_too_much(home) {
             return Route::Waits;
         }
-        let Some(batch) = self.forwarding.batch_for(home) else {
+        let Some(batch) = self.batch_for(home) else {
             return if open > 0 { Route::Waits } else { Route::Here };
         };
         batch.push(sender, item, hash, outbox.defer());
         Route::Forwarded
-    }
-
-    /// Executes the requests of another worker's connection, until the replies are long.
-    pub(crate) fn run_forwarded(&mut self, batch: &mut ForwardBatch<S::Pin>) {
-        self.tap.serve(batch.sender.client);
-        self.full = batch.full;
-        self.slice = Slice::ENDLESS;
-        let mut state = ProtocolState::new(Speaks::Text, Access::Free, None);
-        let ForwardBatch { requests: Requests { list, bytes }, replies, done, .. } = batch;
-        let mut begin = 0;
-        for requests in list.chunks_mut(BATCH) {
-            let mut batch = Batch::<Kind<'_>, S::Guess>::new();
-            self.meter.begin();
-            for request in &*requests {
-                self.executor.prefetch_hash(request.hash);
-                batch.push(Kind::Item(request.hash, request.item(bytes, begin)), request.end());
-                begin = request.end();
-            }
-            self.begin_uses(batch.len());
-            let ran = self.run_batch(&mut state, &mut batch, replies, |number, replies| {
-                requests[number].reply_end = replies.end();
-            });
-            self.end_uses();
-            if self.meter.is_on() {
-                self.measure(&batch.requests()[..ran.done]);
-            }
-            *done += ran.done;
-            if ran.pause != Pause::Done {
-                return;
-            }
-        }
     }
 }

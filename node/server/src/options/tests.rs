@@ -57,7 +57,7 @@ fn every_engine_honours_an_option_or_refuses_it_clearly() {
             if NOT_OPENED.contains(&row.name) {
                 continue;
             }
-            let setup: Setup = crate::node::setup(&options, MEMORY);
+            let setup: Setup = crate::start::setup(&options, MEMORY);
             let limit = options.choice().unwrap().open(&setup, Opens);
             assert_eq!(limit.unwrap(), MEMORY as u64, "{engine} with {}", row.name);
         }

@@ -3,7 +3,7 @@ use super::super::message::{Hello, Kind, refused};
 use super::super::successor::Patience;
 use super::super::{Predecessor, TakeoverError};
 use super::*;
-use crate::node::start_after;
+use crate::start::start_after;
 use crate::{Address, AdminAddress, Options, Secrets, Size};
 use guira_serving::FieldWriter;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,8 +1,10 @@
 //! The binary protocol: packets in, batches of requests out.
 
-use crate::batch::{Batch, Kind};
-use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use crate::long_value::Announcement;
+use super::batch::{Batch, Kind};
+use super::interpreter::Interpreter;
+use super::long_value::Announcement;
+use super::reader::Reader;
+use super::state::{Phase, ProtocolState};
 use guira_commands::{Item, ItemPacket};
 use guira_contract::Session;
 use guira_protocol::binary::{
@@ -13,41 +15,21 @@ use guira_serving::{Outbox, is_sasl};
 /// What does not go into a batch.
 #[derive(Debug)]
 pub(crate) enum Special<'a> {
-    /// It has not arrived altogether.
+    /// A packet of which a part has not arrived.
     Unfinished,
-    /// It is no packet.
+    /// Bytes that are no packet.
     NoPacket,
-    /// It is about logging in.
-    Login,
-    /// It is wrong.
+    /// A packet that is wrong, or not known to the server.
     Fault(Packet, BinaryFault),
-    /// A store whose value has not arrived altogether, and its key.
+    /// A store of whose value a part has not arrived, and its key.
     Incomplete(Packet, PacketStore, &'a [u8]),
 }
 
-impl<S: Session> Interpreter<S> {
-    /// Reads and executes a batch of packets. Returns how many bytes were taken: none if more have to come.
-    pub(crate) fn packets(
-        &mut self,
-        state: &mut ProtocolState<S>,
-        input: &[u8],
-        outbox: &mut Outbox<S::Pin>,
-    ) -> usize {
-        self.read_and_run(state, outbox, |this, batch, at| this.read_packet(batch, input, at)).unwrap_or_else(
-            |special| {
-                self.meter.forget();
-                match special {
-                    Special::Login => self.log_in(state, input, outbox),
-                    other => self.special_packet(state, other, outbox),
-                }
-            },
-        )
-    }
-
+impl<S: Session> Reader<'_, S> {
     /// Reads the packet at `at` into a batch, if it belongs into one.
     #[inline(always)]
     pub(crate) fn read_packet<'a, const N: usize>(
-        &self,
+        self,
         batch: &mut Batch<Kind<'a>, S::Guess, N>,
         input: &'a [u8],
         at: usize,
@@ -57,13 +39,7 @@ impl<S: Session> Interpreter<S> {
             return Err(Special::NoPacket);
         }
         let packet = Packet::read(input).ok_or(Special::Unfinished)?;
-        let kind = packet.check().map_err(|fault| {
-            if is_sasl(packet) && self.shared.users.is_some() {
-                Special::Login
-            } else {
-                Special::Fault(packet, fault)
-            }
-        })?;
+        let kind = packet.check().map_err(|fault| Special::Fault(packet, fault))?;
         let body = &input[HEADER_BYTES..];
         let head = body.get(..packet.head_len()).ok_or(Special::Unfinished)?;
         let end = at + HEADER_BYTES + head.len();
@@ -87,6 +63,28 @@ impl<S: Session> Interpreter<S> {
         self.push(batch, key, item, end + value.len());
         Ok(())
     }
+}
+
+impl<S: Session> Interpreter<S> {
+    /// Reads and executes a batch of packets. Returns how many bytes were taken: none if more have to come.
+    pub(crate) fn packets(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        input: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        let ran =
+            self.runner.read_and_run(state, outbox, |reader, batch, at| reader.read_packet(batch, input, at));
+        ran.unwrap_or_else(|special| {
+            self.runner.meter.forget();
+            match special {
+                Special::Fault(packet, _) if is_sasl(packet) && self.runner.shared.users.is_some() => {
+                    self.log_in(state, input, outbox)
+                }
+                other => self.special_packet(state, other, outbox),
+            }
+        })
+    }
 
     fn special_packet(
         &mut self,
@@ -95,7 +93,7 @@ impl<S: Session> Interpreter<S> {
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
         match special {
-            Special::Unfinished | Special::Login => 0,
+            Special::Unfinished => 0,
             Special::NoPacket => {
                 state.phase = Phase::Over;
                 0
@@ -113,7 +111,7 @@ impl<S: Session> Interpreter<S> {
             Special::Incomplete(..) if outbox.open_slots() > 0 => 0,
             Special::Incomplete(packet, store, key) => {
                 let whole_max = self.whole_max(state);
-                let incoming = self.executor.binary_receive(packet, &store, key, whole_max, outbox);
+                let incoming = self.runner.executor.binary_receive(packet, &store, key, whole_max, outbox);
                 let announcement = || Announcement::Packet { packet, store, key: key.into() };
                 let (head, value) = (HEADER_BYTES + packet.head_len(), u64::from(packet.value_len()));
                 state.phase.await_value(incoming, announcement, head, value)

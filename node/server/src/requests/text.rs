@@ -1,14 +1,17 @@
 //! The text protocols, classic and meta: lines in, batches of requests out; and gets that are answered in pieces.
 
-use crate::batch::{Batch, KeyOfGet, Kind, Pause};
-use crate::interpreter::{Interpreter, Phase, ProtocolState};
+use super::batch::{Batch, KeyOfGet, Kind};
+use super::interpreter::Interpreter;
+use super::long_value::{Announcement, LINE_END};
+use super::reader::Reader;
+use super::runner::Pause;
+use super::state::{Phase, ProtocolState};
 use crate::latency::Series;
-use crate::long_value::{Announcement, LINE_END};
-use guira_commands::{Data, Effect, GetKey, Item, refuse_block};
-use guira_contract::{Key, KeyHash, Session};
+use guira_commands::{Data, GetKey, Item, refuse_block};
+use guira_contract::{Key, Session};
 use guira_protocol::{
-    Command, Cut, Fault, Get, GetForm, KeyBuffer, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Replies,
-    Store, Unique, Usual, cut, parse, usual,
+    Command, Cut, Fault, Get, GetForm, KeyBuffer, Keys, Line, Meta, MetaSet, Noreply, Replies, Store, Unique,
+    Usual, cut, parse, usual,
 };
 use guira_serving::Outbox;
 
@@ -65,26 +68,11 @@ fn block(input: &[u8], at: usize, length: u32) -> Option<&[u8]> {
     input.get(at..at.checked_add(length as usize + 2)?)
 }
 
-impl<S: Session> Interpreter<S> {
-    /// Reads and executes a batch. Returns how many bytes were taken: none if more have to come.
-    pub(crate) fn commands(
-        &mut self,
-        state: &mut ProtocolState<S>,
-        input: &[u8],
-        outbox: &mut Outbox<S::Pin>,
-    ) -> usize {
-        self.read_and_run(state, outbox, |this, batch, at| this.read_command(batch, input, at))
-            .unwrap_or_else(|special| {
-                let taken = self.special(state, special, outbox);
-                self.meter.forget();
-                taken
-            })
-    }
-
+impl<S: Session> Reader<'_, S> {
     /// Reads the request at `at` into a batch, if it belongs into one.
     #[inline(always)]
     pub(crate) fn read_command<'a, const N: usize>(
-        &self,
+        self,
         batch: &mut Batch<Kind<'a>, S::Guess, N>,
         input: &'a [u8],
         at: usize,
@@ -111,7 +99,7 @@ impl<S: Session> Interpreter<S> {
     /// The same of any request.
     #[inline(never)]
     fn read_unusual<'a, const N: usize>(
-        &self,
+        self,
         batch: &mut Batch<Kind<'a>, S::Guess, N>,
         input: &'a [u8],
         at: usize,
@@ -153,7 +141,7 @@ impl<S: Session> Interpreter<S> {
 
     #[inline(always)]
     fn read_meta<'a, const N: usize>(
-        &self,
+        self,
         batch: &mut Batch<Kind<'a>, S::Guess, N>,
         meta: Meta<'a>,
         line: Line<'a>,
@@ -173,30 +161,23 @@ impl<S: Session> Interpreter<S> {
         }
         Ok(())
     }
+}
 
-    /// Adds a request about the item under `key` to a batch.
-    #[inline(always)]
-    pub(crate) fn push<'a, const N: usize>(
-        &self,
-        batch: &mut Batch<Kind<'a>, S::Guess, N>,
-        key: &[u8],
-        item: Item<'a>,
-        end: usize,
-    ) {
-        let hash = self.hash_and_prefetch(key, || item.effect());
-        batch.push(Kind::Item(hash, item), end);
-    }
-
-    #[inline(always)]
-    fn push_meta<'a, const N: usize>(
-        &self,
-        batch: &mut Batch<Kind<'a>, S::Guess, N>,
-        key: &MetaKey<'_>,
-        item: Item<'a>,
-        end: usize,
-    ) {
-        let mut buffer: KeyBuffer = [0; 336];
-        self.push(batch, key.bytes(&mut buffer), item, end);
+impl<S: Session> Interpreter<S> {
+    /// Reads and executes a batch. Returns how many bytes were taken: none if more have to come.
+    pub(crate) fn commands(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        input: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        self.runner
+            .read_and_run(state, outbox, |reader, batch, at| reader.read_command(batch, input, at))
+            .unwrap_or_else(|special| {
+                let taken = self.special(state, special, outbox);
+                self.runner.meter.forget();
+                taken
+            })
     }
 
     /// What does not belong into a batch and comes first. Returns how many bytes were taken.
@@ -229,8 +210,8 @@ impl<S: Session> Interpreter<S> {
             Special::Keys(get, line) => {
                 let taken = self.keys(state, line, get, outbox);
                 // A get in several pieces is measured up to the first.
-                if self.meter.is_on() && !self.forwarding.is_in_use() {
-                    self.meter.end(std::iter::once(Series::of_form(get.form)));
+                if self.runner.meter.is_on() && !self.runner.forwarding.is_in_use() {
+                    self.runner.meter.end(std::iter::once(Series::of_form(get.form)));
                 }
                 taken
             }
@@ -252,10 +233,10 @@ impl<S: Session> Interpreter<S> {
         };
         let whole_max = self.whole_max(state);
         let incoming = match announced {
-            Announced::Store(store) => self.executor.receive(&store, whole_max, outbox),
+            Announced::Store(store) => self.runner.executor.receive(&store, whole_max, outbox),
             Announced::Meta(set) => {
                 let mut buffer: KeyBuffer = [0; 336];
-                self.executor.meta_receive(set.key.bytes(&mut buffer), &set, whole_max, outbox)
+                self.runner.executor.meta_receive(set.key.bytes(&mut buffer), &set, whole_max, outbox)
             }
         };
         let (head, value) = (line.length, u64::from(announced.length()) + LINE_END.len() as u64);
@@ -265,10 +246,10 @@ impl<S: Session> Interpreter<S> {
     /// There is no memory for the rest of the value that `line` announced.
     pub(crate) fn give_up_line(&mut self, line: &[u8], outbox: &mut Outbox<S::Pin>) {
         match Announced::of(line) {
-            Some(Announced::Store(store)) => self.executor.give_up(&store, outbox),
+            Some(Announced::Store(store)) => self.runner.executor.give_up(&store, outbox),
             Some(Announced::Meta(set)) => {
                 let mut buffer: KeyBuffer = [0; 336];
-                self.executor.meta_give_up(set.key.bytes(&mut buffer), &set, outbox);
+                self.runner.executor.meta_give_up(set.key.bytes(&mut buffer), &set, outbox);
             }
             None => {}
         }
@@ -288,14 +269,14 @@ impl<S: Session> Interpreter<S> {
         let whole = end == LINE_END;
         match &announced {
             Announced::Store(store) if whole => {
-                let key = Key { bytes: store.key, hash: self.executor.prefetch(store.key) };
-                self.executor.store(key, S::Guess::default(), store, Data::Pending(value), outbox);
+                let key = Key { bytes: store.key, hash: self.runner.executor.prefetch(store.key) };
+                self.runner.executor.store(key, S::Guess::default(), store, Data::Pending(value), outbox);
             }
             Announced::Meta(set) if whole => {
                 let mut buffer: KeyBuffer = [0; 336];
                 let bytes = set.key.bytes(&mut buffer);
-                let key = Key { bytes, hash: self.executor.prefetch(bytes) };
-                self.executor.meta_set(key, S::Guess::default(), set, Data::Pending(value), outbox);
+                let key = Key { bytes, hash: self.runner.executor.prefetch(bytes) };
+                self.runner.executor.meta_set(key, S::Guess::default(), set, Data::Pending(value), outbox);
             }
             Announced::Store(store) => refuse_block(store.noreply, outbox),
             // A bad block is reported even if the ms is quiet.
@@ -328,7 +309,7 @@ impl<S: Session> Interpreter<S> {
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
         if form == GetForm::Lease
-            && let Err(refusal) = self.executor.gives_leases()
+            && let Err(refusal) = self.runner.executor.gives_leases()
         {
             outbox.buffer().line(refusal);
             return line.length;
@@ -337,15 +318,16 @@ impl<S: Session> Interpreter<S> {
         loop {
             let begin = length - keys.rest();
             let mut batch = Batch::<KeyOfGet<'_>, S::Guess>::new();
+            let reader = self.runner.reader();
             batch.fill(|batch, _| {
                 let get = GetKey { key: keys.next().ok_or(())?, form };
-                let hash = self.hash_and_prefetch(get.key, || get.effect());
+                let hash = reader.hash_and_prefetch(get.key, || get.effect());
                 batch.push(KeyOfGet { hash, get }, length - keys.rest());
                 Ok::<_, ()>(())
             });
-            self.begin_uses(batch.len());
-            let ran = self.run_batch(state, &mut batch, outbox, |_, _| {});
-            self.end_uses();
+            self.runner.begin_uses(batch.len());
+            let ran = self.runner.run_batch(state, &mut batch, outbox, |_, _| {});
+            self.runner.end_uses();
             let taken = batch.end(ran.done, begin);
             match ran.pause {
                 Pause::Stopped => return line.length,
@@ -354,21 +336,11 @@ impl<S: Session> Interpreter<S> {
                     outbox.buffer().put_short(*b"END\r\n");
                     return line.length;
                 }
-                Pause::Done if !self.slice.is_cut() => continue,
+                Pause::Done if !self.runner.slice.is_cut() => continue,
                 Pause::Done | Pause::OutboxFull => {}
             }
             state.phase = Phase::Keys(form);
             return taken;
         }
-    }
-
-    /// The hash of a key. Asks for its buckets if they are to be looked at here.
-    #[inline(always)]
-    pub(crate) fn hash_and_prefetch(&self, key: &[u8], effect: impl FnOnce() -> Effect) -> KeyHash {
-        let hash = self.executor.hash(key);
-        if self.forwarding.is_local(hash, effect) {
-            self.executor.prefetch_hash(hash);
-        }
-        hash
     }
 }

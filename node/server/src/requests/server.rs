@@ -1,8 +1,8 @@
 //! Commands without a key: what a client asks of the server, or says about its connection.
 
+use super::runner::{Flow, Runner};
+use super::state::{Phase, ProtocolState, Waits};
 use crate::admin::Answer;
-use crate::batch::Flow;
-use crate::interpreter::{Interpreter, Phase, ProtocolState, Waits};
 use guira_commands::reply_to_meta_prefix;
 use guira_contract::{PREFIXES_MAX, Session, ValuePin};
 use guira_protocol::Replies;
@@ -27,7 +27,12 @@ fn say<P: ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
     }
 }
 
-impl<S: Session> Interpreter<S> {
+/// What comes after a command without a key.
+fn flow<S: Session>(state: &ProtocolState<S>) -> Flow {
+    if state.is_between_commands() { Flow::Continue } else { Flow::Stop }
+}
+
+impl<S: Session> Runner<S> {
     /// Executes what may take any time. The turn pays for it: others wait for no more than one such
     /// command.
     ///
@@ -78,7 +83,7 @@ impl<S: Session> Interpreter<S> {
             ServerCommand::Admin(verb, rest) => self.administer(state, *verb, rest, outbox),
             ServerCommand::Quit => state.quit(),
         }
-        state.flow()
+        flow(state)
     }
 
     /// Executes a flush_all. Returns its reply.
@@ -185,7 +190,7 @@ impl<S: Session> Interpreter<S> {
         if packet.quiet() == Quiet::No {
             reply_status(packet, Status::Success, 0, outbox);
         }
-        state.flow()
+        flow(state)
     }
 
     /// Answers stat with the lines of the text protocol, each in a packet of its own.

@@ -1,0 +1,270 @@
+//! The last step of a start: serves an open engine at open ports.
+
+use super::prepare::Starting;
+use super::running::{Bound, Held, Running, ServerStatus, close_unserved};
+use super::workers::workers;
+use crate::admin::{Admin, Settings};
+use crate::counters::ServerCount;
+use crate::direct;
+use crate::errors::StartError;
+use crate::kept_policy;
+use crate::memory_split::MemorySplit;
+use crate::options::Options;
+use crate::ports::Ports;
+use crate::saved_counters;
+use crate::secrets::Secrets;
+use crate::shared::Shared;
+use crate::takeover::{Bringing, Door, HandedTime, Incoming, OfferedRegion, Sockets, region_identity};
+use crate::watch::{EvictionSink, Hub};
+use crate::web;
+use guira_contract::{CloseError, Control, Engine, NotHandedOver, Opening};
+use guira_memory::lasting::HandedRegion;
+use guira_roster::{Host, Opened, RegionPlace};
+use guira_serving::{Arrival, ConnBudget, Connections, Crew, HostOptions, Port};
+use guira_sync::clock::{CoarseClock, wall_clock_millis};
+use rustix::fd::{AsFd, AsRawFd};
+use std::io;
+use std::net::UdpSocket;
+use std::sync::Arc;
+
+impl Host for Starting<'_> {
+    type Output = Result<Running, StartError>;
+
+    fn run<E: Engine + Clone>(mut self, opened: Opened<E>) -> Result<Running, StartError> {
+        let Opened { engine, opening, notes, base, shortage } = opened;
+        tracing::debug!(us = self.bringing.waited_us(), "the engine is open");
+        let options = &self.prepared.options;
+        // Only items have times that go on.
+        let handed = self.bringing.time.filter(|_| options.region.is_some());
+        let now = handed.map_or_else(wall_clock_millis, HandedTime::now);
+        let clock = CoarseClock::system_at(base, now);
+        let clock = if options.test_commands { clock.shiftable() } else { clock };
+        let found = options.region.as_ref().map(|place| (place.clone(), opening));
+        match &found {
+            Some((place, Opening::Emptied(why))) => {
+                // Operator: The cache starts empty: expect load on the database. The message has the
+                // reason.
+                tracing::warn!("emptied region {place}: {why}");
+            }
+            Some((place, opening @ Opening::Salvaged { .. })) => {
+                // Operator: Nothing, if items were restored. If items were dropped, check the disk and
+                // the memory.
+                tracing::warn!("region {place} is {opening}");
+            }
+            Some((place, opening)) => tracing::info!("region {place} is {opening}"),
+            None => {}
+        }
+        if let Some((place, shortage)) = options.region.as_ref().zip(shortage) {
+            // Operator: Free space in the file system of `--region`, or lower `--memory`.
+            tracing::warn!("the file system of the region {place} {shortage}; stores beyond that fail");
+        }
+        let opening = found.as_ref().map(|(_, opening)| opening.clone());
+        match start_with(&mut self, &engine, &notes, opening, clock.clone()) {
+            Ok(running) => Ok(running.with_region(found)),
+            // A predecessor goes on with what was not closed.
+            Err(error) => {
+                if let Some((place, _)) = found
+                    && !self.bringing.is_on_trial()
+                    && let Err(error) = engine.close(clock.now(), &notes)
+                {
+                    // Operator: The cache starts empty: expect load on the database.
+                    tracing::error!("lost the items in region {place}: {error}");
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// What the server keeps in a region beside the items.
+fn notes(shared: &Shared, control: &impl Control) -> Vec<u8> {
+    [saved_counters::write(shared), kept_policy::write(shared, control)].concat()
+}
+
+impl<E: Engine + Clone> Held for E {
+    fn close(self: Box<Self>, shared: &Shared) -> Result<(), CloseError> {
+        let notes = notes(shared, &*self);
+        Engine::close(*self, shared.clock.now(), &notes)
+    }
+
+    fn hand_over(self: Box<Self>, shared: &Shared) -> Result<HandedRegion, (Box<dyn Held>, CloseError)> {
+        let notes = notes(shared, &*self);
+        let handed = Engine::hand_over(*self, shared.clock.now(), &notes);
+        handed.map_err(|NotHandedOver { engine, why }| (Box::new(engine) as Box<dyn Held>, why))
+    }
+
+    fn serve(
+        self: Box<Self>,
+        mut starting: Starting<'_>,
+        found: Option<(RegionPlace, Opening)>,
+        shared: &Shared,
+    ) -> Result<Running, StartError> {
+        let notes = notes(shared, &*self);
+        let opening = found.as_ref().map(|(_, opening)| opening.clone());
+        match start_with(&mut starting, &*self, &notes, opening, shared.clock.clone()) {
+            Ok(running) => Ok(running.with_region(found)),
+            Err(error) => {
+                if let Some((place, _)) = found {
+                    close_unserved(self, shared, &place);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Starts a server with this engine and clock, at these ports. After an error the engine is not in use.
+fn start_with<E: Engine + Clone>(
+    starting: &mut Starting<'_>,
+    engine: &E,
+    notes: &[u8],
+    opening: Option<Opening>,
+    clock: CoarseClock,
+) -> Result<Running, StartError> {
+    let Starting { prepared, bringing } = starting;
+    let (options, secrets) = (&prepared.options, prepared.again.secrets.clone());
+    let ports = prepared.ports.take().ok_or_else(|| io::Error::other("the ports are in use"))?;
+    let bound = Bound::of(&ports, options);
+    let Ports { streams: ports, udp, paths, admin: admin_port } = ports;
+    let ways = direct::describe_all(paths, engine.partitioning(), options.workers);
+    let division = MemorySplit::of(options, options.memory.0);
+    division.report(options.memory);
+    let budget = Arc::new(ConnBudget::new(division.conn_limits(), options.workers));
+    let hub = Arc::new(Hub::new(options, budget.clone())?);
+    let token = secrets.token.clone();
+    let host = host_of(options, secrets, budget, hub.clone())?;
+    engine.watch_evictions(Arc::new(EvictionSink { hub: hub.clone(), clock: clock.clone() }));
+    let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
+    let background_tasks = bringing.background_tasks.clone();
+    let chunks = engine.chunk_sizes();
+    let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters, background_tasks, &chunks));
+    saved_counters::read(notes, &shared);
+    kept_policy::read(notes, &shared, engine);
+    let incoming = std::mem::take(&mut bringing.incoming);
+    let arrivals = arrivals(incoming, &shared, &ports);
+    register(&shared, &ports, &udp)?;
+    let settings = Settings::new(options.choice()?, &bound.streams, &bound.udp, &bound.mica, opening);
+    let admin = admin_of(engine, &shared, settings);
+    admin.begin_to_learn();
+    let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
+    let crew = workers(options, engine, (&shared, &admin), (ports, udp, ways))?;
+    let serve = |port: Port| {
+        let address = port.listener.address().clone();
+        web::start(port, admin, shared.clone(), token.clone()).map(|crew| (address, crew))
+    };
+    let admin = admin_port.map(serve).transpose()?;
+    let door = prepared.kept.take().map(|kept| door(kept, options, engine)).transpose()?;
+    let door = begin(bringing, &crew, &shared, arrivals, door)?;
+    if let Some((_, crew)) = &admin {
+        crew.begin();
+    }
+    Ok(Running {
+        bound,
+        shared,
+        status,
+        crew,
+        admin,
+        token,
+        memory: division.parts(),
+        found: None,
+        held: Box::new(engine.clone()),
+        door,
+        again: prepared.again.clone(),
+    })
+}
+
+/// Has `stats conns` show everything that requests come by.
+fn register(shared: &Shared, ports: &[Port], udp: &[Vec<UdpSocket>]) -> io::Result<()> {
+    for port in ports {
+        shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address);
+    }
+    for socket in udp.iter().flatten() {
+        let address = socket.local_addr()?;
+        shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
+    }
+    Ok(())
+}
+
+/// Has the workers begin, if there is no predecessor, or it agrees: from then on it is this server that serves.
+fn begin(
+    bringing: &mut Bringing,
+    crew: &Crew,
+    shared: &Shared,
+    arrivals: Vec<Arrival>,
+    mut door: Option<Door>,
+) -> Result<Option<Door>, StartError> {
+    let wanted = arrivals.len();
+    let us_ready = bringing.waited_us();
+    let taken = shared.take_over(arrivals);
+    let takes_over = bringing.is_on_trial();
+    bringing.commit()?;
+    crew.begin();
+    bringing.serving();
+    if let Some(door) = &mut door {
+        door.sockets.own_files();
+    }
+    if takes_over {
+        shared.hub.counters.add(ServerCount::Takeovers, 1);
+        shared.hub.counters.add(ServerCount::ConnectionsTakenOver, taken as u64);
+        tracing::info!(
+            connections = taken,
+            us_ready,
+            us = bringing.waited_us(),
+            "took over from the previous server"
+        );
+    }
+    if taken < wanted {
+        // Operator: Raise `connection-memory` to that of the previous server.
+        tracing::warn!("closed {} connections: no memory for their state", wanted - taken);
+    }
+    Ok(door)
+}
+
+/// Where successors will ask.
+fn door<E: Engine>(kept: Sockets, options: &Options, engine: &E) -> Result<Door, StartError> {
+    let offered = options.region.as_ref().zip(Engine::preview(engine)).and_then(|(place, preview)| {
+        let identity = region_identity(place.path())?;
+        Some(OfferedRegion { path: place.to_string(), identity, preview })
+    });
+    Ok(Door::new(kept, offered)?)
+}
+
+/// The connections that a server begins with. Those of an address that speaks TLS now are closed: what they say can be read by others.
+fn arrivals(incoming: Vec<Incoming>, shared: &Shared, ports: &[Port]) -> Vec<Arrival> {
+    let is_plain = |arrival: &Arrival| {
+        let port = ports.iter().find(|port| *port.address == *arrival.facts.listener());
+        port.is_none_or(|port| port.tls.is_none())
+    };
+    let arrived = incoming.into_iter().filter_map(|incoming| match incoming {
+        Incoming::Back(arrival) => Some(arrival),
+        Incoming::Written(fd, written) => {
+            // A client that is gone meanwhile.
+            Arrival::read(fd, &written, shared.access(), shared.clock.now()).ok()
+        }
+    });
+    arrived.filter(is_plain).collect()
+}
+
+/// What workers and acceptor share.
+fn host_of(
+    options: &Options,
+    secrets: Secrets,
+    budget: Arc<ConnBudget>,
+    observer: Arc<Hub>,
+) -> io::Result<Arc<guira_serving::Host>> {
+    let Secrets { users, tls, .. } = secrets;
+    let connections = Connections::new(options.max_connections, options.beyond_max);
+    let (workers, idle) = (options.workers, options.idle_limit());
+    guira_serving::Host::new(HostOptions { workers, connections, budget, idle, users, tls, observer })
+        .map(Arc::new)
+}
+
+/// What workers ask of the engine beside items. If a region holds more than there is memory for now, the log says so.
+fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> Arc<Admin> {
+    let admin = Admin::new(engine, shared.clone(), settings);
+    if let Some([used, limit]) = admin.look_for_excess() {
+        // Operator: Nothing: the server evicts until the limit holds.
+        tracing::warn!("items and index use {used} MiB, over the limit of {limit}; evicting items");
+    }
+    Arc::new(admin)
+}

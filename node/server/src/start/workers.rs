@@ -1,0 +1,65 @@
+//! The workers of a server.
+
+use crate::admin::Admin;
+use crate::direct::{DatagramListener, DirectPath, Place};
+use crate::errors::StartError;
+use crate::forward::{Forwarding, Inboxes};
+use crate::options::Options;
+use crate::shared::Shared;
+use crate::udp::UdpListener;
+use crate::worker::{Ends, NodeService};
+use guira_contract::{CommitAhead, Engine};
+use guira_serving::{Acceptor, Crew, Placement, Port, Worker};
+use std::net::UdpSocket;
+use std::sync::Arc;
+
+/// Makes the workers, which serve what comes by these ports once they begin.
+pub(super) fn workers<E: Engine>(
+    options: &Options,
+    engine: &E,
+    (shared, admin): (&Arc<Shared>, &Arc<Admin>),
+    (ports, udp, ways): (Vec<Port>, Vec<Vec<UdpSocket>>, Vec<Vec<DirectPath>>),
+) -> Result<Crew, StartError> {
+    let partitioning = engine.partitioning();
+    let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
+    let inboxes = Arc::new(Inboxes::new(options.workers));
+    let placement = if options.pin_workers { Placement::Pinned } else { Placement::Anywhere };
+    let mut crew = Crew::new(shared.host.clone());
+    for (index, (sockets, ways)) in udp.into_iter().zip(ways).enumerate() {
+        let place = Place { worker: index, workers: options.workers, partitioning };
+        let ends = Ends {
+            udp: (!sockets.is_empty()).then(|| UdpListener::new(sockets, options.protocol)),
+            direct: DatagramListener::new(ways, place, shared.bursts[index].clone()),
+            forwarding: Forwarding::new(index, inboxes.clone(), shared.mailboxes.clone(), partitioning),
+        };
+        let acceptor = acceptor.take();
+        let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
+        let make = move || {
+            let host = shared.host.clone();
+            let service = NodeService::new(index, session, shared, admin, ends);
+            Worker::new(index, service, host, acceptor)
+        };
+        crew.start(index, placement, make)?;
+    }
+    // Asked here, so that no thread is started for an engine that has no use for it.
+    if engine.commit_ahead() != CommitAhead::Unsupported {
+        let (engine, host) = (engine.clone(), shared.host.clone());
+        crew.spawn("committer".to_owned(), move || {
+            commit_ahead(&engine, &host);
+            Ok(())
+        })?;
+    }
+    crew.wait_until_ready()?;
+    Ok(crew)
+}
+
+/// Has the engine commit memory before it is needed, until the server stops.
+fn commit_ahead(engine: &impl Engine, host: &guira_serving::Host) {
+    while !host.is_stopping() {
+        match engine.commit_ahead() {
+            CommitAhead::Committed => {}
+            CommitAhead::Idle => std::thread::park(),
+            CommitAhead::Unsupported => return,
+        }
+    }
+}
