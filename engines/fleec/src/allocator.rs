@@ -77,6 +77,8 @@ impl Allocator {
 
     /// Announces the item under `key` while memory is looked for. An announced item is not evicted; without this the hand might take the very item that is
     /// to be changed.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn hold(&mut self, key: Key<'_>, now: Seconds) -> Option<Hazard> {
         let mut editor = self.local.editor();
         let core = editor.core();

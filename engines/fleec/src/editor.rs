@@ -64,6 +64,7 @@ impl<'s> Editor<'s> {
     }
 
     /// The same for the item under `key`, which belongs to `bucket`.
+    #[inline(always)]
     pub(crate) fn at_key<R>(
         &mut self,
         bucket: u64,

@@ -207,6 +207,7 @@ fn prepare(allocator: &mut Allocator, key: Key<'_>, spec: &ItemSpec, now: Second
     }
 }
 
+#[inline(always)]
 fn attempt<'d, F>(
     allocator: &mut Allocator,
     key: Key<'_>,
@@ -251,6 +252,7 @@ struct Writer<'n, 's, 'k> {
 }
 
 impl<'n> Writer<'n, '_, '_> {
+    #[inline(always)]
     fn change<'d, F>(
         &mut self,
         nodes: &mut EditNodes<'n, '_>,

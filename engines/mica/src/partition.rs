@@ -102,7 +102,7 @@ impl<S: ItemStore> Partition<S> {
     /// Whether the value of the item at `offset` is being sent.
     #[inline(always)]
     pub(crate) fn is_pinned(&self, offset: u64) -> bool {
-        self.pins.has(self.store.at(offset))
+        !self.pins.is_empty() && self.pins.has(self.store.at(offset))
     }
 
     #[inline(always)]

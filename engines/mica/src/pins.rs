@@ -46,9 +46,9 @@ impl Pins {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Whether the entry at `place` is pinned.
+    /// Whether the entry at `place` is pinned. Takes the lock: callers look at [`Self::is_empty`] first.
     pub(crate) fn has(&self, place: Offset) -> bool {
-        !self.is_empty() && self.places().contains_key(&place)
+        self.places().contains_key(&place)
     }
 }
 

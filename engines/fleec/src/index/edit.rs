@@ -38,6 +38,7 @@ impl<'n> Nodes<'n> for EditNodes<'n, '_> {
         self.index.bucket_at(at)
     }
 
+    #[inline]
     fn hash_at(&self, at: Offset) -> Option<u64> {
         let item = Item::at(self.shell.region(), at, Seconds(0))?;
         Some(self.shell.hash(item.key(&mut [0; 256])).0)
@@ -69,6 +70,7 @@ impl<'s> ListEditor<'s> {
     }
 
     /// Finds the place of `target` and shows it to `act`. What is found stays as it is until `act` returns.
+    #[inline(always)]
     pub(crate) fn at_spot<R>(
         &mut self,
         counters: &SessionCounters,

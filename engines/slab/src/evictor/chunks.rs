@@ -69,10 +69,12 @@ impl Chunks for ClassChunks<'_> {
         self.metadata.word(page, chunk, word).store(value, Ordering::Relaxed);
     }
 
+    #[inline]
     fn is_recent(&self, chunk: Chunk) -> bool {
         self.memory.is_recent(self.place(chunk))
     }
 
+    #[inline]
     fn forget(&self, chunk: Chunk) {
         self.memory.forget(self.place(chunk), self.geometry.chunk as usize);
     }
