@@ -18,6 +18,7 @@ use guira_upstream::wire::can_be_sent;
 use guira_upstream::{Health, Intake, Tko, host_id, is_busy};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Whether what a server has said makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -367,6 +368,12 @@ impl Flow {
     fn attend(&mut self, number: u32) {
         let deadline = self.destinations[number as usize].deadline(self.facts.now_ms);
         self.deadline_ms = self.deadline_ms.into_iter().chain(deadline).min();
+    }
+
+    /// So much time has passed since the worker started.
+    pub(crate) fn look_at_clock(&mut self, time: Duration) {
+        self.now_us = time.as_micros() as u64;
+        self.facts.now_ms = self.now_us / 1000;
     }
 
     /// Whether a server was asked something that was not sent.

@@ -142,8 +142,7 @@ impl Service for RouterService {
 
     fn begin_round(&mut self) {
         self.now = self.clock.now();
-        self.flow.now_us = self.watch.elapsed().as_micros() as u64;
-        self.flow.facts.now_ms = self.flow.now_us / 1000;
+        self.flow.look_at_clock(self.watch.elapsed());
         self.flow.counters.add(Event::Round);
         self.flow.facts.now_s = self.clock.now_unix();
     }
@@ -184,6 +183,9 @@ impl Service for RouterService {
             return true;
         }
         self.gathered = 0;
+        if self.flow.has_unsent() {
+            self.flow.look_at_clock(self.watch.elapsed());
+        }
         self.flow.flush(&mut self.walks, round.clients.poll());
         // Requests that could not be sent are answered already.
         self.flow.calls.done() > 0

@@ -113,10 +113,14 @@ impl Worker {
         flow.let_go(walks, poll);
     }
 
+    /// The present round has lasted so long.
+    fn is_late(&mut self, time: Duration) {
+        self.flow.look_at_clock(Duration::from_micros(self.flow.now_us) + time);
+    }
+
     /// So much time passes.
     fn pass(&mut self, time: Duration) {
-        self.flow.now_us += time.as_micros() as u64;
-        self.flow.facts.now_ms = self.flow.now_us / 1000;
+        self.is_late(time);
         self.turn(Duration::ZERO);
     }
 
@@ -260,6 +264,25 @@ fn a_late_answer_of_a_server_that_has_left_is_not_taken_for_that_of_another_with
     let mut stream = bench.workers[0].asks(&mut bench.servers, 2, "get k\r\n");
     stream.write_all(b"VALUE k 0 3\r\nnew\r\nEND\r\n").unwrap();
     bench.workers[0].is_told("VALUE k 0 3\r\nnew\r\nEND\r\n");
+}
+
+#[test]
+fn the_time_limit_of_a_request_begins_when_it_is_sent_and_not_when_its_round_began() {
+    let mut bench = Bench::new(1);
+    let worker = &mut bench.workers[0];
+    for key in ["connects", "k"] {
+        worker.ask(Op::Get, key);
+        // As if the round had copied a long value. A server may take 20 s.
+        worker.is_late(Duration::from_secs(19));
+        let mut stream = worker.asks(&mut bench.servers, 0, &format!("get {key}\r\n"));
+        worker.pass(Duration::from_secs(19));
+        stream.write_all(b"END\r\n").unwrap();
+        worker.is_told("END\r\n");
+    }
+    worker.ask(Op::Get, "k");
+    worker.asks(&mut bench.servers, 0, "get k\r\n");
+    worker.pass(Duration::from_secs(21));
+    worker.is_told("SERVER_ERROR Reply timeout\r\n");
 }
 
 #[test]

@@ -60,6 +60,8 @@ pub(crate) struct Destination {
     used_ms: u64,
     /// When it was last seen in the middle of long replies.
     delivered_ms: u32,
+    /// Requests that the server was offered by [`Self::flush`], sent or not.
+    offered: u64,
     /// When it was last connected to.
     connected_ms: u32,
     /// How many requests there were when the last of them was sent.
@@ -250,6 +252,7 @@ impl Destination {
             rest: Intake::default(),
             interest: Interest::Read,
             used_ms: 0,
+            offered: 0,
             delivered_ms: 0,
             connected_ms: 0,
             timed: None,
@@ -401,6 +404,7 @@ impl Destination {
     /// # Errors
     /// What the system says: the connection is of no use.
     pub(crate) fn flush(&mut self, poll: &Poll, token: Token, now_us: u64) -> io::Result<()> {
+        self.begin_waiting(now_us);
         self.begin_timing(now_us);
         if let Link::Closed = self.link {
             self.connected_ms = (now_us / 1000) as u32;
@@ -600,26 +604,6 @@ impl Destination {
             debug_assert!(waiting.is_empty(), "no request waits");
             self.meter.set_state(State::Closed);
         }
-    }
-
-    /// For how long a request has waited, without the time in which the server was at work on long replies to those before it; while the
-    /// server is connected to, since that began: requests may be left of an earlier connection.
-    fn waited_ms(&self, request: &Expected, now_ms: u64) -> u32 {
-        let since = |then: u32| (now_ms as u32).wrapping_sub(then);
-        let begun = if self.link.is_beginning() { self.connected_ms } else { self.delivered_ms };
-        since(request.asked_ms).min(since(begun))
-    }
-
-    /// So many bytes of replies have come.
-    fn note_delivery(&mut self, bytes: usize, now_ms: u64) {
-        if bytes >= DELIVERY {
-            self.delivered_ms = now_ms as u32;
-        }
-    }
-
-    /// How long the oldest request may wait: the first one, while it is connected to.
-    fn patience_ms(&self) -> u32 {
-        if self.link.is_beginning() { self.timeout_ms.min(self.connect_timeout_ms) } else { self.timeout_ms }
     }
 
     /// Whether it has nothing to send.

@@ -1,6 +1,6 @@
 //! How long replies take, and how many are outstanding: for statistics.
 
-use super::{Destination, Kind, Timed};
+use super::{DELIVERY, Destination, Expected, Kind, Timed};
 use guira_routing::Group;
 
 impl Destination {
@@ -32,6 +32,18 @@ impl Destination {
         self.timed = Some(Timed { number: self.flushed, since_us: now_us, group });
     }
 
+    /// The time limit of a request begins when the request is sent: the round in which it was made may have begun long
+    /// before, if it has copied long values. A lease that is sent once more keeps its first time.
+    pub(super) fn begin_waiting(&mut self, now_us: u64) {
+        let new = (self.pushed() - self.offered) as usize;
+        self.offered = self.pushed();
+        for request in self.expected.iter_mut().rev().take(new) {
+            if !matches!(request.kind, Kind::Lease(_)) {
+                request.asked_ms = (now_us / 1000) as u32;
+            }
+        }
+    }
+
     pub(super) fn end_timing(&mut self, now_us: u64) {
         if let Some(Timed { since_us, group, .. }) = self.timed.take() {
             let micros = now_us.saturating_sub(since_us).max(1);
@@ -47,5 +59,25 @@ impl Destination {
             self.end_timing(now_us);
         }
         self.show_outstanding();
+    }
+
+    /// For how long a request has waited, without the time in which the server was at work on long replies to those before it; while the
+    /// server is connected to, since that began: requests may be left of an earlier connection.
+    pub(super) fn waited_ms(&self, request: &Expected, now_ms: u64) -> u32 {
+        let since = |then: u32| (now_ms as u32).wrapping_sub(then);
+        let begun = if self.link.is_beginning() { self.connected_ms } else { self.delivered_ms };
+        since(request.asked_ms).min(since(begun))
+    }
+
+    /// So many bytes of replies have come.
+    pub(super) fn note_delivery(&mut self, bytes: usize, now_ms: u64) {
+        if bytes >= DELIVERY {
+            self.delivered_ms = now_ms as u32;
+        }
+    }
+
+    /// How long the oldest request may wait: the first one, while it is connected to.
+    pub(super) fn patience_ms(&self) -> u32 {
+        if self.link.is_beginning() { self.timeout_ms.min(self.connect_timeout_ms) } else { self.timeout_ms }
     }
 }
