@@ -22,7 +22,7 @@ pub use classic::{
     Arithmetic, Command, Delete, Direction, Get, GetForm, Keys, ServerCommand, Store, Touch, Unique, Verb,
     parse,
 };
-pub use line::{BAD_FORMAT, Cut, Fault, Line, Noreply, cut, noreply};
+pub use line::{BAD_FORMAT, Cut, Fault, Line, Noreply, UNKNOWN, cut, noreply};
 pub use meta::{
     KeyBuffer, Meta, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVerb, Mode, encode_key, fits_in_text,
 };

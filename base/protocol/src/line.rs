@@ -108,7 +108,7 @@ pub enum Fault {
 }
 
 /// The reply to a line that names no command.
-pub(crate) const UNKNOWN: &str = "ERROR";
+pub const UNKNOWN: &str = "ERROR";
 /// The reply to a malformed line of a known command.
 pub const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 

@@ -7,7 +7,7 @@ mod window;
 use crate::admin;
 use crate::calls::{Ends, KeyCount};
 use crate::counters::Event;
-use crate::failures::{BAD_KEY, command_disabled};
+use crate::failures::{self, BAD_KEY, Syntax, command_disabled};
 use crate::flow::Flow;
 use crate::no_pin::NoPin;
 use crate::options::{Flushes, Operations};
@@ -18,7 +18,7 @@ use crate::ticket::Ticket;
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{
     BAD_FORMAT, Command, Cut, Direction, Exptime, Fault, Get, GetForm, KeyBuffer, Keys, Line, Meta,
-    MetaFlags, MetaGet, MetaSet, Noreply, Replies, ServerCommand, Store, Unique, Verb, cut, parse,
+    MetaFlags, MetaGet, MetaSet, Noreply, Replies, ServerCommand, Store, UNKNOWN, Unique, Verb, cut, parse,
 };
 use guira_routing::hash::spooky;
 use guira_routing::{Answer, Dialect, Group, KEY_MAX, Op, Outcome, Request, Sink as _, Walks};
@@ -299,7 +299,15 @@ impl Turn<'_> {
         }
         match metaget::keys(line.text) {
             Some(keys) => self.metaget(keys, line),
-            None => self.fault(of_long_key(fault, line.text), line.length),
+            None => match of_long_key(fault, line.text) {
+                Fault::Answer(UNKNOWN | BAD_FORMAT) | Fault::Swallow { answer: BAD_FORMAT, .. }
+                    if self.shared.failures().syntax == Syntax::Mcrouter =>
+                {
+                    self.outbox.buffer().line(failures::text(Outcome::ClientError));
+                    After::Over(CloseReason::Error)
+                }
+                fault => self.fault(fault, line.length),
+            },
         }
     }
 

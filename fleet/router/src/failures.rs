@@ -10,6 +10,16 @@ pub struct Failures {
     /// incr and decr.
     pub arithmetic: Failed,
     pub detail: Detail,
+    pub syntax: Syntax,
+}
+
+/// The reply to a line that is no command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    /// memcached's: the line has an error, and the connection stays.
+    Memcached,
+    /// mcrouter's: `CLIENT_ERROR malformed request`, and the connection ends.
+    Mcrouter,
 }
 
 /// The reply to a failed request of one kind.
@@ -104,7 +114,7 @@ mod tests {
     const SET: Option<Group> = Some(Group::Update);
 
     fn failures(gets: Failed, arithmetic: Failed) -> Failures {
-        Failures { gets, arithmetic, detail: Detail::Cause }
+        Failures { gets, arithmetic, detail: Detail::Cause, syntax: Syntax::Memcached }
     }
 
     #[test]

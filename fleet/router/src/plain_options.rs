@@ -1,7 +1,7 @@
 //! A router without anything special, for tests.
 
 use crate::config::Source;
-use crate::failures::{Detail, Failed, Failures};
+use crate::failures::{Detail, Failed, Failures, Syntax};
 use crate::options::{Flushes, Identity, Limits, Operations, Reloading, RouterOptions, ServerTls, Watches};
 use crate::variations::{ShardSplits, Variations};
 use guira_routing::Settings;
@@ -44,7 +44,12 @@ pub(crate) fn plain_options(config: String) -> RouterOptions {
         udp: Vec::new(),
         client_tls: None,
         server_tls: ServerTls { options: no_tls, identity: None },
-        failures: Failures { gets: Failed::AreErrors, arithmetic: Failed::AreErrors, detail: Detail::Cause },
+        failures: Failures {
+            gets: Failed::AreErrors,
+            arithmetic: Failed::AreErrors,
+            detail: Detail::Cause,
+            syntax: Syntax::Memcached,
+        },
         flushes: Flushes::Refused,
         operations: Operations::All,
         version: "1.0.0 mcrouter".to_owned(),

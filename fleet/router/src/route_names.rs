@@ -15,7 +15,6 @@ const NAMES: &[(&str, &str)] = &[
     ("AllMajorityRoute", "all-majority"),
     ("AllSyncRoute", "all-sync"),
     ("BigValueRoute", "big-value"),
-    ("ErrorRoute", "error|log|mc_res_local_error"),
     ("FailoverRoute", "failover"),
     ("FailoverWithExptimeRoute", "failover-exptime"),
     ("HashRoute", "hash"),
@@ -61,6 +60,9 @@ fn pool_of(line: &Line) -> Option<&str> {
 fn name(line: &Line) -> String {
     if let Some(pool) = pool_of(line) {
         return format!("asynclog:{pool}");
+    }
+    if let ("ErrorRoute", Some(name)) = (line.handle, line.reason.as_deref()) {
+        return format!("error|{name}");
     }
     if let ("ModifyExptimeRoute", Some(reason)) = (line.handle, line.reason.as_deref()) {
         let value = reason.trim_start_matches("exptime: ");

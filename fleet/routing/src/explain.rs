@@ -95,7 +95,7 @@ impl Path<'_> {
                     self.follow(next, &request, depth + 1, is_awaited);
                 }
             }
-            Step::Send(..) | Step::Answer(_) | Step::Await(_) => {}
+            Step::Send(..) | Step::Answer(_) | Step::Fail(..) | Step::Await(_) => {}
         }
         for ask in asks {
             let mut key = RewriteBuffer::new();

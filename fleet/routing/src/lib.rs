@@ -36,7 +36,7 @@ pub use leases::LeaseTokens;
 pub use outcome::{Answer, Item, Outcome};
 pub use prefix::Unknown;
 pub use request::{Dialect, Group, Op, Request};
-pub use settings::{BigFlag, BigValues, DefaultQos, Settings, Timeouts};
+pub use settings::{BigFlag, BigValues, DefaultQos, Logging, Settings, Timeouts};
 pub use step::{DestinationId, Facts, LogName};
 pub use tree::Tree;
 pub use walk::{Origin, Sink, Walks};

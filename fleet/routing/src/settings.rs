@@ -17,12 +17,23 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// Values are split before they are routed, as by a BigValueRoute in front of each route.
     pub big_values: Option<BigValues>,
+    /// How many requests each shadow may have under way in a thread. Others are dropped.
+    pub shadow_limit: Option<NonZeroU32>,
+    pub logging: Logging,
     /// Without it, packets to servers are not marked, whatever pools say.
     pub qos: Option<DefaultQos>,
     /// Of all trees that are made with these settings.
     pub leases: Arc<LeaseTokens>,
     /// The same of cold clusters.
     pub warm_ups: Arc<WarmUps>,
+}
+
+/// Whether a LoggingRoute is in front of each route, as mcrouter's `--enable-logging-route` puts it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logging {
+    Off,
+    /// It logs nothing: `watch` shows requests. Names of handles have it.
+    On,
 }
 
 /// Marks of packets to servers whose pool does not name them.
@@ -39,8 +50,18 @@ impl Settings {
     pub fn plain(default_route: &str, server: Duration) -> Self {
         let timeouts = Timeouts { server, within_cluster: None, cross_cluster: None, cross_region: None };
         let (leases, warm_ups, default_route) = (Arc::default(), Arc::default(), default_route.into());
-        let (unknown_prefix, big_values, qos) = (Unknown::Refused, None, None);
-        Settings { default_route, unknown_prefix, timeouts, big_values, qos, leases, warm_ups }
+        let (unknown_prefix, big_values, shadow_limit, qos) = (Unknown::Refused, None, None, None);
+        Settings {
+            default_route,
+            unknown_prefix,
+            timeouts,
+            big_values,
+            shadow_limit,
+            logging: Logging::Off,
+            qos,
+            leases,
+            warm_ups,
+        }
     }
 
     /// How long servers of a pool may take.

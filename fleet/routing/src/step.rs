@@ -44,6 +44,8 @@ pub(crate) enum Step {
     /// A server answers. What it is sent is logged under this name if it is a delete and fails.
     Send(DestinationId, Option<LogName>),
     Answer(Outcome),
+    /// The handle fails, with this line for the client.
+    Fail(Outcome, Text),
     /// Those that were asked by [`Cx::ask`] answer: `resume` is called for each.
     Await(State),
 }

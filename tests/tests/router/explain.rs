@@ -123,7 +123,11 @@ fn what_cannot_be_told_is_refused() {
             1,
             "no route has the routing prefix of /no/where/k; requests for the key fail",
         ),
-        (&[r#"{"route": "NoSuchRoute"}"#, "get", "k"], 1, "config-str:1: unknown route \"NoSuchRoute\""),
+        (
+            &[r#"{"route": "NoSuchRoute"}"#, "get", "k"],
+            1,
+            "config-str:1: Unknown type or Missing Name Handle : NoSuchRoute; use one of PoolRoute, ",
+        ),
         (&["file:/nowhere/at/all.json", "get", "k"], 1, "/nowhere/at/all.json: "),
     ] {
         let output = output(&[&["explain"], words].concat());

@@ -10,6 +10,7 @@ use guira_tests::server::{guira_binary, spawn, wait_for, wait_for_log};
 use guira_tests::skip::say;
 use guira_tests::{Client, Setup};
 use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -214,6 +215,103 @@ fn a_key_that_is_too_long_is_a_bad_key() {
     client.exchange("get /a/b/\r\n", "SERVER_ERROR RootRoute: No rh found\r\n");
     client.exchange("get /././\r\n", bad);
     client.exchange("get a\r\n", "END\r\n");
+}
+
+#[test]
+fn a_line_that_is_no_command_ends_the_connection_under_the_name_mcrouter_only() {
+    let router = Router::start_as("mcrouter", &NULL);
+    for line in ["statsdetailed", "get", "foo bar", "set a b c d", "delete"] {
+        let mut client = router.connect();
+        client.send(format!("get a\r\n{line}\r\nget a\r\n"));
+        client.hear("END\r\nCLIENT_ERROR malformed request\r\n");
+        client.expect_closed();
+    }
+    let router = Router::start(&NULL);
+    let mut client = router.connect();
+    client.exchange("foo\r\nget\r\n", "ERROR\r\nCLIENT_ERROR bad command line format\r\n");
+    client.exchange("get a\r\n", "END\r\n");
+}
+
+#[test]
+fn an_error_route_has_its_text() {
+    let config = |route: &str| format!(r#"{{"route": {route}}}"#);
+    let router = Router::start(&["--config-str", &config(r#""ErrorRoute|reject""#)]);
+    let mut client = router.connect();
+    client.exchange("set a 0 0 1\r\nx\r\ndelete a\r\nmg a v\r\n", "SERVER_ERROR reject\r\n".repeat(3));
+    let handles = ask(&mut client, "route_handles(get,a)");
+    assert!(handles.ends_with("\n error|log|mc_res_local_error|reject"), "{handles}");
+    let wrong = r#"{"type": "ErrorRoute", "response": "no such key", "result": "mc_res_client_error",
+        "enable_logging": false}"#;
+    let router = Router::start_as("mcrouter", &["--config-str", &config(wrong)]);
+    let mut client = router.connect();
+    client.exchange("get a b\r\n", "CLIENT_ERROR no such key\r\n");
+    let handles = ask(&mut client, "route_handles(get,a)");
+    assert!(handles.ends_with("\n error|no-log|mc_res_client_error|no such key"), "{handles}");
+    let empty = r#"{"pools": {"E": {"servers": []}}, "route": "AllSyncRoute|PoolRoute|E"}"#;
+    let router = Router::start(&["--config-str", empty]);
+    router.connect().exchange("delete a\r\n", "SERVER_ERROR HashRoute with empty children, name: \r\n");
+}
+
+#[test]
+fn a_shadow_has_no_more_requests_under_way_than_it_may() {
+    let server = Setup::new().start_guira();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        r#"{{"pools": {{"A": {{"servers": ["{}"]}}, "S": {{"servers": ["{}"]}}}},
+            "route": {{"type": "PoolRoute", "pool": "A", "shadows": [{{"target": "PoolRoute|S",
+                "index_range": [0, 1], "key_fraction_range": [0, 1]}}]}}}}"#,
+        name(&server),
+        silent.local_addr().unwrap()
+    );
+    let limit = ["--target-max-shadow-requests", "2", "--proxy-threads", "1", "-t", "60000"];
+    let router = Router::start(&[&["--config-str", &config], &limit[..]].concat());
+    let mut client = router.connect();
+    for _ in 0..10 {
+        client.exchange("get a\r\n", "END\r\n");
+    }
+    let (mut shadow, _) = silent.accept().unwrap();
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"get a a\r\n") && !heard.ends_with(b"get a\r\nget a\r\n") {
+        let mut part = [0; 4096];
+        let bytes = shadow.read(&mut part).unwrap();
+        heard.extend_from_slice(&part[..bytes]);
+    }
+    client.exchange("get a\r\n", "END\r\n");
+    shadow.set_nonblocking(true).unwrap();
+    assert_eq!(shadow.read(&mut [0; 4096]).unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_logging_route_is_in_front_of_each_route_if_asked() {
+    let router = Router::start(&[&NULL[..], &["--enable-logging-route"]].concat());
+    let handles = ask(&mut router.connect(), "route_handles(get,a)");
+    assert_eq!(handles.lines().collect::<Vec<_>>(), ["root", " logging", "  null"]);
+}
+
+#[test]
+fn a_server_with_port_0_cannot_be_reached() {
+    let config = r#"{"pools": {"A": {"servers": ["127.0.0.1:0"]}}, "route": "PoolRoute|A"}"#;
+    let router = Router::start_as("mcrouter", &["--config-str", config, "--asynclog-disable"]);
+    router.connect().exchange("get a\r\n", "SERVER_ERROR connection error\r\n");
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_reported_before_a_socket_that_cannot_be_taken_over() {
+    let failed = output(&["-f", "/dev/null/nothing", "--listen-sock-fd", "99"]);
+    let stderr = String::from_utf8_lossy(&failed.stderr);
+    assert!(stderr.contains("Can not read config from file:/dev/null/nothing"), "{stderr}");
+}
+
+#[test]
+fn a_start_that_fails_is_in_the_log_file() {
+    let scratch = Scratch::new();
+    let log = scratch.write("log", "");
+    let config = "{\n \"route\": {\n  \"type\": \"XYZRoute\"}}";
+    let failed = output(&["--config-str", config, "-p", "0", "-L", log.to_str().unwrap()]);
+    let stderr = String::from_utf8_lossy(&failed.stderr);
+    for told in [&*stderr, &fs::read_to_string(&log).unwrap()] {
+        assert!(told.contains("Unknown RouteHandle: XYZRoute line: 3; use one of PoolRoute"), "{told}");
+    }
 }
 
 #[test]

@@ -106,6 +106,11 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.build
     }
 
+    /// How many requests each shadow may have under way in a thread.
+    pub(crate) fn shadow_limit(&self) -> Option<u64> {
+        self.build.settings.shadow_limit.map(|most| most.get().into())
+    }
+
     /// Lease tokens of all workers.
     pub(crate) fn lease_tokens(&self) -> Arc<LeaseTokens> {
         self.build.settings.leases.clone()
@@ -224,7 +229,11 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
             Some(list) => self.build.nodes(list)?,
             None => Vec::new(),
         };
-        if nodes.is_empty() { Ok([self.build.add(AnyHandle::error())].into()) } else { Ok(nodes.into()) }
+        if nodes.is_empty() {
+            Ok([self.build.add(AnyHandle::no_children())].into())
+        } else {
+            Ok(nodes.into())
+        }
     }
 
     pub(crate) fn pool(&mut self, name: &str) -> Result<PoolHandles, ConfigError> {

@@ -182,10 +182,17 @@ impl<'c> Builder<'c> {
     }
 
     fn object(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
-        let Some(kind) = json.get("type") else {
+        let Some(at) = json.get("type") else {
             return Err(json.error("a route without a type"));
         };
-        let kind = kind.text("type")?;
+        let kind = at.text("type")?;
+        if !is_known(kind) {
+            return Err(at.error(format!(
+                "Unknown RouteHandle: {kind} line: {}; {}",
+                at.place.line,
+                known()
+            )));
+        }
         match json.get("name") {
             Some(name) => {
                 let name = name.shared_text("name")?;
@@ -212,11 +219,7 @@ impl<'c> Builder<'c> {
         }
         match AnyHandle::parse(kind, self, json) {
             Some(handle) => handle.map(|handle| self.add(handle)),
-            None => {
-                // Others are made of pools only.
-                let known: Vec<&str> = NAMES.iter().filter(|name| name.ends_with("Route")).copied().collect();
-                Err(json.error(format!("unknown route {kind:?}; use one of {}", known.join(", "))))
-            }
+            None => Err(json.error(format!("Unknown type or Missing Name Handle : {kind}; {}", known()))),
         }
     }
 
@@ -256,6 +259,17 @@ impl<'c> Builder<'c> {
         members.end();
         Ok(children)
     }
+}
+
+/// Whether there is a route with this name, or a reason why there is none.
+fn is_known(kind: &str) -> bool {
+    NAMES.contains(&kind) || REFUSED.iter().any(|(name, _)| *name == kind)
+}
+
+/// The names that a configuration can use. Other handles are made of pools only.
+fn known() -> String {
+    let known: Vec<&str> = NAMES.iter().filter(|name| name.ends_with("Route")).copied().collect();
+    format!("use one of {}", known.join(", "))
 }
 
 /// A pool in a list of handles, as [`Builder::pool`] reads it: `Pool|name`, or an object of type Pool, which may define the pool.

@@ -2,9 +2,9 @@
 
 use super::Builder;
 use crate::config::{ConfigError, Json, Value};
-use crate::handle::{AnyHandle, BigValue, RoutingPrefixes};
+use crate::handle::{AnyHandle, BigValue, LoggingRoute, RoutingPrefixes};
 use crate::prefix::{self, Prefixes};
-use crate::settings::BigValues;
+use crate::settings::Logging;
 use crate::step::NodeId;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +28,10 @@ impl Builder<'_> {
             (None, None) => return Err(top.error("neither 'route' nor 'routes' is set")),
         }
         if let Some(values) = self.settings.big_values {
-            self.split_values(&mut roots, values);
+            self.put_in_front(&mut roots, |target| AnyHandle::BigValue(BigValue::new(target, values)));
+        }
+        if self.settings.logging == Logging::On {
+            self.put_in_front(&mut roots, |target| AnyHandle::LoggingRoute(LoggingRoute::new(target)));
         }
         let default = roots.iter().find(|(prefix, _)| *prefix == default_route).map(|(_, node)| *node);
         let default = default.ok_or_else(|| {
@@ -40,14 +43,12 @@ impl Builder<'_> {
         Ok(Prefixes { known, default, patterns, unknown: self.settings.unknown_prefix })
     }
 
-    /// Puts a handle in front of each route that splits values; one that several prefixes lead to stays one.
-    fn split_values(&mut self, roots: &mut Roots, values: BigValues) {
-        let mut split: HashMap<NodeId, NodeId> = HashMap::new();
+    /// Puts a handle in front of each route. A route that several prefixes lead to has one.
+    fn put_in_front(&mut self, roots: &mut Roots, handle: impl Fn(NodeId) -> AnyHandle) {
+        let mut front: HashMap<NodeId, NodeId> = HashMap::new();
         for (_, node) in roots {
             let target = *node;
-            *node = *split
-                .entry(target)
-                .or_insert_with(|| self.add(AnyHandle::BigValue(BigValue::new(target, values))));
+            *node = *front.entry(target).or_insert_with(|| self.add(handle(target)));
         }
     }
 

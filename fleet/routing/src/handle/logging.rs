@@ -7,14 +7,20 @@ use crate::request::Request;
 use crate::step::{Cx, NodeId, Step};
 
 #[derive(Debug)]
-pub(crate) struct Logging(NodeId);
+pub(crate) struct LoggingRoute(NodeId);
 
-impl Handle for Logging {
+impl LoggingRoute {
+    pub(crate) fn new(target: NodeId) -> Self {
+        LoggingRoute(target)
+    }
+}
+
+impl Handle for LoggingRoute {
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError> {
         let mut members = build.members(json)?;
         let target = members.main_child_or_null("target")?;
         members.end();
-        Ok(Logging(target))
+        Ok(LoggingRoute(target))
     }
 
     fn enter(&self, _cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {

@@ -150,7 +150,7 @@ handles! {
     host_id: HostId = "HostIdRoute";
     client_hash: ClientHash = "OriginalClientHashRoute";
     routing_group: RoutingGroup = "RoutingGroupRoute";
-    logging: Logging = "LoggingRoute";
+    logging: LoggingRoute = "LoggingRoute";
     blackhole: Blackhole = "BlackholeRoute";
     hash_stop: HashStop = "HashStopAllowListRoute";
     key_parse: KeyParse = "KeyParseRoute";
@@ -202,9 +202,9 @@ impl AnyHandle {
         }
     }
 
-    /// A handle that fails.
-    pub(crate) fn error() -> Self {
-        AnyHandle::Error(Error::local())
+    /// A handle that fails, in place of a hash route without children.
+    pub(crate) fn no_children() -> Self {
+        AnyHandle::Error(Error::no_children())
     }
 }
 

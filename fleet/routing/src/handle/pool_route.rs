@@ -80,7 +80,7 @@ impl PoolRoute {
             "pool {:?} has no servers: all its requests fail; with \"error_on_empty\": false they get the reply of a miss",
             pool.name
         )));
-        members.add(AnyHandle::error())
+        members.add(AnyHandle::no_children())
     }
 
     /// What requests are passed to.

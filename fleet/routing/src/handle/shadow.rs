@@ -1,6 +1,6 @@
 //! Sends a part of the requests to other children as well, whose answers nobody waits for.
 
-use super::{Children, Handle};
+use super::{AnyHandle, Children, Handle, OutstandingLimit};
 use crate::build::{Builder, Members};
 use crate::config::{ConfigError, Json};
 use crate::hash::spooky;
@@ -79,7 +79,10 @@ impl Setting {
         }
         members.finish(object);
         // The last that is read: servers of a shadow that is left out are none of the tree's.
-        let target = members.node(target)?;
+        let mut target = members.node(target)?;
+        if let Some(most) = members.shadow_limit() {
+            target = members.add(AnyHandle::OutstandingLimit(OutstandingLimit::new(target, most)));
+        }
         Ok(Setting { target, chosen, first, end })
     }
 }
@@ -130,7 +133,7 @@ impl Shadow {
             let own = settings.iter().filter(|setting| (setting.first..setting.end).contains(&place));
             let own: Box<[_]> = own.map(|setting| (setting.target, setting.chosen.clone())).collect();
             if !own.is_empty() {
-                *child = members.add(super::AnyHandle::Shadow(Shadow { normal: *child, shadows: own }));
+                *child = members.add(AnyHandle::Shadow(Shadow { normal: *child, shadows: own }));
             }
         }
     }

@@ -273,6 +273,10 @@ impl<T: Copy> UnderWay<T> {
                     return sink.send(destination, request, log, origin).err().map(Done::Made);
                 }
                 Step::Answer(outcome) => return Some(Done::Made(outcome)),
+                Step::Fail(outcome, text) => {
+                    let line = &self.scratch[text.from as usize..text.to as usize];
+                    return Some(Done::Held(KeptAnswer::of(&Answer { line, ..Answer::of(outcome) })));
+                }
                 Step::Rewritten(next, rewrite) => {
                     let mut key = RewriteBuffer::new();
                     let Some(changed) = apply(&self.scratch, &rewrite, request, &NO_ANSWER, &mut key) else {

@@ -17,7 +17,7 @@ pub(super) fn main(flags: &Flags) -> Result<(), Failure> {
         eprintln!("note: {note}");
     }
     let value = |name| flags.text(name).unwrap_or_default();
-    let options = super::options(flags, Source::named(value("CONFIG")), "")?;
+    let options = super::options(flags, super::Manner::Guira, Source::named(value("CONFIG")), "")?;
     let explained = guira_router::explain(&options, value("OP"), value("KEY"));
     let explanation = explained.map_err(|error| match error {
         ExplainError::Op { .. } | ExplainError::Key => Failure::usage(error.to_string()),

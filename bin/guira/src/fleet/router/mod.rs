@@ -23,7 +23,7 @@ use guira_router::{
     Flushes, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Operations, Reloading, RouterOptions,
     Running, Source, Watches,
 };
-use guira_routing::{BigFlag, BigValues, DefaultQos, Settings, Timeouts, Unknown, WarmUps};
+use guira_routing::{BigFlag, BigValues, DefaultQos, Logging, Settings, Timeouts, Unknown, WarmUps};
 use guira_server::{Listen, Size};
 use guira_transport::{Inherited, Listener, inherited_sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -134,7 +134,7 @@ fn run(manner: Manner, line: &Line, command_line: &str) -> Result<(), Failure> {
     for note in line.notes.iter().cloned().chain(flags.notes()?) {
         eprintln!("note: {note}");
     }
-    let options = options(flags, source(flags)?, command_line)?;
+    let options = options(flags, manner, source(flags)?, command_line)?;
     if let Some(mode) = flags.text("validate-config") {
         for warning in guira_router::check(&options)? {
             eprintln!("warning: {warning}");
@@ -145,7 +145,14 @@ fn run(manner: Manner, line: &Line, command_line: &str) -> Result<(), Failure> {
     }
     let inherited = inherited_sockets().map_err(Failure::system("cannot take over a socket"))?;
     let mut inherited: Vec<Listener> = inherited.into_iter().filter_map(stream).collect();
-    inherited.extend(listen::inherited(flags)?);
+    inherited.extend(match listen::inherited(flags) {
+        Ok(listeners) => listeners,
+        // As in mcrouter, an error of the configuration is reported first.
+        Err(error) => {
+            guira_router::check(&options)?;
+            return Err(error);
+        }
+    });
     if options.listen.is_empty() && inherited.is_empty() {
         return Err(Failure::usage("no address to listen on: use --port or --listen"));
     }
@@ -158,7 +165,12 @@ fn run(manner: Manner, line: &Line, command_line: &str) -> Result<(), Failure> {
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::system("cannot wait for signals"))?;
     set_limits(options.limits.connections, Coredumps::AsTheyAre)?;
-    let running = guira_router::start(&options, inherited)?;
+    let running = guira_router::start(&options, inherited).inspect_err(|error| {
+        if flags.text("log-path").is_some() {
+            // Operator: Correct what the error names; the router has not started.
+            tracing::error!("cannot start: {error}");
+        }
+    })?;
     let _pid_file = flags.text("pid-file").map(|path| PidFile::create(Path::new(path))).transpose()?;
     announce(&running)?;
     for signal in signals.forever() {
@@ -194,7 +206,12 @@ fn announce(running: &Running) -> Result<(), Failure> {
     output::print(&addresses.chain(datagrams).chain(admin).collect::<String>())
 }
 
-fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOptions, Failure> {
+fn options(
+    flags: &Flags,
+    manner: Manner,
+    source: Source,
+    command_line: &str,
+) -> Result<RouterOptions, Failure> {
     let millis = |name: &str| Duration::from_millis(flags.number(name));
     let number = |name: &str| u32::try_from(flags.number(name)).unwrap_or(u32::MAX);
     for name in ["server-timeout-ms", "probe-timeout-initial", "probe-timeout-max"] {
@@ -237,7 +254,7 @@ fn options(flags: &Flags, source: Source, command_line: &str) -> Result<RouterOp
             worker_throttled: number("proxy-max-throttled-requests"),
             connection_memory: connection_memory(flags)?,
         },
-        failures: params::failures(flags),
+        failures: params::failures(flags, manner),
         flushes: if flags.has("enable-flush-cmd") { Flushes::PassedOn } else { Flushes::Refused },
         operations: if flags.has("allow-only-gets") { Operations::Gets } else { Operations::All },
         version: params::version(flags)?,
@@ -318,6 +335,10 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
             cross_region: unless_zero("cross-region-timeout-ms"),
         },
         big_values: big_values(flags),
+        shadow_limit: NonZeroU32::new(
+            u32::try_from(flags.number("target-max-shadow-requests")).unwrap_or(u32::MAX),
+        ),
+        logging: if flags.has("enable-logging-route") { Logging::On } else { Logging::Off },
         qos: qos(flags)?,
         leases: Arc::default(),
         warm_ups: Arc::new(WarmUps::new(|what| tracing::info!("{what}"))),

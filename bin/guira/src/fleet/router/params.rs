@@ -1,8 +1,11 @@
 //! Options of the router that need more than a lookup.
 
 use super::flags::Flags;
+use super::table::Manner;
 use guira_cli::failure::Failure;
-use guira_router::{Detail, Dump, Failed, Failures, Keepalive, ShardSplits, StatsFilesOptions, Variations};
+use guira_router::{
+    Detail, Dump, Failed, Failures, Keepalive, ShardSplits, StatsFilesOptions, Syntax, Variations,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,11 +43,12 @@ pub(super) fn dump(flags: &Flags) -> Option<Dump> {
     Some(Dump { root: path(flags, "config-dump-root")?, age_max: age.map(Duration::from_secs) })
 }
 
-pub(super) fn failures(flags: &Flags) -> Failures {
+pub(super) fn failures(flags: &Flags, manner: Manner) -> Failures {
     let unless = |option: &str| if flags.has(option) { Failed::AreErrors } else { Failed::AreMisses };
     Failures {
         gets: unless("disable-miss-on-get-errors"),
         arithmetic: unless("disable-miss-on-arith-errors"),
+        syntax: if manner == Manner::Mcrouter { Syntax::Mcrouter } else { Syntax::Memcached },
         detail: if flags.has("group-remote-errors") { Detail::Grouped } else { Detail::Cause },
     }
 }

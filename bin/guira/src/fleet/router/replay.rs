@@ -118,7 +118,7 @@ fn routing(args: &Args, config: &str) -> Result<RouterOptions, Failure> {
     let words = words.map(OsString::from).chain(args.of_router.iter().cloned());
     let flags = Flags::read(super::flags::command(Manner::Guira), words);
     let flags = flags.map_err(|error| Failure::usage(error.to_string()))?;
-    super::options(&flags, super::source(&flags)?, "")
+    super::options(&flags, super::Manner::Guira, super::source(&flags)?, "")
 }
 
 /// Lines about a file.

@@ -144,7 +144,7 @@ const NO_FAST_OPEN: &str = "TCP fast open is not used";
 const NO_RXMIT: &str = "retransmissions are not counted: use ss -ti";
 const NO_CARET: &str = "the router uses the text protocol, neither caret nor thrift";
 const NO_LOGGING_ROUTE: &str = "LoggingRoute writes no log: use the metrics";
-const NO_SHADOW_LIMIT: &str = "target-max-inflight-requests limits shadows and other requests together";
+const NO_SHADOW_LIMIT: &str = "target-max-shadow-requests limits the requests of each shadow";
 const DEPRECATED: &str = "mcrouter ignores this option too";
 
 /// The version that clients receive: libmemcached takes a number at its beginning.
@@ -368,6 +368,12 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     Row::new(
         CLIENTS,
+        "enable-logging-route",
+        Switch,
+        "put a LoggingRoute in front of each route; it writes no log, but names of handles have it",
+    ),
+    Row::new(
+        CLIENTS,
         "reported-version",
         Text,
         "the version that clients receive, such as `1.0.0 mcrouter`, mcrouter's own",
@@ -456,6 +462,13 @@ pub(crate) const ROWS: &[Row] = &[
         "maximum requests of a thread in progress at one server, plus those of the next option; others fail at once; 0: no limit",
     )
     .default("0"),
+    Row::new(
+        SERVERS,
+        "target-max-shadow-requests",
+        Whole,
+        "maximum requests of a thread in progress at one shadow; others are not sent; 0: no limit",
+    )
+    .default("1000"),
     Row::new(SERVERS, "target-max-pending-requests", Whole, "added to target-max-inflight-requests")
         .default("100000"),
     Row::new(
@@ -605,7 +618,6 @@ pub(crate) const ROWS: &[Row] = &[
     ignored("max-no-flush-event-loops", Whole, "requests are sent at the end of each round of a thread"),
     ignored("tcp-rto-min", Whole, "the system's value applies"),
     ignored("max-global-outstanding-reqs", Whole, "this limit does not exist"),
-    ignored("target-max-shadow-requests", Whole, NO_SHADOW_LIMIT),
     ignored("proxy-max-inflight-shadow-requests", Whole, NO_SHADOW_LIMIT),
     ignored("max-shadow-token-map-size", Whole, "lease tokens of shadows are not mapped"),
     ignored("num-listening-sockets", Whole, "one socket is enough"),
@@ -631,7 +643,6 @@ pub(crate) const ROWS: &[Row] = &[
     ignored("disable-send-to-main-shard-split", Switch, DEPRECATED).negates("enable_send_to_main_shard_split"),
     ignored("disable-request-deadline-check", Switch, "memcached's protocols have no deadlines"),
     ignored("retain-source-ip", Switch, "OriginalClientHashRoute always knows the client's address"),
-    ignored("enable-logging-route", Switch, NO_LOGGING_ROUTE),
     ignored("postprocess-logging-route", Switch, NO_LOGGING_ROUTE),
     ignored("disable-failure-logging", Switch, "-v sets the log level").negates("enable_failure_logging"),
     ignored("logging-rtt-outlier-threshold-us", Whole, "use the histograms of --admin"),

@@ -109,8 +109,9 @@ fn tcp(text: &str, port_override: Option<u16>) -> Result<(Address, &str), String
         return Err("has no valid host name; write IPv6 addresses in brackets".into());
     }
     let (written, rest) = rest.split_once(':').unwrap_or((rest, ""));
-    let port = port_override.or_else(|| written.parse().ok().filter(|port| *port != 0));
-    let port = port.ok_or_else(|| format!("has the port {written:?}, 1 to 65535 expected"))?;
+    // As in mcrouter, port 0 is no reason to refuse a configuration, though nothing can connect to it.
+    let port = port_override.or_else(|| written.parse().ok());
+    let port = port.ok_or_else(|| format!("has the port {written:?}, 0 to 65535 expected"))?;
     Ok((Address::Tcp { host: host.into(), port }, rest))
 }
 
@@ -212,10 +213,9 @@ mod tests {
             (":1", "has no valid host name"),
             ("::1:11211", "has no valid host name; write IPv6 addresses in brackets"),
             ("a b:1", "has no valid host name"),
-            ("a", "has the port \"\", 1 to 65535 expected"),
-            ("a:0", "has the port \"0\", 1 to 65535 expected"),
-            ("a:65536", "has the port \"65536\", 1 to 65535 expected"),
-            ("a:x", "has the port \"x\", 1 to 65535 expected"),
+            ("a", "has the port \"\", 0 to 65535 expected"),
+            ("a:65536", "has the port \"65536\", 0 to 65535 expected"),
+            ("a:x", "has the port \"x\", 0 to 65535 expected"),
             ("[::1", "has a '[' without ']'"),
             ("[::1]x:1", "has text between ']' and ':'"),
             ("[a:b]:1", "has \"a:b\" in brackets, an IPv6 address expected"),

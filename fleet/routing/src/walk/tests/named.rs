@@ -30,7 +30,7 @@ fn a_list_of_named_routes_knows_those_before() {
     router.end();
     let named = r#"[{"type": "AllSyncRoute", "name": "both", "children": ["one"]}, {"type": "PoolRoute", "name": "one", "pool": "A"}]"#;
     let error = wrong(named, r#""both""#);
-    assert!(error.contains("unknown route \"one\"; use one of PoolRoute, "), "{error}");
+    assert!(error.contains("Unknown type or Missing Name Handle : one; use one of PoolRoute, "), "{error}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_name_that_a_shadow_could_not_use_may_be_used_again() {
     router.reply("a", Outcome::Found);
     router.end();
     let error = wrong(named, r#"{"type": "AllSyncRoute", "children": ["one", "wrong"]}"#);
-    assert!(error.contains("unknown route \"Nothing\""), "{error}");
+    assert!(error.contains("Unknown type or Missing Name Handle : Nothing;"), "{error}");
 }
 
 /// Routes that each name the one before, the first of which is in all of them.
