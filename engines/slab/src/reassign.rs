@@ -3,8 +3,8 @@
 use crate::core::Core;
 use crate::evictor::PAGE_CHOICE;
 use crate::index::Scheme;
+use crate::session::SlabSession;
 use crate::session::drain;
-use crate::session::state::SessionState;
 use guira_contract::Reassign;
 use guira_items::Eviction;
 use std::sync::Arc;
@@ -32,6 +32,6 @@ pub(crate) fn reassign<X: Scheme>(core: &Arc<Core<X>>, from: Option<u32>, to: u3
     if let Some(taker) = taker {
         core.pool.balance().claim(taker);
     }
-    drain::begin(&mut SessionState::new(core.clone()), donor, PAGE_CHOICE);
+    drain::begin(&mut SlabSession::new(core.clone()).state(), donor, PAGE_CHOICE);
     Reassign::Begun
 }

@@ -25,13 +25,13 @@ const WAYS: usize = 3;
 const TOGETHER: usize = 32;
 
 /// Takes one of the next `choice` pages before the hand of `donor` out of service and empties it.
-pub(crate) fn begin<X: Scheme>(state: &mut SessionState<X>, donor: ClassId, choice: usize) {
+pub(crate) fn begin<X: Scheme>(state: &mut SessionState<'_, X>, donor: ClassId, choice: usize) {
     // The order is to know what this session has stored.
     state.flush_events();
     let Some((page, given)) = state.core.evictor().drain(donor, choice) else {
         return;
     };
-    state.counters.add(Counter::PagesMoved, 1);
+    state.local.counters.add(Counter::PagesMoved, 1);
     match given {
         Given::LastOf(page) => state.core.pool.retire(page),
         _ => _ = empty(state, page, Content::Old),
@@ -40,7 +40,7 @@ pub(crate) fn begin<X: Scheme>(state: &mut SessionState<X>, donor: ClassId, choi
 
 /// Takes one of the next `choice` pages out of the class whose hand is slowest; without eviction, an empty one. False if
 /// there is none.
-pub(crate) fn begin_coldest<X: Scheme>(state: &mut SessionState<X>, choice: usize) -> bool {
+pub(crate) fn begin_coldest<X: Scheme>(state: &mut SessionState<'_, X>, choice: usize) -> bool {
     match state.core.options.engine.eviction {
         Eviction::Off => begin_empty(state, Emptiness::Now),
         Eviction::On => {
@@ -51,30 +51,30 @@ pub(crate) fn begin_coldest<X: Scheme>(state: &mut SessionState<X>, choice: usiz
 }
 
 /// Takes a page out of its class that holds nothing at all. It can be used when every session has passed a quiescent point.
-pub(crate) fn begin_empty<X: Scheme>(state: &mut SessionState<X>, emptiness: Emptiness) -> bool {
+pub(crate) fn begin_empty<X: Scheme>(state: &mut SessionState<'_, X>, emptiness: Emptiness) -> bool {
     let Some(page) = state.core.evictor().drain_empty(emptiness) else {
         return false;
     };
-    state.counters.add(Counter::PagesMoved, 1);
+    state.local.counters.add(Counter::PagesMoved, 1);
     state.core.pool.retire(page);
     true
 }
 
 /// Empties draining pages of what is still in them, or has come since they began to drain. Returns how many items were evicted or moved.
-pub(crate) fn evict_draining<X: Scheme>(state: &mut SessionState<X>) -> usize {
+pub(crate) fn evict_draining<X: Scheme>(state: &mut SessionState<'_, X>) -> usize {
     let draining = state.core.pool.drains().draining();
     draining.into_iter().map(|(page, content)| empty(state, page, content)).sum()
 }
 
 /// Empties a draining page. What was read, or stored a moment ago, is moved, everything else evicted; what cannot be evicted now, because it is not an
 /// item yet or is being sent, comes back later. Returns how many items were evicted or moved.
-fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, content: Content) -> usize {
-    let core = state.core.clone();
+fn empty<X: Scheme>(state: &mut SessionState<'_, X>, page: PageId, content: Content) -> usize {
+    let core = state.core;
     let PageState::Draining(class) = core.pool.memory().state_of(page) else {
         return 0;
     };
     // What this session keeps of the page is not to be used for what leaves it.
-    state.cache.return_draining(&core.pool);
+    state.local.cache.return_draining(&core.pool);
     let now = core.items.shell().time_seen();
     let mut emptied = 0;
     let (chunks, free) = {
@@ -94,7 +94,7 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, content: Content)
         _ if all_stay => Vec::new(),
         Content::Old => core.evictor().new_among(class, &chunks, most),
         Content::New => {
-            chunks.iter().copied().filter(|at| movable(&core, *at, now).is_some()).take(most).collect()
+            chunks.iter().copied().filter(|at| movable(core, *at, now).is_some()).take(most).collect()
         }
     };
     let is_new = |at: &Offset| new.binary_search(at).is_ok();
@@ -118,18 +118,18 @@ fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId, content: Content)
 
 /// Moves the item at `at`, in a page that drains, to another chunk of its class; if that has lost its only page, of a larger
 /// one. A part of a long value is moved alone. False if there is no such item or no chunk.
-fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, now: Seconds) -> bool {
-    let core = state.core.clone();
+fn rescue<X: Scheme>(state: &mut SessionState<'_, X>, class: ClassId, at: Offset, now: Seconds) -> bool {
+    let core = state.core;
     if Continuation::at(core.items.region(), at).is_some() {
         return rescue_part(state, class, at, now);
     }
-    let Some(hash) = movable(&core, at, now) else {
+    let Some(hash) = movable(core, at, now) else {
         return false;
     };
     let Some(to) = chunk_beside(state, class, now) else {
         return false;
     };
-    let Some(moved) = move_item(&core, at, to, hash, now) else {
+    let Some(moved) = move_item(core, at, to, hash, now) else {
         core.pool.give(to);
         return false;
     };
@@ -137,16 +137,16 @@ fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, no
     let (from, into) = (core.pool.memory().class_at(at), core.pool.memory().class_at(to));
     if from != into {
         let bytes = Items::bytes_of(&moved);
-        state.counters.item_taken(from, bytes);
-        state.counters.items_added(into, 1, bytes);
+        state.local.counters.item_taken(from, bytes);
+        state.local.counters.items_added(into, 1, bytes);
     }
-    core.short_lived.note(state.lane, to, moved.expiry(), now);
+    core.short_lived.note(state.local.lane, to, moved.expiry(), now);
     if core.evictor.wants_stores() {
-        state.events.stored_over(to, hash.0 as u32, moved.expiry(), now);
+        state.local.events.stored_over(to, hash.0 as u32, moved.expiry(), now);
     }
     if moved.chain().is_some() {
         // The chunk still looks like the beginning of the value, of which the other parts are in use. Whoever has pinned it since finds that it has moved.
-        state.cache.put(&core.pool, at);
+        state.local.cache.put(&core.pool, at);
     } else {
         removal::free(state, at, now);
     }
@@ -154,10 +154,10 @@ fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, no
 }
 
 /// Moves the part of a long value in the chunk at `at` in the same way.
-fn rescue_part<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, now: Seconds) -> bool {
-    let core = state.core.clone();
+fn rescue_part<X: Scheme>(state: &mut SessionState<'_, X>, class: ClassId, at: Offset, now: Seconds) -> bool {
+    let core = state.core;
     let owner = Pieces::owner_of(core.items.region(), at, |at| core.items.at(at, now));
-    let Some((head, hash)) = owner.and_then(|item| Some((item.at, movable(&core, item.at, now)?))) else {
+    let Some((head, hash)) = owner.and_then(|item| Some((item.at, movable(core, item.at, now)?))) else {
         return false;
     };
     let Some(to) = chunk_beside(state, class, now) else {
@@ -167,14 +167,14 @@ fn rescue_part<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offse
     // before this one at the same time: then the session follows the chain again.
     let is_moved = (0..WAYS).any(|_| {
         let before = core.items.at(head, now).and_then(|item| Pieces::before(core.items.region(), &item, at));
-        before.is_some_and(|before| move_part(&core, (head, hash), (before, at), to, now))
+        before.is_some_and(|before| move_part(core, (head, hash), (before, at), to, now))
     });
     if !is_moved {
         core.pool.give(to);
         return false;
     }
     core.pool.drains().count_rescued_part();
-    state.cache.put(&core.pool, at);
+    state.local.cache.put(&core.pool, at);
     true
 }
 
@@ -231,18 +231,19 @@ fn is_linked<X: Scheme>(core: &Core<X>, at: Offset, hash: KeyHash) -> bool {
 
 /// A chunk for an item, or a part of one, of `class` that has to leave its page: one that is free, or that of an item that was not read.
 pub(crate) fn chunk_beside<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     class: ClassId,
     now: Seconds,
 ) -> Option<Offset> {
-    let core = state.core.clone();
+    let core = state.core;
     let class = if core.pool.balance().has_pages(class) { class } else { core.pool.host_of(class)? };
     let memory = core.pool.memory();
     let batch = batch_of(memory.classes().geometry(class).chunk);
-    if state.cache.is_empty(class) && state.cache.take(class, &mut memory.lock(class), batch) == 0 {
+    if state.local.cache.is_empty(class) && state.local.cache.take(class, &mut memory.lock(class), batch) == 0
+    {
         evict::evict(state, class, batch, now);
     }
-    state.cache.pop(class)
+    state.local.cache.pop(class)
 }
 
 /// Copies the item at `at` to the chunk at `to` and has the table lead there. `None` if it is not there any more, has

@@ -14,11 +14,11 @@ use guira_sync::clock::Seconds;
 const LOOKS: usize = 4;
 
 /// The next victims of a class.
-pub(crate) fn sweep<X: Scheme>(state: &mut SessionState<X>, class: ClassId, batch: usize) -> Vec<Offset> {
+pub(crate) fn sweep<X: Scheme>(state: &mut SessionState<'_, X>, class: ClassId, batch: usize) -> Vec<Offset> {
     // What this session has stored may be all there is.
     state.flush_events();
     let (victims, steps) = state.core.evictor().victims(class, batch);
-    state.counters.add(Counter::HandSteps, steps);
+    state.local.counters.add(Counter::HandSteps, steps);
     for at in &victims {
         state.core.items.region().prefetch(at.bytes());
     }
@@ -27,7 +27,7 @@ pub(crate) fn sweep<X: Scheme>(state: &mut SessionState<X>, class: ClassId, batc
 
 /// Evicts up to `batch` items of `class` into the session's cache. False if it is as empty as before.
 pub(crate) fn evict<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     class: ClassId,
     batch: usize,
     now: Seconds,
@@ -45,7 +45,7 @@ pub(crate) fn evict<X: Scheme>(
 
 /// Turns the hand of `class` until the session's cache has a chunk. What is new is taken into `spared`, if that is given. False if there is none.
 fn turn<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     class: ClassId,
     batch: usize,
     now: Seconds,
@@ -64,7 +64,7 @@ fn turn<X: Scheme>(
             spared.extend(victims.extract_if(.., |at| is_new(state, *at)));
         }
         removal::unlink_all(state, &victims, Removal::Evicted, now);
-        if !state.cache.is_empty(class) {
+        if !state.local.cache.is_empty(class) {
             return true;
         }
     }
@@ -73,7 +73,7 @@ fn turn<X: Scheme>(
 
 /// Whether a long value that was stored a moment ago begins in this chunk, or ends there. Short ones are not looked for: so many of them lie in a page that none is
 /// met soon after it was stored.
-pub(crate) fn is_new<X: Scheme>(state: &SessionState<X>, at: Offset) -> bool {
+pub(crate) fn is_new<X: Scheme>(state: &SessionState<'_, X>, at: Offset) -> bool {
     let core = &state.core;
     match Continuation::at(core.items.region(), at) {
         Some(part) => core.pool.is_new_long(part.head),
@@ -86,20 +86,20 @@ pub(crate) fn is_new<X: Scheme>(state: &SessionState<X>, at: Offset) -> bool {
 
 /// Reports items that stay to the orders that have let them go: not as stores, as their keys are among those that were evicted and would count as
 /// asked for again.
-fn put_back<X: Scheme>(state: &mut SessionState<X>, spared: &[Offset], now: Seconds) {
-    let core = state.core.clone();
+fn put_back<X: Scheme>(state: &mut SessionState<'_, X>, spared: &[Offset], now: Seconds) {
+    let core = state.core;
     if !core.evictor.wants_stores() {
         return;
     }
     let stays = |at: &&Offset| core.items.at(**at, now).is_some();
-    spared.iter().filter(stays).for_each(|at| state.events.spared(*at));
+    spared.iter().filter(stays).for_each(|at| state.local.events.spared(*at));
 }
 
 /// A long item goes when the hand comes to its head. Its other chunks lie anywhere: if the hand took it at the first one
 /// that it meets, an item of ten chunks would live for a tenth of a round. Only a last chunk that is smaller than the
 /// others, and lies in another class, counts there like any other.
 fn spare_continuations<X: Scheme>(
-    state: &SessionState<X>,
+    state: &SessionState<'_, X>,
     class: ClassId,
     victims: &mut Vec<Offset>,
     now: Seconds,
@@ -111,20 +111,20 @@ fn spare_continuations<X: Scheme>(
 
 /// Looks for items of `class` that have expired or were flushed, for a while. True if the cache has a chunk then.
 pub(crate) fn reclaim_dead<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     class: ClassId,
     batch: usize,
     now: Seconds,
 ) -> bool {
     // Memory for a value that arrives in pieces is asked for without the time: then it is as late as it was last seen.
-    let now = now.max(state.seen);
+    let now = now.max(state.local.seen);
     for _ in 0..LOOKS {
         let chunks = sweep(state, class, batch);
         if chunks.is_empty() {
             break;
         }
         removal::unlink_all(state, &chunks, Removal::Dead, now);
-        if !state.cache.is_empty(class) {
+        if !state.local.cache.is_empty(class) {
             return true;
         }
     }

@@ -193,12 +193,12 @@ fn smaller_table<X: Scheme>(core: &Core<X>) -> u32 {
 }
 
 /// What the migrator asks of the engine.
-struct Migration<'a, X: Scheme> {
-    state: &'a mut SessionState<X>,
+struct Migration<'a, 's, X: Scheme> {
+    state: &'a mut SessionState<'s, X>,
     now: Seconds,
 }
 
-impl<X: Scheme> MovedItems for Migration<'_, X> {
+impl<X: Scheme> MovedItems for Migration<'_, '_, X> {
     fn hash_of(&self, at: Offset) -> Option<KeyHash> {
         self.state.core.items.hash_at(at)
     }
@@ -214,8 +214,8 @@ impl<X: Scheme> MovedItems for Migration<'_, X> {
 }
 
 /// Does one step of growth. False if there is nothing to do for now.
-pub(crate) fn step<X: Scheme>(state: &mut SessionState<X>, now: Seconds) -> bool {
-    let core = state.core.clone();
+pub(crate) fn step<X: Scheme>(state: &mut SessionState<'_, X>, now: Seconds) -> bool {
+    let core = state.core;
     match core.index.grow_step(core.pool.quiescence(), &mut Migration { state, now }) {
         GrowthStep::Idle | GrowthStep::Waiting => false,
         GrowthStep::Moved => true,
@@ -231,7 +231,7 @@ pub(crate) fn step<X: Scheme>(state: &mut SessionState<X>, now: Seconds) -> bool
 /// need not wait for it.
 #[cold]
 #[inline(never)]
-pub(crate) fn help<X: Scheme>(state: &mut SessionState<X>, now: Seconds) {
+pub(crate) fn help<X: Scheme>(state: &mut SessionState<'_, X>, now: Seconds) {
     let steps = if state.core.index.is_late() { STEPS_UNCOMMITTED } else { STEPS_A_STORE };
     for _ in 0..steps {
         if !step(state, now) {
@@ -255,11 +255,11 @@ fn begin_prepared<X: Scheme>(core: &Core<X>) -> bool {
 
 /// Begins to grow the table if it is crowded and there is memory. If an earlier growth is not quite finished, helps it along
 /// for a moment: it may be waiting for this very session, which holds nothing that it found without a lock.
-pub(crate) fn begin<X: Scheme>(state: &mut SessionState<X>, now: Seconds) -> bool {
-    let core = state.core.clone();
+pub(crate) fn begin<X: Scheme>(state: &mut SessionState<'_, X>, now: Seconds) -> bool {
+    let core = state.core;
     let mut backoff = Backoff::default();
-    while is_crowded(&core) && backoff.wait() < PATIENCE {
-        if begin_prepared(&core) || grow_crowded(&core, at_once(&core)) || core.index.is_growing() {
+    while is_crowded(core) && backoff.wait() < PATIENCE {
+        if begin_prepared(core) || grow_crowded(core, at_once(core)) || core.index.is_growing() {
             return true;
         }
         if core.index.can_grow() && !free_empty_pages(state) {
@@ -274,18 +274,18 @@ pub(crate) fn begin<X: Scheme>(state: &mut SessionState<X>, now: Seconds) -> boo
 
 /// Does what is left of growth, and waits for others a moment where that is needed, once for each growth. True if the table
 /// grows no more.
-pub(crate) fn end<X: Scheme>(state: &mut SessionState<X>, now: Seconds) -> bool {
-    let core = state.core.clone();
+pub(crate) fn end<X: Scheme>(state: &mut SessionState<'_, X>, now: Seconds) -> bool {
+    let core = state.core;
     let mut backoff = Backoff::default();
     let growth = core.index.growths();
     while core.index.is_growing() {
-        if state.given_up == Some(growth) {
+        if state.local.given_up == Some(growth) {
             return false;
         }
         if !step(state, now) {
             state.quiesce();
             if backoff.wait() >= PATIENCE {
-                state.given_up = Some(growth);
+                state.local.given_up = Some(growth);
             }
         }
     }
@@ -293,7 +293,7 @@ pub(crate) fn end<X: Scheme>(state: &mut SessionState<X>, now: Seconds) -> bool 
 }
 
 /// Gives the memory of empty pages to the table that waits for it. False if there is none.
-fn free_empty_pages<X: Scheme>(state: &mut SessionState<X>) -> bool {
+fn free_empty_pages<X: Scheme>(state: &mut SessionState<'_, X>) -> bool {
     let budget = state.core.pool.budget();
     let wanted = budget.kept().saturating_sub(budget.left()).div_ceil(PAGE_BYTES);
     let drained = (0..wanted).take_while(|_| drain::begin_empty(state, Emptiness::Now)).count();

@@ -18,14 +18,14 @@ const BUSY_ROUNDS_A_STEP: u32 = 4;
 
 /// Does up to `budget` units of work. Returns how many.
 pub(crate) fn maintain<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     now: Seconds,
     pace: Pace,
     budget: usize,
 ) -> usize {
-    let core = state.core.clone();
+    let core = state.core;
     core.items.shell().see_time(now);
-    state.seen = now;
+    state.local.seen = now;
     if pace == Pace::Crawl {
         return crawl(state, now, budget);
     }
@@ -41,12 +41,12 @@ pub(crate) fn maintain<X: Scheme>(
         // What cannot be evicted now is waited for: it is no work that would be worth staying awake for.
         done += usize::from(drain::evict_draining(state) > 0);
     }
-    state.rounds = state.rounds.wrapping_add(1);
+    state.local.rounds = state.local.rounds.wrapping_add(1);
     while done < budget && core.evictor().switch_step() {
         done += 1;
     }
-    if state.rounds.is_multiple_of(ROUNDS_A_CENSUS) {
-        growth::take_census(&core);
+    if state.local.rounds.is_multiple_of(ROUNDS_A_CENSUS) {
+        growth::take_census(core);
     }
     while done < budget && crawl::remove_short_lived(state, now) {
         done += 1;
@@ -59,15 +59,15 @@ pub(crate) fn maintain<X: Scheme>(
 }
 
 /// Does up to `steps` steps of the crawler. Returns how many.
-fn crawl<X: Scheme>(state: &mut SessionState<X>, now: Seconds, steps: usize) -> usize {
+fn crawl<X: Scheme>(state: &mut SessionState<'_, X>, now: Seconds, steps: usize) -> usize {
     (0..steps).take_while(|_| crawl::step(state, now)).count()
 }
 
 /// The table waits for memory: one page after another gives its own.
-fn free_for_table<X: Scheme>(state: &mut SessionState<X>) -> usize {
-    let core = state.core.clone();
+fn free_for_table<X: Scheme>(state: &mut SessionState<'_, X>) -> usize {
+    let core = state.core;
     let budget = core.pool.budget();
-    let mut done = usize::from(growth::review_kept(&core));
+    let mut done = usize::from(growth::review_kept(core));
     if budget.left() < budget.kept() && core.pool.memory().give_back_unused() {
         done += 1;
     } else if budget.left() < budget.kept() && core.pool.drains().may_drain() {
@@ -80,11 +80,11 @@ fn free_for_table<X: Scheme>(state: &mut SessionState<X>) -> usize {
 }
 
 /// Goes towards a limit that is lower than what is used. Returns how many steps were gone.
-fn shrink<X: Scheme>(state: &mut SessionState<X>, pace: Pace, budget: usize) -> usize {
+fn shrink<X: Scheme>(state: &mut SessionState<'_, X>, pace: Pace, budget: usize) -> usize {
     let steps = match pace {
         Pace::Idle => 1,
-        Pace::Busy | Pace::Crawl => usize::from(state.rounds.is_multiple_of(BUSY_ROUNDS_A_STEP)),
+        Pace::Busy | Pace::Crawl => usize::from(state.local.rounds.is_multiple_of(BUSY_ROUNDS_A_STEP)),
     };
-    let exceeds = |state: &SessionState<X>| state.core.pool.budget().excess() > 0;
+    let exceeds = |state: &SessionState<'_, X>| state.core.pool.budget().excess() > 0;
     (0..steps.min(budget)).take_while(|_| exceeds(state) && shrink::step(state)).count()
 }

@@ -29,19 +29,34 @@ use guira_items::INLINE_MAX;
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
 use pending::SlabPending;
-use state::SessionState;
+use state::{Local, SessionState};
 use std::sync::Arc;
 use walk::SlabWalk;
 
 /// A session of a slab engine.
 #[derive(Debug)]
 pub struct SlabSession<X: Scheme> {
-    pub(crate) state: SessionState<X>,
+    core: Arc<Core<X>>,
+    local: Local,
 }
 
 impl<X: Scheme> SlabSession<X> {
     pub(crate) fn new(core: Arc<Core<X>>) -> Self {
-        SlabSession { state: SessionState::new(core) }
+        let local = Local::new(&core);
+        SlabSession { core, local }
+    }
+
+    /// What operations work on.
+    #[inline(always)]
+    pub(crate) fn state(&mut self) -> SessionState<'_, X> {
+        SessionState { core: &self.core, local: &mut self.local }
+    }
+}
+
+impl<X: Scheme> Drop for SlabSession<X> {
+    fn drop(&mut self) {
+        self.state().release_caches();
+        self.core.items.shell().registry().retire(&self.local.counters);
     }
 }
 
@@ -52,24 +67,24 @@ impl<X: Scheme> Session for SlabSession<X> {
     type Walk = SlabWalk<X>;
 
     fn lossiness(&self) -> Lossiness {
-        self.state.core.options.engine.eviction.lossiness()
+        self.core.options.engine.eviction.lossiness()
     }
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {
-        self.state.core.items.shell().hash(key)
+        self.core.items.shell().hash(key)
     }
 
     #[inline(always)]
     fn prefetch_buckets(&self, hash: KeyHash) {
-        self.state.core.index.prefetch_buckets(hash);
+        self.core.index.prefetch_buckets(hash);
     }
 
     #[inline(always)]
     fn prefetch_item(&self, hash: KeyHash) -> Guess {
-        let guess = self.state.core.index.guess(hash);
+        let guess = self.core.index.guess(hash);
         if let Some(at) = guess.item() {
-            let core = &*self.state.core;
+            let core = &*self.core;
             core.items.region().prefetch(at.bytes());
             core.items.region().prefetch(at.bytes() + 56);
             core.pool.memory().prefetch_recency(at);
@@ -86,13 +101,13 @@ impl<X: Scheme> Session for SlabSession<X> {
     where
         S: Sink<Pin = SlabPin<X>>,
     {
-        let core = &*self.state.core;
+        let core = &*self.core;
         flush::settle(core, now);
         let Some(at) = guess.item() else {
             if core.index.confirms(&guess) {
                 return Read::Miss(MissKind::Absent);
             }
-            return read::search(&mut self.state, key, now, sink);
+            return read::search(&mut self.state(), key, now, sink);
         };
         hooks::pause(Window::Visiting);
         let wants = sink.wants();
@@ -111,15 +126,15 @@ impl<X: Scheme> Session for SlabSession<X> {
                     item.note_read(now);
                     core.pool.memory().touch(at, item.shape().size());
                     if core.evictor.wants_reads() {
-                        core.evictor().note_read(&mut self.state.events, at);
+                        core.evictor().note_read(&mut self.local.events, at);
                     }
                 }
                 return Read::Hit;
             }
             sink.undo();
-            self.state.counters.add(Counter::ReadRetries, guess.retries());
+            self.local.counters.add(Counter::ReadRetries, guess.retries());
         }
-        read::search(&mut self.state, key, now, sink)
+        read::search(&mut self.state(), key, now, sink)
     }
 
     fn update<'d, F>(
@@ -133,7 +148,7 @@ impl<X: Scheme> Session for SlabSession<X> {
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
-        update::update(&mut self.state, key, now, provision, decide)
+        update::update(&mut self.state(), key, now, provision, decide)
     }
 
     #[inline]
@@ -144,18 +159,18 @@ impl<X: Scheme> Session for SlabSession<X> {
         now: Seconds,
         new: &NewItem<'_>,
     ) -> Result<(), StoreError> {
-        put::put(&mut self.state, key, now, new)
+        put::put(&mut self.state(), key, now, new)
     }
 
     fn begin_value(&mut self, key: &[u8], spec: ItemSpec) -> Result<SlabPending<X>, StoreError> {
         if !self.fits(key.len(), &spec) {
             return Err(StoreError::TooLarge);
         }
-        SlabPending::arriving(&mut self.state, key, &spec).ok_or(StoreError::NoMemory)
+        SlabPending::arriving(&mut self.state(), key, &spec).ok_or(StoreError::NoMemory)
     }
 
     fn extend(&mut self, pending: &mut SlabPending<X>, bytes: &[u8]) -> Result<(), StoreError> {
-        if pending.extend(&mut self.state, bytes) { Ok(()) } else { Err(StoreError::NoMemory) }
+        if pending.extend(&mut self.state(), bytes) { Ok(()) } else { Err(StoreError::NoMemory) }
     }
 
     fn inline_max(&self) -> usize {
@@ -163,36 +178,36 @@ impl<X: Scheme> Session for SlabSession<X> {
     }
 
     fn fits(&self, key_len: usize, spec: &ItemSpec) -> bool {
-        update::fits(&self.state.core, key_len, spec)
+        update::fits(&self.core, key_len, spec)
     }
 
     fn next_cas(&mut self) -> u64 {
-        self.state.core.items.shell().next_cas()
+        self.core.items.shell().next_cas()
     }
 
     #[inline]
     fn quiesce(&mut self) {
-        self.state.quiesce();
+        self.state().quiesce();
     }
 
     fn offline(&mut self) {
-        self.state.offline();
+        self.state().offline();
     }
 
     fn release_caches(&mut self) {
-        self.state.release_caches();
+        self.state().release_caches();
     }
 
     fn online(&mut self) {
-        self.state.online();
+        self.local.online();
     }
 
     fn maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
-        maintain::maintain(&mut self.state, now, pace, budget)
+        maintain::maintain(&mut self.state(), now, pace, budget)
     }
 
     fn begin_walk(&mut self) -> Option<SlabWalk<X>> {
-        SlabWalk::<X>::begin(&self.state.core)
+        SlabWalk::<X>::begin(&self.core)
     }
 
     fn walk(&mut self, walk: &mut SlabWalk<X>, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) -> Walked {

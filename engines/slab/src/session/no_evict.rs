@@ -17,11 +17,11 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Fills the session's cache of `class` without removing anything that is alive. `take_free` takes free chunks.
 pub(crate) fn refill<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     class: ClassId,
     batch: usize,
     now: Seconds,
-    take_free: impl Fn(&mut SessionState<X>, Source) -> bool,
+    take_free: impl Fn(&mut SessionState<'_, X>, Source) -> bool,
 ) -> Result<(), StoreError> {
     if evict::reclaim_dead(state, class, batch, now) || take_free(state, Source::Any) {
         return Ok(());
@@ -42,8 +42,8 @@ pub(crate) fn refill<X: Scheme>(
 
 /// Waits for a page that is on its way into the pool. This session holds nothing that it found without a lock.
 fn await_page<X: Scheme>(
-    state: &mut SessionState<X>,
-    take_free: impl Fn(&mut SessionState<X>, Source) -> bool,
+    state: &mut SessionState<'_, X>,
+    take_free: impl Fn(&mut SessionState<'_, X>, Source) -> bool,
 ) -> bool {
     let watch = Stopwatch::start();
     let mut backoff = Backoff::default();

@@ -45,30 +45,30 @@ pub struct SlabPending<X: Scheme> {
 
 impl<X: Scheme> SlabPending<X> {
     /// A value that a client sends, with memory for its beginning. `None` if there is none.
-    pub(crate) fn arriving(state: &mut SessionState<X>, key: &[u8], spec: &ItemSpec) -> Option<Self> {
-        let core = state.core.clone();
+    pub(crate) fn arriving(state: &mut SessionState<'_, X>, key: &[u8], spec: &ItemSpec) -> Option<Self> {
+        let core = state.core;
         let (value, now) = ((core.items.fields_of(spec), spec.value_len), core.items.shell().time_seen());
         let kept: Option<Box<[u8]>> = (spec.old == OldItem::Stays).then(|| key.into());
         let take = |size| refill::take_chunk(state, size, kept.as_deref(), now);
-        let pending = Pending::arriving(core, key.len(), value, take)?;
+        let pending = Pending::arriving(core.clone(), key.len(), value, take)?;
         Some(SlabPending { pending, kept })
     }
 
     /// A value that the engine puts together, with memory for all of it. `None` if there is none.
     pub(crate) fn joining(
-        state: &mut SessionState<X>,
+        state: &mut SessionState<'_, X>,
         key_len: usize,
         value: (Fields, usize),
         now: Seconds,
     ) -> Option<Self> {
-        let core = state.core.clone();
+        let core = state.core;
         let take = |size| refill::take_chunk(state, size, None, now);
-        let pending = Pending::whole(core, key_len, value, take)?;
+        let pending = Pending::whole(core.clone(), key_len, value, take)?;
         Some(SlabPending { pending, kept: None })
     }
 
     /// Appends `bytes`, and takes memory for them as needed. False if there is none.
-    pub(crate) fn extend(&mut self, state: &mut SessionState<X>, bytes: &[u8]) -> bool {
+    pub(crate) fn extend(&mut self, state: &mut SessionState<'_, X>, bytes: &[u8]) -> bool {
         let now = state.core.items.shell().time_seen();
         let SlabPending { pending, kept } = self;
         pending.extend(bytes, |size| refill::take_chunk(state, size, kept.as_deref(), now))
@@ -76,7 +76,7 @@ impl<X: Scheme> SlabPending<X> {
 
     /// Leaves pages that drain, before it becomes an item: it would be evicted with them, though it is the newest.
     #[inline]
-    pub(crate) fn leave_draining(&mut self, state: &mut SessionState<X>) {
+    pub(crate) fn leave_draining(&mut self, state: &mut SessionState<'_, X>) {
         if state.core.pool.drains().is_draining() {
             self.leave_pages(state);
         }
@@ -84,12 +84,12 @@ impl<X: Scheme> SlabPending<X> {
 
     #[cold]
     #[inline(never)]
-    fn leave_pages(&mut self, state: &mut SessionState<X>) {
-        let (core, now) = (state.core.clone(), state.core.items.shell().time_seen());
-        state.cache.return_draining(&core.pool);
+    fn leave_pages(&mut self, state: &mut SessionState<'_, X>) {
+        let (core, now) = (state.core, state.core.items.shell().time_seen());
+        state.local.cache.return_draining(&core.pool);
         let memory = core.pool.memory();
         let SlabPending { pending, kept } = self;
-        let _guard = PinGuard::<X>::of(&core, kept.as_deref(), now);
+        let _guard = PinGuard::<X>::of(core, kept.as_deref(), now);
         pending.leave(|at| match memory.state_of(memory.page_at(at)?) {
             PageState::Draining(class) => drain::chunk_beside(state, class, now),
             _ => None,

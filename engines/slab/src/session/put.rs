@@ -3,7 +3,7 @@
 //! It does what [`super::update`] does for such a decision. Nobody decides here, and memory is at hand, or it is left to the other: so
 //! all that is known beforehand is computed before anything is locked, and there is one attempt.
 
-use super::state::SessionState;
+use super::state::{Local, SessionState};
 use super::update::{self, Present};
 use super::{growth, removal};
 use crate::core::Core;
@@ -26,12 +26,12 @@ use guira_sync::clock::Seconds;
 /// If there is no memory, or the item is too large.
 #[inline(never)]
 pub(crate) fn put<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     key: Key<'_>,
     now: Seconds,
     new: &NewItem<'_>,
 ) -> Result<(), StoreError> {
-    flush::settle(&state.core, now);
+    flush::settle(state.core, now);
     match new.value {
         Value::Bytes(value) if is_put(state, key, now, new, value) => Ok(()),
         _ => otherwise(state, key, now, new),
@@ -42,7 +42,7 @@ pub(crate) fn put<X: Scheme>(
 #[cold]
 #[inline(never)]
 fn otherwise<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     key: Key<'_>,
     now: Seconds,
     new: &NewItem<'_>,
@@ -53,13 +53,13 @@ fn otherwise<X: Scheme>(
 /// Whether it was stored: false if the value is long, the session has no chunk for it, the buckets are full, or the table grows.
 #[inline(always)]
 fn is_put<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     key: Key<'_>,
     now: Seconds,
     new: &NewItem<'_>,
     value: &[u8],
 ) -> bool {
-    let SessionState { core, cache, .. } = state;
+    let SessionState { core, local: Local { cache, .. } } = state;
     let counted = counted_size(key.bytes.len(), new.flags, value.len());
     if value.len() > INLINE_MAX || counted > core.options.engine.max_item_size {
         return false;
@@ -77,20 +77,20 @@ fn is_put<X: Scheme>(
         return false;
     };
     note(state, (at, key.hash), (new.expiry, now), old);
-    state.counters.add(Counter::ItemsStored, 1);
+    state.local.counters.add(Counter::ItemsStored, 1);
     match old {
         Old::None => {
-            state.counters.item_put(Some(class), shape.size() as u64);
+            state.local.counters.item_put(Some(class), shape.size() as u64);
             if state.core.index.is_growing() {
                 growth::help(state, now);
             }
         }
         Old::Short(at, bytes) => {
-            let old_class = state.cache.put(&state.core.pool, at);
-            state.counters.item_replaced((Some(class), shape.size() as u64), (old_class, bytes));
+            let old_class = state.local.cache.put(&state.core.pool, at);
+            state.local.counters.item_replaced((Some(class), shape.size() as u64), (old_class, bytes));
         }
         Old::Other(at, why) => {
-            state.counters.item_put(Some(class), shape.size() as u64);
+            state.local.counters.item_put(Some(class), shape.size() as u64);
             removal::account(state, at, why, now);
             removal::free(state, at, now);
         }
@@ -164,17 +164,17 @@ fn link<X: Scheme>(
 /// Has those hear of a new item who want to.
 #[inline(always)]
 fn note<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     (at, hash): (Offset, KeyHash),
     (expiry, now): (Expiry, Seconds),
     old: Old,
 ) {
-    let core = &*state.core;
-    core.short_lived.note(state.lane, at, expiry, now);
+    let core = state.core;
+    core.short_lived.note(state.local.lane, at, expiry, now);
     if core.evictor.wants_stores() {
         match old.first_bit() {
-            FirstBit::Clear => state.events.stored(at, hash.0 as u32, expiry, now),
-            FirstBit::Set => state.events.stored_over(at, hash.0 as u32, expiry, now),
+            FirstBit::Clear => state.local.events.stored(at, hash.0 as u32, expiry, now),
+            FirstBit::Set => state.local.events.stored_over(at, hash.0 as u32, expiry, now),
         }
         state.flush_many_events();
     }

@@ -1,6 +1,6 @@
 //! Reading a key, whatever is in the way.
 
-use super::state::SessionState;
+use super::state::{Local, SessionState};
 use super::update;
 use crate::core::Core;
 use crate::index::{Scheme, Visitor};
@@ -76,12 +76,12 @@ fn pinned<'a, X: Scheme>(core: &'a Core<X>, item: Item<'a>) -> Taken<'a> {
 #[cold]
 #[inline(never)]
 pub(crate) fn search<X: Scheme, S: Sink<Pin = SlabPin<X>>>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     key: Key<'_>,
     now: Seconds,
     sink: &mut S,
 ) -> Read {
-    let SessionState { core, counters, events, .. } = state;
+    let SessionState { core, local: Local { counters, events, .. } } = state;
     let core = &*core;
     let mut reader = Reader { core, counters, key, now, sink };
     match core.index.search(key.hash, &mut reader) {
@@ -127,7 +127,7 @@ fn hand_over<X: Scheme, S: Sink<Pin = SlabPin<X>>>(
 /// Removes the item under `key` if it is dead.
 #[cold]
 #[inline(never)]
-fn remove_dead<X: Scheme>(state: &mut SessionState<X>, key: Key<'_>, now: Seconds) {
+fn remove_dead<X: Scheme>(state: &mut SessionState<'_, X>, key: Key<'_>, now: Seconds) {
     // Nothing is stored, so nothing can be refused.
     let _ = update::update(state, key, now, Provision::None, |_| Decision::Keep);
 }

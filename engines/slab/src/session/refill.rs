@@ -4,7 +4,7 @@ use super::drain;
 use super::evict;
 use super::growth;
 use super::no_evict;
-use super::state::SessionState;
+use super::state::{Local, SessionState};
 use crate::evictor::{Emptiness, PAGE_CHOICE};
 use crate::index::Scheme;
 use crate::pins::guard::PinGuard;
@@ -31,26 +31,26 @@ const LOOKS_AGAIN: u32 = 200;
 
 /// A chunk for `size` bytes. What is under the key `kept` is not evicted for it.
 pub(crate) fn take_chunk<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     size: usize,
     kept: Option<&[u8]>,
     now: Seconds,
 ) -> Option<Offset> {
     let class = state.core.pool.class_for(size)?;
-    if state.cache.is_empty(class) {
-        let _guard = PinGuard::<X>::of(&state.core, kept, now);
+    if state.local.cache.is_empty(class) {
+        let _guard = PinGuard::<X>::of(state.core, kept, now);
         refill(state, class, now).ok()?;
     }
-    state.cache.pop(class)
+    state.local.cache.pop(class)
 }
 
 /// Fills the session's cache of `class`, which is empty.
 pub(crate) fn refill<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     class: ClassId,
     now: Seconds,
 ) -> Result<(), StoreError> {
-    let core = state.core.clone();
+    let core = state.core;
     let pool = &core.pool;
     core.items.shell().see_time(now);
     let chunk = pool.memory().classes().geometry(class).chunk;
@@ -60,7 +60,7 @@ pub(crate) fn refill<X: Scheme>(
         return Ok(());
     }
     if core.options.engine.eviction == Eviction::Off {
-        let take_free = |state: &mut SessionState<X>, source| take_free(state, class, batch, source);
+        let take_free = |state: &mut SessionState<'_, X>, source| take_free(state, class, batch, source);
         return no_evict::refill(state, class, batch, now, take_free);
     }
     if pool.memory().empty_pages() > 0 && take_over_empty_page(state, class, batch) {
@@ -73,7 +73,7 @@ pub(crate) fn refill<X: Scheme>(
         drain::begin(state, donor, PAGE_CHOICE);
         core.evictor().release_drained();
         // What was moved out of a page that drains may have left chunks here.
-        if !state.cache.is_empty(class) || take_free(state, class, batch, pool.source_for(class)) {
+        if !state.local.cache.is_empty(class) || take_free(state, class, batch, pool.source_for(class)) {
             return Ok(());
         }
     }
@@ -82,7 +82,7 @@ pub(crate) fn refill<X: Scheme>(
     }
     let stolen = steal(state, class, batch, now);
     if stolen.is_err() {
-        state.counters.add_to_class(Some(class), ClassCounter::OutOfMemory, 1);
+        state.local.counters.add_to_class(Some(class), ClassCounter::OutOfMemory, 1);
     }
     stolen
 }
@@ -91,8 +91,8 @@ pub(crate) fn refill<X: Scheme>(
 /// there is none, or if it is not there yet.
 #[cold]
 #[inline(never)]
-fn take_over_empty_page<X: Scheme>(state: &mut SessionState<X>, class: ClassId, batch: usize) -> bool {
-    let core = state.core.clone();
+fn take_over_empty_page<X: Scheme>(state: &mut SessionState<'_, X>, class: ClassId, batch: usize) -> bool {
+    let core = state.core;
     if !core.pool.drains().is_retiring() {
         core.pool.balance().claim(class);
         if !drain::begin_empty(state, Emptiness::ForGood) {
@@ -108,12 +108,12 @@ fn take_over_empty_page<X: Scheme>(state: &mut SessionState<X>, class: ClassId, 
 /// it found without a lock, since memory is found before anything else, and so it may pass quiescent points of its own while
 /// it waits for those of others. It does not wait long: others wait for it.
 fn steal<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     class: ClassId,
     batch: usize,
     now: Seconds,
 ) -> Result<(), StoreError> {
-    let core = state.core.clone();
+    let core = state.core;
     let quiescence = core.pool.quiescence();
     let watch = Stopwatch::start();
     let mut backoff = Backoff::default();
@@ -123,7 +123,7 @@ fn steal<X: Scheme>(
         rounds += 1;
         state.quiesce();
         core.evictor().release_drained();
-        let has_some = !state.cache.is_empty(class);
+        let has_some = !state.local.cache.is_empty(class);
         if has_some || take_free(state, class, batch, Source::Any) || evict::evict(state, class, batch, now) {
             return Ok(());
         }
@@ -159,12 +159,12 @@ fn steal<X: Scheme>(
 
 /// Takes free chunks, from the class's pages or from a new one.
 pub(crate) fn take_free<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     class: ClassId,
     batch: usize,
     source: Source,
 ) -> bool {
-    let SessionState { core, cache, .. } = state;
+    let SessionState { core, local: Local { cache, .. } } = state;
     if cache.take(class, &mut core.pool.memory().lock(class), batch) > 0 {
         return true;
     }

@@ -1,6 +1,6 @@
 //! Taking items out of the table, and freeing them.
 
-use super::state::SessionState;
+use super::state::{Local, SessionState};
 use crate::index::Scheme;
 use crate::items::Items;
 use guira_contract::{ItemView, KeyHash};
@@ -11,12 +11,12 @@ use guira_sync::clock::Seconds;
 /// Removes the items at `victims`, for this reason if it holds. Their buckets are prefetched together, so that the misses
 /// overlap. Returns how many were removed.
 pub(crate) fn unlink_all<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     victims: &[Offset],
     why: Removal,
     now: Seconds,
 ) -> usize {
-    let core = state.core.clone();
+    let core = state.core;
     let region = core.items.shell().region();
     let mut hashed: Vec<(Offset, KeyHash)> = Vec::with_capacity(victims.len());
     for at in victims {
@@ -33,7 +33,7 @@ pub(crate) fn unlink_all<X: Scheme>(
         if unlink(state, at, hash, why, now) {
             unlinked += 1;
         } else if core.evictor.wants_stores() {
-            state.events.stuck(at);
+            state.local.events.stuck(at);
         }
     }
     unlinked
@@ -42,7 +42,7 @@ pub(crate) fn unlink_all<X: Scheme>(
 /// Removes the item at `at` from the table, if it is there under this hash, and frees it. A pinned item is not evicted:
 /// that would cost an item and give no memory.
 pub(crate) fn unlink<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     at: Offset,
     hash: KeyHash,
     why: Removal,
@@ -69,13 +69,13 @@ pub(crate) fn unlink<X: Scheme>(
 }
 
 /// Counts an item that was unlinked and is not freed yet, and reports an eviction.
-pub(crate) fn account<X: Scheme>(state: &SessionState<X>, at: Offset, why: Removal, now: Seconds) {
+pub(crate) fn account<X: Scheme>(state: &SessionState<'_, X>, at: Offset, why: Removal, now: Seconds) {
     let core = &state.core;
     let Some(item) = core.items.at(at, now) else {
         return;
     };
     let class = core.pool.memory().class_at(at);
-    state.counters.item_removed(why, &item.removed(class, Items::bytes_of(&item), now));
+    state.local.counters.item_removed(why, &item.removed(class, Items::bytes_of(&item), now));
     if why.is_eviction()
         && let Some((watcher, now)) = core.items.shell().watcher()
     {
@@ -85,8 +85,8 @@ pub(crate) fn account<X: Scheme>(state: &SessionState<X>, at: Offset, why: Remov
 }
 
 /// Frees the chunks of an unlinked item, or leaves that to the last unpin.
-pub(crate) fn free<X: Scheme>(state: &mut SessionState<X>, at: Offset, now: Seconds) {
-    let SessionState { core, cache, .. } = state;
+pub(crate) fn free<X: Scheme>(state: &mut SessionState<'_, X>, at: Offset, now: Seconds) {
+    let SessionState { core, local: Local { cache, .. } } = state;
     let Some(item) = core.items.at(at, now) else {
         return;
     };

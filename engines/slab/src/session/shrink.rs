@@ -17,8 +17,8 @@ const DRAINING_MAX: usize = 64;
 const CHOICE: usize = 128;
 
 /// Goes a step towards a limit that is lower than what is used. False if there is nothing to do for now.
-pub(crate) fn step<X: Scheme>(state: &mut SessionState<X>) -> bool {
-    let core = state.core.clone();
+pub(crate) fn step<X: Scheme>(state: &mut SessionState<'_, X>) -> bool {
+    let core = state.core;
     core.evictor().release_drained();
     let excess = core.pool.budget().excess();
     if excess == 0 {
@@ -28,6 +28,6 @@ pub(crate) fn step<X: Scheme>(state: &mut SessionState<X>) -> bool {
         return true;
     }
     let (draining, retired) = core.pool.drains().on_their_way();
-    let coming = growth::shrink_table(&core) + (draining + retired) * PAGE_BYTES;
+    let coming = growth::shrink_table(core) + (draining + retired) * PAGE_BYTES;
     excess > coming && draining < DRAINING_MAX && drain::begin_coldest(state, CHOICE)
 }

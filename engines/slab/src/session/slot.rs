@@ -18,21 +18,21 @@ const CROWD: usize = 4;
 /// # Errors
 /// If an item would have to be evicted, and eviction is off.
 pub(crate) fn make<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     key: Key<'_>,
     now: Seconds,
 ) -> Result<(), StoreError> {
-    let core = state.core.clone();
+    let core = state.core;
     let was_growing = core.index.is_growing();
     if let Some(moved) = core.index.make_room(key.hash) {
-        state.counters.add(Counter::Displacements, moved);
+        state.local.counters.add(Counter::Displacements, moved);
         return Ok(());
     }
-    if was_growing && growth::turn_back_if_crowded(&core) {
+    if was_growing && growth::turn_back_if_crowded(core) {
         return Ok(());
     }
     // The new table is full as well: the next growth has to begin, and this one to end before.
-    if was_growing && growth::is_crowded(&core) && growth::end(state, now) {
+    if was_growing && growth::is_crowded(core) && growth::end(state, now) {
         return Ok(());
     }
     // Another session may have begun meanwhile: then there is room in the new table.
@@ -44,8 +44,8 @@ pub(crate) fn make<X: Scheme>(
         held.release_unchanged();
         return Ok(());
     }
-    let dead = dead_victim(&core, &held, now).map(|victim| (victim, Removal::Dead));
-    let crowded = || crowd_victim(&core, &held).map(|victim| (victim, Removal::Displaced));
+    let dead = dead_victim(core, &held, now).map(|victim| (victim, Removal::Dead));
+    let crowded = || crowd_victim(core, &held).map(|victim| (victim, Removal::Displaced));
     let victim = match core.options.engine.eviction {
         Eviction::On => dead.or_else(crowded),
         Eviction::Off => dead,

@@ -9,59 +9,66 @@ use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Participant;
 use std::sync::Arc;
 
-/// The parts of a session. Every operation that frees or finds memory works on it.
+/// What an operation that frees or finds memory works on.
 #[derive(Debug)]
-pub(crate) struct SessionState<X: Scheme> {
-    pub(crate) core: Arc<Core<X>>,
+pub(crate) struct SessionState<'s, X: Scheme> {
+    /// Shared by all sessions.
+    pub(crate) core: &'s Arc<Core<X>>,
+    pub(crate) local: &'s mut Local,
+}
+
+/// What a session has of its own.
+#[derive(Debug)]
+pub(crate) struct Local {
     pub(crate) counters: Arc<SessionCounters>,
-    /// What the orders of classes have still to hear of.
+    /// What the orders of classes have still to be notified of.
     pub(crate) events: EventQueue,
     /// Free chunks.
     pub(crate) cache: ChunkCache,
-    /// Its lane for notes of short-lived items.
+    /// The session's lane for notes of short-lived items.
     pub(crate) lane: usize,
     /// The time at the last maintenance.
     pub(crate) seen: Seconds,
     /// Rounds of maintenance.
     pub(crate) rounds: u32,
-    /// The growth of the table for whose end it will not wait again.
+    /// The growth of the table for whose end the session does not wait again.
     pub(crate) given_up: Option<u64>,
     participant: Participant,
 }
 
-impl<X: Scheme> SessionState<X> {
-    pub(crate) fn new(core: Arc<Core<X>>) -> Self {
-        let participant = core.pool.quiescence().register();
-        let counters = core.items.shell().registry().register();
-        let cache = ChunkCache::new(&core.pool);
-        let events = EventQueue::default();
-        let lane = core.short_lived.lane();
-        SessionState {
-            core,
-            counters,
-            events,
-            cache,
-            lane,
+impl Local {
+    pub(crate) fn new<X: Scheme>(core: &Core<X>) -> Self {
+        Local {
+            counters: core.items.shell().registry().register(),
+            events: EventQueue::default(),
+            cache: ChunkCache::new(&core.pool),
+            lane: core.short_lived.lane(),
             seen: Seconds(0),
             rounds: 0,
             given_up: None,
-            participant,
+            participant: core.pool.quiescence().register(),
         }
     }
 
-    /// Has the orders hear of what was stored and read.
+    pub(crate) fn online(&mut self) {
+        self.participant.online();
+    }
+}
+
+impl<X: Scheme> SessionState<'_, X> {
+    /// Notifies the orders of what was stored and read.
     #[inline]
     pub(crate) fn flush_events(&mut self) {
-        if !self.events.is_empty() {
-            self.core.evictor().flush(&mut self.events);
+        if !self.local.events.is_empty() {
+            self.core.evictor().flush(&mut self.local.events);
         }
     }
 
     /// The same if it is much.
     #[inline]
     pub(crate) fn flush_many_events(&mut self) {
-        if self.events.is_full() {
-            self.core.evictor().flush(&mut self.events);
+        if self.local.events.is_full() {
+            self.core.evictor().flush(&mut self.local.events);
         }
     }
 
@@ -69,36 +76,25 @@ impl<X: Scheme> SessionState<X> {
     #[inline]
     pub(crate) fn quiesce(&mut self) {
         self.end_batch();
-        self.participant.quiesce();
+        self.local.participant.quiesce();
     }
 
-    /// The same, and others need not wait for it until it is online again.
+    /// The same, and others need not wait for the session until it is online again.
     pub(crate) fn offline(&mut self) {
         self.end_batch();
-        self.participant.offline();
-    }
-
-    pub(crate) fn online(&mut self) {
-        self.participant.online();
+        self.local.participant.offline();
     }
 
     #[inline]
     fn end_batch(&mut self) {
         self.flush_events();
-        self.cache.return_draining(&self.core.pool);
+        self.local.cache.return_draining(&self.core.pool);
     }
 
     /// Gives all free chunks back.
     pub(crate) fn release_caches(&mut self) {
-        // What the orders do not hear of is in none of them, and never evicted.
+        // The orders evict only what they were notified of.
         self.flush_events();
-        self.cache.release(&self.core.pool);
-    }
-}
-
-impl<X: Scheme> Drop for SessionState<X> {
-    fn drop(&mut self) {
-        self.release_caches();
-        self.core.items.shell().registry().retire(&self.counters);
+        self.local.cache.release(&self.core.pool);
     }
 }

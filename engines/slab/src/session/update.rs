@@ -58,7 +58,7 @@ struct Supplies<X: Scheme> {
 /// # Errors
 /// If there is no memory, or what is decided is too large.
 pub(crate) fn update<'d, X: Scheme, F>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     key: Key<'_>,
     now: Seconds,
     provision: Provision<SlabPending<X>>,
@@ -67,7 +67,7 @@ pub(crate) fn update<'d, X: Scheme, F>(
 where
     F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
 {
-    flush::settle(&state.core, now);
+    flush::settle(state.core, now);
     let mut supplies = Supplies { pending: None, spare: None };
     match provision {
         Provision::None => {}
@@ -83,11 +83,11 @@ where
     }
     loop {
         let mut writer = Writer {
-            core: &state.core,
-            cache: &mut state.cache,
-            events: &mut state.events,
-            counters: &state.counters,
-            lane: state.lane,
+            core: state.core,
+            cache: &mut state.local.cache,
+            events: &mut state.local.events,
+            counters: &state.local.counters,
+            lane: state.local.lane,
         };
         match writer.attempt(key, now, &mut supplies, &mut decide) {
             Step::Done => {
@@ -105,7 +105,7 @@ where
             }
             Step::Refuse(error) => return Err(error),
             Step::NeedChunk(class) => {
-                let _guard = PinGuard::<X>::take(&state.core, key, now);
+                let _guard = PinGuard::<X>::take(state.core, key, now);
                 refill::refill(state, class, now)?;
             }
             Step::NeedPending(fields, length) => {
@@ -129,17 +129,21 @@ where
 }
 
 /// Finds memory for what will probably be stored.
-fn prepare<X: Scheme>(state: &mut SessionState<X>, key: Key<'_>, spec: &ItemSpec) -> Result<(), StoreError> {
-    if !fits(&state.core, key.bytes.len(), spec) {
+fn prepare<X: Scheme>(
+    state: &mut SessionState<'_, X>,
+    key: Key<'_>,
+    spec: &ItemSpec,
+) -> Result<(), StoreError> {
+    if !fits(state.core, key.bytes.len(), spec) {
         return Err(StoreError::TooLarge);
     }
     let fields = state.core.items.fields_of(spec);
     let shape = Shape { key_len: key.bytes.len() as u8, value_len: spec.value_len as u32, fields };
     match state.core.pool.class_for(shape.size()) {
-        Some(class) if state.cache.is_empty(class) => {
+        Some(class) if state.local.cache.is_empty(class) => {
             let now = state.core.items.shell().time_seen();
             let stays = spec.old == OldItem::Stays;
-            let _guard = if stays { PinGuard::<X>::take(&state.core, key, now) } else { None };
+            let _guard = if stays { PinGuard::<X>::take(state.core, key, now) } else { None };
             refill::refill(state, class, now)
         }
         _ => Ok(()),
@@ -150,16 +154,16 @@ fn prepare<X: Scheme>(state: &mut SessionState<X>, key: Key<'_>, spec: &ItemSpec
 #[cold]
 #[inline(never)]
 fn prepare_again<X: Scheme>(
-    state: &mut SessionState<X>,
+    state: &mut SessionState<'_, X>,
     key: Key<'_>,
     spec: &ItemSpec,
     now: Seconds,
     refusal: StoreError,
 ) -> Result<(), StoreError> {
-    if refusal == StoreError::TooLarge || state.seen >= now {
+    if refusal == StoreError::TooLarge || state.local.seen >= now {
         return Err(refusal);
     }
-    state.seen = now;
+    state.local.seen = now;
     prepare(state, key, spec)
 }
 
@@ -171,14 +175,14 @@ pub(crate) fn fits<X: Scheme>(core: &Core<X>, key_len: usize, spec: &ItemSpec) -
 /// Pins the item under `key` if it may take an eviction to put another of `size` bytes in its place. Mostly the session has
 /// a chunk at hand, and nothing needs to be pinned.
 fn guard_for<X: Scheme>(
-    state: &SessionState<X>,
+    state: &SessionState<'_, X>,
     key: Key<'_>,
     size: usize,
     now: Seconds,
 ) -> Option<PinGuard<X>> {
     let class = state.core.pool.class_for(size).filter(|_| size <= INLINE_MAX);
-    let at_hand = class.is_some_and(|class| !state.cache.is_empty(class));
-    if at_hand { None } else { PinGuard::<X>::take(&state.core, key, now) }
+    let at_hand = class.is_some_and(|class| !state.local.cache.is_empty(class));
+    if at_hand { None } else { PinGuard::<X>::take(state.core, key, now) }
 }
 
 /// The parts of a session that are used while counters are held: nothing here takes another lock.

@@ -57,23 +57,23 @@ impl<X: Scheme> SlabWalk<X> {
 
     /// Goes on with a walk, by [`STEP`] items at most.
     pub(crate) fn step(&mut self, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) -> Walked {
-        let core = self.core.clone();
-        flush::settle(&core, now);
+        let core = &*self.core;
+        flush::settle(core, now);
         match &mut self.stage {
             Stage::Announced(ticket) => {
                 if !core.pool.quiescence().passed(*ticket) {
                     return Walked::Waiting;
                 }
-                self.stage = enter_page(&core, 0);
+                self.stage = enter_page(core, 0);
             }
             Stage::In(_, chunks) if !chunks.is_empty() => {
                 let rest = chunks.len().saturating_sub(STEP);
                 let part = chunks.split_off(rest);
-                see_chunks(&core, &part, now, see);
+                see_chunks(core, &part, now, see);
             }
             Stage::In(page, _) if *page + 1 < core.pool.memory().pages_touched() => {
                 let next = *page + 1;
-                self.stage = enter_page(&core, next);
+                self.stage = enter_page(core, next);
             }
             Stage::In(..) => {
                 let Some(keys) = core.walks.leave_pages() else {
@@ -87,7 +87,7 @@ impl<X: Scheme> SlabWalk<X> {
                 }
                 let rest = keys.len().saturating_sub(BATCH);
                 for hash in keys.drain(rest..) {
-                    see_one(&core, hash, None, now, see);
+                    see_one(core, hash, None, now, see);
                 }
             }
         }

@@ -139,17 +139,17 @@ fn what_comes_into_a_page_that_drains_is_moved() {
     assert!(engine.stats().evictions > 0, "memory is full");
     let class = ClassId(engine.stats().classes.iter().max_by_key(|class| class.items).unwrap().id as u8 - 1);
     put(&mut other, "first", 100);
-    let (pool, kept) = (&engine.core.pool, other.state.cache.pop(class).unwrap());
-    other.state.cache.put_back(class, kept);
+    let (pool, kept) = (&engine.core.pool, other.state().local.cache.pop(class).unwrap());
+    other.state().local.cache.put_back(class, kept);
     let page = pool.memory().page_at(kept).unwrap();
     // The hand goes on, half of the way to where it was.
     fill(&mut one, 120_000..150_000);
     while pool.memory().state_of(page) == PageState::Serving(class) {
-        drain::begin(&mut one.state, class, 1);
+        drain::begin(&mut one.state(), class, 1);
     }
     put(&mut other, "fresh", 100);
     let rescued = engine.stats().items_rescued;
-    assert_eq!(drain::evict_draining(&mut one.state), 1);
+    assert_eq!(drain::evict_draining(&mut one.state()), 1);
     assert_eq!(engine.stats().items_rescued, rescued + 1);
     assert!(value_of(&mut other, b"fresh", NOW).is_some());
 }

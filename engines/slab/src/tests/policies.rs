@@ -256,7 +256,7 @@ fn the_hand_leaves_recency_alone_while_another_policy_gives_the_victims() {
     let before = recent();
     assert!(before > 20_000, "{before}");
     let steps = engine.stats().hand_steps;
-    (0..200).for_each(|_| drop(crate::session::evict::sweep(&mut session.state, class, 8)));
+    (0..200).for_each(|_| drop(crate::session::evict::sweep(&mut session.state(), class, 8)));
     assert_eq!((recent(), engine.stats().hand_steps), (before, steps));
 }
 
@@ -374,7 +374,7 @@ fn what_is_noted_of_a_page_that_drains_is_no_other_policys_note() {
 fn victims(engine: &SlabEngine, session: &mut SlabSession) -> HashSet<Offset> {
     let mut victims = HashSet::new();
     for class in engine.core.pool.memory().classes().ids() {
-        while let more @ [_, ..] = &*crate::session::evict::sweep(&mut session.state, class, 64) {
+        while let more @ [_, ..] = &*crate::session::evict::sweep(&mut session.state(), class, 64) {
             more.iter().for_each(|at| assert!(victims.insert(*at), "{at:?} twice"));
         }
     }

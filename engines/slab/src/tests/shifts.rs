@@ -39,7 +39,7 @@ fn store_many(session: &mut SlabSession, tag: &str, count: u64, length: usize) {
     let value = vec![7; length];
     for i in 0..count {
         let stored = store(session, format!("{tag}{i}").as_bytes(), &value, 0, Expiry::Never, NOW);
-        assert!(stored.is_ok(), "{tag}{i}: {:?}", crate::stats::collect(&session.state.core));
+        assert!(stored.is_ok(), "{tag}{i}: {:?}", crate::stats::collect(session.state().core));
         if i % 64 == 63 {
             end_batch(session);
         }
@@ -155,9 +155,9 @@ fn pages_given_while_a_session_stands_still_are_put_to_use_afterwards() {
     store_many(&mut session, "large", 60_000, 1000);
     let stats = engine.stats();
     assert!(
-        session.state.core.pool.memory().pool_size() <= 2,
+        session.state().core.pool.memory().pool_size() <= 2,
         "{} pages are idle",
-        session.state.core.pool.memory().pool_size()
+        session.state().core.pool.memory().pool_size()
     );
     assert!(stats.items > 12_000, "{stats:?}");
 }
