@@ -151,6 +151,64 @@ fn requests_go_where_the_page_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The columns of the table of operations.
+const OPERATIONS: [Op; 8] = [
+    Op::Get,
+    Op::Gat,
+    Op::LeaseGet,
+    Op::Set,
+    Op::LeaseSet,
+    Op::Delete,
+    Op::Incr,
+    Op::Touch,
+];
+
+/// The servers that receive a request, in order, each once; after the third their number.
+fn receivers(sent: &[String]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in sent.iter().filter_map(|request| request.split(' ').next()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    match names[..] {
+        [] => "-".to_owned(),
+        [first, _, _, _, ..] => format!("{first} and {} more", names.len() - 1),
+        _ => names.join(" "),
+    }
+}
+
+/// The row of an example: what becomes of each operation on its key if all servers miss, and of some if one is down.
+fn row(example: &Example) -> String {
+    let key = example.runs[0].split([' ', ',']).nth(1).unwrap();
+    let cell = |op: &Op, down: &str| {
+        let (mut walks, mut servers) = walks(&example.route).unwrap();
+        servers.down = down.to_owned();
+        let facts = Facts { host: 1, now_s: 1_800_000_000, ..Facts::default() };
+        let request = Request { value: b"v", number: 3, ..Request::classic(*op, key.as_bytes()) };
+        walks.start(&request, &facts, (), &mut servers);
+        while !servers.open.is_empty() {
+            let origin = servers.open.remove(0);
+            walks.answer(origin, &Answer::of(Outcome::NotFound), &mut servers);
+        }
+        receivers(&servers.sent)
+    };
+    let misses = OPERATIONS.iter().map(|op| cell(op, ""));
+    let failures = [Op::Get, Op::Set, Op::Delete].map(|op| cell(&op, "a"));
+    let cells: Vec<String> = misses.chain(failures).collect();
+    format!("| {} | {} |", example.heading, cells.join(" | "))
+}
+
+#[test]
+fn the_table_of_operations_is_what_routes_do() {
+    let text = std::fs::read_to_string(PAGE).unwrap();
+    let mut examples = examples();
+    examples.dedup_by(|later, first| later.heading == first.heading);
+    let rows: Vec<String> = examples.iter().map(row).collect();
+    let missing: Vec<&String> = rows.iter().filter(|row| !text.contains(row.as_str())).collect();
+    assert!(missing.is_empty(), "these rows are missing:\n{}", rows.join("\n"));
+}
+
 #[test]
 fn every_route_is_on_the_page() {
     let error = walks("\"Roundabout\"").map(|_| ()).unwrap_err();
