@@ -1,6 +1,7 @@
 //! What a configuration does not say: settings of the router.
 
 use crate::config::Pool;
+use crate::counted_pools::CountedPools;
 use crate::leases::LeaseTokens;
 use crate::prefix::{self, Unknown};
 use crate::warm_ups::WarmUps;
@@ -23,6 +24,7 @@ pub struct Settings {
     pub leases: Arc<LeaseTokens>,
     /// The same of cold clusters.
     pub warm_ups: Arc<WarmUps>,
+    pub counted_pools: CountedPools,
 }
 
 /// Marks of packets to servers whose pool does not name them.
@@ -40,7 +42,8 @@ impl Settings {
         let timeouts = Timeouts { server, within_cluster: None, cross_cluster: None, cross_region: None };
         let (leases, warm_ups, default_route) = (Arc::default(), Arc::default(), default_route.into());
         let (unknown_prefix, big_values, qos) = (Unknown::Refused, None, None);
-        Settings { default_route, unknown_prefix, timeouts, big_values, qos, leases, warm_ups }
+        let counted_pools = CountedPools::default();
+        Settings { default_route, unknown_prefix, timeouts, big_values, qos, leases, warm_ups, counted_pools }
     }
 
     /// How long servers of a pool may take.
