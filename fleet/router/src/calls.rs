@@ -1,5 +1,6 @@
 //! Clients' requests that are under way, and their replies.
 
+use crate::arrivals::Arrivals;
 use crate::render::{self, Asked, Form, Uniques};
 use crate::ticket::Ticket;
 use guira_routing::{Answer, Outcome};
@@ -25,6 +26,8 @@ pub(crate) struct Calls {
     held: usize,
     /// … and may take: a request of which one comes beyond that has failed.
     held_max: usize,
+    /// Of those that are counted for pools.
+    pub(crate) arrivals: Arrivals,
 }
 
 /// A request of a client, for one key or several.

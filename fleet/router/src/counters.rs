@@ -1,7 +1,7 @@
 //! What each worker counts of its clients' requests.
 
 use crate::upstream::OUTCOMES;
-use guira_routing::{Group, Op, Outcome};
+use guira_routing::{CountedPool, Group, Op, Outcome};
 use guira_sync::counters;
 use guira_sync::histogram::{Histogram, Times};
 use std::sync::Arc;
@@ -73,11 +73,28 @@ pub(crate) struct Counters {
     counts: counters::Counters<COUNTERS>,
     /// How long servers take, by the group of operations.
     times: [Times; GROUPS.len()],
+    /// Of requests of clients, by the pool that they are counted for: failures, and the bits of an average time.
+    pools: Box<[counters::Counters<2>]>,
+}
+
+const POOL_FAILURES: usize = 0;
+const POOL_TIME: usize = 1;
+
+/// How a client's request ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Success,
+    Failure,
 }
 
 impl Counters {
     pub(crate) fn of(worker: usize) -> Self {
         Counters { worker, ..Self::default() }
+    }
+
+    /// The same, with so many pools that are counted.
+    pub(crate) fn counting(worker: usize, pools: usize) -> Self {
+        Counters { pools: (0..pools).map(|_| counters::Counters::default()).collect(), ..Self::of(worker) }
     }
 
     pub(crate) fn worker(&self) -> usize {
@@ -118,6 +135,19 @@ impl Counters {
             let average = averaged(self.average(what), micros as f64, WINDOW);
             self.counts.set(AVERAGES + what as usize, average.to_bits());
         }
+    }
+
+    /// A client's request that is counted for this pool has ended after so many microseconds.
+    pub(crate) fn ended(&self, pool: CountedPool, end: End, micros: u64) {
+        let Some(counts) = self.pools.get(pool.0 as usize) else { return };
+        counts.add(POOL_FAILURES, u64::from(end == End::Failure));
+        let average = averaged(self.pool_average(pool), micros as f64, WINDOW);
+        counts.set(POOL_TIME, average.to_bits());
+    }
+
+    fn pool_average(&self, pool: CountedPool) -> Option<f64> {
+        let bits = self.pools.get(pool.0 as usize).map(|counts| counts.get(POOL_TIME));
+        bits.filter(|bits| *bits != 0).map(f64::from_bits)
     }
 
     fn average(&self, what: Average) -> Option<f64> {
@@ -171,6 +201,18 @@ impl Sums<'_> {
         known.fold(0.0, |sum, average| sum + average) / self.0.len() as f64
     }
 
+    /// How many requests that are counted for a pool have failed.
+    pub(crate) fn failures_of_pool(self, pool: CountedPool) -> u64 {
+        let counts = self.0.iter().filter_map(|counters| counters.pools.get(pool.0 as usize));
+        counts.map(|counts| counts.get(POOL_FAILURES)).sum()
+    }
+
+    /// The average of the workers' averages of their times, in microseconds, without workers that have had none; 0 if all have.
+    pub(crate) fn average_of_pool(self, pool: CountedPool) -> f64 {
+        let known: Vec<f64> = self.0.iter().filter_map(|counters| counters.pool_average(pool)).collect();
+        known.iter().sum::<f64>() / known.len().max(1) as f64
+    }
+
     /// How long servers have taken, by the place of the group among [`GROUPS`].
     pub(crate) fn times(self, group: usize) -> Histogram {
         Histogram::sum(self.0.iter().map(|counters| &counters.times[group]))
@@ -193,5 +235,17 @@ mod tests {
         assert_eq!((sums.average(Average::Get), sums.average(Average::Update)), (50.0, 370.0));
         let counts: Vec<u64> = (0..GROUPS.len()).map(|group| sums.times(group).count()).collect();
         assert_eq!(counts, [1, 1, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn requests_are_counted_for_pools() {
+        let workers = [0, 1, 2].map(|worker| Arc::new(Counters::counting(worker, 2)));
+        let sums = Sums(&workers);
+        let [one, other] = [CountedPool(0), CountedPool(1)];
+        workers[0].ended(one, End::Failure, 100);
+        workers[0].ended(one, End::Success, 740);
+        workers[2].ended(one, End::Failure, 20);
+        assert_eq!((sums.failures_of_pool(one), sums.average_of_pool(one)), (2, (110.0 + 20.0) / 2.0));
+        assert_eq!((sums.failures_of_pool(other), sums.average_of_pool(other)), (0, 0.0));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::calls::{Calls, KeyCount};
 use crate::config::Plan;
-use crate::counters::{Counters, Event};
+use crate::counters::{Counters, End, Event};
 use crate::failures::Failures;
 use crate::render::Form;
 use crate::shared::Shared;
@@ -11,7 +11,9 @@ use crate::throttle::Throttle;
 use crate::ticket::Ticket;
 use crate::upstream::{Connections, Destination, GivenUp, Heard, Lost, Server, Undelivered};
 use crate::waits::Waits;
-use guira_routing::{Answer, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks};
+use guira_routing::{
+    Answer, Arrival, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
+};
 use guira_serving::{ReplyTo, SlotId, service_token};
 use guira_transport::{Interest, Poll};
 use guira_upstream::wire::can_be_sent;
@@ -110,6 +112,29 @@ impl Sink for Flow {
             return self.calls.answer(ticket, &reply);
         }
         self.calls.answer(ticket, answer);
+    }
+
+    fn arrive(&mut self, ticket: Ticket, at: DestinationId, arrival: Arrival) {
+        // As in mcrouter, a server that is sent nothing is not the first.
+        if self.destinations[at.0 as usize].out().is_some() {
+            return;
+        }
+        let Arrival { pool, asked_ms, wanted } = arrival;
+        // Of what was asked earlier only the millisecond is known.
+        let asked_us = if asked_ms == self.facts.now_ms { self.now_us } else { asked_ms * 1000 };
+        self.calls.arrivals.note(ticket, pool, wanted, asked_us);
+    }
+
+    fn answer_counted(&mut self, ticket: Ticket, answer: &Answer<'_>) {
+        if let Some((pool, micros)) = self.calls.arrivals.end(ticket, self.now_us) {
+            // What the client is told: a failed get may be a miss.
+            let is_failure = answer.outcome.is_error() && {
+                let reply = self.failures.reply(self.calls.form(ticket).missing(), answer, self.out);
+                reply.outcome.is_error()
+            };
+            self.counters.ended(pool, if is_failure { End::Failure } else { End::Success }, micros);
+        }
+        self.answer(ticket, answer);
     }
 
     fn refuse(&mut self, ticket: Ticket, why: &Answer<'_>) {

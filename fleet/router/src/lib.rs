@@ -13,6 +13,7 @@
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod admin;
+mod arrivals;
 mod calls;
 mod client;
 mod client_limit;

@@ -8,7 +8,7 @@ use crate::reload::{self, Reloader, Wish};
 use crate::service::{Mailboxes, RouterService};
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, LogAccess, Logging};
-use crate::stats_files::StatsFiles;
+use crate::stats_files::{self, StatsFiles};
 use crate::udp;
 use crate::web;
 use guira_routing::Walks;
@@ -68,6 +68,7 @@ const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 /// # Errors
 /// What is wrong with the configuration, or what the system says.
 pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Running, StartError> {
+    let options = &RouterOptions { settings: stats_files::settings(options), ..options.clone() };
     let wishes = Arc::new(Mailbox::new()?);
     let (names_told, pools_told) = (wishes.clone(), wishes.clone());
     let mut loader = Loader::telling(

@@ -174,6 +174,7 @@ impl Shared {
                 }
             }
         }
+        let pools = options.settings.counted_pools.names().len();
         Shared {
             settings: options.settings.clone(),
             client_limit: options.client_limit(),
@@ -198,7 +199,7 @@ impl Shared {
             command_line: options.command_line.clone(),
             started: Moment::now(),
             host,
-            counters: (0..options.workers).map(|index| Arc::new(Counters::of(index))).collect(),
+            counters: (0..options.workers).map(|index| Arc::new(Counters::counting(index, pools))).collect(),
             log: Arc::default(),
             names: loader.name_counts.clone(),
             pools: loader.reader.followed.pools.counts(),

@@ -1,10 +1,10 @@
 //! Statistics in files, as mcrouter writes them: JSON with sorted members, replaced as a whole.
 
-use crate::options::{Identity, StatsFilesOptions};
+use crate::options::{Identity, RouterOptions, StatsFilesOptions};
 use crate::shared::Shared;
 use crate::sources_info;
 use crate::stats::Figures;
-use guira_routing::BuiltPool;
+use guira_routing::{BuiltPool, CountedPool, CountedPools, Settings};
 use guira_sync::clock::{Stopwatch, wall_clock};
 use serde_json::{Map, Value};
 use std::fs;
@@ -19,7 +19,6 @@ pub(crate) struct StatsFiles {
     interval: Duration,
     /// The beginning of all names: of files, and of statistics in them.
     prefix: String,
-    pools: Vec<String>,
     /// The last write; none yet.
     written: Option<Stopwatch>,
     wrote_options: bool,
@@ -28,18 +27,10 @@ pub(crate) struct StatsFiles {
 
 impl StatsFiles {
     pub(crate) fn new(options: &StatsFilesOptions, identity: &Identity) -> Self {
-        let pools = options.pools.as_deref().map_or_else(Vec::new, |path| {
-            read_pools(path).unwrap_or_else(|reason| {
-                // Operator: Correct the file of `--pool-stats-config-file` and restart the router.
-                tracing::warn!(file = %path.display(), reason, "cannot read the names of pools for statistics");
-                Vec::new()
-            })
-        });
         StatsFiles {
             root: options.root.clone(),
             interval: options.interval,
             prefix: format!("libmcrouter.{}.{}", identity.service, identity.router),
-            pools,
             written: None,
             wrote_options: false,
             is_failing: false,
@@ -82,7 +73,7 @@ impl StatsFiles {
             self.replace(&options, &pretty(startup_options(shared)))?;
             self.wrote_options = true;
         }
-        let stats = with_prefix(&self.prefix, figures(shared, &self.pools));
+        let stats = with_prefix(&self.prefix, figures(shared));
         self.replace(&self.path("stats"), &pretty(stats))?;
         let sources = sources_info::text(&shared.source, &shared.plan().texts);
         self.replace(&self.path("config_sources_info"), &sources)
@@ -97,6 +88,19 @@ impl StatsFiles {
         fs::write(&new, text)?;
         fs::rename(&new, path)
     }
+}
+
+/// The settings of a router that counts the pools which the file of `--pool-stats-config-file` names.
+pub(crate) fn settings(options: &RouterOptions) -> Settings {
+    let path = options.stats_files.as_ref().and_then(|files| files.pools.as_deref());
+    let names = path.map_or_else(Vec::new, |path| {
+        read_pools(path).unwrap_or_else(|reason| {
+            // Operator: Correct the file of `--pool-stats-config-file` and restart the router.
+            tracing::warn!(file = %path.display(), reason, "cannot read the names of pools for statistics");
+            Vec::new()
+        })
+    });
+    Settings { counted_pools: CountedPools::new(names), ..options.settings.clone() }
 }
 
 fn read_pools(path: &Path) -> Result<Vec<String>, String> {
@@ -124,7 +128,7 @@ fn with_prefix(prefix: &str, stats: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// The lines of `stats` that are numbers, and those of pools.
-fn figures(shared: &Shared, pools: &[String]) -> Map<String, Value> {
+fn figures(shared: &Shared) -> Map<String, Value> {
     let figures = Figures::of(shared);
     let mut stats = Map::new();
     figures.each(&mut |name, value| {
@@ -132,31 +136,34 @@ fn figures(shared: &Shared, pools: &[String]) -> Map<String, Value> {
             stats.insert(name.to_owned(), number.into());
         }
     });
-    for name in pools {
-        put_pool(&figures, pools, name, &mut stats);
+    let pools = &shared.settings().counted_pools;
+    for (place, name) in (0..).zip(pools.names()) {
+        put_pool(&figures, (CountedPool(place), name), &mut stats);
     }
     stats
 }
 
-/// Of the pools whose names begin with this one, and with none that is longer.
-fn put_pool(figures: &Figures<'_>, pools: &[String], name: &str, stats: &mut Map<String, Value>) {
-    let of_pool = figures.plan.pools.iter().filter(|pool| longest(pools, &pool.name) == Some(name));
-    let mut sums = [0; 3];
+/// Of the pools whose names begin with this one, and with none that is longer. Requests and their duration are those of servers; failures and
+/// the total duration are those of clients, each for the pool that it came to first.
+fn put_pool(figures: &Figures<'_>, (place, name): (CountedPool, &str), stats: &mut Map<String, Value>) {
+    let names = &figures.shared.settings().counted_pools;
+    let of_pool = figures.plan.pools.iter().filter(|pool| names.of(&pool.name) == Some(place));
+    let mut sums = [0; 2];
     let mut latencies = Vec::new();
     for pool in of_pool {
         let counts = figures.pools.counts(&figures.plan, pool);
-        let of_pool = [counts.requests, counts.errors, connections(figures, pool)];
+        let of_pool = [counts.requests, connections(figures, pool)];
         sums.iter_mut().zip(of_pool).for_each(|(sum, more)| *sum += more);
         latencies.extend(figures.plan.servers_of(pool).filter_map(|server| server.meters().latency()));
     }
     let latency = latencies.iter().sum::<f64>() / latencies.len().max(1) as f64;
-    let [requests, errors, connections] = sums;
+    let [requests, connections] = sums;
     for (statistic, value) in [
         ("requests.sum", requests),
-        ("final_result_error.sum", errors),
+        ("final_result_error.sum", figures.sums.failures_of_pool(place)),
         ("connections", connections),
         ("duration_us.avg", latency.round() as u64),
-        ("total_duration_us.avg", latency.round() as u64),
+        ("total_duration_us.avg", figures.sums.average_of_pool(place).round() as u64),
     ] {
         stats.insert(format!("{name}.{statistic}"), value.into());
     }
@@ -166,21 +173,9 @@ fn connections(figures: &Figures<'_>, pool: &BuiltPool) -> u64 {
     figures.plan.servers_of(pool).map(|server| server.meters().states()[1]).sum()
 }
 
-/// The longest name that a pool's begins with.
-fn longest<'a>(names: &'a [String], pool: &str) -> Option<&'a str> {
-    names.iter().filter(|name| pool.starts_with(&***name)).max_by_key(|name| name.len()).map(|name| &**name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pool_belongs_to_the_longest_name() {
-        let names = ["web", "web.east"].map(str::to_owned);
-        let of = |pool| longest(&names, pool);
-        assert_eq!((of("web.west"), of("web.east.1"), of("db")), (Some("web"), Some("web.east"), None));
-    }
 
     #[test]
     fn names_of_pools_are_an_array() {

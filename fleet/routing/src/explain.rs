@@ -1,5 +1,6 @@
 //! The path of a request through a tree, without sending it.
 
+use crate::handle::AnyHandle;
 use crate::outcome::{Answer, Outcome};
 use crate::prefix;
 use crate::request::{Op, Request};
@@ -24,6 +25,9 @@ pub struct Line {
     /// Whether its answer matters. It may be asked only if others have failed.
     pub is_awaited: bool,
 }
+
+/// What a server is called.
+const SERVER: &str = "Destination";
 
 /// A longer path is cut off: handles with names may be part of a tree many times.
 const LINES_MAX: usize = 10_000;
@@ -80,7 +84,7 @@ impl Path<'_> {
         let step = handle.explore(&mut cx, request);
         self.lines.push(Line {
             depth,
-            handle: handle.name(),
+            handle: name(handle),
             reason: handle.reason(request),
             key: request.key.into(),
             destination: handle.destination(),
@@ -95,7 +99,7 @@ impl Path<'_> {
                     self.follow(next, &request, depth + 1, is_awaited);
                 }
             }
-            Step::Send(..) | Step::Answer(_) | Step::Fail(..) | Step::Await(_) => {}
+            Step::Send(..) | Step::Counted(..) | Step::Answer(_) | Step::Fail(..) | Step::Await(_) => {}
         }
         for ask in asks {
             let mut key = RewriteBuffer::new();
@@ -105,6 +109,11 @@ impl Path<'_> {
             }
         }
     }
+}
+
+/// As configurations call it: whether a server is counted is no affair of theirs.
+fn name(handle: &AnyHandle) -> &'static str {
+    if handle.destination().is_some() { SERVER } else { handle.name() }
 }
 
 /// The line, indented by its depth.

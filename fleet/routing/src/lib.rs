@@ -12,6 +12,7 @@
 
 mod build;
 pub mod config;
+mod counted_pools;
 mod departures;
 mod destinations;
 mod explain;
@@ -29,6 +30,7 @@ mod walk;
 mod warm_ups;
 
 pub use build::{Built, BuiltPool, build};
+pub use counted_pools::{Arrival, ArrivalWanted, CountedPool, CountedPools};
 pub use departures::Departures;
 pub use destinations::{Claim, DestinationSpec, Destinations};
 pub use explain::Line;

@@ -1,6 +1,7 @@
 //! What a configuration does not say: settings of the router.
 
 use crate::config::Pool;
+use crate::counted_pools::CountedPools;
 use crate::leases::LeaseTokens;
 use crate::prefix::{self, Unknown};
 use crate::warm_ups::WarmUps;
@@ -26,6 +27,7 @@ pub struct Settings {
     pub leases: Arc<LeaseTokens>,
     /// The same of cold clusters.
     pub warm_ups: Arc<WarmUps>,
+    pub counted_pools: CountedPools,
 }
 
 /// Whether a LoggingRoute is in front of each route, as mcrouter's `--enable-logging-route` puts it there.
@@ -61,6 +63,7 @@ impl Settings {
             qos,
             leases,
             warm_ups,
+            counted_pools: CountedPools::default(),
         }
     }
 

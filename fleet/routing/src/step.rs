@@ -1,5 +1,6 @@
 //! What handles tell the walk, and what it tells them.
 
+use crate::counted_pools::CountedPool;
 use crate::outcome::Outcome;
 use crate::request::Op;
 use std::num::NonZeroU32;
@@ -43,6 +44,8 @@ pub(crate) enum Step {
     Rewritten(NodeId, Rewrite),
     /// A server answers. What it is sent is logged under this name if it is a delete and fails.
     Send(DestinationId, Option<LogName>),
+    /// The same, of a pool that is counted.
+    Counted(DestinationId, Option<LogName>, CountedPool),
     Answer(Outcome),
     /// The handle fails, with this line for the client.
     Fail(Outcome, Text),

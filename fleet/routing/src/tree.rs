@@ -14,6 +14,8 @@ pub struct Tree {
     everywhere: NodeId,
     /// What is behind the first handle that logs under a name.
     logs: HashMap<LogName, NodeId>,
+    /// Whether it has a pool that is counted.
+    counts: bool,
 }
 
 impl Tree {
@@ -23,7 +25,14 @@ impl Tree {
         everywhere: NodeId,
         logs: HashMap<LogName, NodeId>,
     ) -> Self {
-        Tree { handles: handles.into(), prefixes, everywhere, logs }
+        let counts = handles.iter().any(|handle| matches!(handle, AnyHandle::Counted(_)));
+        Tree { handles: handles.into(), prefixes, everywhere, logs, counts }
+    }
+
+    /// Whether it has a pool that is counted.
+    #[inline]
+    pub(crate) fn counts(&self) -> bool {
+        self.counts
     }
 
     pub(crate) fn everywhere(&self) -> NodeId {

@@ -152,16 +152,8 @@ fn requests_go_where_the_page_says() {
 }
 
 /// The columns of the table of operations.
-const OPERATIONS: [Op; 8] = [
-    Op::Get,
-    Op::Gat,
-    Op::LeaseGet,
-    Op::Set,
-    Op::LeaseSet,
-    Op::Delete,
-    Op::Incr,
-    Op::Touch,
-];
+const OPERATIONS: [Op; 8] =
+    [Op::Get, Op::Gat, Op::LeaseGet, Op::Set, Op::LeaseSet, Op::Delete, Op::Incr, Op::Touch];
 
 /// The servers that receive a request, in order, each once; after the third their number.
 fn receivers(sent: &[String]) -> String {

@@ -21,6 +21,7 @@ mod meta_leases;
 mod metrics;
 mod names;
 mod neighbours;
+mod pool_stats;
 mod reload;
 mod routes;
 mod server_addresses;

@@ -68,6 +68,25 @@ fn a_line_is_what_mcrouter_writes_and_its_exporter_reads() {
 }
 
 #[test]
+fn a_request_counts_as_soon_as_its_client_may_be_answered() {
+    let (_listener, config) = listener();
+    let config = config.replace("PoolRoute|A", "AllAsyncRoute|Pool|A");
+    let router = Router::start(&["--config-str", &config, "-t", "60000", "--num-proxies", "1"]);
+    let mut client = router.connect();
+    for asked in 1..=50 {
+        // Both are read at once, and nothing is sent to the server before they are answered.
+        client.send("set k 0 0 1\r\nv\r\nstats servers\r\n");
+        assert_eq!(client.line(), "NOT_STORED");
+        let server = words(&client.line());
+        let number = |name: &str| server[name].parse::<u64>().expect("a number");
+        assert_eq!(number("pending_reqs") + number("inflight_reqs"), asked);
+        assert!(number("pending_reqs") > 0);
+        client.hear("END\r\n");
+    }
+    assert_ne!(client.stats("")["destination_max_pending_reqs"], "0");
+}
+
+#[test]
 fn each_thread_has_a_connection_and_servers_that_are_not_configured_any_more_are_gone() {
     let servers = [(); 2].map(|()| Setup::new().start_guira());
     let scratch = Scratch::new();

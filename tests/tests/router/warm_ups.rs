@@ -301,6 +301,31 @@ fn no_warm_value_stands_in_for_a_cold_server_that_is_down() {
 }
 
 #[test]
+fn metaget_tells_of_the_warm_item_and_copies_nothing() {
+    for clusters in clusters() {
+        let router = Router::start(&[
+            "--config-str",
+            &clusters.config(r#""enable_metaget": true"#),
+            "--num-proxies",
+            "2",
+        ]);
+        let (mut client, mut warm) = (router.connect(), clusters.warm.connect());
+        client.exchange("metaget k\r\nme k\r\n", "END\r\nEN\r\n");
+        warm.set("k", "v");
+        let of_k = "META k age: unknown; exptime: 0; from: unknown; is_transient: 0\r\n";
+        client.exchange("metaget none k\r\n", format!("{of_k}END\r\n"));
+        assert!(client.ask("me k\r\n").starts_with("ME k exp=-1 "));
+        clusters.cold.connect().exchange("get k\r\n", "END\r\n");
+        assert_eq!(counts(&mut client, ["fills", "hits", "warm_misses"]), [0; 3]);
+        warm.exchange("delete k\r\n", "DELETED\r\n");
+        client.exchange("metaget k\r\n", "END\r\n");
+        // Where deletes hold keys off, the warm item may be the deleted one.
+        warm.set("k", "v");
+        clusters.router().connect().exchange("metaget k\r\n", "END\r\n");
+    }
+}
+
+#[test]
 fn a_delete_that_fails_is_logged() {
     for clusters in clusters() {
         let scratch = Scratch::new();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::{Loader, SharedPlan};
+use crate::failures::Failed;
 use crate::no_pin::NoPin;
 use crate::options::RouterOptions;
 use crate::plain_options::plain_options;
@@ -10,6 +11,7 @@ use crate::running::host;
 use crate::spool::named::log_to_a_channel;
 use crate::upstream::ServerCount;
 use guira_protocol::Noreply;
+use guira_routing::{CountedPool, CountedPools};
 use guira_serving::Outbox;
 use guira_sync::clock::Stopwatch;
 use std::io::{Read, Write};
@@ -181,14 +183,18 @@ impl Bench {
         Self::with_log(workers, None)
     }
 
-    fn with_log(workers: usize, mut log: Option<DeleteLog>) -> Self {
+    fn with_log(workers: usize, log: Option<DeleteLog>) -> Self {
+        Self::with(|options| RouterOptions { workers, ..options }, log)
+    }
+
+    fn with(change: impl FnOnce(RouterOptions) -> RouterOptions, mut log: Option<DeleteLog>) -> Self {
         let servers = Servers::start();
-        let options = RouterOptions { workers, ..plain_options(servers.pool(&[0])) };
+        let options = change(plain_options(servers.pool(&[0])));
         let mut loader = Loader::new(&options);
         let plan = Arc::new(loader.load().unwrap());
         let shared = Shared::new(&options, Arc::new(host(&options, 1).unwrap()), plan.clone(), &loader, &[]);
         let new = |index| Worker::new(index, &plan, &shared, log.take());
-        let workers = (0..workers).map(new).collect();
+        let workers = (0..options.workers).map(new).collect();
         Bench { loader, shared, plan, workers, servers }
     }
 
@@ -363,4 +369,70 @@ fn a_server_that_has_left_while_it_was_out_is_not_asked_whether_it_is_back() {
     bench.workers[0].ask(Op::Get, "k");
     bench.workers[0].asks(&mut bench.servers, 0, "get k\r\n").write_all(b"END\r\n").unwrap();
     bench.workers[0].is_told("END\r\n");
+}
+
+/// A worker that counts requests for the pools A and B, which each have a server, and failed gets as what clients are told.
+fn counting(gets: Failed) -> Bench {
+    let mut bench = Bench::with(
+        |mut options| {
+            options.settings.counted_pools = CountedPools::new(["A", "B"].map(str::to_owned));
+            RouterOptions { failures: Failures { gets, ..options.failures }, ..options }
+        },
+        None,
+    );
+    let [first, second] = [0, 1].map(|server| bench.servers.name(server));
+    bench.go_by(&format!(
+        r#"{{"pools": {{"A": {{"servers": ["{first}"]}}, "B": {{"servers": ["{second}"]}}}},
+            "route": {{"type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}}}}"#
+    ));
+    bench
+}
+
+impl Bench {
+    /// What was counted for A and for B: failures, and the average time.
+    fn counted(&self) -> [(u64, f64); 2] {
+        let sums = self.shared.sums();
+        [0, 1].map(CountedPool).map(|pool| (sums.failures_of_pool(pool), sums.average_of_pool(pool)))
+    }
+
+    /// A get that both servers fail to answer, or only the first.
+    fn fail_over(&mut self, second: &str, told: &str) {
+        let Bench { workers, servers, .. } = self;
+        workers[0].ask(Op::Get, "k");
+        let mut stream = workers[0].asks(servers, 0, "get k\r\n");
+        workers[0].pass(Duration::from_millis(7));
+        stream.write_all(b"SERVER_ERROR\r\n").unwrap();
+        let mut stream = workers[0].asks(servers, 1, "get k\r\n");
+        workers[0].pass(Duration::from_millis(5));
+        stream.write_all(second.as_bytes()).unwrap();
+        workers[0].is_told(told);
+    }
+}
+
+#[test]
+fn the_end_of_a_request_is_counted_for_the_pool_that_it_came_to_first() {
+    let mut bench = counting(Failed::AreErrors);
+    bench.workers[0].pass(Duration::from_micros(123_456));
+    let item = "VALUE k 0 1\r\nb\r\nEND\r\n";
+    bench.fail_over(item, item);
+    assert_eq!(bench.counted(), [(0, 12_000.0), (0, 0.0)], "the client has received its item");
+    bench.fail_over("SERVER_ERROR\r\n", "SERVER_ERROR\r\n");
+    assert_eq!(bench.counted(), [(1, 12_000.0), (0, 0.0)], "once, and not for the second pool");
+    // A server that is out is sent nothing.
+    for _ in 0..3 {
+        bench.plan.servers.list()[0].standing.timed_out(&bench.workers[0].flow.health);
+    }
+    bench.workers[0].ask(Op::Get, "k");
+    let mut stream = bench.workers[0].asks(&mut bench.servers, 1, "get k\r\n");
+    bench.workers[0].pass(Duration::from_micros(300));
+    stream.write_all(b"SERVER_ERROR\r\n").unwrap();
+    bench.workers[0].is_told("SERVER_ERROR\r\n");
+    assert_eq!(bench.counted(), [(1, 12_000.0), (1, 300.0)]);
+}
+
+#[test]
+fn a_failed_get_that_its_client_takes_for_a_miss_is_no_failure() {
+    let mut bench = counting(Failed::AreMisses);
+    bench.fail_over("SERVER_ERROR\r\n", "END\r\n");
+    assert_eq!(bench.counted(), [(0, 12_000.0), (0, 0.0)]);
 }

@@ -18,8 +18,15 @@ pub(super) fn destination() -> Destination {
 
 /// One that may take a second for an answer.
 pub(super) fn destination_at(address: Address, connect_timeout: Duration) -> Destination {
+    destination_of(&server_at(address, connect_timeout))
+}
+
+pub(super) fn server_at(address: Address, connect_timeout: Duration) -> Server {
     let timeouts = [Duration::from_secs(1), connect_timeout];
-    let server = Server::new(Addresses::new([address]), None, timeouts, 1, &Arc::default());
+    Server::new(Addresses::new([address]), None, timeouts, 1, &Arc::default())
+}
+
+pub(super) fn destination_of(server: &Server) -> Destination {
     let health = Health {
         timeouts_until_tko: Some(3),
         soft_tkos_max: 0,
@@ -27,7 +34,7 @@ pub(super) fn destination_at(address: Address, connect_timeout: Duration) -> Des
         probe_max: Duration::from_secs(1),
         inactive_after: Duration::ZERO,
     };
-    Destination::new(&server, health, usize::MAX, Arc::new(Counters::of(0)))
+    Destination::new(server, health, usize::MAX, Arc::new(Counters::of(0)))
 }
 
 /// Whose an answer is, what came of the request, and what the answer says.

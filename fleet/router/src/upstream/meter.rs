@@ -31,11 +31,13 @@ const FIRST_GAUGE: usize = FIRST_OUTCOME + OUTCOMES;
 /// What is the case now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gauge {
-    /// Requests that wait to be sent.
+    /// Requests that waited to be sent when this was last shown …
     Pending,
     /// Requests that were sent and not answered.
     Inflight,
-    /// The largest numbers of both.
+    /// … and how many there ever were by then: all that came later wait, too.
+    Shown,
+    /// The largest numbers of those that waited to be sent, and for replies.
     MostPending,
     MostInflight,
     State,
@@ -99,15 +101,29 @@ impl Meter {
         self.0.set(FIRST_GAUGE + what as usize, value);
     }
 
-    /// What waits to be sent, and for replies.
+    /// What waits to be sent, and for replies. A request that is pushed afterwards counts among the first without another call.
     pub(crate) fn set_outstanding(&self, pending: u64, inflight: u64) {
+        self.set(Gauge::Shown, self.pushed());
         self.set(Gauge::Pending, pending);
         self.set(Gauge::Inflight, inflight);
-        for (most, present) in [(Gauge::MostPending, pending), (Gauge::MostInflight, inflight)] {
-            if present > self.gauge(most) {
-                self.set(most, present);
-            }
+        self.note_most(Gauge::MostPending, pending);
+        self.note_most(Gauge::MostInflight, inflight);
+    }
+
+    /// So many requests have waited to be sent.
+    pub(crate) fn note_pending(&self, pending: u64) {
+        self.note_most(Gauge::MostPending, pending);
+    }
+
+    fn note_most(&self, most: Gauge, present: u64) {
+        if present > self.gauge(most) {
+            self.set(most, present);
         }
+    }
+
+    /// How many requests wait to be sent.
+    fn pending(&self) -> u64 {
+        self.gauge(Gauge::Pending) + self.pushed().saturating_sub(self.gauge(Gauge::Shown))
     }
 
     pub(crate) fn set_state(&self, state: State) {
@@ -179,7 +195,7 @@ impl Meters<'_> {
     }
 
     pub(crate) fn pending(self) -> u64 {
-        self.sum(|meter| meter.gauge(Gauge::Pending))
+        self.sum(Meter::pending)
     }
 
     pub(crate) fn inflight(self) -> u64 {
@@ -232,6 +248,7 @@ mod tests {
         workers[1].ended(Outcome::Found, 4);
         workers[0].set_outstanding(1, 2);
         workers[1].set_outstanding(0, 5);
+        workers[2].set_outstanding(0, 0);
         workers[1].set_state(State::Up);
         workers[2].set_state(State::Down);
         workers[0].took(100.0);
@@ -243,9 +260,13 @@ mod tests {
         assert_eq!((all.pending(), all.inflight()), (1, 7));
         workers[1].set_outstanding(3, 0);
         assert_eq!((all.most_pending(), all.most_inflight()), (3, 5));
+        workers[0].add(ServerCount::Requests, 2);
+        assert_eq!((all.pending(), all.inflight()), (6, 2), "what was pushed since then waits");
+        workers[0].set_outstanding(0, 4);
+        assert_eq!((all.pending(), all.inflight()), (3, 4));
         let mut counted = all.counted();
         counted.add(&all.counted());
-        assert_eq!((counted.count(ServerCount::Requests), counted.count(ServerCount::HardTkos)), (10, 0));
+        assert_eq!((counted.count(ServerCount::Requests), counted.count(ServerCount::HardTkos)), (14, 0));
         assert_eq!((counted.outcome(Outcome::ClientError), counted.outcome(Outcome::Found)), (2, 8));
         assert_eq!(all.states(), [1, 1, 1, 0]);
         assert_eq!(all.latency(), Some((110.0 + 10.0) / 2.0), "one sixteenth of what is new");

@@ -1,6 +1,6 @@
 //! Replies that come in any pieces, and what is no reply.
 
-use super::laws::{destination, destination_at, hear, obey};
+use super::laws::{destination, destination_at, destination_of, hear, obey, server_at};
 use super::*;
 use crate::ticket::Ticket;
 use guira_routing::{Dialect, Op, Origin, Outcome, Request};
@@ -113,6 +113,33 @@ fn a_request_that_is_left_of_an_earlier_connection_takes_no_time_from_the_next()
     assert!(destination.give_up(599).is_none() && destination.out().is_none());
     assert!(matches!(destination.give_up(600), Some(GivenUp::Unreachable(_))));
     assert!(destination.out().is_some());
+}
+
+#[test]
+fn a_request_is_outstanding_from_when_it_is_pushed_until_it_is_answered() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Tcp(listener.local_addr().unwrap());
+    let server = server_at(address, Duration::from_secs(1));
+    let mut destination = destination_of(&server);
+    let outstanding =
+        || (server.meters().pending(), server.meters().inflight(), server.meters().most_pending());
+    let asked = Request::classic(Op::Get, b"key");
+    let push = |destination: &mut Destination, part| {
+        destination.push(&asked, None, Origin::Client(Ticket { call: 0, part }), 0);
+    };
+    push(&mut destination, 0);
+    push(&mut destination, 1);
+    assert_eq!(outstanding(), (2, 0, 0));
+    let poll = Poll::new().unwrap();
+    destination.flush(&poll, Token(0), 0).unwrap();
+    assert_eq!(outstanding(), (2, 0, 2), "it is being connected to");
+    push(&mut destination, 2);
+    assert_eq!(outstanding(), (3, 0, 2));
+    destination.pretend_to_send();
+    hear(&mut destination, b"END\r\n", || usize::MAX, |_, _, _| {});
+    push(&mut destination, 3);
+    destination.end_replies(0);
+    assert_eq!(outstanding(), (1, 1, 2), "the first two were one get");
 }
 
 /// The inputs that the fuzz target begins with, each of them with a byte missing, and with one replaced.

@@ -113,6 +113,7 @@ impl<'c> Builder<'c> {
     fn logged(&mut self, node: NodeId, log: LogName) -> NodeId {
         let handle = match &self.handles[node.0 as usize] {
             AnyHandle::Destination(server) => AnyHandle::Destination(server.logged(log)),
+            AnyHandle::Counted(server) => AnyHandle::Counted(server.logged(log)),
             AnyHandle::KeepPrefix(KeepPrefix(server)) => {
                 let server = *server;
                 AnyHandle::KeepPrefix(KeepPrefix(self.logged(server, log)))

@@ -3,7 +3,7 @@
 use super::{Builder, PoolHandles};
 use crate::config::{ConfigError, Json, Pool, Qos, Resize, Stage, Target};
 use crate::destinations::DestinationSpec;
-use crate::handle::{AnyHandle, Children, Destination, Handover, KeepPrefix};
+use crate::handle::{AnyHandle, Children, Counted, Destination, Handover, KeepPrefix};
 use crate::settings::DefaultQos;
 use crate::step::{DestinationId, NodeId};
 
@@ -61,7 +61,11 @@ impl Builder<'_> {
             leases: pool.leases,
         });
         destinations.push(number);
-        let node = self.add(AnyHandle::Destination(Destination::new(number)));
+        let server = Destination::new(number);
+        let node = self.add(match self.settings.counted_pools.of(&pool.name) {
+            Some(name) => AnyHandle::Counted(Counted::new(server, name)),
+            None => AnyHandle::Destination(server),
+        });
         Ok(if pool.keep_routing_prefix { self.add(AnyHandle::KeepPrefix(KeepPrefix(node))) } else { node })
     }
 

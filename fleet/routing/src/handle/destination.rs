@@ -27,6 +27,10 @@ impl Destination {
         self.number
     }
 
+    pub(crate) fn log(&self) -> Option<LogName> {
+        self.log
+    }
+
     /// What becomes of every request.
     pub(crate) fn send(&self) -> Hop {
         Hop::Send(self.number, self.log)

@@ -122,6 +122,7 @@ macro_rules! handles {
 
 handles! {
     destination: Destination = "Destination";
+    counted: Counted = "CountedDestination";
     pool_route: PoolRoute = "PoolRoute";
     hash_route: HashRoute = "HashRoute";
     all_sync: AllSync = "AllSyncRoute";
@@ -198,6 +199,7 @@ impl AnyHandle {
     pub(crate) fn destination(&self) -> Option<DestinationId> {
         match self {
             AnyHandle::Destination(destination) => Some(destination.number()),
+            AnyHandle::Counted(counted) => Some(counted.number()),
             _ => None,
         }
     }

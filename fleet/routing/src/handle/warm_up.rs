@@ -41,8 +41,10 @@ const LOOK_FIRST: u32 = 8;
 /// What the client is answered, whatever it is.
 const LAST: u32 = 9;
 
-/// In a state: what the cold cluster does not have is asked of the warm one.
+/// In a state: what the cold cluster does not have is asked of the warm one, and stored.
 const IS_FILLED: u32 = 1;
+/// The same, and the warm cluster's answer is the client's, and nothing is stored.
+const IS_PASSED_ON: u32 = 2;
 
 /// In the state of a delete: its key is tried to be held off once more, after a plain delete, and that one has found an item.
 const IS_LATE: u32 = 1;
@@ -99,6 +101,12 @@ impl WarmUp {
         is_get && self.meter.fills()
     }
 
+    /// Whether the warm cluster answers what the cold one does not have, without a copy: me tells of an item, and not its value. Where deletes
+    /// hold keys off, a miss of me does not tell whether its key is, and what the warm cluster knows of it may be old.
+    fn is_passed_on(&self, request: &Request<'_>) -> bool {
+        request.op == Op::MetaGet && self.hold_off.is_none() && self.meter.fills()
+    }
+
     /// Whether a request may find an item that stands for none.
     fn is_shown_sentinels(&self, op: Op) -> bool {
         let is_shown = match op.group() {
@@ -127,6 +135,10 @@ impl WarmUp {
         let is_lease = request.op == Op::LeaseGet;
         if answer.outcome.is_hit() || (is_lease && answer.outcome.is_hot_miss()) {
             return self.found(cx, state, request);
+        }
+        if state.a == IS_PASSED_ON {
+            cx.ask(self.warm, Rewrite::NONE, LAST);
+            return Then::Wait;
         }
         // A key whose server fails may be held off.
         if state.a != IS_FILLED || (self.hold_off.is_some() && !answer.outcome.is_miss()) {
@@ -380,9 +392,13 @@ impl Handle for WarmUp {
         if request.op == Op::Delete {
             return self.delete(cx, request);
         }
-        let is_filled = self.is_filled(request);
+        let on_miss = match (self.is_filled(request), self.is_passed_on(request)) {
+            (true, _) => IS_FILLED,
+            (_, true) => IS_PASSED_ON,
+            _ => 0,
+        };
         let is_shown_sentinels = self.is_shown_sentinels(request.op);
-        if !is_filled && !is_shown_sentinels {
+        if on_miss == 0 && !is_shown_sentinels {
             return Step::Tail(self.cold);
         }
         // Afterwards nothing would tell what has expired. A classic reply has its flags.
@@ -395,12 +411,12 @@ impl Handle for WarmUp {
             let op = (request.op == Op::Touch).then_some(Op::Gat);
             cx.ask(self.cold, Rewrite { op, ..Rewrite::NONE }, COLD);
         }
-        Step::Await(State { a: if is_filled { IS_FILLED } else { 0 }, ..State::default() })
+        Step::Await(State { a: on_miss, ..State::default() })
     }
 
     fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         let step = self.enter(cx, request);
-        if let Step::Await(State { a: IS_FILLED, .. }) = step {
+        if let Step::Await(State { a: IS_FILLED | IS_PASSED_ON, .. }) = step {
             cx.ask(self.warm, Rewrite::NONE, WARM);
         }
         step

@@ -4,6 +4,7 @@
 //! that waits for its children has a *frame*, with its state and a copy of the request. Nothing here does I/O: requests go to a
 //! [`Sink`], which has its answers brought back by [`Walks::answer`].
 
+use crate::counted_pools::{Arrival, ArrivalWanted, CountedPool};
 use crate::outcome::{Answer, Item, KeptAnswer, Outcome};
 use crate::request::{KeptRequest, Request};
 use crate::step::{
@@ -63,12 +64,22 @@ pub trait Sink {
     fn refuse(&mut self, ticket: Self::Ticket, why: &Answer<'_>) {
         self.answer(ticket, why);
     }
+
+    /// A client's request is about to be sent to this server of a pool that is counted. [`Sink::answer_counted`] answers it.
+    fn arrive(&mut self, _ticket: Self::Ticket, _at: DestinationId, _arrival: Arrival) {}
+
+    /// Answers a client whose request has gone through a tree with pools that are counted.
+    fn answer_counted(&mut self, ticket: Self::Ticket, answer: &Answer<'_>) {
+        self.answer(ticket, answer);
+    }
 }
 
 /// Who has asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin<T> {
     Client(T),
+    /// The same, in a tree with pools that are counted.
+    Counted(T),
     /// A handle that remembers, and which child of it was asked.
     Frame {
         frame: u32,
@@ -125,6 +136,8 @@ struct UnderWay<T> {
     waits: Vec<Wait>,
     random: u64,
     kept: Kept,
+    /// The client for whose request somebody is asked whose answer nobody waits for, where pools are counted.
+    teller: Option<T>,
 }
 
 /// Where handles that only choose lead: to a server, or to a handle that does more.
@@ -220,7 +233,7 @@ impl<T: Copy> UnderWay<T> {
     fn new(seed: u64) -> Self {
         let (frames, vacant, asks, scratch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (inside, waits, kept) = (Inside::default(), Vec::new(), Kept::default());
-        UnderWay { frames, inside, vacant, asks, scratch, waits, random: seed, kept }
+        UnderWay { frames, inside, vacant, asks, scratch, waits, random: seed, kept, teller: None }
     }
 
     /// Sends a client's request to a handle, and answers it if that has its answer at once.
@@ -233,8 +246,13 @@ impl<T: Copy> UnderWay<T> {
         ticket: T,
         sink: &mut S,
     ) {
-        if let Some(done) = self.descend(planted, node, request, facts, Origin::Client(ticket), sink) {
-            done.with(&NO_ANSWER, |answer| sink.answer(ticket, answer));
+        let origin = if planted.tree.counts() { Origin::Counted(ticket) } else { Origin::Client(ticket) };
+        match (self.descend(planted, node, request, facts, origin, sink), origin) {
+            (None, _) => {}
+            (Some(done), Origin::Counted(_)) => {
+                done.with(&NO_ANSWER, |answer| sink.answer_counted(ticket, answer));
+            }
+            (Some(done), _) => done.with(&NO_ANSWER, |answer| sink.answer(ticket, answer)),
         }
         self.scratch.clear();
     }
@@ -265,11 +283,15 @@ impl<T: Copy> UnderWay<T> {
             let mut cx = Cx { facts: *facts, now_ms, asks, scratch, random, waits, holds: Holds::No };
             let step = planted.tree.handle(node).enter(&mut cx, request);
             if self.asks.len() > first && !matches!(step, Step::Await(_)) {
-                self.tell(planted, first, request, facts, sink);
+                self.tell(planted, first, (request, facts), origin, sink);
             }
             match step {
                 Step::Tail(next) => node = next,
                 Step::Send(destination, log) => {
+                    return sink.send(destination, request, log, origin).err().map(Done::Made);
+                }
+                Step::Counted(destination, log, pool) => {
+                    self.arrive(pool, destination, facts, origin, sink);
                     return sink.send(destination, request, log, origin).err().map(Done::Made);
                 }
                 Step::Answer(outcome) => return Some(Done::Made(outcome)),
@@ -302,8 +324,8 @@ impl<T: Copy> UnderWay<T> {
         &mut self,
         planted: Planted<'_>,
         first: usize,
-        request: &Request<'_>,
-        facts: &Facts,
+        (request, facts): (&Request<'_>, &Facts),
+        teller: Origin<T>,
         sink: &mut S,
     ) {
         let mut next = first;
@@ -311,10 +333,60 @@ impl<T: Copy> UnderWay<T> {
             next += 1;
             let mut key = RewriteBuffer::new();
             if let Some(changed) = apply(&self.scratch, &ask.rewrite, request, &NO_ANSWER, &mut key) {
-                self.descend(planted, ask.node, &changed, facts, Origin::Nobody, sink);
+                self.tell_one(planted, ask.node, (&changed, facts), teller, sink);
             }
         }
         self.asks.truncate(first);
+    }
+
+    /// Asks a child whose answer nobody waits for, for the request of `teller`.
+    fn tell_one<S: Sink<Ticket = T>>(
+        &mut self,
+        planted: Planted<'_>,
+        node: NodeId,
+        (request, facts): (&Request<'_>, &Facts),
+        teller: Origin<T>,
+        sink: &mut S,
+    ) {
+        let before = self.teller;
+        if planted.tree.counts() {
+            self.teller = self.client_of(teller).map(|(ticket, _)| ticket);
+        }
+        self.descend(planted, node, request, facts, Origin::Nobody, sink);
+        self.teller = before;
+    }
+
+    /// A request comes to a server of a pool that is counted: that is told, if it is for a client who was not answered.
+    fn arrive<S: Sink<Ticket = T>>(
+        &self,
+        pool: CountedPool,
+        destination: DestinationId,
+        facts: &Facts,
+        origin: Origin<T>,
+        sink: &mut S,
+    ) {
+        if let Some((ticket, wanted)) = self.client_of(origin) {
+            sink.arrive(ticket, destination, Arrival { pool, asked_ms: facts.now_ms, wanted });
+        }
+    }
+
+    /// The client for whom `origin` asks, if it was not answered, and whether its answer depends on that.
+    fn client_of(&self, mut origin: Origin<T>) -> Option<(T, ArrivalWanted)> {
+        loop {
+            match origin {
+                Origin::Client(ticket) | Origin::Counted(ticket) => {
+                    return Some((ticket, ArrivalWanted::Yes));
+                }
+                Origin::Nobody => return self.teller.map(|ticket| (ticket, ArrivalWanted::No)),
+                Origin::Frame { frame, .. } => {
+                    let it = &self.frames[frame as usize];
+                    if it.phase == Phase::Settled {
+                        return None;
+                    }
+                    origin = it.origin;
+                }
+            }
+        }
     }
 
     /// Does what a handle has said after it was given this answer: asks the children that it has named, from `first` on. Returns what the
@@ -343,7 +415,8 @@ impl<T: Copy> UnderWay<T> {
             let changed = apply(&self.scratch, &ask.rewrite, request, answer, &mut key);
             let Wanted::By(child) = ask.answer else {
                 if let Some(changed) = changed {
-                    self.descend(planted, ask.node, &changed, &facts, Origin::Nobody, sink);
+                    let teller = self.frames[frame as usize].origin;
+                    self.tell_one(planted, ask.node, (&changed, &facts), teller, sink);
                 }
                 continue;
             };
@@ -477,6 +550,10 @@ impl<T: Copy> UnderWay<T> {
             let (frame, child) = match origin {
                 Origin::Client(ticket) => {
                     done.with(answer, |answer| sink.answer(ticket, answer));
+                    break;
+                }
+                Origin::Counted(ticket) => {
+                    done.with(answer, |answer| sink.answer_counted(ticket, answer));
                     break;
                 }
                 Origin::Nobody => break,

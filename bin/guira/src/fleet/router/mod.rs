@@ -23,7 +23,9 @@ use guira_router::{
     Flushes, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Operations, Reloading, RouterOptions,
     Running, Source, Watches,
 };
-use guira_routing::{BigFlag, BigValues, DefaultQos, Logging, Settings, Timeouts, Unknown, WarmUps};
+use guira_routing::{
+    BigFlag, BigValues, CountedPools, DefaultQos, Logging, Settings, Timeouts, Unknown, WarmUps,
+};
 use guira_server::{Listen, Size};
 use guira_transport::{Inherited, Listener, inherited_sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -342,6 +344,8 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
         qos: qos(flags)?,
         leases: Arc::default(),
         warm_ups: Arc::new(WarmUps::new(|what| tracing::info!("{what}"))),
+        // The router reads their names from the file of `--pool-stats-config-file`.
+        counted_pools: CountedPools::default(),
     })
 }
 

@@ -10,13 +10,23 @@ impl Destination {
     }
 
     pub(super) fn show_outstanding(&self) {
-        let awaited = (self.expected.len() - self.dead) as u64;
-        let pending = (self.pushed() - self.flushed).min(awaited);
+        let (pending, awaited) = (self.pending(), self.awaited());
         self.meter.set_outstanding(pending, awaited - pending);
     }
 
-    /// The first request that is about to be sent is timed, if none is.
+    /// How many requests somebody waits for.
+    fn awaited(&self) -> u64 {
+        (self.expected.len() - self.dead) as u64
+    }
+
+    /// How many of them were not sent.
+    fn pending(&self) -> u64 {
+        (self.pushed() - self.flushed).min(self.awaited())
+    }
+
+    /// Requests are about to be sent: the first of them is timed, if none is.
     pub(super) fn begin_timing(&mut self, now_us: u64) {
+        self.meter.note_pending(self.pending());
         let unsent = (self.pushed() - self.flushed) as usize;
         if self.timed.is_some() || unsent == 0 {
             return;

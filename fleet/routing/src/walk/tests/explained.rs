@@ -40,7 +40,7 @@ fn a_path_has_all_that_may_be_asked_in_order() {
     assert!(explained(route, Op::Get, "/nowhere/x/k").is_empty());
     let warm_up = r#"{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B"}"#;
     let servers = |op| explained(warm_up, op, "k").iter().filter(|line| line.contains("Destination")).count();
-    assert_eq!((servers(Op::Get), servers(Op::Set)), (2, 1));
+    assert_eq!((servers(Op::Get), servers(Op::MetaGet), servers(Op::Set)), (2, 2, 1));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod big_values;
 mod broadcasts;
 mod caches;
 mod choices;
+mod counted;
 mod delays;
 mod ejections;
 mod explained;
@@ -26,7 +27,7 @@ use crate::config::{Globals, Sources, load};
 use crate::outcome::{Answer, Item, Outcome};
 use crate::request::{Dialect, Op, Request};
 use crate::step::{DestinationId, Facts, LogName};
-use crate::{Built, Destinations, Settings, build};
+use crate::{Arrival, Built, Destinations, Settings, build};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -63,6 +64,9 @@ struct Script {
     logs: Vec<Option<String>>,
     refusals: HashMap<String, Outcome>,
     told: HashMap<u32, Told>,
+    /// What was told of requests that came to pools that are counted, and whose answers were then told.
+    arrivals: Vec<(u32, String, Arrival)>,
+    counted: Vec<u32>,
     /// Values that clients are told have their flags in front.
     shows_flags: bool,
     now_ms: u64,
@@ -110,6 +114,16 @@ impl Sink for Script {
         let line = String::from_utf8_lossy(answer.line).into_owned();
         let told = Told { outcome: answer.outcome, value, number: answer.number, line };
         assert!(self.told.insert(ticket, told).is_none(), "request {ticket} is answered twice");
+    }
+
+    fn arrive(&mut self, ticket: u32, at: DestinationId, arrival: Arrival) {
+        assert!(!self.told.contains_key(&ticket), "request {ticket} was answered");
+        self.arrivals.push((ticket, self.servers[at.0 as usize].clone(), arrival));
+    }
+
+    fn answer_counted(&mut self, ticket: u32, answer: &Answer<'_>) {
+        self.counted.push(ticket);
+        self.answer(ticket, answer);
     }
 }
 

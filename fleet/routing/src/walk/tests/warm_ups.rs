@@ -271,13 +271,53 @@ fn a_meta_get_is_asked_again_and_answered_in_its_own_flags() {
     line(&mut router, "b", Outcome::NotFound, "EN");
     assert_eq!(router.script.told[&ticket].line, "EN O1");
     router.sent();
-    // A key that is no text, and one that a client is to fill.
+    // A key that is no text, one that a client is to fill, and one that may be held off.
     for request in [meta(Op::Get, "v b"), meta(Op::LeaseGet, "v N30"), meta(Op::MetaGet, "")] {
         let ticket = router.start(&request);
         line(&mut router, "a", Outcome::NotFound, "EN");
         assert_eq!((router.told(ticket), router.sent().len()), (Some(Outcome::NotFound), 1));
     }
     router.end();
+}
+
+#[test]
+fn what_the_cold_cluster_does_not_know_of_an_item_the_warm_one_answers_without_a_copy() {
+    for (key, flags) in [("k", ""), ("a2V5", "b")] {
+        let (mut router, all) = warming(FOR_EVER);
+        let request = Request { key: key.as_bytes(), ..meta(Op::MetaGet, flags) };
+        let sent = |server: &str| {
+            let flags = if flags.is_empty() { String::new() } else { format!(" [{flags}]") };
+            format!("{server} meta metaget {key}{flags}")
+        };
+        // Whatever the warm cluster says is the answer, and a failure of the cold one is no hit either, as in mcrouter.
+        for (cold, warm, told) in [
+            (Outcome::NotFound, Outcome::Found, "ME k exp=100"),
+            (Outcome::Timeout, Outcome::Found, "ME k exp=100"),
+            (Outcome::NotFound, Outcome::NotFound, "EN"),
+            (Outcome::NotFound, Outcome::RemoteError, "SERVER_ERROR"),
+        ] {
+            let ticket = router.start(&request);
+            router.reply("a", cold);
+            assert_eq!(router.told(ticket), None);
+            line(&mut router, "b", warm, told);
+            let answer = &router.script.told[&ticket];
+            assert_eq!((answer.outcome, &*answer.line), (warm, told));
+            assert_eq!(router.sent(), [sent("a"), sent("b")]);
+        }
+        let ticket = router.start(&request);
+        line(&mut router, "a", Outcome::Found, "ME k exp=7");
+        assert_eq!(router.script.told[&ticket].line, "ME k exp=7");
+        assert_eq!(router.sent(), [sent("a")]);
+        assert_eq!(counts(&all), [0; 5], "no copy, and no key that either cluster has had");
+        router.end();
+    }
+    for more in [r#", "fill": false"#, HOLDS_OFF, SENTINELS] {
+        let (mut router, _) = warming(more);
+        let ticket = router.start(&meta(Op::MetaGet, ""));
+        line(&mut router, "a", Outcome::NotFound, "EN");
+        assert_eq!((router.told(ticket), router.sent().len()), (Some(Outcome::NotFound), 1), "{more}");
+        router.end();
+    }
 }
 
 #[test]
