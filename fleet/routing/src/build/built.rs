@@ -1,6 +1,7 @@
 //! Makes a tree of a whole configuration.
 
 use super::named::Named;
+use super::nesting::Nesting;
 use super::{Builder, BuiltPool, PoolHandles};
 use crate::config::{ConfigError, Json, Pools, Sources};
 use crate::destinations::Destinations;
@@ -41,15 +42,13 @@ pub fn build(
         pools: Pools::new(json, sources)?,
         built_pools: HashMap::new(),
         named: Named::default(),
-        heights: HashMap::new(),
         domains: HashMap::new(),
         domain_numbers: HashMap::new(),
         logs: HashMap::new(),
         settings,
         destinations,
         warnings: Vec::new(),
-        depth: 0,
-        deepest: 0,
+        nesting: Nesting::default(),
     };
     top.finish(&mut builder.warnings);
     if let Some(named) = named {

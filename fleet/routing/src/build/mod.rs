@@ -4,6 +4,7 @@ mod built;
 mod members;
 mod named;
 mod naming;
+mod nesting;
 mod pool_handles;
 mod pools;
 mod roots;
@@ -17,6 +18,7 @@ use crate::settings::Settings;
 use crate::step::{Hop, LogName, NodeId};
 use crate::warm_ups::WarmUps;
 use named::{Named, only};
+use nesting::Nesting;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -31,8 +33,6 @@ pub(crate) struct Builder<'c> {
     pools: Pools<'c>,
     built_pools: HashMap<Arc<str>, PoolHandles>,
     named: Named<'c>,
-    /// How many routes are within each other below a route that may be named again.
-    heights: HashMap<NodeId, usize>,
     /// Failure domains of servers, by number.
     domains: HashMap<NodeId, u32>,
     domain_numbers: HashMap<FailureDomain, u32>,
@@ -40,9 +40,7 @@ pub(crate) struct Builder<'c> {
     settings: &'c Settings,
     destinations: &'c mut Destinations,
     warnings: Vec<ConfigError>,
-    /// How many routes the present one is in, itself counted, and at most what it has named.
-    depth: usize,
-    deepest: usize,
+    nesting: Nesting,
 }
 
 /// Routes of mcrouter's that this router does not have, and why.
@@ -58,9 +56,6 @@ const REFUSED: [(&str, &str); 7] = [
     ),
     ("McBucketRoute", "buckets of keys do not exist"),
 ];
-
-/// Routes within routes, by whatever names: a worker's stack has to have room for a request on its way through them.
-const DEPTH_MAX: usize = 64;
 
 impl<'c> Builder<'c> {
     pub(crate) fn add(&mut self, handle: AnyHandle) -> NodeId {
@@ -138,14 +133,9 @@ impl<'c> Builder<'c> {
 
     /// The handle that `json` describes: an object with a type, a name, or a short form.
     pub(crate) fn node(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
-        self.depth += 1;
-        let outside = std::mem::replace(&mut self.deepest, 0);
-        let node = self.reach(json, self.depth).and_then(|()| self.any(json));
-        if let Ok(node) = node {
-            self.heights.insert(node, self.deepest - self.depth);
-        }
-        self.deepest = self.deepest.max(outside);
-        self.depth -= 1;
+        let outside = self.nesting.begin();
+        let node = self.nesting.reach(json, self.nesting.depth()).and_then(|()| self.any(json));
+        self.nesting.end(outside, node.as_ref().ok().copied());
         node
     }
 
@@ -166,21 +156,6 @@ impl<'c> Builder<'c> {
         }
     }
 
-    /// So many routes are within each other here.
-    fn reach(&mut self, json: &Json, depth: usize) -> Result<(), ConfigError> {
-        self.deepest = self.deepest.max(depth);
-        if depth > DEPTH_MAX {
-            return Err(json.error(format!("more than {DEPTH_MAX} routes within each other")));
-        }
-        Ok(())
-    }
-
-    /// These routes, with all that is in them, are named in one that is in so many others.
-    fn reach_again(&mut self, json: &Json, nodes: &[NodeId], depth: usize) -> Result<(), ConfigError> {
-        let height = nodes.iter().filter_map(|node| self.heights.get(node)).max().copied();
-        self.reach(json, depth + height.unwrap_or(0))
-    }
-
     fn object(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
         let Some(kind) = json.get("type") else {
             return Err(json.error("a route without a type"));
@@ -196,7 +171,7 @@ impl<'c> Builder<'c> {
     }
 
     fn short_form(&mut self, json: &Json, text: &Arc<str>) -> Result<NodeId, ConfigError> {
-        if let Some(nodes) = self.named(json, text, self.depth)? {
+        if let Some(nodes) = self.named(json, text, self.nesting.depth())? {
             return only(json, &nodes);
         }
         let place = json.place.clone();
@@ -239,7 +214,7 @@ impl<'c> Builder<'c> {
             if text.is_empty() {
                 return Ok(Vec::new());
             }
-            if let Some(nodes) = self.named(json, text, self.depth + 1)? {
+            if let Some(nodes) = self.named(json, text, self.nesting.depth() + 1)? {
                 return Ok(nodes.into());
             }
         }

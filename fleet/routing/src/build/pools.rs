@@ -12,7 +12,7 @@ impl Builder<'_> {
     pub(super) fn pool(&mut self, json: &Json) -> Result<PoolHandles, ConfigError> {
         let pool = self.pools.pool(json)?;
         if let Some(built) = self.built_pools.get(&pool.name).cloned() {
-            self.reach_again(json, &built.children, self.depth + 1)?;
+            self.nesting.reach_again(json, &built.children, self.nesting.depth() + 1)?;
             return Ok(built);
         }
         let mut servers = Vec::new();
