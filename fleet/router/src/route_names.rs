@@ -15,6 +15,7 @@ const NAMES: &[(&str, &str)] = &[
     ("AllMajorityRoute", "all-majority"),
     ("AllSyncRoute", "all-sync"),
     ("BigValueRoute", "big-value"),
+    ("DevNullRoute", "devnull"),
     ("ErrorRoute", "error|log|mc_res_local_error"),
     ("FailoverRoute", "failover"),
     ("FailoverWithExptimeRoute", "failover-exptime"),

@@ -12,10 +12,12 @@
 
 mod build;
 pub mod config;
+mod counts;
 mod departures;
 mod destinations;
 mod explain;
 mod exptime;
+mod failure_domains;
 mod handle;
 pub mod hash;
 mod ids;
@@ -30,6 +32,7 @@ mod walk;
 mod warm_ups;
 
 pub use build::{Built, BuiltPool, build};
+pub use counts::{RouteCount, RouteCounts};
 pub use departures::Departures;
 pub use destinations::{Claim, DestinationSpec, Destinations};
 pub use explain::Line;

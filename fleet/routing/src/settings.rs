@@ -1,6 +1,7 @@
 //! What a configuration does not say: settings of the router.
 
 use crate::config::Pool;
+use crate::counts::RouteCounts;
 use crate::leases::LeaseTokens;
 use crate::prefix::{self, Unknown};
 use crate::warm_ups::WarmUps;
@@ -23,6 +24,8 @@ pub struct Settings {
     pub leases: Arc<LeaseTokens>,
     /// The same of cold clusters.
     pub warm_ups: Arc<WarmUps>,
+    /// The counters of route handles, of all trees that are made with these settings.
+    pub counts: Arc<RouteCounts>,
 }
 
 /// Marks of packets to servers whose pool does not name them.
@@ -39,8 +42,8 @@ impl Settings {
     pub fn plain(default_route: &str, server: Duration) -> Self {
         let timeouts = Timeouts { server, within_cluster: None, cross_cluster: None, cross_region: None };
         let (leases, warm_ups, default_route) = (Arc::default(), Arc::default(), default_route.into());
-        let (unknown_prefix, big_values, qos) = (Unknown::Refused, None, None);
-        Settings { default_route, unknown_prefix, timeouts, big_values, qos, leases, warm_ups }
+        let (unknown_prefix, big_values, qos, counts) = (Unknown::Refused, None, None, Arc::default());
+        Settings { default_route, unknown_prefix, timeouts, big_values, qos, leases, warm_ups, counts }
     }
 
     /// How long servers of a pool may take.

@@ -1,5 +1,6 @@
 //! What handles tell the walk, and what it tells them.
 
+use crate::failure_domains::FailureDomains;
 pub(crate) use crate::ids::{DestinationId, LogName, NodeId};
 use crate::outcome::Outcome;
 use crate::request::Op;
@@ -67,6 +68,7 @@ pub(crate) struct State {
     /// The handle's own.
     pub(crate) a: u32,
     pub(crate) b: u128,
+    pub(crate) c: u32,
 }
 
 /// How a request is changed on its way.
@@ -180,6 +182,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) facts: Facts,
     /// The time of [`Facts::now_ms`] by now.
     pub(crate) now_ms: u64,
+    /// The failure domains of the tree's servers.
+    pub(crate) domains: &'a FailureDomains,
     pub(crate) asks: &'a mut Vec<Ask>,
     pub(crate) scratch: &'a mut Vec<u8>,
     pub(crate) random: &'a mut u64,

@@ -1,5 +1,6 @@
 //! A configuration that requests can be sent through.
 
+use crate::failure_domains::FailureDomains;
 use crate::handle::AnyHandle;
 use crate::prefix::Prefixes;
 use crate::step::{DestinationId, LogName, NodeId};
@@ -14,6 +15,7 @@ pub struct Tree {
     everywhere: NodeId,
     /// What is behind the first handle that logs under a name.
     logs: HashMap<LogName, NodeId>,
+    domains: FailureDomains,
 }
 
 impl Tree {
@@ -22,8 +24,9 @@ impl Tree {
         prefixes: Prefixes,
         everywhere: NodeId,
         logs: HashMap<LogName, NodeId>,
+        domains: FailureDomains,
     ) -> Self {
-        Tree { handles: handles.into(), prefixes, everywhere, logs }
+        Tree { handles: handles.into(), prefixes, everywhere, logs, domains }
     }
 
     pub(crate) fn everywhere(&self) -> NodeId {
@@ -42,6 +45,11 @@ impl Tree {
     /// The servers that requests may come to.
     pub fn destinations(&self) -> impl Iterator<Item = DestinationId> {
         self.handles.iter().filter_map(AnyHandle::destination)
+    }
+
+    #[inline]
+    pub(crate) fn domains(&self) -> &FailureDomains {
+        &self.domains
     }
 
     pub(crate) fn log(&self, log: LogName) -> Option<NodeId> {

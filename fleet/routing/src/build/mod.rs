@@ -1,6 +1,7 @@
 //! From a configuration to a tree.
 
 mod built;
+mod domains;
 mod members;
 mod named;
 mod naming;
@@ -10,13 +11,15 @@ mod pools;
 mod roots;
 mod selectors;
 
-use crate::config::{ConfigError, FailureDomain, Json, Pools, Value};
+use crate::config::{ConfigError, Json, Pools, Value};
+use crate::counts::Tally;
 use crate::destinations::Destinations;
 use crate::handle::{AllSync, AnyHandle, Children, KeepPrefix, NAMES, Shadow};
 use crate::hash::Selector;
 use crate::settings::Settings;
 use crate::step::{Hop, LogName, NodeId};
 use crate::warm_ups::WarmUps;
+use domains::Domains;
 use named::{Named, only};
 use nesting::Nesting;
 use std::collections::{HashMap, HashSet};
@@ -33,12 +36,12 @@ pub(crate) struct Builder<'c> {
     pools: Pools<'c>,
     built_pools: HashMap<Arc<str>, PoolHandles>,
     named: Named<'c>,
-    /// Failure domains of servers, by number.
-    domains: HashMap<NodeId, u32>,
-    domain_numbers: HashMap<FailureDomain, u32>,
+    domains: Domains,
     logs: HashMap<LogName, NodeId>,
     settings: &'c Settings,
     destinations: &'c mut Destinations,
+    /// The counters that all handles of the tree share.
+    tally: Arc<Tally>,
     warnings: Vec<ConfigError>,
     nesting: Nesting,
 }
@@ -100,8 +103,14 @@ impl<'c> Builder<'c> {
         &self.settings.warm_ups
     }
 
+    /// The counters that all handles of the tree share.
+    pub(crate) fn tally(&self) -> Arc<Tally> {
+        self.tally.clone()
+    }
+
+    /// The failure domain of a server.
     pub(crate) fn domain(&self, node: NodeId) -> Option<u32> {
-        self.domains.get(&node).copied()
+        self.domains.of(node)
     }
 
     /// The same server, whose deletes are logged when they fail. What is no server stays as it is.
@@ -115,16 +124,8 @@ impl<'c> Builder<'c> {
             _ => return node,
         };
         let logged = self.add(handle);
-        if let Some(domain) = self.domain(node) {
-            self.domains.insert(logged, domain);
-        }
+        self.domains.share(logged, node);
         logged
-    }
-
-    fn in_domain(&mut self, node: NodeId, domain: &FailureDomain) {
-        let next = self.domain_numbers.len() as u32;
-        let number = *self.domain_numbers.entry(domain.clone()).or_insert(next);
-        self.domains.insert(node, number);
     }
 
     pub(crate) fn null(&mut self) -> NodeId {

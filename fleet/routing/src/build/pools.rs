@@ -24,7 +24,10 @@ impl Builder<'_> {
                 let Some(target) = target else { continue };
                 let made = self.server(&pool, target, &mut destinations)?;
                 if let Some(domain) = &server.failure_domain {
-                    self.in_domain(made, domain);
+                    self.domains.put(made, domain);
+                    if let Some(number) = self.server_of(made) {
+                        self.domains.name(made, number);
+                    }
                 }
                 *node = Some(made);
             }
@@ -39,6 +42,14 @@ impl Builder<'_> {
             PoolHandles { pool: pool.clone(), servers, children: children[..present].into(), destinations };
         self.built_pools.insert(pool.name.clone(), built.clone());
         Ok(built)
+    }
+
+    /// The server that a handle of a pool leads to.
+    fn server_of(&self, node: NodeId) -> Option<DestinationId> {
+        match &self.handles[node.0 as usize] {
+            AnyHandle::KeepPrefix(KeepPrefix(server)) => self.server_of(*server),
+            handle => handle.destination(),
+        }
     }
 
     fn server(
@@ -79,7 +90,7 @@ impl Builder<'_> {
                 Handover::between(self, [old, new], handover.stage, &name, self.settings.timeout(pool));
             *child = self.add(AnyHandle::Handover(handle));
             if let Some(domain) = &server.failure_domain {
-                self.in_domain(*child, domain);
+                self.domains.put(*child, domain);
             }
         }
         children

@@ -253,7 +253,8 @@ impl<T: Copy> UnderWay<T> {
             match hops(planted.tree, node, request) {
                 Hop::To(handle) => node = handle,
                 Hop::Send(destination, log) => {
-                    return sink.send(destination, request, log, origin).err().map(Done::Made);
+                    let refused = sink.send(destination, request, log, origin).err();
+                    return refused.map(|why| Done::Refused(why, destination));
                 }
             }
             if self.kept.is_full() {
@@ -262,7 +263,8 @@ impl<T: Copy> UnderWay<T> {
             let first = self.asks.len();
             let UnderWay { asks, scratch, random, waits, .. } = self;
             let now_ms = facts.now_ms;
-            let mut cx = Cx { facts: *facts, now_ms, asks, scratch, random, waits, holds: Holds::No };
+            let (domains, holds) = (planted.tree.domains(), Holds::No);
+            let mut cx = Cx { facts: *facts, now_ms, domains, asks, scratch, random, waits, holds };
             let step = planted.tree.handle(node).enter(&mut cx, request);
             if self.asks.len() > first && !matches!(step, Step::Await(_)) {
                 self.tell(planted, first, request, facts, sink);
@@ -270,7 +272,8 @@ impl<T: Copy> UnderWay<T> {
             match step {
                 Step::Tail(next) => node = next,
                 Step::Send(destination, log) => {
-                    return sink.send(destination, request, log, origin).err().map(Done::Made);
+                    let refused = sink.send(destination, request, log, origin).err();
+                    return refused.map(|why| Done::Refused(why, destination));
                 }
                 Step::Answer(outcome) => return Some(Done::Made(outcome)),
                 Step::Rewritten(next, rewrite) => {
@@ -411,7 +414,8 @@ impl<T: Copy> UnderWay<T> {
         let it = &mut frames[frame as usize];
         it.outstanding -= 1;
         it.state.answers += 1;
-        let mut cx = Cx { facts: it.facts, now_ms, asks, scratch, random, waits, holds: Holds::No };
+        let (facts, domains, holds) = (it.facts, tree.domains(), Holds::No);
+        let mut cx = Cx { facts, now_ms, domains, asks, scratch, random, waits, holds };
         let then = tree.handle(it.node).resume(&mut cx, &mut it.state, child, request, answer);
         match cx.holds {
             Holds::No => {}

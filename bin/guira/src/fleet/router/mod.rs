@@ -321,6 +321,7 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
         qos: qos(flags)?,
         leases: Arc::default(),
         warm_ups: Arc::new(WarmUps::new(|what| tracing::info!("{what}"))),
+        counts: Arc::default(),
     })
 }
 
