@@ -271,7 +271,7 @@ impl Flow {
         let server = DestinationId(self.destinations.server_of(number));
         match (delete, &mut self.log) {
             (Some(delete), Some(log)) => log.take(server, delete, origin, answer.outcome),
-            _ => walks.answer(origin, answer, self),
+            _ => walks.answer(origin, &Answer { server: Some(server), ..*answer }, self),
         }
     }
 
@@ -321,7 +321,12 @@ impl Flow {
                 calls.item(ticket, value);
             });
             match self.destinations[number as usize].next(&input[at..]) {
-                Heard::Answer(origin, answer, taken) => {
+                Heard::Answer(origin, mut answer, taken) => {
+                    // Only route handles read the server of a reply.
+                    if let Origin::Frame { .. } = origin {
+                        let server = self.destinations.server_of(number);
+                        answer.server = Some(DestinationId(server));
+                    }
                     walks.answer(origin, &answer, self);
                     at += taken;
                 }

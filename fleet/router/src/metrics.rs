@@ -171,12 +171,18 @@ fn add_counters(out: &mut Exposition, rows: &[Metric], values: impl IntoIterator
     }
 }
 
+/// Families of several rows, with their meanings.
+const SHARED_FAMILIES: [(&str, &str); 3] = [
+    ("guira_router_tko_servers{", "Servers that are marked as failed."),
+    ("guira_router_failover_errors_total{", "Failures in failover routes, except those of the last child."),
+    ("guira_router_failover_collisions_total{", "Children that DeterministicOrderPolicy passed over."),
+];
+
 /// Rows of one family have one meaning.
 fn help(stat: &Stat) -> &'static str {
-    match stat.metric.exported {
-        Some(name) if name.starts_with("guira_router_tko_servers") => "Servers that are marked as failed.",
-        _ => stat.metric.meaning,
-    }
+    let exported = stat.metric.exported.unwrap_or_default();
+    let family = SHARED_FAMILIES.iter().find(|(name, _)| exported.starts_with(name));
+    family.map_or(stat.metric.meaning, |(_, meaning)| meaning)
 }
 
 fn add_clients(out: &mut Exposition, figures: &Figures<'_>) {

@@ -15,6 +15,7 @@ const NAMES: &[(&str, &str)] = &[
     ("AllMajorityRoute", "all-majority"),
     ("AllSyncRoute", "all-sync"),
     ("BigValueRoute", "big-value"),
+    ("DevNullRoute", "devnull"),
     ("FailoverRoute", "failover"),
     ("FailoverWithExptimeRoute", "failover-exptime"),
     ("HashRoute", "hash"),

@@ -75,6 +75,7 @@ impl Path<'_> {
         let mut cx = Cx {
             facts: self.facts,
             now_ms: self.facts.now_ms,
+            domains: self.tree.domains(),
             asks: &mut asks,
             scratch: &mut scratch,
             random: &mut random,

@@ -1,5 +1,6 @@
 //! Replies, as route handles see them.
 
+use crate::ids::DestinationId;
 use crate::request::{Group, Op};
 use crate::step::{Flags, Shown};
 
@@ -168,6 +169,9 @@ pub struct Answer<'a> {
     pub line: &'a [u8],
     /// The reply to a classic get as it came, from VALUE on; of a meta command, the value. Empty if there is none, or it is not known any more.
     pub block: &'a [u8],
+    /// The server that replied, or to which the router did not send the request because the server is marked as failed. `None` if a route
+    /// made the answer.
+    pub server: Option<DestinationId>,
 }
 
 /// An item in a reply.
@@ -181,7 +185,7 @@ pub struct Item<'a> {
 impl Answer<'static> {
     /// An answer that is only an outcome.
     pub const fn of(outcome: Outcome) -> Self {
-        Answer { outcome, item: None, number: 0, line: b"", block: b"" }
+        Answer { outcome, item: None, number: 0, line: b"", block: b"", server: None }
     }
 }
 
@@ -194,6 +198,7 @@ pub(crate) struct KeptAnswer {
     line: Box<[u8]>,
     /// Of a meta command, if it is not the item's. That of a classic get is made again.
     value: Box<[u8]>,
+    server: Option<DestinationId>,
 }
 
 impl Answer<'_> {
@@ -234,13 +239,15 @@ impl KeptAnswer {
             number: answer.number,
             line: answer.line.into(),
             value: answer.kept_block().into(),
+            server: answer.server,
         }
     }
 
     pub(crate) fn answer(&self) -> Answer<'_> {
         let item = self.item.as_ref().map(|(flags, value)| Item { flags: *flags, value });
         let block = item.filter(|_| !self.line.is_empty()).map_or(&*self.value, |item| item.value);
-        Answer { outcome: self.outcome, item, number: self.number, line: &self.line, block }
+        let KeptAnswer { outcome, number, line, server, .. } = self;
+        Answer { outcome: *outcome, item, number: *number, line, block, server: *server }
     }
 }
 

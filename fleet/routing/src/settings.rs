@@ -2,6 +2,7 @@
 
 use crate::config::Pool;
 use crate::counted_pools::CountedPools;
+use crate::counts::RouteCounts;
 use crate::leases::LeaseTokens;
 use crate::prefix::{self, Unknown};
 use crate::warm_ups::WarmUps;
@@ -28,6 +29,8 @@ pub struct Settings {
     /// The same of cold clusters.
     pub warm_ups: Arc<WarmUps>,
     pub counted_pools: CountedPools,
+    /// The counters of route handles, of all trees that are made with these settings.
+    pub counts: Arc<RouteCounts>,
 }
 
 /// Whether a LoggingRoute is in front of each route, as mcrouter's `--enable-logging-route` puts it there.
@@ -64,6 +67,7 @@ impl Settings {
             leases,
             warm_ups,
             counted_pools: CountedPools::default(),
+            counts: Arc::default(),
         }
     }
 

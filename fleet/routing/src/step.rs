@@ -1,32 +1,10 @@
 //! What handles tell the walk, and what it tells them.
 
 use crate::counted_pools::CountedPool;
+use crate::failure_domains::FailureDomains;
+pub(crate) use crate::ids::{DestinationId, LogName, NodeId};
 use crate::outcome::Outcome;
 use crate::request::Op;
-use std::num::NonZeroU32;
-
-/// A handle of a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct NodeId(pub(crate) u32);
-
-/// A server with the way to it. Numbers stay the same when a configuration is loaded again that has it too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DestinationId(pub u32);
-
-/// A name under which deletes that fail are logged: mcrouter's asynclog name. Numbers stay the same when a configuration is loaded again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LogName(NonZeroU32);
-
-impl LogName {
-    pub(crate) fn new(index: usize) -> Self {
-        LogName(NonZeroU32::MIN.saturating_add(index as u32))
-    }
-
-    /// Its place among [`crate::Destinations::logs`].
-    pub fn index(self) -> usize {
-        self.0.get() as usize - 1
-    }
-}
 
 /// Where a handle that does nothing but choose sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +73,7 @@ pub(crate) struct State {
     /// The handle's own.
     pub(crate) a: u32,
     pub(crate) b: u128,
+    pub(crate) c: u32,
 }
 
 /// How a request is changed on its way.
@@ -208,6 +187,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) facts: Facts,
     /// The time of [`Facts::now_ms`] by now.
     pub(crate) now_ms: u64,
+    /// The failure domains of the tree's servers.
+    pub(crate) domains: &'a FailureDomains,
     pub(crate) asks: &'a mut Vec<Ask>,
     pub(crate) scratch: &'a mut Vec<u8>,
     pub(crate) random: &'a mut u64,

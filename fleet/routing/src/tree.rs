@@ -1,5 +1,6 @@
 //! A configuration that requests can be sent through.
 
+use crate::failure_domains::FailureDomains;
 use crate::handle::AnyHandle;
 use crate::prefix::Prefixes;
 use crate::step::{DestinationId, LogName, NodeId};
@@ -15,7 +16,8 @@ pub struct Tree {
     /// What is behind the first handle that logs under a name.
     logs: HashMap<LogName, NodeId>,
     /// Whether it has a pool that is counted.
-    counts: bool,
+    has_counted_pools: bool,
+    domains: FailureDomains,
 }
 
 impl Tree {
@@ -24,15 +26,16 @@ impl Tree {
         prefixes: Prefixes,
         everywhere: NodeId,
         logs: HashMap<LogName, NodeId>,
+        domains: FailureDomains,
     ) -> Self {
-        let counts = handles.iter().any(|handle| matches!(handle, AnyHandle::Counted(_)));
-        Tree { handles: handles.into(), prefixes, everywhere, logs, counts }
+        let has_counted_pools = handles.iter().any(|handle| matches!(handle, AnyHandle::Counted(_)));
+        Tree { handles: handles.into(), prefixes, everywhere, logs, has_counted_pools, domains }
     }
 
     /// Whether it has a pool that is counted.
     #[inline]
-    pub(crate) fn counts(&self) -> bool {
-        self.counts
+    pub(crate) fn has_counted_pools(&self) -> bool {
+        self.has_counted_pools
     }
 
     pub(crate) fn everywhere(&self) -> NodeId {
@@ -51,6 +54,11 @@ impl Tree {
     /// The servers that requests may come to.
     pub fn destinations(&self) -> impl Iterator<Item = DestinationId> {
         self.handles.iter().filter_map(AnyHandle::destination)
+    }
+
+    #[inline]
+    pub(crate) fn domains(&self) -> &FailureDomains {
+        &self.domains
     }
 
     pub(crate) fn log(&self, log: LogName) -> Option<NodeId> {

@@ -2,6 +2,7 @@
 
 use crate::upstream::scripted;
 use crate::{Router, name, stop};
+use guira_harness::port::nobody;
 use guira_tests::binary::step;
 use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::server::{limit_descriptors, wait_for_log};
@@ -333,4 +334,83 @@ fn a_reply_that_comes_in_pieces_is_one() {
     let mut client = router.connect();
     client.exchange("get missing key\r\n", String::from_utf8(expected).expect("it is text").as_str());
     drop(server.join().expect("it was asked"));
+}
+
+/// The router's counters of failovers with these names.
+fn failovers(client: &mut Client, names: &[&str]) -> Vec<String> {
+    let stats = client.stats("all");
+    names.iter().map(|name| stats[&format!("failover_{name}")].clone()).collect()
+}
+
+const FAILOVERS: [&str; 8] = [
+    "all_count",
+    "all_failed_count",
+    "rate_limited_count",
+    "policy_result_error",
+    "policy_tko_error",
+    "num_collisions",
+    "num_failed_domain_collisions",
+    "same_failure_domain",
+];
+
+/// The expected numbers are from a model of mcrouter's algorithm.
+#[test]
+fn failovers_are_counted_and_leave_the_domain_of_a_server_that_is_gone() {
+    let (near, far) = (Server::start(), Server::start());
+    let router = router(&format!(
+        r#"{{
+            "pools": {{"P": {{"servers": ["{}", "{}", "{}"], "failure_domains": [1, 1, 2]}}}},
+            "route": {{
+                "type": "SaltedFailoverRoute", "pool": "P",
+                "failover_policy": {{
+                    "type": "DeterministicOrderPolicy", "max_tries": 2, "max_error_tries": 2,
+                    "enable_failure_domains": true
+                }}
+            }}
+        }}"#,
+        nobody(),
+        name(&near),
+        name(&far)
+    ));
+    let mut client = router.connect();
+    assert_eq!(failovers(&mut client, &FAILOVERS), ["0"; 8]);
+    for number in 0..60 {
+        client.exchange(format!("get k{number}\r\n"), "END\r\n");
+    }
+    let gets = [near, far].map(|server| server.connect().stats("")["cmd_get"].clone());
+    assert_eq!(gets, ["21", "39"]);
+    let counts = failovers(&mut client, &FAILOVERS);
+    assert_eq!(counts, ["19", "0", "0", "0", "19", "0", "61", "0"]);
+    let of_counts = client.stats("count");
+    assert_eq!((&*of_counts["failover_policy_tko_error"], &*of_counts["failover_all_count"]), ("19", "19"));
+}
+
+#[test]
+fn failures_of_failovers_and_requests_for_no_server_are_counted() {
+    let failing = || scripted(|_, _| Some(b"SERVER_ERROR out\r\n".to_vec()), 1);
+    let ((first, first_server), (second, second_server)) = (failing(), failing());
+    let router = router(&format!(
+        r#"{{
+            "pools": {{"A": {{"servers": ["{first}"]}}, "B": {{"servers": ["{second}"]}}}},
+            "route": {{
+                "type": "PrefixSelectorRoute", "policies": {{"null:": "DevNullRoute", "none:": "NullRoute"}},
+                "wildcard": {{
+                    "type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B"],
+                    "failover_limit": {{"rate": 0.000001, "burst": 1}}
+                }}
+            }}
+        }}"#
+    ));
+    let mut client = router.connect();
+    client.exchange("get key\r\n", "SERVER_ERROR out\r\n");
+    // The first get has used the only token of the limit.
+    client.exchange("get key\r\n", "SERVER_ERROR out\r\n");
+    client.exchange("set null:k 0 0 1\r\na\r\n", "NOT_STORED\r\n");
+    client.exchange("delete null:k\r\n", "NOT_FOUND\r\n");
+    client.exchange("get none:k\r\n", "END\r\n");
+    assert_eq!(failovers(&mut client, &FAILOVERS), ["1", "1", "1", "2", "0", "0", "0", "1"]);
+    assert_eq!(client.stats("all")["dev_null_requests"], "2");
+    drop((client, router));
+    first_server.join().expect("it was asked");
+    second_server.join().expect("it was asked");
 }

@@ -37,9 +37,9 @@ const ROUTER_HEAD: &str = "
 # Metrics of the router
 
 The lines of `stats` of `guira router`, with mcrouter's names where mcrouter has them. mcrouter's
-rates (its names that do not end in `_count`) do not exist. Counters count since the start. A
-*server* is a server of the configuration with its connections, one per thread. The last column is
-the name in `/metrics` of [the router's admin
+rates do not exist, such as `failover_all`: `failover_all_count` is the count. Counters count since
+the start. A *server* is a server of the configuration with its connections, one per thread. The
+last column is the name in `/metrics` of [the router's admin
 listener](../guide/replacing-mcrouter.md#metrics-over-http), where each server and pool has labels.
 ";
 

@@ -100,9 +100,8 @@ pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
         }
         b"count" => {
             let figures = Figures::of(shared);
-            let counts = STATS
-                .iter()
-                .filter(|stat| stat.metric.kind == Kind::Counter && stat.metric.name.ends_with("_count"));
+            let counts =
+                STATS.iter().filter(|stat| stat.metric.kind == Kind::Counter && is_count(stat.metric.name));
             counts.for_each(|stat| put(stat.metric.name, &(stat.value)(&figures)));
             commands(&figures, &mut put);
             failures(&figures, &mut put);
@@ -114,6 +113,11 @@ pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
         _ => return out.line("CLIENT_ERROR bad stats command"),
     }
     out.line("END");
+}
+
+/// Whether `stats count` has a counter with this name.
+fn is_count(name: &str) -> bool {
+    name.ends_with("_count") || name.starts_with("failover_")
 }
 
 impl Figures<'_> {

@@ -7,7 +7,7 @@ use crate::pools::Pools;
 use crate::shared::{ConfigReport, Origin, Shared};
 use crate::upstream::{STATES, Server, ServerCount};
 use guira_names::NameGauge;
-use guira_routing::{Outcome, WarmUpCount};
+use guira_routing::{Outcome, RouteCount, WarmUpCount};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::wall_clock;
 use guira_sync::metrics::{Kind, Metric, Unit};
@@ -345,6 +345,66 @@ pub(crate) const STATS: &[Stat] = &[
     )
     .exported("guira_router_delays_total"),
     counter(
+        "failover_all_count",
+        Count,
+        "Requests for which a failover route could try another child, because the first failed.",
+        |it| routes(it, RouteCount::Failover),
+    )
+    .exported("guira_router_failovers_total"),
+    counter(
+        "failover_all_failed_count",
+        Count,
+        "Requests of failover routes whose last child failed, or whose only child did.",
+        |it| routes(it, RouteCount::AllFailed),
+    )
+    .exported("guira_router_failovers_failed_total"),
+    counter(
+        "failover_rate_limited_count",
+        Count,
+        "Failures after which failover_limit allowed no other child.",
+        |it| routes(it, RouteCount::RateLimited),
+    )
+    .exported("guira_router_failovers_limited_total"),
+    counter(
+        "failover_policy_result_error",
+        Count,
+        "Failures in failover routes, except those of the last child and of unreachable servers.",
+        |it| routes(it, RouteCount::ResultError),
+    )
+    .exported("guira_router_failover_errors_total{reason=result}"),
+    counter(
+        "failover_policy_tko_error",
+        Count,
+        "The same of servers that are marked as failed, unreachable or shutting down.",
+        |it| routes(it, RouteCount::TkoError),
+    )
+    .exported("guira_router_failover_errors_total{reason=tko}"),
+    counter(
+        "failover_num_collisions",
+        Count,
+        "Children that DeterministicOrderPolicy passed over because they were tried already, in requests without a good reply before the last child.",
+        |it| routes(it, RouteCount::Collision),
+    )
+    .exported("guira_router_failover_collisions_total{reason=tried}"),
+    counter(
+        "failover_num_failed_domain_collisions",
+        Count,
+        "The same because of their failure domain.",
+        |it| routes(it, RouteCount::FailedDomainCollision),
+    )
+    .exported("guira_router_failover_collisions_total{reason=domain}"),
+    counter(
+        "failover_same_failure_domain",
+        Count,
+        "Replies of replacement servers in the failure domain of the server that failed first. Servers without a domain are in the same one.",
+        |it| routes(it, RouteCount::SameDomain),
+    )
+    .exported("guira_router_failover_same_domain_total"),
+    counter("dev_null_requests", Count, "Requests that DevNullRoute replied to.", |it| {
+        routes(it, RouteCount::DevNull)
+    })
+    .exported("guira_router_dev_null_requests_total"),
+    counter(
         "redirected_lease_set_count",
         Count,
         "Lease-sets sent to the replacement server that granted their token.",
@@ -519,6 +579,10 @@ pub(crate) const STATS: &[Stat] = &[
         it.config.failures.to_string()
     }),
 ];
+
+fn routes(figures: &Figures<'_>, what: RouteCount) -> String {
+    figures.shared.settings().counts.count(what).to_string()
+}
 
 fn warm_up(figures: &Figures<'_>, what: WarmUpCount) -> String {
     figures.shared.settings().warm_ups.count(what).to_string()

@@ -1,6 +1,8 @@
 //! Makes a tree of a whole configuration.
 
+use super::domains::Domains;
 use super::named::Named;
+use super::nesting::Nesting;
 use super::{Builder, BuiltPool, PoolHandles};
 use crate::config::{ConfigError, Json, Pools, Sources};
 use crate::destinations::Destinations;
@@ -41,15 +43,13 @@ pub fn build(
         pools: Pools::new(json, sources)?,
         built_pools: HashMap::new(),
         named: Named::default(),
-        heights: HashMap::new(),
-        domains: HashMap::new(),
-        domain_numbers: HashMap::new(),
+        domains: Domains::default(),
         logs: HashMap::new(),
         settings,
         destinations,
+        tally: settings.counts.tally(),
         warnings: Vec::new(),
-        depth: 0,
-        deepest: 0,
+        nesting: Nesting::default(),
     };
     top.finish(&mut builder.warnings);
     if let Some(named) = named {
@@ -57,10 +57,11 @@ pub fn build(
     }
     let prefixes = builder.roots(json, route, routes)?;
     let everywhere = builder.everywhere();
-    let Builder { handles, pools, built_pools, logs, mut warnings, .. } = builder;
+    let Builder { handles, pools, built_pools, logs, domains, mut warnings, .. } = builder;
     let read = pools.finish();
     warnings.extend(read.warnings);
     let mut pools: Vec<BuiltPool> = built_pools.into_values().map(PoolHandles::built).collect();
     pools.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(Built { tree: Tree::new(handles, prefixes, everywhere, logs), pools, imports: read.imports, warnings })
+    let tree = Tree::new(handles, prefixes, everywhere, logs, domains.finish());
+    Ok(Built { tree, pools, imports: read.imports, warnings })
 }

@@ -3,6 +3,7 @@
 use super::{Builder, PoolHandles, selectors};
 use crate::KEY_MAX;
 use crate::config::{ConfigError, Json, Object, Pool, Stage, Value};
+use crate::counts::Tally;
 use crate::handle::{AnyHandle, Children, Handover, Latest};
 use crate::hash::Selector;
 use crate::leases::LeaseTokens;
@@ -119,6 +120,11 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
     /// Cold clusters of all workers.
     pub(crate) fn warm_ups(&self) -> &WarmUps {
         self.build.warm_ups()
+    }
+
+    /// The counters that all handles of the tree share.
+    pub(crate) fn tally(&self) -> Arc<Tally> {
+        self.build.tally()
     }
 
     /// Keys of a pool that move between two places.

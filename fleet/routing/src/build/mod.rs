@@ -1,22 +1,27 @@
 //! From a configuration to a tree.
 
 mod built;
+mod domains;
 mod members;
 mod named;
 mod naming;
+mod nesting;
 mod pool_handles;
 mod pools;
 mod roots;
 mod selectors;
 
-use crate::config::{ConfigError, FailureDomain, Json, Pools, Value};
+use crate::config::{ConfigError, Json, Pools, Value};
+use crate::counts::Tally;
 use crate::destinations::Destinations;
 use crate::handle::{AllSync, AnyHandle, Children, KeepPrefix, NAMES, Shadow};
 use crate::hash::Selector;
 use crate::settings::Settings;
 use crate::step::{Hop, LogName, NodeId};
 use crate::warm_ups::WarmUps;
+use domains::Domains;
 use named::{Named, only};
+use nesting::Nesting;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -31,18 +36,14 @@ pub(crate) struct Builder<'c> {
     pools: Pools<'c>,
     built_pools: HashMap<Arc<str>, PoolHandles>,
     named: Named<'c>,
-    /// How many routes are within each other below a route that may be named again.
-    heights: HashMap<NodeId, usize>,
-    /// Failure domains of servers, by number.
-    domains: HashMap<NodeId, u32>,
-    domain_numbers: HashMap<FailureDomain, u32>,
+    domains: Domains,
     logs: HashMap<LogName, NodeId>,
     settings: &'c Settings,
     destinations: &'c mut Destinations,
+    /// The counters that all handles of the tree share.
+    tally: Arc<Tally>,
     warnings: Vec<ConfigError>,
-    /// How many routes the present one is in, itself counted, and at most what it has named.
-    depth: usize,
-    deepest: usize,
+    nesting: Nesting,
 }
 
 /// Routes of mcrouter's that this router does not have, and why.
@@ -58,9 +59,6 @@ const REFUSED: [(&str, &str); 7] = [
     ),
     ("McBucketRoute", "buckets of keys do not exist"),
 ];
-
-/// Routes within routes, by whatever names: a worker's stack has to have room for a request on its way through them.
-const DEPTH_MAX: usize = 64;
 
 impl<'c> Builder<'c> {
     pub(crate) fn add(&mut self, handle: AnyHandle) -> NodeId {
@@ -105,8 +103,14 @@ impl<'c> Builder<'c> {
         &self.settings.warm_ups
     }
 
+    /// The counters that all handles of the tree share.
+    pub(crate) fn tally(&self) -> Arc<Tally> {
+        self.tally.clone()
+    }
+
+    /// The failure domain of a server.
     pub(crate) fn domain(&self, node: NodeId) -> Option<u32> {
-        self.domains.get(&node).copied()
+        self.domains.of(node)
     }
 
     /// The same server, whose deletes are logged when they fail. What is no server stays as it is.
@@ -121,16 +125,8 @@ impl<'c> Builder<'c> {
             _ => return node,
         };
         let logged = self.add(handle);
-        if let Some(domain) = self.domain(node) {
-            self.domains.insert(logged, domain);
-        }
+        self.domains.share(logged, node);
         logged
-    }
-
-    fn in_domain(&mut self, node: NodeId, domain: &FailureDomain) {
-        let next = self.domain_numbers.len() as u32;
-        let number = *self.domain_numbers.entry(domain.clone()).or_insert(next);
-        self.domains.insert(node, number);
     }
 
     pub(crate) fn null(&mut self) -> NodeId {
@@ -139,14 +135,9 @@ impl<'c> Builder<'c> {
 
     /// The handle that `json` describes: an object with a type, a name, or a short form.
     pub(crate) fn node(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
-        self.depth += 1;
-        let outside = std::mem::replace(&mut self.deepest, 0);
-        let node = self.reach(json, self.depth).and_then(|()| self.any(json));
-        if let Ok(node) = node {
-            self.heights.insert(node, self.deepest - self.depth);
-        }
-        self.deepest = self.deepest.max(outside);
-        self.depth -= 1;
+        let outside = self.nesting.begin();
+        let node = self.nesting.reach(json, self.nesting.depth()).and_then(|()| self.any(json));
+        self.nesting.end(outside, node.as_ref().ok().copied());
         node
     }
 
@@ -165,21 +156,6 @@ impl<'c> Builder<'c> {
                 Err(json.error(reason))
             }
         }
-    }
-
-    /// So many routes are within each other here.
-    fn reach(&mut self, json: &Json, depth: usize) -> Result<(), ConfigError> {
-        self.deepest = self.deepest.max(depth);
-        if depth > DEPTH_MAX {
-            return Err(json.error(format!("more than {DEPTH_MAX} routes within each other")));
-        }
-        Ok(())
-    }
-
-    /// These routes, with all that is in them, are named in one that is in so many others.
-    fn reach_again(&mut self, json: &Json, nodes: &[NodeId], depth: usize) -> Result<(), ConfigError> {
-        let height = nodes.iter().filter_map(|node| self.heights.get(node)).max().copied();
-        self.reach(json, depth + height.unwrap_or(0))
     }
 
     fn object(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
@@ -204,7 +180,7 @@ impl<'c> Builder<'c> {
     }
 
     fn short_form(&mut self, json: &Json, text: &Arc<str>) -> Result<NodeId, ConfigError> {
-        if let Some(nodes) = self.named(json, text, self.depth)? {
+        if let Some(nodes) = self.named(json, text, self.nesting.depth())? {
             return only(json, &nodes);
         }
         let place = json.place.clone();
@@ -243,7 +219,7 @@ impl<'c> Builder<'c> {
             if text.is_empty() {
                 return Ok(Vec::new());
             }
-            if let Some(nodes) = self.named(json, text, self.depth + 1)? {
+            if let Some(nodes) = self.named(json, text, self.nesting.depth() + 1)? {
                 return Ok(nodes.into());
             }
         }

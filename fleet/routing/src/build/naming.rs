@@ -35,7 +35,7 @@ impl<'c> Builder<'c> {
             Some(Meaning::Failed(error)) => return Err(error.clone()),
             Some(Meaning::Routes(nodes, _)) => {
                 let nodes = nodes.clone();
-                self.reach_again(json, &nodes, depth)?;
+                self.nesting.reach_again(json, &nodes, depth)?;
                 return Ok(Some(nodes));
             }
             Some(Meaning::Waiting(member)) => member,
@@ -70,7 +70,7 @@ impl<'c> Builder<'c> {
             Some(Meaning::UnderWay) => return make(self),
             Some(Meaning::Waiting(_) | Meaning::Failed(_) | Meaning::Routes(..)) => {}
         }
-        let nodes = self.named(json, name, self.depth)?.unwrap_or_default();
+        let nodes = self.named(json, name, self.nesting.depth())?.unwrap_or_default();
         if let Some(Meaning::Routes(_, place)) = self.named.get(name).filter(|known| known.is_elsewhere(json))
         {
             let warning =

@@ -12,7 +12,7 @@ impl Builder<'_> {
     pub(super) fn pool(&mut self, json: &Json) -> Result<PoolHandles, ConfigError> {
         let pool = self.pools.pool(json)?;
         if let Some(built) = self.built_pools.get(&pool.name).cloned() {
-            self.reach_again(json, &built.children, self.depth + 1)?;
+            self.nesting.reach_again(json, &built.children, self.nesting.depth() + 1)?;
             return Ok(built);
         }
         let mut servers = Vec::new();
@@ -24,7 +24,10 @@ impl Builder<'_> {
                 let Some(target) = target else { continue };
                 let made = self.server(&pool, target, &mut destinations)?;
                 if let Some(domain) = &server.failure_domain {
-                    self.in_domain(made, domain);
+                    self.domains.put(made, domain);
+                    if let Some(number) = self.server_of(made) {
+                        self.domains.name(made, number);
+                    }
                 }
                 *node = Some(made);
             }
@@ -39,6 +42,14 @@ impl Builder<'_> {
             PoolHandles { pool: pool.clone(), servers, children: children[..present].into(), destinations };
         self.built_pools.insert(pool.name.clone(), built.clone());
         Ok(built)
+    }
+
+    /// The server that a handle of a pool leads to.
+    fn server_of(&self, node: NodeId) -> Option<DestinationId> {
+        match &self.handles[node.0 as usize] {
+            AnyHandle::KeepPrefix(KeepPrefix(server)) => self.server_of(*server),
+            handle => handle.destination(),
+        }
     }
 
     fn server(
@@ -83,7 +94,7 @@ impl Builder<'_> {
                 Handover::between(self, [old, new], handover.stage, &name, self.settings.timeout(pool));
             *child = self.add(AnyHandle::Handover(handle));
             if let Some(domain) = &server.failure_domain {
-                self.in_domain(*child, domain);
+                self.domains.put(*child, domain);
             }
         }
         children

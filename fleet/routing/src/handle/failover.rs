@@ -12,14 +12,16 @@ pub(crate) use failures::Failures;
 use super::{Children, Handle};
 use crate::build::{Builder, Members};
 use crate::config::{ConfigError, Json};
+use crate::counts::{RouteCount, Tally};
 use crate::hash::Selector;
 use crate::outcome::Answer;
 use crate::request::{Op, Request};
 use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
 use limit::Limit;
 use pairing::Pairing;
-use policy::Policy;
-use tried::{Failed, Tried};
+use policy::{Next, Policy};
+use std::sync::Arc;
+use tried::{Failed, Place, Tried};
 
 #[derive(Debug)]
 pub(crate) struct Failover {
@@ -30,6 +32,7 @@ pub(crate) struct Failover {
     tag: Tag,
     /// Lease tokens of those that stand in for the first child.
     pairing: Option<Pairing>,
+    tally: Arc<Tally>,
 }
 
 /// Whether servers are told that they stand in for another one.
@@ -62,7 +65,7 @@ impl Failover {
         };
         // Policies read them.
         let _ = (members.json("hash"), members.json("tags"));
-        Ok(Failover { children, failures, policy, limit, tag, pairing })
+        Ok(Failover { children, failures, policy, limit, tag, pairing, tally: members.tally() })
     }
 
     fn ask(&self, cx: &mut Cx<'_>, child: usize, request: &Request<'_>) {
@@ -73,6 +76,68 @@ impl Failover {
             && request.key.len() + TAG.len() <= crate::KEY_MAX;
         let rewrite = if is_tagged { Rewrite::key(cx.text(&[request.key, TAG])) } else { Rewrite::NONE };
         cx.ask(self.children[child], rewrite, child as u32);
+    }
+
+    fn count(&self, what: RouteCount) {
+        self.tally.add(what, 1);
+    }
+
+    fn count_collisions(&self, tried: Tried, key: &[u8]) {
+        if let Some(collisions) = self.policy.collisions(tried, key) {
+            self.tally.add(RouteCount::Collision, collisions.asked);
+            self.tally.add(RouteCount::FailedDomainCollision, collisions.in_failed_domain);
+        }
+    }
+
+    /// Counts the reply of a replacement child. Returns whether the child is the last one. As in mcrouter, the client receives the reply of
+    /// the last child, and its failure neither takes a token of the limit nor counts as an error of the policy.
+    fn has_stood_in(&self, cx: &Cx<'_>, state: &State, request: &Request<'_>, answer: &Answer<'_>) -> bool {
+        let (tried, key) = (Tried::of(state), request.routing_key());
+        if Place::of(answer.server, cx.domains).is_that_of(tried.first()) {
+            self.count(RouteCount::SameDomain);
+        }
+        let is_last = self.policy.ends(&self.children, tried.count() + 1, key);
+        if is_last {
+            if answer.outcome.is_error() {
+                self.count(RouteCount::AllFailed);
+            }
+            self.count_collisions(tried, key);
+        }
+        is_last
+    }
+
+    /// Counts the failure of a child that is not the last. Returns the child to try next, if there is one.
+    fn has_failed(
+        &self,
+        cx: &Cx<'_>,
+        state: &mut State,
+        child: usize,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+    ) -> Option<usize> {
+        let failed = self.policy.failed(answer.outcome);
+        let is_down = failed == Failed::IsDown;
+        self.count(if is_down { RouteCount::TkoError } else { RouteCount::ResultError });
+        if !is_down && self.limit.as_ref().is_some_and(|limit| !limit.allows()) {
+            self.count(RouteCount::RateLimited);
+            return None;
+        }
+        let (mut tried, key) = (Tried::of(state), request.routing_key());
+        if child == 0 {
+            tried.begin(Place::of(answer.server, cx.domains));
+        }
+        self.policy.add(&mut tried, child, failed);
+        tried.keep(state);
+        let next = self.policy.next(&self.children, tried, key);
+        if child == 0 && next != Next::Nobody {
+            self.count(RouteCount::Failover);
+        }
+        match next {
+            Next::Child(next) => return Some(next),
+            Next::Enough => self.count_collisions(tried, key),
+            Next::Nobody => self.count(RouteCount::AllFailed),
+        }
+        None
     }
 }
 
@@ -119,21 +184,14 @@ impl Handle for Failover {
         }
         // A delete is acknowledged by the first child or not at all: that has the item for good, and a stand-in only for a while.
         let answered = if request.op == Op::Delete && child != 0 { Then::Held } else { Then::Pass };
-        if !self.failures.has(request.op.group(), outcome) {
+        let is_last = child > 0 && self.has_stood_in(cx, state, request, answer);
+        if is_last || !self.failures.has(request.op.group(), outcome) {
             return match &self.pairing {
                 Some(pairing) if pairing.concerns(request, Op::LeaseGet) => pairing.give(cx, child, answer),
                 _ => answered,
             };
         }
-        let failed = self.policy.failed(outcome);
-        let mut tried = Tried::of(state);
-        self.policy.add(&mut tried, child as usize, failed);
-        if failed == Failed::Once && self.limit.as_ref().is_some_and(|limit| !limit.allows()) {
-            return answered;
-        }
-        let next = self.policy.next(&self.children, tried, child as usize, request.routing_key());
-        tried.keep(state);
-        match next {
+        match self.has_failed(cx, state, child as usize, request, answer) {
             Some(next) => {
                 if request.op == Op::Delete && child == 0 {
                     cx.hold();
@@ -147,11 +205,11 @@ impl Handle for Failover {
 
     fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         let mut tried = Tried::default();
-        let mut next = Some(0);
-        while let Some(child) = next {
+        let mut next = Next::Child(0);
+        while let Next::Child(child) = next {
             self.ask(cx, child, request);
             self.policy.add(&mut tried, child, Failed::Once);
-            next = self.policy.next(&self.children, tried, child, request.routing_key());
+            next = self.policy.next(&self.children, tried, request.routing_key());
         }
         Step::Await(State::default())
     }

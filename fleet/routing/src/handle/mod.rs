@@ -138,7 +138,8 @@ handles! {
     modify_exptime: ModifyExptime = "ModifyExptimeRoute";
     modify_key: ModifyKey = "ModifyKeyRoute";
     random: Random = "RandomRoute";
-    null: Null = "NullRoute" | "DevNullRoute";
+    null: Null = "NullRoute";
+    dev_null: DevNull = "DevNullRoute";
     error: Error = "ErrorRoute";
     warm_up: WarmUp = "WarmUpRoute";
     salted_failover: SaltedFailover = "SaltedFailoverRoute";

@@ -1,6 +1,7 @@
 //! What a handle has answered.
 
 use crate::outcome::{Answer, KeptAnswer, Outcome};
+use crate::step::DestinationId;
 
 #[derive(Debug)]
 pub(super) enum Done {
@@ -9,6 +10,8 @@ pub(super) enum Done {
     /// The same with another number.
     Renumbered(u64),
     Made(Outcome),
+    /// The sink did not send the request to this server.
+    Refused(Outcome, DestinationId),
     Numbered(Outcome, u64),
     Held(KeptAnswer),
 }
@@ -28,6 +31,7 @@ impl Done {
         match self {
             Done::Renumbered(number) => present.numbered(*number),
             Done::Made(outcome) => Answer::of(*outcome),
+            Done::Refused(outcome, server) => Answer { server: Some(*server), ..Answer::of(*outcome) },
             Done::Numbered(outcome, number) => Answer::of(*outcome).numbered(*number),
             Done::Present | Done::Held(_) => *present,
         }
@@ -37,7 +41,9 @@ impl Done {
     pub(super) fn renumbered(self, number: u64) -> Self {
         match self {
             Done::Present | Done::Renumbered(_) => Done::Renumbered(number),
-            Done::Made(outcome) | Done::Numbered(outcome, _) => Done::Numbered(outcome, number),
+            Done::Made(outcome) | Done::Refused(outcome, _) | Done::Numbered(outcome, _) => {
+                Done::Numbered(outcome, number)
+            }
             Done::Held(kept) => Done::Held(kept.numbered(number)),
         }
     }

@@ -246,7 +246,8 @@ impl<T: Copy> UnderWay<T> {
         ticket: T,
         sink: &mut S,
     ) {
-        let origin = if planted.tree.counts() { Origin::Counted(ticket) } else { Origin::Client(ticket) };
+        let origin =
+            if planted.tree.has_counted_pools() { Origin::Counted(ticket) } else { Origin::Client(ticket) };
         match (self.descend(planted, node, request, facts, origin, sink), origin) {
             (None, _) => {}
             (Some(done), Origin::Counted(_)) => {
@@ -271,7 +272,8 @@ impl<T: Copy> UnderWay<T> {
             match hops(planted.tree, node, request) {
                 Hop::To(handle) => node = handle,
                 Hop::Send(destination, log) => {
-                    return sink.send(destination, request, log, origin).err().map(Done::Made);
+                    let refused = sink.send(destination, request, log, origin).err();
+                    return refused.map(|why| Done::Refused(why, destination));
                 }
             }
             if self.kept.is_full() {
@@ -280,7 +282,8 @@ impl<T: Copy> UnderWay<T> {
             let first = self.asks.len();
             let UnderWay { asks, scratch, random, waits, .. } = self;
             let now_ms = facts.now_ms;
-            let mut cx = Cx { facts: *facts, now_ms, asks, scratch, random, waits, holds: Holds::No };
+            let (domains, holds) = (planted.tree.domains(), Holds::No);
+            let mut cx = Cx { facts: *facts, now_ms, domains, asks, scratch, random, waits, holds };
             let step = planted.tree.handle(node).enter(&mut cx, request);
             if self.asks.len() > first && !matches!(step, Step::Await(_)) {
                 self.tell(planted, first, (request, facts), origin, sink);
@@ -288,7 +291,8 @@ impl<T: Copy> UnderWay<T> {
             match step {
                 Step::Tail(next) => node = next,
                 Step::Send(destination, log) => {
-                    return sink.send(destination, request, log, origin).err().map(Done::Made);
+                    let refused = sink.send(destination, request, log, origin).err();
+                    return refused.map(|why| Done::Refused(why, destination));
                 }
                 Step::Counted(destination, log, pool) => {
                     self.arrive(pool, destination, facts, origin, sink);
@@ -349,7 +353,7 @@ impl<T: Copy> UnderWay<T> {
         sink: &mut S,
     ) {
         let before = self.teller;
-        if planted.tree.counts() {
+        if planted.tree.has_counted_pools() {
             self.teller = self.client_of(teller).map(|(ticket, _)| ticket);
         }
         self.descend(planted, node, request, facts, Origin::Nobody, sink);
@@ -488,7 +492,8 @@ impl<T: Copy> UnderWay<T> {
         let it = &mut frames[frame as usize];
         it.outstanding -= 1;
         it.state.answers += 1;
-        let mut cx = Cx { facts: it.facts, now_ms, asks, scratch, random, waits, holds: Holds::No };
+        let (facts, domains, holds) = (it.facts, tree.domains(), Holds::No);
+        let mut cx = Cx { facts, now_ms, domains, asks, scratch, random, waits, holds };
         let then = tree.handle(it.node).resume(&mut cx, &mut it.state, child, request, answer);
         match cx.holds {
             Holds::No => {}

@@ -346,6 +346,7 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
         warm_ups: Arc::new(WarmUps::new(|what| tracing::info!("{what}"))),
         // The router reads their names from the file of `--pool-stats-config-file`.
         counted_pools: CountedPools::default(),
+        counts: Arc::default(),
     })
 }
 

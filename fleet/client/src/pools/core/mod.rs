@@ -340,7 +340,8 @@ impl Core {
     /// A server has answered what it was sent for `origin`, or has failed to.
     fn answer(&mut self, server: u32, origin: Origin<Ticket>, answer: &Answer<'_>) {
         self.flow.source = Some(Source::of(server, answer));
-        self.walks.answer(origin, answer, &mut self.flow);
+        let answer = Answer { server: Some(DestinationId(server)), ..*answer };
+        self.walks.answer(origin, &answer, &mut self.flow);
     }
 
     /// A key is not asked for after all, and has no place in the window.

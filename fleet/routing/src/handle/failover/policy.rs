@@ -1,7 +1,7 @@
 //! Which child is asked next.
 
 use super::failures::{bit, named};
-use super::salted::{Salted, TRIES_MAX};
+use super::salted::{Collisions, Salted, TRIES_MAX};
 use super::tried::{Failed, MARKS, Tried};
 use crate::build::Members;
 use crate::config::{ConfigError, Json, Object, Value};
@@ -15,7 +15,7 @@ pub(super) struct Policy {
     kind: Kind,
     /// How many children are asked, the first included.
     most: usize,
-    /// How many may fail; those that are down do not count, nor do those with an excluded failure.
+    /// The maximum number of failures. Unreachable servers and excluded errors do not count.
     most_errors: usize,
     excluded: u32,
 }
@@ -31,6 +31,16 @@ enum Kind {
         order: Selector,
         normal: Option<Selector>,
     },
+}
+
+/// The next step after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Child(usize),
+    /// `max_error_tries` children have failed.
+    Enough,
+    /// The route has no other child.
+    Nobody,
 }
 
 /// The hashes of DeterministicOrderPolicy.
@@ -107,7 +117,13 @@ impl Policy {
             outcome,
             Outcome::Tko | Outcome::ConnectError | Outcome::ConnectTimeout | Outcome::Shutdown
         );
-        if is_down || self.excluded & bit(outcome) != 0 { Failed::IsDown } else { Failed::Once }
+        if is_down {
+            Failed::IsDown
+        } else if self.excluded & bit(outcome) != 0 {
+            Failed::Excluded
+        } else {
+            Failed::Once
+        }
     }
 
     /// A child was asked, and has failed.
@@ -120,30 +136,50 @@ impl Policy {
         tried.add(failed);
     }
 
-    /// The child that is asked after these, the last of which is `child`.
-    pub(super) fn next(
-        &self,
-        children: &Children,
-        tried: Tried,
-        child: usize,
-        key: &[u8],
-    ) -> Option<usize> {
-        if tried.count() >= self.most || tried.errors() >= self.most_errors {
-            return None;
-        }
+    /// Whether no child is left after this number of tries.
+    pub(super) fn ends(&self, children: &Children, asked: usize, key: &[u8]) -> bool {
         match &self.kind {
-            Kind::InOrder => Some(child + 1).filter(|next| *next < children.len()),
+            Kind::InOrder => asked >= children.len(),
+            Kind::LeastFailures(_) => asked >= self.most.min(children.len()).min(MARKS),
+            Kind::Salted(_) => asked >= self.most,
+            Kind::Rendezvous { order, normal } => stand_in(order, normal.as_ref(), asked, key).is_none(),
+        }
+    }
+
+    /// The next step after the failures in `tried`.
+    pub(super) fn next(&self, children: &Children, tried: Tried, key: &[u8]) -> Next {
+        let asked = tried.count();
+        if self.ends(children, asked, key) {
+            return Next::Nobody;
+        }
+        if tried.errors() >= self.most_errors {
+            return Next::Enough;
+        }
+        let next = match &self.kind {
+            Kind::InOrder => Some(asked),
             Kind::LeastFailures(failures) => (1..children.len().min(MARKS))
                 .filter(|child| !tried.has(*child))
                 .min_by_key(|child| failures[*child].get()),
             Kind::Salted(salted) => Some(salted.next(tried, key)),
-            Kind::Rendezvous { order, normal } => {
-                let normal = normal.as_ref().map(|normal| normal.pick(key));
-                let mut others = order.choices(key).filter(|other| Some(*other) != normal);
-                others.nth(tried.count() - 1).map(|other| other + 1)
-            }
+            Kind::Rendezvous { order, normal } => stand_in(order, normal.as_ref(), asked, key),
+        };
+        next.map_or(Next::Nobody, Next::Child)
+    }
+
+    /// The collisions of a request with these failures, if the policy has any.
+    pub(super) fn collisions(&self, tried: Tried, key: &[u8]) -> Option<Collisions> {
+        match &self.kind {
+            Kind::Salted(salted) => Some(salted.collisions(tried, key)),
+            Kind::InOrder | Kind::LeastFailures(_) | Kind::Rendezvous { .. } => None,
         }
     }
+}
+
+/// The next child in the order of rendezvous hashing after this number of tries.
+fn stand_in(order: &Selector, normal: Option<&Selector>, asked: usize, key: &[u8]) -> Option<usize> {
+    let normal = normal.map(|normal| normal.pick(key));
+    let mut others = order.choices(key).filter(|other| Some(*other) != normal);
+    others.nth(asked - 1).map(|other| other + 1)
 }
 
 /// Reads DeterministicOrderPolicy.

@@ -8,6 +8,7 @@ mod counted;
 mod delays;
 mod ejections;
 mod explained;
+mod failover_counts;
 mod failovers;
 mod fan_outs;
 mod handover_model;
@@ -248,7 +249,9 @@ impl Router {
         let at = self.script.open.iter().position(|(name, _)| name == server);
         let at = at.unwrap_or_else(|| panic!("{server} was not asked; {:?}", self.script.open));
         let (_, origin) = self.script.open.remove(at);
-        self.walks.answer(origin, answer, &mut self.script);
+        let number = self.script.servers.iter().position(|name| name == server);
+        let server = number.map(|number| DestinationId(number as u32));
+        self.walks.answer(origin, &Answer { server, ..*answer }, &mut self.script);
     }
 
     /// A server answers the oldest request that it was sent.
