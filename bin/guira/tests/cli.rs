@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use guira_harness::deadline::Deadline;
 use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Spec};
 
@@ -184,11 +185,13 @@ fn more_memory_than_there_is_is_warned_of() {
     command.stderr(Stdio::piped());
     let mut server = ServerProcess::start(Spec::new(command)).expect("the binary was built");
     server.wait_until_ready(PATIENCE).expect("it serves");
-    let message = server.errors();
-    assert!(
-        message.contains("memory 900GiB exceeds the ") && message.contains("of this machine or container"),
-        "{message}"
-    );
+    let is_warned = || {
+        let message = server.errors();
+        let warns = message.contains("memory 900GiB exceeds the ")
+            && message.contains("of this machine or container");
+        warns.then_some(())
+    };
+    assert!(Deadline::after(PATIENCE).poll(is_warned).is_some(), "{}", server.errors());
 }
 
 #[test]
