@@ -279,7 +279,7 @@ const REFUSED: &[(&str, &str)] = &[
     (r#"{"servers": [], "qos": {"path": 4}}"#, "main:2: pool \"A\": 'path' is 4, 0 to 3 expected"),
     (
         r#"{"servers": [], "port_override": 65536}"#,
-        "main:2: pool \"A\": 'port_override' is 65536, 0 to 65535 expected",
+        "main:2: pool \"A\": 'port_override' is 65536, 1 to 65535 expected",
     ),
     (
         r#"{"servers": [], "tko_tracker": {"num_tko_threshold_upper": 1}}"#,
