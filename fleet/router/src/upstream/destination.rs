@@ -294,7 +294,7 @@ impl Destination {
     }
 
     /// Appends a request. A get is put behind the keys of the one before it, if that was not sent.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(
         &mut self,
         request: &Request<'_>,

@@ -47,9 +47,15 @@ impl Destination {
     pub(super) fn begin_waiting(&mut self, now_us: u64) {
         let new = (self.pushed() - self.offered) as usize;
         self.offered = self.pushed();
-        for request in self.expected.iter_mut().rev().take(new) {
+        let now_ms = (now_us / 1000) as u32;
+        let first = self.expected.len().saturating_sub(new);
+        // The first was made before the others: usually the clock has not moved since.
+        if self.expected.get(first).is_none_or(|request| request.asked_ms == now_ms) {
+            return;
+        }
+        for request in self.expected.range_mut(first..) {
             if !matches!(request.kind, Kind::Lease(_)) {
-                request.asked_ms = (now_us / 1000) as u32;
+                request.asked_ms = now_ms;
             }
         }
     }
