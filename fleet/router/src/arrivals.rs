@@ -17,7 +17,7 @@ struct First {
 }
 
 impl Arrivals {
-    /// A request comes to a pool. The first counts, but for those whose answers nobody waits for, if there are others.
+    /// A request comes to a pool. The first arrival that a client waits for counts; without one, the first arrival.
     pub(crate) fn note(&mut self, ticket: Ticket, pool: CountedPool, wanted: ArrivalWanted, asked_us: u64) {
         let new = First { pool, wanted, asked_us };
         let first = self.0.entry(ticket).or_insert(new);

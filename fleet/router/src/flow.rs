@@ -116,7 +116,8 @@ impl Sink for Flow {
 
     fn arrive(&mut self, ticket: Ticket, at: DestinationId, arrival: Arrival) {
         // As in mcrouter, a server that is sent nothing is not the first.
-        if self.destinations[at.0 as usize].out().is_some() {
+        let it = &self.destinations[at.0 as usize];
+        if it.out().is_some() || it.is_full() {
             return;
         }
         let Arrival { pool, asked_ms, wanted } = arrival;

@@ -23,7 +23,8 @@ pub struct Arrival {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalWanted {
     Yes,
-    /// It is a shadow, or a copy of an AllAsyncRoute. A handle tells these before it asks others that are waited for, and mcrouter after it.
+    /// A shadow, or a copy of an AllAsyncRoute. They are sent before the requests that a client waits for; in mcrouter,
+    /// after them.
     No,
 }
 

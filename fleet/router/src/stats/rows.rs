@@ -354,7 +354,7 @@ pub(crate) const STATS: &[Stat] = &[
     counter(
         "failover_all_failed_count",
         Count,
-        "Requests of failover routes whose last child failed, or whose only child did.",
+        "Requests of failover routes whose last child failed, or whose policy allows no other try.",
         |it| routes(it, RouteCount::AllFailed),
     )
     .exported("guira_router_failovers_failed_total"),

@@ -35,7 +35,7 @@ enum Gauge {
     Pending,
     /// Requests that were sent and not answered.
     Inflight,
-    /// … and how many there ever were by then: all that came later wait, too.
+    /// How many requests there had been when Pending was last set. Requests pushed since then are pending too.
     Shown,
     /// The largest numbers of those that waited to be sent, and for replies.
     MostPending,

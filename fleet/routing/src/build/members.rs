@@ -56,6 +56,11 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         }
     }
 
+    /// An error of the route.
+    pub(crate) fn error(&self, reason: impl Into<String>) -> ConfigError {
+        self.json.error(reason)
+    }
+
     fn missing(&self, name: &str) -> ConfigError {
         self.json.error(format!("'{name}' is missing"))
     }

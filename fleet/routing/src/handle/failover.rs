@@ -44,6 +44,8 @@ enum Tag {
 }
 
 const TAG: &[u8] = b":failover=1";
+/// The children that were tried are counted in 16 bits.
+const CHILDREN_MAX: usize = u16::MAX as usize;
 
 impl Failover {
     /// Reads all members but the children. `normal` tells which of those after the first is what the first sends a key to.
@@ -57,6 +59,9 @@ impl Failover {
             Some(json) => Some(Limit::parse(members, json)?),
             None => None,
         };
+        if children.len() > CHILDREN_MAX {
+            return Err(members.error(format!("more than {CHILDREN_MAX} children")));
+        }
         let tag = if members.flag("failover_tag")? == Some(true) { Tag::Appended } else { Tag::No };
         let pairing = Pairing::parse(members)?;
         let policy = match members.json("failover_policy") {

@@ -5,6 +5,7 @@
 //! [`Sink`], which has its answers brought back by [`Walks::answer`].
 
 use crate::counted_pools::{Arrival, ArrivalWanted, CountedPool};
+use crate::handle::AnyHandle;
 use crate::outcome::{Answer, Item, KeptAnswer, Outcome};
 use crate::request::{KeptRequest, Request};
 use crate::step::{
@@ -136,7 +137,8 @@ struct UnderWay<T> {
     waits: Vec<Wait>,
     random: u64,
     kept: Kept,
-    /// The client for whose request somebody is asked whose answer nobody waits for, where pools are counted.
+    /// While a request is sent whose answer nobody waits for: the client whose request it belongs to. Set only where
+    /// pools are counted.
     teller: Option<T>,
 }
 
@@ -276,7 +278,9 @@ impl<T: Copy> UnderWay<T> {
                     return refused.map(|why| Done::Refused(why, destination));
                 }
             }
-            if self.kept.is_full() {
+            // A server of a pool that is counted is still a server: nothing is kept for it.
+            let is_server = matches!(planted.tree.handle(node), AnyHandle::Counted(_));
+            if self.kept.is_full() && !is_server {
                 return Some(Done::Made(Outcome::Busy));
             }
             let first = self.asks.len();
@@ -296,7 +300,8 @@ impl<T: Copy> UnderWay<T> {
                 }
                 Step::Counted(destination, log, pool) => {
                     self.arrive(pool, destination, facts, origin, sink);
-                    return sink.send(destination, request, log, origin).err().map(Done::Made);
+                    let refused = sink.send(destination, request, log, origin).err();
+                    return refused.map(|why| Done::Refused(why, destination));
                 }
                 Step::Answer(outcome) => return Some(Done::Made(outcome)),
                 Step::Fail(outcome, text) => {

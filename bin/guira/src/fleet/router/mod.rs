@@ -115,16 +115,6 @@ pub(crate) fn described(manner: Manner) -> clap::Command {
     flags::command(manner)
 }
 
-/// The command line of the words behind `guira router`, and the number of words of `guira router …` before it.
-#[cfg(test)]
-pub(crate) fn parser(words: &[String]) -> (clap::Command, usize) {
-    match words.first().map(String::as_str) {
-        Some(replay::NAME) => (replay::command(), 2),
-        Some(explain::WORD) => (flags::explain_command(), 2),
-        _ => (flags::command(Manner::Guira), 1),
-    }
-}
-
 fn run(manner: Manner, line: &Line, command_line: &str) -> Result<(), Failure> {
     let flags = &line.flags;
     if flags.wants("help") {
@@ -450,4 +440,14 @@ fn name(flags: &Flags, option: &str) -> Result<String, Failure> {
         return Err(Failure::usage(format!("--{option}: a name has at most {NAME_MAX} bytes")));
     }
     Ok(text.to_owned())
+}
+
+/// The command line of the words behind `guira router`, and the number of words of `guira router …` before it.
+#[cfg(test)]
+pub(crate) fn parser(words: &[String]) -> (clap::Command, usize) {
+    match words.first().map(String::as_str) {
+        Some(replay::NAME) => (replay::command(), 2),
+        Some(explain::WORD) => (flags::explain_command(), 2),
+        _ => (flags::command(Manner::Guira), 1),
+    }
 }

@@ -65,6 +65,7 @@ impl Destination {
             dead: 0,
             given_up: 0,
             flushed: self.pushed(),
+            offered: self.pushed(),
             next: super::Next::Reply,
             trust: super::Trust::Untried,
             lessor: self.lessor.anew(),
@@ -96,6 +97,7 @@ impl Destination {
         leaving.meter = Arc::new(Meter::default());
         leaving.meter.add(ServerCount::Requests, leaving.expected.len() as u64);
         leaving.flushed = leaving.pushed();
+        leaving.offered = leaving.pushed();
         leaving.timed = None;
         leaving.standing = Arc::new(Standing::default());
         leaving.health.timeouts_until_tko = None;

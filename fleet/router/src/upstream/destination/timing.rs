@@ -1,5 +1,6 @@
 //! How long replies take, and how many are outstanding: for statistics.
 
+use super::leases::Asked;
 use super::{DELIVERY, Destination, Expected, Kind, Timed};
 use guira_routing::Group;
 
@@ -54,7 +55,7 @@ impl Destination {
             return;
         }
         for request in self.expected.range_mut(first..) {
-            if !matches!(request.kind, Kind::Lease(_)) {
+            if !matches!(request.kind, Kind::Lease(Asked::Again | Asked::AgainTouched | Asked::Time)) {
                 request.asked_ms = now_ms;
             }
         }

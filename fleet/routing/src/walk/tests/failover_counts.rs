@@ -1,7 +1,7 @@
 //! The counters of failovers. The expected numbers are from mcrouter's tests, or from a model of mcrouter's algorithm that agrees with them.
 
 use super::*;
-use crate::{RouteCount, RouteCounts};
+use crate::{CountedPools, RouteCount, RouteCounts};
 
 /// A router, and the counters of its routes.
 fn counting(config: &str) -> (Router, Arc<RouteCounts>) {
@@ -109,10 +109,18 @@ fn children_in_failed_domains_are_counted_as_in_mcrouter() {
 fn with_the_first_out(route: &str, why: Outcome) -> (usize, usize) {
     let policy = r#"{"type": "DeterministicOrderPolicy", "max_tries": 2, "max_error_tries": 2,
         "enable_failure_domains": true}"#;
-    let mut router = Router::of(&format!(
+    let config = format!(
         r#"{{"pools": {{"P": {{"servers": ["p0:1", "p1:1", "p2:1"], "failure_domains": [1, 1, 2]}}}}, "route": {}}}"#,
         route.replace("POLICY", policy)
-    ));
+    );
+    // The statistics of a pool change no way of a request.
+    let counted_pools = CountedPools::new(std::iter::once("P".to_owned()));
+    let counted = with_one_out(Router::with(&config, &Settings { counted_pools, ..settings() }), why);
+    assert_eq!(counted, with_one_out(Router::of(&config), why), "{why:?}");
+    counted
+}
+
+fn with_one_out(mut router: Router, why: Outcome) -> (usize, usize) {
     router.refuse("p0", why);
     let (mut second, mut third) = (0, 0);
     for number in 0..60 {
