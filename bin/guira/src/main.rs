@@ -5,6 +5,14 @@
 //! variant of [`Task`], one arm of its dispatch and its name in [`help::GROUPS`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "fleet"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the fleet and the documents use them, `make serve` has neither"
+    )
+)]
 
 #[cfg(feature = "fleet")]
 mod docs;

@@ -12,7 +12,7 @@ pub(crate) struct Arrivals(HashMap<Ticket, First>);
 struct First {
     pool: CountedPool,
     wanted: ArrivalWanted,
-    /// When the client has asked, in microseconds of the worker.
+    /// When the client sent the request, in microseconds of the worker.
     asked_us: u64,
 }
 

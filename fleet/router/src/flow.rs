@@ -121,14 +121,14 @@ impl Sink for Flow {
             return;
         }
         let Arrival { pool, asked_ms, wanted } = arrival;
-        // Of what was asked earlier only the millisecond is known.
+        // The start of an earlier request is known to the millisecond only.
         let asked_us = if asked_ms == self.facts.now_ms { self.now_us } else { asked_ms * 1000 };
         self.calls.arrivals.note(ticket, pool, wanted, asked_us);
     }
 
     fn answer_counted(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         if let Some((pool, micros)) = self.calls.arrivals.end(ticket, self.now_us) {
-            // What the client is told: a failed get may be a miss.
+            // The reply counts that the client receives: a failed get may be a miss.
             let is_failure = answer.outcome.is_error() && {
                 let reply = self.failures.reply(self.calls.form(ticket).missing(), answer, self.out);
                 reply.outcome.is_error()

@@ -38,7 +38,7 @@ impl Error {
     }
 }
 
-/// Whether mcrouter logs each request that fails so. Here only its name of the handle says so.
+/// Whether mcrouter logs each request that reaches the handle. Here the setting only appears in the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Logging {
     On,

@@ -41,7 +41,7 @@ const LOOK_FIRST: u32 = 8;
 /// What the client is answered, whatever it is.
 const LAST: u32 = 9;
 
-/// In a state: what the cold cluster does not have is asked of the warm one, and stored.
+/// In a state: after a miss of the cold cluster the request goes to the warm one, and the value is stored.
 const IS_FILLED: u32 = 1;
 /// The same, and the warm cluster's answer is the client's, and nothing is stored.
 const IS_PASSED_ON: u32 = 2;
@@ -101,8 +101,9 @@ impl WarmUp {
         is_get && self.meter.fills()
     }
 
-    /// Whether the warm cluster answers what the cold one does not have, without a copy: me tells of an item, and not its value. Where deletes
-    /// hold keys off, a miss of me does not tell whether its key is, and what the warm cluster knows of it may be old.
+    /// Whether the warm cluster replies after a miss of the cold one, and nothing is filled: the reply to `me` has no
+    /// value. Not where deletes hold keys off: a miss of `me` does not show whether its key is held off, and the warm
+    /// cluster's reply may be old.
     fn is_passed_on(&self, request: &Request<'_>) -> bool {
         request.op == Op::MetaGet && self.hold_off.is_none() && self.meter.fills()
     }

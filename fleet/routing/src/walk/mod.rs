@@ -365,7 +365,8 @@ impl<T: Copy> UnderWay<T> {
         self.teller = before;
     }
 
-    /// A request comes to a server of a pool that is counted: that is told, if it is for a client who was not answered.
+    /// A request comes to a server of a counted pool. Notifies the sink, if the request belongs to a client that has no
+    /// reply yet.
     fn arrive<S: Sink<Ticket = T>>(
         &self,
         pool: CountedPool,
@@ -379,7 +380,8 @@ impl<T: Copy> UnderWay<T> {
         }
     }
 
-    /// The client for whom `origin` asks, if it was not answered, and whether its answer depends on that.
+    /// The client whose request `origin` belongs to, if the client has no reply yet, and whether its reply depends on
+    /// `origin`.
     fn client_of(&self, mut origin: Origin<T>) -> Option<(T, ArrivalWanted)> {
         loop {
             match origin {

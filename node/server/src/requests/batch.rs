@@ -48,9 +48,9 @@ pub(crate) enum Subject<'a> {
 /// Whether a command without a key may be answered while requests before it are under way at other workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// It may: only its place among the replies matters.
+    /// The command may be executed: only the order of replies matters.
     OfReplies,
-    /// It may not, since what it does must come after what they do.
+    /// The command has to wait, since its effect must come after theirs.
     OfEffects,
 }
 
@@ -105,7 +105,7 @@ impl<K: Keyed, G: Copy + Default, const N: usize> Batch<K, G, N> {
         &self.requests
     }
 
-    /// Adds a request whose buckets have been asked for.
+    /// Adds a request whose buckets were prefetched.
     #[inline(always)]
     pub(crate) fn push(&mut self, kind: K, end: usize) {
         self.requests.push(Request { kind, guess: G::default(), end });
@@ -121,7 +121,8 @@ impl<K: Keyed, G: Copy + Default, const N: usize> Batch<K, G, N> {
         self.requests.truncate(from);
     }
 
-    /// Reads requests until it is full, or `read` says that what comes next does not belong into a batch. `read` pushes the request that begins at the given position.
+    /// Reads requests until the batch is full, or `read` fails since the next request does not belong into a batch.
+    /// `read` pushes the request that begins at the given position.
     #[inline(always)]
     pub(crate) fn fill<E>(&mut self, mut read: impl FnMut(&mut Self, usize) -> Result<(), E>) -> Option<E> {
         while !self.requests.is_full() {
@@ -132,9 +133,9 @@ impl<K: Keyed, G: Copy + Default, const N: usize> Batch<K, G, N> {
         None
     }
 
-    /// Asks for the items of all keys that are looked up here, and keeps what is learnt on the way.
+    /// Prefetches the items of all keys that this worker looks up, and keeps what the prefetch learns of them.
     ///
-    /// Not part of its callers: here, and not there, the processor's registers are what is short.
+    /// Not inlined: the callers would run out of registers.
     #[inline(never)]
     pub(crate) fn prefetch_items<S>(&mut self, executor: &Executor<S>, is_local: impl Fn(&K) -> bool)
     where

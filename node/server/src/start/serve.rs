@@ -220,7 +220,7 @@ fn begin(
     Ok(door)
 }
 
-/// Where successors will ask.
+/// The door at which a successor asks to take over.
 fn door<E: Engine>(kept: Sockets, options: &Options, engine: &E) -> Result<Door, StartError> {
     let offered = options.region.as_ref().zip(Engine::preview(engine)).and_then(|(place, preview)| {
         let identity = region_identity(place.path())?;
@@ -229,7 +229,8 @@ fn door<E: Engine>(kept: Sockets, options: &Options, engine: &E) -> Result<Door,
     Ok(Door::new(kept, offered)?)
 }
 
-/// The connections that a server begins with. Those of an address that speaks TLS now are closed: what they say can be read by others.
+/// The connections that a server begins with. Connections to an address that uses TLS now are closed: they are not
+/// encrypted.
 fn arrivals(incoming: Vec<Incoming>, shared: &Shared, ports: &[Port]) -> Vec<Arrival> {
     let is_plain = |arrival: &Arrival| {
         let port = ports.iter().find(|port| *port.address == *arrival.facts.listener());
@@ -259,7 +260,7 @@ fn host_of(
         .map(Arc::new)
 }
 
-/// What workers ask of the engine beside items. If a region holds more than there is memory for now, the log says so.
+/// The control of the engine beside items. Logs a warning if the region holds more than the memory limit allows.
 fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> Arc<Admin> {
     let admin = Admin::new(engine, shared.clone(), settings);
     if let Some([used, limit]) = admin.look_for_excess() {

@@ -123,3 +123,32 @@ impl Destination {
 
 /// When a connection is closed whose answers nobody waits for any more.
 const AT_ONCE: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use crate::upstream::laws::destination;
+    use guira_routing::{Op, Origin, Request};
+
+    #[test]
+    fn a_connection_that_leaves_its_server_keeps_the_time_of_what_it_was_offered() {
+        let mut server = destination();
+        let ask = |server: &mut super::Destination, key: &[u8], now_ms| {
+            server.push(&Request::classic(Op::Get, key), None, Origin::Nobody, now_ms);
+        };
+        ask(&mut server, b"a", 1);
+        ask(&mut server, b"b", 1);
+        server.begin_waiting(2_000);
+        // Both are answered.
+        server.expected.clear();
+        ask(&mut server, b"c", 3);
+        server.begin_waiting(4_000);
+        let mut leaving = server.leave();
+        ask(&mut leaving, b"d", 5);
+        leaving.begin_waiting(6_000);
+        let times: Vec<u32> = leaving.expected.iter().map(|request| request.asked_ms).collect();
+        assert_eq!(times, [4, 6]);
+        ask(&mut server, b"e", 7);
+        server.begin_waiting(8_000);
+        assert_eq!(server.expected.iter().map(|request| request.asked_ms).collect::<Vec<_>>(), [8]);
+    }
+}
