@@ -20,7 +20,7 @@ serve: compilers
 	$(CARGO) build --profile quick --package guira --no-default-features
 	@echo
 	@echo "The server is $(SERVER). Try it, in another terminal:"
-	@echo "  printf 'set a 0 0 2\\r\\nhi\\r\\nget a\\r\\nquit\\r\\n' | nc 127.0.0.1 11211"
+	@printf '%s\n' "  printf 'set a 0 0 2\\r\\nhi\\r\\nget a\\r\\nquit\\r\\n' | nc 127.0.0.1 11211"
 	@echo
 	@exec $(SERVER) serve $(ARGS)
 
