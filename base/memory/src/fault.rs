@@ -5,9 +5,9 @@
 //! truncated the file, or if the disk failed.
 
 use crate::place::RegionPlace;
+use guira_sync::lock::OnceLock;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
-use std::sync::OnceLock;
 
 /// The watched addresses, the message, and the previous signal action.
 struct Watched {

@@ -31,13 +31,14 @@ pub use sums::Damage;
 use crate::fault;
 use crate::place::RegionPlace;
 use crate::region::{HugePages, Region};
+use guira_sync::lock::OnceLock;
 use head::{FIXED, Head, MAGIC, MARK, SECOND_MAGIC_AT, compose, examine, fnv};
 use sealing::{seal, set_mark};
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use sums::Sums;
 
 /// The contents of a damaged block afterwards.

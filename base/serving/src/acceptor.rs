@@ -363,7 +363,7 @@ mod tests {
         while !matches!(acceptor.standings[0], Standing::Serves) {
             acceptor.wake_up(&poll, 1, &host);
             assert!(watch.elapsed() < Duration::from_secs(60));
-            std::thread::yield_now();
+            guira_sync::thread::yield_now();
         }
         // The system chose the port, and may choose another one now.
         let address = std::net::TcpListener::from(socket).local_addr().unwrap();

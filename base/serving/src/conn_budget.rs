@@ -4,7 +4,7 @@
 
 use guira_memory::Budget;
 use guira_sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use guira_sync::lock::{Mutex, MutexGuard};
 
 /// What a connection holds, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl ConnBudget {
     }
 
     fn ledger(&self, worker: usize) -> MutexGuard<'_, Ledger> {
-        self.ledgers[worker].lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledgers[worker].lock()
     }
 
     /// Whether connections should hold as little as they can.

@@ -1,11 +1,13 @@
 //! The threads of a server's workers.
 
 use crate::{Arrival, Host, Service, Worker};
+use guira_sync::channel;
 use guira_sync::clock::Stopwatch;
+use guira_sync::lock::OnceLock;
+use guira_sync::thread::JoinHandle;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, OnceLock, mpsc};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often is looked whether workers have ended.
@@ -38,8 +40,8 @@ pub struct Crew {
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// How many of them are workers.
     workers: usize,
-    ready: mpsc::Sender<io::Result<()>>,
-    started: mpsc::Receiver<io::Result<()>>,
+    ready: channel::Sender<io::Result<()>>,
+    started: channel::Receiver<io::Result<()>>,
     /// Set once: whether the workers begin.
     begun: Arc<OnceLock<Begin>>,
 }
@@ -53,7 +55,7 @@ enum Begin {
 }
 
 /// Reports once whether a worker is ready: that it panicked, if it says nothing.
-struct Ready(Option<mpsc::Sender<io::Result<()>>>);
+struct Ready(Option<channel::Sender<io::Result<()>>>);
 
 impl Ready {
     fn report(&mut self, result: io::Result<()>) {
@@ -83,7 +85,7 @@ impl Crew {
 
     /// One whose threads have another name.
     pub fn called(name: &'static str, host: Arc<Host>) -> Self {
-        let (ready, started) = mpsc::channel();
+        let (ready, started) = channel::channel();
         Crew { host, name, threads: Vec::new(), workers: 0, ready, started, begun: Arc::default() }
     }
 
@@ -130,7 +132,7 @@ impl Crew {
         name: String,
         run: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> io::Result<()> {
-        self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
+        self.threads.push(guira_sync::thread::Builder::new().name(name).spawn(run)?);
         Ok(())
     }
 
@@ -173,7 +175,7 @@ impl Crew {
         threads.iter().for_each(|thread| thread.thread().unpark());
         let started = Stopwatch::start();
         while started.elapsed() < patience && !threads.iter().all(JoinHandle::is_finished) {
-            std::thread::sleep(LOOK);
+            guira_sync::thread::sleep(LOOK);
         }
         self.host.abandon();
         let mut result = Ok(());
@@ -198,7 +200,7 @@ impl Drop for Crew {
 
 /// Keeps this thread on processor `index`, around the number there are. If the system refuses, it runs anywhere.
 fn pin(index: usize) {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = guira_sync::thread::available_parallelism().map_or(1, usize::from);
     let mut set = rustix::thread::CpuSet::new();
     set.set(index % processors);
     if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {

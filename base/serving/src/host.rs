@@ -6,11 +6,12 @@ use crate::{
 };
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Seconds;
+use guira_sync::lock::Mutex;
 use guira_transport::{Mailbox, TlsAcceptor, TlsError};
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a connection takes that does nothing, in bytes: measured, and rounded up.
@@ -186,13 +187,12 @@ impl Host {
     }
 
     pub(crate) fn give_away(&self, arrivals: impl IntoIterator<Item = Arrival>) {
-        self.given_away.lock().unwrap_or_else(PoisonError::into_inner).extend(arrivals);
+        self.given_away.lock().extend(arrivals);
     }
 
     /// The connections that were given away, and those that have come and found no worker. To be called when the workers have ended.
     pub(crate) fn take_given_away(&self) -> Vec<Arrival> {
-        let mut arrivals =
-            std::mem::take(&mut *self.given_away.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut arrivals = std::mem::take(&mut *self.given_away.lock());
         let late = self.mailboxes.iter().flat_map(|mailbox| mailbox.take());
         arrivals.extend(late.filter(|arrival| arrival.stream.is_plain()));
         arrivals

@@ -550,7 +550,7 @@ pub(crate) mod tests {
         let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
         let long = vec![b'x'; 2 << 20];
         outbox.buffer().put(&long);
-        let reader = std::thread::spawn(move || {
+        let reader = guira_sync::thread::spawn(move || {
             let mut client = client;
             read(&mut client, 2 << 20)
         });
@@ -684,14 +684,14 @@ pub(crate) mod tests {
         assert_eq!(sent, Sent::Blocked);
         let mut rest = outbox.take_rest();
         assert!(outbox.is_empty());
-        let reader = std::thread::spawn(move || read(&mut client, 3_000_008));
+        let reader = guira_sync::thread::spawn(move || read(&mut client, 3_000_008));
         let mut total = first;
         loop {
             let (sent, bytes) = rest.send(&mut stream, usize::MAX).unwrap();
             total += bytes;
             match sent {
                 Sent::All => break,
-                Sent::Blocked => std::thread::yield_now(),
+                Sent::Blocked => guira_sync::thread::yield_now(),
                 other => panic!("{other:?}"),
             }
         }

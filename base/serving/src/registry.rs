@@ -2,11 +2,12 @@
 
 use guira_sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use guira_sync::clock::Seconds;
+use guira_sync::lock::Mutex;
 use guira_transport::{Address, Stream};
 use rustix::fd::{AsFd, AsRawFd};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What a connection is doing, by memcached's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,8 +147,8 @@ struct Entries {
 }
 
 impl Registry {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> guira_sync::lock::MutexGuard<'_, Entries> {
+        self.entries.lock()
     }
 
     pub fn add_listener(&self, id: i32, address: &Address) {

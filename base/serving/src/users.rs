@@ -1,9 +1,10 @@
 //! The users of a server: a file with lines of the form `user:password`.
 
+use guira_sync::lock::RwLock;
 use guira_transport::read_file;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// Why there are no users.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +60,7 @@ impl Users {
     /// As [`Users::load`]; then the users of before stay.
     pub fn reload(&self) -> Result<(), UsersError> {
         let users = read(&self.path)?;
-        *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
+        *self.users.write() = users;
         Ok(())
     }
 
@@ -70,7 +71,7 @@ impl Users {
 
     /// Whether there is such a user with such a password. It takes as long for every password of the same length.
     pub fn knows(&self, name: &[u8], password: &[u8]) -> bool {
-        let users = self.users.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let users = self.users.read().clone();
         users.iter().fold(false, |known, user| {
             let is_user = is_same_secret(&user.name, name) & is_same_secret(&user.password, password);
             known | is_user

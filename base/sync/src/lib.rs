@@ -1,9 +1,10 @@
-//! The one door to atomics. Everything in Guira that two threads touch without a lock goes through here, so
-//! that there is one place to read, one place to model-check and one place to audit.
+//! The door to threads and to what they share. Atomics, locks, channels, threads and clocks come from here, so that
+//! there is one place to read, to model-check and to audit, and so that a simulator can exchange them.
 //!
 //! | module | what it is | who uses it |
 //! |---|---|---|
 //! | [`atomic`] | std's atomics, or loom's under `--cfg guira_loom` | everything below |
+//! | [`lock`], [`channel`], [`thread`] | locks, channels and threads: std's | all crates |
 //! | [`words`] | racy copies and comparisons, by aligned words | items, which readers read while writers write |
 //! | [`version`] | striped version counters: lock for writers, validation for readers | the cuckoo index |
 //! | [`quiescence`] | has every thread dropped what it may have found without a lock? | pages that change their
@@ -16,13 +17,16 @@
 //! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | all crates |
 
 pub mod atomic;
+pub mod channel;
 pub mod clock;
 pub mod counters;
 pub mod hazard;
 pub mod histogram;
+pub mod lock;
 pub mod metrics;
 pub mod quiescence;
 pub mod sleep;
+pub mod thread;
 pub mod threads;
 pub mod version;
 pub mod waits;

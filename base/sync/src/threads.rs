@@ -1,7 +1,7 @@
 //! Parallel work at starts and stops, while no worker runs.
 
+use crate::thread;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// More threads do not read a disk faster, and each needs a stack and a buffer.
 const THREADS_MAX: usize = 8;

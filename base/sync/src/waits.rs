@@ -1,24 +1,20 @@
 //! Counts of lock contention.
 
 use crate::atomic::{AtomicU64, Ordering, Padded};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use crate::lock::{Mutex, MutexGuard};
 
 /// Counts the waits for a family of locks. An uncontended lock counts nothing.
 #[derive(Debug, Default)]
 pub struct Waits(Padded<AtomicU64>);
 
 impl Waits {
-    /// Locks `mutex`, even if a thread has panicked while it held it.
+    /// Locks `mutex`, and counts a wait if another thread holds it.
     #[inline]
     pub fn lock<'m, T>(&self, mutex: &'m Mutex<T>) -> MutexGuard<'m, T> {
-        match mutex.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                self.note();
-                mutex.lock().unwrap_or_else(PoisonError::into_inner)
-            }
-        }
+        mutex.try_lock().unwrap_or_else(|| {
+            self.note();
+            mutex.lock()
+        })
     }
 
     /// Counts a wait.
@@ -41,7 +37,7 @@ impl Waits {
 #[cfg(all(test, not(guira_loom)))]
 mod tests {
     use super::Waits;
-    use std::sync::Mutex;
+    use crate::lock::Mutex;
 
     #[test]
     fn only_contended_locks_are_counted() {
@@ -49,10 +45,10 @@ mod tests {
         *waits.lock(&mutex) += 1;
         assert_eq!(waits.count(), 0);
         let held = waits.lock(&mutex);
-        std::thread::scope(|scope| {
+        crate::thread::scope(|scope| {
             scope.spawn(|| *waits.lock(&mutex) += 1);
             while waits.count() == 0 {
-                std::thread::yield_now();
+                crate::thread::yield_now();
             }
             drop(held);
         });

@@ -109,7 +109,7 @@ fn accept(listener: &Listener, kind: Kind, acceptor: &TlsAcceptor) -> Stream {
         if let Some((stream, _)) = listener.accept().expect("a connection") {
             return if kind == Kind::Tls { acceptor.accept(stream).expect("a session") } else { stream };
         }
-        std::thread::yield_now();
+        guira_sync::thread::yield_now();
     }
 }
 
@@ -134,7 +134,7 @@ fn idle(kind: Kind, acceptor: &TlsAcceptor, chain: &Path, request: usize) -> Vec
         while left > 0 {
             match stream.read(&mut buffer).expect("a request") {
                 Progress::Moved(bytes) => left -= bytes,
-                Progress::Blocked => std::thread::yield_now(),
+                Progress::Blocked => guira_sync::thread::yield_now(),
                 Progress::Ended => panic!("the client is gone"),
             }
         }
@@ -187,11 +187,11 @@ fn idle_client(address: SocketAddr, trusted: &str, request: usize) {
 fn writes(kind: Kind, acceptor: &TlsAcceptor, chain: &Path, parts: &[IoSlice<'_>], count: usize) -> Vec<u64> {
     let (listener, address) = listen();
     let config = if kind == Kind::Tls { config(&chain.display().to_string()) } else { None };
-    let client = std::thread::spawn(move || greet(address, config));
+    let client = guira_sync::thread::spawn(move || greet(address, config));
     let mut stream = accept(&listener, kind, acceptor);
     let mut buffer = vec![0; 1 << 20];
     while !matches!(stream.read(&mut buffer).expect("a request"), Progress::Moved(_)) {
-        std::thread::yield_now();
+        guira_sync::thread::yield_now();
     }
     let mut other_end = client.join().expect("a client");
     other_end.set_nonblocking(true).expect("no blocking");

@@ -96,7 +96,7 @@ fn report(name: &str, mut rounds: Vec<(f64, u64)>) {
 /// Measures while `serve` runs in another thread.
 fn measure(name: &str, serve: impl FnOnce(&AtomicBool) + Send, mut step: impl FnMut(&mut Window)) {
     let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         scope.spawn(|| serve(&stop));
         let rounds = (0..ROUNDS).map(|_| {
             let mut window = Window::new();

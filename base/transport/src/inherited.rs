@@ -37,7 +37,7 @@ fn announced(pid: Option<&str>, fds: Option<&str>, own: u32) -> RawFd {
 /// # Errors
 /// If a descriptor is not a socket, or not of a supported kind, or does not listen.
 pub fn inherited_sockets() -> io::Result<Vec<Inherited>> {
-    static TAKEN: std::sync::Once = std::sync::Once::new();
+    static TAKEN: guira_sync::lock::Once = guira_sync::lock::Once::new();
     let mut count = 0;
     TAKEN.call_once(|| {
         let variable = |name| std::env::var(name).ok();

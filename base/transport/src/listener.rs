@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::stream::Stream;
+use guira_sync::lock::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::Mode;
@@ -12,7 +13,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenOptions {
@@ -256,7 +256,7 @@ fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     }
     // The permissions must be right from the start, or another user could connect in between. The umask is that of all threads.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE_AT_A_TIME.lock();
     let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));
     let socket = UnixListener::bind(path);
     rustix::process::umask(before);
@@ -329,7 +329,7 @@ mod tests {
         loop {
             match server.read(&mut buffer).unwrap() {
                 Progress::Moved(bytes) => read.extend_from_slice(&buffer[..bytes]),
-                Progress::Blocked => std::thread::yield_now(),
+                Progress::Blocked => guira_sync::thread::yield_now(),
                 Progress::Ended => break,
             }
         }

@@ -1,9 +1,9 @@
 //! Messages to a thread that may be blocked in [`crate::Poll::wait`].
 
+use guira_sync::lock::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 /// A queue of messages with a descriptor to poll.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl<T> Mailbox<T> {
 
     /// Adds a message and wakes the owner.
     pub fn send(&self, message: T) {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.messages.lock().push(message);
         self.ring();
     }
 
@@ -40,7 +40,7 @@ impl<T> Mailbox<T> {
         let mut count = [0; 8];
         // It fails if the descriptor was not readable, which does no harm.
         let _ = rustix::io::read(&self.bell, &mut count);
-        std::mem::take(&mut self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.messages.lock())
     }
 }
 

@@ -110,7 +110,7 @@ impl PeerProcess {
     pub fn wait_until_gone(&self, patience: Duration) -> bool {
         let Some(handle) = &self.handle else {
             // It was when the link was made, or the system does not tell.
-            std::thread::sleep(patience.min(Duration::from_millis(100)));
+            guira_sync::thread::sleep(patience.min(Duration::from_millis(100)));
             return false;
         };
         let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };

@@ -69,7 +69,7 @@ fn openssl_understands_both_versions() {
             .spawn()
             .unwrap();
         let mut input = client.stdin.take().unwrap();
-        std::thread::scope(|scope| {
+        guira_sync::thread::scope(|scope| {
             scope.spawn(|| echo(&listener, &acceptor));
             input.write_all(b"hello over there\n").unwrap();
             let mut reply = [0; 17];

@@ -1,10 +1,10 @@
 //! The token that clients of the admin listener show, if one is wanted: a file that holds nothing else.
 
+use guira_sync::lock::RwLock;
 use guira_transport::read_file;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
 
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ impl Token {
     pub fn reload(&self) {
         match read(&self.path) {
             Ok(token) => {
-                *self.token.write().unwrap_or_else(PoisonError::into_inner) = token;
+                *self.token.write() = token;
                 tracing::info!(file = %self.path.display(), "reloaded the token file");
             }
             // Operator: Correct the file and its permissions, then send SIGHUP.
@@ -67,7 +67,7 @@ impl Token {
         let Some((scheme, shown)) = authorization.split_at_checked(SCHEME.len()) else {
             return false;
         };
-        let token = self.token.read().unwrap_or_else(PoisonError::into_inner);
+        let token = self.token.read();
         scheme.eq_ignore_ascii_case(SCHEME) && guira_serving::is_same_secret(&token, shown.trim_ascii())
     }
 }

@@ -8,7 +8,7 @@ use crate::observed::{Observed, Pulse};
 use guira_contract::{SizeWeight, Spec};
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use guira_sync::lock::{Mutex, MutexGuard};
 
 /// One part in this many of the memory for all models is for the division of memory among sizes.
 const DIVISION_PART: usize = 8;
@@ -161,13 +161,9 @@ impl Advisor {
 
     /// A request was made. It is not looked at if another thread holds the models: no thread waits.
     pub fn see(&self, observed: Observed<'_>, now: Seconds) {
-        let mut learnt = match self.learnt.try_lock() {
-            Ok(learnt) => learnt,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                self.dropped.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
+        let Some(mut learnt) = self.learnt.try_lock() else {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
         };
         let models = learnt.models();
         models.see(observed, now);
@@ -181,7 +177,7 @@ impl Advisor {
     }
 
     fn learnt(&self) -> MutexGuard<'_, Learnt> {
-        self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
+        self.learnt.lock()
     }
 
     /// Some time has passed, `policy` evicts, and items of each size have been used as `uses` says.

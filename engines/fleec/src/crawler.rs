@@ -4,8 +4,8 @@ use guira_contract::Switch;
 use guira_items::{Crawled, Flushes};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
+use guira_sync::lock::Mutex;
 use guira_sync::quiescence::{Quiescence, Ticket};
-use std::sync::{Mutex, PoisonError};
 
 /// Seconds between two starts. A flush starts it at once.
 const INTERVAL: u32 = 30;
@@ -48,7 +48,7 @@ impl Crawler {
 
     /// Whether it is under way or about to start.
     pub(crate) fn is_crawling(&self) -> bool {
-        let crawl = self.crawl.lock().unwrap_or_else(PoisonError::into_inner);
+        let crawl = self.crawl.lock();
         crawl.bucket.is_some() || self.is_asked.load(Ordering::Relaxed)
     }
 
@@ -59,7 +59,7 @@ impl Crawler {
         now: Seconds,
         mut clean: impl FnMut(u64) -> Option<u64>,
     ) -> bool {
-        let Ok(mut crawl) = self.crawl.try_lock() else {
+        let Some(mut crawl) = self.crawl.try_lock() else {
             return false;
         };
         let Some(mut bucket) = crawl.bucket else {

@@ -7,7 +7,8 @@ use guira_contract::ItemView;
 use guira_items::{INLINE_MAX, Item};
 use guira_memory::Offset;
 use guira_sync::hazard::{Hazard, Hazards};
-use std::sync::{Arc, Mutex, PoisonError};
+use guira_sync::lock::Mutex;
+use std::sync::Arc;
 
 /// A session retires this many items before it looks at the announcements, unless it needs memory.
 const RETIRED_MAX: usize = 32;
@@ -50,7 +51,7 @@ impl Announcements {
 
     /// Whether there are orphans, unless another session is taking them.
     pub(crate) fn has_orphans(&self) -> bool {
-        self.orphans.try_lock().is_ok_and(|orphans| !orphans.is_empty())
+        self.orphans.try_lock().is_some_and(|orphans| !orphans.is_empty())
     }
 }
 
@@ -118,7 +119,7 @@ impl Retired {
     /// Leaves everything to the other sessions.
     pub(crate) fn orphan(&mut self, announcements: &Announcements) {
         if !self.items.is_empty() {
-            let mut orphans = announcements.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut orphans = announcements.orphans.lock();
             orphans.append(&mut self.items);
             self.kept = 0;
         }
@@ -126,7 +127,7 @@ impl Retired {
 
     /// Takes what other sessions left, unless another one is taking it.
     pub(crate) fn adopt(&mut self, announcements: &Announcements) {
-        if let Ok(mut orphans) = announcements.orphans.try_lock() {
+        if let Some(mut orphans) = announcements.orphans.try_lock() {
             self.items.append(&mut orphans);
         }
     }

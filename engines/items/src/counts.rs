@@ -5,7 +5,8 @@ use guira_memory::slab::ClassId;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::counters::Counters;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use guira_sync::lock::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// The items of a class. A session may remove what another has stored: only the sums over all sessions are numbers, those of one wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -215,11 +216,11 @@ impl Registry {
     }
 
     fn all(&self) -> MutexGuard<'_, Vec<Arc<SessionCounters>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock()
     }
 
     fn base(&self) -> MutexGuard<'_, Base> {
-        self.base.lock().unwrap_or_else(PoisonError::into_inner)
+        self.base.lock()
     }
 
     fn classes(&self) -> usize {

@@ -223,7 +223,7 @@ impl<H: ChunkHome> Drop for Pending<H> {
 mod tests {
     use super::*;
     use guira_memory::HugePages;
-    use std::sync::Mutex;
+    use guira_sync::lock::Mutex;
 
     const LARGEST: usize = 256;
 
@@ -244,12 +244,12 @@ mod tests {
         }
 
         fn free(&self) -> usize {
-            self.free.lock().unwrap().len()
+            self.free.lock().len()
         }
 
         fn take(&self, size: usize) -> Option<Offset> {
             assert!(size <= LARGEST);
-            self.free.lock().unwrap().pop()
+            self.free.lock().pop()
         }
     }
 
@@ -271,7 +271,7 @@ mod tests {
         }
 
         fn give(&self, at: Offset) {
-            self.free.lock().unwrap().push(at);
+            self.free.lock().push(at);
         }
     }
 
@@ -309,7 +309,7 @@ mod tests {
         for arrived in [0, 100, 600, 1000] {
             for leaving in 0..1 << 5 {
                 let home = Home::new(1 << 20);
-                home.free.lock().unwrap().extend([4608, 5120].map(Offset::from_bytes));
+                home.free.lock().extend([4608, 5120].map(Offset::from_bytes));
                 let take = |size| home.take(size);
                 let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
                 assert!(pending.extend(&value[..arrived], take));

@@ -7,8 +7,9 @@ use guira_memory::lasting::{EngineStates, HandedRegion, NOTES_MAX, RegionFile};
 use guira_memory::{HugePages, MIB, Region};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{Seconds, TimeBase};
+use guira_sync::lock::OnceLock;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Cas uniques are above this; lower numbers stay free for codes of the lease protocol.
 const CAS_LEAST: u64 = 100;

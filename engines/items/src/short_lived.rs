@@ -11,7 +11,7 @@ use guira_contract::Expiry;
 use guira_memory::Offset;
 use guira_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use guira_sync::clock::Seconds;
-use std::sync::Mutex;
+use guira_sync::lock::Mutex;
 
 /// The largest number of seconds that can be set.
 pub const SHORT_LIVED_MAX: u32 = 600;
@@ -119,7 +119,7 @@ impl ShortLived {
         if self.seconds == 0 {
             return;
         }
-        let Ok(mut lane) = self.lanes[lane].try_lock() else {
+        let Some(mut lane) = self.lanes[lane].try_lock() else {
             self.busy.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -157,7 +157,7 @@ impl ShortLived {
     fn find_due(&self, now: Seconds) -> Option<Vec<Offset>> {
         let mut is_swept = true;
         for lane in &self.lanes {
-            let Ok(mut lane) = lane.try_lock() else {
+            let Some(mut lane) = lane.try_lock() else {
                 is_swept = false;
                 continue;
             };
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn what_finds_a_list_in_use_is_counted_apart_from_what_finds_no_memory() {
         let short = ShortLived::new(10, 16 << 20);
-        let lane = short.lanes[0].lock().unwrap();
+        let lane = short.lanes[0].lock();
         short.note(0, at(1), Expiry::At(Seconds(101)), Seconds(100));
         short.note(1, at(2), Expiry::At(Seconds(101)), Seconds(100));
         drop(lane);

@@ -11,7 +11,7 @@ use guira_contract::FlushBusy;
 use guira_items::{GENERATIONS, Prefixes, SavedPrefixes};
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::clock::Seconds;
-use std::sync::{Mutex, PoisonError};
+use guira_sync::lock::Mutex;
 
 #[derive(Debug)]
 pub(crate) struct Flushes {
@@ -105,7 +105,7 @@ impl Flushes {
         prefixes: &[&[u8]],
         clean_since: impl FnOnce() -> u64,
     ) -> Result<(), FlushBusy> {
-        let _flushing = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _flushing = self.flushing.lock();
         let (before, clean_since) = (self.of_prefixes(), clean_since());
         debug_assert!(before - clean_since < u64::from(GENERATIONS), "no more are begun");
         self.prefixes.forget_before(generation_after(clean_since), generation_after(before));
@@ -186,7 +186,7 @@ mod tests {
     fn a_flush_at_once_is_counted_while_others_schedule_theirs() {
         let flushes = Flushes::default();
         let is_done = AtomicU64::new(0);
-        std::thread::scope(|scope| {
+        guira_sync::thread::scope(|scope| {
             scope.spawn(|| {
                 while is_done.load(Ordering::Relaxed) == 0 {
                     flushes.schedule(Seconds(5), Seconds(100));

@@ -8,8 +8,8 @@
 
 use guira_contract::Access;
 use guira_sync::atomic::{AtomicU64, Backoff, Ordering, Padded};
+use guira_sync::lock::{Condvar, Mutex};
 use guira_sync::waits::Waits;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The sessions that wait for partitions.
@@ -42,7 +42,7 @@ impl Waiting {
     }
 
     fn sleep(&self) {
-        let sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        let sleepers = self.sleepers.lock();
         drop(self.bell.wait_timeout(sleepers, NAP));
     }
 }

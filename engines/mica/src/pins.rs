@@ -2,8 +2,8 @@
 
 use guira_memory::Offset;
 use guira_sync::atomic::{AtomicUsize, Ordering};
+use guira_sync::lock::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Where pinned entries begin. These are places, not offsets in the log: an entry that was pinned a round ago is still needed, and its place has another
 /// offset when the log comes by again.
@@ -17,7 +17,7 @@ pub(crate) struct Pins {
 
 impl Pins {
     fn places(&self) -> MutexGuard<'_, HashMap<Offset, u32>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.lock()
     }
 
     /// Pins the entry at `place`. The caller holds the partition and has found it there.

@@ -79,10 +79,10 @@ enum Writers {
 /// Two threads fill an index to 90 %. Returns M inserts a second.
 fn fill_together(writers: Writers) -> f64 {
     let index = IndexProbe::new(BUCKETS, DEFAULT_STRIPES, SearchLimits::default());
-    let turn = std::sync::Mutex::new(());
+    let turn = guira_sync::lock::Mutex::new(());
     let each = index.slots() * 45 / 100;
     let watch = Stopwatch::start();
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         for thread in 0..2 {
             let (index, turn) = (&index, &turn);
             scope.spawn(move || {
@@ -262,7 +262,7 @@ fn engine() {
     let one = lookups(&mut session, 2, BATCH, 30_000_000);
     row("M lookups/s at 10 M items, in batches of 32", format!("{one:.2}"));
     drop(session);
-    let two: f64 = std::thread::scope(|scope| {
+    let two: f64 = guira_sync::thread::scope(|scope| {
         let threads: Vec<_> = (0..2)
             .map(|thread| {
                 let mut session = engine.session();

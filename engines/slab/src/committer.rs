@@ -7,8 +7,8 @@
 use crate::core::Core;
 use crate::index::{Scheme, TableAhead};
 use guira_contract::CommitAhead;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::Thread;
+use guira_sync::lock::{Mutex, MutexGuard};
+use guira_sync::thread::Thread;
 
 /// Who commits memory ahead.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Committer {
 
 impl Committer {
     fn lock(&self) -> MutexGuard<'_, Option<Thread>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+        self.thread.lock()
     }
 
     /// Whether anybody does.
@@ -36,7 +36,7 @@ impl Committer {
 
     /// This thread does, from now on.
     fn is_me(&self) {
-        let me = std::thread::current();
+        let me = guira_sync::thread::current();
         let mut thread = self.lock();
         if thread.as_ref().is_none_or(|thread| thread.id() != me.id()) {
             *thread = Some(me);

@@ -5,8 +5,8 @@ use guira_items::{Crawled, Flushes};
 use guira_memory::slab::PageId;
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
+use guira_sync::lock::Mutex;
 use guira_sync::quiescence::{Quiescence, Ticket};
-use std::sync::{Mutex, PoisonError};
 
 /// The crawler sets out this often, in seconds, and whenever there was a flush.
 const INTERVAL: u32 = 30;
@@ -50,7 +50,7 @@ impl Crawler {
     /// The same for a store that was refused memory, but not twice in a second.
     pub(crate) fn ask_for_memory(&self, now: Seconds) {
         let is_due = |position: &Position| position.next.is_none() && position.started < now;
-        if self.position.try_lock().is_ok_and(|position| is_due(&position)) {
+        if self.position.try_lock().is_some_and(|position| is_due(&position)) {
             self.ask();
         }
     }
@@ -62,7 +62,7 @@ impl Crawler {
 
     /// Whether the crawler is on its way, or about to be.
     pub(crate) fn is_crawling(&self) -> bool {
-        let position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = self.position.lock();
         position.next.is_some() || self.is_asked.load(Ordering::Relaxed)
     }
 
@@ -75,7 +75,7 @@ impl Crawler {
         (flushes, quiescence): (&Flushes<Ticket>, &Quiescence),
         mut look: impl FnMut(PageId, u32) -> Option<usize>,
     ) -> bool {
-        let Ok(mut position) = self.position.try_lock() else {
+        let Some(mut position) = self.position.try_lock() else {
             return false;
         };
         let Some((mut page, mut part)) = position.next else {

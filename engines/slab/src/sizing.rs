@@ -1,7 +1,7 @@
 //! How large memory is to be, and how large it can ever become.
 
 use crate::plan::Plan;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use guira_sync::lock::{Mutex, MutexGuard};
 
 /// What was decided about the size of memory.
 #[derive(Debug)]
@@ -29,6 +29,6 @@ impl Sizing {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Sizes> {
-        self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sizes.lock()
     }
 }

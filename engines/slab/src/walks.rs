@@ -4,7 +4,7 @@ use guira_contract::KeyHash;
 use guira_memory::Offset;
 use guira_memory::slab::SlabMemory;
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use guira_sync::lock::{Mutex, MutexGuard};
 
 /// No walk is under way.
 const NOWHERE: u64 = u64::MAX;
@@ -38,7 +38,7 @@ impl Default for Walks {
 
 impl Walks {
     fn moved(&self) -> MutexGuard<'_, Moved> {
-        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+        self.moved.lock()
     }
 
     /// Begins a walk. False if another is under way. Sessions know of it when all have passed a quiescent point.

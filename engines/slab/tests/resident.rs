@@ -6,8 +6,8 @@ use guira_memory::{HugePages, MIB};
 use guira_slab::EngineOptions;
 use guira_slab::{CuckooEngine, SlabOptions};
 use guira_sync::clock::{Seconds, Stopwatch};
+use guira_sync::lock::Mutex;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const NOW: Seconds = Seconds(1000);
@@ -51,7 +51,7 @@ fn fill(engine: &CuckooEngine, count: u64) {
 
 #[test]
 fn a_reserve_costs_nothing_and_memory_that_is_taken_away_goes_back_to_the_system() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ALONE.lock();
     let before = mappings();
     let watch = Stopwatch::start();
     let options = SlabOptions {
@@ -92,7 +92,7 @@ fn a_reserve_costs_nothing_and_memory_that_is_taken_away_goes_back_to_the_system
 
 #[test]
 fn while_a_policy_takes_over_memory_stays_below_its_ceiling() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ALONE.lock();
     let before = mappings();
     let options = SlabOptions {
         engine: EngineOptions {

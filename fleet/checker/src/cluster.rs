@@ -9,9 +9,9 @@ use crate::reply::Reply;
 use crate::sight::{Cached, Content};
 use guira_client::text::{Connection, TextError};
 use guira_databases::{Way, WayError};
+use guira_sync::channel::{Receiver, Sender};
 use serde::Deserialize;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
 
 /// Questions that are sent together.
 const TOGETHER: usize = 64;
@@ -203,16 +203,16 @@ fn classic(connection: &mut Connection) -> Result<Option<Cached>, TextError> {
 mod tests {
     use super::*;
     use guira_databases::Security;
+    use guira_sync::channel::channel;
     use std::io::{Read, Write};
     use std::net::TcpListener;
-    use std::sync::mpsc::channel;
     use std::time::Duration;
 
     /// What a cluster is said to have under three keys when its cache answers this.
     fn asked(dialect: Dialect, answers: &'static str) -> (Vec<Cached>, u64) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = listener.local_addr().unwrap().to_string().parse().unwrap();
-        let cache = std::thread::spawn(move || {
+        let cache = guira_sync::thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
             let mut requests = Vec::new();
             while requests.iter().filter(|byte| **byte == b'\n').count() < 3 {

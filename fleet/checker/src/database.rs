@@ -8,8 +8,8 @@ use crate::sight::{Content, Sight};
 use guira_databases::mariadb::Packets;
 use guira_databases::postgres::{Messages, Purpose};
 use guira_databases::{Server, SourceError, Stop, Wire, mariadb, postgres};
+use guira_sync::channel::{Receiver, Sender};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
 
 /// A kind of database.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use crate::shared::Shared;
 use guira_databases::{Listener, Socket, SourceError};
 use guira_protocol::KEY_MAX;
 use guira_sync::atomic::{AtomicUsize, Ordering};
+use guira_sync::thread;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 /// Connections at the same time. Others are closed at once.

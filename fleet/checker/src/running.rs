@@ -15,12 +15,12 @@ use crate::web;
 use guira_client::text::Endpoint;
 use guira_databases::Listener;
 use guira_probe::{KeyLine, read};
+use guira_sync::channel::{Receiver, SyncSender, channel, sync_channel};
+use guira_sync::thread;
 use guira_transport::Address;
 use guira_web::Admin;
 use std::io::{self, BufRead};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::thread;
 use std::time::Duration;
 
 /// Requests that may wait for a cluster or the database. Beyond that a request counts as failed.

@@ -8,7 +8,8 @@ use crate::report::Report;
 use guira_databases::Stop;
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::{Stopwatch, wall_clock};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use guira_sync::lock::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// A cluster, as reports name it.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl Shared {
     }
 
     pub(crate) fn judge(&self) -> MutexGuard<'_, Judge> {
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+        self.judge.lock()
     }
 
     /// Takes a hint: a key was changed.

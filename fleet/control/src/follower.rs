@@ -6,9 +6,10 @@ use crate::counts::{ControlCount, ControlCounts};
 use crate::etcd::{Etcd, EtcdError, EtcdOptions};
 use crate::store::{Store, View};
 use guira_sync::clock::Stopwatch;
+use guira_sync::lock::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// What is in front of the name of a pool in a configuration.
@@ -66,7 +67,7 @@ impl Follower {
             is_away: false,
             faults: BTreeMap::new(),
         };
-        let thread = std::thread::Builder::new().name("guira-etcd".to_owned());
+        let thread = guira_sync::thread::Builder::new().name("guira-etcd".to_owned());
         thread.spawn(move || follow.run(&tell)).map_err(no_thread)?;
         Ok(Follower { shared })
     }
@@ -84,8 +85,7 @@ impl Follower {
             if left.is_zero() {
                 break;
             }
-            let waited = self.shared.came.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.shared.came.wait_timeout(state, left);
         }
         match (state.pools.get(name), &state.failure) {
             (Some(text), _) => Ok(text.clone()),
@@ -107,7 +107,7 @@ fn no_thread(error: io::Error) -> EtcdError {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -133,7 +133,7 @@ impl Follow {
                 Err(error) => {
                     self.fail(&shared, &error);
                     drop(shared);
-                    std::thread::sleep(RETRY);
+                    guira_sync::thread::sleep(RETRY);
                     continue;
                 }
             };
@@ -142,9 +142,9 @@ impl Follow {
             if let Err(error) = self.store.wait_for_pools(&seen, PATIENCE) {
                 // It is asked for all pools next, and what is wrong is told then.
                 tracing::debug!(%error, "the etcd watch failed");
-                std::thread::sleep(RETRY);
+                guira_sync::thread::sleep(RETRY);
             }
-            std::thread::sleep(SPACING.saturating_sub(turn.elapsed()));
+            guira_sync::thread::sleep(SPACING.saturating_sub(turn.elapsed()));
         }
     }
 
@@ -218,7 +218,7 @@ mod tests {
     /// A gateway that has one pool, takes `delay` to say so, and ends every watch at once; returns its address.
     fn gateway(delay: Duration) -> String {
         gateway_with(move |is_watch, _| {
-            std::thread::sleep(if is_watch { Duration::ZERO } else { delay });
+            guira_sync::thread::sleep(if is_watch { Duration::ZERO } else { delay });
             Some(if is_watch { r#"{"result": {"canceled": true}}"# } else { POOLS })
         })
     }
@@ -227,7 +227,7 @@ mod tests {
     fn gateway_with(say: impl Fn(bool, usize) -> Option<&'static str> + Send + 'static) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        std::thread::spawn(move || {
+        guira_sync::thread::spawn(move || {
             let mut unanswered = Vec::new();
             for (number, socket) in listener.incoming().enumerate() {
                 unanswered.extend(answer(socket?, |is_watch| say(is_watch, number))?);
@@ -294,7 +294,7 @@ mod tests {
         let since = Stopwatch::start();
         while follower.definition("cache", PATIENCE).is_err() {
             assert!(since.elapsed() < SOON);
-            std::thread::yield_now();
+            guira_sync::thread::yield_now();
         }
     }
 
@@ -302,7 +302,7 @@ mod tests {
     fn an_etcd_that_ends_every_watch_is_not_asked_all_the_time() {
         let (follower, counts) = follow(gateway(Duration::ZERO));
         follower.definition("cache", PATIENCE).unwrap();
-        std::thread::sleep(SPACING * 5);
+        guira_sync::thread::sleep(SPACING * 5);
         // Two for each spacing, and some that were under way.
         let calls = counts.get(ControlCount::EtcdCalls);
         assert!(calls <= 16, "{calls} calls");

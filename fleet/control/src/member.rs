@@ -95,9 +95,9 @@ impl Member {
             let turn = Stopwatch::start();
             if let Err(error) = self.turn() {
                 self.tell(&error.to_string());
-                std::thread::sleep(RETRY);
+                guira_sync::thread::sleep(RETRY);
             }
-            std::thread::sleep(SPACING.saturating_sub(turn.elapsed()));
+            guira_sync::thread::sleep(SPACING.saturating_sub(turn.elapsed()));
         }
         self.give_up();
     }
@@ -121,7 +121,7 @@ impl Member {
                 "server {} is not registered because it does not reply: {error}",
                 self.server
             ));
-            std::thread::sleep(RETRY);
+            guira_sync::thread::sleep(RETRY);
             return Ok(());
         }
         let lease = self.keep_lease()?;

@@ -1,6 +1,7 @@
 //! Telling all threads to end.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use guira_sync::lock::{Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The thread that is told this ends without an error.
@@ -21,7 +22,7 @@ struct Shared {
 
 impl Stop {
     pub fn set(&self) {
-        *self.0.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.0.is_set.lock() = true;
         self.0.changed.notify_all();
     }
 
@@ -34,9 +35,8 @@ impl Stop {
     /// # Errors
     /// As soon as the thread is to end.
     pub fn wait(&self, duration: Duration) -> Result<(), Stopped> {
-        let is_set = self.0.is_set.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.0.changed.wait_timeout_while(is_set, duration, |is_set| !*is_set);
-        let (is_set, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let is_set = self.0.is_set.lock();
+        let is_set = self.0.changed.wait_timeout_while(is_set, duration, |is_set| !*is_set);
         if *is_set { Err(Stopped) } else { Ok(()) }
     }
 }
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(stop.check(), Ok(()));
         assert_eq!(stop.wait(Duration::from_millis(1)), Ok(()));
         let sleeper = stop.clone();
-        let thread = std::thread::spawn(move || sleeper.wait(Duration::from_secs(600)));
+        let thread = guira_sync::thread::spawn(move || sleeper.wait(Duration::from_secs(600)));
         stop.set();
         assert_eq!(thread.join().unwrap(), Err(Stopped));
         assert_eq!(stop.check(), Err(Stopped));

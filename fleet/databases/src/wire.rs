@@ -2,10 +2,11 @@
 
 use super::socket::Socket;
 use guira_client::text::Endpoint;
+use guira_sync::lock::{Mutex, MutexGuard};
 use guira_transport::{TlsConnector, TlsName};
 use rustls::ClientConnection;
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Whether a connection is encrypted.
@@ -42,7 +43,7 @@ struct Session {
 
 impl Session {
     fn state(&self) -> MutexGuard<'_, ClientConnection> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

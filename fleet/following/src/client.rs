@@ -119,7 +119,7 @@ impl Following {
         let (client, in_use) = first(&mut reader, self.kept.as_deref(), make)?;
         let mut follow = Follow { reader, names, wishes, handle: handle(&client), kept: self.kept, in_use };
         follow.note();
-        let thread = std::thread::Builder::new().name("guira-follow".to_owned());
+        let thread = guira_sync::thread::Builder::new().name("guira-follow".to_owned());
         thread.spawn(move || follow.run_until_over())?;
         Ok(client)
     }
@@ -214,7 +214,7 @@ impl Follow {
                 watch = self.watch(&poll)?;
                 is_due = self.reader.is_outdated();
                 if is_due {
-                    std::thread::sleep(DELAY);
+                    guira_sync::thread::sleep(DELAY);
                     continue;
                 }
             }
@@ -235,7 +235,7 @@ impl Follow {
             }
             is_due |= !self.reader.followed.records.drop_due().is_empty();
             if watch.has_changed() {
-                std::thread::sleep(DELAY);
+                guira_sync::thread::sleep(DELAY);
                 is_due = true;
             }
         }

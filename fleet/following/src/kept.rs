@@ -139,7 +139,7 @@ mod tests {
         assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2], "{all:?}");
         let folder = std::env::temp_dir().join(format!("guira-kept-by-many-{}", std::process::id()));
         let path = folder.join("client.config");
-        std::thread::scope(|scope| {
+        guira_sync::thread::scope(|scope| {
             for number in 0..4 {
                 let path = &path;
                 scope.spawn(move || {

@@ -3,8 +3,9 @@
 use guira_names::{Membership, Names, Target};
 use guira_routing::config::{SRV, Texts};
 use guira_sync::clock::Stopwatch;
+use guira_sync::lock::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a load waits for DNS.
@@ -27,7 +28,7 @@ impl Records {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Membership>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// The servers of a record, which has [`SRV`] in front of its name.

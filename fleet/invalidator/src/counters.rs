@@ -2,7 +2,7 @@
 
 use crate::source::{Extent, Place};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use guira_sync::lock::Mutex;
 
 guira_sync::counters! {
     /// Counters of the process.
@@ -107,12 +107,12 @@ impl Counts {
     }
 
     pub(crate) fn set_extent(&self, extent: Option<Extent>) {
-        *self.extent.lock().unwrap_or_else(PoisonError::into_inner) = extent;
+        *self.extent.lock() = extent;
     }
 
     /// How many bytes of the log are behind `place`, if that is known.
     pub(crate) fn behind(&self, place: Place) -> Option<u64> {
-        let extent = self.extent.lock().unwrap_or_else(PoisonError::into_inner);
+        let extent = self.extent.lock();
         extent.as_ref().map(|extent| extent.behind(place))
     }
 

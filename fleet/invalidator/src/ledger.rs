@@ -1,8 +1,8 @@
 //! Which batches are under way, and up to which position all targets have acknowledged everything.
 
 use crate::source::Place;
+use guira_sync::lock::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What is known of all batches; by default of no targets. It holds no more of them than the queues of targets.
@@ -45,7 +45,7 @@ impl Ledger {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A batch is about to be given to all targets.
@@ -92,9 +92,8 @@ impl Ledger {
 
     /// Takes the newest position that may be saved; waits for one for at most `duration`.
     pub(crate) fn take(&self, duration: Duration) -> Option<String> {
-        let waited =
-            self.advanced.wait_timeout_while(self.state(), duration, |state| state.reached.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.reached.take()
+        let has_none = |state: &mut State| state.reached.is_none();
+        self.advanced.wait_timeout_while(self.state(), duration, has_none).reached.take()
     }
 
     /// When the oldest change was committed that not all targets have deleted or spooled.

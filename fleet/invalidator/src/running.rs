@@ -12,11 +12,11 @@ use crate::source::{Source, SourceError, Tail};
 use crate::threads::{Deliveries, spawn};
 use crate::web;
 use guira_databases::Stop;
+use guira_sync::thread::JoinHandle;
 use guira_transport::Address;
 use guira_web::Admin;
 use std::error::Error;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// What a running invalidator does next.

@@ -3,7 +3,8 @@
 use crate::config::Config;
 use crate::counters::{Counts, Flushed, TargetCounts};
 use crate::ledger::Ledger;
-use std::sync::{Arc, Mutex, PoisonError};
+use guira_sync::lock::Mutex;
+use std::sync::Arc;
 
 /// What all threads see, also after a reload.
 #[derive(Debug, Default)]
@@ -31,7 +32,7 @@ impl View {
 
 impl Shared {
     pub(crate) fn view(&self) -> View {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.view.lock().clone()
     }
 
     /// A view for this configuration, without deletes under way. Targets that stay keep their counters.
@@ -49,7 +50,7 @@ impl Shared {
 
     /// Publishes a view. Its spools have to be open, or metrics would report them as empty.
     pub(crate) fn begin(&self, view: &View) {
-        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view.clone();
+        *self.view.lock() = view.clone();
         // A target with a flush left gets it again from the log or from its spool.
         view.targets.iter().for_each(|target| target.set_flushed(Flushed::Done));
         self.counts.set_retained(0);

@@ -6,9 +6,9 @@ use crate::deliver::{Delivery, Lane, Ways};
 use crate::error::{Fault, StartError};
 use crate::shared::View;
 use guira_databases::Stop;
+use guira_sync::thread::JoinHandle;
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// A thread for each target. They end with this, whatever else cannot be started.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ pub(crate) fn spawn<T: Send + 'static>(
     name: String,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    std::thread::Builder::new().name(name).spawn(work)
+    guira_sync::thread::Builder::new().name(name).spawn(work)
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@ use crate::book::{Book, Found, Learned, Waiting};
 use crate::counts::{NameCount, NameCounts, NameGauge};
 use crate::membership::Target;
 use crate::resolver::Resolver;
+use guira_sync::channel as std_mpsc;
 use guira_sync::clock::Stopwatch;
+use guira_sync::lock::{Mutex, MutexGuard};
+use guira_sync::thread::JoinHandle;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::mpsc as std_mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -116,7 +117,7 @@ impl Names {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn send(&self, command: Command) {
@@ -161,7 +162,7 @@ fn start(
 ) -> io::Result<(UnboundedSender<Command>, JoinHandle<()>)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, commands) = unbounded_channel();
-    let thread = std::thread::Builder::new().name("guira-names".to_owned()).spawn(move || {
+    let thread = guira_sync::thread::Builder::new().name("guira-names".to_owned()).spawn(move || {
         let worker = runtime.block_on(async { Worker::new(options, counts, tell) });
         match worker {
             Ok(worker) => runtime.block_on(worker.run(commands)),

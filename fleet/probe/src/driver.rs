@@ -1,8 +1,8 @@
 //! Asks nodes over connections: a thread for each, so that none waits for another that does not answer.
 
+use guira_sync::channel::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use guira_sync::thread;
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
-use std::thread;
 use std::time::Duration;
 
 use guira_client::text::{Connection, Target, TextError};

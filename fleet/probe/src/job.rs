@@ -1,8 +1,8 @@
 //! A stream of deletes that is looked after, to its end and until the last delay.
 
+use guira_sync::channel::{Receiver, RecvTimeoutError, sync_channel};
+use guira_sync::thread;
 use std::io::{self, BufRead};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread;
 use std::time::Duration;
 
 use guira_client::text::Target;

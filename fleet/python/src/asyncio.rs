@@ -7,6 +7,7 @@ use crate::answers::{Answer, told};
 use crate::blocking::{Row, store, stores};
 use crate::process::Own;
 use guira_client::pools::{self, Error};
+use guira_sync::lock::{Mutex, MutexGuard};
 use guira_transport::Mailbox;
 use pyo3::prelude::{Bound, PyAny, PyErr, PyResult, Python};
 use pyo3::pybacked::PyBackedBytes;
@@ -16,7 +17,7 @@ use std::fmt;
 use std::future::Future;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 type Call = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send>>;
@@ -89,7 +90,7 @@ impl Wake for Bell {
 
 impl Shared {
     fn begun(&self) -> MutexGuard<'_, Begun> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+        self.begun.lock()
     }
 
     fn poll(&self, number: u64, call: &mut Call) -> Poll<Result<Answer, Error>> {

@@ -2,11 +2,12 @@
 
 use crate::local_addresses::local_addresses;
 use guira_sync::clock::wall_clock;
+use guira_sync::lock::{Mutex, MutexGuard};
 use guira_transport::Address;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// A router, by its address or by a name that stands for all of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ impl Cluster {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A host has these addresses now.

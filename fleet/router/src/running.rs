@@ -17,12 +17,12 @@ use guira_serving::{
     Acceptor, Beyond, ConnBudget, Connections, Crew, Host, HostOptions, Listen, Placement, Port, PortError,
     Speaks, Worker, WorkerError, unix_now,
 };
+use guira_sync::thread::JoinHandle;
 use guira_transport::{Address, ListenOptions, Listener, Mailbox, TlsAcceptor, TlsError};
 use guira_web::{Token, TokenError};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +111,7 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let admin = options.admin.as_ref().map(|place| serve_admin(place, &shared, token.clone())).transpose()?;
     let stats_files = options.stats_files.as_ref().map(|files| StatsFiles::new(files, identity));
     let reloader = Reloader { loader, wishes: wishes.clone(), workers, shared, reloading, kept, stats_files };
-    let thread = std::thread::Builder::new().name("router-config".to_owned());
+    let thread = guira_sync::thread::Builder::new().name("router-config".to_owned());
     let reloader = Some(thread.spawn(|| reloader.run_until_told())?);
     crew.begin();
     if let Some((_, admin)) = &admin {

@@ -17,10 +17,11 @@ use guira_routing::Settings;
 use guira_serving::Host;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Stopwatch, wall_clock};
+use guira_sync::lock::{Mutex, MutexGuard};
 use guira_transport::Address;
 use guira_upstream::{Health, Tko};
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -259,7 +260,7 @@ impl Shared {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The configuration in effect.

@@ -1,6 +1,7 @@
 //! Counters of route handles, for all workers together.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use guira_sync::lock::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// An event that route handles count. FailoverRoute counts its events exactly as mcrouter does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl Drop for Tally {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

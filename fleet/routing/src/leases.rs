@@ -1,7 +1,8 @@
 //! Lease tokens that were given by a server that stood in for another one: what is stored with them goes to the same server.
 
+use guira_sync::lock::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Tokens of all workers: a client may store by another connection than that by which it has asked.
 #[derive(Debug, Default)]
@@ -76,7 +77,7 @@ impl LeaseTokens {
     }
 
     fn tokens(&self) -> MutexGuard<'_, Tokens> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tokens.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! What cold clusters have done while they were filled from warm ones, of all workers, and whether they are warm by now.
 
+use guira_sync::lock::{Mutex, MutexGuard};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// What is counted of cold clusters: a key each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +198,7 @@ impl State {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn add(sums: &mut Counts, more: &Counts) {

@@ -1,6 +1,6 @@
 //! One snapshot as plain text.
 
-use std::thread;
+use guira_sync::thread;
 
 use guira_sync::clock::Stopwatch;
 

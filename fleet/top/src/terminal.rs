@@ -1,7 +1,7 @@
 //! The terminal: taken over, drawn on, listened to, and given back.
 
+use guira_sync::thread;
 use std::io::{self, IsTerminal as _};
-use std::thread;
 use std::time::Duration;
 
 use guira_sync::clock::Stopwatch;

@@ -1,7 +1,7 @@
 //! A thread for each node, which asks it again and again: no node waits for another that does not answer.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::thread;
+use guira_sync::channel::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use guira_sync::thread;
 use std::time::Duration;
 
 use guira_client::text::{Connection, Target};

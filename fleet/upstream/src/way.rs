@@ -1,9 +1,10 @@
 //! Where a server is. Its name may have several addresses, and others tomorrow.
 
+use guira_sync::lock::Mutex;
 use guira_transport::{Address, Stream};
 use rustix::io::Errno;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The addresses of a server, as they were looked up last. None if its name is unknown.
 #[derive(Debug)]
@@ -18,12 +19,12 @@ impl Addresses {
     }
 
     pub fn list(&self) -> Arc<[Address]> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.list.lock().clone()
     }
 
     /// Whether these are others than before.
     pub fn replace(&self, list: impl Into<Arc<[Address]>>) -> bool {
-        let mut known = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.list.lock();
         let list = list.into();
         let is_new = *known != list;
         *known = list;

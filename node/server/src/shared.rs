@@ -13,9 +13,10 @@ use guira_serving::Host;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_sync::histogram::Histogram;
+use guira_sync::lock::Mutex;
 use guira_transport::{LossMeter, Losses, TlsError};
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Shared by everything in a running server. What is so whatever is served is in its [`Host`], which it stands for.
@@ -63,7 +64,7 @@ impl Shared {
             if started.elapsed() >= patience {
                 return false;
             }
-            std::thread::sleep(LOOK);
+            guira_sync::thread::sleep(LOOK);
         }
         true
     }
@@ -142,7 +143,7 @@ impl Shared {
 
     /// The counters since the last reset.
     pub(crate) fn counted(&self) -> CounterValues {
-        self.counter_values().after(&self.since.lock().unwrap_or_else(PoisonError::into_inner))
+        self.counter_values().after(&self.since.lock())
     }
 
     fn worker_sum(&self, what: WorkerCount) -> u64 {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`circles`] | the files of a crate depend on each other one way |
 //! | [`dependencies`] | who may use whom: the table in [`layers`] |
+//! | [`doors`] | locks, threads, sockets and files come from one module each |
 //! | [`lengths`] | files of at most 800 lines, functions of at most 70 |
 //! | [`paths`] | every path that a document names exists |
 //! | [`prose`] | lines of prose of at most 200 columns; every name of code that a document quotes exists |
@@ -14,6 +15,7 @@
 
 mod circles;
 mod dependencies;
+mod doors;
 mod exemptions;
 mod finding;
 mod layers;
@@ -80,6 +82,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>, String> {
     let exemptions = exemptions::read(root)?;
     let mut findings = dependencies::check(root, &repository.packages);
     findings.extend(circles::check(&repository.sources));
+    findings.extend(doors::check(&repository.sources));
     findings.extend(lengths::check(&repository.sources, &exemptions));
     findings.extend(paths::check(&repository.texts, &repository.files));
     findings.extend(messages::check(&repository.texts));

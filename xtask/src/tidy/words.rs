@@ -37,22 +37,7 @@ pub(crate) fn check_texts(texts: &[Text]) -> Vec<Finding> {
 
 /// Checks Rust files for ignored tests and glob imports.
 pub(crate) fn check_sources(sources: &[Source]) -> Vec<Finding> {
-    sources
-        .iter()
-        .flat_map(|source| ignored(source).chain(globs(source)).chain(atomics(source)).collect::<Vec<_>>())
-        .collect()
-}
-
-/// The one folder that imports std's atomics: all others take them from there, where loom sees them.
-const ATOMICS: &str = "base/sync/";
-
-fn atomics(source: &Source) -> impl Iterator<Item = Finding> {
-    let allowed = source.path.starts_with(ATOMICS);
-    let found = source.code.match_indices(concat!("std::sync::", "atomic")).filter(move |_| !allowed);
-    found.map(|(at, _)| {
-        let what = "std's atomics are imported in base/sync only";
-        Finding::new(&source.path, source.line_at(at), what, "import guira_sync::atomic")
-    })
+    sources.iter().flat_map(|source| ignored(source).chain(globs(source)).collect::<Vec<_>>()).collect()
 }
 
 fn ignored(source: &Source) -> impl Iterator<Item = Finding> {

@@ -11,8 +11,9 @@ use super::{
 };
 use crate::place::RegionPlace;
 use crate::region::Region;
+use guira_sync::lock::OnceLock;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 impl RegionFile {
     /// Uses the file that was handed over, in place of the one that the path leads to. It is locked already.

@@ -16,10 +16,11 @@ use super::page::{Descriptor, PAGE_BYTES, PageId, PageState};
 use crate::budget::Budget;
 use crate::region::{Offset, Region};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use guira_sync::lock::{Mutex, MutexGuard};
 use guira_sync::waits::Waits;
 use guira_sync::words::{self, WORD};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The slab allocator: a range of a Region divided into pages.
 #[derive(Debug)]
@@ -257,7 +258,7 @@ impl SlabMemory {
     }
 
     fn lock_pool(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pool.lock()
     }
 
     /// Takes a page out of the pool or the budget; in addition takes `beside` bytes from the budget.

@@ -6,12 +6,13 @@ use super::options::{MinVersion, Resumption, TlsOptions, VerifyMode};
 use super::reject_all::RejectAll;
 use super::stream::TlsStream;
 use crate::stream::Stream;
+use guira_sync::lock::{Mutex, MutexGuard};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Accepts TLS connections. A clone shares files, counters and configuration with the original.
 #[derive(Clone, Debug)]
@@ -170,7 +171,7 @@ impl TlsAcceptor {
     /// # Errors
     /// What is wrong with the files; the previous ones stay in use.
     pub fn reload(&self, now: u64) -> Result<(), TlsError> {
-        let _one_at_a_time = self.shared.reload.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.shared.reload.lock();
         // Before the files are read: any later write is another change.
         let seen = Stamps::take(self.shared.options.files());
         let loaded = load(&self.shared.options);
@@ -213,6 +214,6 @@ impl TlsAcceptor {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 }

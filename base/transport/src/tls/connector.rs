@@ -6,13 +6,14 @@ use super::options::{Resumption, TlsClientOptions};
 use super::server_check::ServerCheck;
 use super::stream::TlsStream;
 use crate::stream::Stream;
+use guira_sync::lock::{Mutex, MutexGuard};
 use rustls::client::{self, ClientConfig, ClientConnection};
 use rustls::crypto::ring;
 use rustls::sign::SingleCertAndKey;
 use rustls_pki_types::ServerName;
 use std::io;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Makes TLS connections. A clone shares files, counters and configuration with the original.
 #[derive(Clone, Debug)]
@@ -127,6 +128,6 @@ impl TlsConnector {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 }

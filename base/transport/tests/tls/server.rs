@@ -125,7 +125,7 @@ fn many_concurrent_clients_are_echoed() {
     let acceptor = world.acceptor();
     let (listener, address) = listen();
     let config = world.client().config();
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         for seed in 0..8 {
             let config = &config;
             scope.spawn(move || converse(address, config, seed + 10));

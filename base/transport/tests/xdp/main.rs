@@ -5,6 +5,7 @@ mod support;
 
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
+use guira_sync::thread::{JoinHandle, spawn};
 use guira_transport::{
     ClientPath, Interest, Losses, PAYLOAD_MAX, Park, Poll, ServerPath, Token, XdpAttach, XdpChecksums,
     XdpClientOptions, XdpClientPath, XdpCopying, XdpError, XdpMode, XdpServerOptions, XdpServerPath,
@@ -13,7 +14,6 @@ use guira_transport::{
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 use support::{Cable, INTERFACE};
 
@@ -237,7 +237,7 @@ fn a_client_by_af_xdp_is_answered_by_a_server_of_the_kernels() {
         let bind = || UdpSocket::bind((address, FIRST_PORT)).unwrap();
         let socket = cable.server.run(bind);
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-        std::thread::scope(|scope| {
+        guira_sync::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut buffer = vec![0; 2048];
                 while !stop.load(Ordering::Relaxed) {

@@ -21,12 +21,12 @@ impl Namespace {
             unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
             Ok(Namespace(File::open("/proc/thread-self/ns/net")?.into()))
         };
-        std::thread::scope(|scope| scope.spawn(make).join()).expect("no panic")
+        guira_sync::thread::scope(|scope| scope.spawn(make).join()).expect("no panic")
     }
 
     /// Runs `work` in the namespace, in a thread of its own.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let result = std::thread::scope(|scope| {
+        let result = guira_sync::thread::scope(|scope| {
             let inside = || {
                 move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
                 work()

@@ -37,7 +37,7 @@ fn number_in(item: &dyn ItemView) -> u64 {
 
 /// Runs the threads on an engine that has memory for all; panics if the counts do not come to what was added.
 pub fn counting<E: Engine>(engine: &E, plan: Counting) {
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         for thread in 0..plan.threads {
             let mut session = engine.session();
             scope.spawn(move || {

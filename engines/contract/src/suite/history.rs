@@ -148,7 +148,7 @@ pub fn history_of_store<E: Engine>(engine: &E, plan: History) -> u64 {
 fn run<E: Engine>(engine: &E, plan: History, losses: Losses) -> u64 {
     let logs = (0..plan.keys).map(|_| Log::default()).collect();
     let shared = Shared { logs, now: AtomicU32::new(START), flushes: Default::default() };
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         let run = |thread| {
             let (session, shared) = (engine.session(), &shared);
             let work = move || {

@@ -1,8 +1,8 @@
 //! A Region's file for a test.
 
 use guira_memory::RegionPlace;
+use guira_sync::lock::Mutex;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 /// A file of a test's own, in shared memory where there is any. It is removed when this is dropped.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl Default for Scratch {
     fn default() -> Self {
         let shared = PathBuf::from("/dev/shm");
         let folder = if shared.is_dir() { shared } else { std::env::temp_dir() };
-        let mut number = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut number = FILES.lock();
         *number += 1;
         Scratch(folder.join(format!("guira-test-{}-{number}", std::process::id())))
     }

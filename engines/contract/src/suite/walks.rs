@@ -23,7 +23,7 @@ pub fn walk_all<S: Session>(session: &mut S, now: Seconds) -> HashMap<Vec<u8>, u
         session.quiesce();
         match walked {
             Walked::More => {}
-            Walked::Waiting => std::thread::yield_now(),
+            Walked::Waiting => guira_sync::thread::yield_now(),
             Walked::Done => return seen,
             Walked::Overrun => panic!("the walk has lost track"),
         }
@@ -83,7 +83,7 @@ fn under_load<E: Engine>(engine: &E, seed: u64) {
         store(&mut session, &name(key), b"first", 0, Expiry::Never, NOW).expect("there is memory");
     }
     let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         for thread in 0..2 {
             let (session, over) = (engine.session(), &over);
             scope.spawn(move || disturb(session, seed * 10 + thread, over));

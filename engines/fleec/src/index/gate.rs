@@ -7,8 +7,8 @@
 use super::order::BUCKETS_FIRST;
 use crate::options::Buckets;
 use guira_sync::atomic::Padded;
+use guira_sync::lock::{Mutex, MutexGuard};
 use guira_sync::waits::Waits;
-use std::sync::{Mutex, MutexGuard};
 
 const STRIPES: u64 = BUCKETS_FIRST;
 
@@ -51,10 +51,10 @@ mod tests {
         let first = locked.enter(7);
         assert!(first.is_some());
         drop(locked.enter(8));
-        std::thread::scope(|scope| {
+        guira_sync::thread::scope(|scope| {
             let second = scope.spawn(|| drop(locked.enter(7 + STRIPES)));
             while locked.waits().count() == 0 {
-                std::thread::yield_now();
+                guira_sync::thread::yield_now();
             }
             assert!(!second.is_finished(), "bucket {} was divided from 7", 7 + STRIPES);
             drop(first);

@@ -15,11 +15,12 @@ use super::order::{BUCKETS_FIRST, bucket_after, bucket_of, parent_of};
 use crate::options::{Buckets, LINK_BYTES};
 use guira_memory::{Budget, Offset, Region};
 use guira_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, Padded};
+use guira_sync::lock::MutexGuard;
 use guira_sync::waits::Waits;
 use guira_sync::words::WORD;
 use std::hint::select_unpredictable;
 use std::ops::Range;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 /// How a key is found.
 #[derive(Debug)]

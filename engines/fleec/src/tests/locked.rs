@@ -6,10 +6,10 @@ use guira_contract::suite::{self, store, value_of};
 use guira_contract::{Control, Engine, Expiry};
 use guira_items::EngineOptions;
 use guira_items::hooks::{self, Window};
+use guira_sync::channel;
 use guira_sync::clock::Seconds;
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::mpsc;
 
 const NOW: Seconds = Seconds(1000);
 
@@ -51,9 +51,9 @@ fn history_under_eviction() {
 /// One thread stands still while it reads a key, and another stores it. Returns whether that one was done before the first went on.
 fn stores_beside_a_parked_reader(engine: &FleecEngine) -> bool {
     store(&mut engine.session(), b"the key", b"first", 0, Expiry::Never, NOW).unwrap();
-    let (parked, is_parked) = mpsc::channel();
-    let (stored, is_stored) = mpsc::channel();
-    std::thread::scope(|scope| {
+    let (parked, is_parked) = channel::channel();
+    let (stored, is_stored) = channel::channel();
+    guira_sync::thread::scope(|scope| {
         let reader = scope.spawn(move || {
             let (others, was_stored) = (engine.clone(), Rc::new(Cell::new(None)));
             let result = was_stored.clone();
@@ -62,7 +62,7 @@ fn stores_beside_a_parked_reader(engine: &FleecEngine) -> bool {
                     parked.send(()).unwrap();
                     // Until the other one is done, or waits for us.
                     let is_done = std::iter::repeat_with(|| is_stored.try_recv().is_ok())
-                        .inspect(|_| std::thread::yield_now())
+                        .inspect(|_| guira_sync::thread::yield_now())
                         .find(|is_done| *is_done || others.stats().lock_waits > 0);
                     result.set(is_done);
                 }

@@ -15,7 +15,7 @@ use crate::item::{GENERATIONS, Item, Stamped};
 use guira_contract::{FlushBusy, MissKind};
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::clock::Seconds;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use guira_sync::lock::{Mutex, MutexGuard};
 
 /// The flush word: the generation of new items, and the second at which the next flush is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl<T> Flushes<T> {
     }
 
     fn dirty(&self) -> MutexGuard<'_, Dirty<T>> {
-        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+        self.dirty.lock()
     }
 
     /// The generation of new items.

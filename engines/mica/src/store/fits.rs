@@ -20,8 +20,9 @@ use guira_contract::StoreError;
 use guira_items::{ClassUsage, Fields};
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{Ordering, fence};
+use guira_sync::lock::Mutex;
 use guira_sync::words::{self, WORD};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The memory of a store's items.
 #[derive(Debug)]
@@ -226,7 +227,7 @@ impl Fits {
 
     /// Frees the chunks that were left while their values were being sent, and have been sent by now.
     fn give_left(&self, is_pinned: impl Fn(u64) -> bool) {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.left.lock();
         left.retain(|offset| {
             let stays = is_pinned(*offset);
             if !stays {
@@ -385,7 +386,7 @@ impl ItemStore for Fits {
         if is_pinned(offset) {
             // A restart finds it free.
             Anchor::bury(&self.region, self.at(offset));
-            self.left.lock().unwrap_or_else(PoisonError::into_inner).push(offset);
+            self.left.lock().push(offset);
             self.left_count.add(1);
             return;
         }

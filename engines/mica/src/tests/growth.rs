@@ -5,7 +5,7 @@ use crate::{MicaEngine, MicaOptions};
 use guira_contract::{Access, Engine, Session};
 use guira_items::EngineOptions;
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
+use guira_sync::thread;
 
 /// Readers look where an item was or where it has gone, and find it in either.
 #[test]

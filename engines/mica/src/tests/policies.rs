@@ -9,8 +9,9 @@ use guira_contract::{
 };
 use guira_items::{EngineOptions, Hashing};
 use guira_sync::clock::Seconds;
+use guira_sync::lock::Mutex;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const KEPT: usize = 50;
 const NONE: RangeInclusive<usize> = 0..=0;
@@ -113,7 +114,7 @@ impl EvictionWatcher for Told {
 
     fn evicted(&self, key: &[u8], meta: &Meta, now: Seconds) {
         assert_eq!(now, NOW);
-        self.0.lock().unwrap().push((String::from_utf8_lossy(key).into_owned(), meta.value_len));
+        self.0.lock().push((String::from_utf8_lossy(key).into_owned(), meta.value_len));
     }
 }
 
@@ -144,7 +145,7 @@ fn a_full_bucket_gives_up_the_item_furthest_behind_the_tail() {
     }
     let stats = engine.stats();
     assert_eq!((stats.items, stats.evictions, stats.index_evictions), (15, 2, 2));
-    assert_eq!(*told.0.lock().unwrap(), [("2".to_owned(), 2), ("3".to_owned(), 3)]);
+    assert_eq!(*told.0.lock(), [("2".to_owned(), 2), ("3".to_owned(), 3)]);
     drop(session);
     check(&engine);
 }
@@ -207,7 +208,7 @@ fn every_eviction_is_told() {
     engine.watch_evictions(told.clone());
     let mut session = engine.session();
     (0..40_000).for_each(|number| put(&mut session, &format!("key{number}"), &[1; 100]).unwrap());
-    let told = told.0.lock().unwrap();
+    let told = told.0.lock();
     let stats = engine.stats();
     assert!(stats.evictions > 20_000 && told.len() as u64 == stats.evictions, "{stats:?}");
     assert_eq!(stats.items + stats.evictions, 40_000);

@@ -6,8 +6,8 @@ use crate::policy::clock::Hand;
 use crate::policy::table::{Policy, PolicyState};
 use guira_memory::slab::ClassId;
 use guira_memory::slab::{ClassGuard, Geometry, PageId};
+use guira_sync::lock::{Mutex, MutexGuard};
 use guira_sync::waits::Waits;
-use std::sync::{Mutex, MutexGuard};
 
 /// An order, and the area that its metadata lies in.
 #[derive(Debug)]

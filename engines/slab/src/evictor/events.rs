@@ -10,7 +10,7 @@ use guira_contract::Expiry;
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, PageId, PageState};
 use guira_sync::clock::Seconds;
-use std::sync::MutexGuard;
+use guira_sync::lock::MutexGuard;
 
 /// Something that happened to an item.
 #[derive(Clone, Copy, Debug)]

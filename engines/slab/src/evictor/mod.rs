@@ -26,10 +26,10 @@ use guira_memory::Offset;
 #[cfg(test)]
 use guira_memory::slab::Geometry;
 use guira_memory::slab::{ClassId, Given, PageId, Source};
+use guira_sync::lock::MutexGuard;
 use guira_sync::waits::Waits;
 use metadata::{Metadata, NOTE};
 pub(crate) use pages::Emptiness;
-use std::sync::MutexGuard;
 pub(crate) use switch::Refused;
 use switch::{PolicySwitch, Wants};
 use view::View;

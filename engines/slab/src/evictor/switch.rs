@@ -19,8 +19,8 @@ use crate::policy::{Chunks, Moment};
 use guira_items::Eviction;
 use guira_memory::slab::{ClassId, PageId, PageState};
 use guira_sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use guira_sync::lock::{Mutex, MutexGuard};
 use guira_sync::quiescence::Ticket;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What sessions have to tell, or to do, for the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl PolicySwitch {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Whether no policy takes over, and nothing is left of one before.
@@ -176,7 +176,7 @@ impl PolicySwitch {
 
     /// Goes on with what is under way. False if there is nothing to do for now.
     pub(super) fn step(&self, view: View<'_>) -> bool {
-        let Ok(mut state) = self.state.try_lock() else {
+        let Some(mut state) = self.state.try_lock() else {
             return false;
         };
         let class = |number: usize| view.pool.memory().classes().ids().nth(number);

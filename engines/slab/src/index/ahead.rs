@@ -4,8 +4,8 @@ use super::grow::{Growth, Phase};
 use super::lookup::Index;
 use super::scheme::Scheme;
 use super::table::Ahead;
+use guira_sync::lock::MutexGuard;
 use guira_sync::quiescence::Quiescence;
-use std::sync::{MutexGuard, PoisonError, TryLockError};
 
 /// What a step of committing a table came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ const PIECE: usize = 2 << 20;
 
 impl<S: Scheme> Index<S> {
     pub(super) fn lock_growth(&self) -> MutexGuard<'_, Growth<S>> {
-        self.growth.lock().unwrap_or_else(PoisonError::into_inner)
+        self.growth.lock()
     }
 
     /// Commits a piece of a table that is to be committed ahead. Growth that waits for it begins when all of it is there.
@@ -88,11 +88,7 @@ impl<S: Scheme> Index<S> {
 
     /// Whether a table that is in use already is still being committed, as far as that can be told without waiting for who moves items into it.
     pub(crate) fn is_late(&self) -> bool {
-        match self.growth.try_lock() {
-            Ok(growth) => growth.ahead.is_some(),
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().ahead.is_some(),
-            Err(TryLockError::WouldBlock) => true,
-        }
+        self.growth.try_lock().is_none_or(|growth| growth.ahead.is_some())
     }
 
     /// Gives up a table that nobody knows of.

@@ -230,7 +230,7 @@ impl<S: Scheme> Index<S> {
 
     /// Does one step of growth: at most one bucket of entries, or 2 MiB of old memory.
     pub(crate) fn grow_step(&self, quiescence: &Quiescence, items: &mut impl MovedItems) -> GrowthStep {
-        let Ok(mut growth) = self.growth.try_lock() else {
+        let Some(mut growth) = self.growth.try_lock() else {
             return GrowthStep::Waiting;
         };
         match growth.phase {

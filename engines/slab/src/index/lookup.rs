@@ -7,8 +7,9 @@ use super::table::{Ahead, Table};
 use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Backoff, Ordering};
+use guira_sync::lock::Mutex;
 use guira_sync::version::{Stripe, Version, Versions};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The index of an engine.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ pub(crate) mod guard;
 pub(crate) mod pin;
 
 use guira_memory::Offset;
+use guira_sync::lock::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 const SHARDS: usize = 16;
 
@@ -28,9 +28,9 @@ struct Pin {
 }
 
 impl Pins {
-    fn shard(&self, at: Offset) -> std::sync::MutexGuard<'_, HashMap<Offset, Pin>> {
+    fn shard(&self, at: Offset) -> guira_sync::lock::MutexGuard<'_, HashMap<Offset, Pin>> {
         let index = (at.units() >> 8) as usize % SHARDS;
-        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[index].lock()
     }
 
     /// Pins the item at `at`, until [`Pins::unpin`].

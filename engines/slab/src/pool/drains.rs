@@ -6,8 +6,8 @@
 
 use guira_memory::slab::PageId;
 use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::lock::{Mutex, MutexGuard};
 use guira_sync::quiescence::Ticket;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// So many pages may drain when another is drained for the table: one that holds something which cannot be evicted now,
 /// or which a sleeping session keeps, does not hold up the others.
@@ -45,7 +45,7 @@ struct Pages {
 
 impl Drains {
     fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock()
     }
 
     /// How many drains have begun.

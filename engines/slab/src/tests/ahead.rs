@@ -92,11 +92,11 @@ fn nothing_is_lost_or_counted_wrong_while_a_thread_commits_ahead() {
     let engine = open_huge(96 * MIB, 256 * MIB);
     let over = AtomicBool::new(false);
     let each = 300_000;
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         let committer = scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 if engine.commit_ahead() == CommitAhead::Idle {
-                    std::thread::park();
+                    guira_sync::thread::park();
                 }
             }
         });

@@ -91,7 +91,7 @@ fn what_is_made_of_an_item_is_flushed_with_it() {
                 seen.set(seen.get() + u32::from(window == Window::Judged));
                 if window == Window::Judged && seen.get() == attempt {
                     let other = other.clone();
-                    std::thread::spawn(move || other.flush(NOW, NOW)).join().unwrap();
+                    guira_sync::thread::spawn(move || other.flush(NOW, NOW)).join().unwrap();
                 }
             });
             let key = Key { bytes: b"k", hash: session.hash(b"k") };
@@ -120,7 +120,7 @@ fn what_is_stored_after_a_flush_stays_whoever_began_before_it() {
                 other.flush(NOW, NOW);
                 store(&mut other.session(), b"k", b"new", 0, Expiry::Never, NOW).unwrap();
             };
-            std::thread::spawn(anew).join().unwrap();
+            guira_sync::thread::spawn(anew).join().unwrap();
         }
     });
     let key = Key { bytes: b"k", hash: session.hash(b"k") };

@@ -7,10 +7,10 @@ use guira_contract::suite::{remove, store, value_of};
 use guira_contract::{Control, Engine, Expiry};
 use guira_items::EngineOptions;
 use guira_items::hooks::{self, Window};
+use guira_sync::channel;
 use guira_sync::clock::Seconds;
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::mpsc;
 
 const NOW: Seconds = Seconds(1000);
 
@@ -94,10 +94,10 @@ fn a_key_that_is_being_displaced_is_not_missed() {
     for i in 0..kept {
         store(&mut session, &name(i), b"v", 0, Expiry::Never, NOW).unwrap();
     }
-    let (ask, asked) = mpsc::channel::<()>();
-    let (tell, told) = mpsc::channel::<usize>();
+    let (ask, asked) = channel::channel::<()>();
+    let (tell, told) = channel::channel::<usize>();
     let reader = engine.clone();
-    let reading = std::thread::spawn(move || {
+    let reading = guira_sync::thread::spawn(move || {
         let mut session = reader.session();
         let mut missed = 0;
         while asked.recv().is_ok() {

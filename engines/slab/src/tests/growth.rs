@@ -37,7 +37,7 @@ fn no_key_is_missed_while_others_are_inserted_and_the_table_grows() {
     let (writers, each) = (2u64, 200_000u64);
     // Keys i of writer w are w + i * writers; below `done[w]` they are stored and acknowledged.
     let done: Vec<AtomicU64> = (0..writers).map(|_| AtomicU64::new(0)).collect();
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         for writer in 0..writers {
             let (mut session, done, engine) = (engine.session(), &done, engine.clone());
             scope.spawn(move || {

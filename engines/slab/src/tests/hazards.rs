@@ -5,10 +5,10 @@ use super::{open, open_hashed};
 use guira_contract::suite::{CopySink, remove, store};
 use guira_contract::{Engine, Expiry, Key, Read, Session};
 use guira_items::hooks::{self, Window};
+use guira_sync::channel;
 use guira_sync::clock::Seconds;
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::mpsc;
 
 const NOW: Seconds = Seconds(1000);
 
@@ -44,8 +44,8 @@ fn a_chunk_that_is_being_filled_for_the_key_is_not_read_through_an_old_slot() {
     let mut reader = engine.session();
     let mut writer = engine.session();
     store(&mut writer, b"y", b"old", 0, Expiry::Never, NOW).unwrap();
-    let (half, half_filled) = mpsc::channel();
-    let (resume, resumed) = mpsc::channel();
+    let (half, half_filled) = channel::channel();
+    let (resume, resumed) = channel::channel();
     let mut writer = Some(writer);
     let (visited, read) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let (visits, reads) = (visited.clone(), read.clone());
@@ -56,7 +56,7 @@ fn a_chunk_that_is_being_filled_for_the_key_is_not_read_through_an_old_slot() {
             // First visit: the reader of x has loaded the slot of y. Now the writer removes y and begins to store x in its chunk.
             if let (Some(mut writer), Some(resumed)) = (writer.take(), resumed.take()) {
                 let half = half.clone();
-                std::thread::spawn(move || {
+                guira_sync::thread::spawn(move || {
                     remove(&mut writer, b"y", NOW);
                     let _guard = hooks::set(move |window| {
                         if window == Window::Refilling {

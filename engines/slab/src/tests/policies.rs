@@ -324,7 +324,7 @@ fn check_notes(policies: Vec<Policy>, lengths: &[usize]) {
 fn no_answer_is_wrong_while_policies_take_turns() {
     let engine = open(Policy::default(), 2 * MIB);
     let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         scope.spawn(|| {
             let mut session = engine.session();
             let mut turns = 0;

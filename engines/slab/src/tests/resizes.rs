@@ -262,7 +262,7 @@ fn no_answer_is_wrong_while_memory_grows_and_shrinks() {
         let engine = open(8 * MIB, 64 * MIB, Eviction::On);
         let done = AtomicBool::new(false);
         let keys = [64, 60_000][seed as usize % 2];
-        std::thread::scope(|scope| {
+        guira_sync::thread::scope(|scope| {
             let resizer = scope.spawn(|| {
                 let mut session = engine.session();
                 let (mut random, mut resizes) = (seed * 77 + 1, 0u32);
@@ -300,7 +300,7 @@ fn no_answer_is_wrong_while_memory_grows_and_shrinks() {
 fn nothing_is_lost_while_memory_stays_above_what_is_stored() {
     let engine = open(64 * MIB, 256 * MIB, Eviction::On);
     let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         scope.spawn(|| {
             let mut session = engine.session();
             for round in 0.. {

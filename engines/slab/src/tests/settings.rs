@@ -183,7 +183,7 @@ fn without_eviction_threads_that_fill_memory_lose_nothing() {
         kept.len()
     };
     // Who comes late may find no memory at all.
-    let kept: usize = std::thread::scope(|scope| {
+    let kept: usize = guira_sync::thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || work(thread))).collect();
         threads.into_iter().map(|thread| thread.join().expect("nothing was lost")).sum()
     });

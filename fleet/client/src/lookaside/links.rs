@@ -1,7 +1,7 @@
 //! Connections to a server that are used again, and a rest for one that does not answer.
 
+use guira_sync::lock::{Mutex, MutexGuard};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use guira_sync::atomic::{AtomicU64, Ordering};
@@ -204,6 +204,6 @@ impl Links {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 }

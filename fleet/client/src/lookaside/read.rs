@@ -88,7 +88,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
                 self.shared.counts.unleased.add(taken.len());
                 return self.fill(taken.into_iter().map(Missing::without_token).collect());
             };
-            std::thread::sleep(pause);
+            guira_sync::thread::sleep(pause);
             asked = taken;
         }
     }

@@ -1,6 +1,6 @@
+use guira_sync::thread::{self, JoinHandle};
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use guira_harness::port::nobody;

@@ -520,14 +520,14 @@ impl ClientPath for Stuffed {
         self.0.receive(take)
     }
     fn wait(&mut self, most: Duration) -> io::Result<()> {
-        std::thread::sleep(most);
+        guira_sync::thread::sleep(most);
         Ok(())
     }
 }
 
 #[test]
 fn datagrams_that_the_path_refuses_are_sent_later() {
-    let client = std::thread::spawn(|| {
+    let client = guira_sync::thread::spawn(|| {
         let mut client =
             Client::new(Stuffed(Wire::new(DIRECTORY, &[]), 1), ClientOptions::default()).unwrap();
         client.set(b"a", b"1", 0, 0).unwrap();
@@ -537,7 +537,7 @@ fn datagrams_that_the_path_refuses_are_sent_later() {
     });
     // `fetch_directory` makes the first attempt, and tries again; so this one succeeds.
     let mut client = client.join().unwrap();
-    let caller = std::thread::spawn(move || {
+    let caller = guira_sync::thread::spawn(move || {
         client.stuff(1);
         client.get(b"a").map(|found| found.is_some())
     });
@@ -546,7 +546,7 @@ fn datagrams_that_the_path_refuses_are_sent_later() {
             assert!(caller.join().unwrap().is_ok());
             return;
         }
-        std::thread::sleep(Duration::from_millis(10));
+        guira_sync::thread::sleep(Duration::from_millis(10));
     }
     panic!("two seconds later, with a wire that takes everything again, the call has not returned");
 }

@@ -15,7 +15,8 @@ use crate::key::KeyProblem;
 use crate::text::{Connection, Endpoint, StatsReply, Target, TextError};
 use guira_routing::Op;
 use guira_routing::config::Texts;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use guira_sync::lock::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Names and values that a server says of itself.
@@ -78,18 +79,17 @@ impl Drop for Lent<'_> {
 
 impl Shared {
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sessions.lock()
     }
 
     fn lend(&self) -> Result<Lent<'_>, Error> {
         let most = self.common.connections;
         let is_busy = |sessions: &mut Sessions| sessions.idle.is_empty() && sessions.open >= most;
-        let waited = self.returned.wait_timeout_while(self.sessions(), self.common.timeout, is_busy);
-        let (mut sessions, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.returned.wait_timeout_while(self.sessions(), self.common.timeout, is_busy);
         if let Some(session) = sessions.idle.pop() {
             return Ok(Lent { shared: self, session: Some(session) });
         }
-        if waited.timed_out() {
+        if is_busy(&mut sessions) {
             return Err(Error::from(ErrorKind::Busy).because("all connections are in use"));
         }
         sessions.open += 1;

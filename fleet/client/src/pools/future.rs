@@ -143,7 +143,7 @@ impl AsyncClient {
             patience_ms: u64::try_from(plan.common.timeout.saturating_mul(WAITS_MAX).as_millis())
                 .unwrap_or(u64::MAX / 4),
         };
-        std::thread::Builder::new().name("guira-client".to_owned()).spawn(move || driver.run())?;
+        guira_sync::thread::Builder::new().name("guira-client".to_owned()).spawn(move || driver.run())?;
         let (common, in_use) = (Arc::clone(&plan.common), InUse::new(plan));
         Ok(Self { shared: Arc::new(Shared { common, in_use, counts, window, mailbox, has_ended }) })
     }

@@ -10,11 +10,12 @@ use guira_routing::config::{
 use guira_routing::{Claim, DestinationId, DestinationSpec, Destinations, Settings, Tree, build};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
+use guira_sync::lock::Mutex;
 use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError, TlsName};
 use guira_upstream::{Secure, host_id};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Why a client cannot be made.
@@ -364,7 +365,7 @@ impl InUse {
     }
 
     pub(super) fn plan(&self) -> Arc<Plan> {
-        Arc::clone(&self.plan.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.plan.lock())
     }
 
     /// Has another configuration be used, if it is right: `hand_out` is given its plan. Nothing is done if it is the same.
@@ -374,7 +375,7 @@ impl InUse {
         counts: &Counts,
         hand_out: impl FnOnce(&Arc<Plan>) -> Result<(), SetupError>,
     ) -> Result<(), SetupError> {
-        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let _change = self.change.lock();
         let before = self.plan();
         if before.texts == *texts {
             return Ok(());
@@ -382,7 +383,7 @@ impl InUse {
         let plan = Arc::new(before.after(texts).inspect_err(|_| counts.refused_configurations.add(1))?);
         counts.configurations.add(1);
         plan.forget_standings(&before);
-        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&plan);
+        *self.plan.lock() = Arc::clone(&plan);
         self.newest.store(plan.number, Ordering::Relaxed);
         hand_out(&plan)
     }
@@ -494,7 +495,7 @@ mod tests {
         let mut way = guira_upstream::Way::new(&server.addresses);
         let since = Stopwatch::start();
         while way.address().is_none() && since.elapsed() < Duration::from_secs(60) {
-            std::thread::yield_now();
+            guira_sync::thread::yield_now();
             way.refresh();
         }
         assert!(way.address().is_some());

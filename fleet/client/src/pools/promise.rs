@@ -2,9 +2,10 @@
 
 use super::core::Reply;
 use super::error::ErrorKind;
+use guira_sync::lock::{Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ struct State {
 
 impl Promise {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

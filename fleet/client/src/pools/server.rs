@@ -4,14 +4,15 @@ use super::plan::{Common, Gets};
 use guira_routing::DestinationSpec;
 use guira_routing::config::Address as Named;
 use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_sync::channel::{Sender, channel};
 use guira_sync::clock::Stopwatch;
+use guira_sync::lock::{Mutex, MutexGuard};
 use guira_transport::Address;
 use guira_upstream::{Addresses, Probes, Secure, Standing};
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Names that are looked up at once.
@@ -71,16 +72,16 @@ impl Server {
     }
 
     pub(super) fn probes(&self) -> MutexGuard<'_, Option<Probes>> {
-        self.probes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.probes.lock()
     }
 
     /// Why it has failed last.
     pub(super) fn failure(&self) -> Option<Arc<str>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failure.lock().clone()
     }
 
     pub(super) fn note_failure(&self, cause: impl Into<Arc<str>>) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause.into());
+        *self.failure.lock() = Some(cause.into());
     }
 
     pub(super) fn note_timeout(&self, patience_ms: u64) {
@@ -165,7 +166,7 @@ pub(super) fn look_up(servers: &[Server], patience: Duration) -> Option<Unknown>
 
 fn look_all_up(names: &Mutex<Vec<Server>>, told: &Sender<Option<Unknown>>) {
     loop {
-        let next = names.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let next = names.lock().pop();
         let Some(server) = next else { return };
         let problem = server.look_up().err().map(|error| (server.name.to_string(), error.to_string()));
         // Who has lost patience does not hear it.
@@ -174,7 +175,7 @@ fn look_all_up(names: &Mutex<Vec<Server>>, told: &Sender<Option<Unknown>>) {
 }
 
 fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    std::thread::Builder::new().name("guira-names".to_owned()).spawn(work).map(drop)
+    guira_sync::thread::Builder::new().name("guira-names".to_owned()).spawn(work).map(drop)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The window of a client, for all of its threads.
 
 use super::window::{Era, Window};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use guira_sync::lock::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) enum UnderWay {
 
 impl SharedWindow {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Takes places for as many of `wanted` keys as there is room for. Who has something under way leaves them to threads that have nothing.
@@ -43,8 +43,7 @@ impl SharedWindow {
         let mut state = self.state();
         state.waiting += 1;
         let is_full = |state: &mut State| state.window.room() == 0;
-        let (mut state, _) =
-            self.freed.wait_timeout_while(state, patience, is_full).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.freed.wait_timeout_while(state, patience, is_full);
         state.waiting -= 1;
     }
 
@@ -86,13 +85,13 @@ mod tests {
         assert_eq!(window.take(u32::MAX, UnderWay::Nothing).0, size);
         let other = {
             let window = window.clone();
-            std::thread::spawn(move || {
+            guira_sync::thread::spawn(move || {
                 window.wait(Duration::from_secs(60));
                 window.take(1, UnderWay::Nothing).0
             })
         };
         while window.state().waiting == 0 {
-            std::thread::yield_now();
+            guira_sync::thread::yield_now();
         }
         window.leave(0, 0);
         assert_eq!(window.take(1, UnderWay::Something).0, 0, "there is no room");

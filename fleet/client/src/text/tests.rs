@@ -1,7 +1,7 @@
+use guira_sync::thread::{self, JoinHandle};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use guira_harness::port::nobody;

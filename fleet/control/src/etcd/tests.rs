@@ -3,9 +3,9 @@
 use super::*;
 use guira_harness::deadline::Deadline;
 use guira_sync::clock::Stopwatch;
+use guira_sync::lock::Mutex;
 use std::io::Write;
 use std::net::TcpListener;
-use std::sync::Mutex;
 
 /// What a member is asked, and what it has answered.
 const SNAPSHOT: &str =
@@ -30,10 +30,10 @@ fn answering_by(
     asked: Arc<Mutex<Vec<String>>>,
 ) -> String {
     let (listener, endpoint) = hung();
-    std::thread::spawn(move || {
+    guira_sync::thread::spawn(move || {
         for stream in listener.incoming() {
             let (mut stream, asked, after) = (stream.unwrap(), asked.clone(), after.clone());
-            std::thread::spawn(move || {
+            guira_sync::thread::spawn(move || {
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
                 let (mut line, mut length, mut wait) = (String::new(), 0, Duration::ZERO);
                 loop {
@@ -42,7 +42,7 @@ fn answering_by(
                         return;
                     }
                     if let Some(path) = line.strip_prefix("POST ") {
-                        let mut asked = asked.lock().unwrap();
+                        let mut asked = asked.lock();
                         wait = after(asked.len());
                         asked.push(path.split(' ').next().unwrap().to_owned());
                     }
@@ -98,7 +98,7 @@ fn members_that_are_slow_are_asked_once_from_the_second_call_on() {
     let mut etcd = etcd(vec![slow(), slow()]);
     let mut calls = || {
         etcd.range("/").unwrap();
-        asked.lock().unwrap().len()
+        asked.lock().len()
     };
     assert_eq!([calls(), calls(), calls()], [3, 4, 5], "both have had half a second once");
     assert_eq!(calls(), 6);
@@ -111,5 +111,5 @@ fn a_change_is_not_asked_for_twice_because_a_member_is_slow() {
     let slow = || answering(Duration::from_millis(700), r#"{"succeeded":true}"#, asked.clone());
     let mut etcd = etcd(vec![slow(), slow()]);
     assert_eq!(etcd.change(&[Condition::IsAbsent("/a")], &[]).unwrap(), Outcome::Done);
-    assert_eq!(*asked.lock().unwrap(), ["/v3/kv/txn"]);
+    assert_eq!(*asked.lock(), ["/v3/kv/txn"]);
 }

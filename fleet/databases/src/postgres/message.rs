@@ -182,8 +182,8 @@ pub(crate) mod testing {
 mod tests {
     use super::testing::{says, told};
     use super::*;
+    use guira_sync::thread;
     use std::io::Write;
-    use std::thread;
 
     #[test]
     fn messages_come_in_turn() {

@@ -261,9 +261,9 @@ mod tests {
     use guira_databases::Security;
     use guira_harness::deadline::Deadline;
     use guira_harness::port::{Port, nobody};
+    use guira_sync::thread::JoinHandle;
     use std::io::{BufRead, BufReader, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::thread::JoinHandle;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -310,7 +310,7 @@ mod tests {
                 counts: counts.clone(),
                 stop: stop.clone(),
             };
-            let thread = std::thread::spawn(|| delivery.run());
+            let thread = guira_sync::thread::spawn(|| delivery.run());
             Running { lane, ledger, counts, stop, thread }
         }
 

@@ -9,8 +9,9 @@ use crate::counters::{TargetCount, TargetCounts};
 use crate::ledger::Ledger;
 use guira_databases::Stopped;
 use guira_sync::clock::Stopwatch;
+use guira_sync::lock::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The weight of what waits for its second delivery: a batch has one, and so has each of its keys.
@@ -120,11 +121,11 @@ impl Lane {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>, duration: Duration) -> MutexGuard<'a, State> {
-        self.changed.wait_timeout(state, duration).unwrap_or_else(PoisonError::into_inner).0
+        self.changed.wait_timeout(state, duration)
     }
 
     pub(crate) fn counts(&self) -> &Arc<TargetCounts> {

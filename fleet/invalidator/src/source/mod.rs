@@ -15,9 +15,9 @@ pub(crate) use tail::Tail;
 
 pub(crate) use guira_databases::SourceError;
 use guira_databases::{Stop, Stopped};
+use guira_sync::thread;
 use serde::Deserialize;
 use std::fmt::Display;
-use std::thread;
 use std::time::Duration;
 
 /// A log that is read from a position on.

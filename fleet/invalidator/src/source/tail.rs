@@ -300,7 +300,7 @@ mod tests {
     fn a_gap_that_comes_again_at_once_does_not_flush_again_at_once() {
         let (stop, counts) = (Stop::default(), Arc::<Counts>::default());
         let (at_work, of_work) = (stop.clone(), counts.clone());
-        let thread = std::thread::spawn(move || {
+        let thread = guira_sync::thread::spawn(move || {
             let mut notes = Notes::default();
             let tail = Tail { changes: &mut notes, counts: of_work, on_gap: OnGap::Flush, stop: at_work };
             let open = |_: Option<&str>| Ok(Numbers { next: 7, left: 3 });

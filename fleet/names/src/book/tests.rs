@@ -1,5 +1,5 @@
 use super::*;
-use std::sync::mpsc;
+use guira_sync::channel;
 
 const HOST: &str = "cache";
 
@@ -60,7 +60,7 @@ fn a_failure_keeps_what_was_found_and_is_repeated_later_and_later() {
     }
     assert_eq!(gaps, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
     assert_eq!(book.stale_and_unknown(), (1, 0));
-    let (told, heard) = mpsc::channel();
+    let (told, heard) = channel::channel();
     book.ask(name.clone(), Box::new(move |_, known| told.send(known).unwrap()), now);
     assert_eq!(heard.try_recv(), Ok(Ok(vec![1, 2])), "what was found last");
     book.begin(now, 9);
@@ -73,7 +73,7 @@ fn who_asks_about_an_unknown_name_is_told_what_the_next_lookup_finds() {
     let (mut book, name) = begun();
     book.learn(&name, Err("no such name".to_owned()), seconds(0));
     assert_eq!(book.stale_and_unknown(), (0, 1));
-    let (told, heard) = mpsc::channel();
+    let (told, heard) = channel::channel();
     book.ask(name.clone(), Box::new(move |_, known| told.send(known).unwrap()), seconds(0));
     assert_eq!(book.begin(seconds(0), 9), [HOST.into()], "at once");
     assert!(heard.try_recv().is_err());

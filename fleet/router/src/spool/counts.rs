@@ -1,7 +1,7 @@
 //! What is counted about logged deletes. Only those who deal with failed deletes come here.
 
 use guira_sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use guira_sync::lock::{Mutex, MutexGuard};
 use std::time::Duration;
 
 guira_sync::counters! {
@@ -102,7 +102,7 @@ impl LogCounts {
     }
 
     fn recent(&self) -> MutexGuard<'_, Recent> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.recent.lock()
     }
 
     /// Deletes have waited for so long, and were written or not.

@@ -6,8 +6,8 @@ use super::pending::LogAccess;
 use super::writer::{Order, Written};
 use guira_routing::config::{Globals, load};
 use guira_routing::{Destinations, LogName, Settings, build};
+use guira_sync::channel::channel;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// The servers `a:1` and `b:2` of a pool, and the log that it has.

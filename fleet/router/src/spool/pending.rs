@@ -160,7 +160,7 @@ mod tests {
     use crate::spool::Delete;
     use crate::spool::named::{another_pool, log_of_a_pool, log_to_a_channel};
     use guira_routing::LogName;
-    use std::sync::mpsc::{Receiver, channel};
+    use guira_sync::channel::{Receiver, channel};
 
     fn log() -> (DeleteLog, Receiver<Order>, LogName) {
         let (orders, receiver) = channel();

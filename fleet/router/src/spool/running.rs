@@ -10,12 +10,12 @@ use super::replay::Replayer;
 use super::writer::{LogWriter, Order, Unsealed};
 use crate::options::RouterOptions;
 use crate::shared::Shared;
+use guira_sync::channel::{Sender, channel};
+use guira_sync::thread::{Builder, JoinHandle};
 use rustix::fs::{Access, access};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::{Builder, JoinHandle};
 
 /// The threads, and what workers log with.
 #[derive(Debug)]

@@ -4,11 +4,12 @@ use super::counts::{LogCount, LogCounts};
 use super::file::{AppendError, Next, OpenLog, Place};
 use super::names::LIFETIME_S;
 use guira_routing::config::Address;
+use guira_sync::channel::{Receiver, RecvTimeoutError, Sender};
 use guira_sync::clock::{Stopwatch, wall_clock};
+use guira_sync::lock::{Mutex, MutexGuard};
 use guira_transport::Mailbox;
 use std::collections::HashSet;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Lines of one round of a worker.
@@ -49,7 +50,7 @@ pub(crate) struct Unsealed {
 
 impl Unsealed {
     fn servers(&self) -> MutexGuard<'_, HashSet<Address>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.servers.lock()
     }
 
     /// Whether there is such a server that `is_ready`.
@@ -227,9 +228,9 @@ mod tests {
     use super::super::file::LogSync;
     use super::super::names;
     use super::*;
+    use guira_sync::channel::channel;
+    use guira_sync::thread::JoinHandle;
     use std::fs;
-    use std::sync::mpsc::channel;
-    use std::thread::JoinHandle;
 
     struct Thread {
         place: Place,
@@ -248,7 +249,7 @@ mod tests {
         let (orders, receiver) = channel();
         let (counts, unsealed) = (Arc::<LogCounts>::default(), Arc::<Unsealed>::default());
         let writer = LogWriter::new(place.clone(), receiver, counts.clone(), unsealed.clone());
-        let thread = std::thread::spawn(|| writer.run());
+        let thread = guira_sync::thread::spawn(|| writer.run());
         Thread { place, orders, counts, unsealed, told: Arc::new(Mailbox::new().unwrap()), thread }
     }
 
@@ -304,7 +305,7 @@ mod tests {
         let thread = start("gone", LogSync::Never);
         let wait = |count| {
             while thread.counts.get(LogCount::NotWritten) + thread.counts.get(LogCount::Written) < count {
-                std::thread::yield_now();
+                guira_sync::thread::yield_now();
             }
         };
         fs::remove_dir_all(&thread.place.folder).unwrap();

@@ -1,6 +1,6 @@
 //! A configuration can neither hang the router nor take all of its memory, nor all of a stack.
 
-use std::thread;
+use guira_sync::thread;
 
 use guira_routing::config::Pools;
 

@@ -3,7 +3,7 @@
 //! These are read one after the other while they grow, so that a difference may come out a little less than the time before, which whoever
 //! scrapes it would take for a restart, and for as many events as it says altogether. It is shown as what it was until it is more.
 
-use std::sync::{Mutex, PoisonError};
+use guira_sync::lock::Mutex;
 
 /// The differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,12 +24,12 @@ pub(super) struct Differences {
 impl Differences {
     /// How often the counters were reset. To be asked before they are read.
     pub(super) fn resets(&self) -> u64 {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).0
+        self.shown.lock().0
     }
 
     /// What is to be shown for `now`, of counters that were read after so many resets.
     pub(super) fn show(&self, resets: u64, now: Differing) -> Differing {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         if shown.0 != resets {
             return now;
         }
@@ -40,7 +40,7 @@ impl Differences {
 
     /// The counters were reset.
     pub(super) fn reset(&self) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         *shown = (shown.0 + 1, Differing::default());
     }
 }

@@ -7,7 +7,6 @@ use guira_commands::CommandCount;
 use guira_contract::EngineStats;
 use guira_sync::atomic::Ordering;
 use guira_sync::metrics::{Kind, Metric, Unit};
-use std::sync::PoisonError;
 
 /// What memcached counts of parts that are not here: lists in order of use and the thread that maintains them, chunks of long
 /// items that are moved out of a page, network queues. Always 0, for programs that compute with them.
@@ -37,7 +36,7 @@ pub(super) const ELSEWHERE: &[&str] = &["memory_reserve", "policy_item_bytes", "
 
 impl Admin {
     pub(super) fn reset(&self) {
-        let mut since = self.shared.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.shared.since.lock();
         *since = self.shared.counter_values();
         let (connections, budget) = (&self.shared.connections, &self.shared.budget);
         for count in

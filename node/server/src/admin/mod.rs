@@ -34,11 +34,12 @@ use guira_protocol::{ReplyBuffer, exact_u32};
 use guira_serving::RateLimited;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
+use guira_sync::lock::Mutex;
 use latencies::Detail;
 use operator::Operator;
 use policy::Chosen;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What clients and operators ask of the server: one for all workers, whatever the engine.
 pub(crate) struct Admin {
@@ -259,10 +260,8 @@ impl Admin {
         // connection may get the same.
         let handed_over = Arc::new(Mutex::new(Some(detached)));
         let taken = handed_over.clone();
-        let take = |detached: &Mutex<Option<DetachedConnection>>| {
-            detached.lock().unwrap_or_else(PoisonError::into_inner).take()
-        };
-        let thread = std::thread::Builder::new().name("lister".to_owned());
+        let take = |detached: &Mutex<Option<DetachedConnection>>| detached.lock().take();
+        let thread = guira_sync::thread::Builder::new().name("lister".to_owned());
         self.shared.background_tasks.fetch_add(1, Ordering::SeqCst);
         let run = move || {
             if let Some(detached) = take(&taken) {

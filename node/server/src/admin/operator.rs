@@ -1,6 +1,6 @@
 //! One change at a time: commands of operators, and the server's own choice of a policy.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use guira_sync::lock::{Mutex, MutexGuard};
 
 /// Who changes the server holds this.
 #[derive(Debug, Default)]
@@ -12,16 +12,12 @@ pub(super) struct Operator {
 impl Operator {
     /// Waits until no other change is under way.
     pub(super) fn wait(&self) -> MutexGuard<'_, ()> {
-        self.one.lock().unwrap_or_else(PoisonError::into_inner)
+        self.one.lock()
     }
 
     /// `None` if another change is under way.
     pub(super) fn at_once(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.one.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.one.try_lock()
     }
 }
 

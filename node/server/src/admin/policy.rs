@@ -6,8 +6,8 @@ use guira_advice::{Better, WhyBetter};
 use guira_contract::{PolicyError, Spec};
 use guira_roster::AUTO;
 use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::lock::{Mutex, MutexGuard};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What has come of the server's choosing the policy.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl fmt::Display for Change {
 
 impl Chosen {
     fn last(&self) -> MutexGuard<'_, Option<Change>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock()
     }
 
     /// How often the server has changed the policy.

@@ -59,7 +59,7 @@ fn walk<S: Session>(
             Walked::More => {}
             Walked::Waiting => {
                 session.offline();
-                std::thread::park_timeout(PAUSE);
+                guira_sync::thread::park_timeout(PAUSE);
                 session.online();
             }
             Walked::Done => writer.end(&mut out),
@@ -85,7 +85,7 @@ fn walk<S: Session>(
         }
         if stretch.elapsed() >= STRETCH {
             session.offline();
-            std::thread::yield_now();
+            guira_sync::thread::yield_now();
             session.online();
             stretch = Stopwatch::start();
         }

@@ -118,7 +118,7 @@ super::options! {
 
     "Threads and memory" {
         /// Worker threads, each with its own event loop
-        workers: usize = std::thread::available_parallelism().map_or(1, usize::from), "N", absent("one per processor"),
+        workers: usize = guira_sync::thread::available_parallelism().map_or(1, usize::from), "N", absent("one per processor"),
             must("1 to 1024", |workers| (1..=1024).contains(workers)), stats("num_threads");
 
         /// Pin each worker to its own processor

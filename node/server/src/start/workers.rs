@@ -58,7 +58,7 @@ fn commit_ahead(engine: &impl Engine, host: &guira_serving::Host) {
     while !host.is_stopping() {
         match engine.commit_ahead() {
             CommitAhead::Committed => {}
-            CommitAhead::Idle => std::thread::park(),
+            CommitAhead::Idle => guira_sync::thread::park(),
             CommitAhead::Unsupported => return,
         }
     }

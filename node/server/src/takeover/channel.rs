@@ -194,7 +194,7 @@ mod tests {
         let (mut near, far) = pair();
         let mut far = Channel::new(far).unwrap();
         let long = vec![7; 300_000];
-        let sender = std::thread::spawn(move || {
+        let sender = guira_sync::thread::spawn(move || {
             let fd = near.stream.try_clone().unwrap();
             near.send(Kind::Ready, &mut FieldWriter::default(), &[]).unwrap();
             near.send(Kind::Connections, FieldWriter::default().put(1, &long), &[fd.as_fd(); 3]).unwrap();

@@ -75,7 +75,7 @@ impl Door {
                 Err(error) => {
                     // Operator: Check the limit of open files; then start the new server again.
                     tracing::warn!(%error, "takeover socket: accept failed");
-                    std::thread::sleep(HELLO_MAX);
+                    guira_sync::thread::sleep(HELLO_MAX);
                 }
             }
         }

@@ -23,9 +23,9 @@ use guira_commands::observe::Used;
 use guira_contract::KeyHash;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
+use guira_sync::lock::{Mutex, MutexGuard};
 use lists::{Lists, Name};
 use sampling::FEWEST;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Keys of a list that are shown.
 pub(crate) const SHOWN: usize = 10;
@@ -101,7 +101,7 @@ pub(crate) struct TopReport {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl TopKeys {
@@ -134,13 +134,9 @@ impl TopKeys {
     /// A request of the sample. The worker calls this.
     pub(crate) fn see(&self, worker: usize, key: &[u8], hash: KeyHash, used: Used) {
         let recorder = &self.workers[worker];
-        let mut now = match recorder.now.try_lock() {
-            Ok(now) => now,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                recorder.dropped.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
+        let Some(mut now) = recorder.now.try_lock() else {
+            recorder.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
         };
         let prefix = Name::of_prefix(family_prefix(self.delimiter, key).unwrap_or_default());
         let scale = recorder.scale.load(Ordering::Relaxed);
@@ -149,7 +145,7 @@ impl TopKeys {
 
     /// To be called now and then: ends a half minute that is over. Who is asked meanwhile does so too.
     pub(crate) fn turn(&self, now: Seconds) {
-        if let Ok(mut history) = self.history.try_lock() {
+        if let Some(mut history) = self.history.try_lock() {
             self.turn_history(&mut history, now);
         }
     }

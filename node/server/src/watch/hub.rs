@@ -10,10 +10,11 @@ use guira_contract::Meta;
 use guira_serving::{CloseReason, ConnBudget, ConnectionFacts, ConnectionObserver};
 use guira_sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
+use guira_sync::lock::Mutex;
 use guira_transport::{Mailbox, Progress, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// There may be no more watchers.
@@ -145,12 +146,12 @@ impl Hub {
         LogKinds(self.kinds.load(Ordering::Relaxed))
     }
 
-    fn running(&self) -> std::sync::MutexGuard<'_, bool> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn running(&self) -> guira_sync::lock::MutexGuard<'_, bool> {
+        self.running.lock()
     }
 
-    fn buffer(&self, number: usize) -> std::sync::MutexGuard<'_, Lines> {
-        self.buffers[number].lock().unwrap_or_else(PoisonError::into_inner)
+    fn buffer(&self, number: usize) -> guira_sync::lock::MutexGuard<'_, Lines> {
+        self.buffers[number].lock()
     }
 
     /// What each worker's buffer may take: half of what there is for logs is theirs, and the one's that is being handed out.
@@ -225,7 +226,7 @@ impl Hub {
         self.newcomers.send(Newcomer { detached, kinds, since: self.gid.load(Ordering::Relaxed) });
         if !*running {
             let reporter = Reporter { hub: self.clone(), shared: shared.clone(), watchers: Vec::new() };
-            let thread = std::thread::Builder::new().name("log".to_owned());
+            let thread = guira_sync::thread::Builder::new().name("log".to_owned());
             match thread.spawn(move || reporter.run()) {
                 Ok(_) => *running = true,
                 Err(error) => {
@@ -390,7 +391,7 @@ impl Reporter {
     }
 
     fn wait(&self) {
-        std::thread::park_timeout(PAUSE);
+        guira_sync::thread::park_timeout(PAUSE);
         let mut waits = vec![PollFd::new(&self.hub.newcomers, PollFlags::IN)];
         waits.extend(self.watchers.iter().map(|watcher| {
             let flags = if watcher.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };

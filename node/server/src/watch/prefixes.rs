@@ -5,9 +5,9 @@ use guira_commands::observe::{Event, Got, StoredBy};
 use guira_contract::Switch;
 use guira_protocol::fits_in_text;
 use guira_sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use guira_sync::lock::Mutex;
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::sync::{Mutex, PoisonError};
 
 /// The most prefixes that are counted; keys of others are not. Clients choose keys, so there must be an end.
 const PREFIXES_MAX: usize = 10_000;
@@ -43,8 +43,8 @@ impl Prefixes {
         }
     }
 
-    fn uses(&self) -> std::sync::MutexGuard<'_, HashMap<Box<[u8]>, Uses>> {
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    fn uses(&self) -> guira_sync::lock::MutexGuard<'_, HashMap<Box<[u8]>, Uses>> {
+        self.uses.lock()
     }
 
     /// Whether they are counted. Relaxed: a count more or less.

@@ -121,7 +121,7 @@ fn threads_never_share_a_chunk() {
     let classes: Vec<ClassId> =
         [24, 600, 9_000].iter().map(|size| slab.classes().class_for(*size).unwrap()).collect();
     let mover_stops = guira_sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         let workers: Vec<_> = (1..=3u64)
             .map(|thread| {
                 let (slab, classes) = (&slab, &classes);

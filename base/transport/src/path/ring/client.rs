@@ -206,7 +206,7 @@ impl ClientPath for RingClientPath {
         let timeout = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
         let Some(link) = &mut self.link else {
             // No server is connected: no bell can ring.
-            std::thread::sleep(most);
+            guira_sync::thread::sleep(most);
             return Ok(());
         };
         // Invalid rings are detected by the next poll.

@@ -10,12 +10,13 @@ use crate::path::{BURST_MAX, Park, Sent, ServerPath};
 use crate::poll::{Event, Interest, Poll, Token};
 use crate::stream::Stream;
 use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_sync::lock::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::fmt::Debug;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Why rings cannot be opened.
@@ -249,8 +250,7 @@ impl RingServerPath {
     fn take_arrivals(&mut self) {
         // Acquire: pairs with the Release in `Arrivals::notify`.
         self.arrivals.changed.swap(false, Ordering::Acquire);
-        let arrived =
-            std::mem::take(&mut *self.arrivals.lanes.lock().unwrap_or_else(PoisonError::into_inner));
+        let arrived = std::mem::take(&mut *self.arrivals.lanes.lock());
         for lane in arrived {
             match self.poll.add(&lane.bell, BELL, Interest::Read) {
                 Ok(()) => self.lanes.push(lane),
@@ -345,7 +345,7 @@ impl Host {
         for (core, (bell, thread)) in bells.into_iter().zip(&self.threads).enumerate() {
             let (requests, answers) = server_ends(&memory, core);
             let lane = Lane { requests, answers, bell, link: link.clone() };
-            thread.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+            thread.lanes.lock().push(lane);
             thread.notify();
         }
         self.clients[number] = Some(link);
@@ -491,7 +491,7 @@ mod tests {
         let (bad, gone) = lane(Bell::from_fd(std::fs::File::open("/proc/self/exe").unwrap().into()));
         let (good, _client) = lane(Bell::pair().unwrap().0);
         let mut path = RingServerPath::new(Arc::new(Arrivals::new().unwrap()), None).unwrap();
-        path.arrivals.lanes.lock().unwrap().extend([bad, good]);
+        path.arrivals.lanes.lock().extend([bad, good]);
         path.arrivals.notify();
         assert_eq!(path.receive().unwrap(), 0);
         assert_eq!(path.lanes(), 1);

@@ -65,7 +65,7 @@ fn echo(server: &mut RingServerPath) -> usize {
 /// Connects a client; one of `servers` accepts it.
 fn connect(socket: &Path, servers: &mut [RingServerPath]) -> RingClientPath {
     let socket = socket.to_owned();
-    let client = std::thread::spawn(move || RingClientPath::connect(socket).unwrap());
+    let client = guira_sync::thread::spawn(move || RingClientPath::connect(socket).unwrap());
     while !client.is_finished() {
         servers.iter_mut().for_each(|server| {
             server.unpark();
@@ -159,7 +159,7 @@ fn who_sleeps_is_woken_by_the_other() {
     assert!(is_ringing(&servers[0]));
     assert_eq!(servers[0].park(), Park::Pending);
     servers[0].unpark();
-    let waiter = std::thread::spawn(move || {
+    let waiter = guira_sync::thread::spawn(move || {
         while answers(&mut client).is_empty() {
             client.wait(Duration::from_secs(60)).unwrap();
         }
@@ -181,7 +181,7 @@ fn memory_is_lent_and_taken_back_when_a_client_goes() {
     let client = connect(&socket.0, &mut servers);
     assert_eq!(purse.0.load(Ordering::Relaxed), 0);
     let path = socket.0.clone();
-    let refused = std::thread::spawn(move || RingClientPath::connect(path).unwrap_err().to_string());
+    let refused = guira_sync::thread::spawn(move || RingClientPath::connect(path).unwrap_err().to_string());
     while !refused.is_finished() {
         servers[0].unpark();
         echo(&mut servers[0]);
@@ -209,7 +209,7 @@ fn a_client_finds_the_server_that_comes_after_another() {
     assert!(answers(&mut client).is_empty(), "no server");
     ask(&mut client, 0, b"lost too");
     let mut servers = server(&socket.0, 2, &rich());
-    let patient = std::thread::spawn(move || {
+    let patient = guira_sync::thread::spawn(move || {
         while client.cores() == 1 {
             client.wait(Duration::from_millis(1)).unwrap();
             answers(&mut client);
@@ -258,13 +258,13 @@ fn settle(servers: &mut [RingServerPath]) {
 
 /// Whether `what` finishes within a second.
 fn ends(what: impl FnOnce() + Send + 'static) -> bool {
-    let thread = std::thread::spawn(what);
+    let thread = guira_sync::thread::spawn(what);
     let begin = Stopwatch::start();
     while begin.elapsed() < Duration::from_secs(1) {
         if thread.is_finished() {
             return true;
         }
-        std::thread::sleep(Duration::from_millis(5));
+        guira_sync::thread::sleep(Duration::from_millis(5));
     }
     false
 }
@@ -278,7 +278,7 @@ fn a_client_cannot_make_a_worker_wait_for_its_bell() {
     fcntl_setfl(&rings.bells[0], OFlags::empty()).unwrap();
     let path = socket.0.clone();
     // Any client's arrival rings.
-    let other = std::thread::spawn(move || UnixStream::connect(path).unwrap());
+    let other = guira_sync::thread::spawn(move || UnixStream::connect(path).unwrap());
     let other = other.join().unwrap();
     let ended = ends(move || settle(&mut servers));
     drop((stream, other));

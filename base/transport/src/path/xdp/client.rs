@@ -309,7 +309,7 @@ fn resolve(name: &str, interface: u32, server: IpAddr, route: Route) -> Result<M
             let _ = socket.send_to(&[], target);
         }
         // There is no notification; this is the pause between two checks.
-        std::thread::sleep(Duration::from_millis(1));
+        guira_sync::thread::sleep(Duration::from_millis(1));
     }
     Err(XdpError::NoNeighbour { address: route.next_hop, interface: name.to_owned() })
 }

@@ -233,7 +233,7 @@ fn until_free<T>(mut open: impl FnMut() -> Result<T, XdpError>) -> Result<T, Xdp
         match open() {
             Err(error) if error.is_occupied() && stopwatch.elapsed() < TEARDOWN => {
                 // There is no notification; this is the pause between two attempts.
-                std::thread::sleep(Duration::from_millis(1));
+                guira_sync::thread::sleep(Duration::from_millis(1));
             }
             result => return result,
         }

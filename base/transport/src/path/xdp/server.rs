@@ -275,7 +275,7 @@ mod tests {
         let Some((_cable, mut path, sockets)) = two_queues() else { return };
         let stop = AtomicBool::new(false);
         let mut received = [0; 2];
-        std::thread::scope(|scope| {
+        guira_sync::thread::scope(|scope| {
             scope.spawn(|| {
                 for number in 0usize.. {
                     if stop.load(Ordering::Relaxed) {
@@ -309,7 +309,7 @@ mod tests {
         let Some((_cable, mut path, sockets)) = two_queues() else { return };
         let stop = AtomicBool::new(false);
         let mut seen = std::collections::HashMap::<u64, u32>::new();
-        std::thread::scope(|scope| {
+        guira_sync::thread::scope(|scope| {
             scope.spawn(|| {
                 for number in 0u64.. {
                     if stop.load(Ordering::Relaxed) {
@@ -329,7 +329,7 @@ mod tests {
             while begin.elapsed() < Duration::from_secs(4) {
                 if begin.elapsed().as_millis() % 4 == 3 {
                     // A thread that is busy for a moment.
-                    std::thread::sleep(Duration::from_micros(800));
+                    guira_sync::thread::sleep(Duration::from_micros(800));
                 }
                 let count = path.receive().unwrap();
                 for index in 0..count {

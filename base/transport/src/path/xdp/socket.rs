@@ -9,6 +9,7 @@ use super::XdpCopying;
 use super::error::XdpError;
 use super::ring::{Consumer, Descriptor, Producer};
 use super::umem::{FRAME_BYTES, Frame, Umem, offset_in_frame};
+use guira_sync::lock::{Mutex, MutexGuard};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{
@@ -18,7 +19,7 @@ use rustix::net::xdp::{
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with, sockopt,
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 
 /// Send slots of a socket.
 const SEND_SLOTS: u32 = 1024;
@@ -114,7 +115,7 @@ struct Queue {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pool.lock()
     }
 
     /// Frames also pass between threads through the kernel, which ThreadSanitizer does not see, so its build takes
@@ -305,9 +306,9 @@ impl Socket {
     /// thread does that at the moment, it is left to that thread.
     pub(super) fn recycle(&self, frames: &mut Vec<Frame>) {
         let mut pool = match self.queue.pool.try_lock() {
-            Ok(pool) => pool,
-            Err(TryLockError::WouldBlock) if frames.is_empty() => return,
-            Err(_) => self.queue.lock(),
+            Some(pool) => pool,
+            None if frames.is_empty() => return,
+            None => self.queue.lock(),
         };
         pool.spare.append(frames);
         let asleep = pool.circulate();

@@ -63,7 +63,7 @@ where
     for round in 0..plan.rounds {
         match &mut workers[..] {
             [one] => one.run(plan.steps),
-            all => std::thread::scope(|scope| {
+            all => guira_sync::thread::scope(|scope| {
                 all.iter_mut().for_each(|worker| drop(scope.spawn(|| worker.run(plan.steps))));
             }),
         }

@@ -197,7 +197,7 @@ pub fn what_threads_have_left_is_restored_whatever_they_did<L: Lasting>(setup: &
         (60_000, [least, 32, least + 3, least + 8])
     };
     for seed in 0..6 {
-        std::thread::scope(|scope| {
+        guira_sync::thread::scope(|scope| {
             let plan = History { seed, threads: 3, keys, operations: 30_000 };
             let shared = &engine;
             let running = scope.spawn(move || history_of(shared, plan));

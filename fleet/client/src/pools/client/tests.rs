@@ -16,14 +16,14 @@ fn a_server_has_all_of_its_time_for_what_it_is_asked_after_a_wait_for_the_window
     let window = &client.shared.window;
     // Others have all places for longer than a server may take to answer.
     let (places, _) = window.take(u32::MAX, UnderWay::Nothing);
-    let waited = std::thread::scope(|scope| {
+    let waited = guira_sync::thread::scope(|scope| {
         let call = scope.spawn(|| {
             assert_eq!(client.get(b"k").unwrap_err().kind(), &ErrorKind::Timeout);
             Stopwatch::start()
         });
         let since = Stopwatch::start();
         while client.counters().window_waits < 3 && since.elapsed() < Duration::from_secs(60) {
-            std::thread::yield_now();
+            guira_sync::thread::yield_now();
         }
         let freed = Stopwatch::start();
         window.leave(0, places);
@@ -62,7 +62,7 @@ fn who_reconfigures_a_client_hears_that_the_last_of_its_clones_is_gone() {
     // Its thread ends soon afterwards.
     let since = Stopwatch::start();
     while !handle.is_over() && since.elapsed() < Duration::from_secs(60) {
-        std::thread::yield_now();
+        guira_sync::thread::yield_now();
     }
     assert!(handle.is_over() && handle.reconfigure(&other).is_none());
 }

@@ -169,7 +169,7 @@ fn without_room_on_the_disk_it_is_waited_and_nothing_is_lost() {
     it.push(1, &["a"; 8]);
     let (other, pusher) = (it.lane.clone(), it.ledger.clone());
     pusher.sent(2, 7, Some("2".to_owned()));
-    let thread = std::thread::spawn(move || other.push(&Arc::new(Batch::of_keys(2, &["b"]))));
+    let thread = guira_sync::thread::spawn(move || other.push(&Arc::new(Batch::of_keys(2, &["b"]))));
     let has_failed = || (it.lane.counts().get(TargetCount::SpoolFailures) > 0).then_some(());
     Deadline::after(SOON).poll(has_failed).expect("the spool is full");
     assert_eq!(it.saved(), None);
@@ -184,7 +184,7 @@ fn who_waits_is_told_of_the_end() {
     let it = lane(LIMITS, None);
     it.push(1, &["a"; 8]);
     let other = it.lane.clone();
-    let thread = std::thread::spawn(move || other.push(&Arc::new(Batch::of_keys(2, &["b"]))));
+    let thread = guira_sync::thread::spawn(move || other.push(&Arc::new(Batch::of_keys(2, &["b"]))));
     it.lane.end();
     assert_eq!(thread.join().unwrap(), Err(Stopped));
     assert!(it.lane.next().is_none());

@@ -115,7 +115,7 @@ fn read_until(errors: &[&str]) -> (Result<(), SourceError>, Vec<String>, u64) {
     };
     let (stop, counts) = (Stop::default(), Arc::<Counts>::default());
     let (of_tail, of_counts) = (stop.clone(), counts.clone());
-    let reader = std::thread::spawn(move || {
+    let reader = guira_sync::thread::spawn(move || {
         let mut flushes = Flushes::default();
         let tail = Tail { changes: &mut flushes, counts: of_counts, on_gap: OnGap::Flush, stop: of_tail };
         let result = super::replay(&options, tail, EXECUTED.to_owned());
@@ -129,7 +129,7 @@ fn read_until(errors: &[&str]) -> (Result<(), SourceError>, Vec<String>, u64) {
             let error = errors.get(served).map(|error| (*error).to_owned());
             served += 1;
             let (stop, is_last) = (stop.clone(), error.is_none());
-            std::thread::spawn(move || {
+            guira_sync::thread::spawn(move || {
                 stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
                 let _ = serve(&mut stream, error.as_deref());
                 // The last one was asked for its log, and nothing more was said.

@@ -1,7 +1,8 @@
 //! How far a sender may forget.
 
+use guira_sync::lock::{Condvar, Mutex, MutexGuard};
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Lines of a connection, as `3-1500`.
@@ -31,7 +32,7 @@ struct Shared {
 
 impl Acknowledged {
     fn newest(&self) -> MutexGuard<'_, Position> {
-        self.0.newest.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.newest.lock()
     }
 
     /// All targets have acknowledged what is before `position`. One of a connection that is over says nothing: its sender comes again.
@@ -55,9 +56,7 @@ impl Acknowledged {
 
     /// Waits until more than so many lines are acknowledged, for at most `duration`.
     pub(super) fn wait_for_more(&self, than: u64, duration: Duration) {
-        let waited =
-            self.0.advanced.wait_timeout_while(self.newest(), duration, |newest| newest.lines <= than);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        drop(self.0.advanced.wait_timeout_while(self.newest(), duration, |newest| newest.lines <= than));
     }
 }
 

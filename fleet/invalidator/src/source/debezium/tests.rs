@@ -7,13 +7,13 @@ use guira_databases::{Stop, Stopped};
 use guira_harness::deadline::Deadline;
 use guira_harness::scratch::Scratch;
 use guira_sync::clock::Stopwatch;
+use guira_sync::thread::JoinHandle;
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SILENCE: Duration = Duration::from_millis(300);
@@ -78,7 +78,7 @@ impl Running {
             on_gap: OnGap::Stop,
             stop: stop.clone(),
         };
-        let thread = std::thread::spawn(move || run(&options, tail));
+        let thread = guira_sync::thread::spawn(move || run(&options, tail));
         Running { _scratch: scratch, path, acknowledged, counts, stop, thread }
     }
 

@@ -4,9 +4,10 @@ use super::position::{Lsn, Position};
 use guira_databases::postgres::framed;
 use guira_databases::{Stop, Writer};
 use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::lock::Mutex;
+use guira_sync::thread::{Builder, JoinHandle};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often it is told. The database answers, and so is heard at least as often.
@@ -25,14 +26,14 @@ struct Shared {
 impl Confirmed {
     /// `position` is in the file.
     pub(crate) fn set(&self, position: &str) {
-        *self.0.position.lock().unwrap_or_else(PoisonError::into_inner) = position.parse().ok();
+        *self.0.position.lock() = position.parse().ok();
     }
 
     /// What may be told to the database whose log was read from `of` to `read`; 0 says nothing. A position of another one could have it throw away what was not read, and so
     /// could one that this connection has not come to, such as of a database that was since put back to an older state. One before the beginning would take back what the slot
     /// knows.
     fn lsn(&self, of: Position, read: Lsn) -> u64 {
-        let position = *self.0.position.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = *self.0.position.lock();
         let is_of_it = |it: &Position| {
             it.system == of.system && it.timeline == of.timeline && (of.lsn..=read).contains(&it.lsn)
         };

@@ -151,11 +151,11 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     /// A server that answers each of these rounds of requests, whatever they are, and what it was sent.
-    fn server(rounds: &[(usize, &'static str)]) -> (Target, std::thread::JoinHandle<String>) {
+    fn server(rounds: &[(usize, &'static str)]) -> (Target, guira_sync::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let rounds = rounds.to_vec();
-        let thread = std::thread::spawn(move || {
+        let thread = guira_sync::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             let mut lines = BufReader::new(&stream);
             let mut asked = String::new();
@@ -214,7 +214,7 @@ mod tests {
     fn a_server_that_ends_the_connection_with_a_refusal_is_asked_over_another_one() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let thread = std::thread::spawn(move || {
+        let thread = guira_sync::thread::spawn(move || {
             for replies in ["DELETED\r\nCLIENT_ERROR bad\r\n", "NOT_FOUND\r\n"] {
                 let (stream, _) = listener.accept().unwrap();
                 BufReader::new(&stream).read_line(&mut String::new()).unwrap();

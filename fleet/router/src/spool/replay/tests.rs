@@ -12,12 +12,13 @@ use crate::plain_options::plain_options;
 use crate::spool::replay::lines::HeldLog;
 use guira_routing::config::Address;
 use guira_sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use guira_sync::lock::Mutex;
+use guira_sync::thread;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
 const NOW: u64 = 1_800_000_000;
@@ -49,7 +50,7 @@ impl Fake {
                             false if key.starts_with("bad") => b"CLIENT_ERROR bad\r\n",
                             false => b"DELETED\r\n",
                         };
-                        kept.lock().unwrap().push(key);
+                        kept.lock().push(key);
                         out.write_all(reply).unwrap();
                     }
                 });
@@ -59,7 +60,7 @@ impl Fake {
     }
 
     fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.keys.lock().unwrap())
+        std::mem::take(&mut self.keys.lock())
     }
 }
 

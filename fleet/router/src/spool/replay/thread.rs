@@ -8,11 +8,11 @@ use super::report::{FileEnd, FileFate, FileReport, LeftReason};
 use crate::config::SharedPlan;
 use crate::shared::Shared;
 use guira_routing::config::ConfigError;
+use guira_sync::channel::{Receiver, RecvTimeoutError};
 use guira_sync::clock::{Stopwatch, wall_clock};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// How often servers are looked at.

@@ -6,11 +6,11 @@ use super::report::{FileReport, ReplayReport};
 use crate::config::{LoadError, Loader};
 use crate::options::RouterOptions;
 use guira_sync::clock::wall_clock;
+use guira_sync::thread;
 use std::io;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 /// What is replayed, and how.

@@ -101,7 +101,7 @@ fn change(
     place: &Place,
     running: Running,
 ) -> (Option<(Running, TakeoverError)>, Result<Running, StartError>) {
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         let next = scope.spawn(|| place.serve(&place.options()));
         let successor = running.door().unwrap().wait().unwrap();
         let back = running.hand_over(successor).unwrap();
@@ -185,7 +185,7 @@ fn a_successor_that_refuses_after_it_was_agreed_to_has_cost_nothing() {
     let mut client = Client::of(&running);
     client.set();
     let path = place.takeover();
-    let (running, why) = std::thread::scope(|scope| {
+    let (running, why) = guira_sync::thread::scope(|scope| {
         scope.spawn(move || {
             let mut channel = Channel::new(UnixStream::connect(path).unwrap()).unwrap();
             greet(&mut channel);
@@ -252,7 +252,7 @@ fn fail_both(place: &Place, mut running: Running, spoil: fn(&mut Options), then:
     Client::of(&running).set();
     spoil(&mut running.again.options);
     let path = place.takeover();
-    std::thread::scope(|scope| {
+    guira_sync::thread::scope(|scope| {
         scope.spawn(move || {
             object(&path);
             then();
@@ -397,7 +397,7 @@ fn a_successor_goes_on_alone_if_its_predecessor_dies_with_everything_given_away(
             break found;
         }
         assert!(started.elapsed() < SOON, "it listens");
-        std::thread::yield_now();
+        guira_sync::thread::yield_now();
     };
     let next =
         start_after(crate::open_default, &place.options(), SECRETS, Vec::new(), Some(predecessor)).unwrap();
