@@ -304,8 +304,8 @@ fn refuse(mut stream: Stream) {
 mod tests {
     use super::*;
     use crate::ConnLimits;
+    use guira_transport::net::TcpStream;
     use guira_transport::{Address, ListenOptions, Listener};
-    use std::net::TcpStream;
 
     fn listener() -> (Listener, std::net::SocketAddr) {
         let how = ListenOptions { backlog: 200, unix_mode: 0o700 };
@@ -366,7 +366,7 @@ mod tests {
             guira_sync::thread::yield_now();
         }
         // The system chose the port, and may choose another one now.
-        let address = std::net::TcpListener::from(socket).local_addr().unwrap();
+        let address = guira_transport::net::TcpListener::from(socket).local_addr().unwrap();
         let _client = TcpStream::connect(address).unwrap();
         assert_eq!(accept(&mut acceptor), 1);
     }

@@ -105,7 +105,7 @@ impl Host {
 mod tests {
     use super::*;
     use crate::ConnLimits;
-    use std::os::unix::net::UnixStream;
+    use guira_transport::net::UnixStream;
 
     fn host() -> Host {
         Host::of_one_worker(ConnLimits { idle: 1 << 20, traffic: 0, pinned: 0 })

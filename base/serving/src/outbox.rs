@@ -441,8 +441,8 @@ impl<P: ValuePin> Replies for Outbox<P> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use guira_transport::net::UnixStream;
     use std::io::Read;
-    use std::os::unix::net::UnixStream;
 
     /// A value of two pieces.
     #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The users of a server: a file with lines of the form `user:password`.
 
+use guira_disk::read_file;
 use guira_sync::lock::RwLock;
-use guira_transport::read_file;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -141,17 +141,17 @@ mod tests {
     #[test]
     fn a_reload_that_fails_leaves_the_users_of_before() {
         let path = std::env::temp_dir().join(format!("guira-users-{}", std::process::id()));
-        std::fs::write(&path, "foo:bar\n").unwrap();
+        guira_disk::write(&path, "foo:bar\n").unwrap();
         let users = Users::load(&path).unwrap();
-        std::fs::write(&path, "nobody\n").unwrap();
+        guira_disk::write(&path, "nobody\n").unwrap();
         assert!(users.reload().unwrap_err().to_string().contains("line 1"));
-        std::fs::write(&path, "\n").unwrap();
+        guira_disk::write(&path, "\n").unwrap();
         assert!(users.reload().unwrap_err().to_string().contains("has no users"));
         assert!(users.knows(b"foo", b"bar"));
-        std::fs::write(&path, "foo:new\n").unwrap();
+        guira_disk::write(&path, "foo:new\n").unwrap();
         users.reload().unwrap();
         assert!(users.knows(b"foo", b"new") && !users.knows(b"foo", b"bar"));
-        std::fs::remove_file(&path).unwrap();
+        guira_disk::remove_file(&path).unwrap();
         assert!(users.reload().unwrap_err().to_string().contains("cannot read"));
     }
 }

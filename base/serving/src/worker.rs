@@ -269,9 +269,9 @@ mod tests {
     use guira_protocol::Replies;
     use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering, yield_now};
     use guira_sync::clock::Stopwatch;
+    use guira_transport::net::UnixStream;
     use guira_transport::{Address, Stream};
     use std::io::{BufRead, BufReader, Read, Write};
-    use std::os::unix::net::UnixStream;
 
     /// Answers `now …` at once, `wait` when it may, and other lines at the end of the round, the last one first; `quit` ends a connection.
     #[derive(Debug, Default)]

@@ -4,6 +4,7 @@
 //! (this program, called with `client`). Processor time is that of the writing thread, in user and kernel mode, over
 //! TCP on the loopback, whose receiving half the kernel charges to the sender.
 
+use guira_transport::net::TcpStream;
 use guira_transport::{Address, ListenOptions, Listener, Progress, Stream, TlsAcceptor, TlsOptions};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::time::{ClockId, clock_gettime};
@@ -11,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{IoSlice, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;

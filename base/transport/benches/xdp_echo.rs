@@ -10,12 +10,13 @@ mod support;
 
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
+use guira_transport::net::UdpSocket;
 use guira_transport::{
     BURST_MAX, ClientPath, Datagrams, Outgoing, PortSharing, ServerPath, XdpAttach, XdpChecksums,
     XdpClientOptions, XdpClientPath, XdpCopying, XdpServerOptions, XdpServerPath, XdpSteering,
     datagram_socket,
 };
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::time::Duration;
 use support::{Cable, INTERFACE};
 

@@ -1,9 +1,10 @@
 //! Datagrams, many with one call (recvmmsg, sendmmsg).
 
+use crate::net::UdpSocket;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 
 /// Datagrams received with one call.
 pub const DATAGRAMS_AT_ONCE: usize = 32;

@@ -1,10 +1,10 @@
 //! Sockets passed by a service manager (systemd's socket activation, sd_listen_fds(3)).
 
 use crate::listener::Listener;
+use crate::net::UdpSocket;
 use rustix::fd::{FromRawFd, OwnedFd, RawFd};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::io;
-use std::net::UdpSocket;
 
 /// The first inherited descriptor; the others follow it.
 const FIRST: RawFd = 3;

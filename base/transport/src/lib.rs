@@ -4,10 +4,10 @@
 
 mod address;
 mod datagram;
-mod file;
 mod inherited;
 mod listener;
 mod mailbox;
+pub mod net;
 mod passing;
 mod path;
 mod peer;
@@ -19,7 +19,6 @@ pub use address::{Address, AddressError};
 pub use datagram::{
     DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, Peer, PortSharing, datagram_socket,
 };
-pub use file::read_file;
 pub use inherited::{Inherited, inherited_sockets};
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, is_listening};
 pub use mailbox::Mailbox;
@@ -31,7 +30,7 @@ pub use path::{
     XdpServerPath, XdpSteering, client_rings_bytes, ring_paths,
 };
 pub use peer::{connect_unix, notice_lost_peer};
-pub use poll::{Event, Interest, Poll, Token};
+pub use poll::{Event, Interest, Poll, Token, wait_for};
 pub use stream::{Progress, Stream};
 pub use tls::{
     CipherList, MinVersion, NameCheck, Resumption, TlsAcceptor, TlsClientOptions, TlsConnector, TlsCounters,

@@ -1,6 +1,8 @@
 //! Listening sockets.
 
 use crate::address::Address;
+use crate::net::TcpListener;
+use crate::net::{UnixListener, UnixStream};
 use crate::stream::Stream;
 use guira_sync::lock::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -9,9 +11,8 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,9 +302,9 @@ impl Drop for Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::TcpStream;
     use crate::stream::Progress;
     use std::io::Write;
-    use std::net::TcpStream;
     use std::os::unix::fs::PermissionsExt;
 
     const OPTIONS: ListenOptions = ListenOptions { backlog: 16, unix_mode: 0o750 };
@@ -382,7 +383,10 @@ mod tests {
     fn a_socket_left_behind_is_replaced_and_one_in_use_is_not() {
         let path = std::env::temp_dir().join(format!("guira-listener-{}", std::process::id()));
         let address = Address::Unix(path.clone());
-        std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let left_behind = crate::net::UnixListener::bind(&path).unwrap();
+        // A process that another test starts at this moment has the descriptor too, until it executes its program.
+        rustix::net::shutdown(&left_behind, rustix::net::Shutdown::Both).unwrap();
+        drop(left_behind);
         let listener = Listener::bind(&address, OPTIONS).unwrap();
         assert!(Listener::bind(&address, OPTIONS).is_err(), "it is in use");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
@@ -428,7 +432,7 @@ mod tests {
     fn only_a_socket_that_refuses_is_left_over() {
         let path = std::env::temp_dir().join(format!("guira-listener-kind-{}", std::process::id()));
         // A socket of another type uses the path, although connecting to it fails.
-        let other = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        let other = crate::net::UnixDatagram::bind(&path).unwrap();
         assert!(Listener::bind(&Address::Unix(path.clone()), OPTIONS).is_err());
         assert!(path.exists(), "it is not ours to remove");
         drop(other);

@@ -1,5 +1,6 @@
 //! Open descriptors that go from one process to another, over a UNIX socket.
 
+use crate::net::UnixStream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::net::{
@@ -9,7 +10,6 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// The most descriptors that are sent at once: the system takes 253.

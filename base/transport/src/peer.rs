@@ -1,11 +1,11 @@
 //! Sockets of those who wait for their peers: blocking, with bounds.
 
+use crate::net::TcpStream;
+use crate::net::UnixStream;
 use rustix::io::Result;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 use std::io;
-use std::net::TcpStream;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ pub fn connect_unix(path: &Path) -> io::Result<UnixStream> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::TcpListener;
     use rustix::net::{bind, listen};
-    use std::net::TcpListener;
 
     #[test]
     fn a_tcp_connection_notices_that_its_peer_is_gone() {

@@ -1,6 +1,6 @@
 //! Waiting for events of several sockets.
 
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::time::Timespec;
 use std::fmt;
@@ -103,8 +103,7 @@ impl Poll {
     /// # Errors
     /// An error of the system, except that a signal arrived.
     pub fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Event>) -> io::Result<()> {
-        let timeout = timeout
-            .map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) });
+        let timeout = timeout.map(timespec);
         self.events.clear();
         let spare = rustix::buffer::spare_capacity(&mut self.events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
@@ -117,5 +116,48 @@ impl Poll {
             Event { token: Token(event.data.u64()), failed: flags.intersects(failed) }
         }));
         Ok(())
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
+}
+
+/// Waits until one of a few sources has an event, at most for `timeout`, and returns how many have one: 0 also if a
+/// signal arrived. For threads that wait now and then; others keep a [`Poll`].
+///
+/// # Errors
+/// An error of the system.
+pub fn wait_for(sources: &[(BorrowedFd<'_>, Interest)], timeout: Option<Duration>) -> io::Result<usize> {
+    let flags = |interest| match interest {
+        Interest::Read => PollFlags::IN,
+        Interest::Write => PollFlags::OUT,
+        Interest::ReadWrite => PollFlags::IN | PollFlags::OUT,
+        Interest::End => PollFlags::empty(),
+    };
+    let mut waits: Vec<_> =
+        sources.iter().map(|(source, interest)| PollFd::new(source, flags(*interest))).collect();
+    match poll(&mut waits, timeout.map(timespec).as_ref()) {
+        Ok(ready) => Ok(ready),
+        Err(rustix::io::Errno::INTR) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::UnixStream;
+    use std::io::Write;
+
+    #[test]
+    fn waiting_for_a_few_sources_ends_with_an_event_or_the_time() {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        let read = [(other.as_fd(), Interest::Read)];
+        assert_eq!(wait_for(&read, Some(Duration::ZERO)).unwrap(), 0);
+        let both = [(other.as_fd(), Interest::Read), (one.as_fd(), Interest::ReadWrite)];
+        assert_eq!(wait_for(&both, None).unwrap(), 1, "one can be written to");
+        one.write_all(b"x").unwrap();
+        assert_eq!(wait_for(&read, None).unwrap(), 1);
     }
 }

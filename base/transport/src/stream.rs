@@ -1,14 +1,15 @@
 //! Connected sockets.
 
 use crate::address::Address;
+use crate::net::TcpStream;
+use crate::net::UnixStream;
 use crate::poll::Interest;
 use crate::tls::{TlsFacts, TlsStream};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::net::SocketAddr;
 
 /// A connected non-blocking socket.
 #[derive(Debug)]
@@ -234,7 +235,7 @@ impl AsFd for Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use crate::net::TcpListener;
 
     #[test]
     fn packets_are_marked_as_wanted() {

@@ -1,7 +1,7 @@
 //! The token that clients of the admin listener show, if one is wanted: a file that holds nothing else.
 
+use guira_disk::read_file;
 use guira_sync::lock::RwLock;
-use guira_transport::read_file;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_token_is_shown_whole() {
         let path = std::env::temp_dir().join(format!("guira-token-{}", std::process::id()));
-        std::fs::write(&path, "s3cret\n").unwrap();
+        guira_disk::write(&path, "s3cret\n").unwrap();
         let token = Token::load(&path).unwrap();
         assert!(token.is_shown(b"Bearer s3cret") && token.is_shown(b"bearer  s3cret "));
         for wrong in
@@ -96,15 +96,15 @@ mod tests {
             assert!(!token.is_shown(wrong), "{wrong:?}");
         }
         for bad in ["", "\n", "two words", "s\u{e4}ge", &"x".repeat(TOKEN_MAX + 1)] {
-            std::fs::write(&path, bad).unwrap();
+            guira_disk::write(&path, bad).unwrap();
             assert!(Token::load(&path).is_err(), "{bad}");
         }
         token.reload();
         assert!(token.is_shown(b"Bearer s3cret"), "the file is of no use");
-        std::fs::write(&path, "other").unwrap();
+        guira_disk::write(&path, "other").unwrap();
         token.reload();
         assert!(token.is_shown(b"Bearer other") && !token.is_shown(b"Bearer s3cret"));
-        std::fs::remove_file(&path).unwrap();
+        guira_disk::remove_file(&path).unwrap();
         assert!(matches!(Token::load(&path), Err(TokenError::Read { .. })));
     }
 }

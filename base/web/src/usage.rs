@@ -15,7 +15,7 @@ pub struct Usage {
 impl Usage {
     /// What it has taken until now.
     pub fn now() -> Self {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let read = |path: &str| guira_disk::read_to_string(path).unwrap_or_default();
         Self::of(&read("/proc/self/stat"), &read("/proc/self/status"))
     }
 

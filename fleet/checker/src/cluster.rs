@@ -204,8 +204,8 @@ mod tests {
     use super::*;
     use guira_databases::Security;
     use guira_sync::channel::channel;
+    use guira_transport::net::TcpListener;
     use std::io::{Read, Write};
-    use std::net::TcpListener;
     use std::time::Duration;
 
     /// What a cluster is said to have under three keys when its cache answers this.

@@ -206,8 +206,8 @@ impl Follow {
 mod tests {
     use super::*;
     use guira_harness::port::nobody;
+    use guira_transport::net::{TcpListener, TcpStream};
     use std::io::{BufRead, BufReader, Read as _, Write as _};
-    use std::net::{TcpListener, TcpStream};
 
     /// Longer than anything takes here.
     const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,7 +1,7 @@
 //! Who reads a log.
 
+use guira_disk as disk;
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -42,10 +42,10 @@ impl Credentials {
 fn first_line(path: &Path) -> io::Result<String> {
     let named =
         |error: io::Error| io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()));
-    if fs::metadata(path).map_err(named)?.len() > FILE_MAX {
+    if disk::metadata(path).map_err(named)?.len() > FILE_MAX {
         return Err(named(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large")));
     }
-    let text = fs::read_to_string(path).map_err(named)?;
+    let text = disk::read_to_string(path).map_err(named)?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(format!("{login:?}"), "Login(guira)");
         scratch.write("password", "another\n");
         assert_eq!(credentials.read().unwrap().password, b"another");
-        fs::remove_file(&file).unwrap();
+        disk::remove_file(&file).unwrap();
         let error = credentials.read().unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot read {}", file.display())), "{error}");
         let nobody = Credentials { password_file: None, ..credentials };

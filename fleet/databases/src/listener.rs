@@ -2,11 +2,11 @@
 
 use crate::{Socket, SourceError, Stop};
 use guira_client::text::Endpoint;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::fs;
+use guira_disk as disk;
+use guira_transport::net::{TcpListener, UnixListener, UnixStream};
+use guira_transport::{Interest, wait_for};
 use std::io;
-use std::net::TcpListener;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// How often it is looked whether somebody wants to connect.
@@ -30,7 +30,7 @@ impl Listener {
             Endpoint::Unix(path) => {
                 let refused = UnixStream::connect(path).err().map(|error| error.kind());
                 if refused == Some(io::ErrorKind::ConnectionRefused) {
-                    fs::remove_file(path)?;
+                    disk::remove_file(path)?;
                 }
                 let listener = UnixListener::bind(path)?;
                 listener.set_nonblocking(true)?;
@@ -41,11 +41,11 @@ impl Listener {
 
     /// Whether somebody has connected who was not accepted yet.
     pub fn is_waited_for(&self) -> bool {
-        let mut asked = [match self {
-            Listener::Tcp(listener) => PollFd::new(listener, PollFlags::IN),
-            Listener::Unix(listener) => PollFd::new(listener, PollFlags::IN),
-        }];
-        poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        let listener = match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener) => listener.as_fd(),
+        };
+        wait_for(&[(listener, Interest::Read)], Some(Duration::ZERO)).is_ok_and(|ready| ready > 0)
     }
 
     /// Waits for somebody who connects. A read that finds nothing comes back after `read_wait`.

@@ -1,8 +1,8 @@
 //! What the configurations of those who use databases and caches have in common.
 
 use guira_client::text::Endpoint;
+use guira_disk as disk;
 use serde::{Deserialize, Deserializer};
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -11,10 +11,10 @@ const FILE_MAX: u64 = 1 << 20;
 
 /// Reads a configuration, which is not too long.
 pub fn read_settings(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.len() > FILE_MAX {
+    if disk::metadata(path)?.len() > FILE_MAX {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large"));
     }
-    fs::read_to_string(path)
+    disk::read_to_string(path)
 }
 
 /// HOST:PORT or unix:PATH.

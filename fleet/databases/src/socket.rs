@@ -1,10 +1,10 @@
 //! The way to a database: TCP, or a UNIX socket.
 
 use guira_client::text::Endpoint;
+use guira_transport::net::UnixStream;
+use guira_transport::net::{Shutdown, TcpStream, ToSocketAddrs};
 use guira_transport::{connect_unix, notice_lost_peer};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// How long connecting and sending may take.
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use guira_harness::scratch::Scratch;
     use guira_sync::clock::Stopwatch;
-    use std::os::unix::net::UnixListener;
+    use guira_transport::net::UnixListener;
 
     #[test]
     fn a_database_that_accepts_nobody_holds_nobody_up() {

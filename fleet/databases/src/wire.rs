@@ -89,7 +89,7 @@ impl Wire {
     }
 
     #[cfg(any(test, feature = "testing"))]
-    pub(crate) fn over_unix(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
+    pub(crate) fn over_unix(socket: guira_transport::net::UnixStream) -> io::Result<Self> {
         Ok(Self::over(Socket::Unix(socket).with_timeouts(Duration::from_secs(5))?))
     }
 

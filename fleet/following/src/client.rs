@@ -4,9 +4,9 @@ use crate::etcd_pools::EtcdPools;
 use crate::kept;
 use crate::records::{Learned, Records};
 use crate::source::{Followed, Reader, Source, Unreadable};
-use crate::watch::Watch;
 use guira_client::pools::{AsyncClient, Builder, Client, ReloadHandle, SetupError, Texts, check};
 use guira_control::EtcdOptions;
+use guira_disk::FileWatch;
 use guira_names::{Names, NamesOptions, News, SRV_HOLD_DOWN};
 use guira_transport::{Interest, Mailbox, Poll, Token};
 use std::collections::HashSet;
@@ -241,8 +241,8 @@ impl Follow {
         }
     }
 
-    fn watch(&self, poll: &Poll) -> io::Result<Watch> {
-        let watch = Watch::of(&self.reader.paths());
+    fn watch(&self, poll: &Poll) -> io::Result<FileWatch> {
+        let watch = FileWatch::of(&self.reader.paths());
         if let Some(descriptor) = watch.descriptor() {
             poll.add(descriptor, CHANGE, Interest::Read)?;
         }

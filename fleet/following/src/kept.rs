@@ -1,14 +1,16 @@
 //! The last good configuration, kept on disk for a start at which the source cannot be read.
 
+use guira_disk::{self as disk, Durability};
 use guira_routing::config::Texts;
-use guira_sync::atomic::{AtomicU32, Ordering};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// How such a file begins.
 const HEAD: &str = "guira-router-config 1\n";
+
+/// The permissions of the file.
+const MODE: u32 = 0o666;
 
 /// The name of the configuration itself among the texts; no import has it.
 const MAIN: &str = "";
@@ -26,49 +28,15 @@ pub fn save(path: &Path, texts: &Texts) -> io::Result<()> {
     for (name, text) in std::iter::once((MAIN, &*texts.main)).chain(others) {
         all.push_str(&format!("{} {}\n{name}\n{text}\n", name.len(), text.len()));
     }
-    let folder = folder_of(path);
-    fs::create_dir_all(folder)?;
-    let (new, mut file) = create_beside(path)?;
-    let written = file.write_all(all.as_bytes());
-    // Otherwise an empty file may have its name after a crash of the machine, when it is needed most.
-    let named = written.and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
-    if named.is_err() {
-        // Each attempt would leave one more. Why there is none is told.
-        let _ = fs::remove_file(&new);
-    }
-    named?;
-    File::open(folder)?.sync_all()
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-/// A file that nobody else writes, to take the name of this one: clients of several processes, and several of one, may keep the same, and in
-/// containers processes have the same number.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    loop {
-        let new = beside(path);
-        match File::create_new(&new) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.map(|file| (new, file)),
-        }
-    }
-}
-
-fn beside(path: &Path) -> PathBuf {
-    static SAVED: AtomicU32 = AtomicU32::new(0);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".new-{}-{}", std::process::id(), SAVED.fetch_add(1, Ordering::Relaxed)));
-    path.with_file_name(name)
+    disk::create_dir_all(disk::folder_of(path))?;
+    // Synced, because otherwise an empty file may have the name after a crash of the machine, when it is needed most.
+    disk::replace(path, all.as_bytes(), MODE, Durability::Synced)
 }
 
 /// What was saved.
 pub fn read(path: &Path) -> io::Result<Texts> {
-    parse(&fs::read_to_string(path)?).ok_or_else(|| io::Error::other("the file is not a saved configuration"))
+    parse(&disk::read_to_string(path)?)
+        .ok_or_else(|| io::Error::other("the file is not a saved configuration"))
 }
 
 fn parse(all: &str) -> Option<Texts> {
@@ -99,9 +67,9 @@ mod tests {
         let texts = Texts { main: "{\n\"ä\": 1}\n".to_owned(), others };
         save(&path, &texts).unwrap();
         assert_eq!(read(&path).unwrap(), texts);
-        fs::write(&path, "guira-router-config 1\n0 99\n\n{}\n").unwrap();
+        disk::write(&path, "guira-router-config 1\n0 99\n\n{}\n").unwrap();
         assert!(read(&path).is_err(), "it was cut off");
-        fs::remove_dir_all(&folder).unwrap();
+        disk::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
@@ -119,24 +87,16 @@ mod tests {
 
     #[test]
     fn a_name_without_a_folder_is_a_file_where_the_process_is() {
-        for (path, folder) in [("kept.config", "."), ("a/kept.config", "a"), ("/kept.config", "/")] {
-            let path = Path::new(path);
-            assert_eq!(folder_of(path), Path::new(folder));
-            assert_eq!(beside(path).parent(), path.parent());
-        }
         let name = format!("guira-kept-here-{}.config", std::process::id());
         let texts: Texts = "{}".into();
         let saved = save(Path::new(&name), &texts);
         let read = read(Path::new(&name));
-        fs::remove_file(&name).unwrap();
+        disk::remove_file(&name).unwrap();
         assert_eq!((saved.unwrap(), read.unwrap()), ((), texts));
     }
 
     #[test]
     fn clients_of_one_process_may_keep_one_file_and_files_of_similar_names() {
-        let [own, other] = ["/run/a.config", "/run/a.b"].map(Path::new);
-        let all = [beside(own), beside(own), beside(other)];
-        assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2], "{all:?}");
         let folder = std::env::temp_dir().join(format!("guira-kept-by-many-{}", std::process::id()));
         let path = folder.join("client.config");
         guira_sync::thread::scope(|scope| {
@@ -149,7 +109,7 @@ mod tests {
             }
         });
         assert!(matches!(read(&path), Ok(texts) if texts.main.len() % 1000 == 1));
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
-        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(disk::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
+        disk::remove_dir_all(&folder).unwrap();
     }
 }

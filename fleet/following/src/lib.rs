@@ -4,7 +4,7 @@
 //! ```text
 //! Reader ── Source: a file, or a text
 //!        └─ Followed: Records (DNS), EtcdPools ── what a configuration names
-//! Watch: files that change      kept: texts on disk
+//! kept: texts on disk
 //! Following: a client of guira_client::pools that goes by all of this
 //! ```
 
@@ -16,10 +16,8 @@ mod etcd_pools;
 pub mod kept;
 mod records;
 mod source;
-mod watch;
 
 pub use client::{FollowError, Following};
 pub use etcd_pools::EtcdPools;
 pub use records::{Learned, PATIENCE, Records};
 pub use source::{Files, Followed, Reader, Source, Unreadable};
-pub use watch::Watch;

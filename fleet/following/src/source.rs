@@ -3,10 +3,10 @@
 use crate::etcd_pools::EtcdPools;
 use crate::records::{PATIENCE, Records};
 use guira_control::ETCD;
+use guira_disk::File;
 use guira_routing::config::{SRV, Sources, Texts};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl Sources for Files {
 
 fn read(path: &Path) -> io::Result<String> {
     // A pipe might never end.
-    if !std::fs::metadata(path)?.is_file() {
+    if !guira_disk::metadata(path)?.is_file() {
         return Err(io::Error::other("is no file"));
     }
     let mut text = String::new();

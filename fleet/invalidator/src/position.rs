@@ -1,18 +1,17 @@
 //! The file that says where the log is to be read on.
 
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use guira_disk::{Durability, File, OpenOptionsExt};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The first word of the file, with its version.
 const HEAD: &str = "guira-position-1";
 /// The longest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// What is added to its name for the file that is locked, and for the one that is written before it takes its place.
+/// What is added to the name of the file for the one that is locked.
 const LOCK: &str = ".lock";
-const UNFINISHED: &str = ".tmp";
+/// The permissions of both.
+const MODE: u32 = 0o600;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PositionError {
@@ -33,11 +32,10 @@ pub(crate) struct Lock(#[expect(dead_code, reason = "it is unlocked when it is c
 
 /// Locks the file at `path`, which is made if it is not there.
 pub(crate) fn lock(path: &Path) -> Result<Lock, PositionError> {
-    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path);
+    let file = File::options().create(true).truncate(false).write(true).mode(MODE).open(path);
     let file =
         file.map_err(|source| PositionError::File { action: "open", path: path.to_owned(), source })?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| PositionError::InUse(path.to_owned()))?;
+    file.try_lock().map_err(|_| PositionError::InUse(path.to_owned()))?;
     Ok(Lock(file))
 }
 
@@ -68,16 +66,10 @@ impl PositionFile {
         Ok((PositionFile { path: path.to_owned(), _lock: lock }, Some(position)))
     }
 
-    /// Puts `position` into the file. It is there after a crash of the machine too, and a crash meanwhile leaves the one before.
+    /// Saves `position`. After a crash of the machine the file has this position; after a crash during the call, this
+    /// one or the previous one.
     pub(crate) fn save(&self, position: &str) -> io::Result<()> {
-        let unfinished = with_ending(&self.path, UNFINISHED);
-        let mut file =
-            File::options().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
-        file.write_all(render(position).as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&unfinished, &self.path)?;
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        guira_disk::replace(&self.path, render(position).as_bytes(), MODE, Durability::Synced)
     }
 }
 
@@ -143,9 +135,10 @@ mod tests {
     fn a_save_that_fails_leaves_the_position_before() {
         let scratch = Scratch::new();
         let path = scratch.file("position");
-        let (file, _) = PositionFile::open(&path).unwrap();
+        let (mut file, _) = PositionFile::open(&path).unwrap();
         file.save("0-1-1").unwrap();
-        std::fs::create_dir(with_ending(&path, UNFINISHED)).unwrap();
+        // A name that is as long as a file system allows leaves no room for that of the new file.
+        file.path = scratch.file(&"p".repeat(255));
         assert!(file.save("0-1-2").is_err());
         drop(file);
         assert_eq!(PositionFile::open(&path).unwrap().1.as_deref(), Some("0-1-1"));

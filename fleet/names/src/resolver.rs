@@ -2,6 +2,8 @@
 
 use crate::book::Found;
 use crate::membership::Target;
+use guira_disk as disk;
+use guira_disk::MetadataExt;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts,
 };
@@ -11,9 +13,7 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::op::Query;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::{Hosts, Resolver as Hickory, TokioResolver, system_conf};
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(crate) struct Resolver {
 
 fn stamps() -> Stamps {
     FILES.map(|file| {
-        let found = fs::metadata(Path::new(file)).ok()?;
+        let found = disk::metadata(Path::new(file)).ok()?;
         Some((found.mtime(), found.mtime_nsec(), found.size()))
     })
 }

@@ -14,11 +14,12 @@ use guira_routing::config::{
 use guira_routing::{BuiltPool, Claim, DestinationId, DestinationSpec, Destinations, Settings, Tree, build};
 use guira_serving::Causes;
 use guira_sync::atomic::AtomicU32;
+use guira_transport::net::ToSocketAddrs;
 use guira_transport::{Address, TlsConnector, TlsError};
 use guira_upstream::{Addresses, Secure, host_id};
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,12 +2,11 @@
 
 use crate::options::{Dump, Identity};
 use crate::sources_info::file_of;
+use guira_disk::{self as disk, Durability, PermissionsExt};
 use guira_following::{Source, kept};
 use guira_routing::config::Texts;
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,7 +58,7 @@ impl Kept {
     }
 
     fn read_with<T>(&self, path: &Path, read: impl Fn(&Path) -> io::Result<T>) -> Result<T, String> {
-        let age = fs::metadata(path)
+        let age = disk::metadata(path)
             .and_then(|data| data.modified())
             .map(|time| time.elapsed().unwrap_or_default());
         match (age, self.age_max) {
@@ -75,9 +74,9 @@ impl Kept {
     }
 
     fn read_copies(&self, main: &Path) -> Result<Texts, String> {
-        let of = |path: &Path| self.read_with(path, |path| fs::read_to_string(path));
+        let of = |path: &Path| self.read_with(path, |path| disk::read_to_string(path));
         let mut others = BTreeMap::new();
-        let entries = fs::read_dir(&self.folder).map_err(|error| error.to_string())?;
+        let entries = disk::read_dir(&self.folder).map_err(|error| error.to_string())?;
         for entry in entries.filter_map(Result::ok) {
             let name = entry.file_name();
             let Some(path) = name.to_str().and_then(|name| name.strip_prefix(COPY)).and_then(unescaped)
@@ -107,7 +106,7 @@ impl Kept {
 
     fn save_copies(&self, source: &Source, texts: &Texts) -> io::Result<()> {
         let Source::File(main) = source else { return Ok(()) };
-        fs::create_dir_all(&self.folder)?;
+        disk::create_dir_all(&self.folder)?;
         self.save_copy(main, &texts.main)?;
         for (name, text) in &texts.others {
             // SRV records and pools of etcd are no files.
@@ -123,10 +122,9 @@ impl Kept {
         if copy.file_name().is_none_or(|name| name.len() > NAME_MAX) {
             return Ok(());
         }
-        let new = self.folder.join(format!(".new-{}", std::process::id()));
-        fs::write(&new, text)?;
-        fs::set_permissions(&new, fs::Permissions::from_mode(COPY_MODE))?;
-        fs::rename(&new, &copy)
+        disk::replace(&copy, text.as_bytes(), COPY_MODE, Durability::Unsynced)?;
+        // Whatever the process's mask is.
+        disk::set_permissions(&copy, disk::Permissions::from_mode(COPY_MODE))
     }
 
     fn copy_of(&self, path: &Path) -> PathBuf {
@@ -173,7 +171,7 @@ mod tests {
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("guira-router-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        disk::create_dir_all(&folder).unwrap();
         folder
     }
 
@@ -190,24 +188,24 @@ mod tests {
     fn each_file_has_a_copy_that_is_read_in_place_of_a_lost_file() {
         let root = folder("copies");
         let (main, pool) = (root.join("main.json"), root.join("pool.json"));
-        fs::write(&main, "{}").unwrap();
-        fs::write(&pool, "[]").unwrap();
+        disk::write(&main, "{}").unwrap();
+        disk::write(&pool, "[]").unwrap();
         let others =
             [("pool.json".to_owned(), Ok("[]".to_owned())), ("srv:_a".to_owned(), Ok("x".to_owned()))];
         let texts = Texts { main: "{}".to_owned(), others: others.into() };
         let kept = kept(&root, None);
         let source = Source::File(main.clone());
         kept.save(&source, &texts);
-        let copies = fs::read_dir(root.join("mcrouter/5000")).unwrap().count();
+        let copies = disk::read_dir(root.join("mcrouter/5000")).unwrap().count();
         assert_eq!(copies, 2, "one for each file");
-        assert_eq!(fs::read_to_string(kept.copy_of(&main)).unwrap(), "{}");
+        assert_eq!(disk::read_to_string(kept.copy_of(&main)).unwrap(), "{}");
         assert_eq!(kept.read(&source).unwrap().unwrap(), texts);
         // mcrouter leaves copies only.
-        fs::remove_file(kept.path()).unwrap();
+        disk::remove_file(kept.path()).unwrap();
         let read = kept.read(&source).unwrap().unwrap();
         assert_eq!((&*read.main, &read.others["pool.json"]), ("{}", &Ok("[]".to_owned())));
         assert_eq!(kept.read(&Source::File(root.join("other.json"))), None);
-        fs::remove_dir_all(root).unwrap();
+        disk::remove_dir_all(root).unwrap();
     }
 
     #[test]
@@ -217,10 +215,10 @@ mod tests {
         kept(&root, None).save(&source, &"{}".into());
         let path = kept(&root, None).path().to_owned();
         let hour_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(wall_clock() - 3600);
-        fs::File::options().write(true).open(path).unwrap().set_modified(hour_ago).unwrap();
+        disk::File::options().write(true).open(path).unwrap().set_modified(hour_ago).unwrap();
         assert!(kept(&root, Some(7200)).read(&source).unwrap().is_ok());
         assert!(kept(&root, Some(60)).read(&source).unwrap().unwrap_err().contains("s old"));
         assert_eq!(kept(&root, Some(0)).read(&source), None);
-        fs::remove_dir_all(root).unwrap();
+        disk::remove_dir_all(root).unwrap();
     }
 }

@@ -5,7 +5,8 @@ use crate::kept::Kept;
 use crate::options::{Reloading, Watches};
 use crate::shared::Shared;
 use crate::stats_files::StatsFiles;
-use guira_following::{Learned, Watch};
+use guira_disk::FileWatch;
+use guira_following::Learned;
 use guira_names::News;
 use guira_routing::Tree;
 use guira_routing::config::ConfigError;
@@ -148,7 +149,7 @@ impl Reloader {
                 looked = Stopwatch::start();
                 self.loader.reload_changed_certificates();
             }
-            if watch.as_mut().is_some_and(Watch::has_changed) {
+            if watch.as_mut().is_some_and(FileWatch::has_changed) {
                 changed.get_or_insert_with(Stopwatch::start);
             }
             let is_due = changed.as_ref().is_some_and(|since| since.elapsed() >= self.reloading.delay);
@@ -181,12 +182,12 @@ impl Reloader {
     }
 
     /// Watches what was read last. What has changed since then, before it was watched, counts as a change.
-    fn watch(&self, poll: &Poll) -> io::Result<(Option<Watch>, Option<Stopwatch>)> {
+    fn watch(&self, poll: &Poll) -> io::Result<(Option<FileWatch>, Option<Stopwatch>)> {
         let paths = self.loader.reader.paths();
         if self.reloading.watches == Watches::Nothing || paths.is_empty() {
             return Ok((None, None));
         }
-        let watch = Watch::of(&paths);
+        let watch = FileWatch::of(&paths);
         if let Some(descriptor) = watch.descriptor() {
             poll.add(descriptor, CHANGE, Interest::Read)?;
         }

@@ -18,10 +18,11 @@ use guira_serving::{
     Speaks, Worker, WorkerError, unix_now,
 };
 use guira_sync::thread::JoinHandle;
+use guira_transport::net::UdpSocket;
 use guira_transport::{Address, ListenOptions, Listener, Mailbox, TlsAcceptor, TlsError};
 use guira_web::{Token, TokenError};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 

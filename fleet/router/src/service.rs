@@ -14,10 +14,10 @@ use guira_serving::{
     Arrival, Clients, Due, Outbox, ReplyTo, RequestHandler, Round, Service, Slice, Stopped, service_token,
 };
 use guira_sync::clock::{CoarseClock, Seconds, Stopwatch};
+use guira_transport::net::UdpSocket;
 use guira_transport::{Interest, Mailbox, Poll};
 use std::collections::VecDeque;
 use std::io;
-use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 

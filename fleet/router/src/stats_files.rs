@@ -4,13 +4,16 @@ use crate::options::{Identity, RouterOptions, StatsFilesOptions};
 use crate::shared::Shared;
 use crate::sources_info;
 use crate::stats::Figures;
+use guira_disk::{self as disk, Durability};
 use guira_routing::{BuiltPool, CountedPool, CountedPools, Settings};
 use guira_sync::clock::{Stopwatch, wall_clock};
 use serde_json::{Map, Value};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+/// The permissions of the files.
+const MODE: u32 = 0o666;
 
 /// What is written, where, and when it was last.
 #[derive(Debug)]
@@ -61,33 +64,31 @@ impl StatsFiles {
     }
 
     fn write(&mut self, shared: &Shared) -> io::Result<()> {
-        fs::create_dir_all(&self.root)?;
+        disk::create_dir_all(&self.root)?;
         let options = self.path("startup_options");
         if self.wrote_options && options.exists() {
             // A reader of the folder takes a file that is not touched for that of a dead router.
-            fs::File::options()
+            disk::File::options()
                 .write(true)
                 .open(options)?
                 .set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(wall_clock()))?;
         } else {
-            self.replace(&options, &pretty(startup_options(shared)))?;
+            replace(&options, &pretty(startup_options(shared)))?;
             self.wrote_options = true;
         }
         let stats = with_prefix(&self.prefix, figures(shared));
-        self.replace(&self.path("stats"), &pretty(stats))?;
+        replace(&self.path("stats"), &pretty(stats))?;
         let sources = sources_info::text(&shared.source, &shared.plan().texts);
-        self.replace(&self.path("config_sources_info"), &sources)
+        replace(&self.path("config_sources_info"), &sources)
     }
 
     fn path(&self, suffix: &str) -> PathBuf {
         self.root.join(format!("{}.{suffix}", self.prefix))
     }
+}
 
-    fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
-        let new = self.root.join(format!("{}.new-{}", self.prefix, std::process::id()));
-        fs::write(&new, text)?;
-        fs::rename(&new, path)
-    }
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    disk::replace(path, text.as_bytes(), MODE, Durability::Unsynced)
 }
 
 /// The settings of a router that counts the pools which the file of `--pool-stats-config-file` names.
@@ -104,7 +105,7 @@ pub(crate) fn settings(options: &RouterOptions) -> Settings {
 }
 
 fn read_pools(path: &Path) -> Result<Vec<String>, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = disk::read_to_string(path).map_err(|error| error.to_string())?;
     let json: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let names = json.get("stats_enabled_pools").and_then(Value::as_array);
     let names = names.ok_or_else(|| "there is no array stats_enabled_pools".to_owned())?;
@@ -180,10 +181,10 @@ mod tests {
     #[test]
     fn names_of_pools_are_an_array() {
         let path = std::env::temp_dir().join(format!("guira-router-pools-{}.json", std::process::id()));
-        fs::write(&path, r#"{"stats_enabled_pools": ["a", "b"]}"#).unwrap();
+        disk::write(&path, r#"{"stats_enabled_pools": ["a", "b"]}"#).unwrap();
         assert_eq!(read_pools(&path).unwrap(), ["a", "b"]);
-        fs::write(&path, "{}").unwrap();
+        disk::write(&path, "{}").unwrap();
         assert!(read_pools(&path).is_err());
-        fs::remove_file(&path).unwrap();
+        disk::remove_file(&path).unwrap();
     }
 }

@@ -8,10 +8,11 @@ use crate::service::RouterService;
 use guira_serving::{
     FRAME_BYTES, FRAMED_MAX, Framed, Outbox, ReplyTo, RequestHandler as _, Slice, Speaks, frames,
 };
+use guira_transport::net::UdpSocket;
 use guira_transport::{DATAGRAMS_AT_ONCE, Datagrams, Outgoing, Peer, PortSharing, datagram_socket};
 use guira_upstream::words;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 
 /// Requests of a worker that came in datagrams and were not answered. More are refused.
 const ASKED_MAX: usize = 1 << 16;

@@ -123,7 +123,8 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, TcpListener};
+    use guira_transport::net::TcpListener;
+    use std::net::Ipv4Addr;
 
     fn tcp(port: u16) -> Address {
         Address::Tcp((Ipv4Addr::LOCALHOST, port).into())
@@ -191,8 +192,8 @@ mod tests {
         }
         // A server that has not accepted others yet is busy: the next address is tried, and it is the answer of all only if all are.
         let full = std::env::temp_dir().join(format!("guira-way-{}", std::process::id()));
-        let _ = std::fs::remove_file(&full);
-        let waits = std::os::unix::net::UnixListener::bind(&full).unwrap();
+        let _ = guira_disk::remove_file(&full);
+        let waits = guira_transport::net::UnixListener::bind(&full).unwrap();
         rustix::net::listen(&waits, 0).unwrap();
         let busy = Address::Unix(full.clone());
         let _waiting: Vec<Stream> = (0..2).map_while(|_| Stream::connect(&busy).ok()).collect();
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(kind(&[busy.clone(), busy.clone()]), Some(io::ErrorKind::WouldBlock));
         assert_eq!(kind(&[busy.clone(), nowhere.clone()]), Some(io::ErrorKind::NotFound));
         assert_eq!(kind(&[nowhere, busy]), Some(io::ErrorKind::NotFound));
-        std::fs::remove_file(full).unwrap();
+        guira_disk::remove_file(full).unwrap();
         let mut way = Way::new(&Arc::new(Addresses::new([])));
         assert_eq!(way.connect(0).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!((way.turn(), ports(&way)), (false, "none".to_owned()));

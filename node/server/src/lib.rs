@@ -45,10 +45,11 @@ pub use admin::{DERIVED, metric_tables};
 pub use direct::{DirectError, Interface};
 pub use errors::{StartError, StopError};
 pub use guira_contract::Opening;
+pub use guira_disk::read_file;
 pub use guira_roster::RegionPlace;
 pub use guira_serving::{Listen, ListenTextError, ListenTraits, UsersError};
 pub use guira_sync::metrics::{Kind, Metric, Unit};
-pub use guira_transport::{Address, Inherited, inherited_sockets, read_file};
+pub use guira_transport::{Address, Inherited, inherited_sockets};
 pub use guira_web::{Family, MetricTable, TokenError};
 pub use memory_split::{items_memory, least_ceiling, memory_for_items};
 pub use options::{

@@ -8,9 +8,10 @@ use crate::options::Options;
 use crate::takeover::Sockets;
 use crate::udp;
 use guira_serving::Port;
+use guira_transport::net::UdpSocket;
 use guira_transport::{Address, Inherited, ListenOptions, Listener, TlsAcceptor};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 
 /// Everything that requests come by.
 pub(crate) struct Ports {

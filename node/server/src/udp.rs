@@ -19,10 +19,11 @@ use guira_serving::{
     Access, ConnBudget, FRAMED_MAX, Framed, OUTBOX_FULL, Outbox, Slice, Speaks, Stopped, TrafficCount,
     TrafficCounters, frames,
 };
+use guira_transport::net::UdpSocket;
 use guira_transport::{DATAGRAMS_AT_ONCE, Datagrams, Outgoing, Peer, PortSharing, datagram_socket};
 use rustix::fd::{AsFd, AsRawFd};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 
 /// The replies to a datagram may be so long altogether, so that a small request cannot set off a flood.
 const REPLY_MAX: usize = 4 << 20;

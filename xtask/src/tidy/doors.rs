@@ -1,5 +1,5 @@
-//! Time, randomness, threads, locks, sockets and files come from one module each, so that loom or a simulator can exchange
-//! them. Clocks are banned by clippy (`clippy.toml`).
+//! Threads, locks, sockets and files come from one module each, so that loom or a simulator can exchange them. Tests may
+//! use std's. Clocks are banned by clippy (`clippy.toml`).
 
 use super::{Finding, Source};
 
@@ -13,10 +13,21 @@ struct Door {
     owners: &'static [&'static str],
     /// Folders for which the rule holds.
     holds: &'static [&'static str],
+    tests: Tests,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tests {
+    Included,
+    /// Tests run on the system, and may use std's.
+    Exempt,
 }
 
 const PRODUCT: &[&str] = &["base/", "engines/", "node/", "fleet/"];
 const SYNC: &[&str] = &["base/sync/"];
+const TRANSPORT: &[&str] = &["base/transport/"];
+/// Files of Regions, and facts about the machine, belong to base.
+const FILE_USERS: &[&str] = &["base/serving/", "base/web/", "node/", "fleet/"];
 
 const DOORS: &[Door] = &[
     Door {
@@ -25,6 +36,7 @@ const DOORS: &[Door] = &[
         instead: "guira_sync::atomic",
         owners: SYNC,
         holds: &[""],
+        tests: Tests::Included,
     },
     Door {
         module: "std::sync",
@@ -43,6 +55,7 @@ const DOORS: &[Door] = &[
         instead: "guira_sync::lock",
         owners: SYNC,
         holds: PRODUCT,
+        tests: Tests::Exempt,
     },
     Door {
         module: "std::sync",
@@ -50,8 +63,57 @@ const DOORS: &[Door] = &[
         instead: "guira_sync::channel",
         owners: SYNC,
         holds: PRODUCT,
+        tests: Tests::Exempt,
     },
-    Door { module: "std", names: &["thread"], instead: "guira_sync::thread", owners: SYNC, holds: PRODUCT },
+    Door {
+        module: "std",
+        names: &["thread"],
+        instead: "guira_sync::thread",
+        owners: SYNC,
+        holds: PRODUCT,
+        tests: Tests::Exempt,
+    },
+    Door {
+        module: "std::net",
+        names: &["Shutdown", "TcpListener", "TcpStream", "ToSocketAddrs", "UdpSocket"],
+        instead: "guira_transport::net",
+        owners: TRANSPORT,
+        holds: PRODUCT,
+        tests: Tests::Exempt,
+    },
+    Door {
+        module: "std::os::unix",
+        names: &["net"],
+        instead: "guira_transport::net",
+        owners: TRANSPORT,
+        holds: PRODUCT,
+        tests: Tests::Exempt,
+    },
+    Door {
+        module: "rustix",
+        names: &["event", "net"],
+        instead: "guira_transport",
+        // A terminal has no place in a simulated region.
+        owners: &["base/transport/", "fleet/top/src/terminal.rs", "fleet/router/src/upstream/keepalive.rs"],
+        holds: PRODUCT,
+        tests: Tests::Exempt,
+    },
+    Door {
+        module: "std",
+        names: &["fs"],
+        instead: "guira_disk",
+        owners: &[],
+        holds: FILE_USERS,
+        tests: Tests::Exempt,
+    },
+    Door {
+        module: "std::os::unix",
+        names: &["fs"],
+        instead: "guira_disk",
+        owners: &[],
+        holds: FILE_USERS,
+        tests: Tests::Exempt,
+    },
 ];
 
 /// Checks Rust files.
@@ -66,7 +128,9 @@ impl Door {
             return Vec::new();
         }
         let prefix = format!("{}::", self.module);
-        let found = source.code.match_indices(&prefix).flat_map(|(at, _)| {
+        let tests = if self.tests == Tests::Exempt { source.tests() } else { Vec::new() };
+        let is_test = |at| tests.iter().any(|(start, end)| (*start..=*end).contains(&at));
+        let found = source.code.match_indices(&prefix).filter(|(at, _)| !is_test(*at)).flat_map(|(at, _)| {
             let names = first_names(&source.code[at + prefix.len()..]);
             names.into_iter().filter(|name| self.names.contains(name)).map(move |name| (at, name))
         });
@@ -123,6 +187,9 @@ mod tests {
         assert_eq!(findings("node/a.rs", nested), Vec::<String>::new());
         assert_eq!(findings("lab/a.rs", "use std::sync::Mutex;"), Vec::<String>::new());
         assert_eq!(findings("base/sync/a.rs", "use std::thread;"), Vec::<String>::new());
+        assert_eq!(findings("node/tests/a.rs", "use std::thread;"), Vec::<String>::new());
+        let test = "#[cfg(test)]\nmod tests {\n    use std::thread;\n}";
+        assert_eq!(findings("node/a.rs", test), Vec::<String>::new());
     }
 
     #[test]

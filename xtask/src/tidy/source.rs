@@ -50,6 +50,21 @@ impl Source {
         })
     }
 
+    /// Where code of tests begins and ends: the whole of a test's file, and the modules under `#[cfg(test)]`.
+    pub(crate) fn tests(&self) -> Vec<(usize, usize)> {
+        let is_test = self.path.split('/').any(|part| part == "tests" || part == "benches");
+        if is_test || self.path.ends_with("tests.rs") {
+            return vec![(0, self.code.len())];
+        }
+        let marks = self.code.match_indices("#[cfg(test)]").chain(self.code.match_indices("#[cfg(all(test"));
+        let modules = marks.filter_map(|(at, _)| {
+            let open = at + self.code[at..].find('{')?;
+            let is_module = self.code[at..open].contains("mod ");
+            is_module.then_some((at, self.closing(open)?))
+        });
+        modules.collect()
+    }
+
     /// Every function with a body, in order.
     pub(crate) fn functions(&self) -> Vec<Function> {
         self.words("fn").filter_map(|at| self.function_at(at)).collect()

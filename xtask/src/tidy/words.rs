@@ -48,7 +48,7 @@ fn ignored(source: &Source) -> impl Iterator<Item = Finding> {
 }
 
 fn globs(source: &Source) -> impl Iterator<Item = Finding> {
-    let tests = if is_test_file(&source.path) { vec![(0, source.code.len())] } else { test_modules(source) };
+    let tests = source.tests();
     let imports = source.words("use").filter(|at| {
         let statement = source.code[*at..].split(';').next().unwrap_or_default();
         // A `use<'a>` of a return type is followed by code, which has parentheses or braces of its own.
@@ -59,21 +59,6 @@ fn globs(source: &Source) -> impl Iterator<Item = Finding> {
         let what = "a glob import hides what is used";
         Finding::new(&source.path, source.line_at(at), what, "name what is used")
     })
-}
-
-fn is_test_file(path: &str) -> bool {
-    path.split('/').any(|part| part == "tests" || part == "benches") || path.ends_with("tests.rs")
-}
-
-/// Where the modules under `#[cfg(test)]` begin and end.
-fn test_modules(source: &Source) -> Vec<(usize, usize)> {
-    let marks = source.code.match_indices("#[cfg(test)]").chain(source.code.match_indices("#[cfg(all(test"));
-    let modules = marks.filter_map(|(at, _)| {
-        let open = at + source.code[at..].find('{')?;
-        let is_module = source.code[at..open].contains("mod ");
-        is_module.then_some((at, source.closing(open)?))
-    });
-    modules.collect()
 }
 
 /// A path of a machine begins where it stands: the same letters after another folder are something else.

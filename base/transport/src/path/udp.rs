@@ -5,12 +5,13 @@ use super::losses::{LossMeter, SocketMeter, dropped};
 use super::segments::{Intake, Outbound, Segmentation, receive_segmented, send};
 use super::{BURST_MAX, ClientPath, Park, Sent, ServerPath};
 use crate::datagram::{PortSharing, datagram_socket};
+use crate::net::UdpSocket;
 use arrayvec::ArrayVec;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::time::Timespec;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 

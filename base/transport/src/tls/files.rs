@@ -1,7 +1,7 @@
 //! Certificate and key files: reading them, their faults, and whether they have changed.
 
 use super::certificate::{self, CertificateFacts};
-use crate::file::read_file;
+use guira_disk::read_file;
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::sign::{CertifiedKey, SigningKey};

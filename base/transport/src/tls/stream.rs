@@ -4,14 +4,14 @@ use super::certificate;
 use super::counters::{Handshake, TlsCounters, TlsFailure, TlsFault};
 use super::options::suite_name;
 use super::records::Records;
+use crate::net::TcpStream;
+use crate::net::UnixStream;
 use crate::poll::Interest;
 use crate::stream::{Progress, Stream, progress};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustls::{Connection, HandshakeKind, ProtocolVersion};
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 /// The most plaintext that is encrypted ahead of the socket: four records, written by one system call.

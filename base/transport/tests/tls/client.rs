@@ -1,12 +1,12 @@
 //! Clients: what a connector makes, against an acceptor at the other end.
 
 use crate::support::{Authority, NOW, World};
+use guira_transport::net::UnixStream;
 use guira_transport::{
     NameCheck, Progress, Resumption, Stream, TlsAcceptor, TlsClientOptions, TlsConnector, TlsFailure,
     TlsFault, TlsName, TlsOptions, VerifyMode,
 };
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
 
 fn options(world: &World) -> TlsClientOptions {
     TlsClientOptions {

@@ -1,13 +1,14 @@
 //! TLS over TCP in an event loop, as in a server: level-triggered, one thread, many clients.
 
 use crate::support::{Dice, World, session};
+use guira_transport::net::TcpStream;
 use guira_transport::{
     Address, Event, Interest, ListenOptions, Listener, Poll, Progress, Stream, TlsAcceptor, Token,
 };
 use rustls::{ClientConfig, StreamOwned};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 const OPTIONS: ListenOptions = ListenOptions { backlog: 64, unix_mode: 0o700 };

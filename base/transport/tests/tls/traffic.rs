@@ -268,7 +268,7 @@ fn an_end_without_a_word_is_an_end() {
     let (_world, mut client, mut server) = pair("abrupt");
     client.say(b"request");
     client.step();
-    client.socket.shutdown(std::net::Shutdown::Write).unwrap();
+    client.socket.shutdown(guira_transport::net::Shutdown::Write).unwrap();
     let mut buffer = vec![0; 128 << 10];
     assert_eq!(server.stream.read(&mut buffer).unwrap(), Progress::Moved(7));
     assert_eq!(server.stream.read(&mut buffer).unwrap(), Progress::Ended);

@@ -6,6 +6,7 @@ mod support;
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_sync::thread::{JoinHandle, spawn};
+use guira_transport::net::{TcpListener, TcpStream, UdpSocket};
 use guira_transport::{
     ClientPath, Interest, Losses, PAYLOAD_MAX, Park, Poll, ServerPath, Token, XdpAttach, XdpChecksums,
     XdpClientOptions, XdpClientPath, XdpCopying, XdpError, XdpMode, XdpServerOptions, XdpServerPath,
@@ -13,7 +14,7 @@ use guira_transport::{
 };
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::SocketAddr;
 use std::time::Duration;
 use support::{Cable, INTERFACE};
 

@@ -1,6 +1,6 @@
 use guira_sync::thread::{self, JoinHandle};
+use guira_transport::net::TcpListener;
 use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::time::Duration;
 
 use guira_harness::port::nobody;
@@ -557,7 +557,7 @@ fn a_connection_with_a_token_of_memcached_is_not_used_by_others_meanwhile() {
     let at = listener.local_addr().unwrap().to_string().parse().unwrap();
     let server = thread::spawn(move || {
         let accept = || listener.accept().unwrap().0;
-        let say = |socket: &mut std::net::TcpStream, (asked, answered): (&str, &str)| {
+        let say = |socket: &mut guira_transport::net::TcpStream, (asked, answered): (&str, &str)| {
             let mut heard = vec![0; asked.len()];
             socket.read_exact(&mut heard).unwrap();
             assert_eq!(String::from_utf8_lossy(&heard), asked);
@@ -674,7 +674,7 @@ fn connections_whose_way_is_gone_cost_one_timeout() {
     let at = listener.local_addr().unwrap().to_string().parse().unwrap();
     let links = Links::new(Target::new(at, Duration::from_millis(200)));
     let delete = |link: &mut links::Link| leases::delete(link, &["k"]);
-    let answer = |socket: &mut std::net::TcpStream| {
+    let answer = |socket: &mut guira_transport::net::TcpStream| {
         let mut heard = [0; 10];
         socket.read_exact(&mut heard).unwrap();
         socket.write_all(b"DELETED\r\n").unwrap();

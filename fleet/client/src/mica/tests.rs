@@ -675,7 +675,7 @@ fn each_request_is_reported_once_in_any_order_of_events() {
 
 #[test]
 fn a_closed_port_is_tried_again_until_it_can_be_open() {
-    let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = guira_transport::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut path = guira_transport::UdpClientPath::connect(closed).unwrap();
     let (timeout, watch) = (Duration::from_millis(2), guira_sync::clock::Stopwatch::start());
     assert!(matches!(fetch_directory(&mut path, timeout), Err(ClientError::Silent)));

@@ -8,11 +8,12 @@ use super::server::Server;
 use super::window::Era;
 use guira_routing::Tree;
 use guira_sync::clock::wall_clock;
+use guira_transport::net::UdpSocket;
 use guira_transport::{Address, Event, Interest, Poll, Progress, Token};
 use guira_upstream::{Intake, Link, Way, is_busy};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 

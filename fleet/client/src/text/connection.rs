@@ -1,8 +1,8 @@
 //! The connection.
 
+use guira_transport::net::UnixStream;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const STATS_MAX: usize = 4 << 20;
 /// A stream of bytes in both directions.
 pub(super) trait Wire: Read + Write + Send {}
 
-impl Wire for std::net::TcpStream {}
+impl Wire for guira_transport::net::TcpStream {}
 impl Wire for UnixStream {}
 impl Wire for StreamOwned<ClientConnection, Box<dyn Wire>> {}
 

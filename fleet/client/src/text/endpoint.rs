@@ -1,8 +1,8 @@
 //! Where a server is.
 
+use guira_transport::net::{TcpStream, ToSocketAddrs};
 use std::fmt;
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;

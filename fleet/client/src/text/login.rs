@@ -44,7 +44,8 @@ impl Login {
     /// them in the protocol.
     pub fn of_file(path: &Path) -> Result<Self, LoginError> {
         let mut text = String::new();
-        let read = std::fs::File::open(path).and_then(|file| file.take(FILE_MAX).read_to_string(&mut text));
+        let read =
+            guira_disk::File::open(path).and_then(|file| file.take(FILE_MAX).read_to_string(&mut text));
         read.map_err(|source| LoginError::File { path: path.to_owned(), source })?;
         let wrong = || LoginError::Form(path.to_owned());
         let (user, password) = text.lines().next().and_then(|line| line.split_once(':')).ok_or_else(wrong)?;

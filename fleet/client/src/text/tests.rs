@@ -1,7 +1,7 @@
 use guira_sync::thread::{self, JoinHandle};
+use guira_transport::net::TcpListener;
+use guira_transport::net::UnixListener;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use guira_harness::port::nobody;

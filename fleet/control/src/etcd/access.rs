@@ -1,7 +1,7 @@
 //! Where etcd is, and who asks.
 
 use super::EtcdError;
-use std::fs;
+use guira_disk as disk;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +76,7 @@ impl EtcdOptions {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, EtcdError> {
-    fs::read(path).map_err(|error| EtcdError::Unusable(format!("{}: {error}", path.display())))
+    disk::read(path).map_err(|error| EtcdError::Unusable(format!("{}: {error}", path.display())))
 }
 
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, EtcdError> {

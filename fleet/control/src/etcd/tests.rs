@@ -4,8 +4,8 @@ use super::*;
 use guira_harness::deadline::Deadline;
 use guira_sync::clock::Stopwatch;
 use guira_sync::lock::Mutex;
+use guira_transport::net::TcpListener;
 use std::io::Write;
-use std::net::TcpListener;
 
 /// What a member is asked, and what it has answered.
 const SNAPSHOT: &str =

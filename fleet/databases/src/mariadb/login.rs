@@ -201,10 +201,10 @@ fn public_key<S: Read + Write>(
 fn read_key(path: &Path) -> Result<PublicKey, SourceError> {
     let named =
         |error: io::Error| io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()));
-    if std::fs::metadata(path).map_err(named)?.len() > KEY_FILE_MAX {
+    if guira_disk::metadata(path).map_err(named)?.len() > KEY_FILE_MAX {
         return Err(named(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large")).into());
     }
-    let text = std::fs::read_to_string(path).map_err(named)?;
+    let text = guira_disk::read_to_string(path).map_err(named)?;
     PublicKey::from_pem(&text)
         .ok_or_else(|| SourceError::Unsuitable(format!("{} has no RSA public key", path.display())))
 }

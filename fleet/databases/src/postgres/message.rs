@@ -157,8 +157,8 @@ pub fn framed(kind: u8, body: &[u8]) -> io::Result<Vec<u8>> {
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod testing {
     use super::{Messages, Stop, Wire, framed};
+    use guira_transport::net::UnixStream;
     use std::io::{Read, Write};
-    use std::os::unix::net::UnixStream;
 
     /// A conversation in which the server says these messages; and its end of the connection.
     pub fn says(messages: &[(u8, &[u8])]) -> (Messages, UnixStream) {

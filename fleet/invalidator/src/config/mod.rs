@@ -11,11 +11,11 @@ use crate::source::{OnGap, Source, SourceError};
 use database::Database;
 use guira_client::text::{Endpoint, LoginError};
 use guira_databases::{ServerError, read_settings};
+use guira_disk as disk;
 use guira_transport::TlsError;
 use guira_web::{Token, TokenError};
 use serde::{Deserialize, Deserializer};
 use std::collections::HashSet;
-use std::fs;
 use std::io;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -264,7 +264,7 @@ impl Config {
     pub(crate) fn forgotten_spools(&self) -> Vec<PathBuf> {
         let Some(folder) = &self.spool else { return Vec::new() };
         let names: HashSet<_> = self.targets.iter().map(|target| folder_name(&target.name)).collect();
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let entries = disk::read_dir(folder).into_iter().flatten().flatten();
         let others =
             entries.filter(|entry| !entry.file_name().to_str().is_some_and(|name| names.contains(name)));
         others.map(|entry| entry.path()).collect()

@@ -288,7 +288,7 @@ fn a_password_is_the_first_line_of_its_file_and_not_shown() {
     let Source::Binlog(source) = source else { panic!("a MariaDB") };
     assert_eq!(source.server.credentials.read().unwrap().password, b"top secret");
     assert!(!format!("{source:?}").contains("secret"));
-    std::fs::remove_file(password).unwrap();
+    guira_disk::remove_file(password).unwrap();
     let config = Config::load(&scratch.file("config")).unwrap();
     assert!(matches!(config.check_files(), Err(ConfigError::Server(ServerError::Login(_)))));
 }

@@ -262,8 +262,8 @@ mod tests {
     use guira_harness::deadline::Deadline;
     use guira_harness::port::{Port, nobody};
     use guira_sync::thread::JoinHandle;
+    use guira_transport::net::{TcpListener, TcpStream};
     use std::io::{BufRead, BufReader, Write};
-    use std::net::{TcpListener, TcpStream};
 
     const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -7,10 +7,10 @@ use super::spool_file::{
 };
 use crate::batch::Work;
 use crate::position::{Lock, PositionError, lock};
+use guira_disk::OpenOptionsExt;
+use guira_disk::{self as disk, File};
 use std::collections::{HashMap, VecDeque};
-use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 const ENDING: &str = "spool";
@@ -73,7 +73,7 @@ impl Spool {
             let path = path.to_owned();
             move |source| SpoolError::File { action, path, source }
         };
-        fs::create_dir_all(folder).map_err(failed("make", folder))?;
+        disk::create_dir_all(folder).map_err(failed("make", folder))?;
         // A folder that a crash of the host takes away would take along what was acknowledged.
         for above in folder.ancestors().skip(1).take(2).filter(|above| !above.as_os_str().is_empty()) {
             let synced = File::open(above).and_then(|above| above.sync_all());
@@ -81,7 +81,7 @@ impl Spool {
         }
         let lock = lock(&folder.join(LOCK))?;
         let mut numbers = Vec::new();
-        for entry in fs::read_dir(folder).map_err(failed("read", folder))? {
+        for entry in disk::read_dir(folder).map_err(failed("read", folder))? {
             let name = entry.map_err(failed("read", folder))?.file_name();
             let number =
                 name.to_str().and_then(|name| name.strip_suffix(ENDING)?.strip_suffix('.')?.parse().ok());
@@ -91,7 +91,7 @@ impl Spool {
         let (mut segments, mut known) = (VecDeque::new(), HashMap::new());
         for number in numbers {
             let path = path(folder, number);
-            let data = fs::read(&path).map_err(failed("read", &path))?;
+            let data = disk::read(&path).map_err(failed("read", &path))?;
             let whole = whole(&data).ok_or_else(|| SpoolError::Damaged(path.clone()))?;
             let Whole { form, length, before } = whole;
             let torn = (data.len() as u64).saturating_sub(length);
@@ -173,7 +173,7 @@ impl Spool {
                 let _ = writer.set_len(last.length);
             }
             Some(last) => {
-                let _ = fs::remove_file(path(&self.folder, last.number));
+                let _ = disk::remove_file(path(&self.folder, last.number));
                 self.segments.pop_back();
             }
             None => {}
@@ -188,7 +188,7 @@ impl Spool {
         let begun = file.write_all(&head).and_then(|()| File::open(&self.folder)?.sync_all());
         if let Err(error) = begun {
             // An empty file is none; if it cannot be removed either, the next start does not mind.
-            let _ = fs::remove_file(&path);
+            let _ = disk::remove_file(&path);
             return Err(error);
         }
         let length = head.len() as u64;
@@ -262,7 +262,7 @@ impl Spool {
             if place < end || is_last && self.read < end {
                 return;
             }
-            if let Err(error) = fs::remove_file(path(&self.folder, first.number)) {
+            if let Err(error) = disk::remove_file(path(&self.folder, first.number)) {
                 // Operator: Check the permissions of the spool's folder.
                 tracing::warn!(
                     "cannot remove a spool file; its deletes are sent again after a restart: {error}"
@@ -310,7 +310,7 @@ mod tests {
     }
 
     fn files(scratch: &Scratch) -> usize {
-        fs::read_dir(scratch.file("east")).unwrap().count() - 1
+        disk::read_dir(scratch.file("east")).unwrap().count() - 1
     }
 
     #[test]
@@ -364,7 +364,7 @@ mod tests {
         let first = spool.bytes() as usize;
         spool.append([&work(&["third"]), &work(&["fourth"])].into_iter()).unwrap();
         let file = path(&folder, 1);
-        let data = fs::read(&file).unwrap();
+        let data = disk::read(&file).unwrap();
         (folder, file, data, first)
     }
 
@@ -373,7 +373,7 @@ mod tests {
         let scratch = Scratch::new();
         let (folder, file, data, first) = two_groups(&scratch);
         let read = |bytes: &[u8]| {
-            fs::write(&file, bytes).unwrap();
+            disk::write(&file, bytes).unwrap();
             read_all(&mut Spool::open(&folder, MANY).unwrap())
         };
         assert_eq!(read(&data), ["first ", "second ", "third ", "fourth "]);
@@ -411,7 +411,7 @@ mod tests {
         for at in 0..first {
             let mut damaged = data.clone();
             damaged[at] ^= 1;
-            fs::write(&file, damaged).unwrap();
+            disk::write(&file, damaged).unwrap();
             assert!(matches!(Spool::open(&folder, MANY), Err(SpoolError::Damaged(_))), "at {at}");
         }
     }
@@ -437,9 +437,9 @@ mod tests {
         assert_eq!(read_all(&mut Spool::open(&folder, MANY).unwrap()), all);
         for number in [1, 2] {
             let file = path(&folder, number);
-            let data = fs::read(&file).unwrap();
+            let data = disk::read(&file).unwrap();
             let is_damaged = |bytes: &[u8]| {
-                fs::write(&file, bytes).unwrap();
+                disk::write(&file, bytes).unwrap();
                 matches!(Spool::open(&folder, MANY), Err(SpoolError::Damaged(damaged)) if damaged == file)
             };
             assert!((0..data.len()).all(|length| is_damaged(&data[..length])), "file {number} is cut");
@@ -459,8 +459,8 @@ mod tests {
         let scratch = Scratch::new();
         let folder = three_files(&scratch);
         let file = path(&folder, 3);
-        let data = fs::read(&file).unwrap();
-        fs::write(&file, &data[..data.len() - 1]).unwrap();
+        let data = disk::read(&file).unwrap();
+        disk::write(&file, &data[..data.len() - 1]).unwrap();
         let mut spool = Spool::open(&folder, MANY).unwrap();
         spool.append([&work(&["4a"])].into_iter()).unwrap();
         drop(spool);
@@ -479,12 +479,12 @@ mod tests {
         let data = [HEAD_OF_RECORDS, &records[GROUP_HEAD..]].concat();
         let second = HEAD.len() + 8 + 8;
         for length in 0..data.len() {
-            fs::write(&file, &data[..length]).unwrap();
+            disk::write(&file, &data[..length]).unwrap();
             let read = read_all(&mut Spool::open(&folder, MANY).unwrap());
             assert_eq!(read.len(), usize::from(length >= second), "{length} bytes");
             let zeros = [&data[..length], &[0; 30]].concat();
             if length <= HEAD.len() || length == second {
-                fs::write(&file, zeros).unwrap();
+                disk::write(&file, zeros).unwrap();
                 let read = read_all(&mut Spool::open(&folder, MANY).unwrap());
                 assert_eq!(read.len(), usize::from(length >= second), "{length} bytes and zeros");
             }
@@ -492,7 +492,7 @@ mod tests {
         for at in [0, 8, 14, 20] {
             let mut damaged = data.clone();
             damaged[at] ^= 1;
-            fs::write(&file, damaged).unwrap();
+            disk::write(&file, damaged).unwrap();
             assert!(matches!(Spool::open(&folder, MANY), Err(SpoolError::Damaged(_))), "at {at}");
         }
     }

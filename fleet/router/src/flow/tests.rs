@@ -14,8 +14,8 @@ use guira_protocol::Noreply;
 use guira_routing::{CountedPool, CountedPools};
 use guira_serving::Outbox;
 use guira_sync::clock::Stopwatch;
+use guira_transport::net::{TcpListener, TcpStream};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 /// Longer than anything takes here.

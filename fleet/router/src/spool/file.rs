@@ -1,11 +1,10 @@
 //! The file that deletes are logged in at present.
 
 use super::names::{self, Naming};
-use rustix::fs::{FlockOperation, flock};
+use guira_disk::{DirBuilder, File};
+use guira_disk::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use rustix::thread::gettid;
-use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// When an acknowledged delete is safe.
@@ -62,7 +61,7 @@ impl OpenLog {
         let thread = gettid().as_raw_nonzero().get();
         let path = hour.join(place.naming.next(now, thread));
         let file = File::options().write(true).create_new(true).mode(0o666).open(&path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        file.try_lock()?;
         if place.sync == LogSync::Always {
             for folder in [hour, place.folder.as_path()] {
                 File::open(folder)?.sync_all()?;
@@ -138,12 +137,12 @@ impl AppendError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use guira_disk as disk;
 
     fn place(name: &str) -> Place {
         let folder = std::env::temp_dir().join(format!("guira-router-file-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
+        let _ = disk::remove_dir_all(&folder);
+        disk::create_dir_all(&folder).unwrap();
         Place { folder, naming: Naming::new("s", "r"), sync: LogSync::Always }
     }
 
@@ -154,12 +153,12 @@ mod tests {
         log.append(b"one\n").unwrap();
         log.append(b"two\n").unwrap();
         let [file] = &*names::list(&place.folder).unwrap() else { panic!("one file") };
-        assert_eq!(fs::read(&file.path).unwrap(), b"one\ntwo\n");
+        assert_eq!(disk::read(&file.path).unwrap(), b"one\ntwo\n");
         let other = File::open(&file.path).unwrap();
-        assert!(flock(&other, FlockOperation::NonBlockingLockExclusive).is_err());
+        assert!(other.try_lock().is_err());
         drop(log);
-        assert!(flock(&other, FlockOperation::NonBlockingLockExclusive).is_ok());
-        fs::remove_dir_all(&place.folder).unwrap();
+        assert!(other.try_lock().is_ok());
+        disk::remove_dir_all(&place.folder).unwrap();
     }
 
     #[test]
@@ -167,9 +166,9 @@ mod tests {
         let mut place = place("removed");
         let mut log = OpenLog::create(&mut place, 7200).unwrap();
         log.append(b"one\n").unwrap();
-        fs::remove_file(&names::list(&place.folder).unwrap()[0].path).unwrap();
+        disk::remove_file(&names::list(&place.folder).unwrap()[0].path).unwrap();
         assert_eq!(log.append(b"two\n").unwrap_err().next, Next::NewFile);
-        fs::remove_dir_all(&place.folder).unwrap();
+        disk::remove_dir_all(&place.folder).unwrap();
         let refused = OpenLog::create(&mut place, 7200).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::NotFound);
         assert!(!place.folder.exists(), "the folder is not made");

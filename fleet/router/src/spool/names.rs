@@ -5,7 +5,7 @@
 //! no pointer of a process has, so that names are unique, and the files of mcrouter, which does not lock what it writes to, are told from ours. Those of a router are in the order of
 //! their numbers.
 
-use std::fs;
+use guira_disk as disk;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -121,14 +121,14 @@ fn read_name(path: PathBuf) -> Option<LogFile> {
 /// All files of a folder, the oldest first. What has another name is left alone.
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<LogFile>> {
     let mut files = Vec::new();
-    for hour in fs::read_dir(folder)? {
+    for hour in disk::read_dir(folder)? {
         let hour = hour?;
         let name = hour.file_name();
         let is_hour = name.to_str().and_then(|name| after_date(name, 2)).is_some();
         if !is_hour {
             continue;
         }
-        match fs::read_dir(hour.path()) {
+        match disk::read_dir(hour.path()) {
             Ok(entries) => files.extend(entries.filter_map(|entry| read_name(entry.ok()?.path()))),
             // Somebody else has removed the last file in it, and then the folder; or it is none.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
@@ -169,18 +169,18 @@ mod tests {
     fn files_are_listed_by_age_and_others_left_alone() {
         let folder = std::env::temp_dir().join(format!("guira-router-names-{}", std::process::id()));
         let hour = folder.join("20101110T19-1289415600");
-        fs::create_dir_all(&hour).unwrap();
-        fs::create_dir_all(folder.join("20101110T18-1289412000")).unwrap();
-        fs::create_dir_all(folder.join(".replay")).unwrap();
-        fs::write(folder.join(".replay/20101110T192029-1289416829-a-b-t1-0x1"), "").unwrap();
+        disk::create_dir_all(&hour).unwrap();
+        disk::create_dir_all(folder.join("20101110T18-1289412000")).unwrap();
+        disk::create_dir_all(folder.join(".replay")).unwrap();
+        disk::write(folder.join(".replay/20101110T192029-1289416829-a-b-t1-0x1"), "").unwrap();
         let ours = Naming::new("a-b", "c").next(1_289_416_830, 1);
         for name in
             [&ours, "20101110T192029-1289416829-unknown-5000-t9-0x7f12a0c0", "other", "20101110T192029-x"]
         {
-            fs::write(hour.join(name), "").unwrap();
+            disk::write(hour.join(name), "").unwrap();
         }
         let last = Naming::new("s", "r").next(1_289_412_000, 2);
-        fs::write(folder.join("20101110T18-1289412000").join(&last), "").unwrap();
+        disk::write(folder.join("20101110T18-1289412000").join(&last), "").unwrap();
         let files = list(&folder).unwrap();
         let since: Vec<u64> = files.iter().map(|file| file.since).collect();
         assert_eq!(since, [1_289_412_000, 1_289_416_829, 1_289_416_830]);
@@ -188,6 +188,6 @@ mod tests {
         assert_eq!(finished(1_289_416_830), [true, false, true]);
         assert_eq!(finished(1_289_416_829 + 961), [true, true, true]);
         assert_eq!(files[2].name(), format!("20101110T19-1289415600/{ours}"));
-        fs::remove_dir_all(&folder).unwrap();
+        disk::remove_dir_all(&folder).unwrap();
     }
 }

@@ -12,7 +12,6 @@ use crate::options::RouterOptions;
 use crate::shared::Shared;
 use guira_sync::channel::{Sender, channel};
 use guira_sync::thread::{Builder, JoinHandle};
-use rustix::fs::{Access, access};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -93,7 +92,7 @@ impl Logging {
 pub(crate) struct Panicked;
 
 fn warn_of(folder: &Path) {
-    if let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+    if let Err(error) = guira_disk::check_writable(folder) {
         let folder = folder.display();
         // Operator: Create the folder of `--async-dir`, writable by the router's user.
         tracing::warn!(%folder, %error, "cannot log failed deletes in this folder; clients receive the \

@@ -228,9 +228,9 @@ mod tests {
     use super::super::file::LogSync;
     use super::super::names;
     use super::*;
+    use guira_disk as disk;
     use guira_sync::channel::channel;
     use guira_sync::thread::JoinHandle;
-    use std::fs;
 
     struct Thread {
         place: Place,
@@ -243,8 +243,8 @@ mod tests {
 
     fn start(name: &str, sync: LogSync) -> Thread {
         let folder = std::env::temp_dir().join(format!("guira-router-writer-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
+        let _ = disk::remove_dir_all(&folder);
+        disk::create_dir_all(&folder).unwrap();
         let place = Place { folder, naming: names::Naming::new("s", "r"), sync };
         let (orders, receiver) = channel();
         let (counts, unsealed) = (Arc::<LogCounts>::default(), Arc::<Unsealed>::default());
@@ -266,9 +266,9 @@ mod tests {
         fn end(self) -> (Vec<String>, Vec<Written>) {
             self.orders.send(Order::End).unwrap();
             self.thread.join().unwrap();
-            let read = |file: &names::LogFile| fs::read_to_string(&file.path).unwrap();
+            let read = |file: &names::LogFile| disk::read_to_string(&file.path).unwrap();
             let files = names::list(&self.place.folder).map(|files| files.iter().map(read).collect());
-            let _ = fs::remove_dir_all(&self.place.folder);
+            let _ = disk::remove_dir_all(&self.place.folder);
             (files.unwrap_or_default(), self.told.take())
         }
     }
@@ -308,14 +308,14 @@ mod tests {
                 guira_sync::thread::yield_now();
             }
         };
-        fs::remove_dir_all(&thread.place.folder).unwrap();
+        disk::remove_dir_all(&thread.place.folder).unwrap();
         thread.write("one\n", "a");
         wait(1);
-        fs::create_dir_all(&thread.place.folder).unwrap();
+        disk::create_dir_all(&thread.place.folder).unwrap();
         thread.write("two\n", "a");
         wait(2);
-        fs::remove_dir_all(&thread.place.folder).unwrap();
-        fs::create_dir_all(&thread.place.folder).unwrap();
+        disk::remove_dir_all(&thread.place.folder).unwrap();
+        disk::create_dir_all(&thread.place.folder).unwrap();
         // The file that is open has no name any more.
         thread.write("three\n", "a");
         wait(3);

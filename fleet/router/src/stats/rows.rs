@@ -594,7 +594,7 @@ fn clients(figures: &Figures<'_>) -> String {
 
 /// A field of /proc/self/stat, from 1 on, behind the name of the program.
 fn faults(field: usize) -> String {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let text = guira_disk::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name, field 2, may have blanks and ends with the last parenthesis.
     let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     rest.split_whitespace().nth(field - 3).unwrap_or("0").to_owned()

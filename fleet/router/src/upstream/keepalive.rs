@@ -30,7 +30,7 @@ impl Keepalive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use guira_transport::net::TcpListener;
 
     #[test]
     fn the_system_is_told_all_numbers() {

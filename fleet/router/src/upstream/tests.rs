@@ -4,8 +4,8 @@ use super::laws::{destination, destination_at, destination_of, hear, obey, serve
 use super::*;
 use crate::ticket::Ticket;
 use guira_routing::{Dialect, Op, Origin, Outcome, Request};
+use guira_transport::net::TcpListener;
 use guira_transport::{Address, Poll, Stream, Token};
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -147,8 +147,8 @@ fn a_request_is_outstanding_from_when_it_is_pushed_until_it_is_answered() {
 fn the_seeds_of_the_fuzz_target_obey_the_laws() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/replies"));
     let mut count = 0;
-    for seed in std::fs::read_dir(folder).unwrap() {
-        let seed = std::fs::read(seed.unwrap().path()).unwrap();
+    for seed in guira_disk::read_dir(folder).unwrap() {
+        let seed = guira_disk::read(seed.unwrap().path()).unwrap();
         obey(&seed);
         for at in 0..seed.len() {
             let (before, after) = (&seed[..at], &seed[at + 1..]);

@@ -1,6 +1,6 @@
 use guira_sync::thread;
+use guira_transport::net::TcpListener;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::time::Duration;
 
 use guira_harness::deadline::Deadline;

@@ -13,9 +13,9 @@ use crate::shared::Shared;
 use crate::watch::LogKinds;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
-use guira_transport::{Progress, Stream};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use guira_transport::{Interest, Progress, Stream, wait_for};
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,11 +99,7 @@ pub(crate) fn send_some(stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> 
 }
 
 fn wait_for_room(stream: &Stream) -> io::Result<()> {
-    let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
-    match poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    wait_for(&[(stream.as_fd(), Interest::Write)], Some(LOOK)).map(drop)
 }
 
 #[cfg(test)]

@@ -386,7 +386,7 @@ const RESERVE_LEAST: usize = 8 << 30;
 
 /// How much address space can be reserved for free: none where the system counts it as memory.
 pub(crate) fn address_space_to_spare(options: &Options) -> usize {
-    let overcommit = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap_or_default();
+    let overcommit = guira_disk::read_to_string("/proc/sys/vm/overcommit_memory").unwrap_or_default();
     let is_limited = |what| getrlimit(what).current.is_some();
     let is_counted = overcommit.trim() == "2"
         || options.lock_memory

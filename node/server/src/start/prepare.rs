@@ -14,9 +14,9 @@ use guira_roster::{
 };
 use guira_serving::PortError;
 use guira_sync::clock::wall_clock;
+use guira_transport::net::UdpSocket;
 use guira_transport::{Address, Inherited, ListenOptions, Listener};
 use std::fmt;
-use std::net::UdpSocket;
 
 /// Opens the engine of a choice and serves it. Only the crate that calls [`Choice::open`] with a [`Starting`] is
 /// compiled for every engine, so this crate does not.

@@ -22,9 +22,9 @@ use guira_memory::lasting::HandedRegion;
 use guira_roster::{Host, Opened, RegionPlace};
 use guira_serving::{Arrival, ConnBudget, Connections, Crew, HostOptions, Port};
 use guira_sync::clock::{CoarseClock, wall_clock_millis};
+use guira_transport::net::UdpSocket;
 use rustix::fd::{AsFd, AsRawFd};
 use std::io;
-use std::net::UdpSocket;
 use std::sync::Arc;
 
 impl Host for Starting<'_> {

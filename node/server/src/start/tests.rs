@@ -34,5 +34,5 @@ fn a_region_is_closed_in_order_though_a_worker_has_failed_but_not_if_one_has_pan
     let running = serve(&region);
     assert!(matches!(running.region().unwrap().1, Opening::Emptied(_)));
     running.stop(Ending::Kept).unwrap();
-    std::fs::remove_file(&path).unwrap();
+    guira_disk::remove_file(&path).unwrap();
 }

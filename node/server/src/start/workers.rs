@@ -10,7 +10,7 @@ use crate::udp::UdpListener;
 use crate::worker::{Ends, NodeService};
 use guira_contract::{CommitAhead, Engine};
 use guira_serving::{Acceptor, Crew, Placement, Port, Worker};
-use std::net::UdpSocket;
+use guira_transport::net::UdpSocket;
 use std::sync::Arc;
 
 /// Makes the workers, which serve what comes by these ports once they begin.

@@ -9,11 +9,11 @@ use super::message::Kind;
 use guira_serving::{FieldWriter, Fields};
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
+use guira_transport::net::UnixStream;
 use guira_transport::{FDS_AT_ONCE, PeerProcess, receive_fds, send_fds};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 const HEAD: usize = 8;

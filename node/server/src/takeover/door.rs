@@ -7,9 +7,9 @@ use super::{Successor, TakeoverError};
 use guira_contract::Preview;
 use guira_serving::FieldWriter;
 use guira_sync::atomic::{AtomicBool, Ordering};
-use guira_transport::{Mailbox, Stream};
-use rustix::event::{PollFd, PollFlags, poll};
+use guira_transport::{Interest, Mailbox, Stream, wait_for};
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// How long a greeting may take: who is asked has one visitor at a time.
@@ -49,10 +49,8 @@ impl Door {
     pub fn wait(&self) -> Option<Successor> {
         let listener = self.sockets.takeover.as_ref()?;
         loop {
-            let mut events = [PollFd::new(listener, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
-            if let Err(error) = poll(&mut events, None)
-                && error != rustix::io::Errno::INTR
-            {
+            let sources = [(listener.as_fd(), Interest::Read), (self.bell.as_fd(), Interest::Read)];
+            if let Err(error) = wait_for(&sources, None) {
                 // Operator: Upgrade by a restart, and check the folder of the takeover socket.
                 tracing::error!(%error, "stopped waiting for a server that takes over");
                 return None;

@@ -4,9 +4,9 @@ use super::TakeoverError;
 use super::channel::{Channel, Message};
 use super::message::{Kind, tag};
 use guira_serving::{Arrival, FieldWriter, Fields};
+use guira_transport::net::UdpSocket;
 use guira_transport::{FDS_AT_ONCE, Listener, is_listening};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::net::UdpSocket;
 
 /// What a socket is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,16 +8,16 @@ use super::{HandedTime, TakeoverError};
 use crate::options::Options;
 use crate::shared::Shared;
 use guira_contract::Preview;
+use guira_disk::File;
+use guira_disk::MetadataExt;
 use guira_memory::lasting::{HandedRegion, HandedState};
 use guira_roster::Setup;
 use guira_serving::FieldWriter;
 use guira_sync::atomic::AtomicU64;
 use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_transport::Inherited;
-use std::fs::File;
+use guira_transport::net::UnixStream;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub(crate) struct Bringing {
 
 /// Device and inode of a file, if there is one.
 pub(crate) fn region_identity(path: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+    guira_disk::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 impl Predecessor {

@@ -11,9 +11,9 @@ use guira_serving::{CloseReason, ConnBudget, ConnectionFacts, ConnectionObserver
 use guira_sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::lock::Mutex;
-use guira_transport::{Mailbox, Progress, Stream};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use guira_transport::{Interest, Mailbox, Progress, Stream, wait_for};
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -392,14 +392,13 @@ impl Reporter {
 
     fn wait(&self) {
         guira_sync::thread::park_timeout(PAUSE);
-        let mut waits = vec![PollFd::new(&self.hub.newcomers, PollFlags::IN)];
+        let mut waits = vec![(self.hub.newcomers.as_fd(), Interest::Read)];
         waits.extend(self.watchers.iter().map(|watcher| {
-            let flags = if watcher.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
-            PollFd::new(&watcher.detached.arrival.stream, flags)
+            let interest = if watcher.out.is_empty() { Interest::Read } else { Interest::ReadWrite };
+            (watcher.detached.arrival.stream.as_fd(), interest)
         }));
-        let timeout = Timespec { tv_sec: HEARTBEAT.as_secs() as i64, tv_nsec: 0 };
         // If it fails, the next round comes early.
-        let _ = poll(&mut waits, Some(&timeout));
+        let _ = wait_for(&waits, Some(HEARTBEAT));
     }
 }
 
@@ -432,8 +431,8 @@ fn ignore_input(stream: &mut Stream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guira_transport::net::UnixStream;
     use std::io::Write;
-    use std::os::unix::net::UnixStream;
 
     #[test]
     fn a_watcher_that_sends_much_is_read_a_little_of_in_a_round() {

@@ -3,11 +3,11 @@
 use super::bell::Bell;
 use super::handshake::{client_ends, receive_rings};
 use super::lane::{Broken, Consumer, Producer};
+use crate::net::UnixStream;
 use crate::path::{BURST_MAX, ClientPath, PAYLOAD_MAX};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -56,7 +56,7 @@ impl Link {
         self.closed.store(true, Ordering::Release);
         if let Stream::Unix(stream) = &self.stream {
             // The first thread notices it, and notifies the others.
-            let _ = stream.shutdown(std::net::Shutdown::Both);
+            let _ = stream.shutdown(crate::net::Shutdown::Both);
         }
     }
 }
@@ -464,7 +464,7 @@ impl ServerPath for RingServerPath {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::net::UnixStream;
+    use crate::net::UnixStream;
 
     #[derive(Debug)]
     struct Rich;

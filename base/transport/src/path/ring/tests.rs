@@ -233,9 +233,9 @@ fn a_client_finds_the_server_that_comes_after_another() {
 // Attacks by a hostile client.
 
 use super::handshake::{Rings, receive_rings};
+use crate::net::UnixStream;
 use guira_sync::clock::Stopwatch;
 use rustix::fs::{OFlags, fcntl_setfl};
-use std::os::unix::net::UnixStream;
 
 /// A client that can write anything into its rings.
 fn connect_raw(socket: &Path, servers: &mut [RingServerPath]) -> (UnixStream, Rings) {

@@ -8,13 +8,14 @@ use super::socket::{IDLE_ROUNDS, Kick, Socket};
 use super::umem::{Frame, PAYLOAD_AT};
 use super::{XdpAttach, XdpChecksums, XdpCopying, XdpSteering, sys};
 use crate::datagram::{PortSharing, datagram_socket};
+use crate::net::UdpSocket;
 use crate::path::{BURST_MAX, ClientPath, PAYLOAD_MAX};
 use guira_sync::clock::Stopwatch;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::io;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 /// The server of a client, and how to reach it.

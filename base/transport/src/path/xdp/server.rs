@@ -246,9 +246,9 @@ mod support;
 mod tests {
     use super::support::{Cable, INTERFACE};
     use super::*;
+    use crate::net::UdpSocket;
     use guira_sync::atomic::{AtomicBool, Ordering};
     use guira_sync::clock::Stopwatch;
-    use std::net::UdpSocket;
     use std::time::Duration;
 
     /// A server of one thread at an interface with two queues, and client sockets whose packets arrive by either.

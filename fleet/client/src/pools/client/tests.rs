@@ -4,7 +4,7 @@ use super::*;
 use crate::pools::AsyncClient;
 use crate::pools::shared_window::UnderWay;
 use guira_sync::clock::Stopwatch;
-use std::net::TcpListener;
+use guira_transport::net::TcpListener;
 
 #[test]
 fn a_server_has_all_of_its_time_for_what_it_is_asked_after_a_wait_for_the_window() {

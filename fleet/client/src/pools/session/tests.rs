@@ -7,9 +7,9 @@ use crate::pools::plan::Builder;
 use crate::pools::window::Window;
 use guira_routing::{Op, Request};
 use guira_sync::clock::Stopwatch;
+use guira_transport::net::{TcpListener, TcpStream};
 use guira_upstream::Probes;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 
 /// Longer than anything takes here.
 const PATIENCE: Duration = Duration::from_secs(60);

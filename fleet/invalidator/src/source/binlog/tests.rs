@@ -6,9 +6,9 @@ use crate::source::{Changes, OnGap, Row, SourceError, Tail, Until};
 use guira_databases::mariadb::PasswordKey;
 use guira_databases::{Credentials, Security, Server, Stop, Stopped};
 use guira_harness::deadline::Deadline;
+use guira_transport::net::{TcpListener, TcpStream};
 use std::fmt::Display;
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -8,10 +8,10 @@ use guira_harness::deadline::Deadline;
 use guira_harness::scratch::Scratch;
 use guira_sync::clock::Stopwatch;
 use guira_sync::thread::JoinHandle;
+use guira_transport::net::Shutdown;
+use guira_transport::net::UnixStream;
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 

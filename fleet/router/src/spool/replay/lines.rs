@@ -1,10 +1,9 @@
 //! A file of logged deletes while it is replayed: locked, and read line by line.
 
 use super::super::entry::Entry;
-use rustix::fs::{FlockOperation, OFlags, flock};
-use std::fs::{self, File};
+use guira_disk::{self as disk, File, MetadataExt, OpenOptionsExt, TryLockError};
+use rustix::fs::OFlags;
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// No line is longer.
@@ -48,13 +47,13 @@ impl HeldLog {
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match file.try_lock() {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
         }
         // Who had it before may have removed it.
-        let is_same = fs::metadata(path).is_ok_and(|there| {
+        let is_same = disk::metadata(path).is_ok_and(|there| {
             file.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
         });
         Ok(is_same.then(|| HeldLog { input: BufReader::with_capacity(256 << 10, file), at: 0 }))
@@ -102,7 +101,7 @@ mod tests {
 
     fn file(name: &str, content: &[u8]) -> std::path::PathBuf {
         let path = std::env::temp_dir().join(format!("guira-router-lines-{name}-{}", std::process::id()));
-        fs::write(&path, content).unwrap();
+        disk::write(&path, content).unwrap();
         path
     }
 
@@ -125,7 +124,7 @@ mod tests {
             });
         }
         assert_eq!((kinds.iter().collect::<String>(), at), ("duuudt".to_owned(), content.len() as u64));
-        fs::remove_file(path).unwrap();
+        disk::remove_file(path).unwrap();
     }
 
     #[test]
@@ -135,7 +134,7 @@ mod tests {
         assert!(log.is_some() && HeldLog::take(&path).unwrap().is_none());
         drop(log);
         assert!(HeldLog::take(&path).unwrap().is_some());
-        fs::remove_file(&path).unwrap();
+        disk::remove_file(&path).unwrap();
         assert!(HeldLog::take(&path).unwrap().is_none());
     }
 }

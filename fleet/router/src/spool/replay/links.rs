@@ -145,8 +145,8 @@ fn reply(connection: &mut Connection) -> Result<Delivery, String> {
 mod tests {
     use super::*;
     use guira_client::text::Endpoint;
+    use guira_transport::net::TcpListener;
     use std::io::{BufRead, BufReader, Write};
-    use std::net::TcpListener;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -1,13 +1,15 @@
 //! How far a file was replayed, kept beside it, so that the next replay does not begin anew. It is no promise: what was delivered since it was last written is delivered
 //! once more, which does no harm to a delete.
 
+use guira_disk::{self as disk, Durability};
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A folder that is none of mcrouter's hours, so that its tools leave it alone.
 const FOLDER: &str = ".replay";
+/// The permissions of the files in it.
+const MODE: u32 = 0o666;
 /// How such a file begins.
 const HEAD: &str = "guira-replay 1";
 
@@ -78,31 +80,27 @@ impl ProgressFile {
 
     /// Nothing, if nothing is known that makes sense.
     pub(crate) fn load(&self) -> Progress {
-        let text = fs::read_to_string(&self.path).ok();
+        let text = disk::read_to_string(&self.path).ok();
         text.and_then(|text| Progress::parse(&text)).unwrap_or_default()
     }
 
     /// Replaces it as a whole.
     pub(crate) fn save(&self, progress: &Progress) -> io::Result<()> {
-        self.path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        let new = self
-            .path
-            .with_file_name(format!("{}.new", self.path.file_name().unwrap_or_default().to_string_lossy()));
-        fs::write(&new, progress.text())?;
-        fs::rename(&new, &self.path)
+        self.path.parent().map_or(Ok(()), disk::create_dir_all)?;
+        disk::replace(&self.path, progress.text().as_bytes(), MODE, Durability::Unsynced)
     }
 
     /// The file has no more deletes to deliver: removes both, but keeps a file that has lines which could not be read, out of the way.
     pub(crate) fn finish(&self, file: &Path, progress: &Progress) -> io::Result<()> {
         if progress.unreadable > 0 {
-            self.path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            fs::rename(file, &self.unreadable)?;
+            self.path.parent().map_or(Ok(()), disk::create_dir_all)?;
+            disk::rename(file, &self.unreadable)?;
         } else {
-            fs::remove_file(file)?;
+            disk::remove_file(file)?;
         }
         // They may not be there, and the folder may have other files.
-        let _ = fs::remove_file(&self.path);
-        let _ = file.parent().map(fs::remove_dir);
+        let _ = disk::remove_file(&self.path);
+        let _ = file.parent().map(disk::remove_dir);
         Ok(())
     }
 }
@@ -110,12 +108,13 @@ impl ProgressFile {
 /// Removes what is kept about files that are gone: `names` has all that are there.
 pub(crate) fn tidy(root: &Path, names: &[String]) {
     let known: Vec<String> = names.iter().map(|name| name.replace('/', ".")).collect();
-    for entry in fs::read_dir(root.join(FOLDER)).into_iter().flatten().flatten() {
+    for entry in disk::read_dir(root.join(FOLDER)).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let of = name.strip_suffix(".new").unwrap_or(&name);
+        // A router may be replacing the file at this moment.
+        let of = name.split_once(".new-").map_or(&*name, |(of, _)| of);
         if !name.ends_with(".unreadable") && !known.iter().any(|known| known == of) {
             // Another router may be faster.
-            let _ = fs::remove_file(entry.path());
+            let _ = disk::remove_file(entry.path());
         }
     }
 }
@@ -127,8 +126,8 @@ mod tests {
     fn folder(name: &str) -> PathBuf {
         let folder =
             std::env::temp_dir().join(format!("guira-router-progress-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(folder.join("hour")).unwrap();
+        let _ = disk::remove_dir_all(&folder);
+        disk::create_dir_all(folder.join("hour")).unwrap();
         folder
     }
 
@@ -147,10 +146,10 @@ mod tests {
         for wrong in
             ["", "guira-replay 2\n0 0\n", "guira-replay 1\n0 0\nx a:1\n", "guira-replay 1\n0 0\n70 a:1"]
         {
-            fs::write(&file.path, wrong).unwrap();
+            disk::write(&file.path, wrong).unwrap();
             assert_eq!(file.load(), Progress::default(), "{wrong:?}");
         }
-        fs::remove_dir_all(&folder).unwrap();
+        disk::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
@@ -158,8 +157,8 @@ mod tests {
         let folder = folder("finished");
         for (unreadable, is_kept) in [(0, false), (1, true)] {
             let path = folder.join("hour/file");
-            fs::create_dir_all(folder.join("hour")).unwrap();
-            fs::write(&path, "lines").unwrap();
+            disk::create_dir_all(folder.join("hour")).unwrap();
+            disk::write(&path, "lines").unwrap();
             let file = ProgressFile::new(&folder, "hour/file");
             let progress = Progress { unreadable, ..Progress::default() };
             file.save(&progress).unwrap();
@@ -167,7 +166,7 @@ mod tests {
             assert!(!folder.join("hour").exists() && !file.path.exists());
             assert_eq!(folder.join(".replay/hour.file.unreadable").exists(), is_kept);
         }
-        fs::remove_dir_all(&folder).unwrap();
+        disk::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
@@ -176,12 +175,12 @@ mod tests {
         for name in ["h/a", "h/b"] {
             ProgressFile::new(&folder, name).save(&Progress::default()).unwrap();
         }
-        fs::write(folder.join(".replay/h.c.unreadable"), "").unwrap();
+        disk::write(folder.join(".replay/h.c.unreadable"), "").unwrap();
         tidy(&folder, &["h/b".to_owned()]);
         let mut left: Vec<_> =
-            fs::read_dir(folder.join(".replay")).unwrap().map(|it| it.unwrap().file_name()).collect();
+            disk::read_dir(folder.join(".replay")).unwrap().map(|it| it.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["h.b", "h.c.unreadable"]);
-        fs::remove_dir_all(&folder).unwrap();
+        disk::remove_dir_all(&folder).unwrap();
     }
 }

@@ -10,13 +10,13 @@ use crate::config::Loader;
 use crate::options::RouterOptions;
 use crate::plain_options::plain_options;
 use crate::spool::replay::lines::HeldLog;
+use guira_disk as disk;
 use guira_routing::config::Address;
 use guira_sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use guira_sync::lock::Mutex;
 use guira_sync::thread;
-use std::fs;
+use guira_transport::net::TcpListener;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,8 +76,8 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("guira-router-replay-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
+        let _ = disk::remove_dir_all(&folder);
+        disk::create_dir_all(&folder).unwrap();
         Folder(folder)
     }
 
@@ -88,9 +88,9 @@ impl Folder {
 
     fn write_as(&self, since: u64, name: &str, content: &[u8]) -> PathBuf {
         let hour = self.0.join(names::folder_name(since));
-        fs::create_dir_all(&hour).unwrap();
+        disk::create_dir_all(&hour).unwrap();
         let path = hour.join(name);
-        fs::write(&path, content).unwrap();
+        disk::write(&path, content).unwrap();
         path
     }
 
@@ -105,9 +105,9 @@ impl Folder {
     /// What is there, without folders.
     fn files(&self) -> Vec<String> {
         let mut files = Vec::new();
-        for folder in fs::read_dir(&self.0).unwrap() {
+        for folder in disk::read_dir(&self.0).unwrap() {
             // It may be removed meanwhile.
-            for file in fs::read_dir(folder.unwrap().path()).into_iter().flatten() {
+            for file in disk::read_dir(folder.unwrap().path()).into_iter().flatten() {
                 let path = file.unwrap().path();
                 files.push(path.strip_prefix(&self.0).unwrap().display().to_string());
             }
@@ -119,7 +119,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = disk::remove_dir_all(&self.0);
     }
 }
 
@@ -203,7 +203,7 @@ fn what_a_server_is_not_there_for_is_kept_and_only_that_is_delivered_later() {
     // After a restart nothing is known but what is in the folder.
     let (report, _) = pass(&mut folder.replay(as_logged()));
     assert_eq!((report.delivered, report.left, up.take().len()), (0, 7, 0));
-    assert_eq!(fs::read(&path).unwrap(), content, "the file is as it was");
+    assert_eq!(disk::read(&path).unwrap(), content, "the file is as it was");
     let Address::Tcp { host, port } = down else { panic!("a port") };
     let listener = TcpListener::bind((&*host, port)).unwrap();
     let back = thread::spawn(move || {
@@ -261,7 +261,7 @@ fn what_is_no_delete_is_skipped_and_kept_out_of_the_way() {
     assert_eq!((report.removed, report.unreadable), (2, 4));
     let [kept] = &*folder.files() else { panic!("{:?}", folder.files()) };
     assert!(kept.starts_with(".replay/") && kept.ends_with(".unreadable"), "{kept}");
-    assert_eq!(fs::read(folder.0.join(kept)).unwrap(), garbage);
+    assert_eq!(disk::read(folder.0.join(kept)).unwrap(), garbage);
     assert_eq!(pass(&mut replay).0.files, 0, "it is not replayed again");
 }
 
@@ -304,16 +304,16 @@ fn deletes_are_kept_for_a_server_that_refuses_every_request() {
 fn a_file_that_cannot_be_read_is_told_of_once_and_tried_again() {
     let (folder, server) = (Folder::new("trouble"), Fake::start());
     let path = folder.write(NOW - 5000, b"");
-    fs::remove_file(&path).unwrap();
-    fs::create_dir(&path).unwrap();
+    disk::remove_file(&path).unwrap();
+    disk::create_dir(&path).unwrap();
     let mut replay = folder.replay(as_logged());
     let told: Vec<_> = (0..3)
         .map(|_| pass(&mut replay))
         .map(|(report, files)| (report.is_complete(), files.len()))
         .collect();
     assert_eq!(told, [(false, 1), (false, 0), (false, 0)]);
-    fs::remove_dir(&path).unwrap();
-    fs::write(&path, lines(&server.address, keys("a", 3))).unwrap();
+    disk::remove_dir(&path).unwrap();
+    disk::write(&path, lines(&server.address, keys("a", 3))).unwrap();
     assert_eq!(pass(&mut replay).0.delivered, 3);
 }
 

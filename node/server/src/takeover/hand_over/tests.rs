@@ -6,9 +6,10 @@ use super::*;
 use crate::start::start_after;
 use crate::{Address, AdminAddress, Options, Secrets, Size};
 use guira_serving::FieldWriter;
+use guira_transport::net::TcpStream;
+use guira_transport::net::UnixStream;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,7 +25,7 @@ struct Place(PathBuf);
 impl Place {
     fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("guira-hand-over-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        guira_disk::create_dir_all(&folder).unwrap();
         Place(folder)
     }
 
@@ -56,7 +57,7 @@ impl Place {
     }
 
     fn remove(&self) {
-        std::fs::remove_dir_all(&self.0).unwrap();
+        guira_disk::remove_dir_all(&self.0).unwrap();
     }
 }
 

@@ -1,5 +1,7 @@
-//! Sees files change: by inotify on the folders that they are in, and by a look at each file, where that does not reach.
+//! Detects changes of files: by inotify on their folders, and by comparing the files' stamps, which also finds what
+//! inotify does not report.
 
+use crate::folder_of;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use std::collections::BTreeSet;
@@ -10,19 +12,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What tells two versions of a file apart, without reading them.
+/// Differs between two versions of a file.
 type Stamp = Option<[i64; 6]>;
 
-/// Watches some files.
+/// Detects changes of some files.
 #[derive(Debug)]
-pub struct Watch {
+pub struct FileWatch {
     inotify: Option<OwnedFd>,
-    /// What files, links and folders on the way to the files are called: others in the same folders are of no interest.
+    /// The names of the files, and of the links and folders that lead to them. Events of other names are ignored.
     names: BTreeSet<OsString>,
     stamps: Vec<(PathBuf, Stamp)>,
 }
 
-/// Links that lead to a file, one after the other.
+/// The longest chain of links that is followed.
 const LINKS_MAX: usize = 40;
 
 fn stamp(path: &Path) -> Stamp {
@@ -31,12 +33,12 @@ fn stamp(path: &Path) -> Stamp {
     Some([dev, ino, size, found.mtime(), found.mtime_nsec(), found.ctime_nsec()])
 }
 
-/// The paths by which a file is reached: its own, those of the links that it is, and where it is in the end.
+/// The paths by which a file is reached: its own, those of the links in between, and that of the file itself.
 fn ways(path: &Path) -> Vec<PathBuf> {
     let mut ways = vec![path.to_owned()];
     while let (Some(last), true) = (ways.last(), ways.len() < LINKS_MAX) {
         match fs::read_link(last) {
-            Ok(target) => ways.push(folder(last).join(target)),
+            Ok(target) => ways.push(folder_of(last).join(target)),
             Err(_) => break,
         }
     }
@@ -44,18 +46,10 @@ fn ways(path: &Path) -> Vec<PathBuf> {
     ways
 }
 
-/// The folder that a path is in: something changes there when another file gets this name.
-fn folder(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
-        Some(parent) => parent.to_owned(),
-        None => PathBuf::from("/"),
-    }
-}
-
-impl Watch {
+impl FileWatch {
+    /// Watches these files, which need not exist.
     pub fn of(paths: &[PathBuf]) -> Self {
-        // Without inotify a look at the files is enough.
+        // Without inotify, changes are found by the stamps.
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         let events = WatchFlags::CLOSE_WRITE
             | WatchFlags::MODIFY
@@ -66,20 +60,21 @@ impl Watch {
         let mut names = BTreeSet::new();
         for way in paths.iter().flat_map(|path| ways(path)) {
             if let Some(inotify) = &inotify {
-                // A folder that is not there is seen to appear by a look at the file.
-                let _ = inotify::add_watch(inotify, folder(&way), events);
+                // The appearance of a folder that does not exist is found by the stamps.
+                let _ = inotify::add_watch(inotify, folder_of(&way), events);
             }
             names.extend(way.components().map(|part| part.as_os_str().to_owned()));
         }
-        Watch { inotify, names, stamps: paths.iter().map(|path| (path.clone(), stamp(path))).collect() }
+        FileWatch { inotify, names, stamps: paths.iter().map(|path| (path.clone(), stamp(path))).collect() }
     }
 
-    /// Readable when something has happened in a folder.
+    /// A descriptor that is readable after an event in one of the folders; `None` if the system has no more inotify
+    /// instances.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether there may be something new since the last time.
+    /// Whether a file may have changed since the previous call, or since [`FileWatch::of`].
     pub fn has_changed(&mut self) -> bool {
         let mut changed = false;
         if let Some(inotify) = &self.inotify {
@@ -115,7 +110,7 @@ mod tests {
         symlink("one", folder.join("data")).unwrap();
         symlink("data/config", folder.join("config")).unwrap();
         let path = folder.join("config");
-        let mut watch = Watch::of(std::slice::from_ref(&path));
+        let mut watch = FileWatch::of(std::slice::from_ref(&path));
         assert!(!watch.has_changed());
         fs::write(folder.join("one/other"), "5").unwrap();
         assert!(!watch.has_changed(), "another file");

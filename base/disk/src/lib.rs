@@ -1,0 +1,47 @@
+//! The door to files and folders. Server, web, node and fleet use files through this crate only, so that a simulator can
+//! exchange them; a Region's file belongs to `guira_memory`.
+//!
+//! | what | for |
+//! |---|---|
+//! | [`File`], [`OpenOptions`], [`read`], [`rename`], … | std's, under the same names |
+//! | [`read_file`] | a whole file of limited length |
+//! | [`replace`] | new content under an old name, whole or not at all |
+//! | [`FileWatch`] | has a file changed? |
+
+#![forbid(unsafe_code)]
+
+mod read;
+mod replace;
+mod watch;
+
+pub use read::read_file;
+pub use replace::{Durability, replace};
+pub use watch::FileWatch;
+
+pub use std::fs::{
+    DirBuilder, DirEntry, File, Metadata, OpenOptions, Permissions, ReadDir, TryLockError, canonicalize,
+    create_dir, create_dir_all, metadata, read, read_dir, read_link, read_to_string, remove_dir,
+    remove_dir_all, remove_file, rename, set_permissions, symlink_metadata, write,
+};
+pub use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+
+use rustix::fs::{Access, access};
+use std::io;
+use std::path::Path;
+
+/// Checks that this process may create files in a folder.
+///
+/// # Errors
+/// Why the process may not: the folder does not exist, or its permissions.
+pub fn check_writable(folder: &Path) -> io::Result<()> {
+    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+/// The folder that a path is in: `.` for a name alone.
+pub fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => Path::new("/"),
+    }
+}
