@@ -2,6 +2,7 @@
 //! the first item; tests move it. The *fine* clock ([`Stopwatch`]) measures and decides nothing.
 
 use crate::atomic::{AtomicU32, Ordering};
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -211,6 +212,18 @@ pub fn wall_clock() -> u64 {
 #[allow(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn wall_clock_millis() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// The system's monotonic clock, in milliseconds: all processes of a machine have the same.
+pub fn monotonic_millis() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+}
+
+/// The processor time that this process has used.
+pub fn process_cpu() -> Duration {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), u32::try_from(used.tv_nsec).unwrap_or(0))
 }
 
 /// Measures how long something takes.

@@ -14,6 +14,7 @@
 //! | [`mod@counters`] | counters with one writer each and any number of readers | statistics |
 //! | [`mod@histogram`] | histograms of times, made of such counters | latencies |
 //! | [`metrics`] | tables of metrics: name, unit, meaning | engines, commands, the server |
+//! | [`random`] | seeds | all crates |
 //! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | all crates |
 
 pub mod atomic;
@@ -25,6 +26,7 @@ pub mod histogram;
 pub mod lock;
 pub mod metrics;
 pub mod quiescence;
+pub mod random;
 pub mod sleep;
 pub mod thread;
 pub mod threads;

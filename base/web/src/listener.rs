@@ -393,7 +393,7 @@ impl<S: Site> WebService<S> {
     }
 
     fn page(&self, method: Method, after: After, out: &mut ReplyBuffer) -> usize {
-        let (headers, body) = S::PAGE.reply(self.now.0.into());
+        let (headers, body) = S::PAGE.reply();
         let content_type = "text/html; charset=utf-8";
         Reply { status: Status::OK, content_type, headers: &headers, body: &body }.write(method, after, out)
     }

@@ -1,6 +1,6 @@
 //! The page for people: one file, put together of what all pages have and of one server's panels.
 
-use std::hash::{BuildHasher, RandomState};
+use guira_sync::random;
 
 const SHELL: &str = include_str!("page.html");
 const NONCE: &str = "{{nonce}}";
@@ -17,8 +17,8 @@ pub struct Page {
 
 impl Page {
     /// The headers and the body of a reply. Where its script and its style are allowed, each reply has another word.
-    pub(crate) fn reply(&self, seed: u64) -> (String, String) {
-        let nonce = format!("{:016x}", RandomState::new().hash_one(seed));
+    pub(crate) fn reply(&self) -> (String, String) {
+        let nonce = format!("{:016x}", random::seed());
         let headers = format!(
             "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
              connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
@@ -45,12 +45,12 @@ mod tests {
     #[test]
     fn a_page_is_put_together_and_each_reply_has_another_word() {
         let page = Page { title: "A title", grid: "<section>", script: "const SCRIPT = 1;" };
-        let (headers, body) = page.reply(1);
+        let (headers, body) = page.reply();
         assert!(
             ["<h1>A title</h1>", "<section>", "const SCRIPT = 1;"].iter().all(|part| body.contains(part))
         );
         assert!(!body.contains("{{"), "everything is filled in");
-        assert_ne!(page.reply(1).0, headers);
+        assert_ne!(page.reply().0, headers);
     }
 
     /// The colours of a theme by their names: the first theme is light, the second dark.

@@ -1,4 +1,4 @@
-//! Threads, locks, sockets and files come from one module each, so that loom or a simulator can exchange them. Tests may
+//! Seeds, threads, locks, sockets and files come from one module each, so that loom or a simulator can exchange them. Tests may
 //! use std's. Clocks are banned by clippy (`clippy.toml`).
 
 use super::{Finding, Source};
@@ -69,6 +69,14 @@ const DOORS: &[Door] = &[
         module: "std",
         names: &["thread"],
         instead: "guira_sync::thread",
+        owners: SYNC,
+        holds: PRODUCT,
+        tests: Tests::Exempt,
+    },
+    Door {
+        module: "std::hash",
+        names: &["RandomState"],
+        instead: "guira_sync::random",
         owners: SYNC,
         holds: PRODUCT,
         tests: Tests::Exempt,

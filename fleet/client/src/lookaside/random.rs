@@ -1,8 +1,7 @@
 //! Numbers for pauses, times and names. They are no secrets.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-
 use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::random;
 
 /// A generator of the splitmix64 family, for all threads.
 #[derive(Debug)]
@@ -20,7 +19,7 @@ impl Random {
 
     /// One that differs between processes and between clients of a process.
     pub(super) fn of_process() -> Self {
-        Self::new(RandomState::new().build_hasher().finish())
+        Self::new(random::seed())
     }
 
     pub(super) fn bits(&self) -> u64 {

@@ -47,8 +47,7 @@ impl<P: ClientPath> Client<P> {
     /// # Errors
     /// If the server does not answer, or the system reports an error.
     pub fn new(mut path: P, options: ClientOptions) -> Result<Self, ClientError> {
-        use std::hash::{BuildHasher, RandomState};
-        let id = RandomState::new().hash_one("client");
+        let id = guira_sync::random::seed();
         let directory = fetch_directory(&mut path, DIRECTORY_TIMEOUT)?;
         let client = PipelinedClient::new(path, directory, id, options)?;
         Ok(Client { client, watch: Stopwatch::start(), sent: 0 })

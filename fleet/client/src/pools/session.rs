@@ -8,10 +8,10 @@ use super::server::Server;
 use super::window::Era;
 use guira_routing::Tree;
 use guira_sync::clock::wall_clock;
+use guira_sync::random;
 use guira_transport::net::UdpSocket;
 use guira_transport::{Address, Event, Interest, Poll, Progress, Token};
 use guira_upstream::{Intake, Link, Way, is_busy};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -70,8 +70,7 @@ fn of_datagrams(server: u32) -> Token {
 impl Session {
     pub(super) fn new(plan: &Arc<Plan>, counts: &Arc<Counts>, era: Era) -> Result<Self, SetupError> {
         // Handles that choose at random choose differently in each session.
-        let seed = RandomState::new().build_hasher().finish();
-        let core = Core::new(plan, plan.tree()?, seed, Arc::clone(counts), era);
+        let core = Core::new(plan, plan.tree()?, random::seed(), Arc::clone(counts), era);
         Ok(Session {
             core,
             wires: plan.servers().iter().map(Wire::new).collect(),

@@ -6,7 +6,7 @@
 //! their numbers.
 
 use guira_disk as disk;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use guira_sync::random;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -81,8 +81,7 @@ const IN_ORDER: u64 = 1 << 20;
 
 impl Naming {
     pub(crate) fn new(service: &str, router: &str) -> Self {
-        let random = RandomState::new().build_hasher().finish();
-        let number = OURS | (random & !(OURS | (IN_ORDER - 1)));
+        let number = OURS | (random::seed() & !(OURS | (IN_ORDER - 1)));
         Naming { service: service.to_owned(), router: router.to_owned(), number }
     }
 

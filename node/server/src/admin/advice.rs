@@ -10,9 +10,7 @@ use guira_contract::{ClassStats, EngineStats};
 use guira_memory::MIB;
 use guira_protocol::fits_in_text;
 use guira_sync::atomic::Ordering;
-use guira_sync::clock::Seconds;
-use rustix::time::{ClockId, clock_gettime};
-use std::time::Duration;
+use guira_sync::clock::{Seconds, process_cpu};
 
 /// Commands that needed an item and found it, as far as they are counted by class and the advisor sees them.
 const NEEDED: [CommandCount; 4] =
@@ -76,7 +74,6 @@ impl Admin {
             self.advice_flushed_at.store(0, Ordering::Relaxed);
             advisor.flush();
         }
-        let busy = clock_gettime(ClockId::ProcessCPUTime);
         let sum = |what| self.shared.command_sum(what);
         let stats = self.control.stats();
         let pulse = Pulse {
@@ -85,7 +82,7 @@ impl Admin {
             reads: sum(CommandCount::CmdGet),
             hits: sum(CommandCount::GetHits),
             is_full: stats.is_full(),
-            busy: Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32),
+            busy: process_cpu(),
             capacity: stats.item_capacity(),
             stored: self.control.stored_bytes(),
         };

@@ -14,6 +14,7 @@ use guira_roster::{
 };
 use guira_serving::PortError;
 use guira_sync::clock::wall_clock;
+use guira_sync::random;
 use guira_transport::net::UdpSocket;
 use guira_transport::{Address, Inherited, ListenOptions, Listener};
 use std::fmt;
@@ -121,13 +122,13 @@ impl Prepared {
 
 /// The setup of an engine that has so much memory.
 pub(crate) fn setup(options: &Options, memory: usize) -> Setup {
-    let usual = Setup::new(memory, options.max_item_size.0, seed());
+    let usual = Setup::new(memory, options.max_item_size.0, random::seed());
     Setup {
         engine: EngineOptions {
             eviction: if options.disable_evictions { Eviction::Off } else { Eviction::On },
             huge_pages: options.huge_pages.map(|ask| if ask { HugePages::Ask } else { HugePages::No }),
             residence: if options.lock_memory { Residence::Locked } else { Residence::Swappable },
-            first_cas: seed() >> CAS_SHIFT,
+            first_cas: random::seed() >> CAS_SHIFT,
             short_lived: options.short_lived,
             ..usual.engine
         },
@@ -144,9 +145,3 @@ pub(crate) fn setup(options: &Options, memory: usize) -> Setup {
 
 /// Starts cas uniques below 2^40: for a trillion stores they are numbers that JavaScript can hold.
 const CAS_SHIFT: u32 = 24;
-
-/// A seed that clients cannot know.
-fn seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one("guira")
-}

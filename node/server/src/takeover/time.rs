@@ -1,7 +1,6 @@
 //! The time of a server, told to another process of the same machine.
 
-use guira_sync::clock::{CoarseClock, wall_clock_millis};
-use rustix::time::{ClockId, clock_gettime};
+use guira_sync::clock::{CoarseClock, monotonic_millis, wall_clock_millis};
 
 /// What a server's clock showed, and when that was by a clock that both processes have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +29,6 @@ impl HandedTime {
         let passed = monotonic.checked_sub(self.at).filter(|passed| *passed <= LONGEST_MS)?;
         Some(self.unix + passed)
     }
-}
-
-fn monotonic_millis() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
 #[cfg(test)]

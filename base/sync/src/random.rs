@@ -1,0 +1,20 @@
+//! Randomness: seeds from the system. No other crate of base, engines, node and fleet takes them from std, so that a
+//! simulator can exchange them. Keys of a protocol's cryptography come from ring.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// A number that other processes, and clients of this one, cannot know. Each call returns another.
+pub fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::seed;
+
+    #[test]
+    fn seeds_differ() {
+        let seeds: std::collections::BTreeSet<u64> = (0..1000).map(|_| seed()).collect();
+        assert_eq!(seeds.len(), 1000);
+    }
+}
