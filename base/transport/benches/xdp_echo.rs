@@ -13,8 +13,7 @@ use guira_sync::clock::Stopwatch;
 use guira_transport::net::UdpSocket;
 use guira_transport::{
     BURST_MAX, ClientPath, Datagrams, Outgoing, PortSharing, ServerPath, XdpAttach, XdpChecksums,
-    XdpClientOptions, XdpClientPath, XdpCopying, XdpServerOptions, XdpServerPath, XdpSteering,
-    datagram_socket,
+    XdpClientOptions, XdpClientPath, XdpServerOptions, XdpServerPath, datagram_socket,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -121,8 +120,6 @@ fn by_xdp(cable: &Cable, name: &str, attach: XdpAttach, server: &str) {
         first_port: PORT,
         cores: 1,
         attach,
-        copying: XdpCopying::Copy,
-        steering: XdpSteering::EveryQueue,
         checksums: XdpChecksums::Trust,
     };
     let mut server_path = cable.server.run(|| XdpServerPath::open(&options)).expect("a path").remove(0);
@@ -132,7 +129,6 @@ fn by_xdp(cable: &Cable, name: &str, attach: XdpAttach, server: &str) {
         cores: 1,
         threads: 1,
         attach,
-        copying: XdpCopying::Copy,
     };
     let mut client = cable.client.run(|| XdpClientPath::open(&options)).expect("a path").remove(0);
     let serve = |stop: &AtomicBool| {

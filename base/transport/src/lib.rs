@@ -26,8 +26,8 @@ pub use passing::{FDS_AT_ONCE, PeerProcess, receive_fds, send_fds};
 pub use path::{
     BURST_MAX, ClientPath, Lender, LossMeter, Losses, PAYLOAD_MAX, Park, RING_PATH_BYTES, RingClientPath,
     RingError, RingServerPath, Sent, ServerPath, UDP_PATH_BYTES, UdpClientPath, UdpServerPath, XdpAttach,
-    XdpChecksums, XdpClientOptions, XdpClientPath, XdpCopying, XdpError, XdpFacts, XdpMode, XdpServerOptions,
-    XdpServerPath, XdpSteering, client_rings_bytes, ring_paths,
+    XdpChecksums, XdpClientOptions, XdpClientPath, XdpError, XdpFacts, XdpMode, XdpServerOptions,
+    XdpServerPath, client_rings_bytes, ring_paths,
 };
 pub use peer::{connect_unix, notice_lost_peer};
 pub use poll::{Event, Interest, Poll, Token, wait_for};

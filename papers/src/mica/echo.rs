@@ -6,8 +6,7 @@ use guira_harness::server::READY;
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
-    ClientPath, Interest, Lender, Park, Poll, ServerPath, Token, UdpServerPath, XdpChecksums, XdpCopying,
-    XdpServerOptions, XdpServerPath, XdpSteering, ring_paths,
+    ClientPath, Interest, Lender, Park, Poll, ServerPath, Token, UdpServerPath, XdpChecksums, XdpServerOptions, XdpServerPath, ring_paths,
 };
 use std::io;
 use std::net::SocketAddr;
@@ -195,8 +194,6 @@ pub(crate) fn send_back_at(at: &EchoAt) -> Result<(), Failure> {
         first_port: at.address.port(),
         cores: 1,
         attach: attach(&at.mode),
-        copying: XdpCopying::Copy,
-        steering: XdpSteering::EveryQueue,
         checksums: XdpChecksums::Trust,
     };
     let paths = XdpServerPath::open(&options).map_err(failed)?;

@@ -8,8 +8,7 @@ use guira_netns::Netns;
 use guira_protocol::mica::{Directory, Operation, PartitionAccess, Status};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
-    ClientPath, RingClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, XdpCopying,
-};
+    ClientPath, RingClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, };
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -142,7 +141,6 @@ impl Remote {
             cores: 1,
             threads: 1,
             attach: attach(mode),
-            copying: XdpCopying::Copy,
         };
         let paths = XdpClientPath::open(&options).map_err(failed)?;
         let path = paths.into_iter().next().ok_or_else(|| Failure::Other("no path".to_owned()))?;

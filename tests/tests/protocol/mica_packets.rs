@@ -6,7 +6,7 @@ use guira_harness::server::ServerProcess;
 use guira_netns::Netns;
 use guira_tests::server::{guira_binary, spawn, wait_for, wait_for_log};
 use guira_tests::skip::say;
-use guira_transport::{ClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, XdpCopying};
+use guira_transport::{ClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath};
 use std::net::SocketAddr;
 
 /// A second host. `None` where there can be none.
@@ -46,7 +46,6 @@ fn bypass(netns: &Netns, server: SocketAddr) -> XdpClientPath {
         cores: 2,
         threads: 1,
         attach: XdpAttach::NativeFirst,
-        copying: XdpCopying::Copy,
     };
     XdpClientPath::open(&options).unwrap().remove(0)
 }

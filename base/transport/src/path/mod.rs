@@ -19,8 +19,8 @@ pub use ring::{
 };
 pub use udp::{UDP_PATH_BYTES, UdpClientPath, UdpServerPath};
 pub use xdp::{
-    XdpAttach, XdpChecksums, XdpClientOptions, XdpClientPath, XdpCopying, XdpError, XdpFacts, XdpMode,
-    XdpServerOptions, XdpServerPath, XdpSteering,
+    XdpAttach, XdpChecksums, XdpClientOptions, XdpClientPath, XdpError, XdpFacts, XdpMode, XdpServerOptions,
+    XdpServerPath,
 };
 
 use crate::AcceptError;

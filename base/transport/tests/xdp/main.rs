@@ -9,8 +9,7 @@ use guira_sync::thread::{JoinHandle, spawn};
 use guira_transport::net::{TcpListener, TcpStream, UdpSocket};
 use guira_transport::{
     ClientPath, Interest, Losses, PAYLOAD_MAX, Park, Poll, ServerPath, Token, XdpAttach, XdpChecksums,
-    XdpClientOptions, XdpClientPath, XdpCopying, XdpError, XdpMode, XdpServerOptions, XdpServerPath,
-    XdpSteering,
+    XdpClientOptions, XdpClientPath, XdpError, XdpMode, XdpServerOptions, XdpServerPath,
 };
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -29,8 +28,6 @@ fn server_options(cores: usize) -> XdpServerOptions {
         first_port: FIRST_PORT,
         cores,
         attach: XdpAttach::NativeOnly,
-        copying: XdpCopying::Copy,
-        steering: XdpSteering::EveryQueue,
         checksums: XdpChecksums::Trust,
     }
 }
@@ -42,7 +39,6 @@ fn client_options(server: &str, cores: usize) -> XdpClientOptions {
         cores,
         threads: 1,
         attach: XdpAttach::NativeOnly,
-        copying: XdpCopying::Copy,
     }
 }
 
@@ -192,7 +188,7 @@ fn ten_thousand_datagrams_are_answered_between_two_af_xdp_paths() {
         client.reach(3).unwrap();
         assert!(client.reach(60_000).is_err(), "beyond the last port");
         assert_eq!(client.cores(), 3);
-        assert_eq!((client.facts().mode, client.facts().zero_copy), (XdpMode::Native, false));
+        assert_eq!(client.facts().mode, XdpMode::Native);
         let again = exchange(client, 10_000);
         assert!(again < 100, "{again} were lost");
     }
@@ -460,9 +456,6 @@ fn a_path_that_cannot_be_opened_says_why() {
     let (text, error) = open(XdpServerOptions { interface: "nowhere".to_owned(), ..server_options(1) });
     assert!(matches!(error, XdpError::NoInterface { .. }), "{error:?}");
     assert_eq!(text, "there is no network interface nowhere");
-    let (text, error) = open(XdpServerOptions { steering: XdpSteering::Rules, ..server_options(2) });
-    assert!(matches!(error, XdpError::NoSteering { .. }), "{error:?}");
-    assert!(text.contains("ethtool"), "{text}");
     let (_, error) = open(XdpServerOptions {
         attach: XdpAttach::NativeOnly,
         interface: "lo".to_owned(),
@@ -475,15 +468,11 @@ fn a_path_that_cannot_be_opened_says_why() {
     assert!(matches!(error, XdpError::Options(_)), "{error:?}");
     let (_, error) = open(XdpServerOptions { addresses: vec![], ..server_options(1) });
     assert!(matches!(error, XdpError::Options(_)), "{error:?}");
-    // A driver without zero copy copies, and one without native mode runs in generic mode.
-    let options = XdpServerOptions {
-        copying: XdpCopying::ZeroCopyFirst,
-        attach: XdpAttach::NativeFirst,
-        interface: "lo".to_owned(),
-        ..server_options(1)
-    };
+    // A driver without native mode runs in generic mode.
+    let options =
+        XdpServerOptions { attach: XdpAttach::NativeFirst, interface: "lo".to_owned(), ..server_options(1) };
     let paths = cable.server.run(|| XdpServerPath::open(&options)).unwrap();
-    assert_eq!((paths[0].facts().mode, paths[0].facts().zero_copy), (XdpMode::Generic, false));
+    assert_eq!(paths[0].facts().mode, XdpMode::Generic);
     let missing = client_options("10.0.0.77", 1);
     let error = cable.client.run(|| XdpClientPath::open(&missing)).unwrap_err();
     assert!(matches!(error, XdpError::NoNeighbour { .. }), "{error:?}");

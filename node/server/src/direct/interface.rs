@@ -1,7 +1,7 @@
 //! Which interface datagrams are taken from past the kernel's network stack, as it is written: `NAME[:key=value,…]`.
 
 use guira_contract::{OptionError, Spec};
-use guira_transport::{XdpAttach, XdpChecksums, XdpCopying, XdpServerOptions, XdpSteering};
+use guira_transport::{XdpAttach, XdpChecksums, XdpServerOptions};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -11,56 +11,29 @@ use std::str::FromStr;
 pub struct Interface {
     name: String,
     attach: XdpAttach,
-    copying: XdpCopying,
-    steering: XdpSteering,
 }
 
-/// The values of an option, with the usual one first.
+/// The values of `mode`, the default first.
 const MODES: [(&str, XdpAttach); 3] =
     [("auto", XdpAttach::NativeFirst), ("native", XdpAttach::NativeOnly), ("generic", XdpAttach::Generic)];
-const COPIES: [(&str, XdpCopying); 2] = [("copy", XdpCopying::Copy), ("zero", XdpCopying::ZeroCopyFirst)];
-const STEERINGS: [(&str, XdpSteering); 2] =
-    [("every-queue", XdpSteering::EveryQueue), ("rules", XdpSteering::Rules)];
-
-fn value<T: Copy>(
-    spec: &Spec,
-    key: &str,
-    values: &[(&str, T)],
-    expected: &'static str,
-) -> Result<T, OptionError> {
-    match spec.value(key) {
-        None => Ok(values[0].1),
-        Some(text) => {
-            let found = values.iter().find(|(name, _)| *name == text);
-            found.map(|(_, value)| *value).ok_or_else(|| spec.not(key, text, expected))
-        }
-    }
-}
 
 impl FromStr for Interface {
     type Err = OptionError;
 
     fn from_str(text: &str) -> Result<Self, OptionError> {
         let spec = Spec::parse(text)?;
-        spec.allow(&["mode", "copy", "steering"])?;
-        Ok(Interface {
-            attach: value(&spec, "mode", &MODES, "auto, native or generic")?,
-            copying: value(&spec, "copy", &COPIES, "copy or zero")?,
-            steering: value(&spec, "steering", &STEERINGS, "every-queue or rules")?,
-            name: spec.name,
-        })
+        spec.allow(&["mode"])?;
+        let mode = spec.value("mode").unwrap_or(MODES[0].0);
+        let found = MODES.iter().find(|(name, _)| *name == mode);
+        let (_, attach) = *found.ok_or_else(|| spec.not("mode", mode, "auto, native or generic"))?;
+        Ok(Interface { attach, name: spec.name })
     }
 }
 
 impl fmt::Display for Interface {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fn name<T: PartialEq>(values: &[(&'static str, T)], value: &T) -> &'static str {
-            values.iter().find(|(_, it)| it == value).map_or("", |(name, _)| name)
-        }
-        let mode = name(&MODES, &self.attach);
-        let copy = name(&COPIES, &self.copying);
-        let steering = name(&STEERINGS, &self.steering);
-        write!(formatter, "{}:mode={mode},copy={copy},steering={steering}", self.name)
+        let mode = MODES.iter().find(|(_, attach)| *attach == self.attach).map_or("", |(name, _)| name);
+        write!(formatter, "{}:mode={mode}", self.name)
     }
 }
 
@@ -78,8 +51,6 @@ impl Interface {
             first_port,
             cores: workers,
             attach: self.attach,
-            copying: self.copying,
-            steering: self.steering,
             checksums: XdpChecksums::Trust,
         }
     }
@@ -92,10 +63,10 @@ mod tests {
     #[test]
     fn an_interface_is_read_as_it_is_written() {
         let usual: Interface = "eth0".parse().unwrap();
-        assert_eq!(usual.to_string(), "eth0:mode=auto,copy=copy,steering=every-queue");
-        let text = "ens5:mode=generic,copy=zero,steering=rules";
+        assert_eq!(usual.to_string(), "eth0:mode=auto");
+        let text = "ens5:mode=generic";
         assert_eq!(text.parse::<Interface>().unwrap().to_string(), text);
-        for wrong in ["eth0:mode=fast", "eth0:copy=no", "eth0:steering=me", "eth0:speed=10", "eth0:mode"] {
+        for wrong in ["eth0:mode=fast", "eth0:copy=zero", "eth0:speed=10", "eth0:mode"] {
             assert!(wrong.parse::<Interface>().is_err(), "{wrong}");
         }
     }

@@ -43,9 +43,8 @@ super::options! {
         mica: Vec<SocketAddr> = Vec::new(), "ADDR", absent("nowhere"), example("127.0.0.1:11311");
 
         /// Receive the MICA datagrams of this interface by AF_XDP, past the kernel's network stack (as root):
-        /// NAME[:mode=auto|native|generic,copy=copy|zero,steering=every-queue|rules]; copy=zero and steering=rules
-        /// have not been tested, for want of a suitable network card
-        xdp: Option<Interface> = None, "INTERFACE[:key=value,…]", example("eth0"),
+        /// NAME[:mode=auto|native|generic]
+        xdp: Option<Interface> = None, "INTERFACE[:mode=MODE]", example("eth0"),
             stats("xdp" => |o| Some(o.xdp.as_ref().map_or("none".to_owned(), ToString::to_string)));
 
         /// Serve MICA's datagrams to clients on this host through shared memory: the UNIX socket for their connections

@@ -6,7 +6,7 @@ use super::netlink::{self, Mac, Route};
 use super::packet::{self, Ends, Family};
 use super::socket::{IDLE_ROUNDS, Kick, Socket};
 use super::umem::{Frame, PAYLOAD_AT};
-use super::{XdpAttach, XdpChecksums, XdpCopying, XdpSteering, sys};
+use super::{XdpAttach, XdpChecksums, sys};
 use crate::datagram::{PortSharing, datagram_socket};
 use crate::net::UdpSocket;
 use crate::path::{BURST_MAX, ClientPath, PAYLOAD_MAX};
@@ -31,7 +31,6 @@ pub struct XdpClientOptions {
     pub threads: usize,
     /// Where the program runs.
     pub attach: XdpAttach,
-    pub copying: XdpCopying,
 }
 
 /// How long neighbour discovery may take. The kernel asks three times, once a second.
@@ -102,12 +101,8 @@ impl XdpClientPath {
         let ports = reserve_ports(scoped(route.source, index), options.threads)
             .map_err(|source| XdpError::System { step: "find free source ports", source })?;
         let first_port = ports[0].1;
-        let interface_options = InterfaceOptions {
-            interface: options.interface.clone(),
-            attach: options.attach,
-            copying: options.copying,
-            steering: XdpSteering::EveryQueue,
-        };
+        let interface_options =
+            InterfaceOptions { interface: options.interface.clone(), attach: options.attach };
         let family = if server.is_ipv4() { Family::V4 } else { Family::V6 };
         let (source, destination) = (octets(route.source), octets(server));
         let link = Link { family, source_mac, destination_mac, source, destination };

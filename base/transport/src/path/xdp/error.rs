@@ -34,12 +34,6 @@ pub enum XdpError {
         log: String,
         source: io::Error,
     },
-    /// The card has several queues, but does not support steering rules.
-    #[error(
-        "{interface} cannot steer ports to queues (ethtool's n-tuple rules); let every thread listen on \
-             every queue"
-    )]
-    NoSteering { interface: String, source: io::Error },
     /// There is no route to the server by this interface.
     #[error("no route to {address} by {interface}")]
     NoRoute { address: IpAddr, interface: String, source: io::Error },

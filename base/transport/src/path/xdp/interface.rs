@@ -4,9 +4,8 @@ use super::bpf::{self, SocketMap, XdpMode};
 use super::error::XdpError;
 use super::netlink::{self, Mac};
 use super::program::{Filter, program};
-use super::rules::{self, Rules};
 use super::socket::{Kick, QueueBinding, Socket};
-use super::{XdpAttach, XdpCopying, XdpSteering, ethtool};
+use super::{XdpAttach, ethtool};
 use guira_sync::clock::Stopwatch;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,8 +20,6 @@ use std::time::Duration;
 pub struct XdpFacts {
     /// Where the program runs.
     pub mode: XdpMode,
-    /// Whether the card accesses the shared memory directly.
-    pub zero_copy: bool,
     /// Receive queues.
     pub queues: u32,
     /// Memory shared with the kernel, for all threads together, in bytes. It is committed from the start.
@@ -34,8 +31,6 @@ pub struct XdpFacts {
 pub(super) struct InterfaceOptions {
     pub(super) interface: String,
     pub(super) attach: XdpAttach,
-    pub(super) copying: XdpCopying,
-    pub(super) steering: XdpSteering,
 }
 
 /// The kernel tears sockets and programs down shortly after they were closed; opening an interface in use is retried
@@ -47,14 +42,13 @@ const TEARDOWN: Duration = Duration::from_secs(3);
 struct Attachment {
     _link: OwnedFd,
     map: SocketMap,
-    _rules: Option<Rules>,
     facts: XdpFacts,
 }
 
 /// One thread's part of an interface.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    /// One for each queue that may deliver its packets.
+    /// One for each queue.
     pub(super) sockets: Vec<Socket>,
     /// An epoll descriptor for the sockets, if there are several.
     bell: Option<OwnedFd>,
@@ -116,11 +110,9 @@ pub(super) fn open(
     let map = SocketMap::new(filter.queues * filter.ports)?;
     let (threads, bytes) = bind(options, &filter, index, &map)?;
     let program = bpf::load(&program(&filter, map.raw()))?;
-    let rules = rules::rules(name, options.steering, &filter)?;
     let (link, mode) = until_free(|| attach(&program, name, index, options.attach))?;
-    let zero_copy = threads.iter().flat_map(|(sockets, _)| sockets).all(Socket::is_zero_copy);
-    let facts = XdpFacts { mode, zero_copy, queues: filter.queues, bytes };
-    let attachment = Arc::new(Attachment { _link: link, map, _rules: rules, facts });
+    let facts = XdpFacts { mode, queues: filter.queues, bytes };
+    let attachment = Arc::new(Attachment { _link: link, map, facts });
     let endpoints = threads.into_iter().map(|(sockets, keys)| {
         let bell = if sockets.len() == 1 { None } else { Some(bell(&sockets)?) };
         Ok(Endpoint { sockets, bell, keys, attachment: attachment.clone() })
@@ -128,30 +120,18 @@ pub(super) fn open(
     endpoints.collect()
 }
 
-/// Whether a thread needs a socket at a queue for packets to its port.
-fn is_served(steering: XdpSteering, queues: u32, queue: u32, port: u32) -> bool {
-    match steering {
-        XdpSteering::EveryQueue => true,
-        XdpSteering::Rules => port % queues == queue,
-    }
-}
-
 /// The memory that sockets for this many ports share with the kernel, in bytes.
 pub(super) fn memory(options: &InterfaceOptions, ports: u32) -> usize {
     let queues = ethtool::queues(&options.interface);
-    let of_queue = |queue: u32| {
-        let served = (0..ports).filter(|port| is_served(options.steering, queues, queue, *port));
-        let binding =
-            QueueBinding { interface: &options.interface, index: 0, queue, sockets: served.count() as u32 };
-        if binding.sockets > 0 { binding.bytes() } else { 0 }
-    };
-    (0..queues).map(of_queue).sum()
+    let of_queue =
+        |queue| QueueBinding { interface: &options.interface, index: 0, queue, sockets: ports }.bytes();
+    if ports == 0 { 0 } else { (0..queues).map(of_queue).sum() }
 }
 
 /// One thread's sockets, and their keys in the map.
 type Bound = (Vec<Socket>, Vec<u32>);
 
-/// Opens sockets for all threads at the queues that may deliver their packets. Returns also their memory.
+/// Opens sockets for all threads at all queues. Returns also their memory.
 fn bind(
     options: &InterfaceOptions,
     filter: &Filter,
@@ -161,21 +141,17 @@ fn bind(
     let mut bytes = 0;
     let mut threads: Vec<Bound> = (0..filter.ports).map(|_| Bound::default()).collect();
     for queue in 0..filter.queues {
-        let served = |port: &u32| is_served(options.steering, filter.queues, queue, *port);
-        let sockets = (0..filter.ports).filter(served).count() as u32;
-        let binding = QueueBinding { interface: &options.interface, index, queue, sockets };
-        if sockets > 0 {
-            bytes += binding.bytes();
-        }
-        let mut first: Option<usize> = None;
-        for port in (0..filter.ports).filter(served) {
-            let socket = match first.and_then(|port| threads[port].0.last()) {
-                None => until_free(|| Socket::first(&binding, options.copying))?,
-                Some(first) => first.beside(&binding)?,
+        let binding = QueueBinding { interface: &options.interface, index, queue, sockets: filter.ports };
+        bytes += binding.bytes();
+        for port in 0..filter.ports {
+            let socket = if port == 0 {
+                until_free(|| Socket::first(&binding))?
+            } else {
+                // The first thread's newest socket is the one at this queue.
+                threads[0].0[queue as usize].beside(&binding)?
             };
             let key = queue * filter.ports + port;
             map.insert(key, &socket)?;
-            first = first.or(Some(port as usize));
             let (sockets, keys) = &mut threads[port as usize];
             sockets.push(socket);
             keys.push(key);

@@ -10,14 +10,13 @@
 //! | `packet` | headers |
 //! | `netlink`, `ethtool` | what the kernel and the card know of the network |
 //! | `server`, `client` | the two ends of the path |
-//! | `rules` | rules of a card from ports to queues; not tested |
 //!
 //! # Threads and queues
 //! Each thread has its own port (`first_port + core`) and its own socket at each queue that may deliver datagrams to
 //! that port. An interface with one queue delivers the packets of all threads by it; the sockets of a queue share
 //! memory and its rings of frames under a lock (see `socket`). A card with several queues distributes packets by a
-//! hash of addresses and ports, so that any queue may deliver a thread's packets: the thread then has a socket at
-//! every queue ([`XdpSteering::EveryQueue`]), or the card is given rules ([`XdpSteering::Rules`]).
+//! hash of addresses and ports, so that any queue may deliver a thread's packets: the thread has a socket at every
+//! queue.
 //!
 //! # What the program does not see
 //! Only packets that reach the interface by the wire, addressed to its own MAC address. A client on the same machine
@@ -25,8 +24,8 @@
 //! VLANs, with IP options and in fragments.
 //!
 //! # What has been tested
-//! Everything here has been tested on veth pairs, native and generic, which copy. Zero copy and steering rules need a
-//! real card; they follow the kernel's documentation and have not been run.
+//! Everything here has been tested on veth pairs, native and generic. Packets are always copied between the card's
+//! memory and the shared memory; zero copy and a card's rules from ports to queues need a real card and do not exist.
 
 mod bpf;
 mod client;
@@ -37,7 +36,6 @@ mod netlink;
 mod packet;
 mod program;
 mod ring;
-mod rules;
 mod server;
 mod socket;
 mod sys;
@@ -58,26 +56,6 @@ pub enum XdpAttach {
     NativeOnly,
     /// In the kernel: works with any driver, but is slower.
     Generic,
-}
-
-/// Whether packets are copied between the card's memory and the shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum XdpCopying {
-    /// Always: works with any driver.
-    Copy,
-    /// Only if the driver does not support zero copy: [`XdpFacts::zero_copy`] reports it. Not tested on a real card.
-    ZeroCopyFirst,
-}
-
-/// How datagrams reach the thread of their port, if the interface has several queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum XdpSteering {
-    /// Each thread listens to every queue. Always works; many threads and queues make many sockets, and a packet may
-    /// arrive on another processor than its thread's.
-    EveryQueue,
-    /// The card is given rules from ports to queues (ethtool's n-tuple rules, for IPv4 and IPv6), and a thread
-    /// listens only to its queue. Not tested on a real card.
-    Rules,
 }
 
 /// Whether UDP checksums are verified. The checksum of the IPv4 header always is.

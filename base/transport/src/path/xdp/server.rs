@@ -5,7 +5,7 @@ use super::interface::{self, Endpoint, InterfaceOptions, XdpFacts};
 use super::packet::{self, Datagram};
 use super::socket::{self, Arrived, IDLE_ROUNDS, Kick, Socket};
 use super::umem::{Frame, PAYLOAD_AT};
-use super::{XdpAttach, XdpChecksums, XdpCopying, XdpSteering};
+use super::{XdpAttach, XdpChecksums};
 use crate::path::losses::{LossMeter, SocketMeter, Unreadable};
 use crate::path::{BURST_MAX, PAYLOAD_MAX, Park, Sent, ServerPath};
 use rustix::fd::BorrowedFd;
@@ -25,19 +25,12 @@ pub struct XdpServerOptions {
     pub cores: usize,
     /// Where the program runs.
     pub attach: XdpAttach,
-    pub copying: XdpCopying,
-    pub steering: XdpSteering,
     pub checksums: XdpChecksums,
 }
 
 impl XdpServerOptions {
     fn interface_options(&self) -> InterfaceOptions {
-        InterfaceOptions {
-            interface: self.interface.clone(),
-            attach: self.attach,
-            copying: self.copying,
-            steering: self.steering,
-        }
+        InterfaceOptions { interface: self.interface.clone(), attach: self.attach }
     }
 
     /// The memory that all paths share with the kernel, in bytes. It is committed from the start.
@@ -260,8 +253,6 @@ mod tests {
             first_port: 11_300,
             cores: 1,
             attach: XdpAttach::NativeOnly,
-            copying: XdpCopying::Copy,
-            steering: XdpSteering::EveryQueue,
             checksums: XdpChecksums::Trust,
         };
         let path = cable.server.run(|| XdpServerPath::open(&options)).unwrap().remove(0);

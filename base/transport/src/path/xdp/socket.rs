@@ -5,7 +5,6 @@
 //! the completion ring, which returns frames that were sent. These two are under a lock, which a thread takes once
 //! for each burst; packets themselves use rings of each socket's own.
 
-use super::XdpCopying;
 use super::error::XdpError;
 use super::ring::{Consumer, Descriptor, Producer};
 use super::umem::{FRAME_BYTES, Frame, Umem, offset_in_frame};
@@ -14,7 +13,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
-    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpOptionsFlags,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING,
 };
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with, sockopt,
@@ -203,24 +202,7 @@ fn open(receive_slots: u32) -> Result<OwnedFd, XdpError> {
 
 impl Socket {
     /// The first socket of a queue. It makes what the others share.
-    pub(super) fn first(binding: &QueueBinding<'_>, copying: XdpCopying) -> Result<Self, XdpError> {
-        if copying == XdpCopying::ZeroCopyFirst
-            && let Some(socket) = Self::zero_copy(binding)
-        {
-            return socket;
-        }
-        Self::try_first(binding, SocketAddrXdpFlags::XDP_COPY)
-    }
-
-    /// The first socket of a queue with memory that the card itself reads and writes; `None` if the driver cannot do that. **Not tested**:
-    /// no virtual interface does. It follows the kernel's documentation.
-    fn zero_copy(binding: &QueueBinding<'_>) -> Option<Result<Self, XdpError>> {
-        let socket = Self::try_first(binding, SocketAddrXdpFlags::XDP_ZEROCOPY);
-        let is_final = socket.as_ref().map_or_else(XdpError::is_occupied, |_| true);
-        is_final.then_some(socket)
-    }
-
-    fn try_first(binding: &QueueBinding<'_>, copying: SocketAddrXdpFlags) -> Result<Self, XdpError> {
+    pub(super) fn first(binding: &QueueBinding<'_>) -> Result<Self, XdpError> {
         let (sizes, frames) = (binding.sizes(), binding.sizes().frames);
         let fd = open(sizes.receive_slots)?;
         let at = XdpError::at("give memory to AF_XDP");
@@ -241,7 +223,7 @@ impl Socket {
         };
         let socket = Self::with_rings(fd, Arc::new(queue))?;
         socket.queue.lock().circulate();
-        let flags = copying | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+        let flags = SocketAddrXdpFlags::XDP_COPY | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
         let address = SocketAddrXdp::new(flags, binding.index, binding.queue);
         bind(&socket.fd, &address).map_err(|errno| bind_error(binding.interface, errno))?;
         Ok(socket)
@@ -264,12 +246,6 @@ impl Socket {
             Consumer::map(fd.as_fd(), XDP_PGOFF_RX_RING, offsets.rx, queue.receive_slots).map_err(&at)?;
         let send = Producer::map(fd.as_fd(), XDP_PGOFF_TX_RING, offsets.tx, SEND_SLOTS).map_err(&at)?;
         Ok(Socket { receive, send, fd: Arc::new(fd), queue })
-    }
-
-    /// Whether the card accesses the memory directly.
-    pub(super) fn is_zero_copy(&self) -> bool {
-        sockopt::xdp_options(&self.fd)
-            .is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
     }
 
     pub(super) fn umem(&self) -> &Umem {
