@@ -2,11 +2,16 @@
 
 #[cfg(not(guira_loom))]
 mod door {
+    // Where one thread at a time runs, one that spins must let the others run.
+    #[cfg(guira_simulated)]
+    pub use guira_world::thread::{yield_now as spin_loop, yield_now};
+    #[cfg(not(guira_simulated))]
     pub use std::hint::spin_loop;
     pub(crate) use std::sync::Mutex;
     pub use std::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
+    #[cfg(not(guira_simulated))]
     pub use std::thread::yield_now;
 }
 

@@ -1,5 +1,12 @@
-//! Threads: std's. No other crate of base, engines, node and fleet names std's, so that a simulator can exchange them.
+//! Threads: std's, or under `--cfg guira_simulated` the tasks of guira_world. No other crate of base, engines, node and
+//! fleet names either.
 
+#[cfg(guira_simulated)]
+pub use guira_world::thread::{
+    Builder, JoinHandle, Scope, ScopedJoinHandle, Thread, available_parallelism, current, panicking, park,
+    park_timeout, scope, sleep, spawn, yield_now,
+};
+#[cfg(not(guira_simulated))]
 pub use std::thread::{
     Builder, JoinHandle, Scope, ScopedJoinHandle, Thread, available_parallelism, current, panicking, park,
     park_timeout, scope, sleep, spawn, yield_now,

@@ -10,7 +10,6 @@ mod mailbox;
 pub mod net;
 mod passing;
 mod path;
-mod peer;
 mod poll;
 mod stream;
 mod tls;
@@ -20,8 +19,9 @@ pub use datagram::{
     DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, Peer, PortSharing, datagram_socket,
 };
 pub use inherited::{Inherited, inherited_sockets};
-pub use listener::{AcceptError, ListenError, ListenOptions, Listener, is_listening};
+pub use listener::{AcceptError, ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;
+pub use net::{connect_unix, is_listening, notice_lost_peer};
 pub use passing::{FDS_AT_ONCE, PeerProcess, receive_fds, send_fds};
 pub use path::{
     BURST_MAX, ClientPath, Lender, LossMeter, Losses, PAYLOAD_MAX, Park, RING_PATH_BYTES, RingClientPath,
@@ -29,7 +29,6 @@ pub use path::{
     XdpChecksums, XdpClientOptions, XdpClientPath, XdpError, XdpFacts, XdpMode, XdpServerOptions,
     XdpServerPath, client_rings_bytes, ring_paths,
 };
-pub use peer::{connect_unix, notice_lost_peer};
 pub use poll::{Event, Interest, Poll, Token, wait_for};
 pub use stream::{Progress, Stream};
 pub use tls::{

@@ -1,18 +1,14 @@
 //! Listening sockets.
 
 use crate::address::Address;
-use crate::net::TcpListener;
-use crate::net::{UnixListener, UnixStream};
+use crate::net::{self, TcpListener, UnixListener};
 use crate::stream::Stream;
-use guira_sync::lock::Mutex;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use rustix::net::AddressFamily;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,12 +73,12 @@ impl Listener {
         let fail = |source| ListenError { address: address.clone(), source };
         match address {
             Address::Tcp(wanted) => {
-                let socket = tcp(*wanted, options.backlog).map_err(fail)?;
+                let socket = net::listen_tcp(*wanted, options.backlog).map_err(fail)?;
                 let address = Address::Tcp(socket.local_addr().map_err(fail)?);
                 Ok(Listener { socket: Socket::Tcp(socket), address })
             }
             Address::Unix(path) => {
-                let socket = unix(path, options.unix_mode).map_err(fail)?;
+                let socket = net::listen_unix(path, options.unix_mode).map_err(fail)?;
                 let file = file_number(path).map(|number| (path.clone(), number));
                 Ok(Listener { socket: Socket::Unix(socket, file), address: address.clone() })
             }
@@ -94,7 +90,7 @@ impl Listener {
     /// # Errors
     /// An error of the system, or that it does not listen, or is neither TCP nor UNIX.
     pub fn adopt(socket: OwnedFd) -> io::Result<Self> {
-        if !is_listening(&socket)? {
+        if !net::is_listening(&socket)? {
             return Err(io::Error::other(NOT_LISTENING));
         }
         Self::of(socket)
@@ -178,16 +174,14 @@ impl Listener {
 
     /// Whether connections can be accepted: no process that shares the socket has shut it down, or one listens on it again.
     pub fn is_listening(&self) -> bool {
-        is_listening(self).unwrap_or(false) && !self.is_shut_down()
+        net::is_listening(self).unwrap_or(false) && !self.is_shut_down()
     }
 
     /// Whether a process that shares this UNIX socket has shut it down. accept(2) fails with EAGAIN then, and the
     /// poller reports the socket again and again. (Over TCP accept(2) says so.)
     fn is_shut_down(&self) -> bool {
         let Socket::Unix(socket, _) = &self.socket else { return false };
-        let mut polled = [PollFd::new(socket, PollFlags::empty())];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
+        net::is_shut_down(socket)
     }
 }
 
@@ -228,51 +222,7 @@ impl AcceptError {
     }
 }
 
-/// Whether a socket listens: another process that holds it may have shut it down.
-///
-/// # Errors
-/// If it is no socket.
-pub fn is_listening(socket: impl AsFd) -> io::Result<bool> {
-    Ok(sockopt::socket_acceptconn(socket.as_fd())?)
-}
-
 const NOT_LISTENING: &str = "the socket does not listen (in a systemd unit, Accept=yes passes such sockets)";
-
-fn tcp(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket: OwnedFd = socket_with(family, SocketType::STREAM, flags, None)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    if address.is_ipv6() {
-        sockopt::set_ipv6_v6only(&socket, true)?;
-    }
-    bind(&socket, &address)?;
-    listen(&socket, backlog.min(i32::MAX as u32) as i32)?;
-    Ok(TcpListener::from(socket))
-}
-
-fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
-    if is_left_over(path) {
-        std::fs::remove_file(path)?;
-    }
-    // The permissions must be right from the start, or another user could connect in between. The umask is that of all threads.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one = ONE_AT_A_TIME.lock();
-    let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));
-    let socket = UnixListener::bind(path);
-    rustix::process::umask(before);
-    let socket = socket?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
-}
-
-/// Whether the socket file is stale: no process listens on it. Other errors, such as missing permissions, do not
-/// count.
-fn is_left_over(path: &Path) -> bool {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    is_socket && UnixStream::connect(path).err().is_some_and(refused)
-}
 
 /// Device and inode, which distinguish files of the same name.
 fn file_number(path: &Path) -> Option<(u64, u64)> {
@@ -303,6 +253,7 @@ impl Drop for Listener {
 mod tests {
     use super::*;
     use crate::net::TcpStream;
+    use crate::net::UnixStream;
     use crate::stream::Progress;
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;

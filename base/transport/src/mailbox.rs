@@ -1,8 +1,8 @@
 //! Messages to a thread that may be blocked in [`crate::Poll::wait`].
 
+use crate::net::Bell;
 use guira_sync::lock::Mutex;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
 
 /// A queue of messages with a descriptor to poll.
@@ -10,7 +10,7 @@ use std::io;
 pub struct Mailbox<T> {
     /// LOCK: mailbox. Leaf.
     messages: Mutex<Vec<T>>,
-    bell: OwnedFd,
+    bell: Bell,
 }
 
 impl<T> Mailbox<T> {
@@ -19,8 +19,7 @@ impl<T> Mailbox<T> {
     /// # Errors
     /// An error of the system.
     pub fn new() -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Mailbox { messages: Mutex::new(Vec::new()), bell })
+        Ok(Mailbox { messages: Mutex::new(Vec::new()), bell: Bell::new()? })
     }
 
     /// Adds a message and wakes the owner.
@@ -31,15 +30,12 @@ impl<T> Mailbox<T> {
 
     /// Wakes the owner. Async-signal-safe.
     pub fn ring(&self) {
-        // It fails only if the counter is full, and then the owner is woken anyway.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        self.bell.ring();
     }
 
     /// Takes all messages, and resets the descriptor.
     pub fn take(&self) -> Vec<T> {
-        let mut count = [0; 8];
-        // It fails if the descriptor was not readable, which does no harm.
-        let _ = rustix::io::read(&self.bell, &mut count);
+        self.bell.reset();
         std::mem::take(&mut self.messages.lock())
     }
 }

@@ -1,13 +1,11 @@
 //! Connected sockets.
 
 use crate::address::Address;
-use crate::net::TcpStream;
-use crate::net::UnixStream;
+use crate::net::{self, TcpStream, UnixStream};
 use crate::poll::Interest;
 use crate::tls::{TlsFacts, TlsStream};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, sockopt};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 
@@ -72,33 +70,10 @@ impl Stream {
     /// # Errors
     /// As above.
     pub fn connect_marked(address: &Address, service: u8) -> io::Result<Self> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let family = match address {
-            Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
-            Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
-            Address::Unix(_) => AddressFamily::UNIX,
-        };
-        let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
-        match address {
-            Address::Tcp(SocketAddr::V4(_)) if service != 0 => sockopt::set_ip_tos(&socket, service)?,
-            Address::Tcp(SocketAddr::V6(_)) if service != 0 => {
-                sockopt::set_ipv6_tclass(&socket, service.into())?;
-            }
-            _ => {}
-        }
-        let (begun, stream) = match address {
-            Address::Tcp(address) => {
-                sockopt::set_tcp_nodelay(&socket, true)?;
-                (net::connect(&socket, address), Stream::Tcp(socket.into()))
-            }
-            Address::Unix(path) => {
-                (net::connect(&socket, &SocketAddrUnix::new(path)?), Stream::Unix(socket.into()))
-            }
-        };
-        match begun {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(stream),
-            Err(error) => Err(error.into()),
-        }
+        Ok(match address {
+            Address::Tcp(address) => Stream::Tcp(net::begin_tcp(*address, service)?),
+            Address::Unix(path) => Stream::Unix(net::begin_unix(path)?),
+        })
     }
 
     /// What has gone wrong with the socket since this was asked last.
@@ -106,7 +81,7 @@ impl Stream {
     /// # Errors
     /// Just that.
     pub fn take_error(&self) -> io::Result<()> {
-        sockopt::socket_error(self)?.map_err(io::Error::from)
+        net::take_error(self)
     }
 
     /// Whether all that there is of the connection is its socket: another process can go on with that.

@@ -24,8 +24,9 @@ enum Tests {
 }
 
 const PRODUCT: &[&str] = &["base/", "engines/", "node/", "fleet/"];
-const SYNC: &[&str] = &["base/sync/"];
-const TRANSPORT: &[&str] = &["base/transport/"];
+/// `base/world` stands in for std.
+const SYNC: &[&str] = &["base/sync/", "base/world/"];
+const TRANSPORT: &[&str] = &["base/transport/", "base/world/"];
 /// Files of Regions, and facts about the machine, belong to base.
 const FILE_USERS: &[&str] = &["base/serving/", "base/web/", "node/", "fleet/"];
 

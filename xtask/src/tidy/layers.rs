@@ -43,10 +43,11 @@ use MayUse::{Anything, AnythingBelowTheLab, Only, Product};
 
 /// The table: a crate and what it may use.
 pub(crate) const TABLE: &[(&str, MayUse)] = &[
-    ("guira-sync", Only(&[])),
+    ("guira-world", Only(&[])),
+    ("guira-sync", Only(&["guira-world"])),
     ("guira-memory", Only(&["guira-sync"])),
     ("guira-disk", Only(&["guira-sync"])),
-    ("guira-transport", Only(&["guira-disk", "guira-sync"])),
+    ("guira-transport", Only(&["guira-disk", "guira-sync", "guira-world"])),
     ("guira-protocol", Only(&[])),
     (
         "guira-serving",

@@ -18,7 +18,7 @@ impl Default for Scratch {
         let folder = if shared.is_dir() { shared } else { std::env::temp_dir() };
         let mut number = FILES.lock();
         *number += 1;
-        Scratch(folder.join(format!("guira-test-{}-{number}", std::process::id())))
+        Scratch(folder.join(format!("guira-test-{}-{}", std::process::id(), *number)))
     }
 }
 

@@ -1,25 +1,12 @@
-//! Waiting for events of several sockets.
+//! The system's poller.
 
+use super::{Event, Interest, Token};
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::time::Timespec;
 use std::fmt;
 use std::io;
 use std::time::Duration;
-
-/// Identifies a registered source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token(pub u64);
-
-/// The events to wait for. Ends and errors are always reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    Read,
-    Write,
-    ReadWrite,
-    /// Only the end.
-    End,
-}
 
 impl Interest {
     fn flags(self) -> epoll::EventFlags {
@@ -30,13 +17,6 @@ impl Interest {
             Interest::End => epoll::EventFlags::empty(),
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
-    pub token: Token,
-    /// The source has failed, or its other end is closed completely.
-    pub failed: bool,
 }
 
 /// A set of event sources (epoll, level-triggered).
@@ -141,23 +121,5 @@ pub fn wait_for(sources: &[(BorrowedFd<'_>, Interest)], timeout: Option<Duration
         Ok(ready) => Ok(ready),
         Err(rustix::io::Errno::INTR) => Ok(0),
         Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::net::UnixStream;
-    use std::io::Write;
-
-    #[test]
-    fn waiting_for_a_few_sources_ends_with_an_event_or_the_time() {
-        let (mut one, other) = UnixStream::pair().unwrap();
-        let read = [(other.as_fd(), Interest::Read)];
-        assert_eq!(wait_for(&read, Some(Duration::ZERO)).unwrap(), 0);
-        let both = [(other.as_fd(), Interest::Read), (one.as_fd(), Interest::ReadWrite)];
-        assert_eq!(wait_for(&both, None).unwrap(), 1, "one can be written to");
-        one.write_all(b"x").unwrap();
-        assert_eq!(wait_for(&read, None).unwrap(), 1);
     }
 }

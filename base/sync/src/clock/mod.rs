@@ -1,10 +1,15 @@
 //! Two clocks of two types. The *coarse* clock of expiry counts whole [`Seconds`] since a base that lies before
 //! the first item; tests move it. The *fine* clock ([`Stopwatch`]) measures and decides nothing.
 
+#[cfg(not(guira_simulated))]
+mod system;
+
 use crate::atomic::{AtomicU32, Ordering};
-use rustix::time::{ClockId, clock_gettime};
+#[cfg(guira_simulated)]
+use guira_world::time as system;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+use system::Instant;
 
 /// Whole seconds since the base of a [`CoarseClock`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,7 +144,6 @@ impl CoarseClock {
     }
 
     /// The same, where it is `now` (in milliseconds since 1970), whatever the wall clock says.
-    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn system_at(base: TimeBase, now: u64) -> Self {
         let first = now.saturating_sub(base.unix.saturating_mul(1000)).max(u64::from(base.reached.0) * 1000);
         CoarseClock {
@@ -203,27 +207,23 @@ fn since(start: Instant, first: Millis) -> Millis {
 }
 
 /// The wall clock, in seconds since 1970.
-#[allow(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn wall_clock() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    system::wall().as_secs()
 }
 
 /// The wall clock, in milliseconds since 1970.
-#[allow(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn wall_clock_millis() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    system::wall().as_millis() as u64
 }
 
 /// The system's monotonic clock, in milliseconds: all processes of a machine have the same.
 pub fn monotonic_millis() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+    system::monotonic().as_millis() as u64
 }
 
 /// The processor time that this process has used.
 pub fn process_cpu() -> Duration {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), u32::try_from(used.tv_nsec).unwrap_or(0))
+    system::process_cpu()
 }
 
 /// Measures how long something takes.
@@ -232,7 +232,6 @@ pub struct Stopwatch(Instant);
 
 impl Stopwatch {
     /// Starts now.
-    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn start() -> Self {
         Stopwatch(Instant::now())
     }

@@ -1,11 +1,9 @@
-//! Locks: std's, without poisoning. The released programs abort at a panic, so no thread sees what a panic left behind.
-//!
-//! No other crate of base, engines, node and fleet uses std's locks, so that a simulator can exchange them.
+//! Std's locks, without poisoning.
 
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
-pub use std::sync::{Barrier, MutexGuard, Once, OnceLock, RwLockReadGuard, RwLockWriteGuard};
+pub use std::sync::{MutexGuard, OnceLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Mutual exclusion.
 #[derive(Debug, Default)]

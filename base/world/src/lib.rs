@@ -1,0 +1,26 @@
+//! A machine for simulation: coroutines in place of threads, one thread, a clock that only the scheduler moves, and a
+//! seed that decides every choice. A run with the same seed makes the same choices.
+//!
+//! The modules have the faces of the doors of base (`guira_sync::{lock, channel, thread, random, clock}`), which under
+//! `cfg(guira_simulated)` are these instead of std's. Each call that could let another thread run may do so here.
+//!
+//! | module | |
+//! |---|---|
+//! | [`scheduler`] | tasks, processes, time, choices |
+//! | [`thread`], [`lock`], [`channel`] | as in std |
+//! | [`time`], [`random`] | the clock, seeds |
+
+#![deny(missing_docs)]
+
+pub mod channel;
+mod coroutine;
+mod generator;
+pub mod lock;
+pub mod net;
+pub mod random;
+pub mod scheduler;
+pub mod thread;
+pub mod time;
+mod wait;
+
+pub use scheduler::{Options, Outcome, run};
