@@ -27,7 +27,7 @@ pub(crate) enum Step {
 impl Coroutine {
     /// # Errors
     /// If the system has no memory for a stack.
-    pub(crate) fn new(work: impl FnOnce() + 'static) -> io::Result<Self> {
+    pub(crate) fn new(work: Box<dyn FnOnce()>) -> io::Result<Self> {
         let stack = DefaultStack::new(STACK)?;
         Ok(Coroutine(Inner::with_stack(stack, move |yielder, ()| {
             RUNNING.set(yielder);

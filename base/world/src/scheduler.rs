@@ -312,7 +312,8 @@ impl World {
 
 /// Starts a task in a process.
 pub(crate) fn spawn_in(process: Process, name: String, work: impl FnOnce() + 'static) -> TaskId {
-    let coroutine = Coroutine::new(work).expect("memory for a stack");
+    // Boxed: the new stack has no room for large work at its begin.
+    let coroutine = Coroutine::new(Box::new(work)).expect("memory for a stack");
     with(|world| {
         let id = TaskId(u32::try_from(world.tasks.len()).expect("fewer tasks"));
         let (round, is_waiting, woken) = (0, false, Woken::ByTask);

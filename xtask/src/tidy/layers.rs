@@ -24,6 +24,7 @@ pub(crate) const LAB: &[&str] = &[
     "guira-load",
     "guira-sim",
     "guira-soak",
+    "guira-simulation",
     "guira-papers",
 ];
 
@@ -176,6 +177,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-load", AnythingBelowTheLab),
     ("guira-sim", AnythingBelowTheLab),
     ("guira-soak", AnythingBelowTheLab),
+    ("guira-simulation", AnythingBelowTheLab),
     ("guira-papers", AnythingBelowTheLab),
     ("guira-cli", Only(&["guira-client", "guira-sync"])),
     ("guira", Product),
