@@ -29,6 +29,11 @@ pub(crate) fn programs() -> Command {
     cargo(&["build", "--bins", "--test", "cli"])
 }
 
+/// Builds all programs and all test programs.
+pub(crate) fn everything() -> Command {
+    cargo(&["build", "--bins", "--tests"])
+}
+
 /// A program with the nightly toolchain. The variables that rustup sets for the toolchain of this process would
 /// win over the name, so they are taken away.
 pub(crate) fn nightly(words: &[&str]) -> Command {
