@@ -10,16 +10,14 @@ use super::pool::Job;
 use super::tools::{cargo, command, everything, works};
 use crate::workspace;
 
-/// What the protocol tests run on besides the default engine: the name of the run, and the variable that says so.
-const PROTOCOL: &[(&str, &str, &str)] = &[
-    ("classic", "GUIRA_TEST_ENGINE", "classic"),
-    ("fleec", "GUIRA_TEST_ENGINE", "fleec"),
-    ("mica", "GUIRA_TEST_ENGINE", "mica"),
-    ("mica-erew", "GUIRA_TEST_ENGINE", "mica:erew"),
-    // The protocol tests describe memcached, so they must hold for memcached itself.
-    (PEER, "GUIRA_TEST_SERVER", "memcached"),
-];
-const PEER: &str = "peer";
+/// The tests that run with each engine.
+const OF_ENGINES: [&str; 2] = [PROTOCOL, "extensions"];
+
+/// What memcached does: its tests run against memcached itself as well.
+const PROTOCOL: &str = "protocol";
+
+/// The engines besides the default one, some with an access mode.
+const ENGINES: [&str; 4] = ["classic", "fleec", "mica", "mica:erew"];
 
 /// A test program, and how it is run.
 #[derive(Clone, Debug)]
@@ -54,7 +52,7 @@ struct Profile {
 
 /// Compiles all tests. Its jobs run them.
 pub(crate) fn all(root: &Path) -> Work {
-    work(built(root, everything()).map(with_protocol))
+    work(built(root, everything()).map(with_engines))
 }
 
 /// The unit tests of the crates in which files differ from the branch `main`, or are not in a commit.
@@ -100,23 +98,28 @@ fn suite(artifact: Artifact) -> Option<Suite> {
     Some(Suite { name: artifact.target?.name, program, folder, variable: None })
 }
 
-/// The suites, and that of the protocol once more for each engine and for memcached.
-fn with_protocol(mut suites: Vec<Suite>) -> Vec<Suite> {
-    let Some(protocol) = suites.iter().find(|suite| suite.name == "protocol").cloned() else { return suites };
-    let has_peer = works(command(&["memcached", "--version"]));
-    if !has_peer {
-        println!("peer: skipped: memcached is not installed, so the tests are not run against it");
+/// The suites, and some of them once more for each engine and for memcached.
+fn with_engines(mut suites: Vec<Suite>) -> Vec<Suite> {
+    let mut more = Vec::new();
+    for suite in suites.iter().filter(|suite| OF_ENGINES.contains(&suite.name.as_str())) {
+        more.extend(ENGINES.map(|engine| suite.with(engine, "GUIRA_TEST_ENGINE")));
     }
-    let more = PROTOCOL.iter().filter(|(name, ..)| has_peer || *name != PEER);
-    suites.extend(more.map(|(name, variable, value)| Suite {
-        name: format!("protocol-{name}"),
-        variable: Some((variable, value)),
-        ..protocol.clone()
-    }));
+    if works(command(&["memcached", "--version"])) {
+        let protocol = suites.iter().filter(|suite| suite.name == PROTOCOL);
+        more.extend(protocol.map(|suite| suite.with("memcached", "GUIRA_TEST_SERVER")));
+    } else {
+        println!("memcached is not installed, so the tests of the protocol are not run against it");
+    }
+    suites.extend(more);
     suites
 }
 
 impl Suite {
+    fn with(&self, value: &'static str, variable: &'static str) -> Self {
+        let name = format!("{}-{}", self.name, value.replace(':', "-"));
+        Suite { name, variable: Some((variable, value)), ..self.clone() }
+    }
+
     /// Named with its package, since two packages may have a test of the same name.
     fn job(self) -> Job {
         let package = self.folder.file_name().unwrap_or_default().to_string_lossy();
@@ -131,15 +134,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_protocol_is_tested_once_more_with_each_engine() {
-        let [program, folder] = ["/t/protocol-1", "/x/tests"].map(PathBuf::from);
-        let protocol = Suite { name: "protocol".to_owned(), program, folder, variable: None };
-        let found = with_protocol(vec![protocol]);
+    fn some_suites_run_with_each_engine() {
+        let [program, folder] = ["/t/program-1", "/x/tests"].map(PathBuf::from);
+        let suite = |name: &str| Suite {
+            name: name.to_owned(),
+            program: program.clone(),
+            folder: folder.clone(),
+            variable: None,
+        };
+        let found = with_engines(["protocol", "extensions", "server"].map(suite).to_vec());
         let names: Vec<&str> = found.iter().map(|suite| suite.name.as_str()).collect();
-        for name in ["protocol", "protocol-classic", "protocol-fleec", "protocol-mica", "protocol-mica-erew"]
-        {
+        for name in ["server", "protocol", "protocol-classic", "extensions-fleec", "extensions-mica-erew"] {
             assert!(names.contains(&name), "{names:?}");
         }
+        assert!(!names.contains(&"server-mica") && !names.contains(&"extensions-memcached"), "{names:?}");
     }
 
     #[test]
