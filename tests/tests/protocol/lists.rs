@@ -57,9 +57,7 @@ fn a_long_list_is_complete_and_what_follows_it_is_answered() {
     let server = Server::start();
     newer_than_peer!(server, "begins with OK");
     let mut client = server.connect();
-    for key in 0..20_000 {
-        client.send(format!("set key{key} 0 0 1 noreply\r\nx\r\n"));
-    }
+    client.send_many((0..20_000).map(|key| format!("set key{key} 0 0 1 noreply\r\nx\r\n")));
     client.exchange("mn\r\n", "MN\r\n");
     client.send("lru_crawler metadump all\r\n");
     assert_eq!(client.line(), "OK");
@@ -183,9 +181,7 @@ fn listers(server: &Server) -> usize {
 
 /// Stores items, of a hundred bytes in a list each.
 fn store(client: &mut Client, items: std::ops::Range<usize>) {
-    for key in items {
-        client.send(format!("set key-with-a-long-name-{key:020} 0 0 1 noreply\r\nx\r\n"));
-    }
+    client.send_many(items.map(|key| format!("set key-with-a-long-name-{key:020} 0 0 1 noreply\r\nx\r\n")));
     client.sync();
 }
 
