@@ -16,20 +16,22 @@ use super::{Outcome, Step, Unable, Work, now};
 
 /// The jobs that take longest begin first, so that none of them runs alone at the end.
 const LONGEST: &[&str] = &[
-    "guira_slab",
-    "loom",
-    "python",
-    "soak-memc3",
-    "tests-protocol",
     "tests-fleet",
     "tests-router",
-    "soak",
-    "guira_mica",
-    "refusals",
-    "tests-client",
+    "guira_slab",
+    "loom",
     "tests-invalidator",
+    "tests-client",
+    "soak-memc3",
+    "python",
+    "tests-checker",
+    "guira_mica",
+    "tests-pools",
+    "tests-server",
+    "soak",
+    "refusals",
     "guira_fleec",
-    "pools",
+    "install",
 ];
 
 /// Jobs at once for each processor.
