@@ -60,6 +60,21 @@ impl Client {
             .unwrap_or_else(|error| panic!("sending \"{}\": {error}", escape::bytes(request)));
     }
 
+    /// Sends many requests in few calls of the system.
+    #[track_caller]
+    pub fn send_many(&mut self, requests: impl IntoIterator<Item = impl AsRef<[u8]>>) {
+        const AT_ONCE: usize = 64 << 10;
+        let mut buffer = Vec::new();
+        for request in requests {
+            buffer.extend_from_slice(request.as_ref());
+            if buffer.len() >= AT_ONCE {
+                self.send(&buffer);
+                buffer.clear();
+            }
+        }
+        self.send(&buffer);
+    }
+
     /// Sends as much of `request` as the server takes before it closes the connection.
     pub fn send_until_closed(&mut self, request: impl AsRef<[u8]>) {
         self.farewell = Farewell::Silent;
@@ -318,8 +333,8 @@ impl Client {
     fn read_up_to(&mut self, length: usize) -> Vec<u8> {
         let deadline = Deadline::after(self.patience);
         while self.heard.len() < length && self.fill(deadline) == Filled::More {}
-        let length = length.min(self.heard.len());
-        self.heard.drain(..length).collect()
+        let rest = self.heard.split_off(length.min(self.heard.len()));
+        std::mem::replace(&mut self.heard, rest)
     }
 
     /// What a failed expectation got, with what else comes within a moment.

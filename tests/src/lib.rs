@@ -1,11 +1,16 @@
 //! The harness of the protocol tests: a server of its own for each test, and a client that sends bytes
 //! and expects exact bytes.
 //!
-//! The tests themselves are under `tests/tests/protocol/`, one file per behaviour, all in one binary; those of the admin
-//! listener, which memcached does not have, are under `tests/tests/admin/`, those of the router and of the invalidator beside it.
-//! They run against the `guira` binary, or, with `GUIRA_TEST_SERVER=memcached`, against a real memcached:
-//! every expectation has been confirmed there, so a failure is a difference in behaviour and not a matter
-//! of opinion. See [`server::Server`] for the environment variables.
+//! | folder | what it tests | how often it runs |
+//! |---|---|---|
+//! | `tests/tests/protocol/` | what memcached does | with each engine, and with memcached |
+//! | `tests/tests/extensions/` | what only guira does | with each engine |
+//! | `tests/tests/server/` | where the engine makes no difference, or the tests name their engines | once |
+//! | the others | the admin listener, the router, the invalidator, … | once |
+//!
+//! Each has one file per behaviour. The tests of the protocol run against the `guira` binary, or, with
+//! `GUIRA_TEST_SERVER=memcached`, against a real memcached: every expectation has been confirmed there, so a failure is a
+//! difference in behaviour and not a matter of opinion. See [`server::Server`] for the environment variables.
 //!
 //! The law is memcached 1.6.45. Two macros name the exceptions:
 //! * [`newer_than_peer!`]: memcached 1.6.45 does it, an older memcached at hand does not;

@@ -24,9 +24,7 @@ fn memory_grows_and_is_given_back() {
     client.exchange("cache_memlimit 96\r\n", "OK\r\n");
     assert_eq!(client.stats("")["limit_maxbytes"], (96 << 20).to_string());
     let value = "x".repeat(4000);
-    for key in 0..20_000 {
-        client.send(format!("set key{key} 0 0 4000 noreply\r\n{value}\r\n"));
-    }
+    client.send_many((0..20_000).map(|key| format!("set key{key} 0 0 4000 noreply\r\n{value}\r\n")));
     client.sync();
     let grown = server.memory();
     assert!(grown > 70 << 20, "{grown}");
@@ -63,53 +61,48 @@ fn a_cache_that_was_started_small_can_become_large() {
 fn fill(client: &mut Client, count: usize, length: usize) {
     client.exchange("flush_all\r\n", "OK\r\n");
     let value = "x".repeat(length);
-    for key in 0..count {
-        client.send(format!("set key{key} 0 0 {length} noreply\r\n{value}\r\n"));
-    }
+    client.send_many((0..count).map(|key| format!("set key{key} 0 0 {length} noreply\r\n{value}\r\n")));
     client.sync();
 }
 
 /// Does so, and returns how many of them are there.
 fn stored(client: &mut Client, count: usize, length: usize) -> usize {
     fill(client, count, length);
-    (0..count).filter(|key| client.ask(format!("mg key{key}\r\n")) == "HD").count()
+    client.send_many((0..count).map(|key| format!("mg key{key}\r\n")));
+    (0..count).filter(|_| client.line() == "HD").count()
 }
 
 #[test]
 fn three_megabytes_hold_what_memcached_holds_in_them() {
     // Of memcached 1.6.18, which gives each class one page of a megabyte.
     for (length, count, least) in [(100, 12_000, 5_461), (1_000, 2_500, 885), (10_000, 400, 94)] {
-        for engine in engines().into_iter().filter(|engine| *engine != "mica-store") {
-            let server = Setup::new().engine(engine).options(&["-m", "3", "-t", "2"]).start();
-            let mut client = server.connect();
-            let held = stored(&mut client, count, length);
-            assert!(held >= least, "{engine}: {held} values of {length} bytes");
-            let large = format!("set large 0 0 1000000\r\n{}\r\n", "x".repeat(1_000_000));
-            client.exchange(large, "STORED\r\n");
-        }
+        let server = Setup::new().options(&["-m", "3", "-t", "2"]).start();
+        let mut client = server.connect();
+        let held = stored(&mut client, count, length);
+        assert!(held >= least, "{held} values of {length} bytes");
+        let large = format!("set large 0 0 1000000\r\n{}\r\n", "x".repeat(1_000_000));
+        client.exchange(large, "STORED\r\n");
     }
 }
 
 #[test]
 fn a_running_cache_shrinks_to_eight_megabytes_and_grows_again() {
-    for engine in engines().into_iter().filter(|engine| *engine != "mica-store") {
-        let server = Setup::new().engine(engine).options(&["-m", "64", "-t", "2"]).start_guira();
-        let mut client = server.connect();
-        assert!(stored(&mut client, 9_000, 4_000) > 8_000, "{engine}");
-        assert!(server.memory() > 32 << 20);
-        client.exchange("cache_memlimit 8\r\n", "OK\r\n");
-        assert_eq!(limit(&mut client), 8 << 20, "{engine}");
-        wait_for("memory to be given back", || {
-            client.sync();
-            (server.memory() < 14 << 20).then_some(())
-        });
-        let held = stored(&mut client, 9_000, 4_000);
-        assert!((1_000..2_100).contains(&held), "{engine}: {held}");
-        assert!(server.memory() < 14 << 20, "{engine}");
-        client.exchange("cache_memlimit 64\r\n", "OK\r\n");
-        assert!(stored(&mut client, 9_000, 4_000) > 8_000, "{engine}");
-        assert!(server.memory() < 64 << 20, "{engine}");
-    }
+    let server = Setup::new().start_guira();
+    let mut client = server.connect();
+    assert!(stored(&mut client, 9_000, 4_000) > 8_000);
+    assert!(server.memory() > 32 << 20);
+    client.exchange("cache_memlimit 8\r\n", "OK\r\n");
+    assert_eq!(limit(&mut client), 8 << 20);
+    wait_for("memory to be given back", || {
+        client.sync();
+        (server.memory() < 14 << 20).then_some(())
+    });
+    let held = stored(&mut client, 9_000, 4_000);
+    assert!((1_000..2_100).contains(&held), "{held}");
+    assert!(server.memory() < 14 << 20);
+    client.exchange("cache_memlimit 64\r\n", "OK\r\n");
+    assert!(stored(&mut client, 9_000, 4_000) > 8_000);
+    assert!(server.memory() < 64 << 20);
 }
 
 /// The number of MiB at the end of the first line of the log with `text`.
@@ -135,7 +128,7 @@ fn a_limit_that_is_refused_is_reported_with_the_one_that_is_not() {
 #[test]
 fn a_limit_below_what_cannot_be_given_back_is_raised_and_reported() {
     // Each partition's index has a huge page.
-    let server = Setup::new().engine("mica").options(&["-m", "1024"]).start_guira();
+    let server = Setup::new().engine("mica").guira_argument("--memory=1GiB").start_guira();
     let mut client = server.connect();
     client.exchange("cache_memlimit 8\r\n", "OK\r\n");
     let limit = limit(&mut client);

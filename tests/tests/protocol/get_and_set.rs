@@ -95,10 +95,10 @@ fn many_keys_keep_their_values() {
     let server = Server::start();
     let mut client = server.connect();
     let value = |number: u32| format!("value of {number} {}", "x".repeat((number % 90) as usize));
-    for number in 0..20_000 {
+    client.send_many((0..20_000).map(|number| {
         let value = value(number);
-        client.send(format!("set key{number} {number} 0 {} noreply\r\n{value}\r\n", value.len()));
-    }
+        format!("set key{number} {number} 0 {} noreply\r\n{value}\r\n", value.len())
+    }));
     client.sync();
     for number in (0..20_000).step_by(7) {
         let value = value(number);

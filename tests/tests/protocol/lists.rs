@@ -1,6 +1,7 @@
 //! Lists of what is stored: `lru_crawler metadump` and `mgdump`, `stats cachedump` and `stats sizes`.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
@@ -57,9 +58,7 @@ fn a_long_list_is_complete_and_what_follows_it_is_answered() {
     let server = Server::start();
     newer_than_peer!(server, "begins with OK");
     let mut client = server.connect();
-    for key in 0..20_000 {
-        client.send(format!("set key{key} 0 0 1 noreply\r\nx\r\n"));
-    }
+    client.send_many((0..20_000).map(|key| format!("set key{key} 0 0 1 noreply\r\nx\r\n")));
     client.exchange("mn\r\n", "MN\r\n");
     client.send("lru_crawler metadump all\r\n");
     assert_eq!(client.line(), "OK");
@@ -182,10 +181,8 @@ fn listers(server: &Server) -> usize {
 }
 
 /// Stores items, of a hundred bytes in a list each.
-fn store(client: &mut Client, items: std::ops::Range<usize>) {
-    for key in items {
-        client.send(format!("set key-with-a-long-name-{key:020} 0 0 1 noreply\r\nx\r\n"));
-    }
+fn store(client: &mut Client, items: Range<usize>) {
+    client.send_many(items.map(|key| format!("set key-with-a-long-name-{key:020} 0 0 1 noreply\r\nx\r\n")));
     client.sync();
 }
 
@@ -224,16 +221,27 @@ fn the_end_of_a_list_that_is_not_read_keeps_no_thread() {
     let scratch = Scratch::new();
     let server = with_small_buffers(&scratch);
     let mut client = server.connect();
-    // Lists that are longer than what a socket takes, by little and by up to 30 KB.
-    let (mut items, mut longer) = (0, 0);
-    while longer < 6 {
-        store(&mut client, items..items + 50);
-        items += 50;
+    let is_longer = |client: &mut Client, items: Range<usize>| {
+        store(client, items);
         let list = begin_list(&server);
         wait_for("the end of the walk", || (listers(&server) == 0).then_some(()));
-        longer += usize::from(states_at_home(&mut client).contains(&"conn_mwrite".to_owned()));
+        let is_longer = states_at_home(client).contains(&"conn_mwrite".to_owned());
         list.abandon();
         wait_for("its end", || (client.stats("")["curr_connections"] == "1").then_some(()));
+        is_longer
+    };
+    // Lists that are longer than what a socket takes, by little and by up to 30 KB: the thread leaves no more to the
+    // worker. What a socket takes is found by 25 KB.
+    let mut items = 0;
+    while !is_longer(&mut client, items..items + 250) {
+        items += 250;
+    }
+    client.exchange("flush_all\r\n", "OK\r\n");
+    store(&mut client, 0..items);
+    let mut longer = 0;
+    while longer < 6 {
+        longer += usize::from(is_longer(&mut client, items..items + 50));
+        items += 50;
     }
     let mut clients: Vec<Client> = (0..10).map(|_| begin_list(&server)).collect();
     wait_for("all ends to be left to the workers", || (listers(&server) == 0).then_some(()));

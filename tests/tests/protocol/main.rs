@@ -1,40 +1,26 @@
-//! The protocol as bytes over a socket: one file per behaviour, one binary for all.
+//! The protocol as bytes over a socket, with each engine and with memcached: one file per behaviour.
 //!
-//! Run against the law itself with `GUIRA_TEST_SERVER=memcached cargo test -p guira-tests`.
+//! Run against the law itself with `GUIRA_TEST_SERVER=memcached cargo test -p guira-tests --test protocol`.
 #![forbid(unsafe_code)]
 
 mod add_replace_append_prepend;
-mod advice;
 mod arriving_values;
 mod bad_input;
 mod binary;
 mod cache_memlimit;
 mod cas_unique;
-mod ceiling;
 mod change_when_full;
 mod connections;
 mod delete;
-mod delete_hold_off;
 mod differential;
 mod expiry;
-mod failed_start;
-mod fairness;
 mod flush_all;
-mod flush_prefix;
-mod forwarded;
-mod forwarded_binary;
-mod full_file_system;
-mod full_without_evictions;
 mod get_and_set;
-mod huge_values;
 mod incr_decr;
-mod kept_policy;
 mod key_limits;
 mod large_values;
-mod leases;
 mod lists;
 mod login;
-mod logs;
 mod meta_arithmetic;
 mod meta_base64_keys;
 mod meta_cas_override;
@@ -44,31 +30,18 @@ mod meta_get;
 mod meta_noop_quiet;
 mod meta_set;
 mod meta_stale_win_recache;
-mod mica_datagrams;
-mod mica_packets;
-mod mica_rings;
 mod multiget;
 mod noreply;
 mod numbers;
 mod opaque;
 mod pipelining;
-mod policy;
 mod rare_commands;
-mod region_damage;
-mod restart;
-mod short_lived;
-mod sizes;
 mod slow_reader;
 mod stats;
 mod stats_detail;
-mod store_engine;
-mod takeover;
-mod tls;
-mod top_keys;
 mod touch_and_gat;
 mod udp;
 mod unix_socket;
-mod upgrade;
 mod value_limits;
 mod version_verbosity;
 mod watch;

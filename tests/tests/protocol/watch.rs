@@ -215,9 +215,7 @@ fn evictions_are_logged() {
     let mut log = watcher(&server, "evictions");
     let mut client = server.connect();
     let value = "x".repeat(10_000);
-    for key in 0..3_000 {
-        client.send(format!("set key{key} 0 0 10000 noreply\r\n{value}\r\n"));
-    }
+    client.send_many((0..3_000).map(|key| format!("set key{key} 0 0 10000 noreply\r\n{value}\r\n")));
     client.sync();
     let line = event(&mut log);
     starts_with(&line, "type=eviction key=key");

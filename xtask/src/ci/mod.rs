@@ -1,10 +1,11 @@
-//! Steps of continuous integration: each runs one command, or says in one line why it cannot.
+//! Steps of continuous integration: each runs commands, or says in one line why it cannot.
 
 mod clients;
 pub(crate) mod dist;
 mod fuzz;
 mod mysql;
 mod output;
+mod pool;
 pub(crate) mod python;
 pub(crate) mod sanitize;
 pub(crate) mod soak;
@@ -17,13 +18,16 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use crate::tidy;
+use pool::Job;
 
 /// What a step does.
 pub(crate) enum Work {
     /// Runs these programs in order, as long as they succeed.
     Commands(Vec<Command>),
+    /// Runs these jobs beside each other, and beside those of other steps.
+    Jobs(Vec<Job>),
     /// Does this in this process.
-    Call(Box<dyn FnOnce() -> Result<(), String>>),
+    Call(Box<dyn FnOnce() -> Result<(), String> + Send>),
     /// Checks the rules of the house in this process.
     Tidy,
     /// Cannot be done here, for this reason.
@@ -37,6 +41,33 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// What it does, decided when its turn comes: an earlier step may provide what it needs.
     pub(crate) work: fn(&Path) -> Work,
+}
+
+/// The steps of a command.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// Run one after the other: each needs all processors, or provides what the later ones need.
+    pub(crate) in_order: Vec<Step>,
+    /// Run at once, after the others: they wait more than they compute.
+    pub(crate) side_by_side: Vec<Step>,
+}
+
+impl From<Vec<Step>> for Plan {
+    fn from(in_order: Vec<Step>) -> Self {
+        Plan { in_order, side_by_side: Vec::new() }
+    }
+}
+
+impl Plan {
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.in_order.iter().chain(&self.side_by_side).map(|step| step.name)
+    }
+
+    fn keep(&mut self, chosen: &[String]) {
+        let is_chosen = |step: &Step| chosen.is_empty() || chosen.iter().any(|name| name == step.name);
+        self.in_order.retain(is_chosen);
+        self.side_by_side.retain(is_chosen);
+    }
 }
 
 /// How a step ended.
@@ -57,35 +88,45 @@ pub(crate) enum Unable {
     Fails,
 }
 
-/// Runs the steps, all or those `chosen` by name, and tells how many passed, failed and were skipped.
-pub(crate) fn run(root: &Path, steps: Vec<Step>, chosen: &[String], unable: Unable) -> ExitCode {
-    if let Some(unknown) = chosen.iter().find(|name| !steps.iter().any(|step| step.name == name.as_str())) {
-        let known = steps.iter().map(|step| step.name).collect::<Vec<_>>().join(" ");
+/// Runs the steps, all or those `chosen` by name, and prints how many passed, failed and were skipped.
+pub(crate) fn run(root: &Path, plan: impl Into<Plan>, chosen: &[String], unable: Unable) -> ExitCode {
+    let mut plan = plan.into();
+    if let Some(unknown) = chosen.iter().find(|chosen| plan.names().all(|name| name != chosen.as_str())) {
+        let known = plan.names().collect::<Vec<_>>().join(" ");
         eprintln!("there is no step {unknown}; the steps are: {known}");
         return ExitCode::FAILURE;
     }
+    plan.keep(chosen);
     let mut outcomes = Vec::new();
-    for step in steps.iter().filter(|step| chosen.is_empty() || chosen.iter().any(|name| name == step.name)) {
+    for step in &plan.in_order {
         let begin = now();
-        let outcome = execute(root, step, unable);
-        if outcome != Outcome::Skipped {
-            let word = if outcome == Outcome::Passed { "Passed" } else { "Failed" };
-            println!("== {}: {word} after {:.0?}", step.name, begin.elapsed().max(Duration::from_millis(1)));
-        }
+        let outcome = execute(root, step.name, (step.work)(root), unable);
+        show(step.name, &outcome, begin.elapsed());
         outcomes.push((step.name, outcome));
     }
+    outcomes.extend(pool::run(root, &plan.side_by_side, unable));
     summarise(&outcomes)
 }
 
-fn execute(root: &Path, step: &Step, unable: Unable) -> Outcome {
-    match (step.work)(root) {
+fn show(name: &str, outcome: &Outcome, took: Duration) {
+    let word = match outcome {
+        Outcome::Passed => "Passed",
+        Outcome::Failed(_) => "Failed",
+        Outcome::Skipped => return,
+    };
+    println!("== {name}: {word} after {:.0?}", took.max(Duration::from_millis(1)));
+}
+
+fn execute(root: &Path, name: &'static str, work: Work, unable: Unable) -> Outcome {
+    match work {
+        Work::Jobs(jobs) => pool::run_step(root, name, jobs),
         Work::Skip(reason) if unable == Unable::Fails => Outcome::Failed(vec![reason]),
         Work::Skip(reason) => {
-            println!("== {}: skipped: {reason}", step.name);
+            println!("== {name}: skipped: {reason}");
             Outcome::Skipped
         }
         Work::Call(call) => {
-            println!("== {}", step.name);
+            println!("== {name}");
             call().map_or_else(
                 |error| {
                     println!("{error}");
@@ -95,7 +136,7 @@ fn execute(root: &Path, step: &Step, unable: Unable) -> Outcome {
             )
         }
         Work::Tidy => {
-            println!("== {}", step.name);
+            println!("== {name}");
             let findings =
                 tidy::run(root).unwrap_or_else(|error| vec![tidy::Finding::new(".", 1, error, "repair it")]);
             if tidy::report(&findings) == ExitCode::SUCCESS {
@@ -106,15 +147,15 @@ fn execute(root: &Path, step: &Step, unable: Unable) -> Outcome {
         }
         Work::Commands(commands) => {
             for mut command in commands {
-                println!("== {}: {}", step.name, tools::describe(&command));
+                println!("== {name}: {}", tools::describe(&command));
                 match output::run(command.current_dir(root)) {
                     Ok((status, _)) if status.success() => {}
                     Ok((status, lines)) => {
-                        println!("== {}: ended with {status}", step.name);
+                        println!("== {name}: ended with {status}");
                         return Outcome::Failed(lines);
                     }
                     Err(error) => {
-                        println!("== {}: cannot run: {error}", step.name);
+                        println!("== {name}: cannot run: {error}");
                         return Outcome::Failed(Vec::new());
                     }
                 }
@@ -163,21 +204,22 @@ mod tests {
     #[test]
     fn a_failing_command_fails_its_step_only() {
         let root = Path::new("/");
-        assert_eq!(execute(root, &step("good", |_| program("true")), Unable::Fails), Outcome::Passed);
+        assert_eq!(execute(root, "good", program("true"), Unable::Fails), Outcome::Passed);
         let failed = Outcome::Failed(Vec::new());
-        assert_eq!(execute(root, &step("bad", |_| program("false")), Unable::Skips), failed);
-        assert_eq!(
-            execute(root, &step("none", |_| program("no-such-program-anywhere")), Unable::Skips),
-            failed
-        );
+        assert_eq!(execute(root, "bad", program("false"), Unable::Skips), failed);
+        assert_eq!(execute(root, "none", program("no-such-program-anywhere"), Unable::Skips), failed);
     }
 
     #[test]
     fn what_cannot_be_done_is_skipped_unless_somebody_has_asked_for_it() {
         let root = Path::new("/");
+        let skip = || Work::Skip("no reason".into());
+        assert_eq!(execute(root, "left out", skip(), Unable::Skips), Outcome::Skipped);
+        assert_eq!(
+            execute(root, "left out", skip(), Unable::Fails),
+            Outcome::Failed(vec!["no reason".into()])
+        );
         let step = || step("left out", |_| Work::Skip("no reason".into()));
-        assert_eq!(execute(root, &step(), Unable::Skips), Outcome::Skipped);
-        assert_eq!(execute(root, &step(), Unable::Fails), Outcome::Failed(vec!["no reason".into()]));
         assert_eq!(run(root, vec![step()], &[], Unable::Skips), ExitCode::SUCCESS);
         assert_eq!(run(root, vec![step()], &[], Unable::Fails), ExitCode::FAILURE);
     }

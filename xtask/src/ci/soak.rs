@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::pool::Job;
 use super::tools::{cargo, command, programs, target_folder};
 use super::{Step, Work, clients, fuzz, mysql};
 use crate::package;
@@ -126,16 +127,19 @@ pub(super) fn build_released(programs: &[&str]) -> Command {
 
 /// Less of everything with every engine, against the debug build, whose assertions hold as well; always with the same seed.
 pub(crate) fn short(root: &Path) -> Work {
-    let build = programs();
-    let program = |engine: &&str| {
+    if !programs().current_dir(root).status().is_ok_and(|status| status.success()) {
+        return Work::Call(Box::new(|| Err("the programs do not compile".to_owned())));
+    }
+    let job = |engine: &&str| {
         let [seconds, kills, takeovers] =
             if *engine == ENGINES[0] { ["15", "4", "5"] } else { ["4", "2", "2"] };
         // Long enough that what was to live for a second has certainly expired.
         let amounts = ["--seconds", seconds, "--memory", "64", "--filling", "4"];
         let times = ["--kills", kills, "--takeovers", takeovers, SEED, "1"];
-        program(root, "debug", &[&["--engine", engine], &amounts[..], &times[..]].concat())
+        let program = program(root, "debug", &[&["--engine", engine], &amounts[..], &times[..]].concat());
+        Job::new(format!("soak-{}", engine.replace(':', "-")), vec![program])
     };
-    Work::Commands(std::iter::once(build).chain(ENGINES.iter().map(program)).collect())
+    Work::Jobs(ENGINES.iter().map(job).collect())
 }
 
 fn program(root: &Path, profile: &str, arguments: &[&str]) -> Command {

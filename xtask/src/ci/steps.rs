@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::tools::{cargo, command, packages_with, programs, target_folder};
-use super::{Step, Work, clients, python, soak, suites};
+use super::tools::{cargo, command, everything, packages_with, programs, target_folder};
+use super::{Plan, Step, Work, clients, python, soak, suites};
 use crate::package;
 
 /// Crates that may have loom tests, with their folders.
@@ -18,16 +18,19 @@ const LOOM: &[(&str, &str)] = &[
 /// What every loom test calls.
 const LOOM_CALL: &str = "loom::model";
 
-/// All steps, cheap ones first. Commands name no packages: for fewer packages dependencies have fewer features, and are compiled once more.
-pub(crate) fn ci() -> Vec<Step> {
-    vec![
+/// Commands name no packages: for fewer packages dependencies have fewer features, and are compiled once more.
+pub(crate) fn ci() -> Plan {
+    let in_order = vec![
         Step { name: "format", work: |_| Work::Commands(vec![cargo(&["fmt", "--all", "--check"])]) },
         Step { name: "tidy", work: |_| Work::Tidy },
         Step { name: "clippy", work: |_| Work::Commands(vec![clippy()]) },
-        Step { name: "test", work: tests },
-        Step { name: "examples", work: |_| Work::Commands(vec![cargo(&["test", "--doc"])]) },
         package::chart::current(),
+        Step { name: "build", work: |_| Work::Commands(vec![everything()]) },
         package::check(),
+    ];
+    let side_by_side = vec![
+        Step { name: "test", work: suites::all },
+        Step { name: "examples", work: |_| Work::Commands(vec![cargo(&["test", "--doc"])]) },
         package::install(),
         Step { name: "pymemcache", work: clients::pymemcache },
         python::step(),
@@ -35,20 +38,17 @@ pub(crate) fn ci() -> Vec<Step> {
         Step { name: "memcached-tool", work: clients::memcached_tool },
         Step { name: "soak", work: soak::short },
         Step { name: "loom", work: loom },
-    ]
+    ];
+    Plan { in_order, side_by_side }
 }
 
 /// What a developer runs before each commit.
 pub(crate) fn check() -> Vec<Step> {
-    let changed = |root: &Path| {
-        let root = root.to_owned();
-        Work::Call(Box::new(move || suites::run_changed(&root)))
-    };
     vec![
         Step { name: "format", work: |_| Work::Commands(vec![cargo(&["fmt", "--all", "--check"])]) },
         Step { name: "tidy", work: |_| Work::Tidy },
         Step { name: "clippy", work: |_| Work::Commands(vec![clippy()]) },
-        Step { name: "changed", work: changed },
+        Step { name: "changed", work: suites::changed },
     ]
 }
 
@@ -73,22 +73,18 @@ fn clippy() -> std::process::Command {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
-fn tests(root: &Path) -> Work {
-    let root = root.to_owned();
-    Work::Call(Box::new(move || suites::run(&root)))
-}
-
 fn loom(root: &Path) -> Work {
     let packages = packages_with(root, LOOM_CALL, LOOM);
     if packages.is_empty() {
         return Work::Skip("no crate has a loom test yet".into());
     }
     let names = packages.iter().flat_map(|name| ["-p", name]);
-    let arguments =
-        ["test", "--release", "--lib"].into_iter().chain(names).chain(["loom"]).collect::<Vec<_>>();
+    let arguments = ["test", "--lib"].into_iter().chain(names).chain(["loom"]).collect::<Vec<_>>();
     let mut tests = cargo(&arguments);
     tests.env("RUSTFLAGS", "--cfg guira_loom");
     tests.env("LOOM_MAX_PREEMPTIONS", "2");
     tests.env("CARGO_TARGET_DIR", target_folder(root).join("loom"));
+    // The models run for a second, and to optimise what they use takes a minute.
+    tests.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
     Work::Commands(vec![tests])
 }

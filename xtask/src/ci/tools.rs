@@ -1,39 +1,37 @@
 //! What is installed here, and commands made of it.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A command from its words.
+/// A command from its words. It does not inherit the variables that `cargo run` sets for xtask: ring's build script
+/// runs again when one of them changes, so two builds, one with them and one without, would each compile ring and all
+/// that depends on it.
 pub(crate) fn command(words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]);
+    let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
 /// A cargo of the toolchain of the repository.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
-    let mut cargo = command(&[&["cargo"], arguments].concat());
-    for name in of_this_package() {
-        cargo.env_remove(name);
-    }
-    cargo
-}
-
-/// Variables that describe xtask, which `cargo run` sets. ring's build script runs again when one of them is another,
-/// so a build by xtask after one by hand would compile ring, and all that depends on it, once more.
-fn of_this_package() -> impl Iterator<Item = OsString> {
-    let is_of_package = |name: &OsString| {
-        name.to_str()
-            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
-    };
-    std::env::vars_os().map(|(name, _)| name).filter(is_of_package)
+    command(&[&["cargo"], arguments].concat())
 }
 
 /// Builds all programs as the tests use them. With a test among the targets, cargo gives dependencies the features that
 /// it gives them for `cargo test`, so that nothing is compiled twice.
 pub(crate) fn programs() -> Command {
     cargo(&["build", "--bins", "--test", "cli"])
+}
+
+/// Builds all programs and all test programs.
+pub(crate) fn everything() -> Command {
+    cargo(&["build", "--bins", "--tests"])
 }
 
 /// A program with the nightly toolchain. The variables that rustup sets for the toolchain of this process would

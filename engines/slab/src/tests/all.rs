@@ -7,7 +7,6 @@ mod flushes;
 mod full_memory;
 mod growth;
 mod hazards;
-mod hot_class;
 mod mixture;
 mod policies;
 mod resizes;
@@ -17,7 +16,7 @@ mod shifts;
 mod short_lived;
 mod upkeep;
 
-use super::{Tested, tries};
+use super::{TRIES_VARIANTS, Tested, tries};
 use crate::{Eviction, Hashing, Policy, SlabOptions};
 use guira_contract::{Control, SizeWeight, Spec};
 use guira_items::EngineOptions;
@@ -39,7 +38,7 @@ fn open_by_length(memory: usize) -> SlabEngine {
     engine
 }
 
-fn weigh_by_length(engine: &SlabEngine) {
+pub(crate) fn weigh_by_length(engine: &SlabEngine) {
     let weight = |upto| SizeWeight { upto, weight: upto as f64 };
     engine.weigh_sizes(&engine.chunk_sizes().into_iter().map(weight).collect::<Vec<_>>());
 }

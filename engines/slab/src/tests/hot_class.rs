@@ -1,6 +1,6 @@
 //! A class of few items that are read again and again, beside a stream of items of other sizes.
 
-use super::{SlabEngine, SlabSession, weigh_by_length};
+use super::all::{SlabEngine, SlabSession, weigh_by_length};
 use crate::Policy;
 use crate::SlabOptions;
 use crate::pins::guard::PinGuard;

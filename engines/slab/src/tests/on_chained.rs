@@ -10,5 +10,8 @@ fn tries(policy: &Policy) -> bool {
     matches!(policy, Policy::Clock(_) | Policy::SegLru(_) | Policy::Klru(_))
 }
 
+/// Whether the tests try policies with other options than the default ones.
+const TRIES_VARIANTS: bool = false;
+
 #[path = "all.rs"]
 mod all;

@@ -25,8 +25,16 @@ const VARIANTS: [&str; 5] = [
 ];
 
 fn all() -> Vec<Policy> {
+    if super::TRIES_VARIANTS { with_variants() } else { by_default().collect() }
+}
+
+fn by_default() -> impl Iterator<Item = Policy> {
+    Policy::all().map(|(policy, _)| policy).filter(super::tries)
+}
+
+fn with_variants() -> Vec<Policy> {
     let variants = VARIANTS.iter().map(|name| Policy::read(&Spec::parse(name).unwrap()).unwrap());
-    Policy::all().map(|(policy, _)| policy).chain(variants).filter(super::tries).collect()
+    by_default().chain(variants.filter(super::tries)).collect()
 }
 
 fn open(policy: Policy, memory: usize) -> SlabEngine {
@@ -89,13 +97,14 @@ fn long_values_are_there_when_the_client_that_stored_them_reads_them() {
 
 #[test]
 fn what_was_stored_a_moment_ago_is_there_while_policies_take_turns() {
+    let all = with_variants();
     for middle in [3_000, 20_000, 300_000] {
         let engine = open(Policy::default(), 16 * MIB);
         let (count, mut turns) = (128 * MIB / middle, 0);
         let lengths = (0..count).map(|i| {
             let random = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
             if i % (count / 64) == 0 {
-                let next = all()[random % all().len()];
+                let next = all[random % all.len()];
                 turns += u32::from(engine.core.evictor().change_policy(next).is_ok());
             }
             middle / 2 + random % middle
@@ -408,7 +417,9 @@ fn a_policy_takes_over_what_another_process_has_left() {
         let opened =
             |options| SlabEngine::open_lasting(options, &scratch.place(), 1_700_000_000).unwrap().engine;
         let engine = opened(options);
-        (0..50_000).for_each(|i| put(&mut engine.session(), i, 100));
+        let mut session = engine.session();
+        (0..50_000).for_each(|i| put(&mut session, i, 100));
+        drop(session);
         engine.close(NOW, b"").unwrap();
         let engine = opened(options);
         let mut session = engine.session();

@@ -316,7 +316,11 @@ macro_rules! options {
 
         impl Default for Options {
             fn default() -> Self {
-                Options { $($($field: $default,)+)+ }
+                // Memory and processors are those of the machine and of the control groups, which takes ten
+                // files to read, and each option on the command line shows its default.
+                static DEFAULTS: std::sync::LazyLock<Options> =
+                    std::sync::LazyLock::new(|| Options { $($($field: $default,)+)+ });
+                DEFAULTS.clone()
             }
         }
 

@@ -114,9 +114,7 @@ fn the_server_changes_to_a_policy_that_misses_less_and_says_why() {
     let first = client.stats("settings")["policy"].clone();
     // Nothing is read yet.
     let value = "v".repeat(1000);
-    for key in 0..20_000 {
-        client.send(format!("ms fill{key} 1000 q\r\n{value}\r\n"));
-    }
+    client.send_many((0..20_000).map(|key| format!("ms fill{key} 1000 q\r\n{value}\r\n")));
     client.exchange("mn\r\n", "MN\r\n");
     let mut changes = 1;
     if first.starts_with("clock") {

@@ -27,9 +27,7 @@ fn start(engine: &'static str, region: &str) -> Server {
 /// Stores `count` items of 900 bytes; what finds no room is refused, or something else goes.
 fn store(client: &mut Client, name: &str, count: usize) {
     let value = "x".repeat(900);
-    for number in 0..count {
-        client.send(format!("set {name}{number} 0 0 900 noreply\r\n{value}\r\n"));
-    }
+    client.send_many((0..count).map(|number| format!("set {name}{number} 0 0 900 noreply\r\n{value}\r\n")));
     client.sync();
 }
 

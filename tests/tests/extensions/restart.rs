@@ -150,9 +150,8 @@ fn with_less_memory_the_number_of_items_left_is_reported() {
         let server = start("64MiB");
         let mut client = server.connect();
         let value = "x".repeat(900);
-        for number in 0..50_000 {
-            client.send(format!("set key{number} 0 0 900 noreply\r\n{value}\r\n"));
-        }
+        let set = |number| format!("set key{number} 0 0 900 noreply\r\n{value}\r\n");
+        client.send_many((0..50_000).map(set));
         client.sync();
         client.abandon();
         server.stop("TERM");

@@ -8,10 +8,10 @@ const VALUE: [u8; 100] = [b'v'; 100];
 fn fill(client: &mut Client) -> usize {
     let (mut stored, mut refused) = (0, 0);
     for round in 0.. {
-        for number in round * 200..(round + 1) * 200 {
+        client.send_many((round * 200..(round + 1) * 200).map(|number| {
             let head = format!("set key{number} 0 0 {}\r\n", VALUE.len());
-            client.send([head.as_bytes(), &VALUE, b"\r\n"].concat());
-        }
+            [head.as_bytes(), &VALUE, b"\r\n"].concat()
+        }));
         for _ in 0..200 {
             let line = client.line();
             stored += usize::from(line == "STORED");
