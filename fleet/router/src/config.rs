@@ -228,9 +228,9 @@ impl Loader {
         // Numbers that were given away by a configuration which is wrong are taken back.
         let mut destinations = self.destinations.clone();
         destinations.release();
-        // A server that no worker uses any more gives its place among those that are out for timeouts to another.
+        // A server that no worker uses any more does not count against the limit of soft TKOs.
         let unused = destinations.free().filter_map(|number| self.servers.list().get(number.0 as usize));
-        unused.for_each(|server| _ = server.standing.heard());
+        unused.for_each(|server| _ = server.health.record_success());
         let built = build(&json, sources, &self.settings, &mut destinations)?;
         warnings.extend(built.warnings);
         Ok(Draft { json, tree: built.tree, pools: built.pools, destinations, warnings })

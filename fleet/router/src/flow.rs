@@ -17,7 +17,7 @@ use guira_routing::{
 use guira_serving::{ReplyTo, SlotId, service_token};
 use guira_transport::{Interest, Poll};
 use guira_upstream::wire::can_be_sent;
-use guira_upstream::{Health, Intake, Tko, host_id, is_busy};
+use guira_upstream::{HealthOptions, Intake, Tko, host_id, is_busy};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) struct Flow {
     pub(crate) calls: Calls,
     pub(crate) counters: Arc<Counters>,
     destinations: Connections,
-    health: Health,
+    health: HealthOptions,
     /// Requests that one server has not answered at most.
     server_requests: usize,
     failures: Failures,

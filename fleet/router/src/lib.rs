@@ -64,7 +64,7 @@ pub fn obey_laws_of_replies(input: &[u8]) {
 pub use config::{LoadError, Source, check};
 pub use explain::{ExplainError, Explanation, explain};
 pub use failures::{Detail, Failed, Failures, Syntax};
-pub use guira_upstream::Health;
+pub use guira_upstream::HealthOptions;
 pub use metrics::{FAMILIES, metric_tables};
 pub use options::{
     Dump, Flushes, Identity, Limits, Operations, Reloading, RouterOptions, ServerTls, StatsFilesOptions,

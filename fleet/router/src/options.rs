@@ -11,7 +11,7 @@ use guira_following::Source;
 use guira_routing::Settings;
 use guira_serving::Listen;
 use guira_transport::{TlsClientOptions, TlsName, TlsOptions};
-use guira_upstream::Health;
+use guira_upstream::HealthOptions;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct RouterOptions {
     pub variations: Variations,
     pub settings: Settings,
     pub identity: Identity,
-    pub health: Health,
+    pub health: HealthOptions,
     pub keepalive: Option<Keepalive>,
     pub limits: Limits,
     pub failures: Failures,

@@ -15,7 +15,7 @@ pub mod wire;
 mod words;
 
 pub use equal::are_equal;
-pub use health::{Ended, Health, Prober, Probes, Standing, Tko};
+pub use health::{Cleared, Health, HealthOptions, ProbeSchedule, Prober, Tko};
 pub use intake::Intake;
 pub use link::{Link, Secure};
 pub use reply::Value;

@@ -321,10 +321,10 @@ impl Plan {
     }
 
     /// Servers that it uses and `before` did not are sent requests, whatever was known of them: who has left a pool and comes back was started anew.
-    fn forget_standings(&self, before: &Plan) {
+    fn forget_failures(&self, before: &Plan) {
         for number in self.claim.iter().filter(|number| !before.claim.has(*number)) {
             let server = &self.servers[number.0 as usize];
-            server.standing.heard();
+            server.health.record_success();
             *server.probes() = None;
         }
     }
@@ -381,7 +381,7 @@ impl InUse {
         }
         let plan = Arc::new(before.after(texts).inspect_err(|_| counts.refused_configurations.add(1))?);
         counts.configurations.add(1);
-        plan.forget_standings(&before);
+        plan.forget_failures(&before);
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&plan);
         self.newest.store(plan.number, Ordering::Relaxed);
         hand_out(&plan)
@@ -441,7 +441,7 @@ mod tests {
         let next = first.after(&of(&["127.0.0.1:3", "127.0.0.1:2"])).unwrap();
         let names = |plan: &Plan| plan.in_use().map(|server| server.name.to_string()).collect::<Vec<_>>();
         assert_eq!(names(&next), ["127.0.0.1:2", "127.0.0.1:3"]);
-        assert!(Arc::ptr_eq(&first.servers[1].standing, &next.servers[1].standing));
+        assert!(Arc::ptr_eq(&first.servers[1].health, &next.servers[1].health));
         assert!(!next.uses(0) && next.uses(1) && next.uses(2));
         let back = next.after(&of(&["127.0.0.1:1"])).unwrap();
         assert_eq!((names(&back), back.servers.len()), (vec!["127.0.0.1:1".to_owned()], 3));
@@ -455,14 +455,14 @@ mod tests {
         let in_use = InUse::new(Arc::new(Plan::new(&Builder::servers(&both)).unwrap()));
         let plan = in_use.plan();
         for server in &plan.servers {
-            server.standing.unreachable(&HEALTH);
+            server.health.record_hard_failure(&HEALTH);
         }
-        let are_in = || plan.servers.iter().map(|server| server.standing.is_in()).collect::<Vec<_>>();
+        let are_up = || plan.servers.iter().map(|server| server.health.is_up()).collect::<Vec<_>>();
         let go_by = |texts| in_use.replace(&texts, &Counts::default(), |_| Ok(())).unwrap();
         go_by(servers(&both[1..]));
-        assert_eq!(are_in(), [false, false]);
+        assert_eq!(are_up(), [false, false]);
         go_by(servers(&both));
-        assert_eq!(are_in(), [true, false], "the other one was in use all the time");
+        assert_eq!(are_up(), [true, false], "the other one was in use all the time");
     }
 
     #[test]

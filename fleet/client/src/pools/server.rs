@@ -6,7 +6,7 @@ use guira_routing::config::Address as Named;
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_transport::Address;
-use guira_upstream::{Addresses, Probes, Secure, Standing};
+use guira_upstream::{Addresses, Health, ProbeSchedule, Secure};
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -24,10 +24,10 @@ pub(super) struct Server {
     address: Named,
     pub(super) addresses: Arc<Addresses>,
     pub(super) secure: Option<Secure>,
-    pub(super) standing: Arc<Standing>,
+    pub(super) health: Arc<Health>,
     /// When it is asked whether it is back, while it is out.
     /// LOCK: pool_probes. Leaf.
-    probes: Arc<Mutex<Option<Probes>>>,
+    probes: Arc<Mutex<Option<ProbeSchedule>>>,
     /// Why it has failed last, for the texts of errors.
     /// LOCK: pool_failure. Leaf.
     failure: Arc<Mutex<Option<Arc<str>>>>,
@@ -50,7 +50,7 @@ impl Server {
             addresses: Arc::new(Addresses::new([])),
             gets: if secure.is_some() || is_local { Gets::Tcp } else { common.gets },
             secure,
-            standing: Arc::new(Standing::new(Arc::clone(&common.slow))),
+            health: Arc::new(Health::new(Arc::clone(&common.slow))),
             probes: Arc::default(),
             failure: Arc::default(),
             timeout_ms: millis(spec.timeout),
@@ -67,10 +67,10 @@ impl Server {
 
     /// Whether it is the same server.
     pub(super) fn is(&self, other: &Server) -> bool {
-        Arc::ptr_eq(&self.standing, &other.standing)
+        Arc::ptr_eq(&self.health, &other.health)
     }
 
-    pub(super) fn probes(&self) -> MutexGuard<'_, Option<Probes>> {
+    pub(super) fn probes(&self) -> MutexGuard<'_, Option<ProbeSchedule>> {
         self.probes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

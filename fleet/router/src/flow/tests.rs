@@ -360,7 +360,7 @@ fn a_server_that_has_left_while_it_was_out_is_not_asked_whether_it_is_back() {
         bench.workers[0].pass(Duration::from_secs(21));
         bench.workers[0].is_told("SERVER_ERROR Reply timeout\r\n");
     }
-    assert!(!bench.plan.servers.list()[0].standing.is_in());
+    assert!(!bench.plan.servers.list()[0].health.is_up());
     bench.go_by_server(1);
     bench.workers[0].pass(Duration::from_secs(600));
     assert_eq!(bench.servers.connections(), 0);
@@ -420,7 +420,7 @@ fn the_end_of_a_request_is_counted_for_the_pool_that_it_came_to_first() {
     assert_eq!(bench.counted(), [(1, 12_000.0), (0, 0.0)], "once, and not for the second pool");
     // A server that is out is sent nothing.
     for _ in 0..3 {
-        bench.plan.servers.list()[0].standing.timed_out(&bench.workers[0].flow.health);
+        bench.plan.servers.list()[0].health.record_soft_failure(&bench.workers[0].flow.health);
     }
     bench.workers[0].ask(Op::Get, "k");
     let mut stream = bench.workers[0].asks(&mut bench.servers, 1, "get k\r\n");

@@ -1,5 +1,6 @@
 //! One server: what it was asked, in order, and the connection over which it answers.
 
+use super::health_monitor::HealthMonitor;
 use super::keepalive::Keepalive;
 use super::meter::{Meter, ServerCount, State};
 use super::{Server, Undelivered};
@@ -7,7 +8,7 @@ use crate::counters::Counters;
 use crate::ticket::Ticket;
 use guira_routing::{Answer, Dialect, Group, LogName, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Interest, Poll, Progress, Token};
-use guira_upstream::{Health, Intake, Link, Prober, Probes, Secure, Standing, Tko, Way, wire};
+use guira_upstream::{HealthOptions, Intake, Link, Secure, Tko, Way, wire};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -28,14 +29,13 @@ pub(crate) struct Destination {
     connect_timeout_ms: u32,
     service: u8,
     keepalive: Option<Keepalive>,
-    standing: Arc<Standing>,
-    health: Health,
+    health: HealthMonitor,
+    /// Idle time after which the connection is closed; 0 is never.
+    inactive_ms: u64,
     most: usize,
     meter: Arc<Meter>,
     counters: Arc<Counters>,
-    /// This worker asks whether it is back …
-    probes: Option<Probes>,
-    /// … and waits for the answer.
+    /// A probe has no reply yet.
     is_probed: bool,
     link: Link,
     /// Requests from the first that was not answered altogether on, and how many bytes of them were sent.
@@ -222,7 +222,7 @@ pub(crate) struct Lost {
 
 impl Destination {
     /// More than `most` requests are not under way at once.
-    pub(crate) fn new(server: &Server, health: Health, most: usize, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(server: &Server, health: HealthOptions, most: usize, counters: Arc<Counters>) -> Self {
         let meter = server.meter(counters.worker());
         Destination {
             way: Way::new(&server.addresses),
@@ -231,14 +231,13 @@ impl Destination {
             connect_timeout_ms: server.connect_timeout_ms,
             service: server.service,
             keepalive: server.keepalive,
-            standing: server.standing.clone(),
+            health: HealthMonitor::new(server.health.clone(), health),
+            inactive_ms: health.inactive_after.as_millis() as u64,
             flushed: meter.pushed(),
             offered: meter.pushed(),
             meter,
             counters,
-            health,
             most,
-            probes: None,
             is_probed: false,
             link: Link::Closed,
             wire: Vec::new(),
@@ -264,7 +263,7 @@ impl Destination {
     /// Why it is sent no requests, if it is not.
     #[inline]
     pub(crate) fn out(&self) -> Option<Tko> {
-        self.standing.tko()
+        self.health.tko()
     }
 
     /// A request is not sent, for this reason.
@@ -538,7 +537,7 @@ impl Destination {
 
     /// Says once why there is no TLS with a server: clients are told only that they cannot have it.
     fn log_refusal(&self, error: &io::Error) {
-        if self.secure.is_some() && self.trust == Trust::Untried && self.standing.is_in() {
+        if self.secure.is_some() && self.trust == Trust::Untried && self.health.is_up() {
             // Operator: Check the server's certificate and the router's authorities.
             tracing::warn!(server = self.way.address().map(tracing::field::display), %error, "TLS handshake with a server failed");
         }
@@ -586,15 +585,13 @@ impl Destination {
         let oldest = self.expected.get(self.dead).map(|oldest| {
             now_ms + u64::from(self.patience_ms().saturating_sub(self.waited_ms(oldest, now_ms)))
         });
-        let probe = self.probes.map(|probes| probes.next_ms);
-        oldest.into_iter().chain(probe).chain(self.is_idle_from()).min()
+        oldest.into_iter().chain(self.health.next_probe_ms()).chain(self.is_idle_from()).min()
     }
 
     /// When its connection is closed, whose answers nobody waits for. Those to requests that were given up may never come.
     fn is_idle_from(&self) -> Option<u64> {
-        let after_ms = self.health.inactive_after.as_millis() as u64;
-        let may_idle = after_ms > 0 && self.is_up() && self.expected.len() == self.dead;
-        may_idle.then(|| self.used_ms + after_ms)
+        let may_idle = self.inactive_ms > 0 && self.is_up() && self.expected.len() == self.dead;
+        may_idle.then(|| self.used_ms + self.inactive_ms)
     }
 
     /// Closes its connection if it was not used for too long.
@@ -638,16 +635,14 @@ impl Destination {
                 self.log_refusal(&io::Error::new(io::ErrorKind::TimedOut, "timeout of the handshake"));
             }
             if !self.way.turn() {
-                let prober = self.standing.unreachable(&self.health);
-                self.put_out(prober, now_ms);
+                self.record_hard_failure(now_ms);
             }
             if !is_probe {
                 self.meter.ended(Outcome::ConnectTimeout, 1);
             }
             return Some(GivenUp::Unreachable(lost));
         }
-        let prober = self.standing.timed_out(&self.health);
-        self.put_out(prober, now_ms);
+        self.record_soft_failure(now_ms);
         if !is_probe {
             self.meter.ended(Outcome::Timeout, 1);
         }
@@ -662,8 +657,7 @@ impl Destination {
             // The attempt fails, and each request that waits for it, as in mcrouter.
             let waiting = self.expected.iter().skip(self.dead).filter(|expected| !expected.kind.is_own());
             for _ in 0..=waiting.count() {
-                let prober = self.standing.unreachable(&self.health);
-                self.put_out(prober, now_ms);
+                self.record_hard_failure(now_ms);
             }
         }
     }
@@ -671,33 +665,34 @@ impl Destination {
     /// It has said what makes no sense: one that goes on so is sent nothing any more, as one that is silent.
     #[cold]
     pub(crate) fn note_nonsense(&mut self, now_ms: u64) {
-        let prober = self.standing.timed_out(&self.health);
-        self.put_out(prober, now_ms);
+        self.record_soft_failure(now_ms);
     }
 
-    fn put_out(&mut self, prober: Option<Prober>, now_ms: u64) {
-        if prober == Some(Prober::You) {
-            let is_soft = self.standing.tko() == Some(Tko::Soft);
-            let which = if is_soft { ServerCount::SoftTkos } else { ServerCount::HardTkos };
-            self.meter.add(which, 1);
-            self.probes = Some(Probes::begin(now_ms, &self.health));
+    fn record_soft_failure(&mut self, now_ms: u64) {
+        let tko = self.health.record_soft_failure(now_ms);
+        self.count_tko(tko);
+    }
+
+    fn record_hard_failure(&mut self, now_ms: u64) {
+        let tko = self.health.record_hard_failure(now_ms);
+        self.count_tko(tko);
+    }
+
+    fn count_tko(&self, tko: Option<Tko>) {
+        match tko {
+            Some(Tko::Soft) => self.meter.add(ServerCount::SoftTkos, 1),
+            Some(Tko::Hard) => self.meter.add(ServerCount::HardTkos, 1),
+            None => {}
         }
     }
 
-    /// Asks whether it is back, if it is time to. True if it was asked.
+    /// Pushes a probe if one is due and none is outstanding. True if it was pushed.
     pub(crate) fn probe(&mut self, now_ms: u64, random: u32) -> bool {
-        if self.standing.is_in() {
-            self.probes = None;
-        }
-        let Some(probes) = self.probes.as_mut().filter(|probes| now_ms >= probes.next_ms) else {
-            return false;
-        };
-        probes.asked(now_ms, &self.health, random);
-        let is_asked = !self.is_probed;
-        if is_asked {
+        let is_pushed = self.health.is_probe_due(now_ms, random) && !self.is_probed;
+        if is_pushed {
             self.push_probe(now_ms);
         }
-        is_asked
+        is_pushed
     }
 
     /// Closes the connection, for this reason. Returns the requests that are not answered any more. If it was up, what was not

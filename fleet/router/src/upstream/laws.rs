@@ -7,7 +7,7 @@ use guira_protocol::{KeyBuffer, encode_key};
 use guira_routing::{Answer, Dialect, Op, Origin, Outcome, Request};
 use guira_transport::Address;
 use guira_upstream::answers::found;
-use guira_upstream::{Addresses, Health, Intake};
+use guira_upstream::{Addresses, HealthOptions, Intake};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) fn server_at(address: Address, connect_timeout: Duration) -> Server {
 }
 
 pub(super) fn destination_of(server: &Server) -> Destination {
-    let health = Health {
+    let health = HealthOptions {
         timeouts_until_tko: Some(3),
         soft_tkos_max: 0,
         probe_initial: Duration::from_secs(1),

@@ -2,6 +2,7 @@
 
 mod connections;
 mod destination;
+mod health_monitor;
 mod keepalive;
 #[cfg(any(test, feature = "laws"))]
 pub(crate) mod laws;
@@ -23,7 +24,7 @@ pub(crate) use undelivered::Undelivered;
 use guira_routing::Outcome;
 use guira_routing::config::Leases;
 use guira_sync::atomic::AtomicU32;
-use guira_upstream::{Addresses, Secure, Standing};
+use guira_upstream::{Addresses, Health, Secure};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub(crate) struct Server {
     pub(crate) keepalive: Option<Keepalive>,
     /// How it is asked for leases.
     pub(crate) leases: Leases,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) health: Arc<Health>,
     /// What each worker has counted.
     meters: Arc<[Arc<Meter>]>,
 }
@@ -63,7 +64,7 @@ impl Server {
             service: 0,
             keepalive: None,
             leases: Leases::Native,
-            standing: Arc::new(Standing::new(slow.clone())),
+            health: Arc::new(Health::new(slow.clone())),
             meters: (0..workers).map(|_| Arc::default()).collect(),
         }
     }

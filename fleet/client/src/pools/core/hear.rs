@@ -4,7 +4,7 @@ use super::datagrams::{Arrived, Lost, Next};
 use super::lane::Heard;
 use super::{Core, Fault, HEALTH, Link};
 use guira_routing::{Answer, Outcome};
-use guira_upstream::{Ended, Prober, Probes};
+use guira_upstream::{Cleared, ProbeSchedule, Prober};
 
 /// What was made of some input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +25,12 @@ impl Core {
             let it = &mut self.flow.servers[server as usize];
             match it.lane.next(&input[at..]) {
                 Heard::Answer(origin, answer, taken) => {
-                    it.is_heard();
+                    it.record_success();
                     self.answer(server, origin, &answer);
                     at += taken;
                 }
                 Heard::Alive(taken) => {
-                    it.is_heard();
+                    it.record_success();
                     at += taken;
                 }
                 Heard::Late(taken) => {
@@ -70,12 +70,12 @@ impl Core {
             let it = &mut self.flow.servers[server as usize];
             match it.datagrams.next(id, &answer[at..]) {
                 Next::Answer(origin, answer, taken) => {
-                    it.is_heard();
+                    it.record_success();
                     self.answer(server, origin, &answer);
                     at += taken;
                 }
                 Next::Failed(keys, answer) => {
-                    it.is_heard();
+                    it.record_success();
                     keys.into_iter().for_each(|origin| self.answer(server, origin, &answer));
                     return Arrived::Nothing;
                 }
@@ -112,14 +112,14 @@ impl Core {
             Fault::Unreachable | Fault::Busy | Fault::Gone | Fault::Unused => {}
         }
         let (why, prober) = match fault {
-            Fault::Unreachable => (Outcome::ConnectError, it.known.standing.unreachable(&HEALTH)),
-            Fault::ConnectTimeout => (Outcome::ConnectTimeout, it.known.standing.unreachable(&HEALTH)),
+            Fault::Unreachable => (Outcome::ConnectError, it.known.health.record_hard_failure(&HEALTH)),
+            Fault::ConnectTimeout => (Outcome::ConnectTimeout, it.known.health.record_hard_failure(&HEALTH)),
             Fault::Busy => (Outcome::Busy, None),
             Fault::AddressTimeout => (Outcome::ConnectTimeout, None),
             Fault::Gone | Fault::Refused | Fault::Unused => (Outcome::RemoteError, None),
-            Fault::Nonsense => (Outcome::RemoteError, it.known.standing.timed_out(&HEALTH)),
+            Fault::Nonsense => (Outcome::RemoteError, it.known.health.record_soft_failure(&HEALTH)),
         };
-        it.put_out(prober, now_ms);
+        it.begin_probes(prober, now_ms);
         (it.link, it.sweeps) = (Link::Closed, 0);
         let lost = it.lane.fail();
         let counts = &self.flow.counts;
@@ -136,18 +136,18 @@ impl Core {
 }
 
 impl super::Upstream {
-    /// It has answered.
-    fn is_heard(&mut self) {
+    /// The server has replied.
+    fn record_success(&mut self) {
         self.sweeps = 0;
-        if self.known.standing.heard() == Ended::Failures {
+        if self.known.health.record_success() == Cleared::Failures {
             *self.known.probes() = None;
         }
     }
 
-    /// It has failed; if it is out for that, it is to be asked whether it is back.
-    pub(super) fn put_out(&mut self, prober: Option<Prober>, now_ms: u64) {
-        if prober == Some(Prober::You) {
-            *self.known.probes() = Some(Probes::begin(now_ms, &HEALTH));
+    /// Schedules probes if this thread has just taken the server out of service.
+    pub(super) fn begin_probes(&mut self, prober: Option<Prober>, now_ms: u64) {
+        if prober == Some(Prober::Caller) {
+            *self.known.probes() = Some(ProbeSchedule::begin(now_ms, &HEALTH));
         }
     }
 }

@@ -23,13 +23,13 @@ use datagrams::Datagrams;
 use guira_routing::{
     Answer, Departures, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Tree, Walks,
 };
-use guira_upstream::Health;
+use guira_upstream::HealthOptions;
 use lane::Lane;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// When servers count as down: mcrouter's number of timeouts, and shorter pauses, since here it is each application that has to find out.
-pub(super) const HEALTH: Health = Health {
+pub(super) const HEALTH: HealthOptions = HealthOptions {
     timeouts_until_tko: Some(3),
     soft_tkos_max: 0,
     probe_initial: Duration::from_secs(1),
@@ -216,7 +216,7 @@ impl Flow {
         origin: Origin<Ticket>,
     ) -> Result<(), Outcome> {
         let Some(it) = self.servers.get_mut(destination.0 as usize) else { return Err(Outcome::LocalError) };
-        if !it.known.standing.is_in() {
+        if !it.known.health.is_up() {
             self.counts.down.add(1);
             return Err(Outcome::Tko);
         }

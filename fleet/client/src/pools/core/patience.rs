@@ -3,7 +3,7 @@
 use super::lane::Connected;
 use super::{Asks, Core, Fault, HEALTH, Link, Upstream, Used};
 use guira_routing::{Answer, Outcome};
-use guira_upstream::Probes;
+use guira_upstream::ProbeSchedule;
 
 /// So many times in a row something was given up, and the connection is: nothing comes over it.
 const SWEEPS_MAX: usize = 3;
@@ -104,8 +104,8 @@ impl Core {
         }
         if is_late {
             let it = &mut self.flow.servers[server as usize];
-            let prober = it.known.standing.timed_out(&HEALTH);
-            it.put_out(prober, now_ms);
+            let prober = it.known.health.record_soft_failure(&HEALTH);
+            it.begin_probes(prober, now_ms);
         }
         is_stuck.then_some(Fault::Gone)
     }
@@ -114,19 +114,19 @@ impl Core {
     pub(in crate::pools) fn probe(&mut self) {
         let now_ms = self.flow.facts.now_ms;
         for (number, it) in (0..).zip(&mut self.flow.servers) {
-            if it.known.standing.is_in() || it.used == Used::Was {
+            if it.known.health.is_up() || it.used == Used::Was {
                 continue;
             }
             self.flow.random = self.flow.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let probes = &mut *it.known.probes();
             let is_due = match probes {
-                // Another thread has heard of it just as it was put out.
+                // A reply to another thread cleared the schedule just as the server was taken out of service.
                 None => {
-                    *probes = Some(Probes::begin(now_ms, &HEALTH));
+                    *probes = Some(ProbeSchedule::begin(now_ms, &HEALTH));
                     false
                 }
                 Some(probes) if now_ms >= probes.next_ms => {
-                    probes.asked(now_ms, &HEALTH, self.flow.random >> 8);
+                    probes.advance(now_ms, &HEALTH, self.flow.random >> 8);
                     true
                 }
                 _ => false,

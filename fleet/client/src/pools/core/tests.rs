@@ -483,16 +483,16 @@ fn what_was_asked_by_udp_for_nobody_does_not_go_on_after_a_pause() {
         let is_stored = bench.core.unsent(1).starts_with(b"ms k ");
         assert_eq!(is_stored, pause == 0, "{:?}", bench.core.unsent(1).escape_ascii().to_string());
         // It is nobody's fault that this thread has not looked.
-        let standing = &bench.plan.servers()[2].standing;
-        assert_eq!((bench.core.expire().len(), standing.failures()), (0, 0));
+        let health = &bench.plan.servers()[2].health;
+        assert_eq!((bench.core.expire().len(), health.failures_in_a_row()), (0, 0));
     }
 }
 
 #[test]
-fn a_server_that_another_thread_has_heard_of_as_it_was_put_out_is_asked_again() {
+fn a_server_that_replied_to_another_thread_as_it_was_taken_out_of_service_is_probed() {
     let mut bench = bench(Builder::servers(&TWO[..1]));
     // Who has put it out has not said when it is asked, or that was taken away by an answer which came before.
-    bench.plan.servers()[0].standing.unreachable(&HEALTH);
+    bench.plan.servers()[0].health.record_hard_failure(&HEALTH);
     assert!(bench.plan.servers()[0].probes().is_none());
     bench.core.probe();
     assert_eq!(bench.sent(), []);
@@ -514,7 +514,7 @@ fn one_thread_of_all_asks_a_server_that_is_out_and_none_asks_one_that_is_in() {
     assert_eq!(bench.sent(), [(0, "mn\r\n".to_owned())]);
     assert_eq!(other.take_dirty(), [], "the first has asked it");
     bench.core.hear(0, b"MN\r\n");
-    assert!(bench.plan.servers()[0].standing.is_in() && bench.plan.servers()[0].probes().is_none());
+    assert!(bench.plan.servers()[0].health.is_up() && bench.plan.servers()[0].probes().is_none());
     bench.at(1_000_000);
     bench.core.probe();
     assert_eq!(bench.sent(), []);

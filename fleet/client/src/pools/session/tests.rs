@@ -7,7 +7,7 @@ use crate::pools::plan::Builder;
 use crate::pools::window::Window;
 use guira_routing::{Op, Request};
 use guira_sync::clock::Stopwatch;
-use guira_upstream::Probes;
+use guira_upstream::ProbeSchedule;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -102,8 +102,8 @@ impl Bench {
 
     /// It is time to ask the server whether it is back.
     fn probe(&mut self) {
-        assert!(!self.server().standing.is_in());
-        let mut probes = Probes::begin(0, &HEALTH);
+        assert!(!self.server().health.is_up());
+        let mut probes = ProbeSchedule::begin(0, &HEALTH);
         probes.next_ms = 0;
         *self.server().probes() = Some(probes);
         self.session.begin().unwrap();
@@ -123,7 +123,7 @@ fn addresses_that_others_have_looked_up_are_used_at_the_next_connection() {
     let error = bench.reply(first).unwrap_err();
     assert_eq!(error.to_string(), "the connection to 127.0.0.1:1 was lost: Connection reset by peer");
     bench.server().addresses.replace([new]);
-    assert!(bench.server().standing.is_in());
+    assert!(bench.server().health.is_up());
     bench.ask();
     assert_eq!(bench.reached(&[&before, &after]).0, 1);
 }
@@ -135,7 +135,7 @@ fn a_server_whose_first_address_refuses_is_reached_by_the_second() {
     bench.ask();
     bench.reached(&[&listener]);
     bench.turn_until("a connection", |link| matches!(link, Link::Up(_)));
-    assert!(bench.server().standing.is_in() && bench.server().standing.failures() == 0);
+    assert!(bench.server().health.is_up() && bench.server().health.failures_in_a_row() == 0);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_server_whose_first_address_is_silent_is_reached_by_the_second() {
     let call = bench.ask();
     bench.give_up_connecting();
     assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
-    assert!(bench.server().standing.is_in());
+    assert!(bench.server().health.is_up());
     let call = bench.ask();
     assert_eq!(bench.session.wires[0].way.address(), Some(&Address::Tcp(listener.local_addr().unwrap())));
     // That is silent too: it is out until it is asked again.

@@ -58,7 +58,7 @@ impl Destination {
         }
         if items > 0 {
             self.given_up = 0;
-            self.standing.heard();
+            self.health.record_success();
             self.meter.ended(Outcome::Found, items);
         }
         at
@@ -244,7 +244,7 @@ impl Destination {
             return Awaited::No;
         }
         self.given_up = 0;
-        self.standing.heard();
+        self.health.record_success();
         Awaited::Yes
     }
 

@@ -5,11 +5,10 @@ use crate::upstream::Server;
 use crate::upstream::meter::{Meter, ServerCount, State};
 use guira_routing::Origin;
 use guira_transport::{Poll, Token};
-use guira_upstream::{Intake, Link, Standing, Whereabouts};
+use guira_upstream::{Intake, Link, Whereabouts};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 impl Destination {
     /// Other addresses were looked up. New requests go over a connection to one of them. If the present connection goes to an address that
@@ -21,9 +20,7 @@ impl Destination {
         }
         self.meter.add(ServerCount::Moves, 1);
         // It may be there, where it was not.
-        if let Some(probes) = &mut self.probes {
-            probes.next_ms = now_ms;
-        }
+        self.health.probe_now(now_ms);
         let leaving = match &self.link {
             Link::Up(_) if self.expected.is_empty() => {
                 let waiting = self.fail(poll, Outcome::RemoteError);
@@ -49,10 +46,9 @@ impl Destination {
         Destination {
             way: self.way.clone(),
             secure: self.secure.clone(),
-            standing: self.standing.clone(),
+            health: self.health.renewed(),
             meter: self.meter.clone(),
             counters: self.counters.clone(),
-            probes: None,
             link: Link::Closed,
             wire: Vec::new(),
             expected: VecDeque::new(),
@@ -75,7 +71,7 @@ impl Destination {
 
     /// Whether it is this server.
     pub(crate) fn is_of(&self, server: &Server) -> bool {
-        Arc::ptr_eq(&self.standing, &server.standing)
+        self.health.is_of(&server.health)
     }
 
     /// The configuration has it no more, and it owes nobody an answer: nothing is left of it but what it has counted, and what it may still say
@@ -90,7 +86,8 @@ impl Destination {
 
     /// What is under way, with its connection.
     fn leave(&mut self) -> Destination {
-        let fresh = Destination { probes: self.probes.take(), ..self.anew() };
+        let mut fresh = self.anew();
+        fresh.health.take_probes(&mut self.health);
         let mut leaving = std::mem::replace(self, fresh);
         self.show_outstanding();
         // A meter of its own, which knows of the requests that the server's has counted.
@@ -99,9 +96,8 @@ impl Destination {
         leaving.flushed = leaving.pushed();
         leaving.offered = leaving.pushed();
         leaving.timed = None;
-        leaving.standing = Arc::new(Standing::default());
-        leaving.health.timeouts_until_tko = None;
-        leaving.health.inactive_after = AT_ONCE;
+        leaving.health = leaving.health.detached();
+        leaving.inactive_ms = AT_ONCE_MS;
         leaving
     }
 
@@ -122,7 +118,7 @@ impl Destination {
 }
 
 /// When a connection is closed whose answers nobody waits for any more.
-const AT_ONCE: Duration = Duration::from_millis(1);
+const AT_ONCE_MS: u64 = 1;
 
 #[cfg(test)]
 mod tests {
