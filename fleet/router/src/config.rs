@@ -4,7 +4,7 @@ use crate::cluster;
 use crate::local_addresses::local_addresses;
 use crate::options::{RouterOptions, ServerTls};
 use crate::sources_info::digest;
-use crate::upstream::{Counted, Keepalive, Server, Servers};
+use crate::upstream::{Counted, Server, Servers};
 use crate::variations::Variations;
 use guira_following::{EtcdPools, Files, Followed, PATIENCE, Reader, Records, Unreadable};
 use guira_names::{NameCounts, Names, NamesOptions, News};
@@ -15,7 +15,7 @@ use guira_routing::{BuiltPool, Claim, DestinationId, DestinationSpec, Destinatio
 use guira_serving::Causes;
 use guira_sync::atomic::AtomicU32;
 use guira_transport::{Address, TlsConnector, TlsError};
-use guira_upstream::{Addresses, Secure, host_id};
+use guira_upstream::{Addresses, Keepalive, Secure, host_id};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};

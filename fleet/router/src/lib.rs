@@ -64,7 +64,7 @@ pub fn obey_laws_of_replies(input: &[u8]) {
 pub use config::{LoadError, Source, check};
 pub use explain::{ExplainError, Explanation, explain};
 pub use failures::{Detail, Failed, Failures, Syntax};
-pub use guira_upstream::HealthOptions;
+pub use guira_upstream::{HealthOptions, Keepalive};
 pub use metrics::{FAMILIES, metric_tables};
 pub use options::{
     Dump, Flushes, Identity, Limits, Operations, Reloading, RouterOptions, ServerTls, StatsFilesOptions,
@@ -75,5 +75,4 @@ pub use spool::{
     FileEnd, FileFate, FileReport, Left, LeftReason, LogOptions, LogSync, LogVersion, Remarks, ReplayError,
     ReplayManner, ReplayOptions, ReplayReport, ReplayTakes, replay,
 };
-pub use upstream::Keepalive;
 pub use variations::{ShardSplits, Variations};

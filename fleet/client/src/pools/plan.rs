@@ -491,13 +491,13 @@ mod tests {
         let server = &plan.servers()[0];
         server.addresses.replace([]);
         server.look_up_again();
-        let mut way = guira_upstream::Way::new(&server.addresses);
+        let mut dialer = guira_upstream::Dialer::new(&server.addresses);
         let since = Stopwatch::start();
-        while way.address().is_none() && since.elapsed() < Duration::from_secs(60) {
+        while dialer.address().is_none() && since.elapsed() < Duration::from_secs(60) {
             std::thread::yield_now();
-            way.refresh();
+            dialer.refresh();
         }
-        assert!(way.address().is_some());
+        assert!(dialer.address().is_some());
     }
 
     #[test]

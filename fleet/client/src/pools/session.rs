@@ -9,7 +9,7 @@ use super::window::Era;
 use guira_routing::Tree;
 use guira_sync::clock::wall_clock;
 use guira_transport::{Address, Event, Interest, Poll, Progress, Token};
-use guira_upstream::{Intake, Link, Way, is_busy};
+use guira_upstream::{Intake, Link, LinkOptions, Stage, is_busy};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -40,13 +40,11 @@ pub(super) struct Session {
     datagram: Vec<u8>,
 }
 
-/// The ways to one server.
+/// The sockets of one server.
 #[derive(Debug)]
 struct Wire {
     link: Link,
-    way: Way,
-    interest: Interest,
-    /// What was read and is no whole reply.
+    /// Received bytes that are not a complete reply.
     rest: Intake,
     udp: Option<Datagrams>,
 }
@@ -182,7 +180,8 @@ impl Session {
     /// Gives up what takes too long. One silent address of several says nothing about the server: the next connection goes to another.
     fn expire(&mut self) {
         for (server, fault) in self.core.expire() {
-            let has_others = fault == Fault::ConnectTimeout && self.wires[server as usize].way.turn();
+            let has_others =
+                fault == Fault::ConnectTimeout && self.wires[server as usize].link.try_next_address();
             self.close(server, if has_others { Fault::AddressTimeout } else { fault });
         }
     }
@@ -212,24 +211,28 @@ impl Session {
         if self.core.unsent(server).is_empty() {
             return Ok(());
         }
-        if let Link::Closed = self.wires[server as usize].link {
+        if self.wires[server as usize].link.is_closed() {
             self.connect(server)?;
         }
         let is_secure = self.server(server).secure.is_some();
         let Session { core, plan, wires, poll, .. } = self;
         let known = &plan.servers()[server as usize];
         let wire = &mut wires[server as usize];
-        let Link::Up(stream) = &mut wire.link else { return Ok(()) };
+        if !wire.link.is_up() {
+            return Ok(());
+        }
+        let token = of_connection(server);
         loop {
             let bytes = if is_secure { core.unsent_record(server) } else { core.unsent(server) };
             if bytes.is_empty() {
-                return wire.listen(poll, server, Interest::Read).map_err(|error| lost(known, &Err(error)));
+                let polled = wire.link.set_interest(poll, token, Interest::Read);
+                return polled.map_err(|error| lost(known, &Err(error)));
             }
-            match stream.write(bytes) {
+            match wire.link.write(bytes) {
                 Ok(Progress::Moved(sent)) => core.sent(server, sent),
                 Ok(Progress::Blocked) => {
-                    let listens = wire.listen(poll, server, Interest::ReadWrite);
-                    return listens.map_err(|error| lost(known, &Err(error)));
+                    let polled = wire.link.set_interest(poll, token, Interest::ReadWrite);
+                    return polled.map_err(|error| lost(known, &Err(error)));
                 }
                 ended => return Err(lost(known, &ended)),
             }
@@ -238,24 +241,22 @@ impl Session {
 
     fn connect(&mut self, server: u32) -> Result<(), Fault> {
         let known = &self.plan.servers()[server as usize];
-        let wire = &mut self.wires[server as usize];
-        // Others may have looked it up since.
-        if !wire.way.is_halfway() {
-            wire.way.refresh();
+        let link = &mut self.wires[server as usize].link;
+        // Another thread may have looked the name up again.
+        if !link.has_untried_addresses() {
+            link.refresh_addresses();
         }
-        let stream = wire.way.connect(known.service).map_err(|error| refused(known, &error))?;
-        let token = of_connection(server);
-        self.poll.add(&stream, token, Interest::ReadWrite).map_err(|error| refused(known, &error))?;
-        (wire.link, wire.interest) = (Link::Connecting(stream), Interest::ReadWrite);
+        let connected = link.connect(&self.poll, of_connection(server));
+        connected.map_err(|error| refused(known, &error))?;
         self.core.connecting(server);
         Ok(())
     }
 
     /// Something has happened to a connection.
     fn happens(&mut self, server: u32) {
-        let is_beginning = self.wires[server as usize].link.is_beginning();
+        let is_beginning = self.wires[server as usize].link.is_connecting();
         let done = if is_beginning {
-            self.go_on(server)
+            self.advance(server)
         } else {
             self.send(server).and_then(|()| self.read(server))
         };
@@ -264,24 +265,22 @@ impl Session {
         }
     }
 
-    /// Goes on connecting.
-    fn go_on(&mut self, server: u32) -> Result<(), Fault> {
+    /// Takes the next steps of connecting.
+    fn advance(&mut self, server: u32) -> Result<(), Fault> {
         let known = &self.plan.servers()[server as usize];
-        let wire = &mut self.wires[server as usize];
-        if let Err(error) = wire.link.go_on(known.secure.as_ref()) {
-            known.note_failure(cause(&error));
-            wire.link = Link::Closed;
-            return if wire.way.turn() { self.send(server) } else { Err(Fault::Unreachable) };
-        }
-        match wire.link {
-            Link::Securing(_) => {
-                // Each step of a handshake has its time: the thread may be away between two of them.
-                self.core.connecting(server);
-                let listens = wire.listen(&self.poll, server, Interest::Read);
-                listens.map_err(|error| lost(known, &Err(error)))
+        let link = &mut self.wires[server as usize].link;
+        match link.advance() {
+            Err(error) => {
+                known.note_failure(cause(&error));
+                if link.try_next_address() { self.send(server) } else { Err(Fault::Unreachable) }
             }
-            _ => {
-                wire.way.reached();
+            Ok(Stage::Connecting) => {
+                // Each step of a handshake has a timeout of its own: the thread may be busy between two of them.
+                self.core.connecting(server);
+                let polled = link.set_interest(&self.poll, of_connection(server), Interest::Read);
+                polled.map_err(|error| lost(known, &Err(error)))
+            }
+            Ok(Stage::Up) => {
                 self.core.connected(server);
                 self.send(server)
             }
@@ -292,12 +291,14 @@ impl Session {
         for _ in 0..READS_MAX {
             let Session { core, plan, wires, intake, .. } = self;
             let wire = &mut wires[server as usize];
-            let Link::Up(stream) = &mut wire.link else { return Ok(()) };
+            if !wire.link.is_up() {
+                return Ok(());
+            }
             let mut input = Intake::lent(&mut wire.rest, intake);
             let space = input.space();
             let most = space.len();
-            let progress = stream.read(space);
-            let has_more = stream.has_input();
+            let progress = wire.link.read(space);
+            let has_more = wire.link.has_input();
             let bytes = match progress {
                 Ok(Progress::Moved(bytes)) => bytes,
                 Ok(Progress::Blocked) => 0,
@@ -329,17 +330,15 @@ impl Session {
         if !is_secure {
             return Ok(());
         }
-        let listens = self.wires[server as usize].listen(&self.poll, server, interest);
-        listens.map_err(|error| lost(self.server(server), &Err(error)))
+        let polled =
+            self.wires[server as usize].link.set_interest(&self.poll, of_connection(server), interest);
+        polled.map_err(|error| lost(self.server(server), &Err(error)))
     }
 
     fn close(&mut self, server: u32, fault: Fault) {
         let wire = &mut self.wires[server as usize];
-        if let Some(stream) = wire.link.stream() {
-            // Closing the socket does the same.
-            let _ = self.poll.remove(stream);
-        }
-        (wire.link, wire.rest) = (Link::Closed, Intake::default());
+        wire.link.close(&self.poll);
+        wire.rest = Intake::default();
         if matches!(fault, Fault::Unreachable | Fault::ConnectTimeout) {
             // It may be elsewhere by the time it is connected to again.
             self.plan.servers()[server as usize].look_up_again();
@@ -353,9 +352,9 @@ impl Session {
             return;
         }
         let wire = &mut self.wires[server as usize];
-        // Others may have looked it up since.
-        if matches!(wire.link, Link::Closed) && !wire.way.is_halfway() {
-            wire.way.refresh();
+        // Another thread may have looked the name up again.
+        if wire.link.is_closed() && !wire.link.has_untried_addresses() {
+            wire.link.refresh_addresses();
         }
         for datagram in all {
             let sent = self.socket(server).and_then(|socket| socket.send(&datagram));
@@ -375,7 +374,7 @@ impl Session {
     fn socket(&mut self, server: u32) -> io::Result<&UdpSocket> {
         let known = &self.plan.servers()[server as usize];
         let wire = &mut self.wires[server as usize];
-        let Some(Address::Tcp(target)) = wire.way.address() else {
+        let Some(Address::Tcp(target)) = wire.link.address() else {
             known.look_up_again();
             return Err(io::ErrorKind::AddrNotAvailable.into());
         };
@@ -453,23 +452,13 @@ impl Datagrams {
 
 impl Wire {
     fn new(server: &Server) -> Self {
-        Wire {
-            link: Link::Closed,
-            way: Way::new(&server.addresses),
-            interest: Interest::Read,
-            rest: Intake::default(),
-            udp: None,
-        }
-    }
-
-    fn listen(&mut self, poll: &Poll, server: u32, interest: Interest) -> io::Result<()> {
-        let (Link::Securing(stream) | Link::Up(stream)) = &self.link else { return Ok(()) };
-        let interest = stream.wants(interest);
-        if self.interest != interest {
-            self.interest = interest;
-            poll.change(stream, of_connection(server), interest)?;
-        }
-        Ok(())
+        let options = LinkOptions {
+            secure: server.secure.clone(),
+            service: server.service,
+            keepalive: None,
+            connect_timeout_ms: u32::try_from(server.connect_timeout_ms).unwrap_or(u32::MAX),
+        };
+        Wire { link: Link::new(&server.addresses, options), rest: Intake::default(), udp: None }
     }
 }
 

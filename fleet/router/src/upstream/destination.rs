@@ -1,14 +1,13 @@
 //! One server: what it was asked, in order, and the connection over which it answers.
 
 use super::health_monitor::HealthMonitor;
-use super::keepalive::Keepalive;
 use super::meter::{Meter, ServerCount, State};
 use super::{Server, Undelivered};
 use crate::counters::Counters;
 use crate::ticket::Ticket;
 use guira_routing::{Answer, Dialect, Group, LogName, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Interest, Poll, Progress, Token};
-use guira_upstream::{HealthOptions, Intake, Link, Secure, Tko, Way, wire};
+use guira_upstream::{HealthOptions, Intake, Link, LinkOptions, Stage, Tko, wire};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -23,12 +22,8 @@ use leases::Lessor;
 /// A server and what it was asked.
 #[derive(Debug)]
 pub(crate) struct Destination {
-    way: Way,
-    secure: Option<Secure>,
+    link: Link,
     timeout_ms: u32,
-    connect_timeout_ms: u32,
-    service: u8,
-    keepalive: Option<Keepalive>,
     health: HealthMonitor,
     /// Idle time after which the connection is closed; 0 is never.
     inactive_ms: u64,
@@ -37,7 +32,6 @@ pub(crate) struct Destination {
     counters: Arc<Counters>,
     /// A probe has no reply yet.
     is_probed: bool,
-    link: Link,
     /// Requests from the first that was not answered altogether on, and how many bytes of them were sent.
     wire: Vec<u8>,
     sent: usize,
@@ -55,29 +49,17 @@ pub(crate) struct Destination {
     passed_over: u64,
     /// What was read and is no whole reply, if there is something.
     rest: Intake,
-    interest: Interest,
     /// When it was last asked something.
     used_ms: u64,
     /// When it was last seen in the middle of long replies.
     delivered_ms: u32,
     /// Requests that the server was offered by [`Self::flush`], sent or not.
     offered: u64,
-    /// When it was last connected to.
-    connected_ms: u32,
     /// How many requests there were when the last of them was sent.
     flushed: u64,
     /// The request whose reply is timed.
     timed: Option<Timed>,
-    trust: Trust,
     lessor: Lessor,
-}
-
-/// Whether a server has answered over TLS since it was connected to. In TLS 1.3 it may refuse the client's certificate after the client's side
-/// of the handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trust {
-    Untried,
-    Proven,
 }
 
 /// What the connection brings next.
@@ -224,13 +206,15 @@ impl Destination {
     /// More than `most` requests are not under way at once.
     pub(crate) fn new(server: &Server, health: HealthOptions, most: usize, counters: Arc<Counters>) -> Self {
         let meter = server.meter(counters.worker());
-        Destination {
-            way: Way::new(&server.addresses),
+        let link = LinkOptions {
             secure: server.secure.clone(),
-            timeout_ms: server.timeout_ms,
-            connect_timeout_ms: server.connect_timeout_ms,
             service: server.service,
             keepalive: server.keepalive,
+            connect_timeout_ms: server.connect_timeout_ms,
+        };
+        Destination {
+            link: Link::new(&server.addresses, link),
+            timeout_ms: server.timeout_ms,
             health: HealthMonitor::new(server.health.clone(), health),
             inactive_ms: health.inactive_after.as_millis() as u64,
             flushed: meter.pushed(),
@@ -239,7 +223,6 @@ impl Destination {
             counters,
             most,
             is_probed: false,
-            link: Link::Closed,
             wire: Vec::new(),
             sent: 0,
             before: 0,
@@ -250,12 +233,9 @@ impl Destination {
             next: Next::Reply,
             passed_over: 0,
             rest: Intake::default(),
-            interest: Interest::Read,
             used_ms: 0,
             delivered_ms: 0,
-            connected_ms: 0,
             timed: None,
-            trust: Trust::Untried,
             lessor: Lessor::new(server.leases),
         }
     }
@@ -274,17 +254,12 @@ impl Destination {
 
     /// Where it is connected to.
     pub(crate) fn address(&self) -> Option<&Address> {
-        self.way.address()
+        self.link.address()
     }
 
-    /// Whether there is a connection.
-    fn is_up(&self) -> bool {
-        matches!(self.link, Link::Up(_))
-    }
-
-    /// Whether there is a connection that the server has not refused.
+    /// Whether there is a connection that the server has accepted.
     pub(crate) fn is_reached(&self) -> bool {
-        self.is_up() && (self.secure.is_none() || self.trust == Trust::Proven)
+        self.link.is_accepted()
     }
 
     /// Whether it takes no more requests for now.
@@ -405,8 +380,8 @@ impl Destination {
     pub(crate) fn flush(&mut self, poll: &Poll, token: Token, now_us: u64) -> io::Result<()> {
         self.begin_waiting(now_us);
         self.begin_timing(now_us);
-        if let Link::Closed = self.link {
-            self.connected_ms = (now_us / 1000) as u32;
+        if self.link.is_closed() {
+            self.link.start_attempt(now_us / 1000);
         }
         self.go_on(poll, token)
     }
@@ -425,49 +400,30 @@ impl Destination {
         if self.sent == self.wire.len() {
             return Ok(());
         }
-        if let Link::Closed = self.link {
-            let stream = self.way.connect(self.service)?;
-            if let Some(keepalive) = self.keepalive {
-                keepalive.begin(&stream, self.way.address())?;
-            }
-            poll.add(&stream, token, Interest::ReadWrite)?;
-            self.interest = Interest::ReadWrite;
-            self.link = Link::Connecting(stream);
-            self.trust = Trust::Untried;
+        if self.link.is_closed() {
+            self.link.connect(poll, token)?;
         }
-        let Link::Up(stream) = &mut self.link else {
+        if !self.link.is_up() {
             return Ok(());
-        };
+        }
         let limit = self.lessor.end_of(self.wire.len(), self.before);
         while self.sent < limit {
             // Values of leases that the server has not proved to know lie behind the limit: no record can be cut from there.
             let mut ready = &self.wire[self.sent..limit];
-            if self.secure.is_some() {
+            if self.link.is_secure() {
                 ready = &ready[..record_length(&self.expected, self.before + self.sent as u64, ready.len())];
             }
-            match stream.write(ready)? {
+            match self.link.write(ready)? {
                 Progress::Moved(bytes) => {
                     self.sent += bytes;
                     self.meter.add(ServerCount::Writes, 1);
                     self.meter.add(ServerCount::BytesSent, bytes as u64);
                 }
-                Progress::Blocked => return self.listen(poll, token, Interest::ReadWrite),
+                Progress::Blocked => return self.link.set_interest(poll, token, Interest::ReadWrite),
                 Progress::Ended => return Err(io::ErrorKind::WriteZero.into()),
             }
         }
-        self.listen(poll, token, Interest::Read)
-    }
-
-    fn listen(&mut self, poll: &Poll, token: Token, interest: Interest) -> io::Result<()> {
-        let (Link::Securing(stream) | Link::Up(stream)) = &self.link else {
-            return Ok(());
-        };
-        let interest = stream.wants(interest);
-        if self.interest != interest {
-            self.interest = interest;
-            poll.change(stream, token, interest)?;
-        }
-        Ok(())
+        self.link.set_interest(poll, token, Interest::Read)
     }
 
     /// Something has happened to the socket: reads what there is into `intake`.
@@ -481,17 +437,17 @@ impl Destination {
         now_ms: u64,
         intake: &mut Intake,
     ) -> io::Result<()> {
-        if self.link.is_beginning() {
+        if self.link.is_connecting() {
             return self.begin(poll, token);
         }
-        if self.interest == Interest::ReadWrite {
+        if self.link.polls_writes() {
             self.go_on(poll, token)?;
         }
-        let Link::Up(stream) = &mut self.link else {
+        if !self.link.is_up() {
             return Ok(());
-        };
-        let progress = stream.read(intake.space());
-        if self.secure.is_some() {
+        }
+        let progress = self.link.read(intake.space());
+        if self.link.is_secure() {
             self.tend(&progress, poll, token)?;
         }
         match progress? {
@@ -509,37 +465,34 @@ impl Destination {
     /// Goes on connecting, and sends what was asked meanwhile.
     #[cold]
     fn begin(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
-        if let Err(error) = self.link.go_on(self.secure.as_ref()) {
-            self.log_refusal(&error);
-            return if self.way.turn() { self.go_on(poll, token) } else { Err(error) };
-        }
-        match self.link {
-            Link::Securing(_) => self.listen(poll, token, Interest::Read),
-            _ => {
-                self.way.reached();
+        match self.link.advance() {
+            Ok(Stage::Connecting) => self.link.set_interest(poll, token, Interest::Read),
+            Ok(Stage::Up) => {
                 self.meter.set_state(State::Up);
                 self.meter.add(ServerCount::Opened, 1);
                 self.go_on(poll, token)
+            }
+            Err(error) => {
+                self.log_refusal(&error);
+                if self.link.try_next_address() { self.go_on(poll, token) } else { Err(error) }
             }
         }
     }
 
     /// After a read over TLS, which may have sent something, or have more than it has given.
     fn tend(&mut self, progress: &io::Result<Progress>, poll: &Poll, token: Token) -> io::Result<()> {
-        match progress {
-            Ok(Progress::Moved(_)) => self.trust = Trust::Proven,
-            Ok(_) => {}
-            Err(error) => self.log_refusal(error),
+        if let Err(error) = progress {
+            self.log_refusal(error);
         }
         let rest = if self.is_clean() { Interest::Read } else { Interest::ReadWrite };
-        self.listen(poll, token, rest)
+        self.link.set_interest(poll, token, rest)
     }
 
     /// Says once why there is no TLS with a server: clients are told only that they cannot have it.
     fn log_refusal(&self, error: &io::Error) {
-        if self.secure.is_some() && self.trust == Trust::Untried && self.health.is_up() {
+        if self.link.is_handshake_unproven() && self.health.is_up() {
             // Operator: Check the server's certificate and the router's authorities.
-            tracing::warn!(server = self.way.address().map(tracing::field::display), %error, "TLS handshake with a server failed");
+            tracing::warn!(server = self.link.address().map(tracing::field::display), %error, "TLS handshake with a server failed");
         }
     }
 
@@ -590,7 +543,7 @@ impl Destination {
 
     /// When its connection is closed, whose answers nobody waits for. Those to requests that were given up may never come.
     fn is_idle_from(&self) -> Option<u64> {
-        let may_idle = self.inactive_ms > 0 && self.is_up() && self.expected.len() == self.dead;
+        let may_idle = self.inactive_ms > 0 && self.link.is_up() && self.expected.len() == self.dead;
         may_idle.then(|| self.used_ms + self.inactive_ms)
     }
 
@@ -630,11 +583,11 @@ impl Destination {
         if self.timed.is_some_and(|timed| timed.number == number) {
             self.end_timing(now_ms * 1000);
         }
-        if self.link.is_beginning() {
-            if let Link::Securing(_) = self.link {
+        if self.link.is_connecting() {
+            if self.link.is_handshaking() {
                 self.log_refusal(&io::Error::new(io::ErrorKind::TimedOut, "timeout of the handshake"));
             }
-            if !self.way.turn() {
+            if !self.link.try_next_address() {
                 self.record_hard_failure(now_ms);
             }
             if !is_probe {
@@ -653,7 +606,7 @@ impl Destination {
     /// The connection has failed.
     pub(crate) fn note_failure(&mut self, now_ms: u64) {
         // One that was up is tried again, with the next request, and so is one that has more addresses.
-        if !self.is_reached() && !self.way.is_halfway() {
+        if !self.is_reached() && !self.link.has_untried_addresses() {
             // The attempt fails, and each request that waits for it, as in mcrouter.
             let waiting = self.expected.iter().skip(self.dead).filter(|expected| !expected.kind.is_own());
             for _ in 0..=waiting.count() {
@@ -698,16 +651,12 @@ impl Destination {
     /// Closes the connection, for this reason. Returns the requests that are not answered any more. If it was up, what was not
     /// sent is sent over the next one.
     pub(crate) fn fail(&mut self, poll: &Poll, why: Outcome) -> Vec<Lost> {
-        let was_up = self.is_up();
+        let was_up = self.link.is_up();
         if was_up {
             self.meter.add(ServerCount::Closed, 1);
         }
         self.meter.set_state(State::Down);
-        if let Some(stream) = self.link.stream() {
-            // Closing the socket does the same.
-            let _ = poll.remove(stream);
-        }
-        self.link = Link::Closed;
+        self.link.close(poll);
         let sent = self.before + self.sent as u64;
         // Whether the next connection leads to a server that knows leases is not known yet.
         let is_kept = was_up && !self.has_unsent_lease();

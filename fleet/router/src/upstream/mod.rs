@@ -3,15 +3,12 @@
 mod connections;
 mod destination;
 mod health_monitor;
-mod keepalive;
 #[cfg(any(test, feature = "laws"))]
 pub(crate) mod laws;
 mod leases;
 mod meter;
 mod servers;
 mod undelivered;
-
-pub use keepalive::Keepalive;
 
 pub(crate) use connections::Connections;
 pub(crate) use destination::{Destination, GivenUp, Heard, Lost};
@@ -24,7 +21,7 @@ pub(crate) use undelivered::Undelivered;
 use guira_routing::Outcome;
 use guira_routing::config::Leases;
 use guira_sync::atomic::AtomicU32;
-use guira_upstream::{Addresses, Health, Secure};
+use guira_upstream::{Addresses, Health, Keepalive, Secure};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -94,7 +94,7 @@ impl Bench {
     /// It takes too long to connect to the server.
     fn give_up_connecting(&mut self) {
         self.session.flush();
-        assert!(self.session.wires[0].link.is_beginning());
+        assert!(self.session.wires[0].link.is_connecting());
         let then_ms = self.plan.now_ms() + PATIENCE.as_millis() as u64;
         self.session.core.set_time(wall_clock(), then_ms);
         self.session.expire();
@@ -116,9 +116,9 @@ fn addresses_that_others_have_looked_up_are_used_at_the_next_connection() {
     let mut bench = Bench::new(&[old]);
     let first = bench.ask();
     let (_, stream) = bench.reached(&[&before]);
-    bench.turn_until("a connection", |link| matches!(link, Link::Up(_)));
+    bench.turn_until("a connection", Link::is_up);
     drop(stream);
-    bench.turn_until("its end", |link| matches!(link, Link::Closed));
+    bench.turn_until("its end", Link::is_closed);
     // It was closed with a request in it.
     let error = bench.reply(first).unwrap_err();
     assert_eq!(error.to_string(), "the connection to 127.0.0.1:1 was lost: Connection reset by peer");
@@ -134,7 +134,7 @@ fn a_server_whose_first_address_refuses_is_reached_by_the_second() {
     let mut bench = Bench::new(&[refusing(), address]);
     bench.ask();
     bench.reached(&[&listener]);
-    bench.turn_until("a connection", |link| matches!(link, Link::Up(_)));
+    bench.turn_until("a connection", Link::is_up);
     assert!(bench.server().health.is_up() && bench.server().health.failures_in_a_row() == 0);
 }
 
@@ -142,11 +142,11 @@ fn a_server_whose_first_address_refuses_is_reached_by_the_second() {
 fn a_server_whose_addresses_all_refuse_is_out_after_one_attempt_at_each() {
     let mut bench = Bench::new(&[refusing(), refusing()]);
     let call = bench.ask();
-    bench.turn_until("the end of the attempts", |link| matches!(link, Link::Closed));
+    bench.turn_until("the end of the attempts", Link::is_closed);
     let error = bench.reply(call).unwrap_err();
     assert_eq!(error.to_string(), "cannot connect to 127.0.0.1:1: Connection refused");
     bench.probe();
-    bench.turn_until("the end of a probe", |link| matches!(link, Link::Closed));
+    bench.turn_until("the end of a probe", Link::is_closed);
     // The name has another address by the time it is asked again.
     let (listener, address) = listen();
     bench.server().addresses.replace([address]);
@@ -163,7 +163,7 @@ fn a_server_whose_first_address_is_silent_is_reached_by_the_second() {
     assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
     assert!(bench.server().health.is_up());
     let call = bench.ask();
-    assert_eq!(bench.session.wires[0].way.address(), Some(&Address::Tcp(listener.local_addr().unwrap())));
+    assert_eq!(bench.session.wires[0].link.address(), Some(&Address::Tcp(listener.local_addr().unwrap())));
     // That is silent too: it is out until it is asked again.
     bench.give_up_connecting();
     assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);

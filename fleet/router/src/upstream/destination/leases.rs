@@ -297,7 +297,7 @@ impl Destination {
         };
         if self.lessor.proof == Proof::None {
             self.lessor.proof = Proof::Denied;
-            let server = self.way.address().map(tracing::field::display);
+            let server = self.link.address().map(tracing::field::display);
             tracing::warn!(server, "{}", String::from_utf8_lossy(&line[b"SERVER_ERROR ".len()..]));
         }
         line

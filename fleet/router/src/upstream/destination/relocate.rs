@@ -5,7 +5,7 @@ use crate::upstream::Server;
 use crate::upstream::meter::{Meter, ServerCount, State};
 use guira_routing::Origin;
 use guira_transport::{Poll, Token};
-use guira_upstream::{Intake, Link, Whereabouts};
+use guira_upstream::{AddressChange, Intake};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -15,27 +15,22 @@ impl Destination {
     /// the server does not have any more, and something is under way on it, it is returned: its replies still count, and it has
     /// no say in whether the server is in service.
     pub(crate) fn relocate(&mut self, poll: &Poll, now_ms: u64) -> Option<Destination> {
-        if self.way.refresh() == Whereabouts::Same {
+        if self.link.refresh_addresses() == AddressChange::None {
             return None;
         }
         self.meter.add(ServerCount::Moves, 1);
         // It may be there, where it was not.
         self.health.probe_now(now_ms);
-        let leaving = match &self.link {
-            Link::Up(_) if self.expected.is_empty() => {
-                let waiting = self.fail(poll, Outcome::RemoteError);
-                debug_assert!(waiting.is_empty(), "nothing is under way");
-                None
-            }
-            Link::Up(_) => Some(self.leave()),
-            link => {
-                if let Some(stream) = link.stream() {
-                    // Closing the socket does the same.
-                    let _ = poll.remove(stream);
-                }
-                self.link = Link::Closed;
-                return None;
-            }
+        if !self.link.is_up() {
+            self.link.close(poll);
+            return None;
+        }
+        let leaving = if self.expected.is_empty() {
+            let waiting = self.fail(poll, Outcome::RemoteError);
+            debug_assert!(waiting.is_empty(), "nothing is under way");
+            None
+        } else {
+            Some(self.leave())
         };
         self.meter.set_state(State::Closed);
         leaving
@@ -44,12 +39,10 @@ impl Destination {
     /// The same server, whom nothing was asked.
     fn anew(&self) -> Destination {
         Destination {
-            way: self.way.clone(),
-            secure: self.secure.clone(),
+            link: self.link.renewed(),
             health: self.health.renewed(),
             meter: self.meter.clone(),
             counters: self.counters.clone(),
-            link: Link::Closed,
             wire: Vec::new(),
             expected: VecDeque::new(),
             rest: Intake::default(),
@@ -63,7 +56,6 @@ impl Destination {
             flushed: self.pushed(),
             offered: self.pushed(),
             next: super::Next::Reply,
-            trust: super::Trust::Untried,
             lessor: self.lessor.anew(),
             ..*self
         }
@@ -103,12 +95,12 @@ impl Destination {
 
     /// Its socket has another number from now on.
     pub(crate) fn listen_as(&self, poll: &Poll, token: Token) -> io::Result<()> {
-        self.link.stream().map_or(Ok(()), |stream| poll.change(stream, token, self.interest))
+        self.link.set_token(poll, token)
     }
 
     /// Whether nothing is left of one that was [left](Self::relocate).
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.link, Link::Closed) && self.expected.is_empty()
+        self.link.is_closed() && self.expected.is_empty()
     }
 
     /// Counts for the server what was answered over the connection that has left it.

@@ -82,7 +82,7 @@ impl Destination {
     /// server is connected to, since that began: requests may be left of an earlier connection.
     pub(super) fn waited_ms(&self, request: &Expected, now_ms: u64) -> u32 {
         let since = |then: u32| (now_ms as u32).wrapping_sub(then);
-        let begun = if self.link.is_beginning() { self.connected_ms } else { self.delivered_ms };
+        let begun = self.link.attempt().map_or(self.delivered_ms, |attempt| attempt.started_ms as u32);
         since(request.asked_ms).min(since(begun))
     }
 
@@ -95,6 +95,6 @@ impl Destination {
 
     /// How long the oldest request may wait: the first one, while it is connected to.
     pub(super) fn patience_ms(&self) -> u32 {
-        if self.link.is_beginning() { self.timeout_ms.min(self.connect_timeout_ms) } else { self.timeout_ms }
+        self.link.attempt().map_or(self.timeout_ms, |attempt| attempt.timeout_ms.min(self.timeout_ms))
     }
 }
