@@ -1,13 +1,13 @@
 //! The router: clients on one side, servers on the other, and a tree of routes (fleet/routing) between them.
 //!
 //! ```text
-//! client ── RouterService::run ── Walks ── Flow ─┬─ Destination ── wire ──► server
+//! client ── RouterService::run ── Walks ── Flow ─┬─ Destination ──────────► server
 //!    ▲                                           │
 //!    └──── Calls: slots of the outbox ◄──────────┴─ reply ◄─────────────── server
 //! ```
 //!
-//! Requests of all clients that come in one round of the worker are gathered for each server and sent with one call; gets that follow each other are sent as
-//! one get of several keys.
+//! The requests of all clients in one round of the worker are gathered for each server and sent with one call. Gets that
+//! follow each other are sent as one get of several keys.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]

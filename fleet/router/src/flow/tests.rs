@@ -1,4 +1,4 @@
-//! Workers whose configuration changes, before servers of this process that each have an address of their own.
+//! Workers whose configuration changes, with servers in this process that each have an address of their own.
 
 use super::*;
 use crate::config::{Loader, SharedPlan};
@@ -107,17 +107,17 @@ impl Worker {
         for event in events {
             let mut numbers = flow.destinations.numbers();
             let number = numbers.find(|number| service_token(*number) == event.token).unwrap();
-            flow.hear(number, walks, poll);
+            flow.receive(number, walks, poll);
         }
-        flow.give_up(walks, poll);
+        flow.expire(walks, poll);
         flow.answer_logged(walks);
         flow.flush(walks, poll);
-        flow.let_go(walks, poll);
+        flow.retire_servers(walks, poll);
     }
 
     /// The present round has lasted so long.
     fn is_late(&mut self, time: Duration) {
-        self.flow.look_at_clock(Duration::from_micros(self.flow.now_us) + time);
+        self.flow.set_clock(Duration::from_micros(self.flow.now_us) + time);
     }
 
     /// So much time passes.
@@ -246,7 +246,7 @@ fn ever_new_servers_leave_no_more_than_two_configurations_have() {
     let known = bench.plan.servers.list().len();
     assert!(known <= 6 && bench.plan.named().specs().len() == known, "{known} servers are known");
     for worker in &bench.workers {
-        assert!(worker.flow.destinations.servers() <= known && !worker.flow.destinations.have_left());
+        assert!(worker.flow.destinations.servers() <= known && !worker.flow.destinations.have_departures());
     }
     assert_eq!(bench.servers.connections(), 0, "the servers of the last configuration were asked nothing");
     let of_known = bench.plan.servers.list().iter().map(|it| it.meters().count(ServerCount::Requests));
